@@ -16,6 +16,7 @@ type field uint8
 
 const (
 	unknown field = iota
+	// What a span is, as each convention says it. They are asked in the order of kindOf.
 	operation
 	spanKind // OpenInference
 	operationID
@@ -24,6 +25,7 @@ const (
 	observationType // Langfuse
 	mcpMethod
 	a2aMethod
+	// Whose span it is, and who called that agent.
 	agentName
 	agentID
 	calledBy
@@ -31,6 +33,7 @@ const (
 	executorID
 	metadata
 	workflowName
+	// Of a tool: its name, its call, and whether it passes control.
 	toolName
 	toolCallID
 	toolType
@@ -38,16 +41,19 @@ const (
 	transferTarget
 	transferMode
 	transferTo
+	// Content, which is hashed and not kept.
 	toolArgs
 	toolResult
 	input
 	output
+	// What the flow may be called, see trace.flowOf.
 	conversationID
 	sessionID
 	correlationID
 	parentCorrelationID
 	rootCorrelationID
 	turnID
+	// Tokens and money of a request, or the sums of a run.
 	inputTokens
 	outputTokens
 	cacheReadTokens
@@ -57,9 +63,11 @@ const (
 	costUSD
 	model
 	provider
+	// What went wrong.
 	errorType
 	errorMessage
 	systemPrompt
+	// What Langfuse, MLflow and LangChain put into objects of their own.
 	usageDetails
 	costDetails
 	level
@@ -73,6 +81,9 @@ const (
 // aliases are the names that conventions and frameworks have for a field, the one
 // that is preferred first. This table is what an adapter for one more framework
 // needs to change.
+//
+// Names that are not in it are skipped without a look at their values, which is most of the
+// text of a batch.
 var aliases = [fields][]string{
 	operation:       {"gen_ai.operation.name"},
 	spanKind:        {"openinference.span.kind"},
@@ -91,6 +102,8 @@ var aliases = [fields][]string{
 	metadata:     {"metadata"},
 	workflowName: {"gen_ai.workflow.name", "workflow.name"},
 
+	// The name of an entity is the tool's only on spans of tools, which OpenLLMetry says by
+	// entityKind.
 	toolName:       {"gen_ai.tool.name", "tool.name", "ai.toolCall.name", "haystack.tool.name", "mcp.tool.name", "traceloop.entity.name"},
 	toolCallID:     {"gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id", "tool_call_id"},
 	toolType:       {"gen_ai.tool.type"},
@@ -104,16 +117,20 @@ var aliases = [fields][]string{
 	toolResult: {"gen_ai.tool.call.result", "ai.toolCall.result", "gcp.vertex.agent.tool_response", "mcp.tool.result", "tool_response",
 		"haystack.agent.step.tool.output", "gen_ai.retrieval.documents"},
 
+	// Lists of messages as well as plain texts: lastText finds out which.
 	input:  {"gen_ai.input.messages", "input.value", "ai.prompt", "gen_ai.prompt", "traceloop.entity.input", "haystack.agent.input", "genkit:input", "langfuse.observation.input", "input"},
 	output: {"final_result", "gen_ai.output.messages", "output.value", "ai.response.text", "ai.response.object", "gen_ai.completion", "traceloop.entity.output", "haystack.agent.output", "genkit:output", "langfuse.observation.output", "output"},
 
-	conversationID:      {"gen_ai.conversation.id", "ai.telemetry.metadata.conversationId", "gcp.vertex.agent.session_id", "a2a.context.id", "mcp.session.id"},
-	sessionID:           {"session.id"},
+	conversationID: {"gen_ai.conversation.id", "ai.telemetry.metadata.conversationId", "gcp.vertex.agent.session_id", "a2a.context.id", "mcp.session.id"},
+	sessionID:      {"session.id"},
+	// Baggage comes as attributes where a processor copies it; the SDKs put none on spans by
+	// themselves.
 	correlationID:       {"correlation_id", "correlation.id", "correlationId", "baggage.correlation_id", "weir.correlation_id", "ai.telemetry.metadata.correlation_id"},
 	parentCorrelationID: {"parent_correlation_id", "baggage.parent_correlation_id", "weir.parent_correlation_id"},
 	rootCorrelationID:   {"root_correlation_id", "baggage.root_correlation_id", "weir.root_correlation_id"},
 	turnID:              {"gcp.vertex.agent.invocation_id"},
 
+	// Sums of a run are among them, and are told as aggregates, see span.make.
 	inputTokens: {"gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens", "ai.usage.promptTokens",
 		"gen_ai.aggregated_usage.input_tokens", "llm.usage.prompt_tokens", "usage.prompt_tokens"},
 	outputTokens: {"gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion", "ai.usage.outputTokens", "ai.usage.completionTokens",
@@ -144,6 +161,8 @@ var aliases = [fields][]string{
 }
 
 // place is a field and how far an alias is from the preferred one.
+//
+// Rank 0 is the name that is preferred.
 type place struct {
 	field field
 	rank  uint8
@@ -164,21 +183,28 @@ var places = func() map[string]place {
 // the digits of a number, the JSON of a list. They alias the record.
 // They are those of one span.
 type attributes struct {
+	// text and rank are indexed by field; a rank means nothing where the text is empty.
 	text [fields][]byte
 	rank [fields]uint8
+	// told and free fill in what conventions leave out, see their settle.
 	told told
 	free free
 
 	lines []line // parts of messages that are attributes of their own
 }
 
+// has takes an empty text for none, as exporters write what is not known.
 func (a *attributes) has(f field) bool { return len(a.text[f]) > 0 }
 
 // read reads a list of attributes.
+//
+// It may be called for the span and for each of its events, with attributes of their own.
 func (a *attributes) read(c *jsonwalk.Cursor) {
 	for c.Array(); c.Element(); {
 		var key, value []byte
 		known := true
+		// Names that lists of messages are spread over are too many to be fields; free names
+		// are known only by their ends.
 		var part line
 		isPart, isFree := false, false
 		for c.Object(); c.Member(); {
@@ -218,6 +244,8 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 }
 
 // word is a name or an id. Some write it as JSON, in quotes.
+//
+// At most most characters of it are kept.
 func (a *attributes) word(f field, most int) string {
 	return adapter.Word(unquoted(a.text[f]), most)
 }

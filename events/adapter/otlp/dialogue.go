@@ -38,6 +38,8 @@ type asked struct {
 }
 
 // brought is the result of a call, with the call as the same request tells it.
+//
+// asked is empty but for the id where the history in the request does not hold the call.
 type brought struct {
 	asked
 	result events.Hash
@@ -52,6 +54,8 @@ const maxCalls = 64
 // read reads the messages of a request and of its answer, in the forms of the GenAI
 // conventions, of chat completions, of responses and of Anthropic's messages.
 func (d *dialogue) read(input, output []byte, ignore adapter.IgnoreArgs) {
+	// The answer has a dialogue of its own, so that what the model says is not taken for an
+	// opening.
 	in, out := reading{dialogue: d, ignore: ignore}, reading{dialogue: &dialogue{}, ignore: ignore}
 	// Only the last answer counts: all before it was told by earlier requests.
 	in.look(input)
@@ -60,6 +64,8 @@ func (d *dialogue) read(input, output []byte, ignore adapter.IgnoreArgs) {
 }
 
 // reading goes through messages.
+//
+// There is one for what a request was given and one for what came of it.
 type reading struct {
 	dialogue *dialogue
 	ignore   adapter.IgnoreArgs
@@ -113,6 +119,8 @@ func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
 		case "call_id", "tool_call_id", "tool_use_id", "toolCallId":
 			id = scalar(c)
 		case "id":
+			// The id of a LangChain object is the path of its class, whose last part says what
+			// it is.
 			if c.Peek() == '[' {
 				for c.Array(); c.Element(); {
 					class = string(scalar(c))
@@ -124,6 +132,8 @@ func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
 			name = scalar(c)
 		case "arguments", "args":
 			args = c.Raw()
+		// Which of both it is is known when the type is: a call has arguments, all else may
+		// hold messages.
 		case "input": // of a tool, or messages
 			args = c.Raw()
 			within = append(within, args)
@@ -140,10 +150,12 @@ func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
 					args = c.Raw()
 				}
 			}
+			// Chat completions write the type only in some versions.
 			kind = []byte("function_call")
 		case "content", "response", "result", "output":
 			result = c.Raw()
 			within = append(within, result)
+		// update is of LangGraph's commands, which hold the messages that a tool wrote.
 		case "parts", "tool_calls", "messages", "choices", "message", "update":
 			within = append(within, c.Raw())
 		case "kwargs":
@@ -167,6 +179,7 @@ func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
 		return
 	}
 	switch cmp.Or(string(role), string(kind)) {
+	// Chat completions tell a result by its role and the id of its call.
 	case "tool":
 		if len(id) > 0 {
 			r.result(id, result)
@@ -189,6 +202,8 @@ var roles = map[string]string{"HumanMessage": "human", "AIMessage": "ai", "AIMes
 
 // call notes a call that the model asks for. Calls without an id cannot be paired with
 // results, and are left out.
+//
+// The first maxCalls of an answer are kept.
 func (r *reading) call(id, name, args []byte) {
 	if len(id) == 0 || len(name) == 0 || len(r.calls) >= maxCalls {
 		return
@@ -203,12 +218,15 @@ func (r *reading) call(id, name, args []byte) {
 
 // user takes what a user says for the opening, where nothing was said before.
 // Only its hash is kept.
+//
+// An opening that comes after results is the beginning of no conversation.
 func (r *reading) user(content ...[]byte) {
 	if r.dialogue.opening.IsZero() && len(r.results) == 0 {
 		r.dialogue.opening = fingerprint.Content(bytes.Join(content, nil))
 	}
 }
 
+// result notes what a call brought. Without an id nobody can say which call.
 func (r *reading) result(id, text []byte) {
 	if len(id) == 0 || len(r.results) >= maxCalls {
 		return
@@ -224,6 +242,8 @@ func (r *reading) result(id, text []byte) {
 }
 
 // scalar reads a string, and takes anything else for none.
+//
+// Ids and names are strings in all forms; a number or an object is something else.
 func scalar(c *jsonwalk.Cursor) []byte {
 	if c.Peek() == '"' {
 		return c.Text()
@@ -233,6 +253,8 @@ func scalar(c *jsonwalk.Cursor) []byte {
 }
 
 // unquoted is what a JSON string says, or the JSON itself.
+//
+// Arguments are a string of JSON in most protocols, and an object in some.
 func unquoted(p []byte) []byte {
 	if c := jsonwalk.New(p); c.Peek() == '"' {
 		return c.Text()
@@ -254,6 +276,8 @@ type line struct {
 const maxLines = 1 << 16
 
 // flattened tells whether an attribute is a part of a message.
+//
+// Its name is cut behind the list, so that the number of the message stands in front.
 func flattened(key []byte) (l line, ok bool) {
 	for _, list := range [...]struct {
 		prefix string
@@ -276,6 +300,8 @@ func (d *dialogue) readLines(lines []line, ignore adapter.IgnoreArgs) {
 }
 
 // flat is a message that was put together from attributes.
+//
+// The attributes of one may be anywhere in the list of the span's.
 type flat struct {
 	role, id, content []byte
 	calls             []flatCall
@@ -283,6 +309,8 @@ type flat struct {
 
 type flatCall struct{ id, name, args []byte }
 
+// lines reads the messages of one side. It reads them by their numbers and not in the order in
+// which they come.
 func (r *reading) lines(lines []line, answer bool) {
 	var messages []flat
 	for _, l := range lines {
@@ -296,6 +324,7 @@ func (r *reading) lines(lines []line, answer bool) {
 		messages = append(messages, make([]flat, max(0, n+1-len(messages)))...)
 		messages[n].take(strings.TrimPrefix(rest, "message."), l.value)
 	}
+	// Messages that are gaps have no role, and are passed over.
 	for _, m := range messages {
 		switch string(m.role) {
 		case "tool":
@@ -311,6 +340,7 @@ func (r *reading) lines(lines []line, answer bool) {
 	}
 }
 
+// take notes one member of a message, such as role, content or tool_calls.0.function.name.
 func (m *flat) take(member string, value []byte) {
 	switch member {
 	case "role":
@@ -353,9 +383,14 @@ type turn struct {
 }
 
 // maxTurns bounds the calls whose results are waited for.
+//
+// The oldest is forgotten for a new one, and its result is then told by what the later request
+// itself says of the call.
 const maxTurns = 16384
 
 // turns are those of a log, by the calls that they asked for.
+//
+// They outlive traces, since the request that brings a result is often a trace of its own.
 type turns struct {
 	open   *adapter.Recent[*turn]
 	tooled *adapter.Recent[struct{}] // programs that have spans of tools
@@ -368,16 +403,22 @@ func newTurns() turns {
 // key names a call in a conversation of a program. A request that goes on with what the
 // model's service keeps tells no opening.
 // Without an opening a second key is used, which is the zero hash.
+// Servers that count ids from 0 repeat them in each conversation, hence the opening; two
+// programs are told apart by their source.
 func (s *span) key(id string, opening events.Hash) string {
 	return s.source + "\x00" + id + "\x00" + opening.String()
 }
 
 // follow finds out what a request goes on with, and remembers what it asked for.
+//
+// It is called when the span comes, not when it is told: the flow of a trace has to be known
+// before anything of it is told.
 func (k *turns) follow(s *span, t *trace) {
 	d := s.dialogue
 	// A program with spans of tools is taken by these, see decision 78.
 	if s.kind == toolUse && !s.retrieves {
 		k.tooled.Put(s.source, struct{}{})
+		// The span of a tool goes on with the request that asked for its call.
 		k.goOn(s, t, s.tool.CallID, events.Hash{})
 	}
 	if d == nil {
@@ -401,6 +442,8 @@ func (k *turns) follow(s *span, t *trace) {
 
 // goOn makes a trace whose root nothing else ties to another one go on with that of the
 // request which asked for a call.
+//
+// It follows one step: the flow of the request is that of its own root already.
 func (k *turns) goOn(s *span, t *trace, id string, opening events.Hash) {
 	// Only a root that has told nothing may still change its flow.
 	if s.parent != 0 || s.link != 0 || t.begun || t.goesOn != "" || id == "" {
@@ -414,7 +457,11 @@ func (k *turns) goOn(s *span, t *trace, id string, opening events.Hash) {
 
 // fill gives a call what its own span does not tell of it, as far as the requests around it
 // do: the arguments, which the model asked for, and what it brought.
+//
+// Frameworks differ in what they record on the span of a tool, and models' clients write all
+// of it.
 func (t *emitter) fill(s *span) {
+	// Nothing is missing, or nothing ties it to a request.
 	if s.tool.CallID == "" || !s.tool.ArgsHash.IsZero() && !s.answer.IsZero() {
 		return
 	}
@@ -432,6 +479,8 @@ func (t *emitter) fill(s *span) {
 }
 
 // forget drops calls whose results have not come.
+//
+// before is in ns, as the ends of spans are.
 func (k *turns) forget(before int64) {
 	// In the order of use: the first that is young enough ends the search.
 	for key, made := range k.open.All() {
@@ -445,6 +494,8 @@ func (k *turns) forget(before int64) {
 // release lets go of the input that calls were asked for in: when all is silent, nobody keeps
 // content for a result that may never come. A result is still known by the call, but not
 // after the reader was begun anew.
+//
+// MaxInt64 stands for no place, which Oldest passes over.
 func (k *turns) release() {
 	for _, made := range k.open.All() {
 		made.place = math.MaxInt64
@@ -459,6 +510,9 @@ func (k *turns) isTooled(program string) bool {
 }
 
 // bring tells the calls whose results a request brings.
+//
+// Results that are told together have the start of the request as their time, for nothing says
+// when each came.
 func (t *emitter) bring(s *span) {
 	agent := t.actor(s)
 	var calls []brought
@@ -471,15 +525,18 @@ func (t *emitter) bring(s *span) {
 			continue // an earlier try of the same request brought it
 		case known:
 			made.told = true
+			// What the request itself says of the call gives way to what the model asked for.
 			b.asked = made.asked
 		// The call is known by the history alone: its asking was not in the log.
 		case b.name != "":
 			t.turns.open.Put(key, &turn{asked: b.asked, flow: cmp.Or(t.goesOn, t.id), place: t.place, at: s.end, told: true})
 		}
+		// A call that runs an agent is told by that agent's spans.
 		if b.name != "" && !t.isAgent(b.name) {
 			calls = append(calls, b)
 		}
 	}
+	// An id of the call makes the ids of both events differ from others of the same span.
 	begin := func(kind events.Kind, b *brought, phase string) *events.Event {
 		e := t.begin(s, kind, adapter.Word([]byte(b.id), events.MaxID/2)+phase, s.start)
 		e.From, e.Tool = events.Party{Agent: agent}, events.Tool{Name: b.name, CallID: b.id, ArgsHash: b.args, ArgsSize: b.size}

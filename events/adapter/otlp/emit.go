@@ -12,6 +12,8 @@ import (
 )
 
 // moment is the beginning or the end of a span.
+//
+// at is in ns. depth orders moments of one time, see inTime.
 type moment struct {
 	at    int64
 	begin bool
@@ -20,6 +22,9 @@ type moment struct {
 }
 
 // emitter turns the spans of one trace into events.
+//
+// Its methods are called in the order of time, and each leaves in the trace what the next ones
+// need: who ran last, who worked, who handed over.
 type emitter struct {
 	*trace
 	// It is made for each turn of telling; what lasts is in the trace.
@@ -27,15 +32,20 @@ type emitter struct {
 	silent      func(adapter.Silence)
 	turns       *turns
 	emit        func(*events.Event)
-	event       *events.Event
+	// event is the reader's one event, which every begin fills anew.
+	event *events.Event
 }
 
 // tell emits the events of all spans that ended by until, in the order of time.
 // When the trace is complete, so are the answers to its user.
 // Spans that end later stay pending: their trace is not complete yet.
+//
+// until is in ns, and counts only when the trace is not complete.
 func (t *emitter) tell(until int64, complete bool) {
+	// What spans are may have changed with those that came since the last turn.
 	t.prepare()
 	var moments []moment
+	// The room of pending is used again for what stays.
 	rest := t.pending[:0]
 	t.oldest = 0
 	// Workflows without anything above them are flows of their own.
@@ -57,6 +67,7 @@ func (t *emitter) tell(until int64, complete bool) {
 				roots = append(roots, s)
 				moments = append(moments, moment{s.start, true, depth, s})
 			} else {
+				// A workflow within another flow only ties its agents together.
 				t.silent(adapter.SilentStep)
 			}
 		case visit, toolUse:
@@ -74,6 +85,7 @@ func (t *emitter) tell(until int64, complete bool) {
 			t.silent(s.why())
 		}
 	}
+	// What was told is let go of: only spans keeps it, for those that come later.
 	clear(t.pending[len(rest):])
 	t.pending = rest
 	slices.SortStableFunc(moments, inTime)
@@ -116,11 +128,14 @@ func (t *emitter) tell(until int64, complete bool) {
 
 // unanswered tells the handoffs to agents that did not run any more: they were
 // made all the same.
+//
+// Who handed over to an agent that leaves no spans, such as a remote one, is told like that.
 func (t *emitter) unanswered() {
 	// In the order of time, since the map has none.
 	left := slices.SortedFunc(maps.Values(t.said), byStart)
 	for _, s := range left {
 		from := t.actor(s)
+		// A handoff that failed was not made, and one that names nobody cannot be told.
 		if s.handoff == whoever || s.status == events.StatusError {
 			continue
 		}
@@ -151,6 +166,7 @@ func (t *emitter) handOver(s *span, from string) {
 // goOn tells the handoffs that agents followed whose runs have no spans of their own:
 // what the agent of s does shows that it has control.
 func (t *emitter) goOn(s *span, agent string) {
+	// An agent that lies above says itself who works, so nothing has to be found out.
 	if len(t.said) == 0 || t.above(s).visit != nil {
 		return
 	}
@@ -158,6 +174,8 @@ func (t *emitter) goOn(s *span, agent string) {
 	for _, h := range slices.SortedFunc(maps.Values(t.said), byStart) {
 		from := t.actor(h)
 		again := from == agent && h != s && s.passes // and nobody else had it in between
+		// A handoff that ended after s began is not the one that s follows; nor is one to
+		// another agent, or to itself.
 		if h.handoff == whoever || h.status == events.StatusError || h.end > s.start || !again && (from == agent || !alike(agent, h.handoff)) {
 			continue
 		}
@@ -165,6 +183,7 @@ func (t *emitter) goOn(s *span, agent string) {
 		// It stands under who made it as far as was known then: a span that came since may
 		// say better.
 		maps.DeleteFunc(t.said, func(_ string, made *span) bool { return made == h })
+		// Who passes control begins anew, and so does who gets it.
 		delete(t.worked, from)
 		delete(t.worked, h.handoff)
 	}
@@ -172,6 +191,8 @@ func (t *emitter) goOn(s *span, agent string) {
 
 // isTold tells whether a call is the one that a handoff was told as before the run of
 // the agent came: the batch with it was overtaken by a later one.
+//
+// Told once before the run was seen, the call must not be told by the run again.
 func (t *emitter) isTold(s *span, c *call) bool {
 	if c.mode != events.PassControl {
 		return false
@@ -181,12 +202,16 @@ func (t *emitter) isTold(s *span, c *call) bool {
 	if i < 0 {
 		return false
 	}
+	// One call for each handoff: the next run of the agent needs another.
 	t.passed[c.agent] = slices.Delete(made, i, i+1)
 	return true
 }
 
 // inTime orders moments. At one instant what ends makes room for what begins, an
 // outer span begins before and ends after an inner one.
+//
+// Times of spans are often of milliseconds only, so many are equal. The last resort is the id,
+// so that the order does not depend on how batches came.
 func inTime(a, b moment) int {
 	class := func(m moment) int {
 		switch {
@@ -209,6 +234,7 @@ func inTime(a, b moment) int {
 	return cmp.Or(by, cmp.Compare(a.span.start, b.span.start), cmp.Compare(a.span.id, b.span.id))
 }
 
+// depth counts the spans above one, at most maxUp; a circle of parents ends there.
 func (t *trace) depth(s *span) int {
 	n := 0
 	for ; n < maxUp; n++ {
@@ -220,6 +246,9 @@ func (t *trace) depth(s *span) int {
 }
 
 // begin fills what all events of a span share.
+//
+// phase makes the events of one span differ by id; the same span in another batch has the same
+// ids, and is told once.
 func (t *emitter) begin(s *span, kind events.Kind, phase string, at int64) *events.Event {
 	// All events share the memory of one: emit's callee may not keep it.
 	*t.event = events.Event{
@@ -235,6 +264,8 @@ func (t *emitter) begin(s *span, kind events.Kind, phase string, at int64) *even
 	// The names of the span go before those of the trace.
 	e.CorrelationID, e.CorrelationSource = t.flowOf(s, t.correlation)
 	e.ParentCorrelationID, e.RootCorrelationID = cmp.Or(s.parentFlow, t.parent), s.rootFlow
+	// The root of a tree of flows is named by itself, so that its own calls count for the
+	// tree.
 	if t.opens && e.Root() == "" {
 		e.RootCorrelationID = e.CorrelationID // what it spends itself counts, too
 	}
@@ -242,6 +273,8 @@ func (t *emitter) begin(s *span, kind events.Kind, phase string, at int64) *even
 }
 
 // flowOf is what the flow of a span is called, and by what.
+//
+// by is the order that the user chose. The trace is the last resort, which every span has.
 func (t *trace) flowOf(s *span, by []events.CorrelationSource) (string, events.CorrelationSource) {
 	for _, source := range by {
 		id := ""
@@ -275,6 +308,8 @@ func hex16(v uint64) string {
 	return hex.EncodeToString(id[:])
 }
 
+// flow tells that a flow begins or ends, where a workflow says so and the flow is just this
+// trace.
 func (t *emitter) flow(s *span, kind events.Kind, phase string, at int64) {
 	e := t.begin(s, kind, phase, at)
 	// Its beginning and end are not the flow's then.
@@ -287,9 +322,12 @@ func (t *emitter) flow(s *span, kind events.Kind, phase string, at int64) {
 	t.emit(e)
 }
 
+// milliseconds is how long a span took, to the microsecond.
 func milliseconds(s *span) float64 { return max(0, float64((s.end-s.start)/1e3)/1e3) }
 
 // agentOf is the name of a run's agent, or of the program when it has none.
+//
+// A name is needed, since rules compare parties; all nameless agents of one program are one.
 func agentOf(s *span) string { return cmp.Or(s.agent, s.source) }
 
 // hub stands for whatever runs the agents when nothing is known of it.
@@ -303,12 +341,14 @@ func (t *emitter) enter(s *span) {
 	c := t.callOf(s)
 	s.call = c
 	agent := agentOf(s)
+	// The run goes on with one that was told already.
 	if c.silent || t.isTold(s, c) {
 		t.follow(s)
 		return
 	}
 	e := t.begin(s, events.AgentCall, "start", s.start)
 	e.From, e.To, e.Origin, e.TransferMode = c.from, events.Party{Agent: agent}, c.origin, c.mode
+	// What a run was told comes from its caller, if the span itself does not say it.
 	e.Content, e.Sim = t.message(s, c)
 	if c.origin == events.OriginAgent {
 		e.HadWork = t.hadWork(s, c.agent)
@@ -317,6 +357,7 @@ func (t *emitter) enter(s *span) {
 	delete(t.worked, c.agent)
 	delete(t.worked, agent)
 	delete(t.said, c.agent)
+	// Who is called as a function answers its caller; only the others may be followed.
 	if !c.returns {
 		t.follow(s)
 	}
@@ -325,6 +366,8 @@ func (t *emitter) enter(s *span) {
 
 // follow remembers a run that others may follow on. The answer of the agent that
 // passed control is its message, not an answer to the user.
+//
+// Nothing is returned to somebody who passed control.
 func (t *emitter) follow(s *span) {
 	// Its answer goes to whoever follows, and not to the user.
 	t.answers = slices.DeleteFunc(t.answers, func(a *span) bool {
@@ -339,6 +382,8 @@ func (t *emitter) follow(s *span) {
 
 // message is what the agent was told: what the handoff to it said or the run before
 // it ended with, else its own input, or what the tool was given that called it.
+//
+// A handoff often has no input of its own: what was said stands in the arguments of the tool.
 func (t *emitter) message(s *span, c *call) (events.Hash, events.Fingerprint) {
 	if c.mode == events.PassControl {
 		if h := t.said[c.agent]; h != nil && !h.content.IsZero() {
@@ -356,6 +401,9 @@ func (t *emitter) message(s *span, c *call) (events.Hash, events.Fingerprint) {
 // callOf finds out who called an agent: the one that the span names, the agent above
 // it, the one whose span is linked, or the one that ran before it in the same
 // workflow; else the user.
+//
+// It is asked once, when the run begins, and with what is known by then: a parent that comes
+// later changes nothing of it.
 func (t *emitter) callOf(s *span) *call {
 	up := t.above(s)
 	switch {
@@ -371,6 +419,7 @@ func (t *emitter) callOf(s *span) *call {
 		// The tool that ran it knows its agent.
 		return c
 	}
+	// The runs within one container follow each other, and the first was asked by the user.
 	before := t.before(s)
 	inWorkflow := !up.missing || up.workflow || s.flat
 	switch {
@@ -380,6 +429,7 @@ func (t *emitter) callOf(s *span) *call {
 		if agentOf(before) != agentOf(s) {
 			return passed(agentOf(before))
 		}
+		// A node that goes on after its own tools is the same run.
 		if s.flat {
 			return &call{silent: true}
 		}
@@ -399,10 +449,12 @@ func (t *trace) isOvertaken(s *span) bool {
 	})
 }
 
+// delegated is a call that returns, as that of a function.
 func delegated(agent string) *call {
 	return &call{from: events.Party{Agent: agent}, origin: events.OriginAgent, mode: events.ReturnToCaller, agent: agent, returns: true}
 }
 
+// passed is a call that does not.
 func passed(agent string) *call {
 	return &call{from: events.Party{Agent: agent}, origin: events.OriginAgent, mode: events.PassControl, agent: agent}
 }
@@ -423,6 +475,8 @@ func (t *trace) linked(s *span) *call {
 	return nil
 }
 
+// author is who wrote a span, as the caller of what it caused: the agent above it, or the
+// workflow.
 func (t *trace) author(s *span) *call {
 	for n := 0; s != nil && n < maxUp; n++ {
 		switch s.kind {
@@ -433,6 +487,8 @@ func (t *trace) author(s *span) *call {
 			if agent := t.executes(s.executor); agent != "" {
 				return passed(agent)
 			}
+			// What is no agent still has a name of its own, so it is a party of the type
+			// workflow.
 			c := delegated(s.executor)
 			c.from.Type = events.PartyWorkflow
 			return c
@@ -443,6 +499,8 @@ func (t *trace) author(s *span) *call {
 }
 
 // executes is the agent that an executor runs, if it runs one.
+//
+// It is known only after a run of that agent was seen.
 func (t *trace) executes(name string) string {
 	for _, s := range t.runs {
 		if p := t.spans[s.parent]; p != nil && p.executor == name {
@@ -453,6 +511,8 @@ func (t *trace) executes(name string) string {
 }
 
 // before is the run that ended last before s began, in the same container.
+//
+// The later of two that ended at one time counts.
 func (t *trace) before(s *span) (last *span) {
 	for _, p := range t.runs {
 		if p != s && p.end <= s.start && t.container(p) == t.container(s) && (last == nil || p.end >= last.end) {
@@ -470,6 +530,9 @@ func (t *trace) passedOn(before, s *span) bool {
 }
 
 // leave tells that an agent answered.
+//
+// The answer of a call that returns is told at once. All others may yet be followed by another
+// agent, and are told at the end of the trace as answers to the user.
 func (t *emitter) leave(s *span) {
 	c := s.call
 	if c.returns {
@@ -487,6 +550,8 @@ func (t *emitter) leave(s *span) {
 	t.answers = append(t.answers, s)
 }
 
+// answer tells the return of a run. Without content of its own it is what the tool around it
+// brought.
 func (t *emitter) answer(s *span, to events.Party) *events.Event {
 	e := t.begin(s, events.AgentReturn, "end", s.end)
 	e.From, e.To = events.Party{Agent: agentOf(s)}, to
@@ -497,6 +562,7 @@ func (t *emitter) answer(s *span, to events.Party) *events.Event {
 		}
 	}
 	e.HadWork = t.hadWork(s, e.From.Agent)
+	// The sum of the run is told beside its requests, as an aggregate.
 	if s.usage.Known {
 		e.Usage = s.usage
 	}
@@ -518,6 +584,8 @@ func (t *emitter) hadWork(s *span, agent string) events.Tri {
 }
 
 // work notes that an agent worked, or may have. Yes goes before Unknown, and that before No.
+//
+// At maxParties agents all are forgotten, so that a trace without end stays bounded.
 func (t *trace) work(agent string, worked events.Tri) {
 	if len(t.worked) >= maxParties {
 		clear(t.worked)
@@ -530,6 +598,7 @@ func (t *trace) did(agent string) events.Tri {
 	if worked, known := t.worked[agent]; known {
 		return worked
 	}
+	// Spans tell all uses of tools, so who is not in the map did nothing (decision 4).
 	return events.No
 }
 
@@ -542,6 +611,7 @@ func (t *trace) actor(s *span) string {
 	if up := t.above(s); up.visit != nil {
 		return agentOf(up.visit)
 	}
+	// Runs without an agent above them are known by time alone: the last that had begun.
 	for i := len(t.runs) - 1; i >= 0; i-- {
 		if r := t.runs[i]; r.start <= s.start {
 			return agentOf(r)
@@ -550,6 +620,8 @@ func (t *trace) actor(s *span) string {
 	return s.source
 }
 
+// use tells a call of a tool, or notes what it is instead: a handoff, a call of an agent, or a
+// second tale of one.
 func (t *emitter) use(s *span) {
 	agent := t.actor(s)
 	t.fill(s)
@@ -576,6 +648,8 @@ func (t *emitter) use(s *span) {
 }
 
 // ask tells the call of an agent that is seen as a tool only.
+//
+// Its own spans are missing, so the tool's span stands for both call and answer.
 func (t *emitter) ask(s *span, agent string) {
 	e := t.begin(s, events.AgentCall, "start", s.start)
 	e.From, e.To, e.Origin, e.TransferMode = events.Party{Agent: agent}, events.Party{Agent: s.asks}, events.OriginAgent, events.ReturnToCaller
@@ -585,6 +659,7 @@ func (t *emitter) ask(s *span, agent string) {
 	t.emit(e)
 }
 
+// result tells the end of what use told.
 func (t *emitter) result(s *span) {
 	if s.carrier || s.passes || s.isTurnEnd() {
 		return
@@ -604,6 +679,7 @@ func (t *emitter) result(s *span) {
 	t.emit(e)
 }
 
+// inference tells what a request used up. A request without tokens is told only if it failed.
 func (t *emitter) inference(s *span) {
 	if !s.usage.Known && s.status != events.StatusError {
 		t.silent(adapter.SilentNoTokens)

@@ -23,15 +23,21 @@ const (
 
 // frameworks corrects kind and agent where a framework tells them in its own way.
 // It is called after the conventions were asked, and may overrule them.
+//
+// s.kind and s.agent are those of the conventions; what it leaves is final but for what other
+// spans of the trace say, see trace.prepare.
 func (s *span) frameworks(a *attributes) {
 	isChain := a.upper(spanKind) == "CHAIN"
 	switch {
 	case a.has(metadata) && a.has(spanKind):
 		s.langGraph(a, isChain)
+	// Langfuse and LangSmith write each member of the metadata as an attribute.
 	case a.has(lcAgent) || a.has(lcNode):
 		s.runOfGraph(a.word(lcAgent, events.MaxID), a.word(lcNode, events.MaxID), string(unquoted(a.text[lcNamespace])), isChain || string(a.text[observationType]) == "chain")
 	case s.scope == scopeLlamaIndex && isChain:
 		s.llamaIndex(a)
+	// Haystack's own tracer tells its spans by their names, OpenInference by its scope and
+	// kind.
 	case strings.HasPrefix(s.name, "haystack."), s.scope == scopeHaystackOI && isChain:
 		s.haystack()
 		return
@@ -69,19 +75,25 @@ func (s *span) langGraph(a *attributes, isChain bool) {
 }
 
 // runOfGraph makes of a LangChain run what it is by its metadata.
+//
+// Each run of LangChain inherits the metadata of the graph around it, so the name of the span
+// has to say whether it is the agent or something within.
 func (s *span) runOfGraph(agent, graphNode, namespace string, isChain bool) {
 	// A namespace with a bar is that of a graph within a graph.
 	isTop := namespace != "" && !strings.Contains(namespace, "|")
 	if agent != "" {
 		s.agent, s.named = agent, true
 	}
+	// Runs of tools and models are what they are.
 	if s.kind != visit && !isChain {
 		return
 	}
+	// The run of an agent has its name; others below it only carry it.
 	switch {
 	case agent != "" && (s.kind == visit || s.name == agent):
 		s.kind = visit
 		s.flat = isTop && graphNode == s.name
+	// A node is an agent only if it asks a model itself, see promote.
 	case agent == "" && graphNode != "" && s.name == graphNode:
 		s.kind, s.agent, s.named = node, graphNode, true
 		s.flat = isTop
@@ -95,6 +107,8 @@ func (s *span) runOfGraph(agent, graphNode, namespace string, isChain bool) {
 
 // haystack knows the spans of Haystack by their names. Agents have none, but that of the
 // component that they are (see trace.nameByPlace).
+//
+// Both the tracer of Haystack and its instrumentation write them.
 func (s *span) haystack() {
 	switch s.name {
 	case "haystack.agent.run", "Agent.run", "Agent.run_async":
@@ -106,12 +120,16 @@ func (s *span) haystack() {
 	}
 }
 
+// isHaystack is asked where an agent needs a name.
 func isHaystack(scope string) bool { return scope == scopeHaystack || scope == scopeHaystackOI }
 
 // llamaIndex reads the steps of a workflow. The agent is told in no attribute, but
 // in the printed form of the events between the steps.
 // The output goes before the input.
+//
+// Such a span is a visit without a name until nameSpeakers has seen the whole trace.
 func (s *span) llamaIndex(a *attributes) {
+	// A text that was cut within the name gives the beginning of it at least.
 	for _, f := range [...]field{output, input} {
 		if name, whole := speaker(a.text[f]); !whole {
 			s.cut = cmp.Or(s.cut, name)
@@ -119,6 +137,7 @@ func (s *span) llamaIndex(a *attributes) {
 			s.speaker = name
 		}
 	}
+	// Steps follow each other, without an agent above them.
 	if strings.HasSuffix(s.name, ".run_agent_step") {
 		s.kind, s.flat, s.speaks = visit, true, true
 		s.agent, s.named = s.speaker, true
@@ -127,6 +146,9 @@ func (s *span) llamaIndex(a *attributes) {
 
 // speaker finds current_agent_name='...' and tells whether the quote behind the
 // name is there.
+//
+// The text is what Python prints of an object. Exporters cut long values and mark the place by
+// an ellipsis.
 func speaker(p []byte) (name string, whole bool) {
 	_, rest, found := bytes.Cut(p, []byte("current_agent_name='"))
 	if !found {
@@ -140,6 +162,8 @@ func speaker(p []byte) (name string, whole bool) {
 }
 
 // genkitCounts are the names of the counts in what a model of Genkit answers.
+//
+// They stand in the output of the span.
 var genkitCounts = usage.Names{
 	"inputTokens":         usage.Input,
 	"outputTokens":        usage.Output,
@@ -149,6 +173,8 @@ var genkitCounts = usage.Names{
 }
 
 // genkitUsage finds the tokens in the answer of a model: no attribute tells them.
+//
+// Anything else that the answer holds is passed over.
 func genkitUsage(answer []byte) (u events.Usage) {
 	c := jsonwalk.New(answer)
 	for c.MaybeObject(); c.Member(); {
@@ -160,6 +186,8 @@ func genkitUsage(answer []byte) (u events.Usage) {
 }
 
 // objectCounts are the names of the counts where usage is an object: Langfuse's, MLflow's.
+//
+// A name that is told twice counts once, since the last one overwrites the first.
 var objectCounts = usage.Names{
 	"input_tokens":                usage.Input,
 	"output_tokens":               usage.Output,
@@ -178,6 +206,8 @@ var objectCounts = usage.Names{
 
 // usageObjects reads what is kept of tokens and money as objects.
 // In dollars; only the total counts, for its parts would be added twice.
+//
+// Either may be nil. A cost of nothing, or beyond what an event may carry, is not known.
 func usageObjects(tokens, cost []byte) (u events.Usage) {
 	if len(tokens) > 0 {
 		u = objectCounts.Read(jsonwalk.New(tokens))
@@ -187,6 +217,7 @@ func usageObjects(tokens, cost []byte) (u events.Usage) {
 		if string(c.Key()) != "total" {
 			continue
 		}
+		// A float, which is what it is written as; rounded to millionths.
 		if usd, err := strconv.ParseFloat(string(c.Scalar()), 64); err == nil && usd > 0 && usd <= events.MaxCostUSD {
 			u.CostMicroUSD, u.Known = int64(math.Round(usd*1e6)), true
 		}
@@ -196,6 +227,8 @@ func usageObjects(tokens, cost []byte) (u events.Usage) {
 
 // isTurnEnd is true for tools by which a framework only ends the run of an agent or
 // groups its tools.
+//
+// Told as calls, they would be tools that each run uses once more.
 func (s *span) isTurnEnd() bool {
 	return s.tool.Name == "final_answer" && s.scope == scopeSmolagents || s.tool.Name == "(merged tools)"
 }

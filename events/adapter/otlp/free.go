@@ -15,11 +15,15 @@ type free struct {
 	kind          []byte // in the words of OpenInference, nil for none
 	rank          int    // of the name that told it
 	input, output []byte
-	entity        []byte // name of what the span is of
+	// entity is used as the name of an agent only.
+	entity []byte // name of what the span is of
 }
 
 // freeKinds are the words for kinds of spans, and what OpenInference calls them.
 // A new word for a kind needs a line here and nothing else.
+//
+// Words are compared in capitals, with underscores for dashes. Those that are not here are no
+// kinds.
 var freeKinds = map[string]string{
 	"TOOL": "TOOL", "TOOL_CALL": "TOOL", "TOOL_EXECUTION": "TOOL", "MCP_TOOL_CALL": "TOOL",
 	"AGENT": "AGENT", "AGENT_RUN": "AGENT",
@@ -29,16 +33,21 @@ var freeKinds = map[string]string{
 
 // freeKindNames end the names of attributes that tell the kind of a span, without what stands
 // between words; the first are preferred, for an entity may be what the span belongs to.
+//
+// A kind that a span says of itself is worth more than one of the entity that it works for.
 var freeKindNames = [...]string{"spankind", "spantype", "eventtype", "runtype", "entitykind", "entitytype"}
 
 const entityName = "entityname"
 
 // isFreeName tells whether an attribute may be of use for its name alone.
 // It is asked for each attribute, so it looks at the last letter first.
+//
+// The shortest of them is input, of five letters.
 func isFreeName(key []byte) bool {
 	switch n := len(key); {
 	case n < 5:
 		return false
+	// All other names than those of inputs and outputs end in e or d: kind, type, name.
 	case key[n-1] == 'e' || key[n-1] == 'd':
 		_, is := kindName(key)
 		return is || endsIn(key, entityName)
@@ -47,6 +56,7 @@ func isFreeName(key []byte) bool {
 	}
 }
 
+// kindName tells how far a name is from the preferred one, which is 0.
 func kindName(key []byte) (rank int, ok bool) {
 	for rank, name := range freeKindNames {
 		if endsIn(key, name) {
@@ -59,16 +69,20 @@ func kindName(key []byte) (rank int, ok bool) {
 // endsIn tells whether the last words of a name are these, in whatever spelling: "span.type",
 // "span_type", "spanType". A word begins behind what is no letter, or with a capital.
 // Letters are compared in either case.
+//
+// So "myspantype" is none, as no word begins in it.
 func endsIn(key []byte, words string) bool {
 	n := len(key)
 	first := byte(0)
 	for i := len(words) - 1; i >= 0; i-- {
+		// What stands between words is passed over.
 		for n > 0 && isBetween(key[n-1]) {
 			n--
 		}
 		if n--; n < 0 {
 			return false
 		}
+		// words are in lower case, which 0x20 makes a letter of key.
 		if first = key[n]; first|0x20 != words[i] {
 			return false
 		}
@@ -76,14 +90,19 @@ func endsIn(key []byte, words string) bool {
 	return n == 0 || isBetween(key[n-1]) || first >= 'A' && first <= 'Z'
 }
 
+// isBetween is true for what stands between words.
 func isBetween(c byte) bool { return c == '.' || c == '_' || c == '-' }
 
 // take notes an attribute that isFreeName let through. Where several names tell a kind the
 // preferred one counts, and of inputs and outputs the last.
+//
+// A text is what went in or came out only if it is no number: names of counts of tokens end in
+// the same words.
 func (f *free) take(key, value []byte) {
 	if rank, ok := kindName(key); ok {
 		word := bytes.ToUpper(bytes.ReplaceAll(unquoted(value), []byte("-"), []byte("_")))
 		if kind := freeKinds[string(word)]; kind != "" && (f.kind == nil || rank < f.rank) {
+			// A word that is no kind leaves the field free for another name.
 			f.kind, f.rank = []byte(kind), rank
 		}
 		return
@@ -99,6 +118,7 @@ func (f *free) take(key, value []byte) {
 	}
 }
 
+// isNumber is true for digits alone.
 func isNumber(p []byte) bool {
 	for _, c := range p {
 		if c < '0' || c > '9' {
@@ -110,11 +130,17 @@ func isNumber(p []byte) bool {
 
 // settle gives a span the kind that it says to be, unless a convention says it, and then
 // the content, too.
+//
+// It is called before the conventions are asked, so that they find the kind where
+// OpenInference would have it.
 func (f *free) settle(a *attributes) {
 	if f.kind == nil || a.has(spanKind) {
 		return
 	}
+	// The worst rank, so that any name of a convention goes before it; there is none, or this
+	// would not be reached.
 	a.text[spanKind], a.rank[spanKind] = f.kind, math.MaxUint8
+	// With an operation of the GenAI conventions the content stands where these have it.
 	if a.has(operation) {
 		return
 	}

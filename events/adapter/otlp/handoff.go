@@ -11,12 +11,16 @@ import (
 )
 
 // whoever stands for the target of a handoff that does not name it.
+//
+// A star is no name that an agent has.
 const whoever = "*"
 
 // readHandoff finds out whether a tool passes control to another agent, or asks one, and
 // what it says to it. The conventions have attributes for it; else the names of such
 // tools are conventions of the frameworks, and one that is made up of an agent's name
 // ("transfer_to_billing") counts only when there is an agent of that name.
+//
+// args are the arguments as the tracer recorded them. It sets handoff, or asks, or neither.
 func (s *span) readHandoff(a *attributes, args []byte) {
 	if target := adapter.Word(a.text[transferTarget], events.MaxID); target != "" {
 		switch {
@@ -29,11 +33,13 @@ func (s *span) readHandoff(a *attributes, args []byte) {
 	} else {
 		s.handoffByName()
 	}
+	// It is a tool like any other.
 	if s.handoff == "" && s.asks == "" {
 		return
 	}
 	// The name of the agent and the context of the program are no message.
 	leftOut, message, target := []string{"ctx"}, false, ""
+	// Arguments that are no object are the message.
 	c := jsonwalk.New(args)
 	if c.Peek() != '{' {
 		message = len(args) > 0
@@ -43,6 +49,7 @@ func (s *span) readHandoff(a *attributes, args []byte) {
 			case "agent_name", "to_agent", "target_agent", "subagent_type", "coworker":
 				leftOut = append(leftOut, key)
 				target = cmp.Or(target, adapter.Word(c.Text(), events.MaxID))
+			// The context of LlamaIndex changes with each call.
 			case "ctx":
 				c.Skip()
 			default:
@@ -51,6 +58,7 @@ func (s *span) readHandoff(a *attributes, args []byte) {
 			}
 		}
 	}
+	// The name of the agent stands among the arguments.
 	if s.handoff == whoever && target != "" {
 		s.handoff = target
 	}
@@ -60,6 +68,8 @@ func (s *span) readHandoff(a *attributes, args []byte) {
 	// A handoff without a message keeps the zero hash, and then the answer before it is the
 	// message.
 	if message {
+		// A text of the arguments is compared as a whole as well, for handoffs that say nearly
+		// the same.
 		args = withoutAddresses(args)
 		s.content, s.sim = fingerprint.Args(args, leftOut), fingerprint.Text(args)
 	}
@@ -67,6 +77,9 @@ func (s *span) readHandoff(a *attributes, args []byte) {
 
 // handoffByName knows the tools by which frameworks let an agent hand over or ask
 // another. Some put the name of a plugin before them: "Handoff-transfer_to_writer".
+//
+// It must be asked after the name of the tool was found. surely says that no agent of that
+// name has to be seen for it to be a handoff.
 func (s *span) handoffByName() {
 	name := s.tool.Name
 	if target, ok := strings.CutPrefix(name, "handoff to "); ok { // OpenInference, openai-agents
@@ -82,25 +95,32 @@ func (s *span) handoffByName() {
 	case "transfer_to_agent", "handoff_to_agent":
 		s.handoff, s.surely = whoever, true
 		return
+	// Other programs call quite different tools so.
 	case "handoff":
 		if s.scope == scopeLlamaIndex {
 			s.handoff, s.surely = whoever, true
 		}
 		return
+	// Of Claude Code and CrewAI; who is asked stands in the arguments.
 	case "Task", "Agent", "delegate_work_to_coworker", "ask_question_to_coworker":
 		s.asks = whoever
 		return
 	}
+	// Behind the prefix is the name of an agent, if there is one of that name.
 	for _, prefix := range [...]string{"transfer_to_", "handoff_to_", "transfer_back_to_"} {
 		if target, ok := strings.CutPrefix(name, prefix); ok {
 			s.handoff = target
 			return
 		}
 	}
+	// The plugin was no Handoff, or the name is another tool of it.
 	s.surely = false
 }
 
 // alike compares the name of an agent with its name as part of the name of a tool.
+//
+// In names of tools only letters, digits and underscores are allowed, so frameworks replace
+// the rest.
 func alike(agent, part string) bool {
 	plain := func(r rune) rune {
 		switch {

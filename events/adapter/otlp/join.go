@@ -11,11 +11,15 @@ import (
 // wrote both ends, for a batch that is linked to many messages goes on with none of them.
 // Where another one wrote it, the trace is a flow of its own that descends from the other.
 // See decision 57.
+//
+// It is called for each trace of which spans came with the batch, before anything of it is
+// told.
 func (r *reader) join(t *trace) {
 	// A trace of which something was told has a flow that cannot be changed any more.
 	if t.begun || t.cause == nil {
 		return
 	}
+	// Nothing is joined as long as the other trace has not come.
 	to, ok := r.trace(t.cause.linked)
 	if !ok || to == t {
 		return
@@ -32,6 +36,7 @@ func (r *reader) join(t *trace) {
 		return
 	}
 	// What one waits for may be in the other.
+	// From here on all spans are of one trace, whose id is that of the flow.
 	for id, s := range t.spans {
 		to.spans[id] = s
 		delete(to.awaited, id)
@@ -53,6 +58,7 @@ func (r *reader) join(t *trace) {
 	for _, id := range to.joined {
 		r.partOf[id] = to.id
 	}
+	// Its spans live on in the other trace.
 	r.traces.Delete(t.id)
 }
 
@@ -66,6 +72,8 @@ func (r *reader) trace(id string) (*trace, bool) {
 
 // relayed tells who sent what a run begins with, when nothing above it called it: an
 // agent that handed over to it, or that answered last with what the run is told.
+//
+// It is for runtimes in which a message is an event between agents and no call.
 func (t *trace) relayed(s *span) (from string, ok bool) {
 	var sent *span
 	// Of several handoffs the latest counts; maps have no order, so they are compared by time.
@@ -96,6 +104,8 @@ func (t *trace) relayed(s *span) (from string, ok bool) {
 }
 
 // last is the run that ended last before s began, wherever it is.
+//
+// Unlike before it looks into all containers.
 func (t *trace) last(s *span) (last *span) {
 	for _, p := range t.runs {
 		if p != s && p.end <= s.start && (last == nil || p.end >= last.end) {
@@ -106,6 +116,8 @@ func (t *trace) last(s *span) (last *span) {
 }
 
 // isSent tells whether a run was caused by a message: a span above it has a link.
+//
+// A run within another run was called by that one.
 func (t *trace) isSent(s *span) bool {
 	for range maxUp {
 		if s = t.spans[s.parent]; s == nil || s.kind == visit {
@@ -121,6 +133,8 @@ func (t *trace) isSent(s *span) bool {
 // asked tells how a run came about that nothing above it and nothing before it in its
 // place called.
 // Who asked twice is the program, since a user asks once.
+//
+// The origin of the second is the system, so that it lifts nothing as a user's word would.
 func (t *trace) asked(s *span) *call {
 	switch from, ok := t.relayed(s); {
 	case ok:

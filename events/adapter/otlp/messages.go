@@ -19,6 +19,8 @@ type told struct {
 
 // readEvents takes type and message of an exception, and the messages that are events of
 // the span.
+//
+// Where several events are of one name the last counts.
 func (s *span) readEvents(c *jsonwalk.Cursor, a *attributes) {
 	for c.Array(); c.Element(); {
 		name, list := "", []byte(nil)
@@ -40,6 +42,7 @@ func (s *span) readEvents(c *jsonwalk.Cursor, a *attributes) {
 			a.borrow(f, &own)
 		}
 		switch name {
+		// Events of the older conventions have the text as an attribute of the event.
 		case "gen_ai.system.message":
 			a.told.system = message(list)
 		case "gen_ai.user.message":
@@ -48,6 +51,7 @@ func (s *span) readEvents(c *jsonwalk.Cursor, a *attributes) {
 			a.told.tool = message(list)
 		case "gen_ai.choice":
 			a.told.choice = message(list)
+		// Those of today have the attributes of a span.
 		case "gen_ai.content.prompt", "gen_ai.content.completion", "gen_ai.client.inference.operation.details":
 			for _, f := range [...]field{input, output, systemPrompt, toolArgs, toolResult} {
 				a.borrow(f, &own)
@@ -65,6 +69,8 @@ func (a *attributes) borrow(f field, event *attributes) {
 }
 
 // message is the content of a message that is an event.
+//
+// Names of the text differ by version.
 func message(list []byte) (text []byte) {
 	c := jsonwalk.New(list)
 	for c.Array(); c.Element(); {

@@ -10,12 +10,17 @@ import (
 
 // Notes is the rule by which what a tracer records beside the arguments of a call is
 // told apart from them, in words for the user.
+//
+// It is shown to people, in SOURCES.md and by weir events describe, and has to say just what
+// withoutNotes does.
 const Notes = "Not compared: what a tracer writes beside the arguments. Of an object with inputs and one of input_str, metadata and tags only the inputs count, " +
 	"of one with args and kwargs only these, and never members called tool_call_id or that begin with langgraph_, checkpoint_ or __pregel_."
 
 // isNote reports whether an argument names the run that a call belongs to, which is
 // another one each time, and nothing of the call.
 // Such ids would make equal calls differ.
+//
+// LangGraph hands its configuration to tools that ask for it.
 func isNote(key string) bool {
 	return key == "tool_call_id" || strings.HasPrefix(key, "langgraph_") || strings.HasPrefix(key, "checkpoint_") || strings.HasPrefix(key, "__pregel_")
 }
@@ -23,6 +28,8 @@ func isNote(key string) bool {
 // withoutNotes takes the arguments of a tool out of what a tracer recorded, and names
 // those that do not count. See Notes.
 // ignore is what the caller leaves out already; the second result adds to it.
+//
+// What is no object, or has none of these, is returned as it is.
 func withoutNotes(p []byte, ignore []string) ([]byte, []string) {
 	p = bytes.TrimSpace(p)
 	if len(p) == 0 || p[0] != '{' {
@@ -54,12 +61,15 @@ func withoutNotes(p []byte, ignore []string) ([]byte, []string) {
 			c.Skip()
 		}
 	}
+	// isObject tells whether the value may be looked into.
 	isObject := func(p []byte) bool { return len(p) > 0 && p[0] == '{' }
 	switch {
+	// What was cut is compared as it is.
 	case c.Err() != nil:
 	// The inputs may be wrapped once more.
 	case noted && isObject(inputs):
 		return withoutNotes(inputs, ignore)
+	// input_str is what LangChain prints of the inputs, where there are no others.
 	case len(text) > 0:
 		return text, ignore
 	case positional && isObject(kwargs):
@@ -85,6 +95,8 @@ type result struct {
 
 // resultWithoutNotes takes the result of a tool out of what a tracer recorded: a message,
 // or an object with output and the kwargs of its own call.
+//
+// What a tool brought itself is never taken apart: an object with other members is a result.
 func resultWithoutNotes(p []byte) result {
 	p = bytes.TrimSpace(p)
 	if len(p) == 0 || p[0] != '{' {
@@ -119,6 +131,8 @@ func resultWithoutNotes(p []byte) result {
 
 // constructed takes what a tool brought out of a message as LangChain writes it down: the
 // arguments of its constructor, among which are ids.
+//
+// It is a message if its kwargs have content, whatever class it is of.
 func constructed(p []byte) (r result, ok bool) {
 	if p[0] != '{' {
 		return r, false

@@ -39,6 +39,9 @@ import (
 )
 
 // Format returns the format of OTLP JSON spans.
+//
+// Starts are never told, since a span is written when it ends; by Framing a batch may span
+// many lines.
 func Format() adapter.Format {
 	return adapter.Format{
 		Name:    "otlp",
@@ -51,6 +54,7 @@ func Format() adapter.Format {
 	}
 }
 
+// score knows it by its one outermost name.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
 		if top.Has("resourceSpans") {
@@ -60,6 +64,7 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// Holding back costs memory and delay; too little of it costs the names of who called whom.
 const (
 	defaultHold = 30 * time.Second
 	defaultHeld = 65536
@@ -67,9 +72,11 @@ const (
 	// a model may think for longer than spans are held back.
 	patience = 10
 	// ofOneTrace is the share of all spans that one trace may hold.
+	// So that one trace without end does not push out all others.
 	ofOneTrace = 4
 )
 
+// reader holds back the spans of one log, of however many programs.
 type reader struct {
 	source      string
 	correlation []events.CorrelationSource
@@ -79,16 +86,20 @@ type reader struct {
 	hold int64 // ns
 	most int
 
+	// The one that was silent the longest comes first, see bound.
 	traces *adapter.Recent[*trace]
 	// An id goes when the trace that it is part of is forgotten.
 	partOf map[string]string // ids of traces that go on with another one, see join
 	turns  turns
-	held   int   // spans of all traces
-	clock  int64 // end of the span that ended last
-	place  int64 // of the record that is read, see adapter.Keeper
-	event  events.Event
+	held   int // spans of all traces
+	// clock is the only one: how long something is held back is measured by what the spans
+	// say.
+	clock int64 // end of the span that ended last
+	place int64 // of the record that is read, see adapter.Keeper
+	event events.Event
 }
 
+// newReader takes a negative Hold for no limit.
 func newReader(o adapter.Options) adapter.Adapter {
 	r := &reader{
 		source: cmp.Or(o.Source, "otlp"), ignore: o.IgnoreArgs, silent: o.Silent,
@@ -128,6 +139,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 			r.join(t)
 		}
 	}
+	// A trace that was joined is found by its part, and settled once.
 	for _, s := range b.spans {
 		if t, ok := r.trace(s.trace); ok && t.touched {
 			t.touched = false
@@ -142,6 +154,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 }
 
 // Flush tells all that was held back.
+//
+// After it a span that comes for a trace that was told begins that trace anew.
 func (r *reader) Flush(emit func(*events.Event)) error {
 	for {
 		_, t, ok := r.traces.PopOldest()
@@ -153,9 +167,11 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 	}
 }
 
+// add takes a span into its trace, and makes that if it is the first.
 func (r *reader) add(id string, s *span) {
 	t, ok := r.trace(id)
 	if !ok {
+		// The place is that of the batch that is read, from which a restart has to read again.
 		t = &trace{id: id, place: r.place, spans: map[uint64]*span{}, worked: map[string]events.Tri{}, said: map[string]*span{}, awaited: map[uint64]struct{}{}}
 		r.traces.Put(id, t)
 	}
@@ -167,6 +183,7 @@ func (r *reader) add(id string, s *span) {
 	if id == t.id {
 		s.trace = t.id // one text for all
 	}
+	// A root that is linked elsewhere may go on with that trace.
 	if s.parent == 0 && s.link != 0 && s.linked != id {
 		t.cause = s
 	}
@@ -180,11 +197,13 @@ func (r *reader) add(id string, s *span) {
 	t.newest = max(t.newest, s.end)
 	r.clock = max(r.clock, s.end)
 	t.touched, t.seen = true, r.clock
+	// The root is what has no parent; one in another process counts as having one.
 	t.rooted = t.rooted || s.parent == 0
 	if s.parent == 0 && s.link == 0 && (s.kind == toolUse || s.kind == inference) {
 		// See trace.alone.
 		t.alone = s.conversation
 	}
+	// A parent in another process is not waited for, as it may not be traced.
 	if _, here := t.spans[s.parent]; !here && s.parent != 0 && !s.remote {
 		t.awaited[s.parent] = struct{}{}
 	}
@@ -196,6 +215,8 @@ func (r *reader) add(id string, s *span) {
 
 // settle tells what is ready: everything when the root has come and no span between
 // it and the others is missing, else what was held back long enough.
+//
+// It is called once for each trace and batch.
 func (r *reader) settle(t *trace, emit func(*events.Event)) {
 	// To look at a trace costs time in proportion to its spans, so what comes late
 	// waits until it is worth a look.
@@ -208,15 +229,19 @@ func (r *reader) settle(t *trace, emit func(*events.Event)) {
 	// the user were told before.
 	case complete && len(t.pending)*worth >= len(t.spans):
 		r.tell(t, math.MaxInt64, false, emit)
+	// Half of the time more, so that a trace without its root is not told anew with each
+	// batch.
 	case !complete && len(t.pending) > 0 && t.newest-t.oldest > r.hold+r.hold/2:
 		r.tell(t, t.newest-r.hold, false, emit)
 	}
+	// Beyond its share a trace is told as far as it came and half of it is forgotten.
 	if most := max(1, r.most/ofOneTrace); len(t.spans) > most {
 		r.tell(t, math.MaxInt64, false, emit)
 		r.held -= t.shrink(most / 2)
 	}
 }
 
+// tell makes an emitter for one turn.
 func (r *reader) tell(t *trace, until int64, complete bool, emit func(*events.Event)) {
 	w := emitter{trace: t, correlation: r.correlation, silent: r.silent, turns: &r.turns, emit: emit, event: &r.event}
 	w.tell(until, complete)
@@ -224,7 +249,10 @@ func (r *reader) tell(t *trace, until int64, complete bool, emit func(*events.Ev
 
 // bound forgets traces that have been silent for the time of holding back, and the
 // most silent ones when there are too many spans.
+//
+// Traces are in the order in which they were last touched.
 func (r *reader) bound(emit func(*events.Event)) {
+	// With no limit nothing is forgotten by time.
 	if r.hold < math.MaxInt64/patience {
 		r.turns.forget(r.clock - patience*r.hold)
 	}
@@ -243,6 +271,7 @@ func (r *reader) bound(emit func(*events.Event)) {
 	}
 }
 
+// drop tells what is left of a trace and forgets it.
 func (r *reader) drop(t *trace, emit func(*events.Event)) {
 	r.tell(t, 0, true, emit)
 	for _, id := range t.joined {
@@ -261,11 +290,13 @@ type batch struct {
 	fault    *events.DecodeError
 }
 
+// traced is a span with the id of its trace, which it only gets from there.
 type traced struct {
 	trace string
 	span  *span
 }
 
+// read reads one batch, the whole of which is one JSON value.
 func (b *batch) read(record []byte) error {
 	other, isBatch := "", false
 	c := jsonwalk.New(record)
@@ -277,6 +308,7 @@ func (b *batch) read(record []byte) error {
 			}
 		} else {
 			other = adapter.Word(c.Key(), 40)
+			// The first name that is not known is enough to say what it is.
 			c.Skip()
 		}
 	}
@@ -287,7 +319,8 @@ func (b *batch) read(record []byte) error {
 	return c.Err()
 }
 
-// The source is set at the end, since the resource may come behind its spans.
+// resource reads the spans of one program. Their source is set at the end, since its
+// description may come behind them.
 func (b *batch) resource(c *jsonwalk.Cursor) {
 	first, source := len(b.spans), ""
 	for c.Object(); c.Member(); {
@@ -306,6 +339,8 @@ func (b *batch) resource(c *jsonwalk.Cursor) {
 }
 
 // service reads the name of the program out of a resource.
+//
+// It is "" where the resource does not name it, and then the source of the options counts.
 func service(c *jsonwalk.Cursor) string {
 	var name, namespace string
 	for c.Object(); c.Member(); {
@@ -339,6 +374,8 @@ func service(c *jsonwalk.Cursor) string {
 }
 
 // scope reads the spans of one library, whose name they need.
+//
+// instrumentationLibrary is what it was called before OTLP 1.0.
 func (b *batch) scope(c *jsonwalk.Cursor) {
 	var name string
 	var early []byte // spans that came before the name
@@ -374,6 +411,8 @@ func (b *batch) scope(c *jsonwalk.Cursor) {
 	}
 }
 
+// span reads one span. Without ids or times nothing can be told of it, and the rest of the
+// batch is still good.
 func (b *batch) span(c *jsonwalk.Cursor, scope string) {
 	if b.refused+len(b.spans) >= adapter.MaxItems {
 		c.Fail(adapter.TooMany("spans"))
@@ -393,6 +432,7 @@ func (b *batch) span(c *jsonwalk.Cursor, scope string) {
 			s.id = spanID(c.Text())
 		case "parentSpanId":
 			s.parent = spanID(c.Text())
+		// The flags say whether the parent is in another process, if the SDK knows.
 		case "flags":
 			// The two bits are those of OTLP's SpanFlags.
 			const parentIsKnown, parentIsRemote = 0x100, 0x200
@@ -426,9 +466,11 @@ func (b *batch) span(c *jsonwalk.Cursor, scope string) {
 	case s.id == 0:
 		b.refuse(at, "spanId", "want 16 hex digits, not all of them 0")
 	// Times below a millisecond are none.
+	// Some exporters write seconds, or nothing.
 	case s.start < 1e6 && s.end < 1e6 || s.start > latest || s.end > latest:
 		b.refuse(at, "endTimeUnixNano", "want a time in ns since 1970")
 	default:
+		// A span that is told before it began has only an end.
 		if s.start < 1e6 {
 			s.start = s.end
 		}
@@ -441,6 +483,7 @@ func (b *batch) span(c *jsonwalk.Cursor, scope string) {
 	}
 }
 
+// refuse counts a span that is left out; the first one is told.
 func (b *batch) refuse(at int, name, reason string) {
 	if b.refused++; b.fault == nil {
 		b.fault = &events.DecodeError{Code: events.CodeInvalidValue, Field: name, Offset: at, Reason: reason}
@@ -448,6 +491,8 @@ func (b *batch) refuse(at int, name, reason string) {
 }
 
 // traceID reads 32 hex digits of either case.
+//
+// All zeros are no id in W3C's trace context. Lower case, so that one id has one spelling.
 func traceID(p []byte) (string, bool) {
 	if len(p) != 32 {
 		return "", false
@@ -461,6 +506,8 @@ func traceID(p []byte) (string, bool) {
 }
 
 // spanID reads 16 hex digits of either case; 0 stands for none.
+//
+// Spans are known by numbers inside, see hex16.
 func spanID(p []byte) uint64 {
 	if len(p) != 16 {
 		return 0
@@ -473,6 +520,8 @@ func spanID(p []byte) uint64 {
 }
 
 // readStatus reads whether a span failed. Exporters write the code as a number or by name.
+//
+// Anything but an error is no failure: most spans leave the status unset.
 func (s *span) readStatus(c *jsonwalk.Cursor) {
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
@@ -482,6 +531,7 @@ func (s *span) readStatus(c *jsonwalk.Cursor) {
 				s.status = events.StatusError
 			}
 		case "message":
+			// It is made the same for each occurrence by failure.
 			s.failure = string(c.Text())
 		}
 	}
@@ -512,6 +562,9 @@ func (s *span) readLinks(c *jsonwalk.Cursor) {
 // sampledRate reads how many spans one stands for out of the trace state of
 // consistent probability sampling, "ot=th:c": traces below the threshold, a
 // fraction in hex digits, were dropped. 0 means that nothing is told.
+//
+// Counts of a sampled log are estimates, and such events never refuse, see
+// events.Event.SampledRate.
 func sampledRate(state string) int64 {
 	for member := range strings.SplitSeq(state, ",") {
 		value, found := strings.CutPrefix(strings.TrimSpace(member), "ot=")
@@ -523,6 +576,7 @@ func sampledRate(state string) int64 {
 			if !found || len(digits) == 0 || len(digits) > 14 {
 				continue
 			}
+			// Digits that are left out at the end are zeros.
 			threshold, err := strconv.ParseUint(digits+strings.Repeat("0", 14-len(digits)), 16, 64)
 			if err != nil {
 				continue

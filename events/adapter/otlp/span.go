@@ -14,6 +14,8 @@ import (
 
 // kind is what a span stands for.
 // It may change when other spans of the trace have come, see trace.prepare.
+//
+// It is not the kind of OpenTelemetry (client, server), which says nothing here.
 type kind uint8
 
 const (
@@ -32,16 +34,19 @@ type span struct {
 	id, parent, link uint64
 	trace, linked    string // ids of its trace, and of that of the link
 	remote           bool   // the parent is in another process
-	start, end       int64  // ns since 1970
-	kind             kind
-	known            bool // some attribute told what it is
-	name, scope      string
-	source           string
+	// Times keep the ns that exporters write: of milliseconds too many are one instant.
+	start, end int64 // ns since 1970
+	kind       kind
+	// known stays set where other spans of the trace take the kind away, see why.
+	known       bool // some attribute told what it is
+	name, scope string
+	source      string
 
-	agent    string // whose span it is, as the span itself tells
-	named    bool   // agent is an attribute, not taken from the name of the span
-	wire     bool   // seen on the wire, where the agent's work is not
-	flat     bool   // in a graph whose agents follow each other without an agent above them
+	agent string // whose span it is, as the span itself tells
+	named bool   // agent is an attribute, not taken from the name of the span
+	// On the wire: a call of the A2A protocol, as its client sees it.
+	wire     bool // seen on the wire, where the agent's work is not
+	flat     bool // in a graph whose agents follow each other without an agent above them
 	calledBy string
 	executor string
 	prompt   events.Hash // of the system prompt, which tells agents without names apart
@@ -49,11 +54,13 @@ type span struct {
 	speaker  string      // agent that the text of the span speaks of (LlamaIndex)
 	cut      string      // the same where the text was cut within the name
 
-	tool     events.Tool
-	handoff  string      // agent that a handoff tool names, or whoever
-	surely   bool        // it is a handoff even if no agent of that name is seen
-	passes   bool        // it is a handoff indeed
-	asks     string      // agent that the tool asks, which answers
+	tool events.Tool
+	// handoff may be whoever; asks is never that after readHandoff.
+	handoff string // agent that a handoff tool names, or whoever
+	surely  bool   // it is a handoff even if no agent of that name is seen
+	passes  bool   // it is a handoff indeed
+	asks    string // agent that the tool asks, which answers
+	// carrier, passes and kind are worked out anew with each turn, as other spans come.
 	carrier  bool        // the tool ran an agent: the call of the agent tells it all
 	content  events.Hash // message, or arguments of a handoff
 	sim      events.Fingerprint
@@ -65,10 +72,12 @@ type span struct {
 	model    string
 	provider string
 
+	// What the flow may be called, each as this span says it.
 	conversation, session, baggage, turn string
 	parentFlow, rootFlow                 string
-	sampled                              int64
-	emitted                              bool
+	// 0 and 1 mean itself.
+	sampled int64
+	emitted bool
 
 	retrieves bool      // it is a search, which instrumentations tell that tell no tools
 	dialogue  *dialogue // of an inference, or of a root that is no run
@@ -79,13 +88,18 @@ type span struct {
 // make fills the span from its attributes.
 // The order matters: what a span is decides what of its attributes is read. a is not needed
 // afterwards.
+//
+// ignore names the arguments that the user leaves out of hashes.
 func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
+	// Before kindOf, which then finds what the span says of itself.
 	a.free.settle(a)
 	s.agent = cmp.Or(a.word(agentName, events.MaxID), a.word(agentID, events.MaxID))
+	// Whether the name is an attribute decides in frameworks and dropUnnamed.
 	s.named = s.agent != ""
 	s.kind = kindOf(a, s)
 	s.frameworks(a)
 	s.known = s.kind != plain
+	// Events of the span fill in what its attributes leave out, by what the span is.
 	a.told.settle(a, s.kind)
 
 	s.readCaller(a)
@@ -106,6 +120,7 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 	}
 
 	switch s.kind {
+	// Of other spans nothing but their place in the tree is of use.
 	case plain, workflow:
 		if s.parent == 0 && s.link == 0 { // it may be all that ties a trace to others
 			s.readDialogue(a, ignore)
@@ -146,6 +161,8 @@ func (s *span) why() adapter.Silence {
 }
 
 // readCaller takes who called an agent, unless that is a person.
+//
+// A person as caller is told by leaving the caller out, see trace.asked.
 func (s *span) readCaller(a *attributes) {
 	switch a.upper(callerType) {
 	case "HUMAN", "USER", "HUMANTOAGENT":
@@ -156,17 +173,21 @@ func (s *span) readCaller(a *attributes) {
 
 // kindOf decides by the attributes that say what a span is.
 // The conventions come in the order of trust: the first that says something counts.
+//
+// OpenInference's CHAIN says only that something is a step.
 func kindOf(a *attributes, s *span) kind {
 	switch string(a.text[operation]) {
 	case "invoke_agent":
 		return visit
 	case "invoke_workflow":
 		return workflow
+	// retrieval counts as a tool: it has arguments and a result.
 	case "execute_tool", "retrieval":
 		return toolUse
 	case "chat", "generate_content", "text_completion":
 		return inference
 	}
+	// Names of the AI SDK: a generate holds the requests that it makes.
 	switch op := string(a.text[operationID]); {
 	case op == "ai.toolCall":
 		return toolUse
@@ -208,6 +229,7 @@ func kindOf(a *attributes, s *span) kind {
 		return inference
 	}
 	// On the wire a call of an agent is seen, and nothing of what the agent does.
+	// Only a message to an agent is a call; other methods ask for the state of a task.
 	switch string(a.text[a2aMethod]) {
 	case "SendMessage", "SendStreamingMessage", "message/send", "message/stream":
 		if s.named {
@@ -222,6 +244,7 @@ func kindOf(a *attributes, s *span) kind {
 		return executor
 	case s.name == "workflow.run":
 		return workflow
+	// A span of the conventions with tokens is a request, whatever its operation is called.
 	case a.has(operation) && a.has(inputTokens) && a.has(model): // an operation of its own name
 		return inference
 	}
@@ -239,6 +262,8 @@ func (s *span) readDialogue(a *attributes, ignore adapter.IgnoreArgs) {
 
 // readTool reads a call of a tool and what it brought. The attributes for arguments and
 // results go before input and output, which hold more.
+//
+// A name is always found, in the end the span's own.
 func (s *span) readTool(a *attributes, ignore adapter.IgnoreArgs) {
 	raw := a.text[toolResult]
 	if len(raw) == 0 {
@@ -258,14 +283,18 @@ func (s *span) readTool(a *attributes, ignore adapter.IgnoreArgs) {
 	args, leftOut = withoutNotes(args, leftOut)
 	s.tool.ArgsSize = int64(len(args))
 	// Addresses of objects are new in each call, see withoutAddresses.
+	// Args keeps no text, and the hash of nothing is the zero hash.
 	s.tool.ArgsHash = fingerprint.Args(withoutAddresses(args), leftOut)
 	s.answer, s.near = fingerprint.Content(got.text), fingerprint.Text(got.text)
+	// Tracers mark a span as failed only if the tool threw.
 	if s.status == events.StatusOK && got.failed {
 		s.status, s.failure = events.StatusError, fingerprint.Error(got.text)
 	}
 	s.readHandoff(a, args)
 }
 
+// readUsage reads counts of tokens. Known is set by the names and not by the counts, so that a
+// request that used none is known to.
 func (s *span) readUsage(a *attributes) {
 	u := &s.usage
 	for _, f := range [...]field{inputTokens, outputTokens, totalTokens, costUSD} {
@@ -281,6 +310,8 @@ func (s *span) readUsage(a *attributes) {
 
 // failure is what went wrong, in words that are the same the next time.
 // The class is put before the message unless that has it already.
+//
+// Equal failures have to be equal, for they are counted; what differs between them is folded.
 func failure(message string, a *attributes) string {
 	text, class := []byte(message), a.text[errorType]
 	if len(text) == 0 {

@@ -7,6 +7,8 @@ import (
 )
 
 // said is the message in what a span tells of its input or output.
+//
+// text aliases what was read.
 type said struct {
 	text []byte
 	list bool // the last of a list of messages
@@ -16,6 +18,9 @@ type said struct {
 // lastText finds the last text in a list of messages, however the framework wraps
 // it. What is no JSON is a message itself, and so is JSON in which no text is found.
 // It reads as far as the JSON goes, for exporters cut long values.
+//
+// The last text of a list is what was said last, which is what a run is called with or
+// answers.
 func lastText(p []byte) said {
 	p = bytes.TrimSpace(p)
 	if len(p) == 0 || p[0] != '{' && p[0] != '[' {
@@ -36,6 +41,7 @@ func lastText(p []byte) said {
 				look(c, isText)
 			}
 		case '"':
+			// An empty text is that of a message with nothing but calls.
 			if text := c.Text(); isText && len(text) > 0 {
 				found.text = text
 			}
@@ -58,6 +64,7 @@ func lastText(p []byte) said {
 func messages(input, output []byte) (message, answer []byte) {
 	in, out := lastText(input), lastText(output)
 	message, answer = in.text, out.text
+	// Where only the beginning of a list is left, it is not known what was said last.
 	if in.cut && in.list {
 		message = nil
 	}
@@ -68,6 +75,8 @@ func messages(input, output []byte) (message, answer []byte) {
 }
 
 // holdsText is true for the names under which frameworks keep the text of a message.
+//
+// The list is short on purpose: a name too many takes an id for what was said.
 func holdsText(key []byte) bool {
 	switch string(key) {
 	case "content", "text", "response", "prompt", "task", "query", "question", "message":
@@ -107,6 +116,8 @@ func withoutAddresses(p []byte) []byte {
 // markedAsError reports whether a result says of itself that it is an error, in the
 // ways of protocols: is_error, isError, or a tool message with the status error. What
 // a tool merely writes into its text is not one.
+//
+// It looks at the outermost members alone.
 func markedAsError(p []byte) bool {
 	if p = bytes.TrimSpace(p); len(p) == 0 || p[0] != '{' {
 		return false
@@ -117,6 +128,7 @@ func markedAsError(p []byte) bool {
 		switch string(c.Key()) {
 		case "is_error", "isError":
 			isError = c.Bool()
+		// As LangChain writes a ToolMessage.
 		case "type":
 			isMessage = string(c.Text()) == "tool"
 		case "data":

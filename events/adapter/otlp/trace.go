@@ -12,14 +12,20 @@ import (
 
 // trace is what is held back and remembered of one trace.
 // It belongs to one reader, and is for its goroutine.
+//
+// It lives from its first span until it was silent for Options.Hold, and while others may go
+// on with it for longer.
 type trace struct {
-	id      string // 32 lower-case hex digits
-	place   int64  // of the record with its first span
+	// An id that was joined has no trace of its own, see reader.partOf.
+	id    string // 32 lower-case hex digits
+	place int64  // of the record with its first span
+	// spans are all that are remembered, also those that were told, as parents of what comes.
 	spans   map[uint64]*span
 	pending []*span // not told yet
 	newest  int64   // end of the span that ended last
 	oldest  int64   // end of the first span of those not told
 
+	// Times of the reader's clock are ends of spans, in ns.
 	seen    int64               // the reader's clock when the last span came
 	touched bool                // spans came with the record that is read
 	rooted  bool                // the root has come
@@ -44,6 +50,7 @@ type trace struct {
 	talk    string
 	turn    string
 
+	// What was found out while telling, in the order of time.
 	runs    []*span               // the last runs of agents without an agent above them, by start
 	answers []*span               // runs whose answer nobody took yet: it goes to the user
 	worked  map[string]events.Tri // agents that did work, or may have, since they were called, or called somebody
@@ -51,6 +58,7 @@ type trace struct {
 	passed  map[string][]*span    // handoffs that were told although nobody had followed them, by agent
 }
 
+// Bounds of what is remembered of one trace, whatever its spans say.
 const (
 	maxRuns    = 32  // runs that one may follow on
 	maxParties = 256 // agents of one trace of which more than their name is remembered
@@ -59,6 +67,8 @@ const (
 
 // call is how an agent came to run.
 // It is kept with the run, whose answer needs it.
+//
+// agent is "" for the user and the program, which have no name within the trace.
 type call struct {
 	from    events.Party
 	origin  events.Origin
@@ -70,6 +80,8 @@ type call struct {
 
 // above is what lies above a span, up to the next agent.
 // It is worked out anew each time, because parents come late.
+//
+// It ends at the nearest visit: what lies above that is its own.
 type above struct {
 	visit    *span
 	carrier  *span // the first tool on the way
@@ -78,6 +90,7 @@ type above struct {
 	missing  bool  // a span on the way has not come
 }
 
+// above walks up from a span, at most maxUp steps, so that a circle of parents ends.
 func (t *trace) above(s *span) (a above) {
 	for range maxUp {
 		p := t.spans[s.parent]
@@ -109,6 +122,8 @@ func (t *trace) isLinked() bool { return t.cause != nil || len(t.joined) > 0 }
 
 // container is the span below which runs follow each other: the parent, unless that
 // is only the wrapper of a single run.
+//
+// Runs in one container are those of one workflow; 0 is the root.
 func (t *trace) container(s *span) uint64 {
 	for range maxUp {
 		p := t.spans[s.parent]
@@ -122,9 +137,13 @@ func (t *trace) container(s *span) uint64 {
 
 // prepare finds out what only a look at several spans can tell. It may be called
 // again when more spans have come.
+//
+// It works on all spans of the trace, so it is called once for each turn of telling. What was
+// told keeps the kind and the name that it was told with.
 func (t *trace) prepare() {
 	ordered := slices.SortedFunc(maps.Values(t.spans), byStart)
 
+	// The order of the steps matters: names before places, and both before tools.
 	t.straighten(ordered)
 	t.nameSpeakers(ordered)
 	t.dropUnnamed(ordered)
@@ -148,10 +167,12 @@ func (t *trace) prepare() {
 			}
 		}
 	}
+	// Sorted and once each, for sortOut.
 	slices.Sort(agents)
 	agents = slices.Compact(agents)
 	for _, s := range ordered {
 		switch s.kind {
+		// A tool that ran an agent is told by the run.
 		case visit:
 			if up := t.above(s); up.carrier != nil {
 				up.carrier.carrier = true
@@ -170,12 +191,17 @@ func (t *trace) prepare() {
 
 // byStart orders spans by their beginnings. An outer span goes before an inner one that begins
 // with it.
+//
+// The last resort is the id, so that the order depends on nothing else.
 func byStart(a, b *span) int {
 	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.id, b.id))
 }
 
 // straighten moves the ends of spans behind those of the spans within, where clocks
 // of milliseconds have them the other way round.
+//
+// It goes from the inside to the outside, so that a parent's own end is moved before its
+// parent's.
 func (t *trace) straighten(ordered []*span) {
 	// Two milliseconds: more is no rounding.
 	const inexact = 2e6 // ns
@@ -192,6 +218,8 @@ func (t *trace) straighten(ordered []*span) {
 // dropUnnamed takes spans that look like an agent, but are only called like one,
 // for what they are where the same library names its agents: the run as a whole.
 // See frameworks: without a name the agent was called as its span.
+//
+// The scope is the library's name: where one of its spans names an agent, all its agents do.
 func (t *trace) dropUnnamed(ordered []*span) {
 	names := map[string]bool{}
 	for _, s := range ordered {
@@ -208,6 +236,8 @@ func (t *trace) dropUnnamed(ordered []*span) {
 
 // nameByPlace gives a run without a name that of the component or the tool that it is
 // (Haystack). Only what stands below another such run needs one to be told apart.
+//
+// A run that was told keeps its name.
 func (t *trace) nameByPlace(s *span) {
 	if s.agent != "" || s.emitted {
 		return
@@ -226,6 +256,8 @@ func (t *trace) nameByPlace(s *span) {
 
 // promote makes a node of a graph an agent when it asks a model itself.
 // The nearest node counts, and an agent on the way has the request for itself.
+//
+// It cannot be told by the node's own span, which ends after the request.
 func (t *trace) promote(s *span) {
 	for range maxUp {
 		if s = t.spans[s.parent]; s == nil || s.kind == visit {
@@ -241,9 +273,13 @@ func (t *trace) promote(s *span) {
 // nameSpeakers gives the steps of a workflow that tells no names of agents (see
 // llamaIndex) the name that stands before them, or that another step with the same
 // system prompt has.
+//
+// LlamaIndex alone needs it. Steps are gone through twice: first each prompt gets a name, then
+// each step the name of its prompt.
 func (t *trace) nameSpeakers(ordered []*span) {
 	type step struct{ name, cut string }
 	var before step
+	// prompts is by the hash of the prompt, and prompt by the step.
 	prompts := map[events.Hash]step{}
 	prompt := map[*span]events.Hash{}
 	steps := []*span(nil)
@@ -289,6 +325,9 @@ func (t *trace) nameSpeakers(ordered []*span) {
 // sortOut decides whether a tool passes control to one of the agents, and whether
 // it is a call of its own.
 // agents are the names of all agents of the trace, sorted.
+//
+// It is called each time more spans have come, so an agent that comes late still makes a
+// handoff of the tool.
 func (t *trace) sortOut(s *span, agents []string) {
 	s.passes = s.surely
 	if s.handoff != "" {
@@ -299,6 +338,7 @@ func (t *trace) sortOut(s *span, agents []string) {
 			}
 		}
 	}
+	// Only up to the next agent: beyond it, an equal name is another call.
 	p := t.spans[s.parent]
 	for n := 0; p != nil && p.kind != visit && n < maxUp; n++ {
 		if p.kind == toolUse && p.tool.Name == s.tool.Name {
@@ -312,6 +352,8 @@ func (t *trace) sortOut(s *span, agents []string) {
 // shrink forgets the spans that ended first, until most are left, and returns how
 // many it forgot. All spans must have been told.
 // Those that come later and name a forgotten parent are told as if it had not come.
+//
+// It is called for a trace that holds more than its share of all spans.
 func (t *trace) shrink(most int) int {
 	ordered := slices.SortedFunc(maps.Values(t.spans), func(a, b *span) int {
 		return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.id, b.id))
@@ -320,6 +362,7 @@ func (t *trace) shrink(most int) int {
 	for _, s := range ordered[:forgotten] {
 		delete(t.spans, s.id)
 	}
+	// Nobody waits any more, or the trace would never be complete.
 	clear(t.awaited)
 	return forgotten
 }
