@@ -19,6 +19,7 @@ import (
 // The events are those of one flow in the order of the log. An error is a fault of this
 // writer: what it wrote cannot be read.
 func FlowTest(title string, l analyzer.Limits, evs []events.Event) (string, error) {
+	// The events first: what was left out of them is known only then, and is said above them.
 	w := flowWriter{}
 	var body strings.Builder
 	for i := range evs {
@@ -40,7 +41,9 @@ func FlowTest(title string, l analyzer.Limits, evs []events.Event) (string, erro
 	for _, line := range settings(l) {
 		b.WriteString(line + "\n")
 	}
+	// Whether a hop came without work stands at each hop of which the log tells it.
 	b.WriteString("[work=unknown]\n" + body.String() + "----\n")
+	// Read and written again, so that it has the one form that cases have.
 	cases, err := scenario.Parse("test.flow", []byte(b.String()))
 	if err != nil {
 		return "", fmt.Errorf("write the flow as a case: %w", err)
@@ -75,6 +78,8 @@ type flowWriter struct {
 // event returns the item of an event, with the time that passes before it; "" when the
 // language has no word for it.
 func (w *flowWriter) event(ev *events.Event) string {
+	// An event that is left out takes no time: the next one says how long it was since the last
+	// that is there.
 	act, fields := w.act(ev)
 	if act == "" {
 		w.omitted++
@@ -117,12 +122,15 @@ func (w *flowWriter) event(ev *events.Event) string {
 			add("usage", u.Scope.String())
 		}
 	}
+	// The reader of the case is told, since rules about near texts may then come to something
+	// else.
 	w.similar = w.similar || ev.Sim != (events.Fingerprint{})
 	wait := ""
 	// An event that came late is written as such, for the order of the log has to stay.
 	switch gap := ev.Time.Sub(w.clock); {
 	case w.clock == 0:
 		w.clock = ev.Time
+	// The clock stays where it is, as that of the flow does.
 	case gap < 0:
 		wait = "+0s "
 		add("late", (-gap).String())
@@ -188,6 +196,7 @@ func (w *flowWriter) act(ev *events.Event) (act string, fields []string) {
 		return ask + "loop:" + quoted(ev.TaskID), nil
 	case events.TaskReflect:
 		return ask + "reflect:" + quoted(ev.TaskID), nil
+	// The events of a log have been decoded, so that Operator is there for these kinds.
 	case events.OperatorStop, events.OperatorRelease:
 		name := "stop"
 		if ev.Kind == events.OperatorRelease {
@@ -216,6 +225,8 @@ func (w *flowWriter) tool(ev *events.Event, from string) string {
 	return from + "<" + tool + "=" + word("", ev.Content)
 }
 
+// toolFields are what a sign cannot say: a status that is neither good nor an error, a legal
+// repeat, and that the call has no id by which its result finds it.
 func toolFields(ev *events.Event) (fields []string) {
 	if ev.Kind == events.ToolResult && ev.Status != events.StatusUnset && ev.Status != events.StatusOK && ev.Status != events.StatusError {
 		fields = append(fields, "status="+ev.Status.String())

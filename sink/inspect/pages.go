@@ -13,6 +13,8 @@ import (
 	"strings"
 )
 
+// Embedded, so that the page fits the program that answers it and needs no folder beside it.
+//
 //go:embed page
 var files embed.FS
 
@@ -89,6 +91,7 @@ func mimeOf(name string) string {
 
 // ServeHTTP answers with an asset, or with the document.
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The name is looked up and never opened as a path, so it cannot lead out of the folder.
 	name := strings.TrimPrefix(r.URL.Path, p.prefix)
 	f := p.files["index.html"]
 	if rest, ok := strings.CutPrefix(name, assets); ok {
@@ -106,11 +109,13 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Vary", "Accept-Encoding")
 	body, tag := f.body, f.tag
 	// The packed body is another representation, and has a tag of its own.
+	// Whoever names gzip takes it; what weighs encodings against each other is no browser.
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		body, tag = f.small, strings.TrimSuffix(f.tag, `"`)+`-gz"`
 		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("ETag", tag)
+	// One tag is compared and no list of them: a browser sends the one that it has.
 	if r.Header.Get("If-None-Match") == tag {
 		h.Del("Content-Encoding")
 		w.WriteHeader(http.StatusNotModified)

@@ -40,6 +40,7 @@ func Scenarios(folder fs.FS) ([]Scenario, error) {
 		}
 		for i := range cases {
 			c := &cases[i]
+			// The text is as it is written, comments and all, because people read it.
 			out = append(out, Scenario{strings.TrimSuffix(path.Base(name), ".flow"), c.Line, c.Title(), c.String()})
 		}
 	}
@@ -72,6 +73,7 @@ func Play(text, limits string, base analyzer.Limits) (Played, error) {
 	if err != nil {
 		return Played{}, err
 	}
+	// None and several are refused alike: what is shown is one timeline.
 	if len(cases) != 1 {
 		return Played{}, errors.New("this is not one case; an empty line ends a case")
 	}
@@ -83,6 +85,8 @@ func Play(text, limits string, base analyzer.Limits) (Played, error) {
 			return Played{}, err
 		}
 	}
+	// Twice, for the outcome and for the steps: Run keeps no steps, and Fold knows nothing of
+	// what is expected.
 	out := c.Run(l)
 	return Played{Timeline: Fold(l, c.Events(), c.End()), Title: c.Title(), Limits: string(limitfile.Format(l)), Want: c.Want, Got: out.Lines(), Diff: c.Diff(&out)}, nil
 }

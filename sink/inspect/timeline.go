@@ -85,11 +85,14 @@ type folding struct {
 	timeline Timeline
 }
 
+// newFolding is a fold that has seen nothing. Lists are made, because the page wants [] and not
+// null.
 func newFolding(l analyzer.Limits) *folding {
 	return &folding{engine: analyzer.New(l), flows: make(map[string]*analyzer.Flow), counted: make(map[string]int64),
 		refusing: make(map[string]string), timeline: Timeline{Steps: []Step{}, Said: []Said{}}}
 }
 
+// step folds one event and notes it, with what was said at it.
 func (t *folding) step(ev *events.Event) {
 	key := ev.FlowKey()
 	f := t.flows[key]
@@ -106,6 +109,7 @@ func (t *folding) step(ev *events.Event) {
 	}
 	t.fx.Reset()
 	t.engine.Step(&t.partition, f, ev, &t.fx)
+	// A repeat has the ordinal of the last event that counted.
 	t.counted[key] += t.fx.Counts.Events
 	t.timeline.Counted += t.fx.Counts.Events
 	// What was dropped is a step all the same: people look for every event of theirs.
@@ -117,11 +121,14 @@ func (t *folding) step(ev *events.Event) {
 	}
 	t.timeline.Steps = append(t.timeline.Steps, s)
 	t.note(s.N)
+	// After the verdicts of the step, since the answer follows from them. What was allowed says
+	// nothing.
 	if t.fx.Answer != nil && s.Refused {
 		t.timeline.Said = append(t.timeline.Said, Said{Step: s.N, Ask: true, Verdict: *t.fx.Answer})
 	}
 }
 
+// note takes down the verdicts of a step. They are values of their own and outlive the effects.
 func (t *folding) note(step int) {
 	for i := range t.fx.Verdicts {
 		v := t.fx.Verdicts[i]
@@ -143,6 +150,7 @@ func (t *folding) pass(until events.Stamp) {
 	}
 }
 
+// stepOf is the event as the page shows it, without its place and without what came of it.
 func stepOf(ev *events.Event) Step {
 	s := Step{Time: events.RFC3339(ev.Time), Kind: ev.Kind.String(), From: ev.From.ID(), To: ev.To.ID(), Tool: ev.Tool.Name,
 		Error: ev.ErrorType, Ask: ev.Ask}

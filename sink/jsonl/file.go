@@ -20,6 +20,7 @@ type File struct {
 	mu   sync.Mutex
 	file *os.File
 	// It is nil once a line was new: from there on nothing is a repeat.
+	// Whole lines, because a verdict is the same bytes whenever it is given again (decision 1).
 	recent map[string]struct{} // lines that the file ends with, from an earlier process
 }
 
@@ -51,6 +52,7 @@ func (f *File) open() error {
 	return nil
 }
 
+// readTail cuts off half a line at the end, and notes the whole lines before it.
 func (f *File) readTail(file *os.File) error {
 	st, err := file.Stat()
 	if err != nil {
@@ -109,12 +111,14 @@ func (f *File) Append(lines [][]byte) error {
 		}
 		return errors.Join(fmt.Errorf("append to verdict file: %s was removed while it was in use; what was in it is gone, and another one is begun", f.path), old.Close())
 	}
+	// One write for all lines, so that a reader mostly sees whole ones.
 	if _, err := f.file.Write(out); err != nil {
 		if before.Mode().IsRegular() { // a part of it may be there; it is written again
 			err = errors.Join(err, f.file.Truncate(before.Size()))
 		}
 		return fmt.Errorf("append to verdict file: %w", err)
 	}
+	// There is nothing to sync.
 	if !before.Mode().IsRegular() {
 		return nil
 	}

@@ -35,6 +35,7 @@ type Options struct {
 
 // Exporter sends log events to one endpoint. Export is for one goroutine.
 type Exporter struct {
+	// All that New has filled in.
 	o Options
 	// It begins anew with each request that is taken.
 	refused int // in a row
@@ -77,6 +78,8 @@ func (e *Exporter) Counts() *recipient.Counts { return &e.counts }
 func (e *Exporter) Export(ctx context.Context, verdicts [][]byte) error {
 	records := make([]record, 0, len(verdicts))
 	now := e.o.Now()
+	// A verdict that cannot be read will never be readable, so it must not hold up those behind
+	// it.
 	for _, line := range verdicts {
 		var v events.Verdict
 		if err := events.DecodeVerdict(line, &v); err != nil {
@@ -86,6 +89,7 @@ func (e *Exporter) Export(ctx context.Context, verdicts [][]byte) error {
 		}
 		records = append(records, recordOf(&v, now))
 	}
+	// An empty request would be answered and say nothing.
 	if len(records) == 0 {
 		return nil
 	}
@@ -100,6 +104,7 @@ func (e *Exporter) Export(ctx context.Context, verdicts [][]byte) error {
 		if !errors.As(err, new(*recipient.Refusal)) {
 			return err
 		}
+		// The whole request is what is sent again: nobody says which of its events is refused.
 		if e.refused++; e.refused < e.o.Refusals {
 			return err
 		}
@@ -125,6 +130,8 @@ func (e *Exporter) try(ctx context.Context, b []byte) (rejected int64, err error
 	for name, values := range e.o.Header {
 		req.Header[name] = values
 	}
+	// JSON and not protobuf: an endpoint that takes only that refuses it, and Counts tells
+	// (decision 76).
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "weir")
 	resp, err := e.o.Client.Do(req)
@@ -140,6 +147,7 @@ func (e *Exporter) try(ctx context.Context, b []byte) (rejected int64, err error
 	case code < 200 || code >= 300:
 		return 0, &recipient.Refusal{Status: resp.Status}
 	}
+	// OTLP writes 64-bit numbers as texts; json.Number reads them with quotes and without.
 	var answer struct {
 		PartialSuccess struct {
 			Rejected json.Number `json:"rejectedLogRecords"`
@@ -147,6 +155,7 @@ func (e *Exporter) try(ctx context.Context, b []byte) (rejected int64, err error
 		} `json:"partialSuccess"`
 	}
 	if json.Unmarshal(said, &answer) == nil { // what is none is of an endpoint that took all
+		// What is no number counts as none, as an empty answer does.
 		rejected, _ = answer.PartialSuccess.Rejected.Int64()
 		if m := answer.PartialSuccess.Message; m != "" || rejected > 0 {
 			e.o.Logger.Warn("the endpoint for log events did not keep all verdicts", "rejected", rejected, "said", m)

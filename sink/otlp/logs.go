@@ -23,6 +23,7 @@ const (
 
 // The request of OTLP for logs, in its JSON form.
 // Only what is sent is here. 64-bit numbers are texts in OTLP's JSON.
+// The fields have the names of OTLP's JSON, which are those of its protobuf in camel case.
 type (
 	request struct {
 		ResourceLogs []resourceLogs `json:"resourceLogs"`
@@ -57,6 +58,7 @@ type (
 		Key   string `json:"key"`
 		Value value  `json:"value"`
 	}
+	// One of the two is set.
 	value struct {
 		String *string  `json:"stringValue,omitempty"`
 		Double *float64 `json:"doubleValue,omitempty"`
@@ -78,6 +80,7 @@ func recordOf(v *events.Verdict, now time.Time) record {
 			r.Attributes = append(r.Attributes, attribute{key, text(s)})
 		}
 	}
+	// By the id a receiver tells an event that was sent twice.
 	say("weir.verdict.id", v.ID)
 	say("weir.verdict.action", string(v.Action))
 	say("weir.verdict.mode", string(v.Mode))
@@ -100,6 +103,8 @@ func recordOf(v *events.Verdict, now time.Time) record {
 	say("weir.root_correlation_id", v.RootCorrelationID)
 	say("weir.detail", v.Detail)
 	say("weir.tenant_id", v.TenantID)
+	// Names of the conventions of OpenTelemetry, where there are any; what is weir's own begins
+	// with weir.
 	say("gen_ai.agent.finish_reason", finishReason(v))
 	say("gen_ai.agent.name", v.Agent)
 	say("gen_ai.tool.name", v.Tool)
@@ -135,6 +140,7 @@ func finishReason(v *events.Verdict) string {
 // what slows it or warns is a warning, and what is only watched is for information.
 func severity(v *events.Verdict) (int, string) {
 	switch {
+	// Also what lifts an order is no warning.
 	case v.Mode != events.ModeEnforce || v.Action == events.Allow:
 		return severityInfo, "INFO"
 	case v.Stops() && v.Action != events.Throttle:
@@ -147,6 +153,8 @@ func severity(v *events.Verdict) (int, string) {
 // W3C. A verdict that no event brought about, such as one about silence, has the trace of its flow
 // where that is known by its trace.
 func traceOf(v *events.Verdict) (trace, span string) {
+	// The flow's key may be the id of a trace; it stands in only where the event named none at
+	// all.
 	if trace = v.TraceID; !isID(trace, 16) {
 		if trace = v.CorrelationID; v.TraceID != "" || !isID(trace, 16) {
 			return "", ""
@@ -181,6 +189,8 @@ func body(records []record) ([]byte, error) {
 	}}})
 }
 
+// text is a value that is a text, also an empty one.
 func text(s string) value { return value{String: &s} }
 
+// nanos is a time in nanoseconds since 1970, as a text.
 func nanos(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// All names begin with it.
 const namespace = "weir"
 
 // row is a metric: a family of series that are read when they are asked for.
@@ -39,6 +40,7 @@ func (s *series) is(v float64, labels ...string) {
 	s.out <- prometheus.MustNewConstMetric(s.row.desc, s.row.kind, v, labels...)
 }
 
+// count is is of a whole number.
 func (s *series) count(v int64, labels ...string) { s.is(float64(v), labels...) }
 
 // example is count with the flow to look at that was counted last.
@@ -81,6 +83,7 @@ type collector struct {
 	reading Reading
 }
 
+// newCollector makes the descriptions of the table once; a scrape only fills in values.
 func newCollector(read func(*Reading)) *collector {
 	c := &collector{read: read, rows: table()}
 	for i := range c.rows {

@@ -28,16 +28,21 @@ const (
 	allowed = iota
 	warned
 	denied
+	// Whoever asked does then what he does without weir, which is not for this side to know.
 	failed // there was no answer
 	decisionCount
 )
 
 var decisions = [decisionCount]string{"allow", "warn", "deny", "error"}
 
+// addChecks makes the counters and times of asks, one for each route and decision, so that all
+// are there from the start.
 func (m *Metrics) addChecks(h histograms) {
 	count := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "checks_total",
 		Help: "Answers to dispatchers that asked before a call."}, []string{"route", "decision"})
 	h.registry.MustRegister(count)
+	// The bounds are around what a call may wait for unnoticed: milliseconds, and a second at
+	// most.
 	times := h.many("check_duration_seconds", "Time to answer a dispatcher that asks.", "route", 1e-3, 5e-3, 0.025, 0.1, 0.25, 1)
 	for r, name := range routes {
 		m.checkTimes[r] = times.WithLabelValues(name)
@@ -50,6 +55,7 @@ func (m *Metrics) addChecks(h histograms) {
 // Check tells of one answer: v is nil when there was none.
 // A verdict in shadow mode is an allowance, for that is what the dispatcher was told.
 func (m *Metrics) Check(r Route, v *events.Verdict, took time.Duration) {
+	// A route that is not known would be a fault of the caller, and is not worth a crash.
 	if m == nil || r >= RouteCount {
 		return
 	}
@@ -69,6 +75,7 @@ func (m *Metrics) Check(r Route, v *events.Verdict, took time.Duration) {
 
 // The classes of status codes that are told apart.
 const (
+	// Redirects count with 2xx: neither is a fault.
 	class2xx = iota
 	class4xx
 	class5xx
@@ -77,6 +84,8 @@ const (
 
 var classes = [classCount]string{"2xx", "4xx", "5xx"}
 
+// addRequests makes the counters of what can be asked of the server. Only patterns are labels,
+// never paths, which whoever asks could make up.
 func (m *Metrics) addRequests(all []Request) {
 	count := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "http_requests_total",
 		Help: "Requests that were answered, by pattern and class of status."}, []string{"handler", "method", "code"})
@@ -98,6 +107,7 @@ func (m *Metrics) Counted(r Request, next http.HandlerFunc) http.HandlerFunc {
 	counters := m.requests[r]
 	return func(w http.ResponseWriter, req *http.Request) {
 		s := &statusWriter{ResponseWriter: w}
+		// Deferred, so that a handler that ends by a panic is counted, too.
 		defer func() { counters[s.class()].Inc() }()
 		next(s, req)
 	}
@@ -111,6 +121,7 @@ type statusWriter struct {
 
 // WriteHeader passes the status on.
 func (s *statusWriter) WriteHeader(status int) {
+	// Only the first one goes out.
 	if s.status == 0 {
 		s.status = status
 	}
@@ -120,6 +131,7 @@ func (s *statusWriter) WriteHeader(status int) {
 // Unwrap is for http.ResponseController, by which streams flush.
 func (s *statusWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
+// class is that of the status. A handler that wrote none has answered 200.
 func (s *statusWriter) class() int {
 	switch {
 	case s.status >= 500:

@@ -14,6 +14,8 @@ import (
 
 // table lists the metrics. A rate needs the first of its sort, too, so what is counted is
 // there from the start, at 0.
+// The order is that in which people read it: what comes in, what is said, who lives, and how
+// weir is.
 func table() []row {
 	return slices.Concat(intake, judged, live, agentStage, spent(), partitions, store, limits, itself)
 }
@@ -22,6 +24,8 @@ var intake = []row{
 	{name: "events_total", help: "Events that were read from the log, by what became of them.", kind: counter, labels: []string{"kind", "outcome"},
 		read: func(r *Reading, to *series) {
 			for _, k := range events.Kinds() {
+				// Ticks and limits are folded and nothing else; expired ones have a row of their
+				// own.
 				for o := Folded; o < Expired; o++ {
 					if k != events.LimitsSet && k != events.Tick || o == Folded {
 						to.count(r.Events[k][o], k.String(), outcomes[o])
@@ -29,6 +33,7 @@ var intake = []row{
 				}
 			}
 		}},
+	// One figure for all kinds, since it means one thing: a source is far behind.
 	{name: "events_expired_total", help: "Events that came so late that nobody can tell whether they had been folded.", kind: counter,
 		read: func(r *Reading, to *series) {
 			expired := int64(0)
@@ -61,6 +66,8 @@ var intake = []row{
 	{name: "source_coverage_ratio", help: "Share of the calls of all sources that tell what rules need, 1 while there are none; rules that need what is at 0 are blind.", kind: gauge, labels: []string{"what"},
 		read: func(r *Reading, to *series) {
 			for _, ratio := range r.Told.Ratios() {
+				// Without calls there is nothing to be blind to, and an alert must not fire on
+				// an idle weir.
 				share := 1.0
 				if ratio.Of > 0 {
 					share = float64(ratio.Told) / float64(ratio.Of)
@@ -82,6 +89,7 @@ var intake = []row{
 		}},
 }
 
+// judged is what was said to flows, and what came of it.
 var judged = []row{
 	{name: "verdicts_total", help: "Verdicts that were published.", kind: counter, labels: []string{"rule", "action", "mode"}, read: readVerdicts},
 	{name: "calls_after_stop_total", help: "Calls that were made although a standing order refused them: a dispatcher does not honor verdicts.", kind: counter, labels: []string{"rule"},
@@ -98,6 +106,7 @@ var judged = []row{
 		read: each(troubles[:], func(r *Reading) []int64 { return r.Unpublished[:] })},
 }
 
+// live is the flows in memory. A flow is live from an event until it was silent for flow.idle.
 var live = []row{
 	{name: "flows_live", help: "Flows in memory with an event within the time of silence that ends an episode; held ones as long as they wait for a person.", kind: gauge, labels: []string{"status"},
 		read: each([]string{"active", "warned", "stopped", "held"}, func(r *Reading) []int64 { return r.Live[:] })},
@@ -123,6 +132,8 @@ var agentStage = []row{
 		read: one(func(r *Reading) int64 { return r.AgentMemory })},
 	{name: "agents_told_age_seconds", help: "How long ago the time is up to which everything is known of agents; their silence after it is not judged. It is a minute or two when all is well.", kind: gauge,
 		read: func(r *Reading, to *series) {
+			// A member that folds no partition of agents was told nothing, and must not look as
+			// if it were behind.
 			if r.HasAgents {
 				to.is(r.AgentsTold.Seconds())
 			}
@@ -157,10 +168,14 @@ func spent() []row {
 			}},
 	}
 	for by, name := range spenders {
+		// wasted gives read what each name of this kind has wasted. Names come and go, so what
+		// is 0 is left out.
 		wasted := func(read func(s *Spent, to *series, labels ...string)) func(*Reading, *series) {
 			return func(r *Reading, to *series) {
 				for i := range r.Waste {
 					if w := &r.Waste[i]; w.By == Spender(by) {
+						// By the indexes of spentAfter; 0 is what nobody had warned of, and is
+						// no waste.
 						for when, s := range [...]*Spent{1: &w.AfterWarning, 2: &w.AfterStop} {
 							if s != nil && *s != (Spent{}) {
 								read(s, to, w.Name, spentAfter[when])
@@ -211,6 +226,7 @@ var partitions = []row{
 		}},
 	{name: "partitions_assigned", help: "Partitions that this process folds.", kind: gauge, labels: []string{"topic", "stage"},
 		read: func(r *Reading, to *series) {
+			// A topic has one series, whatever number of its partitions is folded here.
 			assigned := make(map[[2]string]int64)
 			for i := range r.Sources {
 				assigned[[2]string{r.Sources[i].Topic, r.Sources[i].stage()}]++
@@ -227,6 +243,8 @@ var partitions = []row{
 		read: each([]string{"ok", "error"}, func(r *Reading) []int64 { return r.Commits[:] })},
 }
 
+// store is the state on disk. The floor is there beside what is free, so that an alert can
+// compare them.
 var store = []row{
 	{name: "store_size_bytes", help: "Size of the state on disk.", kind: gauge, labels: []string{"part"},
 		read: each([]string{"lsm", "vlog"}, func(r *Reading) []int64 { return r.StoreBytes[:] })},
@@ -240,6 +258,7 @@ var store = []row{
 		read: float(func(r *Reading) float64 { return r.Restored.Seconds() })},
 }
 
+// limits is what weir judges by.
 var limits = []row{
 	{name: "limit", help: "Value from which a rule stops, in its unit; rules that are off are not there.", kind: gauge, labels: []string{"rule", "row"},
 		read: func(r *Reading, to *series) {
@@ -251,6 +270,8 @@ var limits = []row{
 				if set.Mode == rules.ModeOff || set.Stop == rules.Off {
 					continue
 				}
+				// As the limits file has it, see rules.Setting.Limit; money is kept in
+				// millionths.
 				v := float64(set.Limit())
 				if analyzer.Rules[i].Unit == events.UnitUSD {
 					v /= 1e6
@@ -316,6 +337,7 @@ func tested(read func(*Reading, *series)) func(*Reading, *series) {
 	}
 }
 
+// truth is 1 for true and 0 for false.
 func truth(b bool) float64 {
 	if b {
 		return 1
@@ -323,6 +345,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
+// unix is a time in seconds since 1970; 0 for none.
 func unix(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

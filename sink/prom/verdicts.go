@@ -58,6 +58,8 @@ func (x *expectation) silent(r events.Reason) bool {
 	return x[r.Place()] == [events.ActionCount][2]bool{}
 }
 
+// expectedVerdicts says which verdicts can come of the limits, or of all rules when these are
+// not known.
 func expectedVerdicts(l *analyzer.Limits) (x expectation) {
 	for i := range analyzer.Rules {
 		rule := &analyzer.Rules[i]
@@ -65,11 +67,13 @@ func expectedVerdicts(l *analyzer.Limits) (x expectation) {
 			continue
 		}
 		e := &x[rule.Reason.Place()]
+		// What a rule gives it may take back; nobody is told that in shadow mode.
 		e[events.Allow.Place()][0] = true
 		e[rule.Action.Place()][0], e[rule.Action.Place()][1] = true, true
 		if l != nil && l.Rules[i].Hold {
 			e[events.Hold.Place()][0] = true
 		}
+		// A person's stop neither warns nor grows wider.
 		if rule.ID != analyzer.RuleOperator {
 			e[events.Warn.Place()][0], e[events.Warn.Place()][1] = true, true
 			e[events.Halt.Place()][0] = true // attempts widen an order
@@ -88,6 +92,7 @@ func expectedVerdicts(l *analyzer.Limits) (x expectation) {
 			e[step.Place()][0] = true
 		}
 	}
+	// A reason that stands in no table: somebody asked to rescue an agent that was not stuck.
 	refused := &x[events.RescueRefusedNotStuck.Place()]
 	refused[events.Notify.Place()][0], refused[events.Notify.Place()][1] = true, true
 	return x
@@ -103,6 +108,7 @@ func recovers(rule *agents.Rule) bool {
 
 // The calls that orders met, by the reason of the order: those that were made against one,
 // those in flight when one went out, and those that were refused by an ask or a dispatcher.
+// These three have one shape, for ordered.
 func (c *Counters) defied() [events.ReasonCount]int64 {
 	return c.Fold.Defied
 }
@@ -128,6 +134,7 @@ func ordered(get func(*Counters) [events.ReasonCount]int64) func(*Reading, *seri
 	}
 }
 
+// readVerdicts gives a series to whatever was counted or may be, see expectation.
 func readVerdicts(r *Reading, to *series) {
 	expected := expectedVerdicts(r.Limits)
 	for at, reason := range events.Reasons() {
@@ -141,6 +148,7 @@ func readVerdicts(r *Reading, to *series) {
 	}
 }
 
+// readGrants is about limits that count something of which more can be given.
 func readGrants(r *Reading, to *series) {
 	expected, granted := expectedVerdicts(r.Limits), &r.Fold.Granted
 	for _, reason := range grantable() {
@@ -150,6 +158,7 @@ func readGrants(r *Reading, to *series) {
 	}
 }
 
+// readAcks has both answers of a rule or none, so that a share can be made of them.
 func readAcks(r *Reading, to *series) {
 	expected := expectedVerdicts(r.Limits)
 	say := func(rule string, n [2]int64) {
@@ -164,6 +173,7 @@ func readAcks(r *Reading, to *series) {
 	say("other", r.Fold.Acks[events.ReasonCount])
 }
 
+// readStuck adds up rows of one reason. Agents are counted by row, and people know reasons.
 func readStuck(r *Reading, to *series) {
 	var stuck [events.ReasonCount][2]int64
 	var known [events.ReasonCount]bool
@@ -183,6 +193,7 @@ func readStuck(r *Reading, to *series) {
 	}
 }
 
+// readRecoveries counts steps of the ladder by the verdicts that order them, each reason once.
 func readRecoveries(r *Reading, to *series) {
 	var known [events.ReasonCount]bool
 	var steps [len(recoverySteps)]int64

@@ -66,6 +66,7 @@ func (k Keys) Verify(order []byte, signature string) error {
 	}
 	id, sum, ok := strings.Cut(signature, ",v1=")
 	id, named := strings.CutPrefix(id, "k=")
+	// Whatever is not of the form is called forged: who sends it learns nothing more.
 	want, err := hex.DecodeString(sum)
 	if !ok || !named || err != nil {
 		return ErrForged
@@ -78,6 +79,7 @@ func (k Keys) Verify(order []byte, signature string) error {
 	return ErrForged
 }
 
+// sum is the HMAC under this key.
 func (k *Key) sum(order []byte) []byte {
 	mac := hmac.New(sha256.New, k.Secret)
 	mac.Write(order)
@@ -131,6 +133,7 @@ func Parse(text []byte) (Keys, error) {
 	return keys, nil
 }
 
+// isID reports whether s can stand in a signature, which has = and , between its parts.
 func isID(s string) bool {
 	for _, c := range s {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {

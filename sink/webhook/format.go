@@ -51,6 +51,7 @@ func ParseFormat(s string) (Format, error) {
 // body returns what is sent of the verdict; nil for nothing.
 // nil is no error: the verdict needs no person.
 func (f Format) body(verdict []byte) ([]byte, error) {
+	// The bytes of the log themselves, since they are what a signature is about.
 	if f == FormatVerdict {
 		return verdict, nil
 	}
@@ -79,6 +80,7 @@ type notice struct {
 
 // noticeOf returns what a person is told; false for what nobody has to know at once.
 func noticeOf(v *events.Verdict) (n notice, ok bool) {
+	// In shadow mode nothing happens that a person would have to act on.
 	if v.Mode != events.ModeEnforce {
 		return n, false
 	}
@@ -90,6 +92,7 @@ func noticeOf(v *events.Verdict) (n notice, ok bool) {
 			return n, false // it may end before it has to wait
 		}
 		n.title = "A flow is held and waits for you"
+		// Both ways out: let it go on, or end it.
 		n.command = grantCommand(v.Unit, flow) + "\nweir flows stop " + flow + ` --reason "WHY"`
 		n.fact("Waits until", v.ExpiresAt.String()+", then it is halted")
 	case events.Halt:
@@ -106,6 +109,7 @@ func noticeOf(v *events.Verdict) (n notice, ok bool) {
 	default:
 		return n, false
 	}
+	// Never the words for the model, and no text of messages: weir has none.
 	n.text = v.Message
 	n.fact("Flow", v.CorrelationID)
 	n.fact("Agent", firstOf(v.From, v.Session, v.Agent))
@@ -155,6 +159,7 @@ func shellWord(id string) string {
 	return "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
 }
 
+// firstOf is the first of the words that is not empty; "" when all are.
 func firstOf(words ...string) string {
 	for _, w := range words {
 		if w != "" {
@@ -164,6 +169,7 @@ func firstOf(words ...string) string {
 	return ""
 }
 
+// figure is a number without zeros at its end.
 func figure(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // clip cuts a text to so many characters.
@@ -183,6 +189,7 @@ const (
 	slackFields = 10
 )
 
+// slackMessage and what it is made of are as much of Block Kit as is sent.
 type slackMessage struct {
 	Text   string       `json:"text"` // what a notification shows, and clients that know no blocks
 	Blocks []slackBlock `json:"blocks"`
@@ -202,8 +209,12 @@ type slackWords struct {
 // slackEscape keeps what others have written from being links and mentions.
 var slackEscape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
+// slackPlain escapes first and then cuts: escapes count towards the bound. One that is cut in
+// its middle is shown as it is and does no harm.
 func slackPlain(s string, most int) string { return clip(slackEscape.Replace(s), most) }
 
+// slack is the notice as a message: a header, the sentence, the facts side by side, and the
+// command in a block of code.
 func (n *notice) slack() slackMessage {
 	m := slackMessage{Text: slackPlain(n.title+": "+n.text, slackText), Blocks: []slackBlock{
 		{Type: "header", Text: &slackWords{"plain_text", clip(n.title, slackHeader)}},
@@ -224,6 +235,7 @@ func (n *notice) slack() slackMessage {
 	return m
 }
 
+// teamsMessage and what it is made of are as much of an Adaptive Card as is sent.
 type teamsMessage struct {
 	Type        string            `json:"type"`
 	Attachments []teamsAttachment `json:"attachments"`
@@ -260,6 +272,7 @@ type teamsFact struct {
 // teamsPlain keeps what others have written from being read as Markdown.
 var teamsPlain = strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "`", "\\`", "<", "&lt;", "#", `\#`, "~", `\~`)
 
+// teams is the notice as a card, in the order of slack.
 func (n *notice) teams() teamsMessage {
 	card := teamsCard{Schema: "http://adaptivecards.io/schemas/adaptive-card.json", Type: "AdaptiveCard", Version: "1.4", Body: []teamsElement{
 		{Type: "TextBlock", Text: n.title, Size: "Large", Weight: "Bolder", Wrap: true},

@@ -25,6 +25,8 @@ import (
 
 // The headers of a delivery. Deliveries may be repeated; the position tells.
 const (
+	// PositionHeader grows with each verdict of the log, so a receiver knows one that it has
+	// already.
 	SignatureHeader = "Weir-Signature" // see Verify
 	PositionHeader  = "Weir-Position"  // of the verdict in its log
 )
@@ -55,6 +57,7 @@ type Options struct {
 
 // Hook sends verdicts to one endpoint. Send is for one goroutine.
 type Hook struct {
+	// All that New has filled in.
 	o      Options
 	counts recipient.Counts
 }
@@ -105,6 +108,7 @@ func (h *Hook) Send(ctx context.Context, position int64, verdict []byte) error {
 	if body == nil { // nobody has to know
 		return nil
 	}
+	// For each verdict anew: one that is refused says nothing about the next.
 	wait, refusals := h.o.MinWait, 0
 	for {
 		after, err := h.try(ctx, position, body, verdict)
@@ -112,6 +116,7 @@ func (h *Hook) Send(ctx context.Context, position int64, verdict []byte) error {
 			h.counts.Delivered.Add(1)
 			return nil
 		}
+		// Not counted as a failure: the process ends, and the verdict is sent by the next one.
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -140,6 +145,7 @@ func (h *Hook) Send(ctx context.Context, position int64, verdict []byte) error {
 }
 
 // try sends the body once, which is about the verdict. after is how long the endpoint wants to be left alone.
+// A Refusal is what trying again hardly changes; any other error may pass.
 func (h *Hook) try(ctx context.Context, position int64, body, verdict []byte) (after time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.o.URL, bytes.NewReader(body))
 	if err != nil {
