@@ -9,6 +9,7 @@ import (
 )
 
 // body is the body of a request.
+// It is read by the goroutine of its request; Gates look at it from others.
 type body struct {
 	io.ReadCloser
 	conn    *conn // nil of servers without a Listener
@@ -30,12 +31,14 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 // came notes that all of it is there.
+// From now on it is the server's turn, and its connection gives way to nobody.
 func (b *body) came() {
 	if !b.whole.Swap(true) && b.conn != nil {
 		b.conn.busy.Add(1)
 	}
 }
 
+// answered notes that the request is over. A server that is done with it no longer cuts it.
 func (b *body) answered() {
 	b.left.Store(true)
 	if b.whole.Load() && b.conn != nil {
@@ -44,6 +47,7 @@ func (b *body) answered() {
 }
 
 // cut lets whoever reads the body fail with a timeout.
+// A deadline in the past is one that has been passed: the read that waits returns at once.
 func (b *body) cut() {
 	if !b.left.Load() {
 		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // of a writer without deadlines nothing can be cut
@@ -61,6 +65,7 @@ func Unread(r *http.Request) bool {
 // Gate bounds how many requests of a sort are served at one time. When all places are
 // taken, a newcomer gets that of the request whose body is on its way for the longest,
 // when that is longer than Patience and the client is waited for.
+// It differs from a Listener in that a place is that of a request and not of a connection.
 type Gate struct {
 	most int
 
@@ -76,6 +81,8 @@ func NewGate(most int) *Gate { return &Gate{most: most, held: make(map[*place]st
 
 // Enter reports whether the request may be served now. If so, leave must be called when
 // that is done.
+// Leave may be called after the place was taken away, and more than once. Nobody is made to
+// wait.
 func (g *Gate) Enter(r *http.Request) (leave func(), ok bool) {
 	b, _ := r.Context().Value(bodyKey).(*body)
 	p := &place{b}
@@ -97,6 +104,8 @@ func (g *Gate) Enter(r *http.Request) (leave func(), ok bool) {
 	}, true
 }
 
+// slowest is the place that may be taken away; nil when none may. A request that waits for
+// the server itself, as for memory, is none of them.
 func (g *Gate) slowest(now time.Time) (found *place) {
 	for p := range g.held {
 		if p.body == nil || p.body.whole.Load() || !p.body.awaited.Load() || now.Sub(p.body.since) < Patience {
@@ -112,6 +121,7 @@ func (g *Gate) slowest(now time.Time) (found *place) {
 // Seats are places for those who stay, such as followers of a stream. One peer gets at
 // most three quarters of them.
 type Seats struct {
+	// each is how many of them one peer may have.
 	most, each int
 
 	mu    sync.Mutex
@@ -120,12 +130,14 @@ type Seats struct {
 }
 
 // NewSeats returns so many seats.
+// Of fewer than four seats one peer may have all.
 func NewSeats(most int) *Seats {
 	return &Seats{most: most, each: most - most/4, taken: make(map[string]int)}
 }
 
 // Take reports whether there is a seat for whoever sends the request. If so, leave must
 // be called when it is free again.
+// Leave is called once.
 func (s *Seats) Take(r *http.Request) (leave func(), ok bool) {
 	peer := r.RemoteAddr
 	if c, ok := r.Context().Value(connKey).(*conn); ok {

@@ -13,6 +13,7 @@ import (
 // Patience is how long a write may wait for its reader, or a body be on its way, before
 // the place is given to somebody else who needs it. Nothing is cut off that is in
 // nobody's way.
+// It is real time, as all here is: it is about real clients.
 const Patience = time.Second
 
 // Listener accepts connections, so many at one time. When all places are taken, a
@@ -21,6 +22,7 @@ const Patience = time.Second
 // being answered is never closed for another one.
 type Listener struct {
 	net.Listener
+	// begun is what now counts from.
 	most    int
 	refused func(net.Addr)
 	begun   time.Time
@@ -33,6 +35,7 @@ type Listener struct {
 // Listen returns a listener with so many places. refused is called for each connection
 // that was closed at once, because every other one is being answered or because its peer
 // has more of them than all that could give way; it may be nil.
+// Refused is called by the goroutine that accepts, and holds it up.
 func Listen(l net.Listener, most int, refused func(peer net.Addr)) *Listener {
 	return &Listener{Listener: l, most: most, refused: refused, begun: time.Now(), open: make(map[*conn]struct{}), peers: make(map[string]int)}
 }
@@ -46,6 +49,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		c := &conn{Conn: inner, listener: l, peer: peerOf(inner.RemoteAddr())}
 		c.last.Store(l.now())
+		// Closing is left out of the lock: it may take a while.
 		gone, ok := l.admit(c)
 		if gone != nil {
 			_ = gone.Conn.Close() // its server finds out by itself
@@ -80,6 +84,8 @@ func (l *Listener) CloseWaiting() {
 func (l *Listener) now() int64 { return int64(time.Since(l.begun)) }
 
 // admit finds a place for a connection; gone is the one that had it.
+// Whoever has fewer connections than the newcomer's peer keeps them: one peer cannot push
+// out the others by connecting more and more.
 func (l *Listener) admit(c *conn) (gone *conn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,6 +100,8 @@ func (l *Listener) admit(c *conn) (gone *conn, ok bool) {
 	return gone, true
 }
 
+// idlest is the connection that gives way first; nil when all are at work. It looks at all
+// of them, which happens only when there is no room.
 func (l *Listener) idlest() (found *conn) {
 	now := l.now()
 	for c := range l.open {
@@ -108,6 +116,7 @@ func (l *Listener) idlest() (found *conn) {
 }
 
 // remove forgets a connection, the first time it is called.
+// The caller holds mu.
 func (l *Listener) remove(c *conn) {
 	if _, ok := l.open[c]; !ok {
 		return
@@ -119,6 +128,7 @@ func (l *Listener) remove(c *conn) {
 }
 
 // peerOf is the address without its port.
+// Behind a proxy all clients are one peer.
 func peerOf(a net.Addr) string {
 	if host, _, err := net.SplitHostPort(a.String()); err == nil {
 		return host
@@ -127,6 +137,8 @@ func peerOf(a net.Addr) string {
 }
 
 // conn is a connection that has a place.
+// Its times are those of Listener.now. They are changed by the goroutine that serves it and
+// read by the one that accepts.
 type conn struct {
 	net.Conn
 	listener *Listener
@@ -134,10 +146,13 @@ type conn struct {
 
 	last    atomic.Int64 // when a byte came or went
 	writing atomic.Int64 // since when a write waits; 0 when none does
-	busy    atomic.Int64 // requests that came whole and are not answered yet
+	// With HTTP/2 there may be many at one time.
+	busy atomic.Int64 // requests that came whole and are not answered yet
 }
 
 // waits reports whether it is the client's turn: that it is to send something, or to read.
+// A connection that writes for longer than Patience waits for its client, whatever is under
+// way on it.
 func (c *conn) waits(now int64) bool {
 	since := c.writing.Load()
 	return c.busy.Load() == 0 || since != 0 && now-since >= int64(Patience)
@@ -171,6 +186,8 @@ func (c *conn) Close() error {
 
 // Busy notes that part of a request, the body of which goes on, is being answered, until
 // done is called.
+// A stream of asks has a body that never ends, by which it would count as waiting for its
+// client all the time.
 func Busy(r *http.Request) (done func()) {
 	c, ok := r.Context().Value(connKey).(*conn)
 	if !ok {
@@ -188,6 +205,7 @@ const (
 )
 
 // ConnContext is for http.Server: it lets Track know on which connection a request came.
+// By TLS the connection is the one under it.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
@@ -200,6 +218,8 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 
 // Track follows how far the body of each request has come, for the Listener and for
 // Gates. The server needs ConnContext.
+// It has to be the outermost handler, so that a request counts until all of its answer is
+// written.
 func Track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(connKey).(*conn)

@@ -38,12 +38,15 @@ import (
 // App is weir as it runs, embedded or as a member of a group on Kafka. Make it with New, then Start, then Stop; when
 // Done is closed in between, something failed that cannot be gone on from, and Err
 // says what.
+// Its parts know each other only by small interfaces that they declare themselves; this is
+// where each is given what it needs. What is nil before Start is opened by that.
 type App struct {
 	o      Options
 	clock  clock.Clock
 	logger *slog.Logger
 	prices costs.Prices
 	trust  gate.Trust // who is believed that a user has spoken
+	// Made by New, without effects.
 	limits *limits.Source
 	hook   *webhook.Hook
 	otlp   *otlp.Exporter
@@ -53,6 +56,7 @@ type App struct {
 	audit  *access.Audit        // nil: orders are told nowhere
 	api    *api.Server
 
+	// openBackend is newBackend, except in tests.
 	store       *state.Store
 	openBackend func() (backend, error)
 	backend     backend
@@ -70,23 +74,30 @@ type App struct {
 	serving     bool
 
 	// What is ended in turn by Stop.
+	// intake is all that brings events or appends to the log; leaving is what passes
+	// verdicts on and ends last, so that the last verdicts still go out.
 	intake, leaving *phase.Phase
 	closed          sync.Once
 
+	// err is written before done is closed, and read only after that.
 	done   chan struct{}
 	failed sync.Once
 	err    error
 }
 
 // New checks the options and reads the files that they name. It has no effects.
+// Whatever can be found wrong without a port or a disk is found here, before anything is
+// begun.
 func New(o Options) (*App, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
+	// Verdicts that leave are signed by keys that may change, so the sinks get a function.
 	a := &App{o: o, clock: o.Clock, logger: o.Logger, done: make(chan struct{}), budget: budget.New(o.IntakeMemory)}
 	a.misnamed.Told = a.tellMisnamed
 	a.openBackend = a.newBackend
+	// Without a prober everything that asks it finds nil, which its methods know.
 	if o.SelfTest > 0 {
 		a.selfTest = &selftest.Prober{Every: o.SelfTest, Clock: a.clock, Logger: a.logger}
 	}
@@ -129,6 +140,7 @@ func New(o Options) (*App, error) {
 }
 
 // openOTLP makes what sends verdicts as log events, if a URL is named.
+// The headers are read once: a token in them is exchanged by a restart.
 func (a *App) openOTLP() (err error) {
 	if a.o.OTLPLogs == "" {
 		return nil
@@ -149,6 +161,7 @@ func (a *App) openOTLP() (err error) {
 
 // tellMisnamed counts an event that lacks what rules need and has it under a name that is a slip
 // away, and says so once.
+// It is called for each such event, by whatever goroutine takes it in.
 func (a *App) tellMisnamed(ev *events.Event, near events.Nearby) {
 	first := false
 	a.counts.Count(func(n *prom.Counters) {
@@ -165,6 +178,8 @@ func (a *App) newServer() (_ *api.Server, err error) {
 	if a.tls, err = certificates.Open(a.o.TLS); err != nil {
 		return nil, err
 	}
+	// Certificates come first: only when clients are asked for theirs do they say who
+	// somebody is.
 	if a.access, err = access.New(access.Options{AdminTokenFile: a.o.AdminTokenFile, IntakeTokenFile: a.o.IntakeTokenFile, File: a.o.AccessFile, Certificates: a.tls.AsksClients()}); err != nil {
 		return nil, err
 	}
@@ -181,6 +196,7 @@ func (a *App) newServer() (_ *api.Server, err error) {
 
 // Start opens the state, listens, and returns when requests are served. The context
 // is for the start alone.
+// After an error all that was begun is ended and closed, and the App is of no use.
 func (a *App) Start(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -193,12 +209,16 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if err := a.api.Listen(); err != nil {
 		return err
 	}
+	// The limits go into the log before anything is folded, and before an event can come
+	// in.
 	if err := a.limits.Begin(a.backend.SetLimits); err != nil {
 		return err
 	}
 	if err := a.backend.Start(ctx); err != nil {
 		return err
 	}
+	// Files may bring events from here on; requests are served only when all that they ask
+	// is there.
 	a.runAll()
 	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
 		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Ask: a.orders.Ask}); err != nil {
@@ -210,8 +230,10 @@ func (a *App) Start(ctx context.Context) (err error) {
 }
 
 // open opens what weir keeps and what it reads and writes, none of which does anything yet.
+// What was opened is closed by leave when this fails on the way.
 func (a *App) open() (err error) {
 	a.api.Begin()
+	// A store that cannot write any more ends the program: nothing could be acknowledged.
 	a.o.State.Failed = a.Fail
 	if a.store, err = state.Open(a.o.StateDir, a.o.State); err != nil {
 		return err
@@ -222,6 +244,7 @@ func (a *App) open() (err error) {
 	if a.backend, err = a.openBackend(); err != nil {
 		return err
 	}
+	// The backend was made with what asks go through, and that now gets the backend.
 	a.degraded.Fold, a.degraded.Append, a.degraded.Now = folded{a.backend}, a.backend.Append, a.backend.Now
 	a.orders = &ask.GlobalOrders{Verdicts: a.verdicts, Log: a.backend, Clock: a.clock, Logger: a.logger}
 	if a.o.AuditFile != "" {
@@ -241,6 +264,7 @@ func (a *App) open() (err error) {
 }
 
 // runAll begins what goes on beside requests until weir ends.
+// An error of any of them is one that the program cannot go on from, see phase.Phase.
 func (a *App) runAll() {
 	a.run(a.intake, "degraded mode", a.degraded.Run)
 	a.run(a.intake, "limits", a.limits.Watch)
@@ -265,18 +289,21 @@ func (a *App) runAll() {
 }
 
 // inForce returns the limits that are judged by.
+// They are read only. Any goroutine may call it once there is a backend.
 func (a *App) inForce() *analyzer.Limits {
 	limits, _ := pump.InForce(a.backend.Pumps(), a.limits.Current)
 	return limits
 }
 
 // forward starts to pass verdicts on to one receiver.
+// Each has a goroutine and a cursor of its own, so one that is away holds up no other.
 func (a *App) forward(f *forwarder.Forwarder) {
 	f.Log, f.Cursors, f.Clock, f.Logger = a.verdicts, a.store, a.clock, a.logger
 	a.run(a.leaving, f.Name, f.Run)
 }
 
 // Measure fills in what became of the verdicts that endpoints of others are sent.
+// It is called for each scrape.
 func (a *App) Measure(r *prom.Reading) {
 	add := func(to string, c *recipient.Counts) {
 		r.Posted = append(r.Posted, prom.Posted{To: to, Delivered: c.Delivered.Load(), Dropped: c.Dropped.Load(), Failures: c.Failures.Load()})
@@ -294,6 +321,8 @@ func (a *App) run(p *phase.Phase, what string, fn func(context.Context) error) {
 
 // watchAccess takes up who may do what and what is shown by TLS whenever the files change.
 // What is refused leaves everything as it was, and is told once.
+// Both are read when either has changed, since a token and a certificate may be exchanged
+// together.
 func (a *App) watchAccess(ctx context.Context) error {
 	told := ""
 	return filewatch.Watch(ctx, a.clock, a.logger, a.o.LimitsPoll, func() []string { return append(a.access.Files(), a.tls.Paths()...) }, func() error {
@@ -313,6 +342,8 @@ func (a *App) watchAccess(ctx context.Context) error {
 func (a *App) Scheme() string { return a.api.Scheme() }
 
 // Fail ends the app with an error that it cannot go on from: it closes Done.
+// The first one counts; what fails after that is mostly its consequence. It ends nothing by
+// itself and may be called by any goroutine.
 func (a *App) Fail(err error) {
 	a.failed.Do(func() {
 		a.err = err
@@ -336,6 +367,7 @@ func (a *App) Err() error {
 }
 
 // Addr is the address that is listened on, with the port that was chosen.
+// It is known once Start has returned.
 func (a *App) Addr() string { return a.api.Addr() }
 
 // GatewayAddr is the address that gateways are answered on by gRPC; "" when they are not.
@@ -352,6 +384,7 @@ func (a *App) Counts() *pump.Counts { return &a.counts }
 
 // Reload reads the limits file, the keys of orders, who may do what and the certificates
 // again, and opens the verdict file and the audit log anew, as SIGHUP asks for. What is refused stays as it was, and the error says why.
+// Prices, headers and settings are read at the start alone.
 func (a *App) Reload() error {
 	err := errors.Join(a.limits.Reload(), a.keys.load(), a.access.Load(), a.tls.Load(), a.audit.Reopen())
 	if a.file != nil {
@@ -363,6 +396,9 @@ func (a *App) Reload() error {
 // Stop ends the app in order: no more intake, the last batch folded and published, a
 // checkpoint, then everything closed. When ctx ends before, it stops where it is:
 // nothing that was acknowledged is lost by that, the next start only has more to do.
+//
+// It does nothing to an App that was not started. It is called once, by whoever called
+// Start.
 func (a *App) Stop(ctx context.Context) error {
 	if !a.serving {
 		return nil
@@ -370,11 +406,13 @@ func (a *App) Stop(ctx context.Context) error {
 	// Streams and followers first, or Shutdown would wait for them.
 	err := a.intake.End(ctx)
 	a.api.Shutdown(ctx)
+	// A disk that is full is no failed end: the log has everything.
 	if perr := a.backend.Stop(ctx); errors.Is(perr, state.ErrDiskLow) {
 		a.logger.Warn("stopped without a last checkpoint; the next start folds a little more again", "error", perr)
 	} else {
 		err = errors.Join(err, perr)
 	}
+	// Last, since the backend has just published its last verdicts.
 	err = errors.Join(err, a.leaving.End(ctx))
 	return errors.Join(err, a.closeAll())
 }
@@ -383,6 +421,7 @@ func (a *App) Stop(ctx context.Context) error {
 const leaveTime = 10 * time.Second
 
 // leave ends what Start has begun, before it closes what they work with.
+// The intake's phases are there whenever the backend is.
 func (a *App) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
@@ -394,6 +433,7 @@ func (a *App) leave() error {
 }
 
 // closeAll closes what Start has opened.
+// The store is closed last: all others may still write to it. It may be called again.
 func (a *App) closeAll() (err error) {
 	a.closed.Do(func() {
 		err = errors.Join(err, a.api.Close())

@@ -15,6 +15,7 @@ import (
 
 // backend is how a program comes by its log: it keeps a journal of its own, or it is a
 // member of a group that shares the partitions of a Kafka topic. All else is the same.
+// Nobody asks which one it is (see decision 21).
 type backend interface {
 	api.Log
 
@@ -32,6 +33,7 @@ type backend interface {
 	Now() events.Stamp
 
 	// Progress says how far the partitions of events are folded that this process folds.
+	// It is from this that degraded mode is found (see decision 73).
 	Progress() []pump.Progress
 
 	// Stop folds what is there to the end, publishes it, and takes a last checkpoint.
@@ -39,8 +41,11 @@ type backend interface {
 }
 
 // folded tells what is folded here.
+// It gives package ask and the self-test what they want in their own words, so that neither
+// knows of pumps.
 type folded struct{ backend }
 
+// Folded are the partitions of events that are folded here now.
 func (f folded) Folded() (out []int) {
 	for _, p := range f.Pumps() {
 		out = append(out, p.Partition())
@@ -48,6 +53,7 @@ func (f folded) Folded() (out []int) {
 	return out
 }
 
+// PartitionOf is where a flow is folded; false when that is not here.
 func (f folded) PartitionOf(flow string) (int, bool) {
 	p, err := f.PumpOf(flow)
 	if err != nil {
@@ -56,6 +62,7 @@ func (f folded) PartitionOf(flow string) (int, bool) {
 	return p.Partition(), true
 }
 
+// Progress is that of the backend, in the type of package ask.
 func (f folded) Progress() (out []ask.Progress) {
 	for _, p := range f.backend.Progress() {
 		out = append(out, ask.Progress(p))
@@ -63,6 +70,8 @@ func (f folded) Progress() (out []ask.Progress) {
 	return out
 }
 
+// Known returns copies of the flow and of its partition as they were folded last, for
+// answers in degraded mode. The error is that another process folds it.
 func (f folded) Known(flow string) (*analyzer.Flow, analyzer.Partition, error) {
 	p, err := f.PumpOf(flow)
 	if err != nil {
@@ -71,9 +80,13 @@ func (f folded) Known(flow string) (*analyzer.Flow, analyzer.Partition, error) {
 	return p.Known(flow)
 }
 
+// newBackend makes the one that the options want. It begins nothing.
 func (a *App) newBackend() (backend, error) {
 	shared := pump.Options{Limits: a.limits.Current(), Parse: pump.ParseLimits, Answer: a.answers.Deliver, Memory: a.o.Memory,
 		CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Prices: a.prices, Metrics: a.api.Metrics(), Clock: a.clock, Logger: a.logger}
+	// An ask goes first to degraded mode, which answers it when the fold is behind, and
+	// else waits for its answer. end is where the log ends before the ask is in it, if that
+	// is known here.
 	await := func(end func() int64) func(context.Context, *events.Event, func() error) (*events.Verdict, error) {
 		return func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error) {
 			return a.degraded.Ask(ctx, ev, func(ctx context.Context) (*events.Verdict, error) {
@@ -82,6 +95,8 @@ func (a *App) newBackend() (backend, error) {
 		}
 	}
 	if a.o.Kafka == nil {
+		// An allowance that waits for the word of its tree: both stages are folded in this
+		// process. In a group the owner of the flow may have to ask another member for it.
 		shared.Held = func(_ int64, ev *events.Event, _ string, v *events.Verdict) { a.answers.Hold(ev, v) }
 		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: await(a.store.Journal(0).End), Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 	}

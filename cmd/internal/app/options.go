@@ -109,13 +109,16 @@ type Options struct {
 const (
 	DefaultListen    = "127.0.0.1:8080"
 	DefaultRetention = 7 * 24 * time.Hour
-	DefaultMetrics   = "127.0.0.1:9464" // of weir run, which also tests itself
-	DefaultSelfTest  = time.Minute
-	minToken         = 32
+	// 9464 is the port that exporters of OpenTelemetry use for Prometheus.
+	DefaultMetrics  = "127.0.0.1:9464" // of weir run, which also tests itself
+	DefaultSelfTest = time.Minute
+	minToken        = 32
 
 	DefaultIntakeMemory = 128 << 20
 )
 
+// withDefaults fills in what is not given, and refuses what no default can mend. o is a
+// copy.
 func (o Options) withDefaults() (Options, error) {
 	if o.Listen == "" {
 		o.Listen = DefaultListen
@@ -126,6 +129,7 @@ func (o Options) withDefaults() (Options, error) {
 		switch {
 		case *ttl == 0:
 			*ttl = DefaultRetention
+		// The store takes 0 for ever.
 		case *ttl < 0:
 			*ttl = 0
 		}
@@ -145,6 +149,7 @@ func (o Options) withDefaults() (Options, error) {
 			return o, errors.New("intervals must not be negative")
 		}
 	}
+	// Nobody means no connection at all by 0.
 	for _, n := range []struct {
 		value *int
 		byDef int
@@ -172,6 +177,7 @@ func (o Options) withDefaults() (Options, error) {
 
 // resolveFollowed makes the paths of followed files absolute: their places in the store are kept
 // by them, and may not depend on where weir was started.
+// A file that is named twice would be read by two with one place.
 func (o *Options) resolveFollowed() error {
 	seen := make(map[string]bool)
 	for i := range o.Follow {
@@ -195,6 +201,7 @@ func (o *Options) resolveFollowed() error {
 }
 
 // readSecret reads a file that holds one secret.
+// Space and newlines at its end are no part of it: editors put them there. "" has none.
 func readSecret(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil

@@ -9,12 +9,14 @@ import (
 
 // orderKeys are the keys that orders are signed with on their way out. The log holds
 // them unsigned, so that keys may change.
+// Signing goes on while they are read: whoever signs takes the keys of that moment.
 type orderKeys struct {
 	path string // "" for none
 	keys atomic.Pointer[sign.Keys]
 }
 
 // load reads the file anew. After an error the keys stay as they were.
+// At the start its error ends that.
 func (k *orderKeys) load() error {
 	if k.path == "" {
 		return nil

@@ -5,6 +5,7 @@ import (
 )
 
 // Place is how far a partition of the log is folded.
+// Tests wait for it.
 type Place struct {
 	Partition int
 	Next      int64 // the first offset that is not folded

@@ -16,6 +16,7 @@ import (
 )
 
 // Files are where certificates stand, as PEM.
+// What stands in them may change; the paths stay.
 type Files struct {
 	Certificate string // of the server, and what may stand between it and its authority
 	Key         string
@@ -25,6 +26,7 @@ type Files struct {
 }
 
 // Given reports whether there is to be TLS.
+// One file alone is enough to say so, and Open then complains about what is missing.
 func (f *Files) Given() bool { return f.Certificate != "" || f.Key != "" || f.ClientAuthorities != "" }
 
 // Source is certificates that may change. Make it with Open; nil is that of a server in the
@@ -34,12 +36,14 @@ type Source struct {
 	now   atomic.Pointer[pair]
 }
 
+// pair is what was read at one time. It never changes; another one takes its place.
 type pair struct {
 	certificate tls.Certificate
 	authorities *x509.CertPool // nil: none
 }
 
 // Open reads the files; without any it returns nil.
+// An error ends the start: to speak in the clear instead would be worse.
 func Open(f Files) (*Source, error) {
 	if !f.Given() {
 		return nil, nil
@@ -52,6 +56,8 @@ func Open(f Files) (*Source, error) {
 }
 
 // Load reads the files again.
+// After an error what was read before stays in use: a certificate and a key that do not
+// belong together may be two halves of an exchange that is under way.
 func (s *Source) Load() error {
 	if s == nil {
 		return nil
@@ -75,6 +81,7 @@ func (s *Source) Load() error {
 }
 
 // Paths are the files that Load reads.
+// Whoever watches them calls Load when they change.
 func (s *Source) Paths() (list []string) {
 	if s == nil {
 		return nil
@@ -88,17 +95,21 @@ func (s *Source) Paths() (list []string) {
 }
 
 // AsksClients reports whether certificates of clients are verified.
+// Whose they are is for package access to say.
 func (s *Source) AsksClients() bool { return s != nil && s.files.ClientAuthorities != "" }
 
 // Server returns the settings of a listener that speaks the protocols, such as h2. Where
 // certificates of clients are verified, mustShow refuses who shows none. Sessions are not
 // resumed, because one of before would outlive the authority that was taken out.
+// The files are looked up for each handshake, so a listener that is open goes on with new
+// ones.
 func (s *Source) Server(mustShow bool, protocols ...string) *tls.Config {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols}
 	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		now := s.now.Load()
 		c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, SessionTicketsDisabled: true, Certificates: []tls.Certificate{now.certificate}}
 		switch {
+		// No client is asked.
 		case now.authorities == nil:
 		case mustShow:
 			c.ClientCAs, c.ClientAuth = now.authorities, tls.RequireAndVerifyClientCert
@@ -111,13 +122,16 @@ func (s *Source) Server(mustShow bool, protocols ...string) *tls.Config {
 }
 
 // Serving is the certificate that the server shows.
+// It is the one in the file, not what stands between it and its authority.
 func (s *Source) Serving() *x509.Certificate { return s.now.Load().certificate.Leaf }
 
 // ToItself returns what a program on this machine asks the server by, whose certificate it
 // knows from the same file whoever has signed it.
+// It is for weir doctor: the address may be one that the certificate does not name.
 func (s *Source) ToItself() *http.Transport {
 	t := s.Transport()
 	t.DialTLSContext = nil
+	// No chain and no name is verified; instead the certificate has to be the very same.
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: func(c tls.ConnectionState) error {
 		if !c.PeerCertificates[0].Equal(s.Serving()) {
 			return ErrOther
@@ -132,6 +146,7 @@ var ErrOther = errors.New("another certificate is shown than that in the file")
 
 // Transport returns what other members are asked by: they are trusted by the authorities,
 // and shown the server's own certificate. A nil Source asks like any client.
+// Each connection that is opened looks up the certificates, as listeners do.
 func (s *Source) Transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	if s == nil {

@@ -11,9 +11,11 @@ import (
 
 // Client is whom a client trusts and what it shows, as files of PEM. The zero value trusts
 // whom the system trusts and shows nothing.
+// It is for commands that end soon: the files are read once.
 type Client struct{ Authorities, Certificate, Key string }
 
 // Transport reads the files.
+// Proxies of the environment are honored as usual.
 func (c Client) Transport() (*http.Transport, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	if c == (Client{}) {

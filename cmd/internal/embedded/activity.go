@@ -18,14 +18,19 @@ import (
 type activityLog struct {
 	log   *state.Log
 	clock clock.Clock
-	up    bool // it is of the stage of agents, for trees above
+	// up says that the source of what is sent is the activity itself: a tree passes on to
+	// the one above it by the same log (see decision 68).
+	up bool // it is of the stage of agents, for trees above
 
+	// memory and entries are used again by the next Send; only the pump that has the log
+	// calls it.
 	memory  []byte // of the values of one Send
 	entries []state.Entry
 }
 
 // Send appends activity. When it is called again with the same after an error some may be
 // there twice: their positions tell.
+// The error is one of the store.
 func (l *activityLog) Send(_ context.Context, activity []pump.Repartitioned) error {
 	now := events.StampOf(l.clock.Now())
 	l.memory, l.entries = l.memory[:0], l.entries[:0]
@@ -46,11 +51,15 @@ func (l *activityLog) Send(_ context.Context, activity []pump.Repartitioned) err
 }
 
 // fromActivity marks the part of what was made of activity and not of an event.
+// Parts are far fewer, so the bit is free. It tells positions of the two logs apart, of
+// which each grows by itself.
 const fromActivity = 1 << 30
 
 // Place is the one partition that there is.
 func (l *activityLog) Place(string) int { return 0 }
 
+// appendActivity writes part and key before the value, both numbers as varints;
+// activityRecord reads it.
 func appendActivity(dst []byte, part int, key string, value []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(part))
 	dst = binary.AppendUvarint(dst, uint64(len(key)))
@@ -59,6 +68,8 @@ func appendActivity(dst []byte, part int, key string, value []byte) []byte {
 }
 
 // activityRecord reads an entry of the log of activity.
+// Key and value are copied or point into the entry, so the record is good as long as that.
+// The error is that of a damaged store, since nobody else writes there.
 func activityRecord(e *state.Entry) (pump.Record, error) {
 	part, n := binary.Uvarint(e.Value)
 	length, m := uint64(0), 0
@@ -77,6 +88,7 @@ func activityRecord(e *state.Entry) (pump.Record, error) {
 }
 
 // journalRecord reads an entry of the journal.
+// Its value is an event as it came; what is none becomes a dead letter in the pump.
 func journalRecord(e *state.Entry) (pump.Record, error) {
 	return pump.Record{Offset: e.Offset, Appended: e.Appended, Value: e.Value}, nil
 }

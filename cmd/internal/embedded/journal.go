@@ -22,20 +22,25 @@ import (
 )
 
 // batchRecords is how many records of the journal are folded at one time.
+// It is also what one request may have to fold for others (see decision 81).
 const batchRecords = 1000
 
 // turnEvery is how often the pump loop turns when nothing happens, so that one that
 // hangs can be told from one that has nothing to do.
+// It has to be far below app.Options.Stuck, by which /healthz judges.
 const turnEvery = 5 * time.Second
 
 // The embedded form has one partition of events, and behind it one of activity.
 const (
+	// The numbers stand in the store: state of one partition is never read as that of the
+	// other.
 	partition      = 0
 	agentPartition = partition + 1
 	activitySource = "activity"
 )
 
 // Options are what a journal works with. All are required.
+// They are those of one program; a store belongs to one Journal at a time.
 type Options struct {
 	// Pump is what both pumps have in common. The budget of memory is that of both. Answer
 	// and Metrics are for the flows alone.
@@ -47,8 +52,11 @@ type Options struct {
 	// pump.Options.Settled.
 	Settle func(ev *events.Event, v *events.Verdict)
 	// Await calls append, which puts an ask into the log, and returns what the fold says.
+	// Await knows before the append that an answer is wanted: the fold may come to it at
+	// once.
 	Await func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error)
 	// CaughtUp is told when the pumps are at the end of their logs, the first time.
+	// CaughtUp is called by the pump loop.
 	CaughtUp func()
 	// Fail is told of an error that the program cannot go on from.
 	Fail func(error)
@@ -57,16 +65,21 @@ type Options struct {
 // Journal is the log backend that needs nothing but a directory. One goroutine folds both
 // stages, a batch of events and then the activity that came of it; who asks folds what is to
 // be folded himself, when that one has nothing to do. Make it with New, then Start, then Stop.
+//
+// Whoever folds holds turn. The pump loop takes it for a whole turn of both stages; who
+// appends takes it only when it is free, so nobody waits for another's fold.
 type Journal struct {
-	o        Options
-	clock    clock.Clock
-	told     *logClock  // the time that the log of events is told
+	o     Options
+	clock clock.Clock
+	told  *logClock // the time that the log of events is told
+	// The log of events is written by any goroutine: the store puts appends in a row.
 	log      *state.Log // of events
 	flows    feed
 	activity feed
 	caughtUp atomic.Bool  // the pumps have been at the end of their logs
 	turned   atomic.Int64 // when the pump loop last turned, Unix milliseconds
-	failed   atomic.Bool
+	// failed says that a checkpoint would hold what nobody can vouch for, see Stop.
+	failed atomic.Bool
 
 	telling, folding *phase.Phase // who appends beside producers, and who folds
 
@@ -77,8 +90,10 @@ type Journal struct {
 }
 
 // New returns a journal that does not fold yet.
+// Append may be called before Start, as SetLimits does: the pumps come to it later.
 func New(o Options) *Journal {
 	j := &Journal{o: o, clock: o.Pump.Clock, log: o.Store.Journal(partition), stays: true, more: make(chan struct{}, 1)}
+	// The log's time goes on from its last entry, so it never goes back by a restart.
 	j.told = newLogClock(j.clock, lastAppended(j.log))
 	j.flows = feed{journal: j, name: "journal", log: j.log, read: journalRecord}
 	j.activity = feed{journal: j, name: activitySource, log: o.Store.Journal(agentPartition), read: activityRecord}
@@ -92,6 +107,8 @@ func New(o Options) *Journal {
 }
 
 // Start goes on where the last checkpoints left off.
+// An error is one of the store, or of a state that this weir cannot read. The context is
+// for the start alone.
 func (j *Journal) Start(ctx context.Context) (err error) {
 	o, verdicts := j.o.Pump, j.o.Store.Verdicts(partition)
 	flows, agents := pump.SplitMemory(o.Memory)
@@ -102,28 +119,37 @@ func (j *Journal) Start(ctx context.Context) (err error) {
 		return err
 	}
 	o.Partition, o.Source, o.Stage, o.Memory = agentPartition, j.activity.name, pump.AgentStage, agents
+	// Both stages publish into one log of verdicts, in one loop, so their verdicts are in
+	// one order.
 	o.Sink = &verdictLog{log: verdicts, clock: j.clock, agents: true}
 	o.Answer, o.Held, o.Activity, o.Metrics = nil, nil, &activityLog{log: j.activity.log, clock: j.clock, up: true}, nil
 	o.Settled = func(_ pump.Position, ev *events.Event, v *events.Verdict) { j.o.Settle(ev, v) }
 	if j.activity.pump, err = pump.New(ctx, o); err != nil {
 		return err
 	}
+	// Who appends beside producers ends first, see Stop, so the fold finds an end.
 	j.folding.Run("pump", j.runPumps)
 	j.telling.Run("ticks", j.runTicks)
 	return nil
 }
 
 // Stop folds what is there to the end, publishes it, and takes a last checkpoint.
+//
+// Nothing may append any more but the ticks, which it ends. After a fault no checkpoint is
+// taken: the next start folds again from the last good one. state.ErrDiskLow says that
+// there was no room for one, with the same consequence.
 func (j *Journal) Stop(ctx context.Context) error {
 	err := j.telling.End(ctx)
 	pumps := append(j.Pumps(), j.Agents()...)
 	for _, p := range pumps {
+		// There is no time to wait for free space any more.
 		p.Hurry()
 	}
 	if err := errors.Join(err, j.folding.End(ctx)); err != nil {
 		return err
 	}
 	j.turn.Lock()
+	// A request that is late must not fold into a pump that is closed.
 	j.stays = true
 	j.turn.Unlock()
 	for _, p := range pumps {
@@ -140,6 +166,7 @@ func (j *Journal) Stop(ctx context.Context) error {
 func (j *Journal) Pumps() []*pump.Pump { return j.flows.started() }
 
 // PumpOf returns the pump that folds a flow.
+// It folds all flows; the error is for the other backend.
 func (j *Journal) PumpOf(string) (*pump.Pump, error) { return j.flows.pump, nil }
 
 // Agents is the pump that folds agents, when it has started.
@@ -152,12 +179,18 @@ func (j *Journal) AgentsOf(string) (*pump.Pump, error) { return j.activity.pump,
 func (j *Journal) Others(context.Context) (addresses, missed []string) { return nil, nil }
 
 // Turned is when the loop of the pumps last turned.
+// Before the first turn it is when the journal was made.
 func (j *Journal) Turned() time.Time { return time.UnixMilli(j.turned.Load()) }
 
 // few is how many events are folded by who appends them, if nobody else folds.
+// Who sends more has other things to do than to wait for their fold.
 const few = 16
 
 // Append puts events into the log and returns when they are safe there.
+//
+// All entries get the time of the log at this moment. The values are the caller's again
+// when it returns. state.ErrDiskLow passes by itself; repeats are dropped by their ids in
+// the fold.
 func (j *Journal) Append(_ context.Context, entries []state.Entry) error {
 	now := j.told.now()
 	for i := range entries {
@@ -175,11 +208,13 @@ func (j *Journal) Append(_ context.Context, entries []state.Entry) error {
 }
 
 // Ask puts an event that asks into the log and returns what the fold says of it.
+// Mostly the caller folds it himself, in Append.
 func (j *Journal) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
 	return j.o.Await(ctx, ev, func() error { return j.Append(ctx, []state.Entry{{Value: raw}}) })
 }
 
 // wake lets the pump loop turn.
+// A loop that was told already looks at all there is, so a second word adds nothing.
 func (j *Journal) wake() {
 	select {
 	case j.more <- struct{}{}:
@@ -192,15 +227,20 @@ func (j *Journal) wake() {
 // may have to wait for the disk, is left to the pump loop, and nothing more is folded before.
 func (j *Journal) foldAhead() {
 	for j.turn.TryLock() {
+		// Once there is something to publish, nobody folds ahead of it: an answer must not
+		// be known before the verdicts of what came earlier are out.
 		if !j.stays {
 			j.stays = j.flows.foldAhead()
 		}
+		// The loop sleeps for long when there was nothing to save; what was folded now
+		// needs a checkpoint some day.
 		wake := j.stays || j.idle && j.flows.pump.Pending()
 		j.turn.Unlock()
 		if wake {
 			j.wake()
 			return
 		}
+		// Somebody may have appended while the lock was held, found it taken and gone.
 		if j.flows.behind() == 0 {
 			return
 		}
@@ -218,10 +258,13 @@ func (j *Journal) TreeHere(context.Context, []byte) ([]byte, error) {
 }
 
 // limitsCursor names what the store remembers of the limits that the journal has.
+// The fold finds out by itself which limits are in force; this only spares the log a record
+// at each start.
 const limitsCursor = "limits.set"
 
 // SetLimits appends the limits to both logs when they have others. The cursor is written
 // after that: a crash in between tells them twice, which changes nothing.
+// Both stages judge by limits, each by those of its own log. The error is one of the store.
 func (j *Journal) SetLimits(limits analyzer.Limits) error {
 	set, _, err := j.o.Store.Cursor(limitsCursor)
 	if err != nil || string(set) == limits.Version {
@@ -239,6 +282,8 @@ func (j *Journal) SetLimits(limits analyzer.Limits) error {
 
 // EventsOf calls fn for the events of a flow that came into the log at or after since,
 // until it returns false. The line is good until fn returns.
+// There is no index of flows, since most flows are never asked for: every record is looked
+// at.
 func (j *Journal) EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte) bool) error {
 	find := pump.NewFinder(key)
 	return j.Events(ctx, since, func(line []byte, _ events.Stamp) bool { return !find.Has(line) || fn(line) })
@@ -246,6 +291,8 @@ func (j *Journal) EventsOf(ctx context.Context, key string, since events.Stamp, 
 
 // Events calls fn for all records that came into the journal at or after since, and says when
 // each did, until it returns false. The line is good until fn returns.
+// It ends at what was the end when it was called. Records that have expired are passed
+// over.
 func (j *Journal) Events(ctx context.Context, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
 	from, err := j.appendedAt(since)
 	if err != nil {
@@ -269,6 +316,8 @@ func (j *Journal) Events(ctx context.Context, since events.Stamp, fn func(line [
 }
 
 // appendedAt returns the first offset of the journal that was appended at or after at.
+// The times of entries grow with their offsets, but where the log was turned back: a search
+// may then begin a little too early or too late by as much as it was turned.
 func (j *Journal) appendedAt(at events.Stamp) (int64, error) {
 	var rerr error
 	from := sort.Search(int(j.log.End()), func(i int) bool {
@@ -286,6 +335,7 @@ func (j *Journal) appendedAt(at events.Stamp) (int64, error) {
 }
 
 // Ready says what is wrong, and how many records the fold is behind.
+// The lag is of the events alone. Any goroutine may call it once Start has returned.
 func (j *Journal) Ready() (why []string, lag int64) {
 	lag = j.flows.behind()
 	switch {
@@ -305,6 +355,7 @@ func (j *Journal) Progress() []pump.Progress {
 }
 
 // Now is the time of the journal.
+// It is what the next entry would get as the time of its append.
 func (j *Journal) Now() events.Stamp { return j.told.now() }
 
 // ClockDiffers says by how much the clock of the machine and the log disagree; "" when they
@@ -318,6 +369,7 @@ func (j *Journal) Measure(r *prom.Reading) {
 }
 
 // feed is a log of the store and the pump that folds it.
+// next, entries and records belong to whoever has the turn.
 type feed struct {
 	journal *Journal
 	name    string
@@ -330,6 +382,7 @@ type feed struct {
 	records []pump.Record
 }
 
+// started is the pump in a slice, as the other backend has many; empty before the start.
 func (f *feed) started() []*pump.Pump {
 	if f.pump == nil {
 		return nil
@@ -341,6 +394,7 @@ func (f *feed) started() []*pump.Pump {
 func (f *feed) behind() int64 { return f.log.End() - f.pump.Next() }
 
 // fold folds the next records of the log, if there are any, and returns how many are left.
+// It publishes what they bring about. An error is final, see pump.Batch.
 func (f *feed) fold(ctx context.Context) (left int64, err error) {
 	if err := f.readOn(); err != nil {
 		return 0, err
@@ -354,6 +408,7 @@ func (f *feed) fold(ctx context.Context) (left int64, err error) {
 
 // foldAhead folds as much as can be folded without a write, and reports whether there is
 // more to do.
+// The pump loop has to come before anything more is folded when it is true.
 func (f *feed) foldAhead() (more bool) {
 	if f.readOn() != nil {
 		return true // which tells the same again
@@ -364,6 +419,9 @@ func (f *feed) foldAhead() (more bool) {
 }
 
 // readOn reads the next records of the log.
+// What has expired before it was folded is lost to the fold, which is counted and logged:
+// it is the one way to lose an acknowledged event, by a retention that is too short for the
+// outage.
 func (f *feed) readOn() error {
 	first, entries, err := state.ReadOn(f.log.Read, f.next, batchRecords, f.entries[:0])
 	if err != nil {
@@ -377,6 +435,7 @@ func (f *feed) readOn() error {
 	}
 	f.records = f.records[:0]
 	for i := range f.entries {
+		// The entries are kept in f, since records point into them.
 		r, err := f.read(&f.entries[i])
 		if err != nil {
 			return err
@@ -386,6 +445,7 @@ func (f *feed) readOn() error {
 	return nil
 }
 
+// measure tells how far behind the pump is, by records and by the age of the oldest one.
 func (f *feed) measure(r *prom.Reading, agents bool) {
 	if f.pump == nil {
 		return
@@ -403,6 +463,8 @@ func (f *feed) measure(r *prom.Reading, agents bool) {
 // runPumps reads the logs from where the last checkpoints left off, and when it is told
 // to end, to the end of what is there: nothing more comes then.
 func (j *Journal) runPumps(ctx context.Context) error {
+	// ctx says that the end has come; hard, that there is no time left for what is still
+	// there.
 	hard := j.folding.Over()
 	j.flows.next, j.activity.next = j.flows.pump.Next(), j.activity.pump.Next()
 	for ctx.Err() == nil || j.flows.behind() > 0 && hard.Err() == nil {
@@ -426,6 +488,8 @@ func (j *Journal) runPumps(ctx context.Context) error {
 
 // foldAll folds the next records of the log of events, and all activity, and returns when the
 // next turn is due when nothing comes.
+// Events come first: their activity is what the agents' stage folds right after. It holds
+// the turn, so nobody folds ahead meanwhile.
 func (j *Journal) foldAll(ctx context.Context) (wait time.Duration, err error) {
 	j.turn.Lock()
 	defer j.turn.Unlock()
@@ -435,6 +499,7 @@ func (j *Journal) foldAll(ctx context.Context) (wait time.Duration, err error) {
 	if _, err := j.flows.fold(ctx); err != nil {
 		return 0, err
 	}
+	// Trees pass on to trees, so folding activity may bring more of it.
 	for left := int64(1); left > 0 && ctx.Err() == nil; {
 		if left, err = j.activity.fold(ctx); err != nil {
 			return 0, err
@@ -442,6 +507,7 @@ func (j *Journal) foldAll(ctx context.Context) (wait time.Duration, err error) {
 		j.turned.Store(j.clock.Now().UnixMilli())
 	}
 	j.stays = false
+	// With a checkpoint to come the loop turns again soon.
 	j.idle = !j.flows.pump.Pending() && !j.activity.pump.Pending()
 	if j.idle {
 		return turnEvery, nil
@@ -451,6 +517,7 @@ func (j *Journal) foldAll(ctx context.Context) (wait time.Duration, err error) {
 
 // runTicks appends a tick when nothing else was appended for a while, so that
 // deadlines fire from the log.
+// Any other entry says how late it is as well, so a busy log has no ticks.
 func (j *Journal) runTicks(ctx context.Context) error {
 	last := j.log.End()
 	for {
@@ -478,6 +545,7 @@ func (j *Journal) runTicks(ctx context.Context) error {
 }
 
 // turnBack takes the time of the log back when the clock that gave it was ahead.
+// It is one record, which a replay folds in the same way (see decision 61).
 func (j *Journal) turnBack() (turned bool, err error) {
 	from, to, wrong := j.told.turnBack()
 	if !wrong {
@@ -497,6 +565,7 @@ func (j *Journal) turnBack() (turned bool, err error) {
 
 // lastAppended returns when the last entry was appended; 0 when there is none that can be
 // read.
+// An empty log begins with the machine's clock.
 func lastAppended(log *state.Log) events.Stamp {
 	end := log.End()
 	if end == 0 {

@@ -14,8 +14,10 @@ import (
 // the log's time, from which no fold goes back by itself. A clock that stays where it was
 // set is believed after a while; when that is behind the log, somebody has to turn the log
 // back (see turnBack).
+// Any goroutine may use it. See decision 61 for what follows from it.
 type logClock struct {
 	clock clock.Clock
+	// begun is when the process began to count; up and since are counted from there.
 	begun time.Time
 
 	mu    sync.Mutex
@@ -34,6 +36,8 @@ const (
 
 // newLogClock returns a clock for a log whose last entry is of the time last; 0 when it has
 // none. How long the process was away nobody knows, so that a clock ahead is believed.
+// One behind the last entry is not: the log begins where it was, and is turned back a
+// minute later if the clock stays there.
 func newLogClock(c clock.Clock, last events.Stamp) *logClock {
 	now := c.Now()
 	l := &logClock{clock: c, begun: now, at: max(last, events.StampOf(now))}
@@ -42,6 +46,7 @@ func newLogClock(c clock.Clock, last events.Stamp) *logClock {
 }
 
 // now returns the time of what is appended now.
+// It never goes back but by turned.
 func (c *logClock) now() events.Stamp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,16 +55,21 @@ func (c *logClock) now() events.Stamp {
 }
 
 // read also returns what the clock of the machine says.
+// The caller holds mu. Each call moves the time on by what has passed, measured by a clock
+// that nobody sets, and then looks at the hands.
 func (c *logClock) read() (at, hands events.Stamp) {
 	now := c.clock.Now()
 	up := clock.Uptime(c.clock, c.begun, now)
 	hands = events.StampOf(now)
 	at = c.at.Add(max(0, up-c.up))
 	switch gap := hands.Sub(at); {
+	// Small differences are followed forward and waited out backward.
 	case gap.Abs() <= clockSlack:
 		at, c.gap = max(c.at, hands), 0
 	case c.gap == 0 || (gap-c.gap).Abs() > clockSlack: // it was set, or set again
 		c.gap, c.since = gap, up
+	// Ahead for a minute: the log follows at once. Behind is for turnBack, since the log
+	// has to say so.
 	case gap > 0 && up-c.since >= clockSettles:
 		at, c.gap = hands, 0
 	default:
@@ -78,6 +88,8 @@ func (c *logClock) turnBack() (from, to events.Stamp, ok bool) {
 	return from, to, c.gap < 0 && c.up-c.since >= clockSettles
 }
 
+// turned goes on from the time that the log was turned back to, once the record of it
+// stands there.
 func (c *logClock) turned(to events.Stamp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,6 +97,7 @@ func (c *logClock) turned(to events.Stamp) {
 }
 
 // differs says by how much clock and log disagree; "" when they do not.
+// It is what /readyz shows.
 func (c *logClock) differs() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 // verdictLog is the log that streams read, as the sink that the pump of one stage
 // publishes to. The triggers of the agent stage stand there below zero, so that each
 // knows its own.
+// It is for the goroutine of its pump; both stages write in turns, never at one time.
 type verdictLog struct {
 	log    *state.Log
 	clock  clock.Clock
@@ -22,6 +23,7 @@ type verdictLog struct {
 }
 
 // trigger turns the offset of a trigger into what the log says of it, and back.
+// Offset 0 has a complement below zero, too, which a minus would not give it.
 func (l *verdictLog) trigger(offset int64) int64 {
 	if l.agents {
 		return ^offset
@@ -31,6 +33,8 @@ func (l *verdictLog) trigger(offset int64) int64 {
 
 // Emit appends verdicts. After an error some of them may be in the log; nobody else
 // writes there until it is called again, so its end tells how many.
+// It returns where the log ends. The pump calls it again with the same verdicts after an
+// error.
 func (l *verdictLog) Emit(_ context.Context, verdicts []pump.Emitted) (int64, error) {
 	if !l.again {
 		l.from = l.log.End()
@@ -47,6 +51,7 @@ func (l *verdictLog) Emit(_ context.Context, verdicts []pump.Emitted) (int64, er
 }
 
 // Since reads the ids of the verdicts of the stage.
+// The pump asks it after a start, to leave out what stands there already (see decision 16).
 func (l *verdictLog) Since(_ context.Context, from int64, fn func(id string, trigger int64)) (int64, error) {
 	var entries []state.Entry
 	for {

@@ -14,6 +14,7 @@ import (
 )
 
 // Log is the log of verdicts.
+// It is a state.Log; what has expired is skipped by reading with state.ReadOn.
 type Log interface {
 	Read(from int64, max int, dst []state.Entry) ([]state.Entry, error)
 	End() int64
@@ -21,6 +22,7 @@ type Log interface {
 }
 
 // Cursors is where a forwarder keeps how far it is.
+// It is the store that also holds the log, so that both are lost or kept together.
 type Cursors interface {
 	Cursor(name string) ([]byte, bool, error)
 	SetCursor(name string, value []byte) error
@@ -28,13 +30,18 @@ type Cursors interface {
 
 // Forwarder passes verdicts on to one receiver.
 type Forwarder struct {
+	// A receiver under another name or address has another cursor, and is told from the
+	// beginning.
 	Name   string // for people
 	Cursor string // under which the position is kept
 
 	// Deliver passes verdicts on, of which there is at least one, and returns how many of
 	// them are safe there. What is not is given again.
+	// Deliver may return both a number and an error. It is called by one goroutine; the
+	// entries are good until it returns. An error means to try again, after a wait.
 	Deliver func(ctx context.Context, verdicts []state.Entry) (int, error)
 	// Drain makes it pass on what is in the log when it is told to end.
+	// Without it what a receiver has not taken by then waits for the next start.
 	Drain bool
 
 	Log     Log
@@ -48,12 +55,15 @@ const batch = 256
 
 // The waits of a forwarder that cannot deliver.
 const (
+	// The wait doubles with each failure in a row, and begins anew with a success.
 	firstWait   = time.Second
 	longestWait = time.Minute
 )
 
 // Run passes verdicts on until ctx ends. An error is one of the log or the cursor: what
 // a receiver does not take is tried again.
+//
+// Verdicts that expired while a receiver was away are lost to it, which is logged.
 func (f *Forwarder) Run(ctx context.Context) error {
 	next, err := f.load()
 	if err != nil {
@@ -76,6 +86,8 @@ func (f *Forwarder) Run(ctx context.Context) error {
 			}
 			continue
 		}
+		// What was delivered counts even with an error: to give it again would double it
+		// there.
 		n, err := f.Deliver(ctx, entries)
 		if n > 0 {
 			next += int64(n)
@@ -99,6 +111,8 @@ func (f *Forwarder) Run(ctx context.Context) error {
 
 // load returns the position to go on at. A forwarder that is new begins with the first
 // verdict that is kept.
+// A cursor beyond the end is that of a log that is another one; the forwarder begins at the
+// end then.
 func (f *Forwarder) load() (int64, error) {
 	b, ok, err := f.Cursors.Cursor(f.Cursor)
 	if err != nil || !ok {
@@ -113,6 +127,7 @@ func (f *Forwarder) load() (int64, error) {
 
 // save keeps the position. While the disk is low it is only remembered: a process
 // that is killed then passes some verdicts on again, which have the same ids.
+// Nor is it an error that the end has come meanwhile.
 func (f *Forwarder) save(ctx context.Context, next int64) error {
 	err := f.Cursors.SetCursor(f.Cursor, strconv.AppendInt(nil, next, 10))
 	if errors.Is(err, state.ErrDiskLow) || ctx.Err() != nil {

@@ -15,6 +15,7 @@ import (
 
 // ToFile returns a forwarder that appends verdicts to a file, and to its end when it is
 // told to end. Log, cursors, clock and logger are left to the caller.
+// Verdicts of the self-test are for nobody, here as in the others.
 func ToFile(path string, file *jsonl.File) *Forwarder {
 	return &Forwarder{Name: "verdict file", Cursor: "file:" + path, Drain: true, Deliver: func(_ context.Context, verdicts []state.Entry) (int, error) {
 		lines := make([][]byte, 0, len(verdicts))
@@ -32,6 +33,8 @@ func ToFile(path string, file *jsonl.File) *Forwarder {
 
 // ToWebhook returns a forwarder that sends verdicts to a URL, one after the other. Log,
 // cursors, clock and logger are left to the caller.
+// A URL may hold a secret, so its hash names the cursor. At the end nobody waits for a
+// server that does not answer.
 func ToWebhook(url string, hook *webhook.Hook) *Forwarder {
 	cursor := fmt.Sprintf("webhook:%016x", xxhash.Sum64String(url))
 	return &Forwarder{Name: "webhook", Cursor: cursor, Deliver: func(ctx context.Context, verdicts []state.Entry) (int, error) {
@@ -47,6 +50,7 @@ func ToWebhook(url string, hook *webhook.Hook) *Forwarder {
 
 // ToOTLP returns a forwarder that sends verdicts as log events to a URL. Log, cursors, clock and
 // logger are left to the caller.
+// A request holds a whole batch, of which all is taken or nothing.
 func ToOTLP(url string, exporter *otlp.Exporter) *Forwarder {
 	cursor := fmt.Sprintf("otlp:%016x", xxhash.Sum64String(url))
 	return &Forwarder{Name: "log events", Cursor: cursor, Deliver: func(ctx context.Context, verdicts []state.Entry) (int, error) {

@@ -17,6 +17,7 @@ import (
 )
 
 // Options are what a source works with.
+// Limits that stand in options never change; those of a file do with the file.
 type Options struct {
 	File   string          // is read at the start and watched; "" takes Limits
 	Limits analyzer.Limits // without a File
@@ -31,6 +32,8 @@ type Options struct {
 type Source struct {
 	o Options
 
+	// mu guards what follows, and is held while the file is read and the log is told, so
+	// that two looks never tell it in the wrong order.
 	mu     sync.Mutex
 	text   []byte // of the file, as last looked at
 	bad    bool   // text was refused
@@ -41,6 +44,8 @@ type Source struct {
 }
 
 // Status is how the last reading of the limits went.
+// It is shown by /readyz and /v1/limits. OK with an old Time says that nobody has changed
+// the file.
 type Status struct {
 	OK    bool           `json:"ok"`
 	Time  events.RFC3339 `json:"time"`
@@ -48,6 +53,8 @@ type Status struct {
 }
 
 // New reads the limits. An error says what is wrong with them.
+// At the start a file that is refused is an error, later a line in the log: to run without
+// the limits that were asked for is no start.
 func New(o Options) (*Source, error) {
 	s := &Source{o: o, wanted: o.Limits}
 	if o.File == "" {
@@ -65,6 +72,7 @@ func New(o Options) (*Source, error) {
 
 // Begin tells the log of the limits, and from then on whenever they change. set puts them
 // into the log unless it has them already.
+// The program calls it before the fold begins, so the first event is judged by them.
 func (s *Source) Begin(set func(analyzer.Limits) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,6 +84,7 @@ func (s *Source) Begin(set func(analyzer.Limits) error) error {
 }
 
 // Reload looks at the file now. What is refused stays as it was.
+// The error is what is wrong with the file, or one of the log.
 func (s *Source) Reload() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,12 +92,14 @@ func (s *Source) Reload() error {
 }
 
 // harmless reports whether the error concerns the file alone, or goes away by itself.
+// What is not harmless ends the program: a store that has failed takes no events either.
 func (s *Source) harmless(err error) bool {
 	return !errors.Is(err, state.ErrFailed) && !errors.Is(err, state.ErrClosed)
 }
 
 // look reads the file. Nothing is done when it is as it was at the last look, unless
 // forced; limits that are refused leave everything as it is.
+// The caller holds mu.
 func (s *Source) look(force bool) error {
 	path := s.o.File
 	if path == "" {
@@ -100,12 +111,14 @@ func (s *Source) look(force bool) error {
 	}
 	if err != nil {
 		err = fmt.Errorf("read the limits: %w", err)
+		// It is logged once, however long the file is away.
 		if !force && s.status.Error == err.Error() {
 			return err
 		}
 		s.text = nil
 		return s.note(err)
 	}
+	// Good limits that the log has not taken yet, for want of space, are told again.
 	if !force && bytes.Equal(text, s.text) && (s.bad || s.wanted.Version == s.set) {
 		return nil
 	}
@@ -119,6 +132,7 @@ func (s *Source) look(force bool) error {
 }
 
 // note remembers how a look went.
+// It returns err. The caller holds mu, or is New.
 func (s *Source) note(err error) error {
 	s.status = Status{OK: err == nil, Time: events.RFC3339(events.StampOf(s.o.Clock.Now()))}
 	if err != nil {
@@ -129,6 +143,7 @@ func (s *Source) note(err error) error {
 }
 
 // tell puts the limits into the log.
+// Limits are told by version: a file that says the same in other words tells nothing.
 func (s *Source) tell() error {
 	if s.log == nil || s.wanted.Version == s.set {
 		return nil
@@ -141,6 +156,7 @@ func (s *Source) tell() error {
 }
 
 // Current returns the limits that are wanted.
+// Requests that need the limits in force ask the pumps instead.
 func (s *Source) Current() analyzer.Limits {
 	s.mu.Lock()
 	defer s.mu.Unlock()

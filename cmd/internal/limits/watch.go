@@ -15,6 +15,8 @@ func (s *Source) Watch(ctx context.Context) error {
 	return filewatch.Watch(ctx, s.o.Clock, s.o.Logger, s.o.Poll, paths, func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		// What is wrong with the file was logged and stands in the status; the next look
+		// may find it mended.
 		if err := s.look(false); err != nil && !s.harmless(err) {
 			return err
 		}

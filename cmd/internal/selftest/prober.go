@@ -29,6 +29,7 @@ type Log interface {
 }
 
 // Verdicts is the log of verdicts.
+// It is a state.Log, read with state.ReadOn.
 type Verdicts interface {
 	Read(from int64, max int, dst []state.Entry) ([]state.Entry, error)
 	End() int64
@@ -41,6 +42,7 @@ type Verdicts interface {
 // told from one that is quiet by that.
 //
 // All fields but those of its own are set before Run.
+// Any goroutine may ask it how it goes.
 type Prober struct {
 	Every    time.Duration // at least Least
 	Log      Log
@@ -48,7 +50,8 @@ type Prober struct {
 	Clock    clock.Clock
 	Logger   *slog.Logger
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// round counts loops, so that the partitions take turns.
 	round  int
 	idle   bool      // nothing is folded here
 	passed time.Time // when a loop was last stopped as expected
@@ -68,6 +71,8 @@ const (
 const Least = Forgets + time.Second
 
 // Run makes a loop now and then one after each interval.
+// That a loop was not stopped is told and no error; an error is that the store cannot be
+// used.
 func (s *Prober) Run(ctx context.Context) error {
 	for {
 		if s.behind() { // which /readyz tells
@@ -104,6 +109,7 @@ func (s *Prober) behind() bool {
 }
 
 // Once makes one loop and notes how it went.
+// A fold that folds nothing here passes: there is nothing to prove.
 func (s *Prober) Once(ctx context.Context) error {
 	flow := s.flow()
 	if flow == "" {
@@ -157,6 +163,7 @@ const calls = 6
 // loop lets two agents call each other with the same words until an order stands
 // against them, and waits for the order.
 func (s *Prober) loop(ctx context.Context, flow string) error {
+	// Only verdicts that come after this are looked at, so an earlier loop proves nothing.
 	from := s.Verdicts.End()
 	now := events.StampOf(s.Clock.Now())
 	run := fmt.Sprintf("selftest:%d:", now)
@@ -215,6 +222,7 @@ type Status struct {
 }
 
 // State returns how it goes; nil when weir does not test itself.
+// Until the first loop has passed it is not OK, unless nothing is folded here.
 func (s *Prober) State() *Status {
 	if s == nil {
 		return nil
