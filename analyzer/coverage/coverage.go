@@ -28,9 +28,10 @@ type Coverage struct {
 	ToolResults   int64 `json:"tool_results"`
 	WithContent   int64 `json:"tool_results_with_content"`
 	ToolsByAgents int64 `json:"tool_calls_with_actor"`
-	WithTokens    int64 `json:"events_with_tokens"`
-	Turns         int64 `json:"events_with_turn"`
-	Tasks         int64 `json:"events_with_task"`
+	// Tokens may come with any kind of event, so there is nothing of which they are a share.
+	WithTokens int64 `json:"events_with_tokens"`
+	Turns      int64 `json:"events_with_turn"`
+	Tasks      int64 `json:"events_with_task"`
 	// Where it stays 0, each call is a flow of its own and no pattern can be seen.
 	AfterOthers int64 `json:"tool_calls_after_others"` // of their flow
 
@@ -47,6 +48,7 @@ const (
 )
 
 // Add counts one event.
+// It keeps nothing of the event.
 func (c *Coverage) Add(ev *events.Event) {
 	switch ev.Kind {
 	case events.AgentCall:
@@ -81,6 +83,8 @@ func (c *Coverage) follows(flow string) bool {
 		c.flows = new([rememberedFlows]uint64)
 	}
 	sum := xxhash.Sum64String(flow)
+	// The place is decided by the hash, so a look costs one read whatever number of flows there
+	// is.
 	last := &c.flows[sum%rememberedFlows]
 	known := *last == sum
 	*last = sum
@@ -137,6 +141,7 @@ func (c *Coverage) Ratios() []Ratio {
 	default:
 		tools.In, tools.Of = "requests to models", c.Requests
 	}
+	// The first call of a flow comes after none, so this is never all of them.
 	together := Ratio{Together, "tool calls", c.AfterOthers, c.ToolCalls, rules.NeedArgs}
 	if c.ToolCalls < enoughCalls {
 		together.Of = 0

@@ -33,14 +33,18 @@ const most = 1 << 60
 
 // Ledger is what one tree has spent since it began. The zero Ledger is one that has not begun.
 type Ledger struct {
-	Start    events.Stamp // 0 before anything was spent
-	Last     events.Stamp // when something was spent, or tried, last
-	Spent    Amount       // by all flows of the tree, the root's own included
-	children []Child      // in the order in which they appeared
+	Start events.Stamp // 0 before anything was spent
+	Last  events.Stamp // when something was spent, or tried, last
+	Spent Amount       // by all flows of the tree, the root's own included
+	// A list and no map: it is looked through often and is never long, and its order is part of
+	// the record.
+	children []Child // in the order in which they appeared
 }
 
 // Child is a flow below the root that was heard of lately.
 type Child struct {
+	// flow is a hash of the flow's key; parent is what short makes of that of the flow above, 0
+	// for the root.
 	flow   uint64
 	parent uint32
 	Seen   events.Stamp // when it was heard of last
@@ -61,6 +65,7 @@ func (l *Ledger) Begin(at events.Stamp) {
 }
 
 // Child returns the child with a flow of that hash; nil for one that is not remembered.
+// The pointer is good until a child is added or taken out.
 func (l *Ledger) Child(flow uint64) *Child {
 	for i := range l.children {
 		if l.children[i].flow == flow {
@@ -81,6 +86,7 @@ func (l *Ledger) Hear(flow, parent uint64, at events.Stamp) *Child {
 		l.children = append(l.children, Child{flow: flow})
 		c = &l.children[len(l.children)-1]
 	}
+	// What was told once stays: an event that names no parent says nothing against it.
 	if parent != 0 {
 		c.parent = short(parent)
 	}
@@ -89,6 +95,8 @@ func (l *Ledger) Hear(flow, parent uint64, at events.Stamp) *Child {
 }
 
 // Spend adds to what the tree has spent; c is the child that did, nil for the root.
+// Figures come from producers, who may tell anything: what is negative counts for nothing, and
+// sums stop at a bound.
 func (l *Ledger) Spend(c *Child, n Amount) {
 	for i := range n {
 		l.Spent[i] = min(most, l.Spent[i]+max(0, n[i]))
@@ -99,6 +107,7 @@ func (l *Ledger) Spend(c *Child, n Amount) {
 }
 
 // End takes a child out that has ended: nothing is set aside for it any more.
+// What it has spent stays in the sum.
 func (l *Ledger) End(flow uint64) {
 	for i := range l.children {
 		if l.children[i].flow == flow {
@@ -109,6 +118,7 @@ func (l *Ledger) End(flow uint64) {
 }
 
 // Forget takes those children out that were not heard of since a time.
+// The order of the others stays.
 func (l *Ledger) Forget(since events.Stamp) {
 	n := 0
 	for i := range l.children {
@@ -137,6 +147,7 @@ func (l *Ledger) ForgetOldest() {
 func (l *Ledger) Living() int64 { return int64(len(l.children)) }
 
 // Before is how many of the children that are remembered appeared before one.
+// It is -1 for one that is not remembered.
 func (l *Ledger) Before(c *Child) int64 {
 	return int64(slices.IndexFunc(l.children, func(o Child) bool { return o.flow == c.flow }))
 }
@@ -160,6 +171,8 @@ func (l *Ledger) Reserved(of int, share int64, but uint64) (n int64) {
 	}
 	for i := range l.children {
 		if c := &l.children[i]; c.flow != but {
+			// Who has spent more than its share has nothing set aside and takes nothing from the
+			// others' shares.
 			n = min(most, n+max(0, share-c.Spent[of]))
 		}
 	}
@@ -190,6 +203,7 @@ func (l *Ledger) Depth(flow, parent uint64) int64 {
 }
 
 // short is by what a child knows its parent.
+// Half of a hash halves what a link takes; 0 stays free to say that there is none.
 func short(flow uint64) uint32 {
 	if flow == 0 {
 		return 0
@@ -199,6 +213,7 @@ func short(flow uint64) uint32 {
 
 // AppendBinary appends the record of the ledger, in which times are told from a clock.
 func (l *Ledger) AppendBinary(b []byte, clock events.Stamp) []byte {
+	// Small numbers take few bytes, and nearly all times are near the clock.
 	b = binary.AppendVarint(b, int64(l.Start-clock))
 	b = binary.AppendVarint(b, int64(l.Last-clock))
 	b = l.Spent.append(b)
@@ -217,6 +232,7 @@ func (l *Ledger) AppendBinary(b []byte, clock events.Stamp) []byte {
 	return b
 }
 
+// append writes the amounts, which are never below 0.
 func (n *Amount) append(b []byte) []byte {
 	for _, v := range n {
 		b = binary.AppendUvarint(b, uint64(v))
@@ -230,6 +246,7 @@ func (l *Ledger) Read(d *record.Reader, clock events.Stamp) {
 	l.Reset()
 	l.Start, l.Last = d.Stamp(clock), d.Stamp(clock)
 	l.Spent.read(d)
+	// More than there may be is damage, and is told before anything is allocated.
 	n := d.Count(MaxChildren)
 	for range n {
 		var c Child
@@ -247,6 +264,7 @@ func (l *Ledger) Read(d *record.Reader, clock events.Stamp) {
 	}
 }
 
+// read reads what append wrote, none of it above the bound of sums.
 func (n *Amount) read(d *record.Reader) {
 	for i := range n {
 		n[i] = d.Count(most)

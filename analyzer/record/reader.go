@@ -9,12 +9,16 @@ import (
 )
 
 // None stands in a record for no element of a table, see Reader.Index.
+// So a table has at most 255 elements.
 const None = 0xff
 
 // latest is later than any time that is folded.
+// It is far beyond any clock, and sums of such times do not run over.
 const latest events.Stamp = 1 << 53
 
 // Reader reads a record from its beginning. Text that it returns aliases the record.
+// The caller reads on after a fault and asks at the end, so code that reads has no errors in
+// between.
 type Reader struct {
 	b   []byte
 	bad bool
@@ -38,6 +42,7 @@ func (d *Reader) End(what string) error {
 	return nil
 }
 
+// It bounds what one Take may ask for, and so the lists that are read as one piece.
 var zeros [2048]byte // what Take returns when there is too little; never written
 
 // Take returns the next n bytes, at most 2,048; they are zero when so many are not left.
@@ -63,6 +68,7 @@ func (d *Reader) Uvarint() uint64 {
 }
 
 // Varint reads a number with a sign.
+// As binary.AppendVarint writes it.
 func (d *Reader) Varint() int64 {
 	u := d.Uvarint()
 	return int64(u>>1) ^ -int64(u&1)
@@ -79,6 +85,7 @@ func (d *Reader) Count(greatest uint64) int64 {
 }
 
 // Ago reads what the function of that name has made.
+// 0 is no time; what is after the clock is below 0 and has no 1 added.
 func (d *Reader) Ago(clock events.Stamp) events.Stamp {
 	v := events.Stamp(d.Varint())
 	switch {
@@ -91,6 +98,7 @@ func (d *Reader) Ago(clock events.Stamp) events.Stamp {
 }
 
 // Stamp reads a time that was told from another.
+// A time before 1970 or beyond latest is damage.
 func (d *Reader) Stamp(from events.Stamp) events.Stamp {
 	at := from + events.Stamp(d.Varint())
 	if at < 0 || at > latest {
@@ -101,6 +109,7 @@ func (d *Reader) Stamp(from events.Stamp) events.Stamp {
 }
 
 // String reads text behind its length.
+// A length above 64 KiB is more than any text of a record has, and ends as damage.
 func (d *Reader) String() string { return d.Text(int(min(d.Uvarint(), 1<<16))) }
 
 // Text reads n bytes of text.
@@ -118,6 +127,7 @@ func (d *Reader) Text(n int) string {
 }
 
 // Most checks a number that was read against the greatest that it may be.
+// Whoever makes room for so many elements is safe from a byte that was changed.
 func (d *Reader) Most(n byte, most int) int {
 	if int(n) > most {
 		d.Fail()

@@ -12,6 +12,7 @@ func Ago(clock, at events.Stamp) int64 {
 	if at == 0 {
 		return 0
 	}
+	// One more, so that the clock's own time is told from none.
 	d := int64(clock - at)
 	if d >= 0 {
 		d++
@@ -24,6 +25,7 @@ func Ago(clock, at events.Stamp) int64 {
 func Room(b []byte, n int) (whole, part []byte) {
 	l := len(b)
 	if cap(b)-l < n {
+		// More than is asked for, because a record is written in many small parts.
 		b = slices.Grow(b, n+1024)
 	}
 	b = b[:l+n]
@@ -31,6 +33,7 @@ func Room(b []byte, n int) (whole, part []byte) {
 }
 
 // Bit is a byte with bit n set if v, else 0.
+// It is for flags that share a byte.
 func Bit(v bool, n int) byte {
 	if v {
 		return 1 << n
@@ -45,6 +48,7 @@ func AppendString(b []byte, s string) []byte {
 }
 
 // AppendRuns appends a list of at most 16 numbers, most of which are 0 as a rule.
+// Only those that are not 0 are written, behind a bit for each that says which these are.
 func AppendRuns(b []byte, runs []uint16) []byte {
 	mask := uint16(0)
 	for i, r := range runs {

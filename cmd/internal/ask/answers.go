@@ -21,17 +21,23 @@ import (
 // served for other calls as well would let them all pass uncounted.
 //
 // Make it with NewAnswers. Any goroutine may use it.
+//
+// Deliver, Hold and Settle are for pumps and never block; Await is for requests.
 type Answers struct {
 	clock   clock.Clock
 	timeout time.Duration
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// Each channel has room for one answer and gets one at most.
 	waiting map[askKey][]chan *events.Verdict
 	used    map[uint64]use
-	order   [rememberedAsks]uint64 // of used, a ring
-	place   int
-	held    map[uint64]held // by call, what flows have allowed and their trees have not answered
-	last    struct {        // ask that was folded
+	// What is asked by more than so many others is forgotten; the fold knows the id of a repeat
+	// by itself, as long as it remembers it (decision 6).
+	order [rememberedAsks]uint64 // of used, a ring
+	place int
+	held  map[uint64]held // by call, what flows have allowed and their trees have not answered
+	// It spares a dispatcher that asks again at once a record of the log and a fold.
+	last struct { // ask that was folded
 		key     askKey
 		offset  int64
 		verdict *events.Verdict
@@ -40,6 +46,8 @@ type Answers struct {
 
 // askKey tells asks apart: those of one source, id and flow are about one call, and have
 // to have one content. Both are hashes.
+// call is the identity, content what is asked for; both fit into a map without keeping the
+// event.
 type askKey struct{ call, content uint64 }
 
 // held is what the flow of a call has allowed.
@@ -62,6 +70,7 @@ const (
 )
 
 // NewAnswers returns answers that are waited for so long at most.
+// It has room for the ids of the last 65,536 asks from the start, half a MiB.
 func NewAnswers(c clock.Clock, timeout time.Duration) *Answers {
 	return &Answers{clock: c, timeout: timeout, waiting: make(map[askKey][]chan *events.Verdict), used: make(map[uint64]use), held: make(map[uint64]held)}
 }
@@ -69,6 +78,7 @@ func NewAnswers(c clock.Clock, timeout time.Duration) *Answers {
 // keyOf leaves out of the content what differs when the same call is asked for again:
 // when that was, and the span of the request.
 func keyOf(ev *events.Event) askKey {
+	// A copy of the struct, so that the caller's event stays as it is.
 	call := *ev
 	call.Ask, call.Time, call.Observed, call.Sequence = true, 0, 0, 0
 	call.TraceID, call.SpanID, call.ParentSpanID = "", "", ""
@@ -85,11 +95,13 @@ func keyOf(ev *events.Event) askKey {
 // texts are what events are written into to be hashed.
 var texts = sync.Pool{New: func() any { return new([]byte) }}
 
+// callOf is a hash of what tells one call from another, with a zero byte between the parts.
 func callOf(ev *events.Event) uint64 {
 	return xxhash.Sum64String(ev.Source + "\x00" + ev.ID + "\x00" + ev.FlowKey())
 }
 
 // Deliver is called by the pump for each ask that was folded.
+// It comes in the order of the log, before the verdicts of the batch are published.
 func (a *Answers) Deliver(offset int64, ev *events.Event, v *events.Verdict) {
 	key := keyOf(ev)
 	a.mu.Lock()
@@ -124,6 +136,7 @@ func (a *Answers) Hold(ev *events.Event, v *events.Verdict) bool {
 
 // Settle is called for each ask that a tree has answered, with an event of the source, id and
 // flow of what was asked.
+// What nobody waits for any more is not here: the answer is lost, and asked for again.
 func (a *Answers) Settle(ev *events.Event, v *events.Verdict) {
 	call := callOf(ev)
 	a.mu.Lock()
@@ -139,6 +152,7 @@ func (a *Answers) register(key askKey) use {
 	u, known := a.used[key.call]
 	if !known {
 		u.content = key.content
+		// The oldest gives way, also one of which somebody still waits: he has his channel.
 		delete(a.used, a.order[a.place])
 		a.used[key.call], a.order[a.place] = u, key.call
 		a.place = (a.place + 1) % rememberedAsks
@@ -165,6 +179,7 @@ func (a *Answers) give(ev *events.Event, key askKey, v *events.Verdict) (*events
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	u := a.register(key)
+	// A refusal may be told as often as it is asked for, since it lets nothing pass.
 	if u.allowed >= mostAllowed {
 		return nil, &check.Error{Status: http.StatusConflict,
 			Detail: fmt.Sprintf("the call with the id %q was allowed %d times; give each call an id of its own", ev.ID, u.allowed)}
@@ -202,6 +217,7 @@ func (a *Answers) await(key askKey) (c chan *events.Verdict, leave func()) {
 		}
 		if len(rest) == 0 {
 			delete(a.waiting, key)
+			// Nobody is left whom the tree's answer could be given to.
 			delete(a.held, key.call)
 		} else {
 			a.waiting[key] = rest
@@ -230,6 +246,7 @@ func (a *Answers) Await(ctx context.Context, ev *events.Event, end int64, append
 	if v := a.stands(key, end); v != nil {
 		return a.give(ev, key, v)
 	}
+	// Before the ask is in the log: the fold may be done before append returns.
 	answer, leave := a.await(key)
 	defer leave()
 	timeout := a.clock.After(a.timeout)
@@ -241,6 +258,7 @@ func (a *Answers) Await(ctx context.Context, ev *events.Event, end int64, append
 		return a.give(ev, key, v)
 	case <-timeout:
 		return nil, check.ErrTimeout
+	// The ask stays in the log and is folded; whoever gave up asks again with its id.
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

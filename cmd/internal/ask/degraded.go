@@ -34,11 +34,13 @@ type Degraded struct {
 	Clock   clock.Clock
 	Logger  *slog.Logger
 
+	// mu is held while an ask is folded into a copy: asks of all partitions take turns then.
 	mu         sync.Mutex
 	partitions map[int]*partition
 
 	begun, unlogged atomic.Int64
-	answered        [2]atomic.Int64
+	// By whether they were allowed (0) or refused (1).
+	answered [2]atomic.Int64
 }
 
 // Fold is how far the log is folded, and what is known of its flows.
@@ -103,6 +105,8 @@ func (d *Degraded) Run(ctx context.Context) error {
 }
 
 // look begins and ends the mode.
+// The partitions are those folded here now: what another process has taken over is forgotten,
+// with its copies.
 func (d *Degraded) look() {
 	now, limits := d.Clock.Now(), d.Limits()
 	d.mu.Lock()
@@ -115,6 +119,8 @@ func (d *Degraded) look() {
 			l.arm()
 		}
 		partitions[p.Partition] = l
+		// It has come to where the log ended when it was last seen to keep up; from here on the
+		// next stretch is measured.
 		if p.Next >= l.end {
 			l.end, l.since, l.missed = p.End, now, 0
 		} else {
@@ -123,6 +129,8 @@ func (d *Degraded) look() {
 		behind := now.Sub(l.since)
 		switch set := &limits.Degraded; {
 		case l.on.IsZero():
+			// The copies are begun anew each time, since what was answered in the last time is
+			// in the log by now.
 			if set.After > 0 && behind >= set.After && l.missed >= leastMissed {
 				l.on, l.calm = now, time.Time{}
 				wanted := limits.WhenBehind()
@@ -131,6 +139,7 @@ func (d *Degraded) look() {
 				d.begun.Add(1)
 				d.Logger.Warn("degraded mode begins: the fold is behind, and asks are answered by what was folded last", "partition", p.Partition, "behind", behind, "records", p.End-p.Next)
 			}
+		// Half of what it takes to begin, so that the mode does not flutter.
 		case set.After > 0 && l.missed > 0 && behind > set.After/2:
 			l.calm = time.Time{}
 		case l.calm.IsZero():
@@ -152,6 +161,7 @@ func (d *Degraded) look() {
 	d.partitions = partitions
 }
 
+// arm makes what asks wait for beside their answer: that the mode begins.
 func (l *partition) arm() { l.beginning, l.begin = context.WithCancel(context.Background()) }
 
 // Ask answers whether the call of an event may be made. wait puts it into the log and
@@ -166,6 +176,7 @@ func (d *Degraded) Ask(ctx context.Context, ev *events.Event, wait func(ctx cont
 		}
 		return v, err
 	}
+	// The mode may begin while the ask waits; then it is answered here, and once.
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(beginning, func() { stop(errBegun) })()
@@ -184,6 +195,7 @@ func (d *Degraded) Ask(ctx context.Context, ev *events.Event, wait func(ctx cont
 }
 
 // modeOf says whether the mode is on for a flow, and returns what ends when it begins.
+// A flow of a partition that is not folded here has no mode: its owner answers.
 func (d *Degraded) modeOf(flow string) (beginning context.Context, on bool) {
 	n, folded := d.Fold.PartitionOf(flow)
 	d.mu.Lock()
@@ -197,6 +209,7 @@ func (d *Degraded) modeOf(flow string) (beginning context.Context, on bool) {
 // answer answers by what is known. With tell, the log is told what came of it.
 func (d *Degraded) answer(ctx context.Context, ev *events.Event, tell bool) (*events.Verdict, error) {
 	key := keyOf(ev)
+	// An id names one call in this mode, too.
 	if err := d.Answers.begin(ev, key); err != nil {
 		return nil, err
 	}
@@ -230,6 +243,7 @@ func (d *Degraded) answer(ctx context.Context, ev *events.Event, tell bool) (*ev
 // judge folds the ask into the copy of its flow.
 func (d *Degraded) judge(ev *events.Event) (*events.Verdict, error) {
 	flow := ev.FlowKey()
+	// Before the lock, because it may read the store.
 	f, over, err := d.Fold.Known(flow)
 	if err != nil {
 		return nil, err
@@ -243,6 +257,7 @@ func (d *Degraded) judge(ev *events.Event) (*events.Verdict, error) {
 	if l == nil || l.on.IsZero() {
 		return nil, check.ErrTimeout // the mode has ended in between: asked again, the fold answers
 	}
+	// What was answered here is newer than what the fold knows.
 	record, ok := l.known[flow]
 	if !ok {
 		record, ok = l.before[flow]
@@ -254,12 +269,14 @@ func (d *Degraded) judge(ev *events.Event) (*events.Verdict, error) {
 	}
 	var fx analyzer.Effects
 	l.engine.Step(&over, f, &asked, &fx)
+	// Nothing is kept of it: the tree may refuse what the flow allows.
 	if fx.Asked && !check.Refuses(fx.Answer) {
 		return nil, errTree
 	}
 	if record, err = f.AppendBinary(nil); err != nil {
 		return nil, err
 	}
+	// The older half goes as a whole. A flow that is asked about again is kept once more.
 	if len(l.known) >= mostKnown {
 		l.before, l.known = l.known, make(map[string][]byte)
 	}

@@ -29,9 +29,11 @@ type GlobalOrders struct {
 	Clock    clock.Clock
 	Logger   *slog.Logger
 
+	// table is held as dispatchers hold theirs, so both decide alike.
 	table guard.Table
-	mu    sync.Mutex   // of those who read the log
-	next  atomic.Int64 // what is before it was read
+	mu    sync.Mutex // of those who read the log
+	// next is read without mu: an ask that has nothing to read on waits for nobody.
+	next atomic.Int64 // what is before it was read
 }
 
 // Verdicts is the log of verdicts.
@@ -90,6 +92,7 @@ func (w *GlobalOrders) refusing(ctx context.Context, c *guard.Call) (*events.Ver
 // readOn takes in what the log has.
 func (w *GlobalOrders) readOn(ctx context.Context) error {
 	end := w.Verdicts.End()
+	// Most asks end here, with two reads of memory.
 	if w.next.Load() >= end {
 		return nil
 	}
@@ -115,6 +118,8 @@ const ofOneFlow = `"correlation_id":"`
 // of its tree: it is given where trees are folded.
 const ofOneTree = `"root_correlation_id":"`
 
+// take enters one verdict. Those about one flow are told by a search in the bytes, since nearly
+// all are, and need not be decoded.
 func (w *GlobalOrders) take(e *state.Entry) {
 	if bytes.Contains(e.Value, []byte(ofOneFlow)) && !bytes.Contains(e.Value, []byte(ofOneTree)) {
 		return
@@ -130,6 +135,7 @@ func (w *GlobalOrders) take(e *state.Entry) {
 // Ask answers whether the call of an event may be made: by the orders that bind all
 // flows, and if none of them refuses it, by the fold of its flow.
 func (w *GlobalOrders) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
+	// What no order can refuse, a user's message above all, is not held against any.
 	c, refusable := guard.CallOf(ev)
 	if !refusable {
 		return w.Log.Ask(ctx, ev, raw)

@@ -15,6 +15,8 @@ type Fault struct {
 	Name string
 	Want Want
 
+	// All other requests are answered as weir does, so what a test sees comes of this fault
+	// alone.
 	path  string           // of the requests that are answered wrongly
 	serve http.HandlerFunc // answers the first of them
 	then  http.HandlerFunc // answers the later ones; nil: they are never answered
@@ -48,6 +50,7 @@ func (w Want) unreadable(n int64) Want {
 
 // The paths that guards use.
 const (
+	// A guard that asked for anything else would be told that nothing is there.
 	pathVerdicts = "/v1/verdicts"
 	pathLimits   = "/v1/limits"
 	pathCheck    = "/v1/check"
@@ -65,6 +68,7 @@ func order(flow, more string) string {
 }
 
 const (
+	// refuse is an answer of weir that refuses a call, for answers that are nearly it.
 	alive  = ": heartbeat\n\n"
 	refuse = `{"instance":"urn:weir:verdict:a","reason_code":"self_call","action":"deny","detail":"no","agent_message":"n"}`
 )
@@ -106,23 +110,32 @@ func behind(d time.Duration) http.HandlerFunc {
 	}
 }
 
+// data sends a message of that text before the order.
 func data(text string) http.HandlerFunc { return among("id: 7\ndata: " + text + "\n\n") }
 
+// stream is a fault of the stream of verdicts: the first answer is wrong, and then there is
+// none.
 func stream(name string, want Want, serve http.HandlerFunc) Fault {
 	return Fault{Name: "stream " + name, Want: want, path: pathVerdicts, serve: serve}
 }
 
-// An odd message counts as unreadable, and what follows it is heard.
+// odd is a stream with a message that is no verdict. It counts as unreadable, and what follows
+// it is heard.
 func odd(name, text string) Fault { return stream(name, hears.unreadable(1), data(text)).lasting() }
 
+// limits is a fault of the limits, whatever number of times they are asked for. It must not
+// change what a guard decides.
 func limits(name string, serve http.HandlerFunc) Fault {
 	return Fault{Name: "limits " + name, Want: hears, path: pathLimits, serve: serve}.lasting()
 }
 
+// check is a fault of every answer to an ask: orders are heard, and decide where they say
+// something.
 func check(name string, serve http.HandlerFunc) Fault {
 	return Fault{Name: "check " + name, Want: unasked, path: pathCheck, serve: serve, then: serve}
 }
 
+// ack is a fault of what takes reports in. Reports are lost then, and no decision hangs on them.
 func ack(name string, serve http.HandlerFunc) Fault {
 	return Fault{Name: "events " + name, Want: hears, path: pathEvents, serve: serve, then: serve}
 }
@@ -132,6 +145,7 @@ func ack(name string, serve http.HandlerFunc) Fault {
 func deadStreams() []Fault {
 	return []Fault{
 		stream("is cut before it is answered", never, cut),
+		// Never: by asks a guard is told all the same, since these go by another path.
 		stream("is never answered", never, hang),
 		stream("is answered in another protocol", never, raw("SSH-2.0-OpenSSH_9.6\r\n")),
 		stream("has a head that comes byte by byte", never, rawEvery("HTTP/1.1 200 OK\r\nX: ", "x")),
@@ -168,11 +182,14 @@ func badStreams() []Fault {
 		stream("has data without an empty line", noMore.unreadable(1), after(flood("", "data: "+strings.Repeat("x", 1<<14)+"\n"))),
 		stream("has ids without an empty line", noMore, after(flood("", "id: "+strings.Repeat("7", 1<<14)+"\n"))),
 		stream("has a signature without end", noMore, after(flood("signature: ", strings.Repeat("x", 1<<16)))),
+		// Signs of life inside of a message are none, and must not keep a stream alive that says
+		// nothing.
 		stream("has a message too long, with signs of life in it", noMore.unreadable(1), after(func(rw http.ResponseWriter, r *http.Request) {
 			say(rw, strings.Repeat("data: "+strings.Repeat("x", 1<<14)+"\n", 40))
 			every(rw, r, ": heartbeat\n")
 		})),
 		stream("is packed, and 192 MiB when it is unpacked", never, func(rw http.ResponseWriter, r *http.Request) {
+			// A guard that unpacks by itself would find 192 MiB in some hundred KiB.
 			rw.Header().Set("Content-Encoding", "gzip")
 			begin(rw)
 			_, _ = rw.Write(packed(stopped+alive, "data: "+strings.Repeat("x", 1<<14)+"\n"))
@@ -199,6 +216,8 @@ func strangeMessages() []Fault {
 		odd("has an order whose revision is a text", strings.Replace(order("g", ""), `"revision":1`, `"revision":"1"`, 1)),
 		odd("has an order that ends at no time", order("g", `,"expires_at":"tomorrow"`)),
 		odd("has an order that waits for no number", order("g", `,"retry_after_s":{}`)),
+		// A later weir may give orders that this guard does not know; what it cannot carry out
+		// it passes over.
 		stream("has an order of a kind that nobody knows", hears, data(strings.Replace(order("g", ""), `"deny"`, `"explode"`, 1))).lasting(),
 		stream("has an order about nothing that is known", hears, data(strings.Replace(order("", ""), `"kind":"flow"`, `"kind":"planet"`, 1))).lasting(),
 		stream("ends lines with two characters", hears, func(rw http.ResponseWriter, r *http.Request) {
@@ -206,6 +225,7 @@ func strangeMessages() []Fault {
 			say(rw, strings.ReplaceAll(stopped+alive, "\n", "\r\n"))
 			every(rw, r, strings.ReplaceAll(alive, "\n", "\r\n"))
 		}).lasting(),
+		// Old proxies answer so, and the body lasts until the connection ends.
 		stream("is answered in HTTP/1.0", hears, rawEvery("HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"+stopped, alive)).lasting(),
 		stream("begins with a byte order mark", hears, among("\ufeff: heartbeat\n\n")).lasting(),
 		{Name: "stream has an id that no request can carry", Want: hears, path: pathVerdicts, serve: func(rw http.ResponseWriter, _ *http.Request) {
@@ -217,6 +237,8 @@ func strangeMessages() []Fault {
 			say(rw, "id: "+strings.Repeat("7", 100_000)+"\ndata: "+order("f", "")+"\n\n"+alive)
 		}, then: func(rw http.ResponseWriter, r *http.Request) {
 			if len(r.Header.Get("Last-Event-ID")) > 1<<14 {
+				// As servers do: a guard that sends such an id again and again would never be
+				// heard.
 				rw.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
 				return
 			}
@@ -283,20 +305,24 @@ func lostAcks() []Fault {
 }
 
 // lasting makes the fault one of every try, which never ends by itself.
+// It has to be shown for as long as the test looks, because the guard tries again.
 func (f Fault) lasting() Fault {
 	f.lasts, f.then = true, f.serve
 	return f
 }
 
+// refusedWell refuses by the verdict and not by the status: what the verdict says counts.
 func refusedWell(rw http.ResponseWriter, r *http.Request) {
 	reply(http.StatusOK, "application/json", `{"verdict":{"id":"a","mode":"enforce","action":"deny","reason_code":"self_call"}}`)(rw, r)
 }
 
+// held refuses by an action of a later weir: an action that is not known stops the call.
 func held(rw http.ResponseWriter, r *http.Request) {
 	reply(http.StatusForbidden, "application/problem+json", strings.Replace(refuse, `"deny"`, `"quarantine"`, 1))(rw, r)
 }
 
 // crowd sends 5,000 orders behind the one that counts.
+// A guard that has room for fewer must keep the first.
 func crowd(first string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		begin(rw)

@@ -17,6 +17,7 @@ import (
 
 // Faulty is a server with one fault.
 type Faulty struct {
+	// tries counts requests on the path of the fault; the first one is the wrong answer.
 	fault Fault
 	weir  *Weir
 
@@ -57,6 +58,8 @@ func (f *Faulty) Over() bool {
 
 // ServeHTTP answers as a weir does, but for the fault.
 func (f *Faulty) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	// A guard that follows a redirect would take orders from whoever is there, and send its
+	// token along.
 	if r.URL.Path == pathElsewhere {
 		begin(rw) // orders, or answers, of somebody who is not weir
 		say(rw, alive)
@@ -93,6 +96,7 @@ func (f *Faulty) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// begin makes the answer a stream of events. The head goes out with the first text.
 func begin(rw http.ResponseWriter) { rw.Header().Set("Content-Type", "text/event-stream") }
 
 // say sends a text at once. It reports whether somebody may still listen.
@@ -117,6 +121,7 @@ func every(rw http.ResponseWriter, r *http.Request, text string) {
 	}
 }
 
+// beat lets the stream live, and says nothing more.
 func beat(rw http.ResponseWriter, r *http.Request) { every(rw, r, alive) }
 
 // hang says nothing until nobody listens.
@@ -129,6 +134,7 @@ func hang(_ http.ResponseWriter, r *http.Request) {
 // nothing about it.
 func cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
+// reply answers with a status, a type and a text, and ends there.
 func reply(status int, contentType, text string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", contentType)
@@ -137,6 +143,7 @@ func reply(status int, contentType, text string) http.HandlerFunc {
 	}
 }
 
+// pageOf is what a portal or a proxy shows in place of weir: status 200, and no JSON.
 func pageOf(text string) http.HandlerFunc { return reply(http.StatusOK, "text/html", text) }
 
 // flood sends a text, and then another one again and again.
@@ -148,12 +155,14 @@ func flood(text, again string) http.HandlerFunc {
 		for sent := 0; sent < Flood && err == nil; sent += len(again) {
 			_, err = io.WriteString(rw, again)
 		}
+		// A guard that has read all of it is kept, so that its memory can be looked at.
 		if say(rw, "") {
 			hang(rw, r)
 		}
 	}
 }
 
+// floodOf is flood in the body of an answer of that status.
 func floodOf(status int, contentType, text string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", contentType)
@@ -162,6 +171,8 @@ func floodOf(status int, contentType, text string) http.HandlerFunc {
 	}
 }
 
+// dripOf begins an answer of that status and never ends it: each read brings something, so a
+// timeout of single reads does not help.
 func dripOf(status int) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -213,6 +224,7 @@ func hijacked(fn func(conn net.Conn, gone <-chan struct{})) http.HandlerFunc {
 	}
 }
 
+// raw answers with bytes that may be no HTTP, and hangs up.
 func raw(text string) http.HandlerFunc {
 	return hijacked(func(conn net.Conn, _ <-chan struct{}) { _, _ = io.WriteString(conn, text) })
 }

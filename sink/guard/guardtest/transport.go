@@ -20,6 +20,9 @@ func (w *Weir) Client() *http.Client { return &http.Client{Transport: (*transpor
 type transport Weir
 
 // RoundTrip serves the request in a goroutine that ends with it.
+//
+// It returns when the head is known, as the transport of net/http does; the body comes as it is
+// written.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := (*Weir)(t)
 	if state, _ := w.look(); state == Away {
@@ -78,6 +81,7 @@ type answer struct {
 	body   *io.PipeWriter
 }
 
+// Header, WriteHeader and Write are those of http.ResponseWriter.
 func (a *answer) Header() http.Header { return a.header }
 
 func (a *answer) WriteHeader(status int) { a.begin(status) }
@@ -91,6 +95,7 @@ func (a *answer) Write(p []byte) (int, error) {
 // flush.
 func (a *answer) FlushError() error { return nil }
 
+// begin lets RoundTrip return. Only the first status counts.
 func (a *answer) begin(status int) {
 	a.once.Do(func() {
 		a.status = status
@@ -105,6 +110,7 @@ type body struct {
 	stop   func() bool
 }
 
+// A second call does nothing.
 func (b *body) Close() error {
 	b.stop()
 	b.cancel()

@@ -29,8 +29,9 @@ type Weir struct {
 	changed  chan struct{} // closed whenever something has changed
 	verdicts []given       // the place of each is its id
 	keys     sign.Keys
-	reports  []events.Event
-	asks     []events.Event
+	// Both in the order in which they came.
+	reports []events.Event
+	asks    []events.Event
 	// nil allows all.
 	answer func(*events.Event) *events.Verdict
 	// As the body of GET /v1/limits.
@@ -68,6 +69,7 @@ func New() *Weir {
 
 // Give publishes a verdict. What is missing is filled in: id, mode, revision, and the
 // scope of a flow.
+// A stream that stands is told at once, one that begins later from the place that it names.
 func (w *Weir) Give(v events.Verdict) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,6 +99,8 @@ func (w *Weir) SetKeys(keys sign.Keys) {
 }
 
 // Repeat sends a verdict again, the n-th that was given, from 0.
+// Its bytes are those of before, revision and signature included: what somebody can do who
+// listens in.
 func (w *Weir) Repeat(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,6 +116,7 @@ func (w *Weir) Answer(fn func(*events.Event) *events.Verdict) {
 }
 
 // SetLimits sets the limits that are told, as the rules of a limits document.
+// A guard hears of it when it asks for the limits the next time.
 func (w *Weir) SetLimits(rules string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,6 +141,7 @@ func (w *Weir) Set(s State) {
 }
 
 // Forget makes weir one that has lost its log.
+// Streams go on, and the place that they name is no longer known here.
 func (w *Weir) Forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -164,6 +170,8 @@ func (w *Weir) note() {
 	w.changed = make(chan struct{})
 }
 
+// look returns both as of one moment, so that whoever waits on the channel misses no change
+// after it.
 func (w *Weir) look() (State, chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,6 +184,7 @@ func (w *Weir) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	for {
 		state, changed := w.look()
 		switch state {
+		// The connection is cut, as far as a handler can.
 		case Away:
 			panic(http.ErrAbortHandler)
 		case Erred:
@@ -232,6 +241,8 @@ func (w *Weir) release(rw http.ResponseWriter, r *http.Request, flow string) {
 	rw.WriteHeader(http.StatusAccepted)
 }
 
+// stream tells all verdicts from the place that the guard names, and then each that comes, until
+// the guard or the state ends it.
 func (w *Weir) stream(rw http.ResponseWriter, r *http.Request) {
 	next := 0
 	// The id of an event on the stream is the place of its verdict, so a position is good for
@@ -293,6 +304,7 @@ func (w *Weir) stream(rw http.ResponseWriter, r *http.Request) {
 }
 
 // check asks the function of the test without the lock, so that it may use the weir.
+// It answers as POST /v1/check does: an allowance in a verdict, a refusal as a problem.
 func (w *Weir) check(rw http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	// The event aliases body, which is the request's own.
@@ -302,6 +314,7 @@ func (w *Weir) check(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.mu.Lock()
+	// What is refused for want of space was not asked, as far as the test sees.
 	full, answer := w.full, w.answer
 	if !full {
 		w.asks = append(w.asks, ev)
