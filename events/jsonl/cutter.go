@@ -5,22 +5,31 @@ import "bytes"
 // cutter finds the end of a record: the end of the line or, for documents, the end
 // of the line at which all brackets are closed. It goes on where it stopped when
 // more bytes have come.
+//
+// It only counts brackets and strings: whether a record is JSON is for its reader to say. So a
+// broken document costs as little as possible of those behind it.
 type cutter struct {
 	documents bool
 
+	// done is what makes it go on: no byte is looked at twice.
 	done     int // bytes that were looked at
 	depth    int
 	inString bool
 	escaped  bool
 }
 
+// reset is for the next record, which begins at the first byte of what is left.
 func (c *cutter) reset() { *c = cutter{documents: c.documents} }
 
 // find returns the length of the first record in buf, its line's end included.
+//
+// It is false when more bytes are needed; buf then has to be the same and longer at the next
+// call.
 func (c *cutter) find(buf []byte) (int, bool) {
 	for c.done < len(buf) {
 		line := bytes.IndexByte(buf[c.done:], '\n')
 		if !c.documents {
+			// The end of a line ends the record whatever it holds.
 			if line < 0 {
 				c.done = len(buf)
 				return 0, false
@@ -39,7 +48,9 @@ func (c *cutter) find(buf []byte) (int, bool) {
 		c.scan(buf[c.done:end])
 		c.done = end
 		if line >= 0 {
+			// Unlike brackets, a string that is left open is a broken one.
 			c.inString, c.escaped = false, false // no string spans lines
+			// Nothing is open any more, or never was: a line that is no JSON is a record, too.
 			if c.depth <= 0 {
 				return end, true
 			}
@@ -48,8 +59,10 @@ func (c *cutter) find(buf []byte) (int, bool) {
 	return 0, false
 }
 
+// atLineStart is false for the first byte, which begins the record itself.
 func (c *cutter) atLineStart(buf []byte) bool { return c.done > 0 && buf[c.done-1] == '\n' }
 
+// scan follows brackets and strings. depth may fall below 0 in what is no JSON.
 func (c *cutter) scan(p []byte) {
 	for _, b := range p {
 		switch {

@@ -11,7 +11,10 @@ import (
 
 // IsPattern reports whether a path stands for files that come and go: a folder, or a
 // name with * ? or [.
+//
+// What is there decides first: a file may well have a bracket in its name.
 func IsPattern(path string) bool {
+	// The standard input.
 	if path == "-" {
 		return false
 	}
@@ -23,11 +26,14 @@ func IsPattern(path string) bool {
 }
 
 // Folder is the folder that all files of a pattern lie in or below.
+//
+// Who watches for new files watches it.
 func Folder(pattern string) string {
 	if st, err := os.Stat(pattern); err == nil && st.IsDir() {
 		return pattern
 	}
 	folder := filepath.Dir(pattern)
+	// Up to where no part of the name is a pattern.
 	for strings.ContainsAny(folder, "*?[") {
 		folder = filepath.Dir(folder)
 	}
@@ -38,10 +44,14 @@ func Folder(pattern string) string {
 // folder and below, or those that match. Hidden files are left out, and those that have
 // the name of one that was rotated away: a Tail finds them when it needs them. The latter
 // are the second list, so that nobody waits in silence for what a packed file has.
+//
+// It is asked again and again while logs are followed, so files that vanish in between are no
+// error.
 func Files(pattern string) (out, rotated []string, err error) {
 	matches := []string{pattern}
 	if st, err := os.Stat(pattern); err != nil || !st.IsDir() {
 		if matches, err = filepath.Glob(pattern); err != nil {
+			// The only error of Glob is a pattern that is none.
 			return nil, nil, err
 		}
 	}
@@ -54,6 +64,7 @@ func Files(pattern string) (out, rotated []string, err error) {
 			out = append(out, path)
 		}
 	}
+	// A pattern may match folders, which are walked as well.
 	for _, path := range matches {
 		st, err := os.Stat(path)
 		if err != nil {
@@ -64,13 +75,16 @@ func Files(pattern string) (out, rotated []string, err error) {
 				return nil, nil, err
 			}
 		} else if st.Mode().IsRegular() {
+			// Pipes and devices are followed only if they are named themselves.
 			add(path)
 		}
 	}
 	slices.Sort(out)
+	// A folder and a file in it may both match.
 	return slices.Compact(out), rotated, nil
 }
 
+// below walks a folder. Hidden folders are left out, but not the one that was asked for.
 func below(folder string, add func(path string)) error {
 	return filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -80,6 +94,7 @@ func below(folder string, add func(path string)) error {
 			return err
 		case d.IsDir() && path != folder && strings.HasPrefix(d.Name(), "."):
 			return filepath.SkipDir
+		// Links are not followed: they could lead round in circles, or out of the folder.
 		case d.Type().IsRegular():
 			add(path)
 		}
@@ -89,6 +104,8 @@ func below(folder string, add func(path string)) error {
 
 // wasRotated is true for names as rotation gives them: a number behind the last dot, or
 // the sign of a copy or a packed file.
+//
+// Packed files cannot be followed, as they never grow; copies would be read a second time.
 func wasRotated(name string) bool {
 	if strings.HasSuffix(name, "~") {
 		return true

@@ -9,7 +9,11 @@ import (
 
 // pipe reads from what cannot be asked whether there is anything to read. A goroutine
 // opens and reads it, so that the Tail can stop waiting for it.
+//
+// The goroutine ends when its writers are gone for good, or, after quit is closed, with the
+// read that is under way.
 type pipe struct {
+	// chunks has no room of its own, so that what is not wanted stays in the pipe.
 	chunks chan chunk
 	quit   chan struct{}
 	again  bool // when its writers have left, others may come
@@ -23,13 +27,17 @@ type chunk struct {
 
 // newPipe begins to read a pipe. One with a name of its own is opened again when its
 // writers have left; what a shell hands over as a file descriptor ends then.
+//
+// path may be "-" for the standard input, which is never opened again.
 func newPipe(path string, named bool) *pipe {
 	p := &pipe{chunks: make(chan chunk), quit: make(chan struct{})}
+	// A descriptor that was handed over has no other end once its writer is gone.
 	p.again = named && !strings.HasPrefix(path, "/dev/fd/") && !strings.HasPrefix(path, "/proc/")
 	go p.run(path)
 	return p
 }
 
+// run opens, reads to the end, and opens again, as long as somebody wants it.
 func (p *pipe) run(path string) {
 	for {
 		f, err := os.Stdin, error(nil)
@@ -42,9 +50,11 @@ func (p *pipe) run(path string) {
 				err = errors.Join(err, f.Close())
 			}
 		}
+		// copy returns nil at the end of the writers, which is told as io.EOF.
 		if err == nil {
 			err = io.EOF
 		}
+		// Errors other than the end are final.
 		if !p.send(chunk{err: err}) || !p.again || err != io.EOF {
 			return
 		}
@@ -52,6 +62,8 @@ func (p *pipe) run(path string) {
 }
 
 // copy sends what is read until the writers have left, or until nobody wants it.
+//
+// Each chunk has memory of its own, as the Tail takes it at its own time.
 func (p *pipe) copy(f *os.File) error {
 	for {
 		data := make([]byte, readBytes)
@@ -65,6 +77,7 @@ func (p *pipe) copy(f *os.File) error {
 	}
 }
 
+// send is false when nobody wants more.
 func (p *pipe) send(c chunk) bool {
 	select {
 	case p.chunks <- c:

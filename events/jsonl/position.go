@@ -9,12 +9,17 @@ import (
 
 // Position is a place in a file, with what tells that file from another one which
 // has taken its name. The zero Position is the beginning of whatever is there.
+//
+// It is kept over restarts as JSON, so the names of its members stay.
 type Position struct {
+	// Device and inode tell a file that was renamed; the hash tells one whose inode was given
+	// to another.
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
-	Head   uint64 `json:"head"`       // hash of the first bytes
-	Hashed int64  `json:"head_bytes"` // how many they are
-	Offset int64  `json:"offset"`     // of the first byte that was not read
+	Head   uint64 `json:"head"` // hash of the first bytes
+	// Fewer than headBytes in a file that is shorter, of which more is hashed as it grows.
+	Hashed int64 `json:"head_bytes"` // how many they are
+	Offset int64 `json:"offset"`     // of the first byte that was not read
 }
 
 // headBytes is how much of the beginning of a file is hashed. Logs begin with times
@@ -22,6 +27,8 @@ type Position struct {
 const headBytes = 1024
 
 // identify returns the position at the beginning of an open file.
+//
+// Its Offset is 0.
 func identify(f *os.File) (Position, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -32,6 +39,7 @@ func identify(f *os.File) (Position, error) {
 	return p, err
 }
 
+// ofInode is the zero Position where the system tells no inode.
 func ofInode(st os.FileInfo) Position {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -41,6 +49,8 @@ func ofInode(st os.FileInfo) Position {
 }
 
 // hashHead hashes the first n bytes of a file, or what there is.
+//
+// FNV is enough: nobody gains by making two logs begin alike.
 func hashHead(f *os.File, n int64) (sum uint64, hashed int64, err error) {
 	h := fnv.New64a()
 	hashed, err = io.Copy(h, io.NewSectionReader(f, 0, n))
@@ -48,6 +58,8 @@ func hashHead(f *os.File, n int64) (sum uint64, hashed int64, err error) {
 }
 
 // begins reports whether the file begins as the one of the position did.
+//
+// It compares as many bytes as were hashed then, however many there are by now.
 func (p Position) begins(f *os.File) (bool, error) {
 	sum, hashed, err := hashHead(f, p.Hashed)
 	return hashed == p.Hashed && sum == p.Head, err

@@ -13,15 +13,19 @@ import (
 
 // rewritten deals with a file that was cut short or written anew. Who did so has
 // often made a copy before, with lines in it that came after the last look.
+//
+// copytruncate of logrotate is the usual case: copy, then cut.
 func (t *Tail) rewritten() error {
 	rotated, place, err := t.findRotated(t.place)
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", t.path, err)
 	}
+	// No copy: what came after the last look is lost, and nobody can tell.
 	if rotated == nil {
 		return t.leave()
 	}
 	err = t.file.Close()
+	// The copy is read on from the same offset, and left at its end.
 	t.file, t.place, t.gone, t.buf = rotated, place, true, t.buf[:0]
 	t.cut.reset()
 	return err
@@ -29,12 +33,16 @@ func (t *Tail) rewritten() error {
 
 // leave gives up the file at its end. What is left in the buffer is its last record,
 // though it may be half of one; then the file of that name is read from its beginning.
+//
+// It is called twice where something is left: first for the rest, then for the end.
 func (t *Tail) leave() error {
 	if len(t.buf) > 0 && !t.ended {
 		t.ended = true
 		return nil
 	}
 	err := t.file.Close()
+	// All but path, options and memory begins anew, so that nothing of the old file is taken
+	// for the new one's.
 	t.o.From, t.o.Rewind = Position{}, false
 	*t = Tail{path: t.path, o: t.o, mem: t.mem, cut: cutter{documents: t.o.Documents}}
 	return err
@@ -42,11 +50,14 @@ func (t *Tail) leave() error {
 
 // open opens the file that the position is about, wherever rotation has put it, or
 // else the file that has the path now.
+//
+// fs.ErrNotExist means that there is nothing to follow yet.
 func (t *Tail) open() error {
 	if t.path == "-" {
 		t.pipe = newPipe(t.path, false)
 		return nil
 	}
+	// Within a folder only regular files are followed.
 	if t.o.Within != "" {
 		return t.openWithin()
 	}
@@ -57,6 +68,7 @@ func (t *Tail) open() error {
 	switch {
 	case st.IsDir():
 		return errors.New("it is a directory; name the files in it")
+	// Only a named pipe gets new writers; a device or a socket does not.
 	case !st.Mode().IsRegular():
 		t.pipe = newPipe(t.path, st.Mode()&fs.ModeNamedPipe != 0)
 		return nil
@@ -67,6 +79,7 @@ func (t *Tail) open() error {
 	return t.begin()
 }
 
+// openWithin is open for a file that may lie nowhere else.
 func (t *Tail) openWithin() (err error) {
 	if t.file, err = OpenWithin(t.o.Within, t.path); err != nil {
 		return err
@@ -75,6 +88,8 @@ func (t *Tail) openWithin() (err error) {
 }
 
 // begin goes on in the file that was opened.
+//
+// A fault closes the file, so that the next Fill tries again.
 func (t *Tail) begin() error {
 	st, err := t.file.Stat()
 	if err == nil {
@@ -91,17 +106,21 @@ func (t *Tail) begin() error {
 
 // OpenWithin opens a regular file that lies in a folder or below. No link on the way to
 // it may lead out of the folder.
+//
+// A log folder that others may write into could else lead to any file of the machine.
 func OpenWithin(folder, path string) (*os.File, error) {
 	name, err := filepath.Rel(folder, path)
 	if err != nil {
 		return nil, err
 	}
+	// A root follows no link that leads out of it.
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
 	// A pipe that has taken the place of a file would keep whoever opens it.
+	// The flag lets an open of a pipe return at once, and it is then refused.
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -118,8 +137,11 @@ func OpenWithin(folder, path string) (*os.File, error) {
 
 // goOn finds where to go on in the open file, or the rotated file that has to be read
 // to its end first.
+//
+// The file that has the name may be the one of the position, grown or cut, or another one.
 func (t *Tail) goOn(size int64) error {
 	from := t.o.From
+	// The zero Position, or that of a file that was empty.
 	if from.Hashed == 0 {
 		return nil
 	}
@@ -127,11 +149,13 @@ func (t *Tail) goOn(size int64) error {
 	if err != nil {
 		return err
 	}
+	// A file that is shorter than the offset was cut, and begins anew.
 	if same && size >= from.Offset {
 		t.goOnAt(from.Offset)
 		return nil
 	}
 	rotated, place, err := t.findRotated(from)
+	// Without the old file the new one is read from its beginning.
 	if err != nil || rotated == nil {
 		return err
 	}
@@ -143,6 +167,8 @@ func (t *Tail) goOn(size int64) error {
 	return nil
 }
 
+// goOnAt sets where reading begins. With Rewind that is the beginning, and all before offset
+// counts as old.
 func (t *Tail) goOnAt(offset int64) {
 	t.place.Offset = offset
 	if t.o.Rewind {
@@ -152,6 +178,9 @@ func (t *Tail) goOnAt(offset int64) {
 
 // findRotated looks beside the path for the file of a position: under another name, or
 // as a copy. It returns nil when there is none.
+//
+// Rotation keeps the folder and the beginning of the name: log.1, log-20260101.jsonl,
+// log.jsonl.1.
 func (t *Tail) findRotated(from Position) (*os.File, Position, error) {
 	if from.Hashed == 0 {
 		return nil, Position{}, nil
@@ -165,6 +194,7 @@ func (t *Tail) findRotated(from Position) (*os.File, Position, error) {
 		return nil, Position{}, err
 	}
 	base := filepath.Base(path)
+	// The name without its ending is what both kinds of names have in common.
 	stem := strings.TrimSuffix(base, filepath.Ext(base))
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
 		return e.Name() == base || !strings.HasPrefix(e.Name(), stem) || !e.Type().IsRegular()
@@ -178,6 +208,7 @@ func (t *Tail) findRotated(from Position) (*os.File, Position, error) {
 		if err == nil {
 			var same bool
 			if same, err = from.begins(f); same && err == nil {
+				// A copy that has less than was read is of an earlier time.
 				if st, serr := f.Stat(); serr == nil && st.Size() >= from.Offset {
 					place.Offset = from.Offset
 					return f, place, nil

@@ -12,10 +12,13 @@ import (
 )
 
 // Options are how a Tail reads. The zero value is good.
+//
+// Those that are 0 or nil get their defaults in Follow.
 type Options struct {
-	From      Position      // where to go on
-	Rewind    bool          // begin at the start of the file that From names; what is before From is Old
-	Documents bool          // a record may span many lines
+	From      Position // where to go on
+	Rewind    bool     // begin at the start of the file that From names; what is before From is Old
+	Documents bool     // a record may span many lines
+	// A record that is longer is given up to cutBytes of it, see Record.Cut.
 	MaxRecord int           // longest record in bytes; default 8 MiB
 	Poll      time.Duration // how often a file is looked at that has nothing new; default 250 ms
 	// Within is a folder that the file has to lie in, and what links lead to as well; ""
@@ -27,6 +30,8 @@ type Options struct {
 }
 
 // Record is one record of a file.
+//
+// Next is what has to be kept, with what came of the record, to go on after a restart.
 type Record struct {
 	Bytes []byte   // without the line's end; good until the next call of the Tail
 	At    int64    // offset of its first byte
@@ -36,31 +41,41 @@ type Record struct {
 }
 
 // cutBytes is how much is kept of a record that is too long.
+//
+// It is enough for a person to see what the record was.
 const cutBytes = 64 << 10
 
 // Tail reads a file that grows, a pipe, or the standard input ("-"). When a file is
 // renamed and a new one takes its name, Tail reads the old one to its end and then
 // the new one from its beginning; when a file is cut short or written anew, Tail
 // begins again. It is for one goroutine.
+//
+// It reads no byte twice but after Park and where a file was rewritten.
 type Tail struct {
 	path string
 	o    Options
 
-	file    *os.File
-	pipe    *pipe    // when the file is one
-	place   Position // of the file; Offset is that of buf[0]
-	mem     []byte   // what buf is part of
-	buf     []byte   // read and not taken
-	cut     cutter
-	gone    bool  // the path names another file now, or none
+	file  *os.File
+	pipe  *pipe    // when the file is one
+	place Position // of the file; Offset is that of buf[0]
+	mem   []byte   // what buf is part of
+	buf   []byte   // read and not taken
+	cut   cutter
+	// gone is set at one look and believed at the next, so that what the writer still writes
+	// is read.
+	gone bool // the path names another file now, or none
+	// What lies before oldUpTo was read by an earlier process.
 	oldUpTo int64 // offset
-	waited  bool  // at the end of the file, since the last read
-	ended   bool  // nothing more will come into buf
-	drained bool  // the pipe is at its end
-	skip    bool  // in the rest of a record that was too long
+	// waited makes the next read look whether the file is still the same.
+	waited  bool // at the end of the file, since the last read
+	ended   bool // nothing more will come into buf
+	drained bool // the pipe is at its end
+	skip    bool // in the rest of a record that was too long
 }
 
 // Follow returns a Tail of path. The file need not be there yet.
+//
+// Nothing is opened before the first Fill. Tests give After, so that none of them waits.
 func Follow(path string, o Options) *Tail {
 	if o.MaxRecord == 0 {
 		o.MaxRecord = 8 << 20
@@ -75,6 +90,8 @@ func Follow(path string, o Options) *Tail {
 }
 
 // Close closes the file. A read of a pipe that is under way is left to itself.
+//
+// A goroutine that reads a pipe ends with its read, which may be never; it holds one chunk.
 func (t *Tail) Close() error {
 	if t.pipe != nil {
 		close(t.pipe.quit)
@@ -89,6 +106,8 @@ func (t *Tail) Close() error {
 }
 
 // AtEnd reports whether all that the file has was read.
+//
+// It may be so at one moment and not at the next. A pipe never says so.
 func (t *Tail) AtEnd() bool {
 	if t.file == nil || t.gone {
 		return false
@@ -101,17 +120,23 @@ func (t *Tail) AtEnd() bool {
 	return true
 }
 
+// end is the offset behind what was read.
 func (t *Tail) end() int64 { return t.place.Offset + int64(len(t.buf)) }
 
 // Park lets go of the file and of all memory until the next Fill, which goes on where this
 // one has stopped, and reports whether that was possible: whether it was at the end of the
 // file. What is there of a record that is not whole is read again.
+//
+// It is for folders of many files of which few grow: a file that is parked costs its name and
+// its position.
 func (t *Tail) Park() (bool, error) {
+	// In the middle of something there is more to remember than a position.
 	if t.ended || t.skip || !t.AtEnd() {
 		return false, nil
 	}
 	t.o.From, t.o.Rewind = t.place, false
 	err := t.file.Close()
+	// Only path and options are left.
 	*t = Tail{path: t.path, o: t.o, cut: cutter{documents: t.o.Documents}}
 	return true, err
 }
@@ -122,6 +147,8 @@ func (t *Tail) Peek() []byte { return t.buf }
 
 // Documents says whether a record may span many lines, for those who know it only
 // after a look at the beginning.
+//
+// What was looked at of the buffer is looked at again.
 func (t *Tail) Documents(on bool) {
 	t.o.Documents = on
 	t.cut = cutter{documents: on}
@@ -129,16 +156,22 @@ func (t *Tail) Documents(on bool) {
 
 // Next returns the next record of what was read so far, and false when Fill has to
 // read more. Blank lines are passed over.
+//
+// Records of too long a line are given once, with the first cutBytes of it.
 func (t *Tail) Next() (Record, bool) {
 	for {
 		end, ok := t.cut.find(t.buf)
+		// The last line of a file that was left, or of a pipe whose writers are gone.
 		if !ok && t.ended && len(t.buf) > 0 {
 			end, ok = len(t.buf), true // nobody will finish it
 		}
 		if !ok {
+			// It may become whole yet.
 			if len(t.buf) <= t.o.MaxRecord {
 				return Record{}, false
 			}
+			// A record of which more has come than may be: its beginning is given, the rest is
+			// passed over as it comes.
 			r := Record{Bytes: t.buf[:min(cutBytes, len(t.buf))], At: t.place.Offset, Cut: true}
 			skipped := t.skip
 			t.take(len(t.buf))
@@ -152,10 +185,12 @@ func (t *Tail) Next() (Record, bool) {
 		raw, at := t.buf[:end], t.place.Offset
 		tooLong := end > t.o.MaxRecord
 		t.take(end)
+		// The end of a record that was too long, of which the beginning was given.
 		if t.skip {
 			t.skip = false
 			continue
 		}
+		// The byte order mark that some editors put before a text.
 		if at == 0 {
 			raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
 		}
@@ -172,6 +207,8 @@ func (t *Tail) Next() (Record, bool) {
 }
 
 // take moves on by n bytes of the buffer.
+//
+// The buffer itself is not moved; room does that when there is none left.
 func (t *Tail) take(n int) {
 	t.buf = t.buf[n:]
 	t.place.Offset += int64(n)
@@ -179,16 +216,22 @@ func (t *Tail) take(n int) {
 }
 
 // readBytes is how much one Fill reads at most.
+//
+// Large enough that a system call costs little, small enough for hundreds of files.
 const readBytes = 256 << 10
 
 // Fill reads what has come since, and waits for a while when there is nothing. It
 // returns io.EOF at the end of a pipe, and the error of a file that cannot be read,
 // after which it may be called again. All records have to be taken with Next before.
+//
+// It is called whenever Next is false. It blocks for about Options.Poll at most, but for a
+// file that is read.
 func (t *Tail) Fill(ctx context.Context) error {
 	if t.drained {
 		return io.EOF
 	}
 	if t.file == nil && t.pipe == nil {
+		// A file that is not there yet, or that was left for one that is not there yet.
 		if err := t.open(); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
 				return t.wait(ctx)
@@ -204,6 +247,7 @@ func (t *Tail) Fill(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", t.path, err)
 	}
+	// Nothing new: memory is given back once nothing waits in it.
 	if left := st.Size() - t.end(); left <= 0 {
 		if t.waited = true; len(t.buf) == 0 {
 			t.mem, t.buf = nil, nil
@@ -212,6 +256,7 @@ func (t *Tail) Fill(ctx context.Context) error {
 	} else {
 		t.room(int(min(left, readBytes)))
 	}
+	// Between the look at the end and this read the file may have been cut and written anew.
 	before := len(t.buf)
 	n, err := t.read()
 	if err == nil && n > 0 && t.waited {
@@ -222,6 +267,7 @@ func (t *Tail) Fill(ctx context.Context) error {
 			return t.rewritten()
 		}
 	}
+	// A short file is identified by more of it as it grows.
 	if err == nil && n > 0 {
 		t.ended, t.waited = false, false
 		if t.place.Hashed < headBytes {
@@ -238,6 +284,7 @@ func (t *Tail) Fill(ctx context.Context) error {
 	return t.atEnd(ctx)
 }
 
+// wait is a pause that ends with ctx. Its nil error means that it is worth another look.
 func (t *Tail) wait(ctx context.Context) error {
 	select {
 	case <-t.o.After(t.o.Poll):
@@ -248,6 +295,8 @@ func (t *Tail) wait(ctx context.Context) error {
 }
 
 // room makes sure that there is room for so many bytes behind what is in the buffer.
+//
+// Twice what is there, so that a long record is not copied for each read.
 func (t *Tail) room(n int) {
 	if cap(t.buf)-len(t.buf) >= n {
 		return
@@ -258,6 +307,8 @@ func (t *Tail) room(n int) {
 	t.buf = t.mem[:copy(t.mem, t.buf)]
 }
 
+// read reads at the place in the file and not where the file stands, so nothing else can move
+// it.
 func (t *Tail) read() (int, error) {
 	n, err := t.file.ReadAt(t.buf[len(t.buf):min(len(t.buf)+readBytes, cap(t.buf))], t.place.Offset+int64(len(t.buf)))
 	t.buf = t.buf[:len(t.buf)+n]
@@ -268,17 +319,21 @@ func (t *Tail) read() (int, error) {
 }
 
 // atEnd finds out why there is nothing more to read.
+//
+// A file of which nothing more comes may have been rotated, cut, or be only silent.
 func (t *Tail) atEnd(ctx context.Context) error {
 	if t.gone { // it was looked at once more since, so its writer has let it go
 		return t.leave()
 	}
 	st, err := os.Stat(t.path)
+	// Renamed and not yet made anew; its writer may still write.
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return t.wait(ctx)
 	case err != nil:
 		return fmt.Errorf("follow %s: %w", t.path, err)
 	}
+	// What the old file has got meanwhile is read first.
 	if !ofInode(st).sameInode(t.place) {
 		t.gone = true
 		return t.wait(ctx)
@@ -287,17 +342,20 @@ func (t *Tail) atEnd(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", t.path, err)
 	}
+	// The same file, which only is silent.
 	if same && st.Size() >= t.place.Offset+int64(len(t.buf)) {
 		return t.wait(ctx)
 	}
 	return t.rewritten()
 }
 
+// fillFromPipe takes what has come. Polling lets the caller do other work in between.
 func (t *Tail) fillFromPipe(ctx context.Context) error {
 	if t.ended && !t.pipe.again {
 		t.drained = true
 		return errors.Join(t.Close(), io.EOF)
 	}
+	// At most one chunk, as all records have to be taken before more is read.
 	select {
 	case c := <-t.pipe.chunks:
 		switch {

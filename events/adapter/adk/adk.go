@@ -32,11 +32,15 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
+		// Caller is known but for workflow agents, and starts but for texts: an event is
+		// written when the model has answered.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Sometimes, Turn: adapter.Always,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Sometimes, Work: adapter.Always},
 	}
 }
 
+// score tells events by author and invocation, and sessions by their events beside the names
+// of app and user.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
 		isEvent := top.Has("author") && (top.Has("invocationId") || top.Has("invocation_id"))
@@ -56,6 +60,8 @@ const (
 	maxOpen       = 64   // open calls, parallel branches and agents of one invocation, each
 )
 
+// reader holds what is known of the last invocations. The events of a session come in order,
+// but those of parallel branches in between each other.
 type reader struct {
 	source      string
 	correlation []events.CorrelationSource
@@ -67,15 +73,21 @@ type reader struct {
 }
 
 // invocation is what follows from one message of the user.
+//
+// What is remembered of it is bounded by maxOpen, whatever its events say.
 type invocation struct {
 	id, session string
-	asked       *message         // the user's, until it is known who gets it
-	branches    map[string]*turn // by branch; the main one is ""
-	worked      map[string]bool  // agents that used tools since they were called, or called somebody
-	open        []call
+	// asked is kept because the message does not say which agent gets it.
+	asked    *message         // the user's, until it is known who gets it
+	branches map[string]*turn // by branch; the main one is ""
+	worked   map[string]bool  // agents that used tools since they were called, or called somebody
+	// open are calls in the order in which they were made; the oldest goes for a new one.
+	open []call
 }
 
 // turn is who is at work in a branch.
+//
+// There is one for each branch; agents of different branches do not hand over to each other.
 type turn struct {
 	agent string
 	at    events.Stamp // of its last event
@@ -85,6 +97,8 @@ type turn struct {
 }
 
 // call is a tool call without its result.
+//
+// id is the model's, which some models leave empty; then the name tells the call.
 type call struct {
 	id, by, target string
 	at             events.Stamp
@@ -102,6 +116,9 @@ func newReader(o adapter.Options) adapter.Adapter {
 }
 
 // Decode reads one event or one session.
+//
+// A record that came before is passed over as a whole, see adapter.Repeats. A broken event in
+// a session refuses the session.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -110,6 +127,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err != nil {
 		return err
 	}
+	// Only what could be read counts as having come.
 	if r.repeats.Again(record) {
 		return nil
 	}
@@ -120,6 +138,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 }
 
 // Flush tells the answers that were held back.
+//
+// Invocations stay known: an event that comes later goes on with them.
 func (r *reader) Flush(emit func(*events.Event)) error {
 	for _, v := range r.invocations.All() {
 		r.end(v, emit)
@@ -128,6 +148,8 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 }
 
 // end tells what an invocation leaves when nothing more comes of it.
+//
+// Only the main branch answers to the user; others answer to who runs them, as they speak.
 func (r *reader) end(v *invocation, emit func(*events.Event)) {
 	if main := v.branches[""]; main != nil && main.said != nil {
 		r.answer(v, main.said, "", emit)
@@ -135,15 +157,20 @@ func (r *reader) end(v *invocation, emit func(*events.Event)) {
 	}
 }
 
+// tell reads one event: who speaks, what was used up, the calls and results, and then the
+// text.
 func (r *reader) tell(m *message, emit func(*events.Event)) {
 	v, ok := r.invocations.Get(m.invocation)
 	if !ok {
 		v = &invocation{id: m.invocation, branches: map[string]*turn{}, worked: map[string]bool{}}
+		// An invocation that is forgotten has ended, as far as is known.
 		if old, full := r.invocations.Put(m.invocation, v); full {
 			r.end(old, emit)
 		}
 	}
+	// Only sessions as documents name the session.
 	v.session = cmp.Or(m.session, v.session)
+	// Results of tools may come in the user's name, and are none of the user's words.
 	if m.author == "user" && !m.hasResults() {
 		r.user(v, m, emit)
 		return
@@ -166,20 +193,29 @@ func (r *reader) tell(m *message, emit func(*events.Event)) {
 }
 
 // user keeps the user's message until the first agent shows up.
+//
+// A new message ends what the last invocation of the session left open.
 func (r *reader) user(v *invocation, m *message, emit func(*events.Event)) {
 	if before, ok := r.sessions.Get(v.session); ok {
 		r.end(before, emit)
 	}
 	r.sessions.Put(v.session, v)
+	// The same invocation may be gone on with by a further message; nothing of before counts
+	// then.
 	clear(v.branches)
 	clear(v.worked)
 	v.open, v.asked = v.open[:0], m
 }
 
 // arrive finds out how control came to the author of an event.
+//
+// It is asked before anything else of the event is told, so that the call stands before what
+// the agent does.
 func (r *reader) arrive(v *invocation, m *message, emit func(*events.Event)) {
+	// The user's message goes to whoever shows up first.
 	if v.asked != nil {
 		e := r.begin(v, v.asked, "call", events.AgentCall)
+		// Of branches the first agent is the one that all of them have in common.
 		first, _, _ := strings.Cut(m.branch, ".") // whoever runs the branches
 		e.Origin, e.To, e.Content, e.Sim = events.OriginUser, agent(cmp.Or(first, m.author)), v.asked.said, v.asked.sim
 		v.asked = nil
@@ -189,6 +225,7 @@ func (r *reader) arrive(v *invocation, m *message, emit func(*events.Event)) {
 	switch {
 	case b == nil:
 		b = v.enter(m)
+	// Times are compared within one branch only.
 	case m.at < b.at:
 		return // it comes late, or again
 	}
@@ -203,22 +240,29 @@ func (r *reader) arrive(v *invocation, m *message, emit func(*events.Event)) {
 		if b.said != nil {
 			e.Content, e.Sim = b.said.said, b.said.sim
 		}
+		// An agent that a workflow agent runs in a branch answers to it.
 		if b.from == from {
 			e.TransferMode = events.ReturnToCaller
 		}
+		// Leaving uses up what was worked, see decision 4.
 		e.HadWork = v.leave(from)
 		emit(e)
 	}
+	// What was said before is told by then, as the message of the handover.
 	b.next, b.said = "", nil
 }
 
 // enter begins a branch.
+//
+// It may begin by a handover from a branch above, or because a workflow agent runs it.
 func (v *invocation) enter(m *message) *turn {
+	// Bounded; what is forgotten is who was at work.
 	if len(v.branches) >= maxOpen {
 		clear(v.branches)
 	}
 	b := &turn{}
 	above := ""
+	// The innermost branch above counts, since its name is the longest.
 	for branch, t := range v.branches {
 		if t.next == m.author && strings.HasPrefix(m.branch, branch) && len(branch) >= len(above) {
 			above, b.agent, b.next = branch, t.agent, m.author // handed over from there
@@ -250,22 +294,27 @@ func (v *invocation) leave(agent string) events.Tri {
 
 // say keeps what may be the answer, and gives that of a parallel branch to its
 // workflow agent.
+//
+// Only a text without calls can be an answer; a failure is one without a text.
 func (r *reader) say(v *invocation, m *message, emit func(*events.Event)) {
 	if m.hasCalls() || m.hasResults() || m.said.IsZero() && m.failure == "" {
 		return
 	}
 	b := v.branches[m.branch]
+	// An event that came late, see arrive.
 	if m.at < b.at {
 		return
 	}
 	if b.from != "" {
 		r.answer(v, m, b.from, emit)
+		// The workflow agent has the word again.
 		b.agent = b.from
 		return
 	}
 	b.said = m
 }
 
+// answer tells a return; to is "" for the user.
 func (r *reader) answer(v *invocation, m *message, to string, emit func(*events.Event)) {
 	e := r.begin(v, m, "return", events.AgentReturn)
 	e.From, e.Content, e.Sim = agent(m.author), m.said, m.sim
@@ -279,16 +328,20 @@ func (r *reader) answer(v *invocation, m *message, to string, emit func(*events.
 	emit(e)
 }
 
+// call tells a use of a tool. Its arguments were hashed when the event was read.
 func (r *reader) call(v *invocation, m *message, p *part, i int, emit func(*events.Event)) {
 	if len(v.open) >= maxOpen {
 		v.open = v.open[1:]
 	}
+	// Without an id of the model's the place in the event names the call.
 	id := cmp.Or(p.id, m.id+"/"+strconv.Itoa(i))
+	// id stays the model's own, by which the result finds it.
 	c := call{id: p.id, by: m.author, target: p.target, at: m.at, tool: events.Tool{Name: p.name, CallID: id, Type: "function", ArgsHash: p.args}}
 	v.open = append(v.open, c)
 	if isTransfer(p.name) {
 		return // it is told when the transfer is confirmed
 	}
+	// Bounded as everything is; work that is forgotten counts as none.
 	if len(v.worked) >= maxOpen {
 		clear(v.worked)
 	}
@@ -306,6 +359,7 @@ func isTransfer(tool string) bool {
 }
 
 // result reads the response to a call. Without its call nothing is known of it.
+// The first that fits, since equal calls are answered in order.
 func (r *reader) result(v *invocation, m *message, p *part, emit func(*events.Event)) {
 	for i := range v.open {
 		c := v.open[i]
@@ -314,10 +368,12 @@ func (r *reader) result(v *invocation, m *message, p *part, emit func(*events.Ev
 		}
 		v.open = append(v.open[:i], v.open[i+1:]...)
 		if isTransfer(c.tool.Name) {
+			// The event's action is what was done, the argument what was asked for.
 			r.transfer(v, m, cmp.Or(m.transfer, c.target), emit)
 			return
 		}
 		e := r.begin(v, m, strconv.Itoa(p.index)+"/result", events.ToolResult)
+		// A result is never before its call.
 		e.Time = max(m.at, c.at)
 		e.DurationMS = float64(e.Time - c.at)
 		e.From, e.Tool = agent(c.by), c.tool
@@ -331,6 +387,8 @@ func (r *reader) result(v *invocation, m *message, p *part, emit func(*events.Ev
 }
 
 // transfer tells that an agent handed over to another.
+//
+// The agent shows up with its first event, and is then known to have been told of.
 func (r *reader) transfer(v *invocation, m *message, to string, emit func(*events.Event)) {
 	b := v.branches[m.branch]
 	if to == "" || b == nil {
@@ -343,6 +401,7 @@ func (r *reader) transfer(v *invocation, m *message, to string, emit func(*event
 	emit(e)
 }
 
+// tokens tells what one answer of the model used up.
 func (r *reader) tokens(v *invocation, m *message, emit func(*events.Event)) {
 	if !m.usage.Known {
 		return
@@ -355,6 +414,9 @@ func (r *reader) tokens(v *invocation, m *message, emit func(*events.Event)) {
 func agent(name string) events.Party { return events.Party{Agent: name} }
 
 // begin fills what all events of a message share.
+//
+// TurnID is the invocation in any case, and the flow the first name in the order that there
+// is.
 func (r *reader) begin(v *invocation, m *message, what string, kind events.Kind) *events.Event {
 	r.event = events.Event{ID: v.id + "/" + m.id + "/" + what, Source: r.source, Time: m.at, Kind: kind,
 		Origin: events.OriginAgent, ConversationID: v.session, TurnID: v.id}

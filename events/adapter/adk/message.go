@@ -12,19 +12,24 @@ import (
 )
 
 // message is one event of a session, as far as it is of use.
+//
+// Its texts are hashed as soon as it was read.
 type message struct {
 	id, invocation, session, author string
-	branch, transfer, model         string
-	at                              events.Stamp
-	parts                           []part
-	text                            []byte
-	said                            events.Hash
-	sim                             events.Fingerprint
-	failure                         string // normalised
-	partial                         bool
-	usage                           events.Usage
+	// branch is the names of agents from the outermost to its own, "" for the main one.
+	branch, transfer, model string
+	at                      events.Stamp
+	parts                   []part
+	text                    []byte
+	said                    events.Hash
+	sim                     events.Fingerprint
+	failure                 string // normalised
+	// partial is of a piece of a streamed text, whose whole follows.
+	partial bool
+	usage   events.Usage
 }
 
+// partKind tells the two that are kept of the many kinds of parts.
 type partKind uint8
 
 const (
@@ -33,6 +38,8 @@ const (
 )
 
 // part is a call of a tool or the response to one.
+//
+// index is its place among the parts that are kept, and makes ids of events.
 type part struct {
 	kind     partKind
 	index    int
@@ -45,6 +52,7 @@ type part struct {
 	failure  string // normalised
 }
 
+// has reports whether the event has a part of the kind.
 func (m *message) has(kind partKind) bool {
 	for i := range m.parts {
 		if m.parts[i].kind == kind {
@@ -58,11 +66,14 @@ func (m *message) hasCalls() bool   { return m.has(functionCall) }
 func (m *message) hasResults() bool { return m.has(functionResponse) }
 
 // read reads one event, or the events of one session.
+//
+// A session gives its id to all of its events. One fault refuses the whole record.
 func read(record []byte, ignore adapter.IgnoreArgs) ([]*message, error) {
 	var all []*message
 	m := &message{}
 	isSession := false
 	c := jsonwalk.New(record)
+	// Members of the record itself are those of an event, or of the session.
 	for c.Object(); c.Member(); {
 		if string(c.Key()) != "events" || c.Peek() != '[' {
 			m.member(c, ignore)
@@ -80,6 +91,7 @@ func read(record []byte, ignore adapter.IgnoreArgs) ([]*message, error) {
 		}
 	}
 	c.End()
+	// The id of a session may come behind its events.
 	if isSession {
 		for _, one := range all {
 			one.session = m.id
@@ -94,6 +106,8 @@ func read(record []byte, ignore adapter.IgnoreArgs) ([]*message, error) {
 }
 
 // check finishes an event that was read.
+//
+// All four are needed to put an event into its place.
 func (m *message) check(c *jsonwalk.Cursor) bool {
 	switch {
 	case m.author == "":
@@ -113,8 +127,10 @@ func (m *message) check(c *jsonwalk.Cursor) bool {
 // id reads an id. Two of them and a word make the id of an event.
 func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2-16) }
 
+// word reads a name.
 func word(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID) }
 
+// member reads one member of an event, in camelCase or snake_case.
 func (m *message) member(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	switch string(c.Key()) {
 	case "id":
@@ -146,6 +162,8 @@ func (m *message) member(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 }
 
 // seconds reads a time in seconds since 1970.
+//
+// A fraction counts to the millisecond. 250e9 is beyond the year 9000, as what is no time is.
 func seconds(p []byte) events.Stamp {
 	v, err := strconv.ParseFloat(string(p), 64)
 	if err != nil || v < 0 || v > 250e9 {
@@ -154,6 +172,7 @@ func seconds(p []byte) events.Stamp {
 	return events.Stamp(math.Floor(v * 1000))
 }
 
+// readActions takes what the event did to the run.
 func (m *message) readActions(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -163,6 +182,7 @@ func (m *message) readActions(c *jsonwalk.Cursor) {
 	}
 }
 
+// counts are the names of Gemini's API, in both spellings.
 var counts = usage.Names{
 	"prompt_token_count":         usage.Input,
 	"promptTokenCount":           usage.Input,
@@ -174,6 +194,7 @@ var counts = usage.Names{
 	"thoughtsTokenCount":         usage.Reasoning,
 }
 
+// readContent reads the parts of what was said.
 func (m *message) readContent(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) != "parts" {
@@ -185,6 +206,8 @@ func (m *message) readContent(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	}
 }
 
+// readPart reads one part: a text, or a call, or a response. Thoughts are no answer and are
+// left out.
 func (m *message) readPart(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	if c.Peek() != '{' {
 		c.Skip()
@@ -213,6 +236,7 @@ func (m *message) readPart(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	m.text = append(m.text, text...)
 }
 
+// readFunction reads a call or a response. Without a name it is neither.
 func (m *message) readFunction(c *jsonwalk.Cursor, kind partKind, ignore adapter.IgnoreArgs) {
 	if c.Peek() != '{' {
 		c.Skip()
@@ -240,9 +264,11 @@ func (m *message) readFunction(c *jsonwalk.Cursor, kind partKind, ignore adapter
 		// A session and its events lay the same response out in different ways.
 		said := fingerprint.AppendCanonical(nil, response, nil)
 		p.said, p.sim = fingerprint.Content(said), fingerprint.Text(said)
+		// Tools of ADK tell errors by a member of that name.
 		if text := jsonwalk.New(response).TextOf("error"); len(text) > 0 {
 			p.failure = fingerprint.Error(text)
 		}
+	// A handover has no arguments to be compared.
 	case isTransfer(p.name):
 		p.target = adapter.Word(jsonwalk.New(args).TextOf("agent_name"), events.MaxID)
 	default:

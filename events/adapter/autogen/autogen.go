@@ -34,15 +34,20 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
+		// Times come with the payload of most messages, and tokens only from clients that tell
+		// them.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Sometimes, Starts: adapter.Sometimes, Work: adapter.Always},
 	}
 }
 
+// score cuts lines by itself, because a plain log is not JSON to its first byte.
 func score(head *adapter.Head) adapter.Match {
 	left := head.Bytes
 	for range 16 {
 		line, rest, more := bytes.Cut(left, []byte("\n"))
+		// What may stand before the first record: a byte order mark, white space and the
+		// bracket of an array.
 		if _, record := split(bytes.TrimLeft(line, "\xef\xbb\xbf \t[,")); len(record) > 0 {
 			for top := range adapter.Tops(record) {
 				switch {
@@ -60,10 +65,13 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// layout is how Python's logging writes %(asctime)s, without a zone.
 const layout = "2006-01-02 15:04:05"
 
 // split takes the record of a line of a plain log apart from the time before it. A
 // line without a record gives none.
+//
+// at is 0 where the line begins with its record.
 func split(line []byte) (at events.Stamp, record []byte) {
 	if len(line) > 0 && (line[0] == '{' || len(line) < len(layout)) {
 		return 0, line
@@ -71,51 +79,62 @@ func split(line []byte) (at events.Stamp, record []byte) {
 	if len(line) < len(layout) {
 		return 0, nil
 	}
+	// Taken for UTC, as no zone is told.
 	t, err := time.Parse(layout, string(line[:len(layout)]))
 	if err != nil {
 		return 0, line
 	}
 	at = events.Stamp(t.UnixMilli())
+	// The fraction is three digits behind a comma or a point.
 	if rest := line[len(layout):]; len(rest) > 4 && (rest[0] == ',' || rest[0] == '.') {
 		if ms, err := strconv.ParseUint(string(rest[1:4]), 10, 16); err == nil {
 			at += events.Stamp(ms)
 		}
 	}
+	// Of other loggers only the time is read, so that the line counts as none.
 	if n := bytes.IndexByte(line, '{'); n > 0 && bytes.Contains(line[:n], []byte("autogen_core")) {
 		record = line[n:]
 	}
 	return max(at, 0), record
 }
 
+// Bounds of what is remembered, whatever the log says.
 const (
 	maxFlows = 1024
 	maxSeen  = 16384
 	maxOpen  = 256 // calls of one flow that wait
 )
 
+// reader is of one log, in which several teams may run at one time.
 type reader struct {
 	source string
 	order  []events.CorrelationSource
 	ignore adapter.IgnoreArgs
 	flows  *adapter.Recent[*flow]
 	seen   *adapter.Recent[struct{}] // messages: each is sent to several topics, and delivered to several agents
-	count  int64                     // events
-	event  events.Event
+	// count puts events of one time into order, for most have the time of the message before.
+	count int64 // events
+	event events.Event
 }
 
 // flow is one team, or one key of agents.
+//
+// Teams run one agent at a time, so who speaks is known by order alone.
 type flow struct {
 	key      string
 	explicit string
-	clock    events.Stamp
-	timed    bool     // by messages, not by the log
-	asked    *message // what the user said, until it is known to whom
-	speaker  string   // who has the word, or had it last
-	reply    *message // what the speaker said, until somebody else is asked
-	worked   map[string]bool
-	calls    []*use
-	asks     map[string]bool // agents whose messages tell of their tools
-	unnamed  int64           // records without an id
+	// clock is the time of the latest record, and only goes forward.
+	clock   events.Stamp
+	timed   bool     // by messages, not by the log
+	asked   *message // what the user said, until it is known to whom
+	speaker string   // who has the word, or had it last
+	reply   *message // what the speaker said, until somebody else is asked
+	worked  map[string]bool
+	// calls wait until it is known whether one of them was a handoff, see release.
+	calls []*use
+	// asks keeps a ToolCall of the core from being told again.
+	asks    map[string]bool // agents whose messages tell of their tools
+	unnamed int64           // records without an id
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
@@ -126,6 +145,8 @@ func newReader(o adapter.Options) adapter.Adapter {
 }
 
 // Decode reads one record. Lines of other loggers in a plain log are passed over.
+//
+// A time of the log's own counts only as long as no message of the flow has told one.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -138,10 +159,14 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err != nil {
 		return err
 	}
+	// Messages are told when they are sent; that they are delivered is told again for each
+	// receiver.
 	if l.kind != "Message" && l.kind != "ToolCall" && l.kind != "LLMCall" || l.kind == "Message" && !l.sent {
 		return nil
 	}
 	f := r.flow(l)
+	// With one message that tells a time the clock of the log is of no use any more: they may
+	// differ by hours.
 	if told := l.payload.at(); told != 0 || f.timed {
 		f.clock, f.timed = max(f.clock, told), true
 	} else {
@@ -162,6 +187,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 }
 
 // Flush tells the calls that wait.
+//
+// It is called at the end of the log, where nothing can turn out to be a handoff any more.
 func (r *reader) Flush(emit func(*events.Event)) error {
 	for _, f := range r.flows.All() {
 		r.release(f, "", nil, emit)
@@ -169,6 +196,7 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 	return nil
 }
 
+// flow finds the flow of a record by the key of whoever is named in it.
 func (r *reader) flow(l *line) *flow {
 	key := cmp.Or(l.agent.key, l.from.key, l.to.key, "autogen")
 	f, ok := r.flows.Get(key)
@@ -176,6 +204,7 @@ func (r *reader) flow(l *line) *flow {
 		f = &flow{key: key, worked: map[string]bool{}, asks: map[string]bool{}}
 		r.flows.Put(key, f)
 	}
+	// A correlation id that any message of it names is that of the flow.
 	for _, m := range l.payload.messages {
 		f.explicit = cmp.Or(f.explicit, m.correlation)
 	}
@@ -183,6 +212,8 @@ func (r *reader) flow(l *line) *flow {
 }
 
 // begin fills what all events share.
+//
+// Sequence keeps the order of the log among events of one time.
 func (r *reader) begin(f *flow, id string, kind events.Kind, at events.Stamp) *events.Event {
 	r.count++
 	r.event = events.Event{ID: id, Source: r.source, Kind: kind, Time: at, Sequence: r.count, Origin: events.OriginAgent, ConversationID: f.key}
@@ -192,6 +223,9 @@ func (r *reader) begin(f *flow, id string, kind events.Kind, at events.Stamp) *e
 }
 
 // name makes an id for a record that has none: its number within the flow.
+//
+// It counts from the beginning of what was read, so the ids of such records are stable only
+// for a log that is read from its beginning.
 func (f *flow) name() string {
 	f.unnamed++
 	return f.key + "/" + strconv.FormatInt(f.unnamed, 10)
@@ -200,6 +234,8 @@ func (f *flow) name() string {
 func party(agent string) events.Party { return events.Party{Agent: agent} }
 
 // once is true for a message that was not seen before.
+//
+// Messages without an id are never known again.
 func (r *reader) once(id string) bool {
 	if id == "" {
 		return true
@@ -209,44 +245,57 @@ func (r *reader) once(id string) bool {
 	return !again
 }
 
+// message finds out by its form and by who sent it what a message is; AgentChat's types are
+// not told otherwise.
 func (r *reader) message(f *flow, l *line, emit func(*events.Event)) {
 	p := &l.payload
 	switch {
+	// The user's message to a team, which comes without a sender.
 	case p.starts && l.from.name == "":
 		if n := len(p.messages); n > 0 && r.once(p.messages[n-1].id) {
 			f.asked, f.reply = p.messages[n-1], nil
 		}
 	case p.starts:
 		// the manager hands on what the user said
+	// An empty payload from the manager is its request to speak.
 	case p.request && l.from.isManager():
 		r.next(f, l.to.name, emit)
+	// A message that an agent puts to its group while it works.
 	case p.inner != nil:
 		if r.once(p.inner.id) {
 			r.said(f, p.inner, emit)
 		}
+	// The response of an agent in its turn.
 	case p.reply != nil:
 		if f.reply = p.reply; r.once(p.reply.id) {
 			r.said(f, p.reply, emit)
 		}
+	// What the manager publishes at the end cannot be serialized; that is how the end is
+	// known.
 	case p.opaque && l.from.isManager() && l.publishes:
 		r.end(f, emit)
+	// From agent to agent, as only programs on the core do.
 	case l.direct && l.to.name != "" && !l.to.isManager():
 		r.direct(f, l, emit)
 	}
 }
 
 // next tells that the manager asked an agent to speak.
+//
+// It is the only sign in a team that an agent was called.
 func (r *reader) next(f *flow, agent string, emit func(*events.Event)) {
 	if agent == "" {
 		return
 	}
 	r.release(f, "", nil, emit)
+	// What the user said goes to the first speaker.
 	switch asked, reply := f.asked, f.reply; {
 	case asked != nil:
 		f.asked = nil
 		e := r.begin(f, asked.id+"/call", events.AgentCall, cmp.Or(asked.at, f.clock))
 		e.Origin, e.To, e.Content, e.Sim = events.OriginUser, party(agent), asked.said, asked.sim
 		emit(e)
+	// Whoever speaks on after himself was not called.
 	case reply != nil && f.speaker != agent && f.speaker != "":
 		r.call(f, reply, agent, emit)
 	}
@@ -254,6 +303,8 @@ func (r *reader) next(f *flow, agent string, emit func(*events.Event)) {
 }
 
 // call tells that the speaker passed the word to another agent.
+//
+// Both lose what they worked, as with every hop (decision 4).
 func (r *reader) call(f *flow, m *message, to string, emit func(*events.Event)) {
 	e := r.begin(f, m.id+"/call", events.AgentCall, cmp.Or(m.at, f.clock))
 	e.From, e.To, e.TransferMode, e.Content, e.Sim = party(m.source), party(to), events.PassControl, m.said, m.sim
@@ -264,7 +315,10 @@ func (r *reader) call(f *flow, m *message, to string, emit func(*events.Event)) 
 }
 
 // said reads what an agent says in its turn.
+//
+// Requests and results of tools are messages as well.
 func (r *reader) said(f *flow, m *message, emit func(*events.Event)) {
+	// Any other message of the agent shows that its calls were no handoffs, or that they were.
 	if m.kind != "ToolCallExecutionEvent" {
 		r.release(f, m.source, m, emit)
 	}
@@ -273,6 +327,7 @@ func (r *reader) said(f *flow, m *message, emit func(*events.Event)) {
 		if len(f.asks) < maxOpen {
 			f.asks[m.source] = true
 		}
+		// Kept until the next message, see use.
 		for _, c := range m.calls {
 			if len(f.calls) >= maxOpen {
 				r.release(f, "", nil, emit)
@@ -293,6 +348,8 @@ func (r *reader) said(f *flow, m *message, emit func(*events.Event)) {
 				}
 			}
 		}
+	// The agent itself says whom it hands over to; the manager then asks that one, which is no
+	// second call.
 	case "HandoffMessage":
 		if m.target != "" && m.target != "user" {
 			r.call(f, m, m.target, emit)
@@ -301,10 +358,13 @@ func (r *reader) said(f *flow, m *message, emit func(*events.Event)) {
 	}
 }
 
+// inference tells what a request used up. An agent that asks the model again has not handed
+// over.
 func (r *reader) inference(f *flow, l *line, emit func(*events.Event)) {
 	if l.agent.name != "" {
 		r.release(f, l.agent.name, nil, emit)
 	}
+	// A response that is logged twice has one id.
 	if !l.usage.Known || l.response != "" && !r.once(l.response) {
 		return
 	}
@@ -314,6 +374,8 @@ func (r *reader) inference(f *flow, l *line, emit func(*events.Event)) {
 }
 
 // end tells the answer of a team: what was said last.
+//
+// It goes to the user. A team that ended with a handoff answered nothing.
 func (r *reader) end(f *flow, emit func(*events.Event)) {
 	r.release(f, "", nil, emit)
 	m := f.reply
@@ -328,6 +390,8 @@ func (r *reader) end(f *flow, emit func(*events.Event)) {
 }
 
 // direct reads a message of a program on the core alone: from agent to agent.
+//
+// A response goes back to the sender of the request, so both are named in it.
 func (r *reader) direct(f *flow, l *line, emit func(*events.Event)) {
 	r.release(f, l.from.name, nil, emit)
 	id := f.name()
@@ -343,6 +407,7 @@ func (r *reader) direct(f *flow, l *line, emit func(*events.Event)) {
 	}
 	e := r.begin(f, id+"/call", events.AgentCall, f.clock)
 	e.To, e.Content, e.Sim = party(l.to.name), l.payload.said, l.payload.sim
+	// Without a sender it is the program's, and so the user's.
 	if e.Origin = events.OriginUser; l.from.name != "" {
 		e.Origin, e.From, e.HadWork = events.OriginAgent, party(l.from.name), adapter.YesNo(f.worked[l.from.name])
 		delete(f.worked, l.from.name)

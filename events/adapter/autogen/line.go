@@ -10,9 +10,12 @@ import (
 )
 
 // line is one record as it was read.
+//
+// The fields of all three kinds of records are in it, of which one kind has its own.
 type line struct {
 	kind            string
 	from, to, agent address
+	// Each message is told when it is sent and when it is delivered; sent is of the former.
 	sent            bool // not delivered, which is told of each message, too
 	direct          bool // to one agent, as a request or a response
 	responds        bool
@@ -26,6 +29,8 @@ type line struct {
 
 // address is an AgentId, "type/key". The types of a team's agents end in the id of
 // the team, which is the key.
+//
+// A type without a key is a name alone.
 type address struct{ name, key string }
 
 func parseAddress(p []byte) address {
@@ -33,15 +38,20 @@ func parseAddress(p []byte) address {
 	if !found {
 		return address{name: kind}
 	}
+	// The id of the team is taken off, so that an agent has one name in all teams.
 	return address{strings.TrimSuffix(kind, "_"+key), key}
 }
 
 // isManager is true for what runs a team.
+//
+// Each kind of team has a manager of its own class.
 func (a address) isManager() bool {
 	return strings.HasSuffix(a.name, "GroupChatManager") || strings.HasSuffix(a.name, "Orchestrator") || strings.HasSuffix(a.name, "GraphFlowManager")
 }
 
 // message is one message of AgentChat.
+//
+// correlation is what the program put into its metadata; target is of a HandoffMessage.
 type message struct {
 	id, source, kind string
 	at               events.Stamp
@@ -53,6 +63,8 @@ type message struct {
 }
 
 // toolPart is one request or one result in the content of a message.
+//
+// args and result alias the record, and are hashed before the next is read.
 type toolPart struct {
 	id, name     string
 	args, result []byte
@@ -60,6 +72,9 @@ type toolPart struct {
 }
 
 // payload is what a Message carries.
+//
+// Its members tell its type: messages begin a run, message is a piece of a turn, response ends
+// one. messages has all of them, for their times.
 type payload struct {
 	messages []*message
 	starts   bool // the beginning of a run of a team
@@ -67,11 +82,14 @@ type payload struct {
 	opaque   bool // it could not be serialized
 	inner    *message
 	reply    *message
-	said     events.Hash
-	sim      events.Fingerprint
+	// said is of the payload as it is, for programs on the core.
+	said events.Hash
+	sim  events.Fingerprint
 }
 
 // at is the latest time in the payload.
+//
+// It is 0 where no message tells one.
 func (p *payload) at() (at events.Stamp) {
 	for _, m := range p.messages {
 		at = max(at, m.at)
@@ -79,6 +97,7 @@ func (p *payload) at() (at events.Stamp) {
 	return at
 }
 
+// read reads a record of any kind. Its payload is only read where it is of use.
 func read(record []byte) (*line, error) {
 	l := &line{}
 	var carried []byte
@@ -130,12 +149,14 @@ func read(record []byte) (*line, error) {
 	return l, nil
 }
 
+// count reads a count of tokens; one that is there makes usage known.
 func (l *line) count(c *jsonwalk.Cursor, field *int64) {
 	if v, ok := c.Count(); ok {
 		*field, l.usage.Known = v, true
 	}
 }
 
+// readResponse takes the id by which a response is known again, and the model.
 func (l *line) readResponse(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -148,6 +169,8 @@ func (l *line) readResponse(c *jsonwalk.Cursor) {
 }
 
 // read reads a payload, which is JSON in a string, of any form.
+//
+// What is no JSON object could not be serialized by AutoGen.
 func (p *payload) read(text []byte) {
 	p.said, p.sim = fingerprint.Content(text), fingerprint.Text(text)
 	c := jsonwalk.New(text)
@@ -155,6 +178,7 @@ func (p *payload) read(text []byte) {
 		p.opaque = true
 		return
 	}
+	// An empty object is a request to speak.
 	empty := true
 	for c.Object(); c.Member(); {
 		empty = false
@@ -175,6 +199,7 @@ func (p *payload) read(text []byte) {
 		}
 	}
 	p.request = empty && c.Err() == nil
+	// Without a source it is not one of AgentChat's messages.
 	if p.inner != nil && p.inner.source == "" {
 		p.inner = nil // a message of the program's own making
 	}
@@ -188,6 +213,7 @@ func (p *payload) read(text []byte) {
 	}
 }
 
+// readMessage reads a message of AgentChat. One without an id is known by who said what.
 func readMessage(c *jsonwalk.Cursor) *message {
 	m := &message{}
 	if c.Peek() != '{' {
@@ -210,6 +236,7 @@ func readMessage(c *jsonwalk.Cursor) *message {
 		case "target":
 			m.target = adapter.Word(c.Text(), events.MaxID)
 		case "content":
+			// A list holds requests or results of tools; anything else is what was said.
 			if c.Peek() == '[' {
 				content = c.Raw()
 				m.readCalls(content)
@@ -228,6 +255,8 @@ func readMessage(c *jsonwalk.Cursor) *message {
 }
 
 // readCalls reads requests and results of tools.
+//
+// Both kinds are read alike: a request has arguments, a result has content.
 func (m *message) readCalls(list []byte) {
 	c := jsonwalk.New(list)
 	for c.Array(); c.Element(); {

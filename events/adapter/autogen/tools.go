@@ -8,6 +8,8 @@ import (
 )
 
 // use is a tool call that waits for what came of it: a handoff is made by a tool.
+//
+// end is 0 until its result came; a use that never ends is told as a call alone.
 type use struct {
 	id, tool, by string
 	args         events.Hash
@@ -21,12 +23,17 @@ type use struct {
 
 // release tells the tool calls of an agent, or of all, when it is known that they
 // are no handoffs: the next message would be one.
+//
+// next is the message that shows it, or nil where something else does. A use that was a
+// handoff is dropped, as the handoff was told.
 func (r *reader) release(f *flow, agent string, next *message, emit func(*events.Event)) {
 	var waiting, ready []*use
 	for _, u := range f.calls {
 		switch {
+		// Calls of other agents go on waiting.
 		case agent != "" && u.by != agent:
 			waiting = append(waiting, u)
+		// Either the tool is named after the agent, or its result is the text of the handoff.
 		case next != nil && next.kind == "HandoffMessage" && (u.tool == "transfer_to_"+next.target || !u.result.IsZero() && u.result == next.said):
 		default:
 			ready = append(ready, u)
@@ -37,8 +44,11 @@ func (r *reader) release(f *flow, agent string, next *message, emit func(*events
 }
 
 // use tells calls that were made at the same time, and then their results.
+//
+// All calls stand before all results, since the model asked for them at once.
 func (r *reader) use(f *flow, calls []*use, emit func(*events.Event)) {
 	for _, u := range calls {
+		// Bounded; work that is forgotten counts as none.
 		if len(f.worked) >= maxOpen {
 			clear(f.worked)
 		}
@@ -51,6 +61,7 @@ func (r *reader) use(f *flow, calls []*use, emit func(*events.Event)) {
 		if !u.done {
 			continue
 		}
+		// A result is never told before its call.
 		e := r.begin(f, u.id+"/end", events.ToolResult, max(u.end, u.at))
 		e.From, e.Tool, e.Content, e.Sim, e.Status = party(u.by), u.event(), u.result, u.near, events.StatusOK
 		if u.failed {
@@ -61,11 +72,14 @@ func (r *reader) use(f *flow, calls []*use, emit func(*events.Event)) {
 	}
 }
 
+// event is the tool as events have it.
 func (u *use) event() events.Tool {
 	return events.Tool{Name: u.tool, CallID: u.id, ArgsHash: u.args, ArgsSize: u.size}
 }
 
 // tool reads a ToolCall, which is written when the tool has run.
+//
+// Such a record has neither an id nor a time of its own, so call and result are of one time.
 func (r *reader) tool(f *flow, l *line, emit func(*events.Event)) {
 	if f.asks[l.agent.name] {
 		return // the messages about it tell more
