@@ -44,6 +44,8 @@ const (
 // ServerFlags say which running weir to ask.
 //
 // Flags go before variables, and those before the defaults. Files are read by Client.
+// A token stands in a file and never in a flag, where other users of the machine could read
+// it.
 type ServerFlags struct{ URL, TokenFile, caFile, certFile, keyFile *string }
 
 // NewServerFlags declares the flags.
@@ -82,6 +84,7 @@ func (s *ServerFlags) Client(env *cli.Env) (*Client, error) {
 	if u, err := url.Parse(c.Base); err != nil || u.Host == "" {
 		return nil, cli.Usage("--server %s is no URL", c.Base).Advise("for example --server %s", URLOf(app.DefaultListen))
 	}
+	// Without any file it trusts whom the system trusts.
 	trust := certificates.Client{Authorities: cmp.Or(*s.caFile, env.Getenv(caVariable)), Certificate: cmp.Or(*s.certFile, env.Getenv(certVariable)), Key: cmp.Or(*s.keyFile, env.Getenv(keyVariable))}
 	transport, err := trust.Transport()
 	if err != nil {
@@ -154,6 +157,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, heade
 	}
 	defer resp.Body.Close()
 	e := &StatusError{Status: resp.StatusCode}
+	// What could be read is better than nothing: the status says most.
 	e.Body, _ = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	var problem struct {
 		Detail string `json:"detail"`
@@ -168,7 +172,6 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, heade
 	return nil, e
 }
 
-// get decodes the answer into v.
 // get asks for a document and decodes it into v.
 func (c *Client) get(ctx context.Context, path string, v any) error {
 	resp, err := c.Do(ctx, http.MethodGet, path, nil, nil)
@@ -213,6 +216,7 @@ func (c *Client) Ask(ctx context.Context, path string, asked, said any) error {
 }
 
 // Agents returns the agents that the server knows.
+// In a group these and flows are those that the server folds itself.
 func (c *Client) Agents(ctx context.Context, query pump.AgentQuery) (list pump.AgentList, err error) {
 	q := url.Values{"limit": {fmt.Sprint(query.Limit)}}
 	if query.Kind != "" {
@@ -266,6 +270,7 @@ func (c *Client) Costs(ctx context.Context, since time.Duration) (told costs.Tol
 }
 
 // View returns one flow; false when the server does not know it.
+// In a group the error names the member that folds it.
 func (c *Client) View(ctx context.Context, flow string) (v analyzer.View, ok bool, err error) {
 	err = c.get(ctx, "/v1/flows/"+url.PathEscape(flow), &v)
 	if e, is := errors.AsType[*StatusError](err); is && e.Status == http.StatusNotFound {
@@ -321,6 +326,7 @@ func (c *Client) Verdicts(ctx context.Context, flow string, last int, fn func(*e
 	}
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
+	// A line holds one verdict and the word before it.
 	lines.Buffer(nil, 2*events.MaxVerdictBytes)
 	for lines.Scan() {
 		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
@@ -362,6 +368,7 @@ type CheckAnswer struct {
 }
 
 // AnswerOf is what a verdict says of the call that it was asked for.
+// It copies nothing: what the verdict points to is shared.
 func AnswerOf(v *events.Verdict) CheckAnswer {
 	return CheckAnswer{Allowed: !check.Refuses(v), Action: v.Action, Reason: v.Reason, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit, Message: v.Message,
 		AgentMessage: v.AgentMessage, HTTPStatus: v.HTTPStatus, RetryAfterS: v.RetryAfterS, CorrelationID: v.CorrelationID, Remaining: v.Remaining}

@@ -30,6 +30,7 @@ var Files embed.FS
 //
 // Those that are not honest are runaways as their framework let them go on. They are events
 // of other people's programs, so what can be said of them depends on what their logs tell.
+// Which of them are stopped a test holds, by these names.
 var Recordings = [...]struct {
 	File, title string
 	honest      bool
@@ -88,6 +89,7 @@ cuts them short.`,
 }
 
 // Run is one run to play.
+// It is read once and never changed; whoever plays it copies the events that he changes.
 type Run struct {
 	title  string
 	name   string // of its flow in the live part
@@ -106,6 +108,7 @@ func Runs() (runs []Run, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// The word before the title is the only sign that a scenario is of honest work.
 	cases, err := scenario.Parse("scenarios.flow", text)
 	if err != nil {
 		return nil, err
@@ -151,6 +154,7 @@ func recorded(name string) (out []events.Event, err error) {
 		return nil, err
 	}
 	defer f.Close()
+	// A recording goes through the adapters that logs of users go through.
 	in, err := logs.From(name, f)
 	if err != nil {
 		return nil, err
@@ -180,6 +184,7 @@ func recorded(name string) (out []events.Event, err error) {
 //
 // Saved is what the recorded run went on to spend after the first refused call, that call
 // included; tokens are counted only where the log tells each use by itself.
+// It is also what programs read (-o json). StoppedAt 0 means that nothing was refused.
 type Result struct {
 	Run         string        `json:"run"`
 	Honest      bool          `json:"honest"`
@@ -269,6 +274,7 @@ func tokens(u *events.Usage) int64 {
 //
 // last is true when nothing follows, so that this is where to say what to do next.
 func playDemo(ctx context.Context, env *cli.Env, runs []Run, last bool) error {
+	// Playing costs next to nothing, so there is no pace here.
 	results := make([]Result, len(runs))
 	for i := range runs {
 		var err error
@@ -288,7 +294,6 @@ func playDemo(ctx context.Context, env *cli.Env, runs []Run, last bool) error {
 	})
 }
 
-// demoPrinter writes the results for people.
 // demoPrinter writes the results for people. It gathers all text first, since the width of the
 // first column is known only when all runs are.
 type demoPrinter struct {
@@ -297,11 +302,13 @@ type demoPrinter struct {
 	text  strings.Builder
 }
 
+// line adds a line.
 func (p *demoPrinter) line(format string, args ...any) { fmt.Fprintf(&p.text, format+"\n", args...) }
 
 // results writes a line for each run and the sums below them. What was saved is that of
 // runaways alone: nothing should be saved in honest work.
 func (p *demoPrinter) results(results []Result) {
+	// all sums the runaways.
 	var all Result
 	var runaways, stopped, honest, untouched int
 	for i := range results {
@@ -325,6 +332,7 @@ func (p *demoPrinter) results(results []Result) {
 		all.Calls += r.Calls
 		all.SavedCalls += r.SavedCalls
 		all.SavedTokens += r.SavedTokens
+		// An empty line between the runaways and the others.
 		if i+1 < len(results) && results[i+1].Honest {
 			p.line("")
 		}
@@ -363,6 +371,7 @@ func (p *demoPrinter) result(r *Result) {
 		return
 	}
 	saved := "saved " + cli.Count(r.SavedCalls, "call")
+	// Logs without tokens say nothing about them.
 	if r.SavedTokens > 0 {
 		saved += fmt.Sprintf(", %s tokens", cli.Grouped(r.SavedTokens))
 	}

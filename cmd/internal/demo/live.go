@@ -23,11 +23,13 @@ import (
 // liveFlags are those of the part of the demonstration that goes on.
 //
 // pace is used by the part with two agents, too, as how long they think.
+// It is no load: an event at a time, so that one can watch.
 type liveFlags struct {
 	listen *string
 	pace   *time.Duration
 }
 
+// newLiveFlags declares the flags.
 func newLiveFlags(fs *pflag.FlagSet) *liveFlags {
 	return &liveFlags{
 		listen: fs.String("listen", app.DefaultListen, "serve HTTP on this `ADDRESS`, on another port when it is taken"),
@@ -57,6 +59,7 @@ func (l *liveFlags) serve(ctx context.Context, env *cli.Env, runs []Run) (err er
 	if err := l.tell(env, client.URLOf(a.Addr())); err != nil {
 		return err
 	}
+	// It is fed by its port, as from outside.
 	feed := NewFeed(env, client.URLOf(a.Addr()), runs)
 	tick := time.NewTicker(max(*l.pace, time.Millisecond))
 	defer tick.Stop()
@@ -79,6 +82,7 @@ func (l *liveFlags) serve(ctx context.Context, env *cli.Env, runs []Run) (err er
 // start listens where it was told to, or on any port when somebody else does.
 func (l *liveFlags) start(ctx context.Context) (*app.App, error) {
 	for _, address := range []string{*l.listen, "127.0.0.1:0"} {
+		// Without a state folder everything is in memory and gone at the end.
 		a, err := app.New(app.Options{Listen: address})
 		if err != nil {
 			return nil, err
@@ -114,6 +118,7 @@ with Ctrl-C:
 // Feed is a dispatcher that asks before each call.
 //
 // It is for one goroutine, which calls Send as often as events should come.
+// It reaches weir only by HTTP, as any dispatcher does.
 type Feed struct {
 	env    *cli.Env
 	client *client.Client
@@ -123,6 +128,7 @@ type Feed struct {
 }
 
 // liveRun is a run on its way.
+// next is that of the event that is sent next; calls are those that were asked for.
 type liveRun struct {
 	*Run
 	next  int // event
@@ -181,6 +187,7 @@ func (f *Feed) one(ctx context.Context, r *liveRun) error {
 	if err != nil || a.Allowed {
 		return err
 	}
+	// What comes after a refused call would not have happened.
 	r.next = len(r.events)
 	_, err = fmt.Fprintf(f.env.Out, "%s  %s at call %d: %s\n", f.env.Painted("refused", cli.Bad), ev.CorrelationID, r.calls, because(a.Message))
 	return err

@@ -47,6 +47,7 @@ func playPair(ctx context.Context, env *cli.Env, pace time.Duration) (err error)
 		defer cancel()
 		err = errors.Join(err, a.Stop(end))
 	}()
+	// The guard follows the orders and asks before each call, like that of any Go program.
 	g, err := guard.New(guard.Options{URL: client.URLOf(a.Addr()), Source: "demo"})
 	if err != nil {
 		return err
@@ -78,6 +79,7 @@ func playPair(ctx context.Context, env *cli.Env, pace time.Duration) (err error)
 func (p *pair) dispatch(ctx context.Context, g *guard.Guard) error {
 	from, to, text := "planner", "coder", "The report is done. Anything to add?"
 	for {
+		// What weir is told of the words is their hash.
 		d := g.Ask(ctx, guard.Call{Flow: "thanks", From: from, To: to, ContentHash: hashOf(text), HadWork: events.No})
 		if d.Stopped() {
 			return p.cut(from, to, &d)
@@ -96,7 +98,7 @@ func hashOf(text string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Send hands a message to an agent and returns what it wants to say next.
+// send hands a message to an agent and returns what it wants to say next.
 func (p *pair) send(ctx context.Context, from, to, text string) (string, error) {
 	p.calls++
 	if _, err := fmt.Fprintf(p.env.Out, "call %-2d  %-7s -> %-7s  %s\n", p.calls, from, to, text); err != nil {
@@ -111,6 +113,7 @@ func (p *pair) send(ctx context.Context, from, to, text string) (string, error) 
 		return "", err
 	}
 	defer resp.Body.Close()
+	// It is a server like any other, so its answer is bounded.
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
 	return string(answer), err
 }

@@ -55,6 +55,8 @@ Secrets come out of files that are named, or of the environment; they do not sta
 the file, and are never printed.`,
 			Examples: []string{"weir config print", "weir config print --config weir.yaml", "WEIR_LISTEN=:8443 weir config print -o json"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
+				// Their values are not looked at here: Load finds out each of them, with
+				// where it comes from.
 				NewRunFlags(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error { return printConfig(env, fs, args) }
 			},

@@ -62,6 +62,8 @@ check has failed.`,
 }
 
 // doctor makes the checks and prints what they find.
+// A check that cannot be made says so as a finding: doctor ends with an error only when it
+// cannot print.
 type doctor struct {
 	// The flags of weir run, of which run has the values.
 	flags   *pflag.FlagSet
@@ -76,6 +78,8 @@ type doctor struct {
 }
 
 // finding is what one check says.
+// It is one line of the output for programs; the order of the members is that of the
+// output.
 type finding struct {
 	Check string `json:"check"`
 	State string `json:"state"` // ok, warn or fail
@@ -91,6 +95,7 @@ const (
 )
 
 // checkBound is how long one check may take.
+// Brokers that take connections and answer nothing would otherwise hold it up for ever.
 const checkBound = 30 * time.Second
 
 // ok, warn and fail say what a check has found. A check may say several things, or nothing
@@ -99,10 +104,13 @@ func (d *doctor) ok(check, format string, args ...any) {
 	d.say(finding{check, stateOK, fmt.Sprintf(format, args...), ""})
 }
 
+// warn is for what weir runs with all the same. fix says how to go on; "" when there is
+// nothing to say.
 func (d *doctor) warn(check, fix, format string, args ...any) {
 	d.say(finding{check, stateWarn, fmt.Sprintf(format, args...), fix})
 }
 
+// fail is for what weir run would end by, or lose or misplace records by.
 func (d *doctor) fail(check, fix, format string, args ...any) {
 	d.failed++
 	d.say(finding{check, stateFail, fmt.Sprintf(format, args...), fix})
@@ -114,6 +122,7 @@ func (d *doctor) fail(check, fix, format string, args ...any) {
 // nothing: the checks go on, for what they say may be half on the screen.
 func (d *doctor) say(f finding) {
 	f.Text = strings.Join(strings.Fields(strings.ReplaceAll(strings.TrimSpace(f.Text), "\n", "; ")), " ")
+	// Programs get a JSON object for each finding.
 	if d.env.Format != cli.TableFormat {
 		if d.lines == nil {
 			d.lines = cli.NewLines(d.env, func(*finding) []cli.Cell { return nil })
@@ -122,6 +131,8 @@ func (d *doctor) say(f finding) {
 		return
 	}
 	paint := map[string]cli.Paint{stateOK: cli.Good, stateWarn: cli.Caution, stateFail: cli.Bad}[f.State]
+	// Color takes room in the text and none on the screen, so the columns are filled by
+	// hand.
 	_, err := fmt.Fprintf(d.env.Out, "%s%s %-10s %s\n", d.env.Painted(f.State, paint), strings.Repeat(" ", 4-len(f.State)), f.Check, f.Text)
 	if err == nil && f.Fix != "" {
 		_, err = fmt.Fprintf(d.env.Out, "%16s%s\n", "", f.Fix)
@@ -148,6 +159,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	if d.err != nil || d.failed == 0 {
 		return d.err
 	}
+	// The exit code is that of a finding and not of a fault: doctor itself has worked.
 	d.env.Notice("%s failed", cli.Count(int64(d.failed), "check"))
 	return cli.Exit(cli.CodeFinding)
 }
@@ -169,6 +181,7 @@ func (d *doctor) settings() bool {
 		d.fail(check, adviceOf(err, "weir config print shows each setting and where it comes from"), "%v", err)
 		return false
 	}
+	// The values are left out: some are names of files with secrets.
 	var set []string
 	for _, s := range list {
 		if s.Origin != config.Default {
@@ -177,6 +190,7 @@ func (d *doctor) settings() bool {
 	}
 	o, err := d.run.options()
 	if err == nil {
+		// New has no effects, so nothing is opened that a running weir may have open.
 		_, err = app.New(o)
 	}
 	switch {
@@ -207,6 +221,7 @@ func (d *doctor) limits() {
 // tell. Where none runs there is nothing to say.
 func (d *doctor) sources(ctx context.Context) {
 	const check = "sources"
+	// Port 0 is any that is free; nobody can know at which one a weir runs.
 	_, port, err := net.SplitHostPort(d.run.O.Listen)
 	if err != nil || port == "0" {
 		return
@@ -230,6 +245,7 @@ func (d *doctor) sources(ctx context.Context) {
 	}
 	if status, ok := errors.AsType[*client.StatusError](err); ok {
 		body = status.Body // not ready, which says as much of sources
+		// Nobody listens there, which is as it should be before the first start.
 	} else if err != nil {
 		return
 	} else {
@@ -253,9 +269,11 @@ func (d *doctor) sources(ctx context.Context) {
 }
 
 // soonExpired is how long before its end a certificate should have been exchanged.
+// What exchanges certificates by itself does so earlier than that as a rule.
 const soonExpired = 14 * 24 * time.Hour
 
 // certificate looks at what the server shows.
+// It looks at the file; whether a running weir shows the same one, sources finds out.
 func (d *doctor) certificate(t *certificates.Source) {
 	const check = "tls"
 	file, until := d.run.O.TLS.Certificate, t.Serving().NotAfter
@@ -273,6 +291,7 @@ func (d *doctor) certificate(t *certificates.Source) {
 
 // How much of a disk should be free. Below the floor weir writes nothing.
 const (
+	// The least of what state.Options.MinFree is by default.
 	freeFloor = 512 << 20
 	freeGood  = 4 << 30
 )
@@ -305,6 +324,8 @@ func (d *doctor) state() {
 		}
 		there = up
 	}
+	// To ask for the mode of a folder says little: owners, groups and mounts decide
+	// together.
 	probe, err := os.CreateTemp(there, ".weir-doctor-*")
 	if err != nil {
 		d.fail(check, "let the user that runs weir write there, or name another folder with --state DIR", "%v", err)
@@ -332,14 +353,17 @@ func (d *doctor) state() {
 // cluster makes the checks that need brokers, each within its bound, so that one broker that
 // is slow leaves time for the other checks.
 func (d *doctor) cluster(ctx context.Context) {
+	// Without brokers none of the further checks can say anything.
 	c, err := d.run.brokers.Reach(ctx)
 	if err != nil {
 		d.fail("brokers", adviceOf(err, d.brokerFix(err)), "%v", err)
 		return
 	}
+	// The connections are those of all checks below.
 	defer c.Close()
 	d.ok("brokers", "%s: reached, and weir is let in", d.run.brokers.Addresses)
 	for _, check := range []func(context.Context, *kafka.Cluster){d.topics, d.keys, d.probe, d.groups} {
+		// Each check has the whole bound.
 		limited, cancel := context.WithTimeout(ctx, checkBound)
 		check(limited, c)
 		cancel()
@@ -361,6 +385,7 @@ func (d *doctor) brokerFix(err error) string {
 // records fails; what only costs is a warning.
 func (d *doctor) topics(ctx context.Context, c *kafka.Cluster) {
 	const check = "topics"
+	// As weir topics plan would with the settings of this weir.
 	t := &TopicFlags{BrokerFlags: d.run.brokers, judging: d.run.LimitFlags, retention: d.run.O.State.JournalTTL}
 	p, err := t.plan(ctx, c)
 	if err != nil {
@@ -373,6 +398,8 @@ func (d *doctor) topics(ctx context.Context, c *kafka.Cluster) {
 			d.ok(check, "%s: %s, and settings as they should be", g.Topic, g.Want)
 		case g.State == topicMissing:
 			d.fail(check, "create it: weir topics create", "%s: there is no such topic", g.Topic)
+		// Too few partitions give what comes of one no place; compaction removes events of
+		// a flow, which have one key.
 		case g.Setting == "partitions" || g.Setting == "cleanup.policy":
 			d.fail(check, g.Fix, "%s: %s is %s, want %s", g.Topic, g.Setting, g.Is, g.Want)
 		default:
@@ -382,6 +409,7 @@ func (d *doctor) topics(ctx context.Context, c *kafka.Cluster) {
 }
 
 // A group is behind when its oldest record waits for longer than this.
+// A checkpoint is due every few seconds, so some seconds are no lag.
 const behind = 10 * time.Second
 
 // groups looks at the group of each stage: flows may be in time while what cuts across them is
@@ -413,11 +441,13 @@ func (d *doctor) group(ctx context.Context, c *kafka.Cluster, stage pump.Stage) 
 		}
 		owners[l.Owner] = true
 	}
+	// Partitions without an owner are counted by themselves.
 	delete(owners, "")
 	all, lag := len(g.partitions), cli.Count(g.records(), "record")
 	switch {
 	case g.state == "Dead" || g.state == "Empty":
 		d.warn(check, "start one: weir run --brokers "+b.Addresses.String(), "no weir is in the group %s", name)
+	// As it is for some seconds when a member comes or goes.
 	case unowned > 0:
 		d.warn(check, "ask again when the group has settled", "%s is %s: %d of %d partitions have no owner", name, strings.ToLower(g.state), unowned, all)
 	case oldest > behind.Seconds():

@@ -29,6 +29,7 @@ type keyed struct {
 }
 
 // keySample is what the newest records of a topic say of those who wrote them.
+// records are those that have a key; keyless and strange count.
 type keySample struct {
 	partitions int
 	records    []keyed
@@ -61,6 +62,7 @@ func (d *doctor) keys(ctx context.Context, c *kafka.Cluster) {
 	switch {
 	case all == 0:
 		d.ok(check, "there are no events yet")
+	// The worst is told first, and alone: who mends one producer asks again.
 	case s.keyless > 0:
 		d.fail(check, useKey, "%d of the %d newest records have no key, so that flows are spread over partitions", s.keyless, all)
 	case len(wrong) > 0:
@@ -86,6 +88,7 @@ func sampleKeys(ctx context.Context, c *kafka.Cluster, topic string) (*keySample
 		if err != nil {
 			return nil, err
 		}
+		// The record is good only until this returns.
 		err = EachRecord(ctx, c, topic, p, max(first, end-sampled), end, func(r *kafka.Record) error {
 			s.add(p, r)
 			return nil
@@ -104,6 +107,7 @@ func (s *keySample) add(partition int, r *kafka.Record) {
 	if events.Decode(r.Value, &ev) != nil || ev.Kind == events.Tick || ev.Kind == events.LimitsSet {
 		return
 	}
+	// Producers spread records without a key over all partitions.
 	if r.Key == nil {
 		s.keyless++
 		return
@@ -118,6 +122,7 @@ func (s *keySample) add(partition int, r *kafka.Record) {
 }
 
 // astray returns the records that are in another partition than murmur2 gives.
+// With one partition there is none.
 func (s *keySample) astray() (list []keyed) {
 	for _, r := range s.records {
 		if placed(kafkago.Murmur2Balancer{Consistent: true}, r.key, s.partitions) != r.partition {
@@ -131,6 +136,7 @@ func (s *keySample) astray() (list []keyed) {
 //
 // An explanation has to fit nine in ten of the wrong records, and there have to be five,
 // because a wrong partitioner hits the right partition by chance, too.
+// It is for the sentence alone; a wrong guess costs a person some time and no record.
 func (s *keySample) suspect(wrong []keyed) string {
 	explains := func(b kafkago.Balancer, partitions int) bool {
 		n := 0
@@ -166,6 +172,7 @@ func (s *keySample) suspect(wrong []keyed) string {
 }
 
 // placed returns the partition that a balancer gives a key.
+// A balancer takes the list of partitions and not their number.
 func placed(b kafkago.Balancer, key []byte, partitions int) int {
 	numbers := make([]int, partitions)
 	for i := range numbers {

@@ -45,6 +45,7 @@ done. OWNER is the address that a weir gave with --advertise, or else where it r
 // partitionLag is how far one partition is.
 //
 // Lag counts from what is committed, or from the first record where nothing is.
+// It is one line of the output for programs; Seconds is 0 where nothing waits.
 type partitionLag struct {
 	Topic     string  `json:"topic"`
 	Partition int     `json:"partition"`
@@ -57,6 +58,7 @@ type partitionLag struct {
 }
 
 // LagBound is how long asking for the lag may take in all.
+// Each partition is asked for by itself, and for those that lag a record is read.
 const LagBound = 30 * time.Second
 
 // showLag prints the partitions of both groups, that of the flows first.
@@ -68,6 +70,7 @@ func showLag(ctx context.Context, env *cli.Env, b *BrokerFlags) error {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, LagBound)
 	defer cancel()
+	// Both are asked before anything is printed, so an error leaves no half of a table.
 	groups := make([]*groupLag, 0, len(stages))
 	for _, stage := range stages {
 		g, err := lagOf(ctx, c, b, stage, env.Now)
@@ -85,6 +88,7 @@ func showLag(ctx context.Context, env *cli.Env, b *BrokerFlags) error {
 		if l.Owner == "" {
 			owner = cli.Cell{Text: "nobody", Paint: cli.Bad}
 		}
+		// Finer figures would be about the clocks of two machines.
 		behind := time.Duration(l.Seconds * float64(time.Second)).Round(time.Second)
 		return []cli.Cell{{Text: l.Topic}, {Text: strconv.Itoa(l.Partition), Right: true}, committed, n(l.End), n(l.Lag), {Text: behind.String(), Right: true}, owner}
 	}, "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "BEHIND", "OWNER")
@@ -108,6 +112,7 @@ func showLag(ctx context.Context, env *cli.Env, b *BrokerFlags) error {
 var stages = [...]pump.Stage{pump.FlowStage, pump.AgentStage}
 
 // groupLag is how far the group of one stage is.
+// state is the broker's word for it: Stable, Empty, PreparingRebalance and so on.
 type groupLag struct {
 	name, state string
 	partitions  []partitionLag
@@ -124,6 +129,8 @@ func (g *groupLag) records() (n int64) {
 }
 
 // lagOf asks how far each partition of the topic of a stage is, and how its group is.
+// While a group settles or a leader changes brokers refuse to answer; such questions are
+// asked again until ctx ends.
 func lagOf(ctx context.Context, c *kafka.Cluster, b *BrokerFlags, stage pump.Stage, now func() time.Time) (g *groupLag, err error) {
 	topic := b.Topics.Events
 	if stage == pump.AgentStage {
@@ -140,6 +147,7 @@ func lagOf(ctx context.Context, c *kafka.Cluster, b *BrokerFlags, stage pump.Sta
 // The places are asked for before the ends, so lag is told too large for a moment and never
 // too small.
 func askLag(ctx context.Context, c *kafka.Cluster, name, topic string, now func() time.Time) (*groupLag, error) {
+	// kafka.ErrNoTopic when there is none.
 	partitions, err := c.Partitions(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -152,10 +160,13 @@ func askLag(ctx context.Context, c *kafka.Cluster, name, topic string, now func(
 	if err != nil && !errors.Is(err, kafkago.GroupIdNotFound) { // no weir was ever in it
 		return nil, err
 	}
+	// A group that nobody is in has a state, too.
 	members, state, err := g.Members(ctx)
 	if err != nil {
 		return nil, err
 	}
+	// Partitions are in the order of their numbers, those that nobody has committed to
+	// among them.
 	out := &groupLag{name: name, state: state}
 	for n := range partitions {
 		l := partitionLag{Topic: topic, Partition: n, Owner: ownerOf(members, n)}
@@ -167,6 +178,7 @@ func askLag(ctx context.Context, c *kafka.Cluster, name, topic string, now func(
 		if at, ok := committed[n]; ok {
 			l.Committed, next = &at, max(next, at)
 		}
+		// An end below the place is that of a topic that was made anew.
 		if l.Lag = max(0, l.End-next); l.Lag > 0 {
 			if l.Seconds, err = age(ctx, c, topic, n, next, now); err != nil {
 				return nil, err
@@ -204,6 +216,7 @@ func ownerOf(members []kafka.Member, partition int) string {
 // It goes by the time at which the broker took the record, and by the own clock: clocks
 // that differ show here. 0 when there is nothing to read yet.
 func age(ctx context.Context, c *kafka.Cluster, topic string, partition int, offset int64, now func() time.Time) (float64, error) {
+	// One record is wanted, so little is asked for; a batch is sent whole in any case.
 	r := kafka.NewReader(c, topic, partition, offset, kafka.ReaderOptions{Bytes: 64 << 10})
 	defer r.Close()
 	records, err := r.Fetch(ctx, nil)

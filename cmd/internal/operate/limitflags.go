@@ -26,6 +26,7 @@ type LimitFlags struct {
 }
 
 // NewLimitFlags declares the flags.
+// Commands that judge declare them alike, so a profile is said in the same way everywhere.
 func NewLimitFlags(fs *pflag.FlagSet) *LimitFlags {
 	return &LimitFlags{
 		Profile: cli.NewChoice(fs, "profile", "", "judge by the limits of this `PROFILE`: "+strings.Join(limitfile.Profiles(), ", "), limitfile.Profiles()...),
@@ -68,6 +69,7 @@ func (j *LimitFlags) Limits() (analyzer.Limits, error) {
 	if err != nil {
 		return analyzer.Limits{}, err
 	}
+	// Lines of this text mean nothing to anybody, so it has no name.
 	l, err := limitfile.Parse("", data)
 	if err != nil {
 		return analyzer.Limits{}, setFault(err)

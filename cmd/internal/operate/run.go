@@ -159,6 +159,8 @@ func (r *RunFlags) options() (app.Options, error) {
 		o.StateDir = ""
 	}
 	for _, s := range *r.follow {
+		// A mapping that is named is read here, so a fault in it is told before anything
+		// starts.
 		f, err := Followed(s)
 		if err != nil {
 			return o, err
@@ -222,10 +224,12 @@ const garbage = 50
 func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 	o.Logger = env.ServerLog()
 	// Asked for before anything starts, so that no signal kills a weir that is half started.
+	// A signal that finds no room is dropped, so there is some.
 	signals := make(chan os.Signal, 4)
 	if env.Notify != nil {
 		defer env.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)()
 	}
+	// Whoever sets it knows his machine.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}
@@ -310,6 +314,7 @@ func stop(ctx context.Context, signals <-chan os.Signal, o app.Options, a *app.A
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() { stopped <- a.Stop(ctx) }()
+	// Real time: a disk that hangs does not look at clocks.
 	late := time.After(Graceful + closing)
 	for {
 		select {

@@ -8,6 +8,7 @@ import (
 )
 
 // What systemd is told.
+// The lines are those of sd_notify(3).
 const (
 	SystemdReady    = "READY=1"
 	systemdStopping = "STOPPING=1"

@@ -77,6 +77,7 @@ type TopicFlags struct {
 }
 
 // NewTopicFlags declares the flags.
+// The flags of limits are among them, because limits say how long records are needed.
 func NewTopicFlags(fs *pflag.FlagSet) *TopicFlags {
 	t := &TopicFlags{BrokerFlags: NewBrokerFlags(fs), judging: NewLimitFlags(fs)}
 	fs.IntVar(&t.partitions, "partitions", 0, "so `MANY` partitions of events; else as many as there are, or "+strconv.Itoa(defaultPartitions))
@@ -147,6 +148,7 @@ func (t *TopicFlags) plan(ctx context.Context, c *kafka.Cluster) (*TopicPlan, er
 	if err != nil {
 		return nil, err
 	}
+	// A topic that is not there is no error here; it is what the plan is about.
 	p := new(TopicPlan)
 	there := map[string]kafka.TopicInfo{}
 	for _, name := range []string{t.Topics.Events, t.Topics.Verdicts, t.Topics.Activity, t.Topics.DeadLetters} {
@@ -164,6 +166,8 @@ func (t *TopicFlags) plan(ctx context.Context, c *kafka.Cluster) (*TopicPlan, er
 	}
 	// The first that is not 0.
 	events := cmp.Or(there[t.Topics.Events].Partitions, t.partitions, there[t.Topics.Activity].Partitions, defaultPartitions)
+	// Both numbers are those that are there, so verdicts and dead letters get a place for
+	// each.
 	activity := cmp.Or(there[t.Topics.Activity].Partitions, events)
 	for _, n := range t.Needs(limits, events, activity) {
 		info, ok := there[n.Name]
@@ -173,6 +177,7 @@ func (t *TopicFlags) plan(ctx context.Context, c *kafka.Cluster) (*TopicPlan, er
 		}
 		p.Compare(n, info)
 	}
+	// More partitions would give keys to others, so there is no command for it.
 	if is := there[t.Topics.Events].Partitions; is != 0 && t.partitions != 0 && is != t.partitions {
 		p.differ(topicGap{Topic: t.Topics.Events, Setting: "partitions", Is: strconv.Itoa(is), Want: strconv.Itoa(t.partitions),
 			Fix: "flows would be in other partitions: create topics under new names, with --events-topic and the others"})
@@ -186,6 +191,7 @@ func (t *TopicFlags) Needs(limits analyzer.Limits, events, activity int) []topic
 	// A weir that takes a partition over without a state folds so far back, see decision 24.
 	lookback := func(s pump.Stage) time.Duration { return group.Lookback(s, &limits) + skew }
 	both := max(lookback(pump.FlowStage), lookback(pump.AgentStage))
+	// The names are those of Kafka's settings of topics.
 	same := func(name, want string) settingNeed {
 		return settingNeed{name, want, func(is string) bool { return is == want }}
 	}
@@ -205,6 +211,7 @@ func (t *TopicFlags) Needs(limits analyzer.Limits, events, activity int) []topic
 			atLeast("max.message.bytes", bytes, bytes),
 		}
 	}
+	// A topic that takes less refuses batches that producers take for normal.
 	const usual = 1048588 // what brokers take when nobody says otherwise
 	return []topicNeeds{
 		{t.Topics.Events, events, settings(lookback(pump.FlowStage), usual)},
@@ -237,6 +244,7 @@ func (p *TopicPlan) Lacks(n topicNeeds, replication int) {
 	if replication > 0 {
 		want += ", " + cli.Count(int64(replication), "replica")
 	}
+	// What is printed and what is created come from the same needs.
 	p.Missing = append(p.Missing, kafka.NewTopic{Name: n.Name, Partitions: n.partitions, Replication: replication, Config: config})
 	p.Gaps = append(p.Gaps, topicGap{Topic: n.Name, State: topicMissing, Want: want, Fix: "weir topics create"})
 }
@@ -309,6 +317,7 @@ func planTopics(ctx context.Context, env *cli.Env, t *TopicFlags) error {
 	return nil
 }
 
+// print writes a line for each gap.
 func (p *TopicPlan) print(env *cli.Env) error {
 	lines := newGapLines(env)
 	for i := range p.Gaps {
@@ -349,6 +358,7 @@ func createTopics(ctx context.Context, env *cli.Env, t *TopicFlags) error {
 	if err != nil {
 		return err
 	}
+	// Those that were created are told also when a later one was refused.
 	created, err := c.CreateTopics(ctx, p.Missing...)
 	for _, name := range created {
 		env.Notice("created %s", name)

@@ -20,6 +20,7 @@ var oneByOne string
 // count is how many runs were warned (or stopped, too) and stopped, of how many.
 //
 // Who is stopped was warned, too, so stopped is never more than warned.
+// It counts runs and not verdicts: a run that is warned ten times counts once.
 type count struct{ warned, stopped, of int }
 
 // add counts one run.
@@ -68,6 +69,7 @@ func (s *set) countIf(loop bool, rule string, has func(run string) bool) (c coun
 }
 
 // saved is the share of the calls of the loops that came after their first stop.
+// A share of all their calls, also of loops that were never stopped.
 func (s *set) saved() float64 {
 	var after, calls int64
 	for _, o := range s.runs {
@@ -98,6 +100,7 @@ What the rules do on recorded runs of which it is known how they ended, by the p
 was warned, too. Runs without a loop are honest work: what is said against them is wrong.
 
 `, l.Profile, l.Version, "`make evidence TRACES='FOLDER...'`")
+	// Each table says its numbers beside the shares, since some sets are small.
 	fmt.Fprintf(&b, "| set | loops | honest | calls of loops saved |\n|---|---|---|---|\n")
 	for _, s := range sets {
 		fmt.Fprintf(&b, "| %s | %v | %v | %s |\n", s.name, s.count(true, ""), s.count(false, ""), share(s.count(true, "").of > 0, s.saved()))
@@ -110,6 +113,7 @@ was warned, too. Runs without a loop are honest work: what is said against them 
 	for _, row := range analyzer.Rows() {
 		for _, s := range sets {
 			loops, honest := s.count(true, row.Name), s.count(false, row.Name)
+			// A rule that said nothing would be a row of noughts.
 			if loops.warned+honest.warned > 0 {
 				fmt.Fprintf(&b, "| %s | %s | %s | %v | %v |\n", row.Name, thresholds(row.Setting(&l)), s.name, loops, honest)
 			}
@@ -129,6 +133,7 @@ In the columns stands the share of the calls of loops that each saves. A set wit
 `)
 	for _, s := range sets {
 		for _, x := range s.shares {
+			// Failed is how many loops the saving was measured on.
 			if x.Failed > 0 {
 				fmt.Fprintf(&b, "| %s | at most %.1f %% | %s | %s |\n", s.name, 100*x.Share, share(true, x.Rules), share(true, x.Steps))
 			}
@@ -197,6 +202,7 @@ passes, the greatest of all, and how many reach the stop. Slow calls count as ru
 			continue
 		}
 		var most []int64
+		// over counts runs that reach the stop, whether the rule may stop or only watches.
 		over := 0
 		for _, s := range sets {
 			for _, o := range s.runs {

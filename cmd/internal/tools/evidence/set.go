@@ -27,8 +27,10 @@ import (
 
 // kind says which runs of a labelled set were loops, and which were honest. A run that
 // is neither is left out.
+// The functions are asked once for each run, with its labels.
 type kind struct {
-	name   string
+	name string
+	// One prefix may stand for several kinds, whose runs of says apart.
 	prefix string // of the files
 	of     func(labels) bool
 	loop   func(labels) bool
@@ -103,6 +105,7 @@ type said struct {
 //
 // A labelled file of which no kind knows what its labels mean is an error: a guess would
 // become a figure. One file may be several sets, as its runs are of several kinds.
+// A folder with labelled files is not looked through for sessions.
 func find(folder string) (sets []*set, err error) {
 	events, err := filepath.Glob(filepath.Join(folder, "*.events.jsonl.gz"))
 	if err != nil {
@@ -128,6 +131,7 @@ func find(folder string) (sets []*set, err error) {
 	if len(events) > 0 {
 		return sets, nil
 	}
+	// Sessions of other programs lie in folders of folders, so all below counts.
 	sessions := &set{name: filepath.Base(folder)}
 	err = filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && strings.HasSuffix(path, ".jsonl") {
@@ -142,6 +146,7 @@ func find(folder string) (sets []*set, err error) {
 }
 
 // readLabels reads the labels of the runs that of wants, by the ids of their flows.
+// It is an error when a set has no file of labels.
 func readLabels(file string, of func(labels) bool) (map[string]labels, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -184,6 +189,8 @@ func (s *set) measure(l analyzer.Limits) error {
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	var failed error
+	// As many at one time as there are processors: a file is held in memory while it is
+	// folded.
 	next := make(chan string)
 	for range runtime.NumCPU() {
 		group.Go(func() {
@@ -200,6 +207,7 @@ func (s *set) measure(l analyzer.Limits) error {
 		next <- file
 	}
 	close(next)
+	// After it nobody else touches runs or failed.
 	group.Wait()
 	// Whoever was first: the tables have to be the same each time.
 	slices.SortFunc(s.runs, func(a, b *outcome) int { return cmp.Compare(a.name, b.name) })
@@ -225,6 +233,7 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 	if err != nil || len(evs) == 0 {
 		return nil, err // an unknown format is passed over
 	}
+	// It folds in this process, without a log or a clock: times are those of the events.
 	r, err := pump.NewReplay(context.Background(), pump.Options{Limits: l})
 	if err != nil {
 		return nil, err
@@ -271,6 +280,7 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 		if s.kind != nil {
 			name = f.ID
 		}
+		// Of a session with several flows the greatest value of any of them counts.
 		if o := runs[name]; o != nil {
 			for row := range o.most {
 				o.most[row] = max(o.most[row], f.Most(analyzer.RuleID(row)))
@@ -294,6 +304,7 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 			return o != nil && !o.loop && s.kind.honest(s.label[f.ID])
 		}
 		failed := func(f *backtest.Flow) bool { o := runs[f.ID]; return o != nil && o.loop }
+		// A labelled set is one file, so this is called once for each set.
 		s.shares = trial.Savings([]float64{0.005, 0.01, 0.05}, good, failed)
 	}
 	return out, nil
@@ -308,6 +319,7 @@ func (o *outcome) note(v *events.Verdict) {
 		return
 	}
 	warns := v.Action == events.Warn
+	// An order that is armed refuses the next call, which a run that ends here never makes.
 	stops := v.Stops() && v.Effective == "now"
 	if !warns && !v.Stops() {
 		return
@@ -334,6 +346,7 @@ func (o *outcome) note(v *events.Verdict) {
 }
 
 // timed is an event as JSON, which owns its bytes; those of the adapter are good for one call.
+// Its time is there for sorting alone.
 type timed struct {
 	at   events.Stamp
 	json []byte
@@ -362,6 +375,8 @@ func read(file string) (out []timed, err error) {
 		out = append(out, timed{ev.Time, ev.AppendJSON(nil)})
 	}, func(adapter.Fault) {})
 	if format.Name != canonical.Format().Name {
+		// Adapters that hold back tell some events after later ones; live they would be
+		// told in time.
 		slices.SortStableFunc(out, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
 	}
 	return out, err

@@ -51,6 +51,7 @@ func run(folder string, names []string) (survived int, err error) {
 	if err != nil || len(patches) == 0 {
 		return 0, fmt.Errorf("%s: no patches (%v)", folder, err)
 	}
+	// A copy, so that no fault is left in a work tree when this is killed.
 	tree, err := os.MkdirTemp("", "weir-mutants-")
 	if err != nil {
 		return 0, err
@@ -60,6 +61,7 @@ func run(folder string, names []string) (survived int, err error) {
 		return 0, err
 	}
 	// What breaks without a fault proves nothing.
+	// It is built before the first patch.
 	sound := filepath.Join(tree, "sound.test")
 	build := exec.Command("go", "test", "-trimpath", "-c", "-o", sound, "./cmd/internal/simulate")
 	build.Dir = tree
@@ -162,6 +164,7 @@ func find(tree, path string) (by string, err error) {
 	if out, err := apply(tree, patch); err != nil {
 		return "", fmt.Errorf("the patch does not apply: %s", out)
 	}
+	// The next patch has to find the copy as it was.
 	defer func() {
 		if out, rerr := apply(tree, patch, "--reverse"); rerr != nil {
 			err = fmt.Errorf("the patch cannot be taken back: %s", out)
@@ -177,6 +180,8 @@ func find(tree, path string) (by string, err error) {
 	case bytes.Contains(out, []byte("[build failed]")), bytes.Contains(out, []byte("[setup failed]")):
 		return "", fmt.Errorf("does not build: %s", out)
 	}
+	// A simulation that fails says by which seed, which says more than the name of the
+	// test.
 	if s := bySeed.Find(out); s != nil {
 		return string(s), nil
 	}

@@ -68,12 +68,15 @@ func billOf(info *debug.BuildInfo) bill {
 		main.Properties = append(main.Properties, property{"go:build:" + s.Key, s.Value})
 	}
 	b := bill{Format: "CycloneDX", Spec: "1.5", Version: 1, Metadata: metadata{main}}
+	// The standard library is no module of go.mod, and has advisories like any.
 	b.Components = append(b.Components, component{Type: "library", Name: "std", Version: info.GoVersion, URL: "pkg:golang/std@" + info.GoVersion})
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
 		b.Components = append(b.Components, component{Type: "library", Name: m.Path, Version: m.Version,
+			// The sum is that of go.sum, by which a module can be told from another one of
+			// that version.
 			URL: "pkg:golang/" + m.Path + "@" + m.Version, Properties: []property{{"go:sum", m.Sum}}})
 	}
 	return b
