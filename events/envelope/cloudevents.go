@@ -14,6 +14,8 @@ import (
 )
 
 // attributes are those of a CloudEvent that weir has a field for, by their names.
+//
+// The names are in lower case, as CloudEvents wants them.
 type attributes map[string]string
 
 // carried are the attributes that an event of weir's takes over where its data does not
@@ -23,14 +25,20 @@ var carried = [...]struct{ attribute, field string }{
 	{"sampledrate", "sampled_rate"}, {"correlationid", "correlation_id"}, {"causationid", "causation_id"},
 }
 
+// isCarried is true for the attributes that are kept, of which type and traceparent are looked
+// at apart.
 func isCarried(name string) bool {
 	return name == "type" || name == "traceparent" || slices.ContainsFunc(carried[:], func(c struct{ attribute, field string }) bool { return c.attribute == name })
 }
 
 // cloudEvent takes the data out of a CloudEvent, structured or binary. The wrapping is
 // empty when it is none.
+//
+// Structured is one object with the event inside; binary has the attributes in headers and the
+// data as the value.
 func (m *Message) cloudEvent(value []byte) ([]byte, string, error) {
 	contentType, _ := m.header("content-type")
+	// The content type decides where it is told; else the value has to look like an event.
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		media = ""
@@ -41,6 +49,7 @@ func (m *Message) cloudEvent(value []byte) ([]byte, string, error) {
 		return nil, "", refuse(events.CodeInvalidValue, "a batch of CloudEvents; want one event in a record")
 	case isEvents && structured != "" && structured != "+json":
 		return nil, "", refuse(events.CodeInvalidValue, "a CloudEvent as %s; want application/cloudevents+json", media)
+	// A search for the name is cheap, and only what has it is read as JSON.
 	case isEvents || bytes.Contains(value, []byte(`"specversion"`)):
 		inside, wrapping, err := structuredEvent(value, isEvents)
 		if wrapping != "" {
@@ -51,12 +60,14 @@ func (m *Message) cloudEvent(value []byte) ([]byte, string, error) {
 	if _, ok := m.header("ce_specversion"); !ok {
 		return value, "", nil
 	}
+	// Binary: the attributes are headers with a prefix.
 	a := attributes{}
 	for i := range m.Headers {
 		if name, ok := strings.CutPrefix(strings.ToLower(m.Headers[i].Name), "ce_"); ok && isCarried(name) {
 			a[name] = string(m.Headers[i].Value)
 		}
 	}
+	// The headers were of this envelope.
 	m.Headers = nil
 	inside, err := a.complete(value)
 	return inside, "CloudEvents (binary)", err
@@ -64,6 +75,8 @@ func (m *Message) cloudEvent(value []byte) ([]byte, string, error) {
 
 // structuredEvent reads a CloudEvent that is one JSON object. With sure nothing else may
 // be there.
+//
+// A value that only may be a CloudEvent is left alone when it is none.
 func structuredEvent(value []byte, sure bool) ([]byte, string, error) {
 	a, data, coded := attributes{}, []byte(nil), false
 	needed := 0
@@ -74,6 +87,8 @@ func structuredEvent(value []byte, sure bool) ([]byte, string, error) {
 			data, coded = c.Raw(), false
 		case "data_base64":
 			data, coded = c.Text(), true
+		// All four are needed by the specification, and only together they tell an event of
+		// weir's own from a CloudEvent.
 		case "specversion", "type", "source", "id":
 			needed++
 			a[name] = string(c.Text())
@@ -114,7 +129,11 @@ func structuredEvent(value []byte, sure bool) ([]byte, string, error) {
 // complete puts the attributes into an event of weir's that does not say them itself:
 // one of type weir.KIND.v1, or data with the kind of an event. Other data is left as it
 // is, for its own format says what it means.
+//
+// What the data says itself is never changed. The result is what the producer would have
+// written without CloudEvents.
 func (a attributes) complete(data []byte) ([]byte, error) {
+	// Lines, arrays and texts are left to their own format.
 	if data[0] != '{' {
 		return data, nil
 	}
@@ -134,6 +153,7 @@ func (a attributes) complete(data []byte) ([]byte, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
+	// weir.agent.call.v1 is an event of the kind agent.call.
 	told, ours := strings.CutPrefix(a["type"], "weir.")
 	told, current := strings.CutSuffix(told, ".v1")
 	switch {
@@ -142,6 +162,7 @@ func (a attributes) complete(data []byte) ([]byte, error) {
 	case ours && current && kind == "":
 		kind = told
 	case kind == "":
+		// Neither the type nor the data says that it is an event of weir's.
 		return data, nil
 	}
 	if !slices.ContainsFunc(events.Kinds(), func(k events.Kind) bool { return k.String() == kind }) {
@@ -150,7 +171,9 @@ func (a attributes) complete(data []byte) ([]byte, error) {
 		}
 		return data, nil
 	}
+	// The attributes go in front of the members of data, which are copied as they are.
 	out := append(make([]byte, 0, len(data)+256), '{')
+	// put adds a member that the data does not have.
 	put := func(field, value string, number bool) {
 		if value == "" || has[strings.ReplaceAll(field, "_", "")] {
 			return
@@ -175,10 +198,12 @@ func (a attributes) complete(data []byte) ([]byte, error) {
 		}
 		put(f.field, value, number)
 	}
+	// The second field of a traceparent is the trace.
 	if trace := strings.Split(a["traceparent"], "-"); len(trace) >= 4 && len(trace[1]) == 32 {
 		put("trace_id", strings.ToLower(trace[1]), false)
 	}
 	rest := bytes.TrimSpace(data[1:])
+	// Data without members: no comma behind the last attribute.
 	if rest[0] == '}' && len(out) > 1 {
 		out = out[:len(out)-1]
 	}

@@ -18,6 +18,8 @@ import (
 )
 
 // Message is a record as it was received. Headers are looked at without case.
+//
+// Of a request they are its headers, of a record on a topic those of the record.
 type Message struct {
 	Headers []Header
 	Value   []byte
@@ -29,6 +31,7 @@ type Header struct {
 	Value []byte
 }
 
+// header returns the first header of a name.
 func (m *Message) header(name string) (string, bool) {
 	for i := range m.Headers {
 		if strings.EqualFold(m.Headers[i].Name, name) {
@@ -39,6 +42,8 @@ func (m *Message) header(name string) (string, bool) {
 }
 
 // Content is what was in an envelope. It may alias the message.
+//
+// A message without any envelope comes out as it is.
 type Content struct {
 	Bytes []byte
 	// Wrapping says for people what was taken off; empty for nothing.
@@ -47,6 +52,8 @@ type Content struct {
 
 // ErrEmpty is returned for records without a value, which on a compacted topic delete
 // a key and tell nothing.
+//
+// It is no fault, so who reads a topic passes it over.
 var ErrEmpty = errors.New("the record has no value")
 
 // maxWrappings is how many envelopes may lie inside each other.
@@ -54,6 +61,8 @@ const maxWrappings = 4
 
 // Open takes off the envelopes of a message. The error is ErrEmpty, or a
 // *events.DecodeError when an envelope is broken or holds what cannot be read.
+//
+// m is given by value, because unwrapping uses up headers.
 func Open(m Message) (Content, error) {
 	var c Content
 	value, err := m.Value, error(nil)
@@ -77,6 +86,9 @@ func Open(m Message) (Content, error) {
 }
 
 // unwrap takes off the outermost envelope; wrapping is empty when there is none.
+//
+// A first byte tells the frame of a registry and OTLP in protobuf, which JSON never begins
+// with.
 func (m *Message) unwrap(value []byte) (inside []byte, wrapping string, err error) {
 	if value[0] == 0 {
 		return unframe(value)
@@ -87,6 +99,7 @@ func (m *Message) unwrap(value []byte) (inside []byte, wrapping string, err erro
 	if inside, wrapping, err = otlp(value); err != nil || wrapping != "" {
 		return inside, wrapping, err
 	}
+	// What is text may be the line of a log, and an adapter says what is wrong with it.
 	if b := value[0]; b != '{' && b != '[' && !isText(value) {
 		if _, framed := m.header("__value_schema_id"); framed {
 			return nil, "", refuse(events.CodeSyntax, "the value belongs to a schema registry and is no JSON; let its producer write JSON or JSON Schema")
@@ -97,6 +110,8 @@ func (m *Message) unwrap(value []byte) (inside []byte, wrapping string, err erro
 }
 
 // otlp rewrites a batch in protobuf as JSON.
+//
+// Its first byte is a line feed in a text, so more than that byte is looked at.
 func otlp(value []byte) ([]byte, string, error) {
 	const first = 0x0a // field 1, with a length
 	if value[0] != first {
@@ -106,11 +121,13 @@ func otlp(value []byte) ([]byte, string, error) {
 	switch {
 	case signal == otlpwire.Unknown:
 		return value, "", nil
+	// No JSON of a record begins with a line feed, but nobody keeps a producer from it.
 	case json.Valid(value):
 		return nil, "", refuse(events.CodeInvalidValue, "the value is JSON and an OTLP batch of %v in protobuf; name its format with --format", signal)
 	case signal == otlpwire.Metrics:
 		return nil, "", refuse(events.CodeInvalidValue, "an OTLP batch of metrics; weir reads spans and logs")
 	}
+	// JSON is longer than protobuf; three times is a first guess of its room.
 	out, err := otlpwire.AppendJSON(make([]byte, 0, 3*len(value)), value, signal)
 	return out, fmt.Sprintf("OTLP protobuf (%v)", signal), err
 }
@@ -124,6 +141,7 @@ func isText(value []byte) bool {
 	return utf8.Valid(head) && !bytes.ContainsFunc(head, func(r rune) bool { return r < ' ' && r != '\n' && r != '\r' && r != '\t' })
 }
 
+// refuse makes the fault of a record; it has no place but its beginning.
 func refuse(code events.Code, format string, args ...any) *events.DecodeError {
 	return &events.DecodeError{Code: code, Offset: 0, Reason: fmt.Sprintf(format, args...)}
 }

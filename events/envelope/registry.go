@@ -10,6 +10,8 @@ import (
 // unframe takes off the frame of a schema registry: a zero byte, the id of the schema
 // in 4 bytes, and the value. JSON stands there as it is; Avro and Protobuf need their
 // schema, and weir asks no registry.
+//
+// Most serializers write it; those that keep the id in a header leave the value alone.
 func unframe(value []byte) ([]byte, string, error) {
 	const frame = 5
 	if len(value) < frame {

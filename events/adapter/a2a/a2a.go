@@ -43,11 +43,14 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
+		// Starts are told because requests are logged when they are sent.
 		Gives: adapter.Gives{Tools: adapter.Never, Args: adapter.Never, Results: adapter.Always, Caller: adapter.Sometimes, Turn: adapter.Never,
 			Tokens: adapter.Never, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Never},
 	}
 }
 
+// score knows the protocol by its header, by the card that each agent has, or by a method that
+// sends.
 func score(head *adapter.Head) adapter.Match {
 	for r := range wire.Head(head.Bytes) {
 		if r.Header.A2A || strings.HasSuffix(r.Path, "/.well-known/agent-card.json") || strings.HasSuffix(r.Path, "/.well-known/agent.json") {
@@ -63,6 +66,8 @@ func score(head *adapter.Head) adapter.Match {
 }
 
 // sends tells whether a method sends a message to an agent.
+//
+// Names are those of version 1.0, of 0.3 and of early 2025.
 func sends(method string) bool {
 	switch method {
 	case "SendMessage", "SendStreamingMessage", "message/send", "message/stream", "tasks/send", "tasks/sendSubscribe":
@@ -77,27 +82,37 @@ const (
 	unnamed       = "a2a-client"     // the caller where several are possible
 )
 
+// reader knows calls that are open and who opened contexts and tasks, for all flows of the
+// log.
 type reader struct {
 	source      string
 	correlation []events.CorrelationSource
-	hold        time.Duration
-	repeats     *adapter.Repeats
-	open        *adapter.Recent[*call]  // by exchange, and by task once that goes on without one
-	contexts    *adapter.Recent[thread] // by context id
-	tasks       *adapter.Recent[thread] // by task id
-	first       *adapter.Recent[string] // call that a flow began with
-	event       events.Event
+	// hold is in event time; negative for no limit.
+	hold     time.Duration
+	repeats  *adapter.Repeats
+	open     *adapter.Recent[*call]  // by exchange, and by task once that goes on without one
+	contexts *adapter.Recent[thread] // by context id
+	tasks    *adapter.Recent[thread] // by task id
+	// first tells the call of a user from later ones that come from outside.
+	first *adapter.Recent[string] // call that a flow began with
+	event events.Event
 }
 
 // call is a message to an agent that has no answer yet.
+//
+// It is remembered by the exchange, and by its task once the response has named one that goes
+// on.
 type call struct {
-	id    string
+	id string
+	// rpc is the id within JSON-RPC, by which the answer in a stream is found.
 	rpc   string
 	at    events.Stamp
 	event events.Event // what call and return share
 }
 
 // thread is who opened a context or a task, and in what flow.
+//
+// Whoever opened it is taken for the caller of each message that goes on with it.
 type thread struct {
 	from   events.Party
 	flow   string
@@ -105,10 +120,12 @@ type thread struct {
 	root   string // of the tree that the flow belongs to, where it is told
 }
 
+// thread is what is remembered of a call for those that go on with it.
 func (c *call) thread() thread {
 	return thread{c.event.From, c.event.CorrelationID, c.event.CorrelationSource, c.event.Root()}
 }
 
+// newReader takes the flow from what is told before what is derived.
 func newReader(o adapter.Options) adapter.Adapter {
 	most := o.HeldOr(maxRemembered)
 	return &reader{
@@ -120,6 +137,8 @@ func newReader(o adapter.Options) adapter.Adapter {
 }
 
 // Decode reads one request or response.
+//
+// A record that came before is passed over; one that cannot be read is not remembered.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	rec, err := wire.Read(record)
 	if err != nil {
@@ -144,13 +163,16 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 // Flush has nothing to do: calls are told at once.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
+// call tells a message to an agent, and remembers it until its answer.
 func (r *reader) call(rec *wire.Record, m *wire.Message, emit func(*events.Event)) {
 	said := readParams(m.Params)
+	// Proxies stand in front of one agent each, whose name is theirs.
 	callee := events.Party{Agent: cmp.Or(rec.Proxy, "a2a-agent")}
 	c := &call{id: rec.ID(), rpc: m.ID, at: rec.At}
 	c.event = events.Event{Source: r.source, To: callee, MessageID: said.id, ConversationID: said.context}
 	trace := cmp.Or(said.trace, rec.Header.Trace)
 	c.event.TraceID, c.event.ParentSpanID = trace.ID, trace.Span
+	// First what the request says, then what can be found out.
 	r.told(c, rec, said, trace)
 	r.place(c, said)
 	r.descend(c, said)
@@ -159,6 +181,8 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, emit func(*events.Event
 		r.remember(said.context, c)
 	}
 
+	// The event that is kept holds what the return shares; the call's own fields are set on
+	// the copy.
 	r.event = c.event
 	e := &r.event
 	e.ID, e.Kind, e.Time, e.Content, e.Sim = c.id+"/call", events.AgentCall, c.at, said.said, said.sim
@@ -170,6 +194,8 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, emit func(*events.Event
 
 // told takes the flow from what the request says of it.
 func (r *reader) told(c *call, rec *wire.Record, said *message, trace wire.Trace) {
+	// The metadata of the message goes before baggage, and the baggage of the message before
+	// that of the request.
 	flow := wire.Flow{Parent: said.parent, Root: said.root}.Or(said.baggage).Or(rec.Header.Baggage)
 	c.event.ParentCorrelationID, c.event.RootCorrelationID = flow.Parent, flow.Root
 	for _, source := range r.correlation {
@@ -190,9 +216,13 @@ func (r *reader) told(c *call, rec *wire.Record, said *message, trace wire.Trace
 }
 
 // place finds out who called, and in what flow where the request does not say.
+//
+// A call that is open is that of an agent at work, so its callee may be the caller of this
+// one.
 func (r *reader) place(c *call, said *message) {
 	e, context := &c.event, said.context
 	isTold := e.CorrelationID != ""
+	// A known context or task names its opener, whatever else is open.
 	if t, ok := r.thread(said); ok {
 		e.From = t.from
 		if !isTold {
@@ -204,8 +234,11 @@ func (r *reader) place(c *call, said *message) {
 	for key, o := range r.open.All() {
 		switch {
 		case r.hold > 0 && c.at.Sub(o.at) > r.hold:
+			// Deleting what was yielded last is allowed, see adapter.Recent.All.
 			r.open.Delete(key) // its answer was not seen, or never came
+		// An agent does not call itself, and a call is not within itself.
 		case o.event.To == e.To || o.id == c.id:
+		// Only calls of the same flow count: the flow that both say, or none of both.
 		case isTold != isOwn(&o.event), isTold && o.event.CorrelationID != e.CorrelationID:
 		default:
 			callers, flows = another(callers, o.event.To.Agent), another(flows, o.event.CorrelationID)
@@ -216,6 +249,7 @@ func (r *reader) place(c *call, said *message) {
 		r.root(c, context, isTold)
 		return
 	case 1:
+		// The only one that can have called.
 		e.From = events.Party{Agent: callers[0]}
 	default:
 		e.From = events.Party{Agent: unnamed}
@@ -223,8 +257,11 @@ func (r *reader) place(c *call, said *message) {
 	switch {
 	case isTold:
 	case len(flows) == 1:
+		// All that could have called are of one flow, so the flow is known also where the
+		// caller is not.
 		r.flow(c, flows[0], events.CorrelationDerived)
 	default:
+		// Of several flows nobody knows which, so the callee has one of its own.
 		r.flow(c, "a2a:"+e.To.Agent, events.CorrelationDerived)
 	}
 }
@@ -240,6 +277,8 @@ func (r *reader) thread(said *message) (thread, bool) {
 
 // descend names the flow that this one builds on: that of the first task which the message
 // refers to and which is of another flow.
+//
+// What the request says itself goes first.
 func (r *reader) descend(c *call, said *message) {
 	e := &c.event
 	if e.Root() != "" {
@@ -262,6 +301,8 @@ func another(names []string, name string) []string {
 }
 
 // isOwn tells whether a request said itself what flow it is of.
+//
+// What was derived from open calls, or is that of a context, is not.
 func isOwn(e *events.Event) bool {
 	return e.CorrelationID != "" && e.CorrelationSource != events.CorrelationDerived && e.CorrelationSource != events.CorrelationConversation
 }
@@ -278,13 +319,16 @@ func (r *reader) root(c *call, context string, isTold bool) {
 			return
 		}
 		r.first.Put(c.event.CorrelationID, c.id)
+	// A context is a conversation of the user's with that agent.
 	case context != "" && slices.Contains(r.correlation, events.CorrelationConversation):
 		r.flow(c, context, events.CorrelationConversation)
 	default:
+		// It is the beginning of a flow that nothing names.
 		r.flow(c, "a2a:"+c.id, events.CorrelationDerived)
 	}
 }
 
+// flow sets the flow, unless the options leave out what is derived.
 func (r *reader) flow(c *call, id string, source events.CorrelationSource) {
 	if source == events.CorrelationDerived && !slices.Contains(r.correlation, source) {
 		return
@@ -293,17 +337,21 @@ func (r *reader) flow(c *call, id string, source events.CorrelationSource) {
 }
 
 // remember keeps whose context it is.
+//
+// The first call of it counts: later ones go on with it.
 func (r *reader) remember(context string, c *call) {
 	if _, ok := r.contexts.Get(context); !ok {
 		r.contexts.Put(context, c.thread())
 	}
 }
 
+// response reads what came of a call: an answer, or a task that goes on.
 func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
 	key := rec.Key()
 	c, ok := r.open.Get(key)
 	got := &outcome{}
 	for m := range rec.Messages() {
+		// A stream has answers to one request; without its call all are read.
 		if m.Answers() && (!ok || m.ID == c.rpc || m.ID == "") {
 			got.read(m)
 		}
@@ -315,12 +363,14 @@ func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
 	if !ok {
 		return // without its request nothing is known of it
 	}
+	// Contexts and tasks are named by the agent, so they are known from the first response on.
 	if got.context != "" {
 		r.remember(got.context, c)
 	}
 	if got.task != "" {
 		r.tasks.Put(got.task, c.thread())
 	}
+	// A refusal by HTTP has no answer in it.
 	if !got.done && rec.Refused() {
 		got.done, got.status, got.failure = true, events.StatusError, "HTTP "+strconv.FormatInt(rec.Status, 10)
 	}
@@ -331,6 +381,7 @@ func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
 	case got.task != "" && key != task: // the task goes on
 		r.open.Delete(key)
 		r.open.Put(task, c)
+	// No task and no end: nothing more comes by this exchange.
 	case got.task == "":
 		r.open.Delete(key)
 	}
@@ -339,6 +390,7 @@ func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
 // taskKey is the key of a call whose task goes on. It cannot be that of an exchange.
 func taskKey(proxy, task string) string { return proxy + " task " + task }
 
+// answer tells the return of a call; its flow is that of the call.
 func (r *reader) answer(rec *wire.Record, c *call, got *outcome, emit func(*events.Event)) {
 	r.event = c.event
 	e := &r.event

@@ -11,6 +11,8 @@ import (
 )
 
 // message is what is sent to an agent, as far as it is of use.
+//
+// Parts that are no text count as they are, see Cursor.Texts.
 type message struct {
 	id, context string
 	task        string   // that it goes on with
@@ -25,8 +27,11 @@ type message struct {
 }
 
 // maxReferences is how many tasks that a message builds on are looked for.
+//
+// They are looked up one by one in what is remembered.
 const maxReferences = 64
 
+// readParams reads the parameters of a method that sends.
 func readParams(raw []byte) *message {
 	m := &message{}
 	c := jsonwalk.New(raw)
@@ -34,6 +39,7 @@ func readParams(raw []byte) *message {
 		switch string(c.Key()) {
 		case "message":
 			m.read(c)
+		// Metadata may stand beside the message as well as in it.
 		case "metadata":
 			m.readMetadata(c)
 		case "sessionId": // of 2025
@@ -43,6 +49,7 @@ func readParams(raw []byte) *message {
 	return m
 }
 
+// read reads the message itself.
 func (m *message) read(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -67,6 +74,7 @@ func (m *message) read(c *jsonwalk.Cursor) {
 	}
 }
 
+// readMetadata takes what names the flow.
 func (m *message) readMetadata(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -86,15 +94,19 @@ func (m *message) readMetadata(c *jsonwalk.Cursor) {
 
 // outcome is what came of a message: what one response, or all events of a stream,
 // tell of it.
+//
+// Its texts are those of the last state, but artifacts, which add up.
 type outcome struct {
 	task, context string
 	done          bool
 	status        events.Status
 	failure       string // normalised
-	artifacts     []byte
-	message       []byte
+	// artifacts and message alias the response, or are put together from it.
+	artifacts []byte
+	message   []byte
 }
 
+// read reads one answer of JSON-RPC.
 func (o *outcome) read(m *wire.Message) {
 	if m.Error != nil {
 		o.done, o.status, o.failure = true, events.StatusError, m.Failure()
@@ -104,6 +116,7 @@ func (o *outcome) read(m *wire.Message) {
 	if c.Peek() == '{' {
 		o.readResult(c)
 	}
+	// A failed task says why in the message of its status.
 	if o.done && o.status == events.StatusError && o.failure == "" {
 		o.failure = fingerprint.Error(o.message)
 	}
@@ -128,6 +141,7 @@ func (o *outcome) readResult(c *jsonwalk.Cursor) {
 	var artifact []byte
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
+		// Version 1.0.
 		case "task", "message", "statusUpdate", "artifactUpdate":
 			if c.Peek() == '{' {
 				o.readResult(c)
@@ -155,12 +169,15 @@ func (o *outcome) readResult(c *jsonwalk.Cursor) {
 			isMore = c.Bool()
 		}
 	}
+	// The id of a task; a message has a messageId.
 	if id != "" {
 		o.task = id
 	}
+	// An answer that is a message ends the call.
 	if isMessage && !o.done {
 		o.done, o.status = true, events.StatusOK
 	}
+	// Pieces of one artifact are joined without a break.
 	if len(artifact) > 0 {
 		if len(o.artifacts) > 0 && !isMore {
 			o.artifacts = append(o.artifacts, '\n')
@@ -170,6 +187,8 @@ func (o *outcome) readResult(c *jsonwalk.Cursor) {
 }
 
 // readArtifacts reads all that a task made, and forgets what was read of it before.
+//
+// A task that is asked for has all of them, a stream each as it comes.
 func (o *outcome) readArtifacts(c *jsonwalk.Cursor) {
 	if c.Peek() != '[' {
 		c.Skip()
@@ -194,6 +213,7 @@ func readParts(c *jsonwalk.Cursor) (text []byte) {
 	return text
 }
 
+// readStatus reads the state of a task and what the agent said with it.
 func (o *outcome) readStatus(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -210,7 +230,10 @@ func (o *outcome) readStatus(c *jsonwalk.Cursor) {
 }
 
 // readState reads the state of a task, as version 1.0 or 0.3 spells it.
+//
+// Names of states that are not known count as going on.
 func (o *outcome) readState(state string) {
+	// TASK_STATE_INPUT_REQUIRED and input-required are one.
 	state = strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(state, "TASK_STATE_")), "-", "_")
 	o.done = true
 	switch state {
@@ -222,6 +245,7 @@ func (o *outcome) readState(state string) {
 		o.status = events.StatusDenied
 	case "canceled", "cancelled":
 		o.status = events.StatusCancelled
+	// The caller has to do something before it goes on, so the call is over.
 	case "input_required", "auth_required":
 		o.status = events.StatusInputRequired
 	default: // submitted, working

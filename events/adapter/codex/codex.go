@@ -27,6 +27,8 @@ import (
 const program = "codex"
 
 // Format returns the format of rollouts.
+//
+// Each file is a log of its own: who made a session is told in it.
 func Format() adapter.Format {
 	return adapter.Format{
 		Name:    "codex",
@@ -40,6 +42,7 @@ func Format() adapter.Format {
 	}
 }
 
+// score asks for time and payload beside the type, whose words other logs have as well.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
 		if !top.Has("timestamp", "type") || top["type"] != "session_meta" && top["payload"] != "{" {
@@ -53,35 +56,47 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// reader reads one file: the first line says what session it is.
 type reader struct {
 	options adapter.Options
 	log     *transcript.Log
 	turn    transcript.Turn
-	forked  string // session whose history comes first
-	parent  string // session of the agent that made this one
-	asked   bool   // what it was made for was told
-	model   string
-	used    events.Usage           // since the session began
-	tasks   *adapter.Recent[*task] // given to other agents, by call
+	// forked is told again at the beginning of this file, and passed over.
+	forked string // session whose history comes first
+	parent string // session of the agent that made this one
+	// An agent's first message is what it was made for, and no user's.
+	asked bool // what it was made for was told
+	model string
+	// used.Total is what the sums are known by.
+	used  events.Usage           // since the session began
+	tasks *adapter.Recent[*task] // given to other agents, by call
 }
 
 // task is what was given to another agent.
+//
+// It is kept until its result says what agent it became.
 type task struct {
 	asked []byte
 	kind  string
 	at    events.Stamp
 }
 
+// newReader leaves the justification of a command out of its hash.
 func newReader(o adapter.Options) *reader {
 	// The reason for a call is the model's word on it, which changes while the call does not.
 	return &reader{options: o, log: transcript.New(transcript.Ignoring(o, "exec_command", "justification"), program),
+		// The bound is of tasks that were given and never answered.
 		tasks: adapter.NewRecent[*task](o.HeldOr(1024))}
 }
 
 // Branch returns an adapter for one more file: the first line of each says what session it is.
+//
+// See adapter.Branching.
 func (r *reader) Branch() adapter.Adapter { return newReader(r.options) }
 
 // Decode reads one line. Lines that tell nothing of agents and tools are passed over.
+//
+// A file that begins without its session_meta cannot be read: nobody knows whose it is.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -111,24 +126,34 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
 // session begins a session, or goes on with one.
+//
+// A file may have several such lines: the one of the session that was forked, and of this one
+// again.
 func (r *reader) session(l *line) {
+	// What was forked is told by its own file.
 	if l.id == "" || l.id == r.forked || l.id == r.turn.Session {
 		return
 	}
 	r.forked, r.parent, r.asked, r.used = l.forked, l.parent, false, events.Usage{}
+	// The role says what kind of agent another one made; a session of the user's is Codex
+	// itself.
 	r.turn = transcript.Turn{Session: l.id, By: events.Party{Session: l.id, Agent: cmp.Or(l.role, program)}, Parent: l.parent}
+	// A session that nobody opened is the root of its tree.
 	if l.parent == "" {
 		r.turn.Root = l.id
 	}
 }
 
 // begin begins a turn.
+//
+// The turn in which an agent was made is the flow of what the agent does.
 func (r *reader) begin(l *line) {
 	if turn := cmp.Or(l.rootTurn, l.turn); turn != "" {
 		r.turn.Prompt = turn
 	}
 }
 
+// happened reads what Codex tells of itself, beside what was said.
 func (r *reader) happened(l *line, emit func(*events.Event)) {
 	switch l.event {
 	case "task_started":
@@ -141,6 +166,7 @@ func (r *reader) happened(l *line, emit func(*events.Event)) {
 		}
 	case "token_count":
 		r.tokens(l, emit)
+	// The turn has an id in newer versions; in older ones the time tells its end.
 	case "task_complete":
 		r.log.Answer(&r.turn, cmp.Or(l.turn, r.turn.Session+"/"+strconv.FormatInt(int64(l.at), 10)), l.at, events.StatusOK, l.text, emit)
 	case "turn_aborted":
@@ -150,10 +176,12 @@ func (r *reader) happened(l *line, emit func(*events.Event)) {
 
 // prompt tells what the user said, which some versions write in two ways.
 func (r *reader) prompt(l *line, emit func(*events.Event)) {
+	// The same text in the same turn is the same prompt.
 	id := cmp.Or(r.turn.Prompt, r.turn.Session+"/"+strconv.FormatInt(int64(l.at), 10)) + "/" + strconv.FormatUint(xxhash.Sum64(l.text), 16)
 	if r.log.Again(id) {
 		return
 	}
+	// The first message of an agent comes from who made it.
 	if r.parent != "" && !r.asked {
 		r.asked = true
 		r.log.Asked(&r.turn, events.Party{Session: r.parent, Agent: program}, l.at, l.text, emit)
@@ -173,6 +201,8 @@ func (r *reader) tokens(l *line, emit func(*events.Event)) {
 }
 
 // item reads what was said to the model, and what it said.
+//
+// Texts are read where they are told as events; here are the tools.
 func (r *reader) item(l *line, emit func(*events.Event)) {
 	switch l.event {
 	case "function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_search_call":
@@ -182,10 +212,13 @@ func (r *reader) item(l *line, emit func(*events.Event)) {
 	}
 }
 
+// call tells the use of a tool, or keeps a task.
 func (r *reader) call(l *line, emit func(*events.Event)) {
+	// Calls that have no name are of a kind of their own.
 	if l.tool == "" {
 		l.tool = strings.TrimSuffix(l.event, "_call")
 	}
+	// Tools of MCP servers come with the server beside the name in some versions.
 	if l.namespace != "" && !strings.HasPrefix(l.tool, l.namespace) {
 		l.tool = l.namespace + "__" + strings.TrimLeft(l.tool, "_")
 	}
@@ -203,6 +236,8 @@ func (r *reader) call(l *line, emit func(*events.Event)) {
 	r.log.Call(&r.turn, &transcript.Use{ID: id, Tool: l.tool, Server: transcript.Server(l.tool), Args: l.args, At: l.at}, emit)
 }
 
+// read reads what an agent is asked and what kind it is. The text is copied, as it outlives
+// the record.
 func (t *task) read(args []byte) {
 	c := jsonwalk.New(args)
 	for c.MaybeObject(); c.Member(); {
@@ -215,6 +250,7 @@ func (t *task) read(args []byte) {
 	}
 }
 
+// result tells what a tool brought, or the call of an agent that was made.
 func (r *reader) result(l *line, emit func(*events.Event)) {
 	t, ok := r.tasks.Get(l.call)
 	if !ok {

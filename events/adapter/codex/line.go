@@ -12,6 +12,8 @@ import (
 )
 
 // line is one line of a rollout, as far as it is of use.
+//
+// args and text alias the record.
 type line struct {
 	kind, event          string // type of the line, and of what it holds
 	at                   events.Stamp
@@ -21,13 +23,15 @@ type line struct {
 	model                string
 	tool, namespace      string
 	item, call, itemKind string
-	args                 []byte // JSON
-	text                 []byte // of a message, an answer or a result
-	status               events.Status
-	last                 events.Usage // of the last answer of the model
-	total                int64        // tokens since the session began
+	// args is nil where the call has none.
+	args   []byte // JSON
+	text   []byte // of a message, an answer or a result
+	status events.Status
+	last   events.Usage // of the last answer of the model
+	total  int64        // tokens since the session began
 }
 
+// read reads the frame of a line, and then the payload by itself.
 func read(record []byte) (*line, error) {
 	l := &line{}
 	var payload []byte
@@ -50,6 +54,7 @@ func read(record []byte) (*line, error) {
 		return nil, adapter.Missing("type", "want type on every line of a rollout")
 	case l.at == 0:
 		return nil, adapter.Missing("timestamp", "want timestamp on every line of a rollout")
+	// A compacted line holds history, which was read before.
 	case l.kind == "compacted" || len(payload) == 0:
 		return l, nil
 	}
@@ -58,6 +63,7 @@ func read(record []byte) (*line, error) {
 	return l, inner.Err()
 }
 
+// readPayload reads the payload of any type: the names mean the same in all of them.
 func (l *line) readPayload(c *jsonwalk.Cursor) {
 	var output []byte
 	for c.MaybeObject(); c.Member(); {
@@ -104,6 +110,7 @@ func (l *line) readPayload(c *jsonwalk.Cursor) {
 			l.readTokens(c)
 		}
 	}
+	// Of a session the id is its own, of anything else that of the item.
 	l.id = l.item
 	if output != nil {
 		l.readOutput(output)
@@ -112,6 +119,8 @@ func (l *line) readPayload(c *jsonwalk.Cursor) {
 
 // arguments returns those that are written as a string: JSON in most tools, and what is none
 // as the string that it is.
+//
+// So a call that is written as an object and one that is written as its text are one.
 func arguments(quoted []byte) []byte {
 	text := jsonwalk.New(quoted).Text()
 	if c := jsonwalk.New(text); c.Peek() == '{' {
@@ -124,6 +133,8 @@ func arguments(quoted []byte) []byte {
 }
 
 // readSource finds out who made the agent of a session, when it was another one.
+//
+// Older versions nest it in two objects, and name agents of Codex's own by a word.
 func (l *line) readSource(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -155,6 +166,7 @@ func (l *line) readItem(c *jsonwalk.Cursor) {
 	}
 }
 
+// readTokens reads the figures of a token_count: those of the last request, and the sum.
 func (l *line) readTokens(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -162,6 +174,7 @@ func (l *line) readTokens(c *jsonwalk.Cursor) {
 			l.total = counts.Read(c).Total
 		case "last_token_usage":
 			l.last = counts.Read(c)
+			// Input and output are the request's; the total would be the session's.
 			l.last.Total = 0
 		}
 	}
@@ -179,6 +192,8 @@ var counts = usage.Names{
 
 // readOutput reads the result of a tool: a text, a list of blocks, or an object with either
 // in content and whether the call succeeded.
+//
+// A result without any of these is empty.
 func (l *line) readOutput(output []byte) {
 	c := jsonwalk.New(output)
 	switch c.Peek() {
@@ -204,9 +219,11 @@ func (l *line) readOutput(output []byte) {
 	}
 	l.readShell()
 	switch {
+	// How Codex words what was not done is all that tells it.
 	case bytes.HasPrefix(l.text, []byte("Command blocked by PreToolUse hook")):
 		l.status = events.StatusDenied
 	case bytes.HasPrefix(l.text, []byte("aborted by user")):
+		// What was broken off has no result.
 		l.status, l.text = events.StatusCancelled, nil
 	case bytes.HasPrefix(l.text, []byte("apply_patch verification failed")):
 		l.status = events.StatusError
@@ -216,14 +233,18 @@ func (l *line) readOutput(output []byte) {
 // readShell takes away what stands before the output of a command: ids of pieces, how long it
 // took, how many tokens that is. How the command ended stays.
 func (l *line) readShell() {
+	// Older versions write a result as JSON in a string.
 	if wrapped := jsonwalk.New(l.text); wrapped.Peek() == '{' { // as older versions write it
 		l.readWrapped(wrapped)
 		return
 	}
+	// Newer ones write a head, a line with Output: and the output.
 	head, out, ok := bytes.Cut(l.text, []byte("\nOutput:\n"))
+	// Other tools may write such a line as well.
 	if !ok || !bytes.Contains(head, []byte("Wall time: ")) {
 		return
 	}
+	// running is a command that goes on behind the result; it has no code yet.
 	code, running := "", false
 	for each := range bytes.SplitSeq(head, []byte("\n")) {
 		name, value, _ := bytes.Cut(each, []byte(": "))
@@ -240,15 +261,19 @@ func (l *line) readShell() {
 		case bytes.HasPrefix(each, []byte("Process running with session ID ")):
 			running = true
 		default:
+			// A line that no head has: the result is a text of its own.
 			return // no head of a shell
 		}
 	}
 	l.exited(code, out)
+	// The session's number would be another one each time.
 	if running {
 		l.text = append([]byte("running\n"), out...)
 	}
 }
 
+// readWrapped reads a result that is an object with output and metadata; without an exit code
+// it is none of a shell.
 func (l *line) readWrapped(c *jsonwalk.Cursor) {
 	code, out, isShell := "", []byte(nil), false
 	for c.Object(); c.Member(); {
@@ -270,6 +295,8 @@ func (l *line) readWrapped(c *jsonwalk.Cursor) {
 }
 
 // exited is the result of a command. One that says nothing says at least how it ended.
+//
+// An empty code is that of a command whose head tells none, which ended well.
 func (l *line) exited(code string, out []byte) {
 	l.text = out
 	if code = cmp.Or(code, "0"); code != "0" {

@@ -34,20 +34,25 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
+		// Starts are told where runs are posted when they begin.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Sometimes, Work: adapter.Always},
 	}
 }
 
+// score knows single runs by their members, batches by those of the runs within, and multipart
+// bodies by the header of a part.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
 		switch {
 		case top.Has("run_type", "dotted_order"), top.Has("run_type", "id", "start_time"):
 			return adapter.Certain
+		// The runs lie too deep for Tops.
 		case isBatch(top) && (bytes.Contains(head.Bytes, []byte(`"run_type"`)) || bytes.Contains(head.Bytes, []byte(`"dotted_order"`))):
 			return adapter.Certain
 		}
 	}
+	// A body may be cut, so the header may be anywhere in the beginning.
 	if _, ok := partOf(head.Bytes[max(0, bytes.Index(head.Bytes, []byte(disposition))):]); ok {
 		return adapter.Certain
 	}
@@ -56,6 +61,8 @@ func score(head *adapter.Head) adapter.Match {
 
 // isBatch is true for an object that has nothing but lists of posted and of patched
 // runs.
+//
+// Nothing else may be there, for post is a common name.
 func isBatch(top adapter.Top) bool {
 	n := 0
 	for _, name := range [...]string{"post", "patch"} {
@@ -66,12 +73,15 @@ func isBatch(top adapter.Top) bool {
 	return n > 0 && n == len(top)
 }
 
+// reader reads one input; runs is shared with its branches.
 type reader struct {
 	*runs
 	body
 }
 
 // runs is what is known of runs, by all inputs together.
+//
+// So a run that one client posts and another one patches is one run.
 type runs struct {
 	tree   *spantree.Tree
 	place  int64 // of the record that is read, see adapter.Keeper
@@ -80,6 +90,8 @@ type runs struct {
 }
 
 // body is a multipart body that comes line by line.
+//
+// The bytes of its runs are copied, since its lines are records of their own.
 type body struct {
 	part  part // whose content the next line is
 	open  *run // the run whose parts come
@@ -88,32 +100,42 @@ type body struct {
 	size  int   // bytes of ready and open
 }
 
+// newReader reads the first input by itself.
 func newReader(o adapter.Options) adapter.Adapter {
 	return &reader{runs: &runs{tree: spantree.New(o, "langsmith"), ignore: o.IgnoreArgs,
 		posted: adapter.NewRecent[posted](o.HeldOr(maxPosted))}}
 }
 
 // Branch returns a reader for another input; see adapter.Branching.
+//
+// It has a body of its own, so that two requests do not end up in one.
 func (r *reader) Branch() adapter.Adapter { return &branch{reader{runs: r.runs}} }
 
 // branch is a reader of one input of several.
 type branch struct{ reader }
 
 // Flush tells the runs of a multipart body that has not ended, as far as they came.
+//
+// The tree is shared, and told by the Flush of what it was branched of.
 func (b *branch) Flush(emit func(*events.Event)) error { return b.finish(emit) }
 
 // maxPosted bounds the runs of which it is remembered what they are.
 const maxPosted = 16384
 
 // posted is what a patch may leave out and yet is needed to read it.
+//
+// A patch has mostly only outputs and end.
 type posted struct {
 	trace, kind, name, agent, node string
 	place                          int64 // of the record with the post
 }
 
 // recall fills what a patch leaves out with what the post of the same run told.
+//
+// What ended needs no patch any more.
 func (r *runs) recall(u *run) {
 	p, known := r.posted.Get(u.id)
+	// A run that is met first by its patch is remembered from there.
 	if !known {
 		p.place = r.place
 	}
@@ -135,6 +157,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
 	}
+	// A body that comes whole is read as its lines would be.
 	if isMultipart(record) {
 		var first error
 		for line := range bytes.Lines(record) {
@@ -146,6 +169,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		}
 		return first
 	}
+	// A line that is JSON may be the content of a part, or a record of its own.
 	if r.part.kind != noPart || !isJSON(record) && r.open != nil {
 		return r.line(record, emit)
 	}
@@ -160,6 +184,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 				}
 			}
 		default:
+			// No batch, so the record is one run, and is read again as that.
 			if len(runs) == 0 {
 				c = jsonwalk.New(record)
 				runs = append(runs, readRun(c))
@@ -188,6 +213,8 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 }
 
 // add gives runs to the tree and tells what is ready.
+//
+// Runs that are refused leave the others as they are.
 func (r *runs) add(runs []*run, emit func(*events.Event)) error {
 	var fault *events.DecodeError
 	refused := 0
@@ -198,9 +225,11 @@ func (r *runs) add(runs []*run, emit func(*events.Event)) error {
 			fault = cmp.Or(fault, err)
 			continue
 		}
+		// The names of the flow are those of the trace, whichever run tells them.
 		r.tree.Name(u.trace, spantree.Names{Explicit: u.correlation, Conversation: u.thread, Parent: u.above, Root: u.root})
 		r.tree.Add(u.trace, u.tell(r.ignore))
 	}
+	// The tree tells what has nothing above it that is still to come.
 	r.tree.Settle(emit)
 	if fault != nil {
 		return &adapter.PartError{First: fault, LeftOut: refused, Of: len(runs), What: "runs"}

@@ -14,11 +14,14 @@ import (
 )
 
 // run is one run as it was read.
+//
+// inputs and outputs alias the record, but for runs of a multipart body.
 type run struct {
-	partID              string // of a multipart body
-	id, parent, trace   string
-	order               string // dotted_order: the runs above, each with its start
-	name, kind          string
+	partID            string // of a multipart body
+	id, parent, trace string
+	order             string // dotted_order: the runs above, each with its start
+	name, kind        string
+	// Of a run that has not ended, end is 0.
 	start, end          int64 // µs since 1970
 	inputs, outputs     []byte
 	failure             string
@@ -30,12 +33,14 @@ type run struct {
 	usage               events.Usage
 }
 
+// readRun reads a run that is one object.
 func readRun(c *jsonwalk.Cursor) *run {
 	u := &run{}
 	u.read(c)
 	return u
 }
 
+// read reads the members of a run.
 func (u *run) read(c *jsonwalk.Cursor) {
 	for c.Object(); c.Member(); {
 		u.member(c, string(c.Key()))
@@ -51,6 +56,8 @@ func (u *run) own() {
 }
 
 // member reads one member of a run, which may also be a part of a multipart body.
+//
+// In a multipart body the members inputs, outputs and so on are parts by themselves.
 func (u *run) member(c *jsonwalk.Cursor, name string) {
 	switch name {
 	case "id":
@@ -74,6 +81,7 @@ func (u *run) member(c *jsonwalk.Cursor, name string) {
 	case "outputs":
 		u.outputs = c.Raw()
 	case "error":
+		// Passing control is done by an exception, which is no failure.
 		if text := c.Text(); len(text) > 0 && !isControl(text) {
 			u.failure = cmp.Or(fingerprint.Error(text), "error")
 		}
@@ -89,6 +97,7 @@ func isControl(p []byte) bool {
 	return bytes.HasPrefix(p, []byte("ParentCommand(")) || bytes.HasPrefix(p, []byte("GraphInterrupt("))
 }
 
+// readExtra reads what the client adds to a run.
 func (u *run) readExtra(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -100,6 +109,8 @@ func (u *run) readExtra(c *jsonwalk.Cursor) {
 	}
 }
 
+// readMetadata takes what names agent, thread, flow and model. LangGraph puts its own beside
+// the user's.
 func (u *run) readMetadata(c *jsonwalk.Cursor) {
 	if c.Peek() != '{' {
 		c.Skip()
@@ -130,6 +141,7 @@ func (u *run) readMetadata(c *jsonwalk.Cursor) {
 			u.usage = counts.Read(c)
 		}
 	}
+	// A thread goes before a session, which is a word of other programs.
 	u.thread = cmp.Or(thread, session)
 }
 
@@ -152,21 +164,26 @@ var counts = usage.Names{
 
 // complete finds out by dotted_order what the record leaves out: trace, parent and
 // start.
+//
+// It is a path: the start and the id of each run from the root down to this one.
 func (u *run) complete() *events.DecodeError {
 	if u.id == "" {
 		return adapter.Missing("id", "want the id of the run")
 	}
 	if order := strings.Split(u.order, "."); u.order != "" {
+		// Behind the Z stands the id.
 		_, root, _ := strings.Cut(order[0], "Z")
 		u.trace = cmp.Or(u.trace, adapter.ID([]byte(root)))
 		if n := len(order); n > 1 {
 			_, above, _ := strings.Cut(order[n-2], "Z")
 			u.parent = cmp.Or(u.parent, adapter.ID([]byte(above)))
 		}
+		// The form is 20060102T150405, six digits of microseconds and a Z.
 		if at, _, _ := strings.Cut(order[len(order)-1], "Z"); u.start == 0 && len(at) == len("20060102T150405000000") {
 			u.start = spantree.Micros([]byte(at[:4] + "-" + at[4:6] + "-" + at[6:11] + ":" + at[11:13] + ":" + at[13:15] + "." + at[15:] + "Z"))
 		}
 	}
+	// Nothing above it, so it is the root of a trace of its own.
 	if u.trace == "" && u.parent == "" {
 		u.trace = u.id
 	}
@@ -180,8 +197,12 @@ func (u *run) complete() *events.DecodeError {
 }
 
 // tell makes what the tree takes.
+//
+// What a run is decides what of it is told, and that a chain is an agent is known by its
+// metadata.
 func (u *run) tell(ignore adapter.IgnoreArgs) spantree.Span {
 	r := spantree.Span{ID: u.id, Parent: u.parent, Start: u.start, End: u.end, Agent: u.agent}
+	// An end without a failure went well.
 	if u.end != 0 {
 		r.Status = events.StatusOK
 	}
@@ -194,18 +215,21 @@ func (u *run) tell(ignore adapter.IgnoreArgs) spantree.Span {
 	case "llm":
 		r.Kind, r.Model, r.Provider, r.Usage = spantree.Inference, u.model, u.provider, u.usage
 		if !r.Usage.Known {
+			// Newer clients tell tokens in the metadata, older ones in the outputs.
 			r.Usage = usageOf(u.outputs)
 		}
 	default:
 		switch {
 		case u.agent != "" && u.name == u.agent:
 			r.Kind = spantree.Agent
+		// A node is an agent if it asks a model, which the tree finds out.
 		case u.agent == "" && u.node != "" && u.name == u.node:
 			r.Kind, r.Agent = spantree.Node, u.node
 		case u.agent == "" && u.parent == "":
 			r.Agent = u.name // stands for the program where no agent is named
 			return r
 		default:
+			// Any other chain is a step.
 			return r
 		}
 		message, answer := lastText(u.inputs), lastText(u.outputs)
@@ -215,6 +239,7 @@ func (u *run) tell(ignore adapter.IgnoreArgs) spantree.Span {
 	return r
 }
 
+// tellTool tells a use of a tool, or a handoff that it made.
 func (u *run) tellTool(r *spantree.Span, ignore adapter.IgnoreArgs) {
 	o := readOutput(u.outputs)
 	r.Kind = spantree.Tool
@@ -222,12 +247,14 @@ func (u *run) tellTool(r *spantree.Span, ignore adapter.IgnoreArgs) {
 	if len(u.inputs) > 0 {
 		r.Tool.ArgsSize = int64(len(u.inputs))
 		r.Tool.ArgsHash = fingerprint.Args(u.inputs, ignore.Of(u.name))
+		// The content of the arguments is the message, if the tool hands over.
 		r.Content, r.Sim = fingerprint.Content(u.inputs), fingerprint.Text(u.inputs)
 	}
 	r.Answer, r.Near = fingerprint.Content(o.text), fingerprint.Text(o.text)
 	if o.failed && r.Status != events.StatusError {
 		r.Status, r.Failure = events.StatusError, cmp.Or(fingerprint.Error(o.text), "error")
 	}
+	// A command that goes to the end hands over to nobody.
 	if o.next != "" && o.next != "__end__" {
 		r.Kind, r.To = spantree.Handoff, o.next
 	}

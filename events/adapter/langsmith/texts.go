@@ -8,6 +8,8 @@ import (
 
 // output is what a tool gave back: a text, a tool message, or a command to go on
 // elsewhere.
+//
+// text aliases the outputs.
 type output struct {
 	text   []byte
 	callID string
@@ -15,6 +17,7 @@ type output struct {
 	next   string // the agent to which a command passes control
 }
 
+// readOutput reads the outputs of a tool. What has no member output is the result as it is.
 func readOutput(p []byte) (o output) {
 	c := jsonwalk.New(p)
 	if c.Peek() != '{' {
@@ -29,6 +32,7 @@ func readOutput(p []byte) (o output) {
 			o.text = c.Scalar()
 			continue
 		}
+		// A message or a command, as LangChain writes them down.
 		raw := c.Raw()
 		o.text = raw
 		m := jsonwalk.New(raw)
@@ -45,6 +49,7 @@ func readOutput(p []byte) (o output) {
 			}
 		}
 	}
+	// Nothing was brought.
 	if string(o.text) == "{}" {
 		o.text = nil
 	}
@@ -52,6 +57,8 @@ func readOutput(p []byte) (o output) {
 }
 
 // usageOf finds the tokens in the outputs of a request to a model.
+//
+// What stands with the message goes before the sum of the model.
 func usageOf(p []byte) (u events.Usage) {
 	c := jsonwalk.New(p)
 	for c.MaybeObject(); c.Member(); {
@@ -71,6 +78,8 @@ func usageOf(p []byte) (u events.Usage) {
 
 // lastText is the text of the last message in a state of a graph, which is told as a
 // list of messages somewhere inside. A state without one is a message itself.
+//
+// It reads the JSON to its end, since the last text is wanted.
 func lastText(p []byte) []byte {
 	var found []byte
 	var look func(c *jsonwalk.Cursor, isText bool)
@@ -79,6 +88,8 @@ func lastText(p []byte) []byte {
 		case '{':
 			for c.Object(); c.Member(); {
 				switch string(c.Key()) {
+				// Names under which texts stand, and below names under which they may be
+				// found.
 				case "content", "text", "input", "question", "output":
 					look(c, true)
 				case "messages", "update", "kwargs", "value":
@@ -99,6 +110,7 @@ func lastText(p []byte) []byte {
 	}
 	c := jsonwalk.New(p)
 	look(c, false)
+	// Two bytes are an empty object or list.
 	if found == nil && len(p) > 2 {
 		found = p
 	}

@@ -16,6 +16,8 @@ import (
 )
 
 // form is how a field stands on the wire and in JSON.
+//
+// It follows the rules of OTLP JSON: ids in hex, times as strings, enumerations as numbers.
 type form uint8
 
 const (
@@ -32,13 +34,18 @@ const (
 )
 
 // wire is the wire type of each form.
+//
+// A field that comes with another wire type is left out.
 var wire = [...]protowire.Type{object: protowire.BytesType, text: protowire.BytesType, id: protowire.BytesType, encoded: protowire.BytesType,
 	whole: protowire.VarintType, small: protowire.VarintType, boolean: protowire.VarintType,
 	long: protowire.Fixed64Type, short: protowire.Fixed32Type, double: protowire.Fixed64Type}
 
 // field is one field that is carried over; others are left out, as JSON readers do
 // with names that they do not know.
+//
+// of is the message of an object, nil for other forms.
 type field struct {
+	// A bit for each number tells which fields are there, see message.append.
 	number protowire.Number // below 32
 	name   string
 	form   form
@@ -51,6 +58,8 @@ type field struct {
 type message struct{ fields []field }
 
 // The messages of OTLP 1.x.
+//
+// It is made once. Values lie in values, so that one is made before its fields.
 var tracesData, logsData = func() (traces, logs *message) {
 	value := new(message)
 	pair := &message{[]field{{1, "key", text, false, nil}, {2, "value", object, false, value}}}
@@ -76,6 +85,7 @@ var tracesData, logsData = func() (traces, logs *message) {
 		{3, "severityText", text, false, nil}, {12, "eventName", text, false, nil}, {5, "body", object, false, value}, {6, "attributes", object, true, pair},
 		{7, "droppedAttributesCount", small, false, nil}, {8, "flags", short, false, nil}, {9, "traceId", id, false, nil}, {10, "spanId", id, false, nil}}}
 
+	// Spans and logs differ in names and items alone.
 	batch := func(resources, scopes, items string, item *message) *message {
 		inScope := &message{[]field{{1, "scope", object, false, scope}, {2, items, object, true, item}, {3, "schemaUrl", text, false, nil}}}
 		inResource := &message{[]field{{1, "resource", object, false, resource}, {2, scopes, object, true, inScope}, {3, "schemaUrl", text, false, nil}}}
@@ -87,13 +97,17 @@ var tracesData, logsData = func() (traces, logs *message) {
 // append appends a message as JSON. Senders write fields in any order, some from the
 // last to the first; here they stand in the order of the table, so that a reader knows
 // the key of an attribute before its value and the library of a span before the span.
+//
+// depth is how many messages may still lie inside; p is read once for each of its fields.
 func (m *message) append(dst, p []byte, depth int) ([]byte, error) {
 	if depth == 0 {
 		return dst, fault(events.CodeTooDeep, "values lie too deep inside each other")
 	}
+	// Small messages make much more JSON than they are long, so it is looked at here, too.
 	if len(dst) > adapter.MaxRecord {
 		return dst, tooLong()
 	}
+	// One bit for each number below 32 saves the search for fields that are not there.
 	var present uint32
 	err := each(p, func(n protowire.Number, _ protowire.Type, _ []byte) bool {
 		if n < 32 {
@@ -129,6 +143,8 @@ func (m *message) append(dst, p []byte, depth int) ([]byte, error) {
 
 // append appends the values that a message has for the field: all of a list, the last
 // of any other.
+//
+// That the last counts is a rule of protobuf, as is that repeated ones of a list add up.
 func (f *field) append(dst, p []byte, depth int) ([]byte, error) {
 	var last []byte
 	var fault error
@@ -162,6 +178,8 @@ func (f *field) append(dst, p []byte, depth int) ([]byte, error) {
 }
 
 // value appends one value, of which the wire type is right and the length too.
+//
+// each has looked at lengths, so nothing here reads beyond v.
 func (f *field) value(dst, v []byte, depth int) ([]byte, error) {
 	switch f.form {
 	case object:
@@ -182,6 +200,7 @@ func (f *field) value(dst, v []byte, depth int) ([]byte, error) {
 	case double:
 		return appendDouble(dst, math.Float64frombits(binary.LittleEndian.Uint64(v))), nil
 	}
+	// Varints of 64 bits are strings in JSON, for a float64 would lose digits.
 	n, _ := protowire.ConsumeVarint(v)
 	switch f.form {
 	case whole:
@@ -192,6 +211,8 @@ func (f *field) value(dst, v []byte, depth int) ([]byte, error) {
 	return strconv.AppendUint(dst, uint64(uint32(n)), 10), nil
 }
 
+// appendDouble writes the three values that JSON has no number for as strings, which is
+// protobuf's rule.
 func appendDouble(dst []byte, v float64) []byte {
 	switch {
 	case math.IsNaN(v):
@@ -212,12 +233,14 @@ func appendQuoted(dst, p []byte) []byte {
 	}
 	dst = append(dst, '"')
 	start := 0
+	// Bytes are looked at and not characters, since all that needs an escape is ASCII.
 	for i, c := range p {
 		if c >= ' ' && c != '"' && c != '\\' {
 			continue
 		}
 		dst = append(dst, p[start:i]...)
 		start = i + 1
+		// A text of control characters makes six times its bytes.
 		if len(dst) > adapter.MaxRecord {
 			return dst
 		}

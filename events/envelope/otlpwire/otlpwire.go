@@ -17,6 +17,8 @@ import (
 
 // Signal is what a batch is about. On the wire batches of all signals look alike from
 // the outside.
+//
+// All of them are a list of resources, with scopes in it, with items in these.
 type Signal uint8
 
 // The signals.
@@ -40,6 +42,8 @@ const maxDepth = 120
 // AppendJSON appends a batch of spans or logs as OTLP JSON. What is no such batch is a
 // *events.DecodeError, and so is one that makes more JSON than a record may have
 // (adapter.MaxRecord): it is left there, for small fields take many times their room.
+//
+// dst may have what stands before; its length counts.
 func AppendJSON(dst, batch []byte, s Signal) ([]byte, error) {
 	m := tracesData
 	switch s {
@@ -52,15 +56,19 @@ func AppendJSON(dst, batch []byte, s Signal) ([]byte, error) {
 	return m.append(dst, batch, maxDepth)
 }
 
+// tooLong is the same fault as of a record of JSON that is too long.
 func tooLong() error {
 	return fault(events.CodeTooLong, fmt.Sprintf("the batch has more than %d bytes as JSON: lower the batch size of the exporter", adapter.MaxRecord))
 }
 
+// fault has no place, since the bytes are not those of a record that anybody sees.
 func fault(code events.Code, reason string) *events.DecodeError {
 	return &events.DecodeError{Code: code, Offset: -1, Reason: "OTLP protobuf: " + reason}
 }
 
 // each calls fn for every field of a message, with its value as it is on the wire.
+//
+// It ends when fn is false, or at the first field that is no field.
 func each(message []byte, fn func(protowire.Number, protowire.Type, []byte) bool) error {
 	for at := 0; at < len(message); {
 		number, typ, n := protowire.ConsumeTag(message[at:])
@@ -80,11 +88,14 @@ func each(message []byte, fn func(protowire.Number, protowire.Type, []byte) bool
 	return nil
 }
 
+// broken says it in the words of the library.
 func broken(n int) error {
 	return fault(events.CodeSyntax, fmt.Sprintf("the message is broken or cut off (%v)", protowire.ParseError(n)))
 }
 
 // inner returns the bytes of a field that has a length.
+//
+// The length was looked at by each, so it cannot fail.
 func inner(value []byte) []byte {
 	b, _ := protowire.ConsumeBytes(value)
 	return b
@@ -92,6 +103,8 @@ func inner(value []byte) []byte {
 
 // SignalOf tells what a message is a batch of: Unknown when it is no batch at all. It
 // looks at the shape of the first span, log record or metric that it finds.
+//
+// Text and JSON may begin like a batch, so the whole way down to an item has to fit.
 func SignalOf(batch []byte) Signal {
 	if len(batch) == 0 {
 		return Unknown
@@ -99,6 +112,7 @@ func SignalOf(batch []byte) Signal {
 	found, ok := Empty, true
 	// Batches, resources and scopes have the same numbers for all signals.
 	err := each(batch, func(number protowire.Number, typ protowire.Type, v []byte) bool {
+		// Anything but field 1 is no batch.
 		if ok = number == 1 && typ == protowire.BytesType; ok && found == Empty {
 			found = below(inner(v), 2, func(scope []byte) Signal { return below(scope, 2, signalOfItem) })
 		}
@@ -111,10 +125,13 @@ func SignalOf(batch []byte) Signal {
 }
 
 // below looks into the fields of one number until one of them tells the signal.
+//
+// An empty resource or scope tells nothing, and the next one is asked.
 func below(message []byte, number protowire.Number, look func([]byte) Signal) Signal {
 	found := Empty
 	err := each(message, func(n protowire.Number, typ protowire.Type, v []byte) bool {
 		switch {
+		// No field of a resource or a scope has another type or a higher number.
 		case typ != protowire.BytesType || n > 3 && n != 1000: // 1000: libraries, of old senders
 			found = Unknown
 		case n == number:
@@ -128,6 +145,7 @@ func below(message []byte, number protowire.Number, look func([]byte) Signal) Si
 	return found
 }
 
+// signalOfItem tells an item by the fields that only one of the signals has.
 func signalOfItem(item []byte) Signal {
 	const (
 		spanTime    = 1 << iota // field 7 or 8
@@ -152,11 +170,14 @@ func signalOfItem(item []byte) Signal {
 		}
 		return true
 	})
+	// Spans have times in 7 and 8, logs in 1 and 11, and a metric has its name where a log has
+	// a time.
 	switch {
 	case err != nil:
 		return Unknown
 	case has&spanTime != 0 && has&(logTime|logSeverity) == 0:
 		return Spans
+	// A log may have nothing but a body.
 	case has&spanTime == 0 && (has&(logTime|logSeverity) != 0 || has == other):
 		return Logs
 	case has&name != 0:
