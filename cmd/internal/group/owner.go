@@ -42,9 +42,11 @@ type partitionOwner struct {
 	// Measured by the time that the machine was up, so that a clock that is set does not tick.
 	appended time.Duration // how long it had been when the last record came or was appended
 	// Version and time of limits that may be on their way through the log still.
-	told     string // version of the limits that was appended last
-	toldAt   time.Duration
-	ticks    ticks
+	told   string // version of the limits that was appended last
+	toldAt time.Duration
+	ticks  ticks
+	// caughtUp says that the end of the log was reached once since the partition was
+	// assigned.
 	caughtUp atomic.Bool
 	turned   atomic.Int64 // when the loop turned last, Unix milliseconds
 	folded   atomic.Int64 // up to where what was read is folded
@@ -123,6 +125,8 @@ func (m *Member) fatal(err error) bool {
 }
 
 // foldOnce takes a partition over and folds it until ctx ends or something fails.
+// nil is that the partition was given up in order; an error decides in fold what comes
+// next.
 func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignment) error {
 	// What is under way when the partition is given up may come to its end.
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -225,6 +229,7 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 }
 
 // readFrom returns a reader from an offset on, which goes on by itself when brokers fail.
+// The caller closes it.
 func (m *Member) readFrom(topic string, partition int, offset int64) *kafka.Reader {
 	return kafka.NewReader(m.o.Cluster, topic, partition, offset, kafka.ReaderOptions{Bytes: m.fetchBytes(), Logger: m.logger})
 }
@@ -243,6 +248,8 @@ func (m *Member) fetchBytes() int { return min(max(allFetches/m.outputs(), least
 
 // place finds where to begin without a checkpoint: far enough back that nothing before
 // it decides a verdict (see Lookback), and the limits of that time are in the log.
+// It fills in where the three logs are begun. With a checkpoint that is good it leaves all
+// of them as they are: the pump knows by itself.
 func (p *partitionOwner) place(ctx context.Context, o *pump.Options) error {
 	m := p.member
 	cluster, t := m.o.Cluster, m.o.Topics
@@ -339,6 +346,7 @@ func (m *Member) record(ctx context.Context, topic string, partition int, offset
 var errOtherLog = errors.New("the topic was created anew, and the state is of the one before: begin with an empty state directory, and with new topics of activity and verdicts, which name its offsets")
 
 // verify compares the last record that was folded with what the topic has there.
+// The error is fatal: what another topic would make of the state nobody can tell.
 func (p *partitionOwner) verify(ctx context.Context) error {
 	offset, sum, ok := p.pump.Last()
 	// A pump that has folded nothing has no last record, and one that has expired cannot be compared.
@@ -541,6 +549,7 @@ func (p *partitionOwner) trouble() error {
 }
 
 // ready says what is wrong with the partition.
+// Any goroutine may call it.
 func (p *partitionOwner) ready() (why []string) {
 	if err := p.trouble(); err != nil {
 		why = append(why, err.Error())
@@ -573,6 +582,7 @@ func (l *topicDeadLetters) Publish(ctx context.Context, letters []state.DeadLett
 	return l.topic.Publish(ctx, out)
 }
 
+// Since tells which records became dead letters already, from an offset of their topic on.
 func (l *topicDeadLetters) Since(ctx context.Context, from int64, fn func(offset int64)) (int64, error) {
 	return l.topic.Since(ctx, from, fn)
 }
@@ -587,8 +597,11 @@ type topicActivity struct {
 	out []sinkkafka.ActivityRecord
 }
 
+// Place is the partition of the activity that a key belongs to.
 func (t *topicActivity) Place(key string) int { return t.place(key) }
 
+// Send returns when the brokers have all of it; all partitions share one sender (see
+// decision 70).
 func (t *topicActivity) Send(ctx context.Context, activity []pump.Repartitioned) error {
 	t.out = t.out[:0]
 	for i := range activity {

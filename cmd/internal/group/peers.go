@@ -31,8 +31,9 @@ const (
 // They are asked for by every ask of a flow that is folded elsewhere, so they are remembered, and
 // many callers make one question.
 type ownerAddresses struct {
-	mu     sync.Mutex // never held while somebody is asked
-	until  time.Time  // known and err hold
+	mu    sync.Mutex // never held while somebody is asked
+	until time.Time  // known and err hold
+	// known has "" for a member that does not say where it can be reached.
 	known  map[int]string
 	err    error
 	asking chan struct{} // closed when the answer is there; nil when nobody asks
@@ -90,6 +91,7 @@ func (o *ownerAddresses) forget() {
 
 // Ask puts an event that asks into the log and returns what the fold says of it, or lets
 // the member answer that folds its flow.
+// The error is check.ErrTimeout when nobody answered in time, else one to answer with.
 func (m *Member) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
 	number := m.flowSet.partitionOf(ev.FlowKey())
 	if m.ownerHere(m.flowSet, number) != nil {
@@ -103,6 +105,8 @@ func (m *Member) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events
 }
 
 // elsewhere is the error of a request that another member could answer.
+// 421 says that the request is right and the server is not; where to ask stands in the
+// detail.
 func (m *Member) elsewhere(l *partitionSet, partition int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), m.host.AnswerTimeout)
 	defer cancel()
@@ -119,6 +123,8 @@ func (m *Member) elsewhere(l *partitionSet, partition int) error {
 
 // ownerOf returns the address of the member that folds a partition.
 // Its errors say what a client can do: try again in a second, or tell the operator.
+// What it says may be two seconds old; the member that is asked then says that it is not
+// the owner.
 func (m *Member) ownerOf(ctx context.Context, l *partitionSet, partition int) (string, error) {
 	what := l.describe(partition)
 	known, err := l.addresses.get(ctx, m.clock, m.host.AnswerTimeout, l.group.Owners)
@@ -136,6 +142,8 @@ func (m *Member) ownerOf(ctx context.Context, l *partitionSet, partition int) (s
 }
 
 // askHere lets the ask go through the log like any event, and waits for what its fold says.
+// It may be folded by another member after all, if the partition changes hands meanwhile;
+// then nobody answers here, and the ask times out.
 func (m *Member) askHere(ctx context.Context, number int, ev *events.Event, raw []byte) (*events.Verdict, error) {
 	return m.host.Await(ctx, ev, func() error {
 		_, err := m.appendTo(ctx, m.o.Topics.Events, number, m.message(ev.FlowKey(), raw))
@@ -145,6 +153,8 @@ func (m *Member) askHere(ctx context.Context, number int, ev *events.Event, raw 
 
 // forward lets the owner answer. When it cannot be reached in time, the dispatcher is
 // told so, and goes by its standing orders.
+// The token is this member's own, since the owner has to let in members and not their
+// clients.
 func (m *Member) forward(ctx context.Context, address string, raw []byte) (*events.Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.host.AnswerTimeout)
 	defer cancel()
@@ -168,6 +178,7 @@ func (m *Member) forward(ctx context.Context, address string, raw []byte) (*even
 	if response.StatusCode != http.StatusOK {
 		return nil, m.unanswered(ctx, address, fmt.Errorf("it answers %s: %s", response.Status, bytes.TrimSpace(body)))
 	}
+	// A refusal is a verdict like any: members answer each other with 200.
 	v := new(events.Verdict)
 	if err := events.DecodeVerdict(body, v); err != nil {
 		return nil, m.unanswered(ctx, address, err)
@@ -213,6 +224,7 @@ func (m *Member) Others(ctx context.Context) (addresses, missed []string) {
 			continue
 		}
 		switch address := known[n]; {
+		// Its own address means that the partition is on its way here, or from here.
 		case address == "" || address == m.o.Advertise:
 			missed = append(missed, l.describe(n)+": nobody who can be reached folds it at this moment")
 		case !slices.Contains(addresses, address):

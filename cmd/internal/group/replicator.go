@@ -18,11 +18,13 @@ import (
 // crash may copy some twice; their ids tell.
 // One goroutine per output partition copies; what comes of different ones stands there in any order, but of
 // each in its own.
+// It costs each member the verdicts of all, once on its disk (see decision 21).
 type replicator struct {
 	member  *Member
 	reached []atomic.Bool // by output partition: everything was copied when it was looked last
 }
 
+// newReplicator returns one that copies nothing yet.
 func newReplicator(m *Member) *replicator {
 	return &replicator{member: m, reached: make([]atomic.Bool, m.outputs())}
 }
@@ -85,6 +87,8 @@ func (m *replicator) retry(ctx context.Context, number int) error {
 }
 
 // follow copies one partition from where its cursor stands.
+// It returns nil when ctx ends. Verdicts that have expired in the topic are skipped, with a
+// line in the log.
 func (m *replicator) follow(ctx context.Context, number int) error {
 	topic := m.member.o.Topics.Verdicts
 	cursor := fmt.Sprintf("mirror:%s:%d", topic, number)
@@ -109,6 +113,7 @@ func (m *replicator) follow(ctx context.Context, number int) error {
 		if err := m.copy(ctx, records, cursor, r.Next()); err != nil {
 			return err
 		}
+		// Without brokers nobody knows where the end is.
 		_, trouble := r.Trouble()
 		m.reached[number].Store(trouble == nil && r.Next() >= r.HighWatermark())
 	}
@@ -116,6 +121,7 @@ func (m *replicator) follow(ctx context.Context, number int) error {
 }
 
 // copy puts records of the topic into the log of this process, and then stores the place.
+// The time is that at which the topic took them, so that they expire here as they do there.
 func (m *replicator) copy(ctx context.Context, records []kafka.Record, cursor string, next int64) error {
 	if len(records) == 0 {
 		return nil
@@ -138,6 +144,7 @@ func (m *replicator) copy(ctx context.Context, records []kafka.Record, cursor st
 }
 
 // begin finds where to go on, or else as far back as verdicts are kept here.
+// A member that is new shows what its own log would still hold if it had been there.
 func (m *replicator) begin(ctx context.Context, cursor string, number int) (int64, error) {
 	o := m.member.o
 	b, ok, err := m.member.store.Cursor(cursor)

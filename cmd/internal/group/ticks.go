@@ -16,6 +16,7 @@ import (
 // this machine or of a broker that led the partition before have said: a topic that was
 // told a time by a clock that was ahead is turned back by that.
 type ticks struct {
+	// Times that begin with sent, ahead and up are of a clock that nobody sets.
 	sent   time.Duration // how long the owner had run at the last one
 	offset int64         // of it
 	read   bool          // and folded
@@ -32,6 +33,8 @@ const (
 )
 
 // see looks at a record of the partition.
+// The owner's own tick, when it comes back, shows the time of the broker that leads now. A
+// record that is far ahead of that shows that somebody still says so.
 func (t *ticks) see(r *kafka.Record) {
 	switch {
 	case r.Offset == t.offset && t.sent > 0:
@@ -42,6 +45,8 @@ func (t *ticks) see(r *kafka.Record) {
 }
 
 // tick tells the partition the time when it is silent, or ahead of what was read last.
+// An error is one that only a person can mend; all others are logged, and the next turn
+// tries again.
 func (p *partitionOwner) tick(ctx context.Context, up time.Duration, now events.Stamp) error {
 	m, t := p.member, &p.ticks
 	seen := events.Stamp(p.pump.Standing().Watermark.Load())
@@ -53,6 +58,7 @@ func (p *partitionOwner) tick(ctx context.Context, up time.Duration, now events.
 		switch {
 		case t.ahead == 0:
 			t.ahead = up
+		// The partition goes back to what the topic itself has said (see decision 61).
 		case up-t.ahead >= aheadFor && seen.Sub(t.taken) > aheadBy:
 			value := pump.TurnBackRecord(seen, t.taken)
 			p.ticks, p.appended = ticks{}, up

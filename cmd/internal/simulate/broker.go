@@ -39,8 +39,10 @@ type partition struct {
 	taken func(e *entry)
 }
 
+// end is the offset that the next entry gets.
 func (p *partition) end() int64 { return int64(len(p.entries)) }
 
+// append lets a partition take an entry, and everybody who checks look at it.
 func (w *world) append(p *partition, e entry) {
 	e.appended = events.StampOf(w.clock.Now())
 	p.entries = append(p.entries, e)
@@ -162,6 +164,7 @@ func (v *verdicts) Since(_ context.Context, from int64, fn func(string, int64)) 
 	return v.since(from, func(e *entry) { fn(e.id, e.trigger) })
 }
 
+// since reads back what was published, marks left out, and may fail as a whole.
 func (p *producer) since(from int64, fn func(e *entry)) (end int64, err error) {
 	err = p.wait("read back", func() error {
 		if p.world.fault(Sink, 40) {
@@ -193,6 +196,7 @@ func (l *deadLetters) Publish(_ context.Context, list []state.DeadLetter) (int64
 	return l.write("publish dead letters", entries)
 }
 
+// Since tells which records became dead letters already.
 func (l *deadLetters) Since(_ context.Context, from int64, fn func(int64)) (int64, error) {
 	return l.since(from, func(e *entry) { fn(e.trigger) })
 }
@@ -204,6 +208,7 @@ type activityLog struct {
 	source int
 }
 
+// Place is the partition of the activity that a key belongs to.
 func (a *activityLog) Place(key string) int { return a.world.place(key, len(a.world.activity)) }
 
 // Send fails as a whole when one of its batches failed, though others were taken: the pump sends

@@ -23,6 +23,7 @@ type disk struct {
 	before []before
 }
 
+// before is one partition of a disk as it was before a write.
 type before struct {
 	partition uint16
 	kept      *kept // nil when there was nothing
@@ -41,6 +42,7 @@ type keptRecord struct {
 	due   events.Stamp
 }
 
+// The store keeps flows and agents under one key each, told apart by the subject.
 type subjectKey struct {
 	subject state.Subject
 	key     string
@@ -56,11 +58,13 @@ type dueKey struct {
 // mostLies is how many writes a disk may lose that it said were safe.
 const mostLies = 6
 
+// newDisk is an empty one, as of a new machine.
 func newDisk() *disk { return &disk{partitions: make(map[uint16]*kept)} }
 
 // commit writes a checkpoint as state.Store does.
 func (d *disk) commit(c *state.Checkpoint) {
 	old := d.partitions[c.Partition]
+	// Copied whole: what a pump reads while this is written is what was there before.
 	next := &kept{records: make(map[subjectKey]keptRecord), due: make(map[dueKey]bool)}
 	if old != nil {
 		next.records, next.due = maps.Clone(old.records), maps.Clone(old.due)
@@ -85,6 +89,7 @@ func (d *disk) commit(c *state.Checkpoint) {
 			next.due[dueKey{key, due}] = true
 		}
 	}
+	// Old is never changed after this, so it can be put back as it is.
 	d.before = append(d.before, before{c.Partition, old})
 	if n := len(d.before) - mostLies; n > 0 {
 		d.before = slices.Delete(d.before, 0, n)
@@ -93,6 +98,7 @@ func (d *disk) commit(c *state.Checkpoint) {
 }
 
 // losePower takes back the last writes.
+// It may take back more than one partition had, or nothing where nothing was written.
 func (d *disk) losePower(writes int) {
 	for ; writes > 0 && len(d.before) > 0; writes-- {
 		last := d.before[len(d.before)-1]
@@ -106,6 +112,7 @@ func (d *disk) losePower(writes int) {
 }
 
 // store is the disk as the pump of a partition sees it.
+// Reads are answered at once and never fail; only a commit waits and may.
 type store struct {
 	*owner
 	disk *disk
@@ -113,6 +120,7 @@ type store struct {
 
 var _ pump.Store = (*store)(nil)
 
+// Meta is what the last checkpoint says of the partition; false before the first.
 func (s *store) Meta(partition uint16) (state.Meta, bool, error) {
 	k := s.disk.partitions[partition]
 	if k == nil {
@@ -121,6 +129,7 @@ func (s *store) Meta(partition uint16) (state.Meta, bool, error) {
 	return k.meta, true, nil
 }
 
+// Due goes through the deadlines behind a place of the index, until fn returns false.
 func (s *store) Due(partition uint16, subject state.Subject, after events.Stamp, key string, fn func(events.Stamp, string) bool) error {
 	k := s.disk.partitions[partition]
 	if k == nil {
@@ -138,6 +147,8 @@ func (s *store) Due(partition uint16, subject state.Subject, after events.Stamp,
 	return nil
 }
 
+// Load is one state with its deadline; false when there is none. The bytes are the
+// caller's.
 func (s *store) Load(partition uint16, subject state.Subject, key string) ([]byte, events.Stamp, bool, error) {
 	if k := s.disk.partitions[partition]; k != nil {
 		if r, ok := k.records[subjectKey{subject, key}]; ok {
@@ -147,6 +158,7 @@ func (s *store) Load(partition uint16, subject state.Subject, key string) ([]byt
 	return nil, 0, false, nil
 }
 
+// Records goes through all states of a subject, in the order of their keys.
 func (s *store) Records(partition uint16, subject state.Subject, fn func(string, []byte) error) error {
 	k := s.disk.partitions[partition]
 	if k == nil {
@@ -163,9 +175,12 @@ func (s *store) Records(partition uint16, subject state.Subject, fn func(string,
 	return nil
 }
 
+// MaxCheckpoint is how many bytes and how many entries a checkpoint may have. Only the
+// bytes are made scarce.
 func (s *store) MaxCheckpoint() (int64, int) { return s.world.maxCheckpoint, 1 << 20 }
 
 // Commit waits until the checkpoint is on the disk, or is not.
+// A process that is killed meanwhile may have written it or not, see endOwner.
 func (s *store) Commit(c *state.Checkpoint) error {
 	// Checked here and not in run: a checkpoint that is wrong is wrong even if the disk then fails.
 	s.world.checkCheckpoint(s.owner, c)
@@ -191,6 +206,7 @@ func (s *store) Commit(c *state.Checkpoint) error {
 
 // checkDeadlines holds that a checkpoint takes away each deadline that it replaces. One that
 // stayed would be looked at for ever.
+// It looks at the disk as it is when the checkpoint is made.
 func (s *store) checkDeadlines(c *state.Checkpoint) {
 	k := s.disk.partitions[c.Partition]
 	if k == nil {

@@ -6,6 +6,7 @@ import (
 )
 
 // String names the kinds, with commas between them.
+// None is "".
 func (f Faults) String() string {
 	var names []string
 	for i, name := range faultNames {
@@ -17,6 +18,7 @@ func (f Faults) String() string {
 }
 
 // Set reads what String says.
+// With String it makes a flag of it. A word that is not known is an error that lists all.
 func (f *Faults) Set(text string) error {
 	*f = None
 	// Nothing between two commas is nothing, so that "" is None.

@@ -7,6 +7,7 @@ import (
 
 // watcher is a guard that follows the verdicts, now and then from a place that it has been
 // at before, beside a plain list of all that it has read.
+// It reads in the goroutine of the world, at its own pace and late as dispatchers are.
 type watcher struct {
 	// What is tried: the table as dispatchers hold it.
 	table *guard.Table
@@ -28,6 +29,7 @@ func (g *watcher) turn(w *world) {
 	if w.rand.IntN(4) == 0 {
 		g.next[partition] = max(0, g.next[partition]-int64(w.rand.IntN(6)))
 	}
+	// A few at a time, so that it mostly knows less than there is.
 	for n := w.rand.IntN(12); n > 0 && g.next[partition] < log.end(); n-- {
 		e := &log.entries[g.next[partition]]
 		g.next[partition]++
@@ -46,6 +48,7 @@ func (g *watcher) turn(w *world) {
 	}
 	now := events.StampOf(w.clock.Now())
 	if w.rand.IntN(3) == 0 {
+		// Orders that have expired are forgotten by it; nothing else may change.
 		g.table.Sweep(now)
 	}
 	for i := range w.traffic.calls {
@@ -60,6 +63,7 @@ func (g *watcher) turn(w *world) {
 			}
 			continue
 		}
+		// In any order: one that refuses is enough to break it.
 		for _, v := range g.fresh {
 			if g.refuses(v, &c, now) {
 				w.violate("a guard never allows what a fresh order refuses", "%+v is allowed at %d in spite of %s", c, now, v.AppendJSON(nil))

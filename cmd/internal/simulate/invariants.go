@@ -24,6 +24,7 @@ func (w *world) eventTaken(n int) func(*entry) {
 // activityTaken folds what comes into the log of activity, and holds it against what the
 // plain fold of the events passes on: all of it, in its order, and nothing else.
 func (w *world) activityTaken(n int) func(*entry) {
+	// next is by source how far its list was compared for this partition.
 	next := make([]int, len(w.flows)+w.agentPartitions) // of what the plain folds pass on
 	return func(e *entry) {
 		p := w.agents[n]
@@ -64,6 +65,8 @@ func (w *world) activityTaken(n int) func(*entry) {
 func (w *world) verdictTaken(partition int) func(*entry) {
 	return func(e *entry) {
 		p := w.verdicts[partition]
+		// The mark of the next owner has raised it: whatever comes with another one is
+		// late.
 		if e.epoch != p.epoch {
 			w.violate("nobody publishes behind the mark of a next owner", "partition %d: epoch %d after the mark of %d", partition, e.epoch, p.epoch)
 		}
@@ -79,6 +82,7 @@ func (w *world) verdictTaken(partition int) func(*entry) {
 }
 
 // tail says what the last records of a partition are about.
+// A verdict that differs is mostly one too many or one too few before it.
 func (p *partition) tail() string {
 	var b strings.Builder
 	for i := max(0, len(p.entries)-12); i < len(p.entries); i++ {
@@ -90,6 +94,8 @@ func (p *partition) tail() string {
 
 // deadLetterTaken holds each dead letter against those of the plain fold: the same records in the
 // same order, each once.
+// What is compared is which record became one; its bytes are a matter of the pump's own
+// tests.
 func (w *world) deadLetterTaken(partition int) func(*entry) {
 	return func(e *entry) {
 		p := w.deadLetters[partition]
@@ -106,6 +112,7 @@ func (w *world) deadLetterTaken(partition int) func(*entry) {
 // checkCheckpoint holds a checkpoint against the plain fold and the logs before it may be
 // written.
 // It runs in the goroutine of a pump that writes in the background, hence the lock.
+// Other goroutines may run beside it, but none of them changes a log.
 func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 	w.mu.Lock()
 	w.stats.Commits++
@@ -151,6 +158,7 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 			w.violate("who recovers reads all that may come again", "partition %d: the checkpoint at %d begins to read verdicts at %d, behind one of record %d", partition, c.Next, c.Published, e.trigger)
 		}
 	}
+	// A part of a checkpoint is of no single place of the log.
 	if !w.exact {
 		return
 	}
@@ -163,9 +171,9 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 	}
 }
 
-// heal ends all trouble, lets everything be folded, and looks at what is there then.
-// heal is called once, at the end of the trouble. After it no invariant may hold only because a
-// fault has kept something from being done.
+// heal ends all trouble, lets everything be folded, and looks at what is there then. It is
+// called once. After it no invariant may hold only because a fault has kept something from
+// being done.
 func (w *world) heal() {
 	w.faulty = false
 	w.note("everything heals")
@@ -204,6 +212,7 @@ func (w *world) heal() {
 	for _, o := range w.owners {
 		o.tell()
 	}
+	// Ghosts end as well: one that hangs would hang in a process, too.
 	for round := 0; w.alive() > 0 && w.broken == nil; round++ {
 		if round == rounds {
 			w.violate("who is told to end ends", "%s", w.state())
@@ -217,6 +226,7 @@ func (w *world) heal() {
 }
 
 // giveAll gives the partitions that nobody folds to somebody.
+// Without it partitions whose owner has ended in the trouble would be folded by nobody.
 func (w *world) giveAll() {
 	for partition, o := range w.owners {
 		if o == nil || o.ended {
@@ -234,6 +244,7 @@ func (w *world) giveAll() {
 }
 
 // round lets everybody who waits go on once.
+// A second passes after it, so that whoever waits for time goes on, too.
 func (w *world) round() {
 	// A copy, since answer changes the list.
 	waiting := append([]*call(nil), w.waiting()...)
@@ -255,6 +266,7 @@ func (w *world) alive() (n int) {
 }
 
 // done reports whether everything is folded and published.
+// It looks at what pumps show to everybody, while all goroutines wait.
 func (w *world) done() bool {
 	for partition, o := range w.owners {
 		source, _ := w.sourceOf(partition)
@@ -296,6 +308,7 @@ func (w *world) state() string {
 }
 
 // checkEnd compares the disks of the last owners with the plain folds.
+// The disks are all that is left of a run, and what the next one would begin with.
 func (w *world) checkEnd() {
 	for partition, o := range w.owners {
 		fold, kept := w.fold(partition), o.process.disk.partitions[uint16(partition)]

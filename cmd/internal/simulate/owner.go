@@ -20,6 +20,7 @@ var (
 )
 
 // process is one weir: what is killed together, over one disk.
+// Memory that is lost by a kill is that of its owners, each of which has a pump of its own.
 type process struct {
 	name int
 	// Replaced when it is lost; owners that are made later get the new one.
@@ -52,6 +53,7 @@ type owner struct {
 }
 
 // standing is what may not run back while a pump lives.
+// Both may run back from one pump to the next, as after a disk that has lied.
 type standing struct{ watermark, next int64 }
 
 // call is a goroutine that waits: for the answer of a disk, a broker or the group.
@@ -198,9 +200,9 @@ func (o *owner) look(next int64) error {
 	return errBroken
 }
 
-// answered compares the answer to an ask with that of the plain fold.
-// answered is pump.Options.Answer: called for each ask that is folded, again after a recovery too,
-// and must be the same each time (decision 9).
+// answered compares the answer to an ask with that of the plain fold. It is
+// pump.Options.Answer: called for each ask that is folded, again after a recovery too, and
+// must be the same each time (decision 9).
 func (o *owner) answered(offset int64, ev *events.Event, v *events.Verdict) {
 	got, want := string(v.AppendJSON(nil)), o.world.flows[o.partition].answers[offset]
 	if got != want {
@@ -217,6 +219,7 @@ func (o *owner) settled(from pump.Position, ev *events.Event, v *events.Verdict)
 	}
 }
 
+// String names it in traces.
 func (o *owner) String() string {
 	return fmt.Sprintf("owner %d of partition %d in process %d", o.number, o.partition, o.process.name)
 }

@@ -12,6 +12,7 @@ import (
 )
 
 // said is a verdict as it has to stand in the verdict log.
+// The trigger is the offset of the record that brought it about.
 type said struct {
 	line    string // the verdict as JSON
 	trigger int64
@@ -25,6 +26,7 @@ type toldRecord struct {
 }
 
 // version is what a record was from an offset of the log on.
+// It is good up to the next one of the same key.
 type version struct {
 	next   int64
 	record string // "" for none
@@ -32,6 +34,8 @@ type version struct {
 
 // plain folds a log as simply as that can be done, with the one fold: no batches, no
 // memory that ends, no checkpoints, and the next deadline found by a look at all.
+// It shares with the pump the engine and the encoding of states, which are tried by laws of
+// their own, and nothing of what is tried here.
 type plain struct {
 	engine *analyzer.Engine
 	// The states by key, as they are encoded; decoded and encoded for every event, see decision 15.
@@ -51,9 +55,11 @@ type plain struct {
 	deadLetters []int64
 	answers     map[int64]string // by the offset of the ask
 
+	// fx is used again by each step, so what is kept of it is copied.
 	fx analyzer.Effects
 }
 
+// newPlain has folded nothing. source is the number of its partition in what it passes on.
 func newPlain(source int, limits analyzer.Limits) plain {
 	return plain{source: source, last: pump.Position{Offset: -1}, engine: analyzer.New(limits), records: make(map[string]string), due: make(map[string]events.Stamp),
 		history: make(map[string][]version), answers: make(map[int64]string)}
@@ -140,6 +146,8 @@ func (p *plainFlows) fold(offset int64, appended events.Stamp, value []byte) {
 	p.one(offset, appended, value)
 	for {
 		// Deadlines wait for events that come late by less than the grace.
+		// Each deadline that fires may set another one that is ripe, too, so they are
+		// looked for anew.
 		key, due, ok := p.ripe(p.partition.Watermark.Add(-activity.Grace))
 		if !ok {
 			break
@@ -197,6 +205,7 @@ func (p *plainFlows) one(offset int64, appended events.Stamp, value []byte) {
 	p.keep(&f, key, offset)
 }
 
+// open decodes the state of a key; an unknown one is empty.
 func (p *plainFlows) open(f *analyzer.Flow, key string) {
 	f.Reset(key)
 	if r := p.records[key]; r != "" {
@@ -241,6 +250,7 @@ func (p *plainFlows) reportDue(offset int64) {
 }
 
 // wait keeps a report, instead of one of the same flow about the same party.
+// What a party did and waits for counts as it was last (see decision 75).
 func (p *plainFlows) wait(r activity.Report) {
 	// Cloned, since names lie in the buffers of the step.
 	r.Name, r.Agent = strings.Clone(r.Name), strings.Clone(r.Agent)
@@ -281,6 +291,7 @@ func (p *plainFlows) report(offset int64) {
 }
 
 // pass appends an event to what is passed on.
+// It stands in the activity as JSON, and reports beside it in bytes of their own.
 func (p *plain) pass(key string, offset int64, ev *events.Event) {
 	p.put(key, offset, string(ev.AppendJSON(nil)))
 }

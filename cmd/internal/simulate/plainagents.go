@@ -11,6 +11,8 @@ import (
 )
 
 // plainAgents folds a partition of the activity.
+// As plainFlows it is ahead of every pump of its partition, since the record is folded as
+// soon as the log has it.
 type plainAgents struct {
 	plain
 	partition agents.Partition
@@ -23,6 +25,7 @@ type plainAgents struct {
 }
 
 // activitySource is what is known of a source of activity.
+// It is what the pump keeps of each source, to drop what came before.
 type activitySource struct {
 	last pump.Position // seen
 	any  bool
@@ -30,6 +33,7 @@ type activitySource struct {
 	told events.Stamp
 }
 
+// flows and agents are how many partitions of each there are: either is a source.
 func newPlainAgents(partition, flows, agents int, limits analyzer.Limits) *plainAgents {
 	return &plainAgents{plain: newPlain(partition, limits), sources: make([]activitySource, flows+agents), flows: flows,
 		settled: make(map[pump.Position]string), trees: make(map[string]*budget)}
@@ -37,6 +41,7 @@ func newPlainAgents(partition, flows, agents int, limits analyzer.Limits) *plain
 
 // fold reports whether the record was one that had not come before.
 // Whatever it is, time may have passed with it, so deadlines are looked for in any case.
+// The key says whom a record is about; reports have each their own.
 func (p *plainAgents) fold(offset int64, key string, from pump.Position, value []byte) (fresh bool) {
 	p.fx.Reset()
 	var ev events.Event
@@ -65,6 +70,7 @@ func (p *plainAgents) fold(offset int64, key string, from pump.Position, value [
 }
 
 // take folds one event of activity that is new.
+// A tick changes no state by itself: fire, which comes after it, does.
 func (p *plainAgents) take(ev *events.Event, key string, from pump.Position, offset int64) {
 	if ev.Kind == events.Tick {
 		s := &p.sources[from.Source]
@@ -99,6 +105,8 @@ type budget struct {
 }
 
 // spend counts the asks that a tree has allowed, beside what the tree counts itself.
+// It knows no rule: a tree that counts wrongly would count wrongly in the plain fold as
+// well, and only a second count shows it.
 func (p *plainAgents) spend(a *agents.Agent, key string, ev *events.Event) {
 	b := p.trees[key]
 	if b == nil {
@@ -120,6 +128,8 @@ func (p *plainAgents) spend(a *agents.Agent, key string, ev *events.Event) {
 }
 
 // mostAllowed is the tree that has allowed most.
+// It is looked at after each record, so the step that allows one too many is the one that
+// is told.
 func (p *plainAgents) mostAllowed() (tree string, n int) {
 	for key, b := range p.trees {
 		if b.allowed > n {

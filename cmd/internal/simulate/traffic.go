@@ -20,12 +20,14 @@ type traffic struct {
 	acked map[string]bool // ids of what a broker has said that it keeps
 }
 
+// sent is a record as a producer would send it again.
 type sent struct {
 	partition int
 	value     string
 }
 
 // produce lets producers send some events.
+// Whatever is taken is acknowledged at once; that an answer is lost is the fault Late.
 func (w *world) produce() {
 	t, r := &w.traffic, w.rand
 	if t.acked == nil {
@@ -40,6 +42,7 @@ func (w *world) produce() {
 			bad := []string{"{", `{"id":1}`, "nonsense"}[r.IntN(3)]
 			w.append(w.events[r.IntN(len(w.events))], entry{value: bad})
 			continue
+		// A producer that sends a while later what it has sent before.
 		case x < 5 && len(t.last) > 0:
 			again := t.last[len(t.last)-1-r.IntN(min(len(t.last), 12))]
 			w.append(w.events[again.partition], entry{value: again.value})
@@ -61,6 +64,7 @@ func (w *world) produce() {
 		if len(t.calls) > 100 {
 			t.calls = t.calls[50:]
 		}
+		// It is held against the logs at the end, see checkOnce.
 		t.acked[ev.ID] = true
 		w.pass0(time.Duration(r.IntN(300)) * time.Millisecond)
 	}
@@ -68,10 +72,12 @@ func (w *world) produce() {
 }
 
 // pass0 lets a moment pass.
+// It is not noted: it would fill the trace.
 func (w *world) pass0(d time.Duration) { w.clock.Advance(d); w.settle() }
 
 // inTree says who opened the flow of an event: two flows of three belong to a tree, and of them
 // every second names the root, too.
+// By threes the trees go several levels deep, and some flows know only their parent.
 func inTree(ev *events.Event) {
 	var n int
 	if _, err := fmt.Sscanf(ev.CorrelationID, "flow-%d", &n); err != nil || n%3 == 2 {
@@ -112,6 +118,7 @@ func (w *world) event(at events.Stamp) *events.Event {
 		// Flows that ask before each call, so that their tree spends what it allows and nothing else.
 		ev.Kind, ev.Ask, ev.Tool = events.ToolCall, true, events.Tool{Name: "search", ArgsHash: events.Hash{Algorithm: events.XXH64, Value: uint64(t.made) + 1}}
 		ev.CorrelationID, ev.RootCorrelationID = fmt.Sprint("asking-", r.IntN(4)), "asking-0"
+	// Work of all kinds, as the tests of the pump make it, in flows that move on slowly.
 	default:
 		work := pumptest.RandomEvent(r, at, t.made)
 		work.ID, work.Source, work.From, work.CorrelationID = ev.ID, ev.Source, agent(), fmt.Sprint("flow-", r.IntN(t.flows)+t.made/300)

@@ -15,6 +15,7 @@ import (
 )
 
 // Faults are kinds of faults, as a set.
+// It is a flag of the tests as well: whoever looks for a cause leaves kinds out one by one.
 type Faults uint32
 
 // The kinds of faults.
@@ -31,6 +32,8 @@ const (
 	Disk                         // a checkpoint fails, before or after it is on the disk
 	Back                         // a reader goes back
 	Late                         // a producer's request is taken, its answer lost, and it tries again
+	// end is one more than the last bit; kinds that are added go before it, and get a name
+	// below.
 	end
 	None Faults = 0
 	All         = end - 1
@@ -39,6 +42,7 @@ const (
 var faultNames = []string{"kill", "power", "lose", "rebalance", "freeze", "sink", "wire", "twice", "full", "disk", "back", "late"}
 
 // Plan is a run: the same plan is the same run.
+// It is small enough to be printed as a command.
 type Plan struct {
 	Seed    uint64
 	Steps   int    // of trouble; after them everything heals
@@ -46,6 +50,7 @@ type Plan struct {
 }
 
 // Violation says which invariant did not hold.
+// It is found in the step that made it, unless only the end shows it.
 type Violation struct {
 	Step      int
 	Invariant string
@@ -126,6 +131,9 @@ func Run(plan Plan, settle func(), stats *Stats) *Violation {
 	return w.broken
 }
 
+// newWorld draws what a run is like: how many partitions, processes and flows, and how
+// small memory, batches and checkpoints are. Small ones bring in a few steps what takes
+// days elsewhere.
 func newWorld(plan Plan, settle func(), stats *Stats) *world {
 	// 29 is any number: it makes the stream this simulation's own.
 	w := &world{plan: plan, rand: rand.New(rand.NewPCG(plan.Seed, 29)), clock: clock.NewFake(), settle: settle, stats: stats, faulty: true}
@@ -151,9 +159,11 @@ func newWorld(plan Plan, settle func(), stats *Stats) *world {
 		w.verdicts = append(w.verdicts, &partition{taken: w.verdictTaken(n)})
 		w.deadLetters = append(w.deadLetters, &partition{taken: w.deadLetterTaken(n)})
 	}
+	// Two processes at least, so that partitions can change hands.
 	for n := range 2 + w.rand.IntN(2) {
 		w.processes = append(w.processes, &process{n, newDisk()})
 	}
+	// Nobody has a partition yet; assign gives them away.
 	w.owners = make([]*owner, sources+agents)
 	w.traffic.flows = 6 + w.rand.IntN(50)
 	stats.Runs++
@@ -176,6 +186,7 @@ func (w *world) fold(partition int) *plain {
 	return &w.agents[partition-len(w.flows)].plain
 }
 
+// allowed reports whether faults of a kind may happen now.
 func (w *world) allowed(f Faults) bool { return w.faulty && w.plan.Without&f == 0 }
 
 // fault reports whether a fault of a kind happens, which it does once in so many times.
@@ -189,6 +200,7 @@ func (w *world) fault(f Faults, once int) bool {
 	return true
 }
 
+// fault counts one. A kind that never happened in many runs is one that tries nothing.
 func (s *Stats) fault(f Faults) {
 	if s.Faults == nil {
 		s.Faults = make(map[string]int)
@@ -216,6 +228,7 @@ func (w *world) violate(invariant, format string, args ...any) {
 // mostTraced is how many of the last steps are told of a run that failed.
 const mostTraced = 40
 
+// note remembers what has happened, for the trace of a violation.
 func (w *world) note(format string, args ...any) {
 	if len(w.trace) == mostTraced {
 		w.trace = slices.Delete(w.trace, 0, 1)
@@ -234,6 +247,8 @@ func (w *world) waiting() []*call {
 // answer lets one who waits go on, until everybody waits again.
 func (w *world) answer(c *call) {
 	w.parked = slices.DeleteFunc(w.parked, func(x *call) bool { return x == c })
+	// What it waited for happens here, in the goroutine of the world, while all others
+	// wait.
 	err := c.run()
 	if c.what != "fetch" || w.faulty {
 		w.note("%v: %s %v", c.owner, c.what, err)
@@ -242,11 +257,12 @@ func (w *world) answer(c *call) {
 	w.settle()
 }
 
-// turn is one step of a run.
-// turn lets somebody who waits go on, mostly, or lets something happen in the world. Shares are per
-// cent of what is drawn.
+// turn is one step of a run: it lets somebody who waits go on, mostly, or lets something
+// happen in the world. Shares are per cent of what is drawn.
 func (w *world) turn() {
 	w.stats.Steps++
+	// In the rest of the turns those who wait go on waiting, which is how things overtake
+	// each other.
 	if waiting := w.waiting(); len(waiting) > 0 && w.rand.IntN(100) < 75 {
 		w.answer(waiting[w.rand.IntN(len(waiting))])
 		return
@@ -257,6 +273,7 @@ func (w *world) turn() {
 	case x < 60:
 		w.pass(time.Duration(w.rand.IntN(2500)) * time.Millisecond)
 	case x < 63:
+		// Twenty minutes at most: episodes end, orders expire and agents are found stuck.
 		w.pass(time.Duration(w.rand.IntN(1200)) * time.Second)
 		w.tick()
 	case x < 68:
@@ -284,6 +301,7 @@ func (w *world) turn() {
 }
 
 // pass lets time pass, in which timers of pumps fire.
+// Amid the trouble only this and produce, by moments, make time pass.
 func (w *world) pass(d time.Duration) {
 	w.note("%v passes", d)
 	w.clock.Advance(d)
@@ -400,6 +418,7 @@ func (w *world) endOwner(o *owner) {
 }
 
 // end ends all goroutines.
+// Goroutines end only when whatever they wait for has answered.
 func (w *world) end() {
 	w.faulty = false
 	for _, o := range append(slices.Clone(w.ghosts), w.owners...) {
