@@ -28,7 +28,7 @@ type Coverage struct {
 	ToolResults   int64 `json:"tool_results"`
 	WithContent   int64 `json:"tool_results_with_content"`
 	ToolsByAgents int64 `json:"tool_calls_with_actor"`
-	// Tokens may come with any kind of event, so there is nothing of which they are a share.
+	// Tokens may come with any kind of event; Ratios holds them against the number of calls.
 	WithTokens int64 `json:"events_with_tokens"`
 	Turns      int64 `json:"events_with_turn"`
 	Tasks      int64 `json:"events_with_task"`

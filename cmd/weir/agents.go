@@ -32,6 +32,8 @@ silent for longer than its limits allow, though nothing is known that it waits f
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				target := newTarget(fs, true)
 				q := pump.AgentQuery{}
+				// The query goes to whoever has the agents, so that a long list is not sent to
+				// be thrown away here.
 				fs.BoolVar(&q.Stuck, "stuck", false, "list only those that are stuck, or may be, or were archived for it")
 				fs.IntVar(&q.Limit, "limit", 20, "list at most so many `AGENTS`")
 				projects := fs.Bool("projects", false, "list projects instead, of which messages are counted")
@@ -109,6 +111,7 @@ admin token, and wants it. The exit code is 3 when the request is refused.`,
 			`weir agents rescue planner-3 --admin --reason "its host is gone" --token-file admin.token`,
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
+			// It has the flags of whoever orders something: whom to ask, the token, who and why.
 			h := newHand(fs)
 			admin := fs.Bool("admin", false, "whether it is stuck or not; wants the admin token")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
@@ -151,6 +154,7 @@ func stateCell(state, waiting string) cli.Cell {
 // lasting is a time of so many seconds for people: whole seconds, and of long ones no
 // fractions of a minute.
 func lasting(seconds float64) string {
+	// Seconds come as a fraction from the server; a duration writes them as people do.
 	d := time.Duration(seconds * float64(time.Second))
 	if d >= time.Hour {
 		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
@@ -176,6 +180,7 @@ func listAgents(ctx context.Context, env *cli.Env, target *target, q pump.AgentQ
 		return err
 	}
 	defer done()
+	// At most q.Limit of them, in the order in which they need somebody.
 	list, err := k.Agents(ctx, q)
 	if err != nil {
 		return err
@@ -265,10 +270,12 @@ func showAgent(env *cli.Env, v *agents.View) error {
 	}
 	// Silence is judged when its time is over and not before; this is when.
 	if v.Due != 0 {
+		// In the time of the log, as everything here.
 		row("looked at", "again at %s", v.Due)
 	}
 	for i := range v.Orders {
 		b.WriteByte('\n')
+		// As weir explain tells orders about flows: they have one form.
 		tellOrder(env, &b, &v.Orders[i])
 	}
 	if len(v.Notes) > 0 {
@@ -318,10 +325,12 @@ func (h *hand) rescue(ctx context.Context, env *cli.Env, agent string, o api.Res
 	if err := h.inform(ctx, env, "/v1/agents/"+url.PathEscape(agent)+"/rescue", o.Admin, o, &a); err != nil {
 		return err
 	}
+	// The verdicts are kept as they came for JSON and YAML, and read for people.
 	said := decoded(a.Verdicts)
 	if err := env.Value(a, func() error { return sayRescue(env, &a, said) }); err != nil {
 		return err
 	}
+	// After it was printed: a refusal is an answer, and its code is that of a finding.
 	return refusedHelp(said)
 }
 

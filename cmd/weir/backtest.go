@@ -119,6 +119,8 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 			return nil, nil, 0, err
 		}
 		t.Steps = steps
+		// Costs are counted in the same fold, since they depend on what was said before each
+		// call.
 		t.Count(s.since, s.prices)
 		trials = append(trials, t)
 	}
@@ -129,6 +131,7 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 		for _, t := range trials {
 			t.Fold(ev)
 		}
+		// Looked at for each event, so that an interrupt ends a fold of hours at once.
 		return ctx.Err()
 	}
 	progress := env.Progress("events")
@@ -146,6 +149,7 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 		return nil, nil, 0, err
 	}
 	bad.tell(env)
+	// The others were given the same events.
 	if n, _ := trials[0].Events(); n == 0 {
 		return nil, nil, 0, cli.Failure("there is no event in the log").Advise("weir events describe says which formats are read")
 	}
@@ -331,6 +335,7 @@ func sameIgnored(a, b *analyzer.Limits) bool {
 // finding, and only with check. A runaway that is missed is told and no more: that is weir
 // test --marks.
 func broken(env *cli.Env, t *backtest.Trial, marks backtest.Marks, check bool) error {
+	// Both are told, whatever decides the exit code.
 	again, missed := t.Broken(marks)
 	for _, id := range again {
 		env.Notice("marked wrong, and stopped again: %q", id)

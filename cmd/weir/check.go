@@ -87,6 +87,7 @@ starts in half the time, which an agent waits for at each use of a tool.`,
 func runCheck(ctx context.Context, env *cli.Env, p *target) error {
 	// One byte more than an event may have, so that one that is too long is refused as such
 	// and not as broken JSON.
+	// All of the input is one event, so a second one behind it is a fault.
 	body, err := io.ReadAll(io.LimitReader(env.In, events.MaxEventBytes+1))
 	if err != nil {
 		return err
@@ -117,6 +118,7 @@ func runCheck(ctx context.Context, env *cli.Env, p *target) error {
 // checkByServer puts the ask to a running weir, which counts the call when it allows it.
 func checkByServer(ctx context.Context, env *cli.Env, p *target, body []byte) (a client.CheckAnswer, err error) {
 	var ev events.Event
+	// By the clock here: an event of the present is what a running weir is asked about.
 	if body, err = asked(body, &ev, events.StampOf(env.Now())); err != nil {
 		return a, err
 	}
@@ -128,9 +130,10 @@ func checkByServer(ctx context.Context, env *cli.Env, p *target, body []byte) (a
 }
 
 // checkByLog folds the logs in this process and then the ask as the event that follows, a
-// millisecond after the last one. if it says no time: by the wall clock an old log would lie
+// millisecond after the last one if it says no time: by the wall clock an old log would lie
 // so far back that silence had forgiven all.
 func checkByLog(ctx context.Context, env *cli.Env, p *target, body []byte) (a client.CheckAnswer, err error) {
+	// By the limits of the flags, as weir replay would.
 	r, err := p.replay(ctx, env)
 	if err != nil {
 		return a, err
@@ -139,6 +142,7 @@ func checkByLog(ctx context.Context, env *cli.Env, p *target, body []byte) (a cl
 	if _, err = asked(body, &ev, r.last+1); err != nil {
 		return a, err
 	}
+	// The log itself is not written to, so the same ask gets the same answer again.
 	v, err := r.ask(&ev)
 	if err != nil {
 		return a, err
@@ -180,8 +184,8 @@ func asked(body []byte, ev *events.Event, now events.Stamp) ([]byte, error) {
 
 // withMember puts a member at the beginning of an object.
 //
-// An object that has none of the name stays valid JSON, since the rest is copied as it
-// stands; an empty object gets a comma too many, and is refused when it is decoded again.
+// The rest is copied as it stands, so an object that has none of the name stays valid JSON. What
+// is no object comes back as it was, and is refused when it is decoded.
 func withMember(object []byte, name, value string) []byte {
 	for i, c := range object {
 		if c == '{' {
@@ -207,6 +211,7 @@ func printAnswer(env *cli.Env, a *client.CheckAnswer) error {
 		case a.Action == events.Warn:
 			action.Paint = cli.Caution
 		}
+		// Only where a figure decided it.
 		figures := ""
 		if a.Observed != nil && a.Limit != nil {
 			figures = " " + amount(a.Observed) + "/" + amount(a.Limit)

@@ -42,6 +42,7 @@ the same since the start of weir.`,
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			o, server := newSource(fs), client.NewServerFlags(fs)
+			// Days are understood here, too, which Go's durations have none of.
 			since := fs.String("since", "", "count what happened within so `LONG` before now, such as 7d or 36h; flows are judged from their beginning")
 			prices := fs.String("prices", "", "price tokens by this `FILE` where the log does not say what they cost")
 			by := fs.String("by", "", "list these alone: one of "+strings.Join(costLists, ", "))
@@ -75,6 +76,8 @@ func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.Serve
 		o.since = events.StampOf(env.Now().Add(-long))
 	}
 	if len(args) == 0 {
+		// Brokers may be named in the environment or a file; then the topic is meant, and no
+		// running weir.
 		if _, err := operate.Settings().Load(o.brokers.Flags, env.Getenv, "limits", "profile", "set"); err != nil {
 			return err
 		}
@@ -92,6 +95,7 @@ func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.Serve
 	if err != nil {
 		return err
 	}
+	// In the form in which a running weir answers, so that both print alike.
 	if err := printCosts(env, costs.Tell(tried.Costs()), by); err != nil {
 		return err
 	}
@@ -142,6 +146,7 @@ func printCosts(env *cli.Env, c *costs.Told, by string) error {
 		}{{"all", c.Total.All}, {"after the first warning", c.Total.AfterWarning}, {"after the first stop", c.Total.AfterStop}} {
 			say("%s: %s, %s", part.what, cli.Count(part.spent.Calls, "call"), costs.Text(part.spent))
 		}
+		// Apart from the sums, since it was never measured (decision 77).
 		say("estimate: %s saved, %s", costs.Text(c.Saved), c.Assumption)
 		// In the order of costLists, from which the heads come.
 		for i, lines := range [...][]costs.Line{c.Rules, c.Services, c.Agents, c.Tools, c.Tenants} {
@@ -149,6 +154,7 @@ func printCosts(env *cli.Env, c *costs.Told, by string) error {
 				continue
 			}
 			say("")
+			// A table for each, so that its widths fit its own names.
 			t := env.Table(strings.ToUpper(costLists[i]), "CALLS", "ALL", "AFTER WARNING", "AFTER STOP")
 			// All lists at once are for an overview; a list that was asked for by --by is
 			// printed whole.

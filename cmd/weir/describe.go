@@ -47,6 +47,7 @@ type sourceView struct {
 func viewOfSource(s *adapter.Source) sourceView {
 	f, _ := registry.Lookup(s.Format) // the table of sources is tested
 	g := &s.Gives
+	// Without names, so that a field that is added has to be filled in here.
 	return sourceView{s.Name, s.Format, s.Title, s.Known, f.Framing.String(), g.Tools.String(), g.Args.String(), g.Results.String(), g.Caller.String(), g.Turn.String(),
 		g.Tokens.String(), g.Time.String(), g.Starts.String(), g.Work.String(), g.Tasks.String(), s.Set, s.Run, s.Flow, s.Sees, s.Blind, silencedBy(g)}
 }
@@ -112,6 +113,7 @@ func level(s string) cli.Cell {
 // describeSource says in words what to do, and what the levels mean for the rules.
 func describeSource(env *cli.Env, v sourceView) error {
 	return env.Value(v, func() error {
+		// A table without a head: what it is, the level, and what that means.
 		t := env.Table()
 		// The rows say in words what the level means for rules. One with neither level nor
 		// text is left out.
@@ -162,6 +164,7 @@ func grouped(rules []silenced) (out []silenced) {
 				continue
 			}
 			for i := range out[first:] {
+				// Each reason stands once, with all the rules that it is about.
 				if g := &out[first+i]; g.Why == r.Why {
 					g.Rule += ", " + r.Rule
 					continue next

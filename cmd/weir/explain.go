@@ -41,11 +41,13 @@ func ofOneFlow(show func(*cli.Env, *analyzer.View) error) func(*pflag.FlagSet) c
 			if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
 				return err
 			}
+			// It is a running weir, a folder or logs; what follows does not know which.
 			k, done, err := p.open(ctx, env)
 			if err != nil {
 				return err
 			}
 			defer done()
+			// A beginning is enough, because ids are long and are copied by hand.
 			v, err := find(ctx, k, args[0])
 			if err != nil {
 				return err
@@ -110,6 +112,7 @@ func statusCell(status string) cli.Cell {
 
 // tellFlow says what a flow is and how far it has come.
 func tellFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
+	// Colors only where a terminal shows them, see cli.Env.Painted.
 	status := statusCell(v.Status)
 	fmt.Fprintf(b, "%s is %s", v.Flow, env.Painted(status.Text, status.Paint))
 	if v.Episode > 1 {
@@ -138,11 +141,11 @@ func tellFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 
 // tellOrder says what stands, why, and what it refuses.
 func tellOrder(env *cli.Env, b *strings.Builder, o *events.Verdict) {
+	// What it does comes first, then why, then for how long and on what evidence.
 	action := actionCell(o)
 	fmt.Fprintf(b, "%s  %s %s\n", env.Painted(action.Text, action.Paint), o.RuleID, figures(o))
 	fmt.Fprintf(b, "  %s\n", o.Message)
-	// Each line stands only where there is
-	// something to say.
+	// Each line stands only where there is something to say.
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
@@ -186,6 +189,7 @@ func matchText(m *events.Match) string {
 	if what == "" {
 		what = "every call"
 	}
+	// The order of the parts is that of a sentence.
 	add("by %s", m.From)
 	add("to %s", m.To)
 	if m.RootCorrelationID != "" {
@@ -240,6 +244,7 @@ func times(n int) string {
 // nothing, which is left out.
 func nearest(env *cli.Env, v *analyzer.View) error {
 	near := slices.DeleteFunc(slices.Clone(v.Counters), func(c rules.CounterView) bool { return c.Near == 0 })
+	// Stable, so that equal ones stay in the order of the rules.
 	slices.SortStableFunc(near, func(a, b rules.CounterView) int { return cmp.Compare(b.Near, a.Near) })
 	// More would be far from their limits, and flows show has all.
 	const shown = 6
@@ -249,7 +254,6 @@ func nearest(env *cli.Env, v *analyzer.View) error {
 	return counters(env, near, "\nNearest to their limits:\n")
 }
 
-// counters prints counters as a table below a title.
 // counters prints counters as a table below a title, and nothing at all when there are none. A
 // threshold of 0 is one that is off.
 func counters(env *cli.Env, list []rules.CounterView, title string) error {
@@ -267,6 +271,7 @@ func counters(env *cli.Env, list []rules.CounterView, title string) error {
 			}
 			return cli.Cell{Text: amount(&f), Right: true}
 		}
+		// It is above 100 % where a limit is only watched, or was lowered.
 		used := cli.Cell{Text: fmt.Sprintf("%.0f %%", 100*c.Near), Right: true}
 		if c.Near == 0 {
 			used.Text = "-"

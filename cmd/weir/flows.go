@@ -82,6 +82,7 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 		return err
 	}
 	defer done()
+	// All of it is worked out where the flows are; here it is only printed.
 	list, err := k.Flows(ctx, q)
 	if err != nil {
 		return err
@@ -121,11 +122,13 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 // showFlow prints all counters of a flow and all that stands.
 func showFlow(env *cli.Env, v *analyzer.View) error {
 	var b strings.Builder
+	// As weir explain begins, so that the two agree.
 	tellFlow(env, &b, v)
 	if _, err := io.WriteString(env.Out, b.String()); err != nil {
 		return err
 	}
 	t := env.Table("AGENT", "CALLED BY", "CALLS COMPARED", "CIRCLING")
+	// As the fold knows them: those that took part in the episode.
 	for _, p := range v.Parties {
 		if err := t.Row(cli.Cell{Text: p.Name}, cli.Cell{Text: p.Parent}, cli.Cell{Text: fmt.Sprint(p.Calls), Right: true}, cli.Cell{Text: fmt.Sprint(p.Points), Right: true}); err != nil {
 			return err
@@ -146,6 +149,7 @@ func showFlow(env *cli.Env, v *analyzer.View) error {
 	if _, err := io.WriteString(env.Out, "\n"); err != nil {
 		return err
 	}
+	// One line each; weir explain tells them in full.
 	orders := env.Table("ACTION", "RULE", "SEEN/LIMIT", "SCOPE", "UNTIL", "MESSAGE")
 	for i := range v.Orders {
 		o := &v.Orders[i]
@@ -164,6 +168,7 @@ func showFlow(env *cli.Env, v *analyzer.View) error {
 func tailVerdicts(ctx context.Context, env *cli.Env, p *target, last int, flow string) error {
 	lines := newVerdictLines(env)
 	if *p.state != "" {
+		// A running weir and its folder cannot both be read: the one keeps the other locked.
 		if p.Given() {
 			return cli.Usage("more than one place is named").Advise("give one of --server and --state")
 		}

@@ -55,6 +55,7 @@ printed is a limits file itself.`,
 					if err := cli.Want(args, 0, 0, ""); err != nil {
 						return err
 					}
+					// Whatever -o says: a schema has one form.
 					_, err := env.Out.Write(limitfile.JSONSchema())
 					return err
 				}
@@ -274,6 +275,7 @@ func diffLimits(env *cli.Env, args []string) error {
 // whose form is found by their content; with one, the name of a framework, no FILE means what
 // that does by itself.
 func importLimits(env *cli.Env, framework string, args []string) error {
+	// Without a framework there is nothing that could be printed without a file.
 	least := 1
 	if framework != "" {
 		least = 0
@@ -283,6 +285,7 @@ func importLimits(env *cli.Env, framework string, args []string) error {
 	}
 	var data []byte
 	var err error
+	// It stands in messages where no file has been read.
 	name := framework
 	if len(args) == 1 {
 		name = args[0]

@@ -47,6 +47,7 @@ go too deep or run too long. Whoever sends the next message honors the order.`,
   weir replay FILE                 judge a log that you have
   weir run                         take events on http://127.0.0.1:8080`,
 	}
+	// For a hook a wrong command line must not look like a refusal.
 	p.UsageCode = usageCode
 	p.Commands = []cli.Command{
 		demo.Command(),

@@ -25,6 +25,7 @@ it leaves when it frees a stuck agent. All notes are in the log.`,
 			Examples: []string{"weir notes ls --tag auto-recovery", "weir notes ls --agent planner-3 -o json"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				p := newTarget(fs, true)
+				// All and not any: a list is narrowed by each tag.
 				tags := cli.NewList(fs, "tag", "only notes with this `TAG`; may be given many times, then all are wanted")
 				agent := fs.String("agent", "", "only notes about this `AGENT`")
 				limit := fs.Int("limit", 20, "list at most so many `NOTES`")
@@ -103,6 +104,7 @@ func (h *hand) note(ctx context.Context, env *cli.Env, o api.NoteOrder) error {
 	if err := h.inform(ctx, env, "/v1/notes", false, o, &a); err != nil {
 		return err
 	}
+	// Orders that the note has brought about, if it was a request for help.
 	said := decoded(a.Verdicts)
 	err := env.Value(a, func() error {
 		// A plain note brings no verdict about.

@@ -39,6 +39,7 @@ stand under overrides in the limits file, which a running weir reads again by it
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			h := newHand(fs)
+			// Pointers, which hold what was given once the command line is read.
 			f := overrideFlags{
 				rule: fs.String("rule", "", "change the `RULE`; weir rules ls lists them"),
 				flow: fs.String("flow", "", "for the `FLOW` with this id"), scope: fs.String("scope", "", "for a `SCOPE` such as flow:order-77; only flows so far"),
@@ -106,6 +107,7 @@ func (f *overrideFlags) order() (o api.OverrideOrder, err error) {
 	// Scopes of other kinds are sent as they are, so that the answer is the server's and grows
 	// with it.
 	if *f.scope != "" {
+		// An id may have colons in it, so only the first one parts the two.
 		kind, id, ok := strings.Cut(*f.scope, ":")
 		if o.Scope, o.ScopeID = events.ScopeKind(kind), id; !ok || id == "" {
 			return o, cli.Usage("--scope %s: want one such as flow:order-77", *f.scope)
@@ -137,6 +139,7 @@ func amountOf(name, s string, unit events.Unit) (*int64, error) {
 		return nil, nil
 	}
 	const most = 1 << 53
+	// Its error is looked at below, since units may be written in other ways.
 	v, err := strconv.ParseInt(s, 10, 64)
 	want := "a whole number"
 	switch unit {

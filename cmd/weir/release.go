@@ -29,6 +29,7 @@ The running weir has to have an admin token, and wants it.`,
 		Examples: []string{`weir flows release order-77 --reason "meant to repeat" --for 30m --token-file admin.token`},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			h := newHand(fs)
+			// Else a flow whose budget is used up would be stopped again by its next call.
 			long := fs.Duration("for", releaseHold, "no rule stops it again for this `DURATION`")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
@@ -50,6 +51,7 @@ The running weir has to have an admin token, and wants it.`,
 // the time of the answer.
 func (h *hand) release(ctx context.Context, env *cli.Env, flow string, o api.OperatorOrder) error {
 	var a api.OperatorAnswer
+	// It returns when the order is in the log, which is not yet when the fold has come to it.
 	if err := h.give(ctx, env, flowPath(flow, "release"), o, &a); err != nil {
 		return err
 	}
@@ -57,6 +59,7 @@ func (h *hand) release(ctx context.Context, env *cli.Env, flow string, o api.Ope
 		if _, err := fmt.Fprintf(env.Out, "%s %s", a.Flow, env.Painted("is released", cli.Good)); err != nil {
 			return err
 		}
+		// What was taken back by then; the rest comes by the stream of verdicts.
 		for i, v := range verdictsOf(&a) {
 			word := "; taken back: "
 			if i > 0 {
@@ -103,11 +106,14 @@ running weir.`,
 			tokens := fs.Int64("tokens", 0, "so `MANY` tokens more")
 			cost := fs.Float64("cost", 0, "so many `DOLLARS` more")
 			long := fs.Duration("duration", 0, "it may last this `DURATION` longer")
+			// It always ends, so that nobody's exception stays for ever.
 			until := fs.String("until", "1h", "the extra ends at this `TIME`, such as 2026-12-01T00:00:00Z, or after so long")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
 					return err
 				}
+				// The server finds the limits that count what is granted, since it knows those
+				// in force.
 				o := api.GrantOrder{Calls: *calls, Tokens: *tokens, CostUSD: *cost, Reason: *h.reason}
 				// Written so that NaN is refused, too.
 				if !(o.CostUSD >= 0 && o.CostUSD <= api.MostGranted) {

@@ -97,6 +97,7 @@ func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	if err != nil {
 		return err
 	}
+	// Verdicts go out as they are given, so a long log shows something while it is read.
 	lines := newVerdictLines(env)
 	r, err := newReplay(ctx, limits, func(v *events.Verdict) error {
 		// Verdicts are still counted.
@@ -108,6 +109,7 @@ func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	if err != nil {
 		return err
 	}
+	// Either folds into the same replay, and says how long it took.
 	read := o.readFiles
 	if topic {
 		read = o.readTopic
@@ -164,6 +166,7 @@ func (o *replayFlags) readFiles(_ context.Context, env *cli.Env, r *replay, file
 	if err != nil {
 		return 0, err
 	}
+	// Those that were not reached, too.
 	defer closeAll(inputs)
 	elapsed, err := r.read(env, inputs, o.reading)
 	if err == nil && r.counted().Events == 0 {
@@ -295,6 +298,8 @@ func (r *replay) fold(ev *events.Event) error {
 	if !aboutAgentAlone(ev) {
 		f = r.flow(ev.FlowKey())
 	}
+	// The fold tells by its counts what became of the event: nothing else knows whether it was a
+	// call that counted.
 	counted := r.counted()
 	given := r.judge(ev, r.offset)
 	r.offset++
@@ -317,6 +322,7 @@ func (r *replay) heard(given []events.Verdict) error {
 		} else {
 			r.agents[subjectOf(v)] = struct{}{}
 		}
+		// Before it is printed, so that the summary has it even if printing ends the replay.
 		r.count(v)
 		if err := r.verdict(v); err != nil {
 			return err
@@ -330,6 +336,7 @@ func (r *replay) heard(given []events.Verdict) error {
 // A user's event is never refused and gets no answer from the fold, so it is allowed here.
 // No answer to another one means that an event with its id was folded before.
 func (r *replay) ask(ev *events.Event) (*events.Verdict, error) {
+	// Of an earlier ask it would be taken for the answer to this one.
 	r.answer = nil
 	if err := r.fold(ev); err != nil {
 		return nil, err

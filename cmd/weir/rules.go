@@ -21,6 +21,8 @@ import (
 //
 // Thresholds are those at which the rule speaks, in the unit that people read: dollars and
 // not millionths. Warn and Stop are pointers because 0 would be a threshold.
+//
+// It is printed as JSON, so its names are a promise to programs.
 type ruleView struct {
 	Name   string           `json:"name"`
 	Reason events.Reason    `json:"reason_code"`
@@ -46,6 +48,7 @@ type ruleView struct {
 // it counts; for those over all flows that is worked out by what they count.
 func viewOfRule(r *analyzer.Row, l *analyzer.Limits) ruleView {
 	s := *r.Setting(l)
+	// Thresholds are whole numbers inside; only money has a unit of its own there.
 	unit := 1.0
 	if r.Unit == events.UnitUSD {
 		unit, s.Stop = 1e6, s.Limit() // nobody wants to read of the millionth of a dollar above it
@@ -60,9 +63,11 @@ func viewOfRule(r *analyzer.Row, l *analyzer.Limits) ruleView {
 	}
 	v := ruleView{Name: r.Name, Reason: r.Reason, About: r.About, Unit: r.Unit, Mode: s.Mode.String(), Warn: figure(s.Warn), Stop: figure(s.Stop),
 		Window: s.Window, Per: r.Window, Action: r.Action, Status: r.Status, Armed: r.Armed && s.Max, From: r.From, silence: r.Silence}
+	// The status of the limits goes before that of the row.
 	if status := *r.HTTPStatus(l); status != 0 {
 		v.Status = int(status)
 	}
+	// In the order of the kinds, so that the list reads alike for all rows.
 	var on []events.Kind
 	if id, ok := r.Flow(); ok {
 		rule := &analyzer.Rules[id]
@@ -89,6 +94,7 @@ func overAllFlows(r *analyzer.Row) (whose events.ScopeKind, on []events.Kind) {
 	switch counts := r.Counts(); {
 	case r.Silence:
 		return whose, nil
+	// It measures nothing; these are the events that it answers.
 	case r.ModeOnly():
 		return whose, []events.Kind{events.NoteAdded, events.RescueRequest}
 	case counts == agents.CountedRefused:
@@ -97,6 +103,8 @@ func overAllFlows(r *analyzer.Row) (whose events.ScopeKind, on []events.Kind) {
 		whose = events.ScopeProject
 	case counts == agents.CountedTreeDepth, counts == agents.CountedTreeChildren:
 		return events.ScopeFlow, []events.Kind{events.AgentCall, events.ToolCall, events.LLMCall}
+	// Sums of a tree have the last numbers, those about single flows of it excepted, which stand
+	// above.
 	case counts >= agents.CountedTreeCalls:
 		return events.ScopeTree, []events.Kind{events.AgentCall, events.ToolCall, events.LLMCall}
 	}
@@ -108,6 +116,7 @@ func amount(v *float64) string {
 	if v == nil {
 		return "-"
 	}
+	// With as many digits as it needs and no exponent, as limits files have it.
 	return strconv.FormatFloat(*v, 'f', -1, 64)
 }
 
@@ -165,6 +174,7 @@ project. The limits are those of the profile balanced unless flags say otherwise
 						if near := spelling.Nearest(args[0], ruleNames()); near != "" {
 							return f.Advise("did you mean: weir rules show %s", near)
 						}
+						// Only when nothing is near, because a list of names is the worse hint.
 						if like := rulesLike(args[0]); len(like) > 0 {
 							return f.Advise("did you mean one of: %s", strings.Join(like, ", "))
 						}
@@ -206,6 +216,7 @@ func rulesNamed(name string) (out []analyzer.Row) {
 // listRules prints a line for each rule. A rule that does not enforce has its mode where the
 // others have what they do.
 func listRules(env *cli.Env, l *analyzer.Limits) error {
+	// What a rule is about comes last, since it is the one column without a bound.
 	lines := cli.NewLines(env, func(v *ruleView) []cli.Cell {
 		number := func(s string) cli.Cell { return cli.Cell{Text: s, Right: true} }
 		// What it would do is of no use where it does nothing.
@@ -249,6 +260,7 @@ func showRule(env *cli.Env, apart bool, v *ruleView) error {
 	if apart {
 		fmt.Fprintln(env.Out)
 	}
+	// Without a head: the first column says what the second is.
 	t := env.Table()
 	never := func(f *float64) string {
 		if f == nil {

@@ -49,6 +49,7 @@ is not stopped. The exit code is 1 when flows may have been missed.`,
 						return err
 					}
 				}
+				// Who and why are asked for before the network is.
 				o, err := h.order(env, *long)
 				if err != nil {
 					return err
@@ -124,6 +125,7 @@ func (h *hand) order(env *cli.Env, long time.Duration) (o api.OperatorOrder, err
 }
 
 // give sends an order and decodes what is said of it.
+// It takes the admin token, which whoever only sends events does not have (decision 34).
 func (h *hand) give(ctx context.Context, env *cli.Env, path string, asked, said any) error {
 	return h.inform(ctx, env, path, true, asked, said)
 }
@@ -138,6 +140,7 @@ func (h *hand) inform(ctx context.Context, env *cli.Env, path string, admin bool
 	if err != nil {
 		return err
 	}
+	// Other refusals say by themselves what is wrong.
 	err = c.Ask(ctx, path, asked, said)
 	if e, ok := errors.AsType[*client.StatusError](err); ok && e.Status == http.StatusUnauthorized {
 		f := cli.Failure("this weir wants a token")
@@ -162,6 +165,8 @@ func (h *hand) stop(ctx context.Context, env *cli.Env, flow string, o api.Operat
 		return err
 	}
 	return env.Value(a, func() error {
+		// More than one verdict would be of the same order, so the last one's end is the
+		// order's.
 		until := ""
 		for _, v := range verdictsOf(&a) {
 			until = " until " + v.ExpiresAt.String()
@@ -202,6 +207,7 @@ func (h *hand) stopAll(ctx context.Context, env *cli.Env, o api.OperatorOrder) e
 	if err := h.give(ctx, env, "/v1/flows/stop", api.StopAll{All: true, OperatorOrder: o}, &a); err != nil {
 		return err
 	}
+	// What was stopped is printed first, also where some were missed.
 	err := env.Value(a, func() error {
 		_, err := fmt.Fprintf(env.Out, "%s stopped for %v\n", cli.Count(int64(a.Stopped), "flow"), time.Duration(o.ForS)*time.Second)
 		return err

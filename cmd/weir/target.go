@@ -37,6 +37,7 @@ type target struct {
 
 // newTarget declares the flags of where to look, those of logs where withLogs is true.
 func newTarget(fs *pflag.FlagSet, withLogs bool) *target {
+	// logs is an empty list where no logs may be named, so that nobody has to ask which it is.
 	p := &target{ServerFlags: client.NewServerFlags(fs), logs: &cli.List{}}
 	p.state = fs.String("state", "", "look into the state folder `DIR` of a weir that does not run")
 	if withLogs {
@@ -81,7 +82,6 @@ func (p *target) open(ctx context.Context, env *cli.Env) (k known, close func(),
 	return c, func() {}, err
 }
 
-// replay folds the logs.
 // replay folds the logs that --log names. Nobody is told of the verdicts: what they did stands
 // in the state of the flows.
 func (p *target) replay(ctx context.Context, env *cli.Env) (*replay, error) {
@@ -100,6 +100,7 @@ func (p *target) replay(ctx context.Context, env *cli.Env) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What could not be read is told on standard error; the answer is about the rest.
 	_, err = r.read(env, inputs, p.reading)
 	r.bad.tell(env)
 	return r, err
@@ -108,6 +109,7 @@ func (p *target) replay(ctx context.Context, env *cli.Env) (*replay, error) {
 // pumps are what is known in this process of flows and of agents, one for each partition.
 type pumps struct{ ofFlows, ofAgents []*pump.Pump }
 
+// Flows and what follows answer as the routes of a running weir do, by the same functions.
 func (ps *pumps) Flows(_ context.Context, q pump.FlowQuery) (pump.FlowList, error) {
 	return pump.FlowsOf(ps.ofFlows, q)
 }
@@ -127,6 +129,7 @@ func (ps *pumps) Agents(_ context.Context, q pump.AgentQuery) (pump.AgentList, e
 }
 
 func (ps *pumps) Agent(_ context.Context, kind events.ScopeKind, id string) (v agents.View, ok bool, err error) {
+	// The first partition that knows it has it; an agent is in one alone.
 	for _, p := range ps.ofAgents {
 		if v, ok, err = p.AgentView(pump.AgentKeyOf(kind, id)); ok || err != nil {
 			break
@@ -141,6 +144,7 @@ func (ps *pumps) Notes(_ context.Context, q pump.NoteQuery) (pump.NoteList, erro
 
 // openStore opens a state folder that no weir uses now.
 func openStore(dir string) (*state.Store, error) {
+	// Open would make a folder that is not there, and show a weir that has seen nothing.
 	if _, err := os.Stat(dir); err != nil {
 		return nil, cli.Failure("state folder: %w", err).Advise("weir run says at its start where its state is")
 	}
@@ -163,6 +167,7 @@ func openState(ctx context.Context, env *cli.Env, dir string) (known, func(), er
 	if err != nil {
 		return nil, nil, err
 	}
+	// A partition without a checkpoint is not among them: nothing of it could be shown.
 	ps := new(pumps)
 	// No checkpoint: a look leaves the folder as it was.
 	closeState := func() {
@@ -196,6 +201,7 @@ func openState(ctx context.Context, env *cli.Env, dir string) (known, func(), er
 			continue
 		}
 		ps.ofFlows = append(ps.ofFlows, p)
+		// Of a member of a group the journal is empty, and nothing is said.
 		if left := s.Journal(n).End() - p.Next(); left > 0 {
 			env.Notice("%s: this is the last checkpoint; %d records of the journal came after it", dir, left)
 		}
@@ -210,6 +216,7 @@ func openState(ctx context.Context, env *cli.Env, dir string) (known, func(), er
 // nowhere is the sink of pumps that only look.
 type nowhere struct{}
 
+// Emit is never called: nothing is folded by these pumps.
 func (nowhere) Emit(context.Context, []pump.Emitted) (int64, error) {
 	return 0, errors.New("nothing is written while looking")
 }
@@ -229,6 +236,7 @@ func find(ctx context.Context, k known, name string) (analyzer.View, error) {
 	if ok || err != nil {
 		return v, err
 	}
+	// Enough to find what was at work lately, and little enough to ask for each time.
 	list, err := k.Flows(ctx, pump.FlowQuery{Limit: 1000})
 	if err != nil {
 		return v, err
@@ -240,6 +248,7 @@ func find(ctx context.Context, k known, name string) (analyzer.View, error) {
 			begin = append(begin, list.Flows[i].Flow)
 		}
 	}
+	// Between the two questions it may have gone; then it is as if there were none.
 	if len(begin) == 1 {
 		if v, ok, err = k.View(ctx, begin[0]); ok || err != nil {
 			return v, err

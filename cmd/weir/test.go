@@ -56,6 +56,7 @@ a tool call and its result, +5m time that passes, ( ... )*20 repetition, ?a->b a
 Settings stand above the events: "profile gateway", "rule max_turns: {stop: 3}".`,
 		Examples: []string{"weir test my.flow", "weir test --update my.flow", "weir test --marks review.jsonl logs/"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
+			// The file is written in place, so version control shows what has changed.
 			update := fs.Bool("update", false, "write what was said into the files")
 			// Without the flags of brokers: marks are tried on files.
 			s := &source{LimitFlags: operate.NewLimitFlags(fs), reading: newReading(fs), marks: fs.String("marks", "", "hold recorded logs to what people said of their flows in this `FILE` (see weir review)")}
@@ -63,6 +64,8 @@ Settings stand above the events: "profile gateway", "rule max_turns: {stop: 3}".
 				if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
 					return err
 				}
+				// One command for both, because either holds limits to what somebody has said is
+				// right.
 				if *s.marks != "" {
 					return s.testMarks(ctx, env, args)
 				}
@@ -76,6 +79,8 @@ Settings stand above the events: "profile gateway", "rule max_turns: {stop: 3}".
 // go on top of the limits of the flags. With update the files are written with what was said,
 // only where that changes them.
 func testFiles(env *cli.Env, files []string, update bool, limitFlags *operate.LimitFlags) error {
+	// Read once and before any case, so that a fault in the limits is not told as many times as
+	// there are files.
 	base, err := limitFlags.Limits()
 	if err != nil {
 		return err
@@ -89,6 +94,7 @@ func testFiles(env *cli.Env, files []string, update bool, limitFlags *operate.Li
 	})
 	ran, differ := 0, 0
 	for _, file := range files {
+		// What cannot be read ends it; the cases before it have been printed.
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return err
@@ -104,12 +110,15 @@ func testFiles(env *cli.Env, files []string, update bool, limitFlags *operate.Li
 		}
 		for i := range cases {
 			c := &cases[i]
+			// By the case's own engine and clock, so cases cannot change each other and run in
+			// any order.
 			out := c.Run(c.Limits(base))
 			r := testResult{File: file, Line: c.Line, Title: c.Title(), Diff: c.Diff(&out)}
 			// What is taken over cannot differ.
 			r.OK = r.Diff == "" || update
 			ran++
 			if update {
+				// Into the cases, which are written as a whole below.
 				c.Accept(&out)
 				continue
 			}
@@ -120,6 +129,8 @@ func testFiles(env *cli.Env, files []string, update bool, limitFlags *operate.Li
 				return err
 			}
 		}
+		// Only a file that changes is touched, since builds and editors look at the time of a
+		// file.
 		if text := scenario.Format(cases); update && !bytes.Equal(text, data) {
 			if err := os.WriteFile(file, text, 0o644); err != nil {
 				return err
@@ -159,6 +170,7 @@ func (s *source) testMarks(ctx context.Context, env *cli.Env, args []string) err
 	if len(marks) == 0 {
 		return cli.Failure("there is no mark in %s", *s.marks).Advise("weir review mark FLOW right|wrong makes one")
 	}
+	// The same fold and the same flows as weir backtest has, which is what marks were made by.
 	_, tried, err := s.one(ctx, env, args, false)
 	if err != nil {
 		return err
@@ -181,9 +193,11 @@ func (s *source) testMarks(ctx context.Context, env *cli.Env, args []string) err
 		return []cli.Cell{word, {Text: r.Flow}, {Text: "marked " + r.Mark}, {Text: r.Is}}
 	})
 	differ := 0
+	// By name, so that two runs can be compared line by line.
 	for _, id := range slices.Sorted(maps.Keys(marks)) {
 		r := result{Flow: id, Mark: marks[id], Is: "not in the logs"}
 		if f := flows[id]; f != nil {
+			// Right and wrong are about the stop: a flow that is marked right has to be stopped.
 			r.OK, r.Is = (f.Stopped != nil) == (r.Mark == backtest.Right), "not stopped"
 			if m := f.Stopped; m != nil {
 				r.Is = fmt.Sprintf("stopped by %s at call %d", m.Rule, m.Call)
@@ -202,12 +216,14 @@ func (s *source) testMarks(ctx context.Context, env *cli.Env, args []string) err
 	if differ > 0 {
 		return cli.Failure("treated otherwise than marked: %d of %s", differ, cli.Count(int64(len(marks)), "flow")).Advise("weir backtest LOG --marks %s --report FILE.html shows why", *s.marks)
 	}
+	// Said on standard error, where it stays out of what programs read.
 	env.Notice("%s, none differs", cli.Count(int64(len(marks)), "flow"))
 	return s.reading.done(env)
 }
 
 // printTest prints the result of a case; the difference stands below its line.
 func printTest(env *cli.Env, lines *cli.Lines[testResult], r *testResult) error {
+	// In JSON and YAML the difference is a field of the result.
 	if err := lines.Print(r); err != nil || r.Diff == "" || env.Format != cli.TableFormat {
 		return err
 	}

@@ -31,6 +31,7 @@ func buildOf(info *debug.BuildInfo, ok bool) build {
 		return b
 	}
 	b.Version = info.Main.Version
+	// They are there when it was built in a checkout with version control.
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
@@ -47,6 +48,7 @@ func buildOf(info *debug.BuildInfo, ok bool) build {
 	return b
 }
 
+// versionCommand is weir version. It asks no weir: it is about this program.
 func versionCommand() cli.Command {
 	return cli.Command{
 		Name: "version", Short: "print version, revision and Go version",
