@@ -82,6 +82,7 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err = cmp.Or(err, broken); err != nil {
 		err = fmt.Errorf("read the input of a hook: %w", err)
 	} else {
+		in.openedBy(r.Header)
 		answer, err = h.answer(r.Context(), in)
 	}
 	if err != nil {

@@ -5,11 +5,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/wire"
 )
 
 // The programs whose hooks are understood.
@@ -178,6 +180,21 @@ func (in *hookInput) readFields(body []byte) error {
 func (in *hookInput) text(name string) (s string) {
 	_ = json.Unmarshal(in.fields[name], &s) // what is no text is none
 	return s
+}
+
+// openedBy says by which flow the session was opened, as the headers that weir-hook makes of the
+// environment tell: W3C baggage, else a traceparent, whose trace is the flow of who has no
+// other name. A session cannot open itself.
+func (in *hookInput) openedBy(h http.Header) {
+	flow := wire.Baggage([]byte(h.Get("Baggage")))
+	parent := cmp.Or(flow.ID, flow.Parent, flow.Root, wire.Traceparent([]byte(h.Get("Traceparent"))).ID)
+	if parent == "" || parent == in.text("session_id") {
+		return
+	}
+	in.fields["parent_correlation_id"] = quoted(parent)
+	if flow.Root != "" {
+		in.fields["root_correlation_id"] = quoted(flow.Root)
+	}
 }
 
 // ends reports whether a turn is about to end, which is where a run that a Stop hook of somebody

@@ -101,3 +101,29 @@ func TestHookOfCline(t *testing.T) {
 		t.Errorf("a call was not refused: %+v", answer)
 	}
 }
+
+// TestHookOpenedBy names in headers who started the agent, as weir-hook finds it.
+func TestHookOpenedBy(t *testing.T) {
+	f := func(baggage, traceparent, parent, root string) {
+		t.Helper()
+		var asked events.Event
+		h := NewHook(func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
+			asked = *ev
+			return &events.Verdict{Action: events.Allow}, nil
+		}, nil, func(err error) { t.Error(err) }, time.Now)
+		r := httptest.NewRequest("POST", HookPath, strings.NewReader(`{"session_id":"s","prompt_id":"p","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{},"tool_use_id":"u"}`))
+		r.Header.Set("Baggage", baggage)
+		r.Header.Set("Traceparent", traceparent)
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		if asked.ParentCorrelationID != parent || asked.RootCorrelationID != root || asked.CorrelationID != "p" {
+			t.Errorf("baggage %q, traceparent %q: flow %q of %q in the tree of %q", baggage, traceparent, asked.CorrelationID, asked.ParentCorrelationID, asked.RootCorrelationID)
+		}
+	}
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	f("", "", "", "s")
+	f("user=7", "", "", "s")
+	f("weir.parent_correlation_id=s", "", "", "s") // itself
+	f("weir.parent_correlation_id=a%2Cb", trace, "a,b", "")
+	f("correlation_id=f,root_correlation_id=top", "", "f", "top")
+	f("", trace, "0af7651916cd43dd8448eb211c80319c", "")
+}

@@ -137,6 +137,9 @@ func (s Server) ask(ctx context.Context, body []byte) (answer check.HookAnswer, 
 		return answer, err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	if o := openerOf(body, ancestors); o.header != "" {
+		r.Header.Set(o.header, o.value)
+	}
 	if s.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+s.Token)
 	}

@@ -9,7 +9,9 @@
 //
 // A hook's input has no time: a member time or timestamp that the hook adds is taken,
 // else the lines are two seconds apart. Tokens are not told to hooks, and what a hook
-// is not registered for is not in the log.
+// is not registered for is not in the log. Nor does a hook's input say who opened the
+// session; a member parent_correlation_id that the hook adds is taken, and a session
+// without one is the root of its tree.
 package claudehooks
 
 import (
@@ -84,6 +86,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 // line is one input of a hook, as far as it is of use.
 type line struct {
 	event, session, prompt, correlation string
+	parent, root                        string // flows: who opened the session, and whose budget it shares
 	agent, kind                         string // of a child
 	tool, call                          string
 	input                               []byte // JSON
@@ -109,6 +112,10 @@ func read(record []byte) (*line, error) {
 			l.prompt, l.prompted = id(c), true
 		case "correlation_id":
 			l.correlation = id(c)
+		case "parent_correlation_id":
+			l.parent = id(c)
+		case "root_correlation_id":
+			l.root = id(c)
 		case "agent_id":
 			l.agent = id(c)
 		case "agent_type":
@@ -210,6 +217,12 @@ func (r *reader) begin(what string, kind events.Kind, l *line, s *session) *even
 	names := adapter.Names{events.CorrelationExplicit: l.correlation, events.CorrelationPrompt: s.prompt, events.CorrelationSession: l.session}
 	e := r.pair.Begin(what, kind, l.at, &names)
 	e.ConversationID = l.session
+	e.ParentCorrelationID, e.RootCorrelationID = l.parent, l.root
+	if l.parent == "" && l.root == "" {
+		// A session that nobody opened is the root of a tree: its prompts and the sessions that
+		// it opens, which know no more of it than its id, count against it.
+		e.RootCorrelationID = l.session
+	}
 	if kind == events.AgentCall {
 		e.Origin = events.OriginAgent
 	}

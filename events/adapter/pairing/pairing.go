@@ -165,6 +165,7 @@ func (t *Pairer) result(e *events.Event, emit func(*events.Event)) bool {
 	began := max(1, e.Time-events.Stamp(e.DurationMS))
 	*e = events.Event{ID: adapter.Word([]byte(e.Tool.CallID+"/call"), events.MaxID), Source: e.Source, Kind: events.ToolCall, Time: began,
 		Sequence: e.Sequence, CorrelationID: e.CorrelationID, CorrelationSource: e.CorrelationSource, ConversationID: e.ConversationID,
+		ParentCorrelationID: e.ParentCorrelationID, RootCorrelationID: e.RootCorrelationID,
 		TraceID: e.TraceID, SpanID: e.SpanID, TurnID: e.TurnID, TaskID: e.TaskID, Origin: e.Origin, From: e.From, Tool: e.Tool}
 	t.work(e, e.From)
 	t.calls.Put(e.Tool.CallID, call{e.Tool, e.From, began})

@@ -350,33 +350,11 @@ func (r *run) live(home, url string, closed bool, commands []string) (out []byte
 	model := newEndpoint(r.T, marked(commands)...)
 	r.model = model
 	plugin := filepath.Join(home, cmp.Or(r.pluginAt, "weir-plugin"))
-	fill := strings.NewReplacer("{model}", model.URL, "{home}", home, "{plugin}", plugin).Replace
-	for path, text := range r.client.files {
-		for old, with := range r.client.pluginFile {
-			if r.asPlugin {
-				text = strings.Replace(text, old, with, 1)
-			}
-		}
-		r.write(filepath.Join(home, path), fill(text))
-	}
-	if r.client.name == "opencode" {
-		if err := os.CopyFS(filepath.Join(home, ".config/opencode"), os.DirFS(r.client.dir+"-plugin")); err != nil {
-			r.Fatal(err)
-		}
-	}
+	r.settle(home, url, closed, plugin)
 	if err := os.MkdirAll(project, 0o755); err != nil {
 		r.Fatal(err)
 	}
-	emptied := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
-	as := []string{"--install", "--yes"}
-	if r.asPlugin {
-		as = []string{"--plugin", plugin}
-	}
-	install := exec.Command(r.weir, append([]string{"check", "--hook-config", r.client.name, "--server", url, "--closed=" + strconv.FormatBool(closed)}, as...)...)
-	install.Env = emptied
-	if out, err := install.CombinedOutput(); err != nil {
-		r.Fatalf("install the hooks: %v\n%s", err, out)
-	}
+	fill, emptied := r.fill(home).Replace, emptied(home)
 	ctx, cancel := context.WithTimeout(r.Context(), 4*time.Minute)
 	defer cancel()
 	args := r.client.args
@@ -409,6 +387,40 @@ func (r *run) live(home, url string, closed bool, commands []string) (out []byte
 		}
 	}
 	return cmd.CombinedOutput()
+}
+
+// fill fills in what the settings and the environment of the client leave open.
+func (r *run) fill(home string) *strings.Replacer {
+	return strings.NewReplacer("{model}", r.model.URL, "{home}", home, "{plugin}", filepath.Join(home, cmp.Or(r.pluginAt, "weir-plugin")))
+}
+
+func emptied(home string) []string { return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home} }
+
+// settle puts the settings of the client into the home, and weir's hooks beside them.
+func (r *run) settle(home, url string, closed bool, plugin string) {
+	r.Helper()
+	for path, text := range r.client.files {
+		for old, with := range r.client.pluginFile {
+			if r.asPlugin {
+				text = strings.Replace(text, old, with, 1)
+			}
+		}
+		r.write(filepath.Join(home, path), r.fill(home).Replace(text))
+	}
+	if r.client.name == "opencode" {
+		if err := os.CopyFS(filepath.Join(home, ".config/opencode"), os.DirFS(r.client.dir+"-plugin")); err != nil {
+			r.Fatal(err)
+		}
+	}
+	as := []string{"--install", "--yes"}
+	if r.asPlugin {
+		as = []string{"--plugin", plugin}
+	}
+	install := exec.Command(r.weir, append([]string{"check", "--hook-config", r.client.name, "--server", url, "--closed=" + strconv.FormatBool(closed)}, as...)...)
+	install.Env = emptied(home)
+	if out, err := install.CombinedOutput(); err != nil {
+		r.Fatalf("install the hooks: %v\n%s", err, out)
+	}
 }
 
 // marked makes commands leave a line behind in the project when they run. They stay the
