@@ -39,11 +39,13 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
+		// Work is never told: an agent does more than what goes through the gateway.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Sometimes, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Never, Work: adapter.Never},
 	}
 }
 
+// score reads lines as Decode does.
 func score(head *adapter.Head) adapter.Match {
 	for line := range bytes.Lines(head.Bytes) {
 		if l, err := read(bytes.TrimSpace(line)); err == nil && l.isRequest {
@@ -53,18 +55,24 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// reader needs no state but the pairing's: a line is a whole request.
 type reader struct{ pair *pairing.Pairer }
 
+// newReader takes the pairing's order of names; the caller comes last, as derived.
 func newReader(o adapter.Options) adapter.Adapter { return &reader{pairing.New(o, "agentgateway")} }
 
 // line is one line of the log.
+//
+// text and rank are indexed by field, see aliases.
 type line struct {
-	at        events.Stamp
+	at events.Stamp
+	// isRequest is set by the status, which only lines about requests have.
 	isRequest bool
 	text      [fields][]byte
 	rank      [fields]uint8
 }
 
+// take notes a value whose key is known, unless a preferred key told it already.
 func (l *line) take(key, value []byte) {
 	p, known := places[string(key)]
 	if known && len(value) > 0 && p.Rank > l.rank[p.Field] {
@@ -73,6 +81,7 @@ func (l *line) take(key, value []byte) {
 	l.isRequest = l.isRequest || p.Field == httpStatus && known
 }
 
+// word returns a value as an event may carry it.
 func (l *line) word(f field) string { return adapter.Word(l.text[f], events.MaxID) }
 
 // read reads a line. What it holds may alias p.
@@ -81,6 +90,7 @@ func read(p []byte) (*line, error) {
 	if len(p) > 0 && p[0] == '{' {
 		c := jsonwalk.New(p)
 		isOurs := false
+		// In JSON the log's own name is a member; other logs have a status as well.
 		for c.Object(); c.Member(); {
 			switch key := string(c.Key()); key {
 			case "time", "timestamp":
@@ -92,10 +102,12 @@ func read(p []byte) (*line, error) {
 			}
 		}
 		c.End()
+		// Without its name two of its keys tell it.
 		l.isRequest = l.isRequest && (isOurs || l.text[protocol] != nil || l.text[route] != nil)
 		return l, c.Err()
 	}
 	// 2026-11-20T14:00:00.123456Z info request key=value ...
+	// Time, level and target are words in front, parted by tabs in some versions.
 	first, rest, _ := bytes.Cut(p, []byte("\t"))
 	if len(rest) == 0 {
 		first, rest, _ = bytes.Cut(p, []byte(" "))
@@ -108,6 +120,7 @@ func read(p []byte) (*line, error) {
 	for len(rest) > 0 {
 		var key, value []byte
 		key, value, rest = pair(rest)
+		// Words without a value are level and target.
 		if value != nil {
 			l.take(key, value)
 		}
@@ -116,6 +129,8 @@ func read(p []byte) (*line, error) {
 }
 
 // pair cuts the next key=value off a line; value is nil for a word that has none.
+//
+// It never fails: what is broken off counts as far as it goes.
 func pair(p []byte) (key, value, rest []byte) {
 	p = bytes.TrimLeft(p, " \t")
 	n := bytes.IndexAny(p, "= \t")
@@ -128,6 +143,7 @@ func pair(p []byte) (key, value, rest []byte) {
 	p = p[1:]
 	switch {
 	case len(p) > 0 && p[0] == '"':
+		// A value in quotes may have escapes.
 		end := 1
 		for end < len(p) && p[end] != '"' {
 			if p[end] == '\\' {
@@ -137,6 +153,7 @@ func pair(p []byte) (key, value, rest []byte) {
 		}
 		end = min(end, len(p))
 		return key, jsonwalk.Unescape(p[1:end]), p[min(end+1, len(p)):]
+	// A value that is JSON may have blanks in it.
 	case len(p) > 0 && (p[0] == '{' || p[0] == '['):
 		c := jsonwalk.New(p)
 		if raw := c.Raw(); c.Err() == nil {
@@ -150,6 +167,8 @@ func pair(p []byte) (key, value, rest []byte) {
 }
 
 // Decode reads one line. Lines that are no requests are passed over.
+//
+// Lines are known again by their text, as each has its time.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -170,6 +189,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 // Flush has nothing to do: nothing is held back.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
+// line tells what a request was, by the names of its protocol.
 func (r *reader) line(l *line, key string, emit func(*events.Event)) {
 	method := string(l.text[a2aMethod])
 	switch {
@@ -177,12 +197,16 @@ func (r *reader) line(l *line, key string, emit func(*events.Event)) {
 		r.tool(l, key, emit)
 	case method == "SendMessage", method == "SendStreamingMessage", method == "message/send", method == "message/stream":
 		r.agent(l, key, emit)
+	// A model's request is known by its tokens, whatever its path.
 	case l.text[inputTokens] != nil || l.text[outputTokens] != nil:
 		r.model(l, key, emit)
 	}
 }
 
 // caller is the principal of a request, or the address that it came from.
+//
+// The port of an address changes with each connection and is left out; an IPv6 address has
+// more colons.
 func (r *reader) caller(l *line) string {
 	if name := l.word(principal); name != "" {
 		return name
@@ -194,7 +218,10 @@ func (r *reader) caller(l *line) string {
 	return cmp.Or(address, "client")
 }
 
+// begin fills what all events of a request share: flow, caller, how long it took and how it
+// ended.
 func (r *reader) begin(l *line, id string, kind events.Kind) *events.Event {
+	// A trace that is none is left out, and not refused with the rest.
 	trace := strings.ToLower(l.word(traceID))
 	if len(trace) != 32 || strings.Trim(trace, "0123456789abcdef") != "" {
 		trace = ""
@@ -208,6 +235,7 @@ func (r *reader) begin(l *line, id string, kind events.Kind) *events.Event {
 	e := r.pair.Begin(id, kind, l.at, &names)
 	e.ParentCorrelationID, e.RootCorrelationID = flow.Parent, flow.Root
 	e.TraceID, e.TurnID, e.From = trace, l.word(turnID), events.Party{Agent: r.caller(l)}
+	// An address may be that of a person, but nobody says so.
 	if kind == events.AgentCall {
 		e.Origin = events.OriginAgent
 	}
@@ -215,6 +243,7 @@ func (r *reader) begin(l *line, id string, kind events.Kind) *events.Event {
 	if status, _ := strconv.Atoi(string(l.text[httpStatus])); status >= 400 {
 		e.Status, e.ErrorType = events.StatusError, "HTTP "+strconv.Itoa(status)
 	}
+	// The error of a tool goes before the status of its request.
 	if failure := l.text[failure]; len(failure) > 0 {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(failure), "error")
 	}
@@ -223,6 +252,8 @@ func (r *reader) begin(l *line, id string, kind events.Kind) *events.Event {
 
 // session is the MCP session. Stateless gateways put what a session needs to know into
 // its id, which may then be long.
+//
+// The hash of such an id is as good a name.
 func (l *line) session() string {
 	id := l.text[sessionID]
 	if len(id) > events.MaxID {
@@ -232,6 +263,8 @@ func (l *line) session() string {
 }
 
 // duration reads a time such as 3ms, 1.2s or a number of milliseconds.
+//
+// What is neither is 0, which is not known.
 func duration(p []byte) float64 {
 	if ms, err := strconv.ParseFloat(string(p), 64); err == nil {
 		return min(max(0, ms), events.MaxNumber)
@@ -243,8 +276,11 @@ func duration(p []byte) float64 {
 	return max(0, float64(d.Microseconds())/1e3)
 }
 
+// tool tells a call and its result; the pairing makes the call up, as the log has only its
+// end.
 func (r *reader) tool(l *line, key string, emit func(*events.Event)) {
 	e := r.begin(l, key+"/result", events.ToolResult)
+	// Its own source, see the package comment.
 	e.Source += "/tools"
 	e.Tool = events.Tool{Name: l.word(toolName), CallID: key, Server: l.word(target), Type: "mcp"}
 	if args := l.text[toolArgs]; len(args) > 0 {
@@ -254,10 +290,13 @@ func (r *reader) tool(l *line, key string, emit func(*events.Event)) {
 	r.pair.Pair(e, emit)
 }
 
+// agent tells a call of an agent and its return. The callee has no name but what the route or
+// the path gives it.
 func (r *reader) agent(l *line, key string, emit func(*events.Event)) {
 	to := events.Party{Agent: cmp.Or(l.word(agentName), l.word(route), l.word(endpoint), l.path(), "agent")}
 	e := r.begin(l, key+"/call", events.AgentCall)
 	e.Time = max(1, l.at-events.Stamp(e.DurationMS))
+	// Status and duration are of the return.
 	e.To, e.Status, e.ErrorType, e.DurationMS, e.TransferMode = to, events.StatusUnset, "", 0, events.ReturnToCaller
 	r.pair.Pair(e, emit)
 	e = r.begin(l, key+"/return", events.AgentReturn)
@@ -265,6 +304,7 @@ func (r *reader) agent(l *line, key string, emit func(*events.Event)) {
 	r.pair.Pair(e, emit)
 }
 
+// path is the path of the request, without its query.
 func (l *line) path() string {
 	u, err := url.Parse(l.word(httpPath))
 	if err != nil {
@@ -273,6 +313,7 @@ func (l *line) path() string {
 	return u.Path
 }
 
+// model tells what a request to a model used up.
 func (r *reader) model(l *line, key string, emit func(*events.Event)) {
 	number := func(f field) int64 {
 		v, err := strconv.ParseInt(string(l.text[f]), 10, 64)

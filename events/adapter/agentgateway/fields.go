@@ -42,6 +42,8 @@ const (
 
 // aliases are the names that versions have for a field, and those under which the log
 // may be set to add it, the one that is preferred first.
+//
+// Versions renamed keys towards the GenAI conventions; both are read.
 var aliases = [fields][]string{
 	httpStatus:    {"http.status", "http.response.status_code"},
 	httpPath:      {"http.path", "url.path"},
@@ -76,4 +78,5 @@ var aliases = [fields][]string{
 	failure:       {"mcp.tool.error", "mcp.error.message", "error"},
 }
 
+// places is by the key of the log.
 var places = adapter.Aliases[field](aliases[:])

@@ -45,9 +45,11 @@ func score(head *adapter.Head) adapter.Match {
 	match := adapter.NoMatch
 	for top := range head.Tops() {
 		switch {
+		// A message that was posted, or a line of a session log beside the name of its file.
 		case top["body"] == "{" && sessionIn(top["path"]) != "",
 			top["line"] == "{" && strings.HasSuffix(top["file"], "events.jsonl"):
 			return adapter.Certain
+		// The shape of all logs of that SDK.
 		case top.Has("id", "timestamp", "parentId", "type") && top["data"] == "{":
 			match = adapter.Maybe
 		}
@@ -55,15 +57,21 @@ func score(head *adapter.Head) adapter.Match {
 	return match
 }
 
+// reader joins messages with what sessions do, through the flow that each session is in.
 type reader struct {
-	pair  *pairing.Pairer
+	pair *pairing.Pairer
+	// Lines without a time follow each other at adapter.Pace.
 	clock adapter.Clock
 	flows *adapter.Recent[string] // by session: the one that it was last called in
-	at    string                  // session whose log is read
-	logs  *adapter.Recent[bool]   // sessions whose work is seen
-	heard *adapter.Recent[bool]   // messages that were told when they were posted, by session and text
+	// at is for logs that do not say on each line whose they are.
+	at   string                // session whose log is read
+	logs *adapter.Recent[bool] // sessions whose work is seen
+	// heard keeps a message from being told twice: when it is posted, and when its session
+	// logs it.
+	heard *adapter.Recent[bool] // messages that were told when they were posted, by session and text
 }
 
+// newReader trusts a correlationId most and what it makes up itself least.
 func newReader(o adapter.Options) adapter.Adapter {
 	const most = 4096
 	r := &reader{pair: pairing.New(o, "caco", events.CorrelationExplicit, events.CorrelationSession, events.CorrelationDerived),
@@ -72,13 +80,17 @@ func newReader(o adapter.Options) adapter.Adapter {
 }
 
 // line is a message, or an event of a session log.
+//
+// data aliases the record.
 type line struct {
 	id, kind, session string
 	at                events.Stamp
 	data              []byte // JSON
-	post              bool
+	// post says that it is a message, which begins a flow or goes on with one.
+	post bool
 }
 
+// read reads a line, or the line within one that is wrapped with the name of its file.
 func read(c *jsonwalk.Cursor) *line {
 	l := &line{}
 	var inner *line
@@ -114,6 +126,8 @@ func read(c *jsonwalk.Cursor) *line {
 }
 
 // sessionIn returns the session that a message was posted to, as its path says.
+//
+// It is "" for any other path.
 func sessionIn(path string) string {
 	rest, ok := strings.CutPrefix(path, "/api/sessions/")
 	session, isMessage := strings.CutSuffix(rest, "/messages")
@@ -124,6 +138,8 @@ func sessionIn(path string) string {
 }
 
 // folder returns the name of the folder that a session log lies in.
+//
+// A session log is session-state/ID/events.jsonl.
 func folder(path string) string {
 	dir, _, ok := cutLast(strings.TrimSuffix(path, "/"), "/")
 	if !ok {
@@ -135,6 +151,7 @@ func folder(path string) string {
 	return adapter.ID([]byte(dir))
 }
 
+// cutLast is strings.Cut at the last sep.
 func cutLast(s, sep string) (before, after string, found bool) {
 	i := strings.LastIndex(s, sep)
 	if i < 0 {
@@ -144,6 +161,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 }
 
 // Decode reads one line. What tells nothing of agents and tools is passed over.
+//
+// The id of a line without one is made of its text, see Key.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -171,6 +190,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 // Flush has nothing to do: nothing is held back.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
+// begin fills what all events of a line share. The flow is the one that its session is in.
 func (r *reader) begin(l *line, phase string, kind events.Kind, explicit string) *events.Event {
 	names := adapter.Names{events.CorrelationExplicit: explicit, events.CorrelationDerived: "caco:" + l.session}
 	if f, ok := r.flows.Get(l.session); ok {
@@ -181,6 +201,7 @@ func (r *reader) begin(l *line, phase string, kind events.Kind, explicit string)
 	return e
 }
 
+// party is a session, which is how Caco knows its agents.
 func party(session string) events.Party { return events.Party{Session: session} }
 
 // post reads a message.
@@ -202,6 +223,7 @@ func (r *reader) post(l *line, emit func(*events.Event)) {
 	}
 	// A user's message begins a flow of its own; the server makes its id and logs it
 	// with what follows only.
+	// Without a correlation id a message of another session is of that one's flow.
 	if correlation == "" && from == "" {
 		r.flows.Delete(l.session)
 	} else if f, ok := r.flows.Get(from); ok && correlation == "" {
@@ -210,21 +232,26 @@ func (r *reader) post(l *line, emit func(*events.Event)) {
 	if correlation != "" {
 		r.flows.Put(l.session, correlation)
 	}
+	// The session will log the same text, with its sender in front.
 	r.heard.Put(heardAs(l.session, prompt), true)
 	r.call(l, origin, from, correlation, prompt, emit)
 }
 
+// heardAs is by the text without its sender.
 func heardAs(session string, text []byte) string {
 	return session + " " + fingerprint.Content(text).String()
 }
 
+// origins are the words of source; others leave the origin to Event.By.
 var origins = map[string]events.Origin{"user": events.OriginUser, "agent": events.OriginAgent, "scheduler": events.OriginScheduler, "applet": events.OriginApplet}
 
+// call tells a message to a session.
 func (r *reader) call(l *line, origin, from, correlation string, prompt []byte, emit func(*events.Event)) {
 	e := r.begin(l, "/call", events.AgentCall, correlation)
 	e.To = party(l.session)
 	if e.Origin = origins[origin]; from != "" {
 		e.Origin, e.From = events.OriginAgent, party(from)
+		// Whether its caller worked is known only if that one's log is read.
 		worked, _ := r.logs.Get(from)
 		r.pair.Work = worked
 	}
@@ -236,6 +263,8 @@ func (r *reader) call(l *line, origin, from, correlation string, prompt []byte, 
 }
 
 // entry reads an event of a session log.
+//
+// Lines without a session are of the one that was read last.
 func (r *reader) entry(l *line, emit func(*events.Event)) {
 	d := readData(l.data)
 	if l.kind == "session.start" && l.session == "" {
@@ -244,6 +273,7 @@ func (r *reader) entry(l *line, emit func(*events.Event)) {
 	if l.session == "" {
 		l.session = r.at
 	}
+	// A log that begins in the middle of a session nobody names.
 	if l.session == "" {
 		l.session = "session"
 	}
@@ -251,16 +281,20 @@ func (r *reader) entry(l *line, emit func(*events.Event)) {
 	switch l.kind {
 	case "user.message":
 		origin, from, text := sender(d.content)
+		// It was told when it was posted, with more of its sender.
 		if _, told := r.heard.Get(heardAs(l.session, text)); told {
 			r.heard.Delete(heardAs(l.session, text))
 			return
 		}
 		r.call(l, cmp.Or(origin, "user"), from, "", text, emit)
 	case "tool.execution_start":
+		// Seeing one use of a tool means that the session's log is read, and so all its work.
 		r.pair.Work = true
 		r.logs.Put(l.session, true)
 		e := r.begin(l, "/call", events.ToolCall, "")
 		e.From, e.Tool = party(l.session), events.Tool{Name: cmp.Or(d.tool, "tool"), CallID: d.call, Type: "function"}
+		// Messages come from all sessions and uses of tools only from those whose logs are
+		// read, so the two have a source each.
 		e.Source += "/log"
 		r.pair.Args(e, d.args)
 		r.pair.Pair(e, emit)
@@ -291,6 +325,8 @@ func (r *reader) entry(l *line, emit func(*events.Event)) {
 }
 
 // sender takes the sender off the front of a message: "[agent:session-1] ...".
+//
+// A text that begins with a bracket and no known word is left as it is.
 func sender(text []byte) (origin, from string, rest []byte) {
 	inner, rest, ok := bytes.Cut(text, []byte("]"))
 	if !ok || !bytes.HasPrefix(inner, []byte("[")) {
@@ -307,6 +343,8 @@ func sender(text []byte) (origin, from string, rest []byte) {
 }
 
 // data is what the events of a session log tell.
+//
+// One struct serves all kinds, as their members do not clash.
 type data struct {
 	session, call, tool, model string
 	content, args, result      []byte
@@ -314,6 +352,7 @@ type data struct {
 	usage                      events.Usage
 }
 
+// readData reads what an event has of these. Counts are of the model's answer.
 func readData(raw []byte) (d data) {
 	c := jsonwalk.New(raw)
 	for c.MaybeObject(); c.Member(); {

@@ -34,11 +34,13 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
+		// Results are there if PostToolUse is registered, times if the hook adds them.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Never, Time: adapter.Sometimes, Starts: adapter.Always, Work: adapter.Always},
 	}
 }
 
+// score knows the two members that every input has.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
 		if top.Has("hook_event_name", "session_id") {
@@ -51,6 +53,7 @@ func score(head *adapter.Head) adapter.Match {
 // maxRemembered bounds sessions and open uses of tools, each.
 const maxRemembered = 4096
 
+// reader keeps what hooks do not tell on each input.
 type reader struct {
 	pair     *pairing.Pairer
 	clock    adapter.Clock
@@ -59,21 +62,30 @@ type reader struct {
 }
 
 // session is what is remembered of one.
+//
+// Without ids of prompts and of uses it counts them, so that ids of events differ.
 type session struct {
 	prompt  string // the last one's id
 	prompts int    // that came without an id
 	uses    int    // of tools, that came without an id
-	open    string // the last of them, until its result is there
-	worked  bool   // a tool was used since the last end of a turn
-	ended   string // the turn that ended last, and how often, which Stop hooks bring about
-	ends    int
+	// open joins PreToolUse with PostToolUse in versions without tool_use_id, as if one tool
+	// ran at a time.
+	open string // the last of them, until its result is there
+	// worked keeps an end that came of work from being a repetition.
+	worked bool   // a tool was used since the last end of a turn
+	ended  string // the turn that ended last, and how often, which Stop hooks bring about
+	ends   int
+	// content and sim are what a Stop hook may not accept.
 	content events.Hash // of what the agent said then
 	sim     events.Fingerprint
 }
 
 // use is a use of a tool that runs an agent.
+//
+// It is kept by the id of the use, and by the child while that runs on by itself.
 type use struct{ from, to events.Party }
 
+// newReader says that hooks see all work, as they do if they are registered for tools.
 func newReader(o adapter.Options) adapter.Adapter {
 	r := &reader{
 		pair:     pairing.New(o, "claude-code-hooks", events.CorrelationExplicit, events.CorrelationPrompt, events.CorrelationSession),
@@ -84,6 +96,8 @@ func newReader(o adapter.Options) adapter.Adapter {
 }
 
 // line is one input of a hook, as far as it is of use.
+//
+// input and said alias the record, or were copied out of it.
 type line struct {
 	event, session, prompt, correlation string
 	parent, root                        string // flows: who opened the session, and whose budget it shares
@@ -99,6 +113,8 @@ type line struct {
 	at                                  events.Stamp
 }
 
+// read reads one input. Names are those of Claude Code's hooks; time is added by whoever
+// writes them down.
 func read(record []byte) (*line, error) {
 	l := &line{}
 	c := jsonwalk.New(record)
@@ -109,6 +125,8 @@ func read(record []byte) (*line, error) {
 		case "session_id":
 			l.session = id(c)
 		case "prompt_id":
+			// An input without prompt_id leaves the prompt as it was, one with an empty id
+			// ends it.
 			l.prompt, l.prompted = id(c), true
 		case "correlation_id":
 			l.correlation = id(c)
@@ -148,6 +166,7 @@ func read(record []byte) (*line, error) {
 	return l, nil
 }
 
+// id leaves room for what is put behind it.
 func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2-16) }
 
 // readResponse reads what a tool gave back: a text, a list of blocks, or an object of
@@ -156,6 +175,7 @@ func (l *line) readResponse(c *jsonwalk.Cursor) {
 	raw := c.Raw()
 	l.said = raw
 	inner := jsonwalk.New(raw)
+	// A text, or an object of the tool's own, which counts as it is.
 	switch inner.Peek() {
 	case '"':
 		l.said = inner.Text()
@@ -175,6 +195,8 @@ func (l *line) readResponse(c *jsonwalk.Cursor) {
 
 // Decode reads one input of a hook. Those that tell nothing of agents and tools are
 // passed over.
+//
+// Inputs come in the order in which hooks ran, of several sessions in between each other.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -197,6 +219,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		r.before(l, s, emit)
 	case "PostToolUse", "PostToolUseFailure":
 		s.worked = true
+		// A failure has a hook of its own in newer versions, and a member of the result in
+		// older ones.
 		l.failed = l.failed || l.event == "PostToolUseFailure"
 		r.after(l, s, emit)
 	case "SubagentStop":
@@ -210,8 +234,10 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 // Flush has nothing to do: nothing is held back.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
+// begin fills what all events of an input share.
 func (r *reader) begin(what string, kind events.Kind, l *line, s *session) *events.Event {
 	if l.prompted {
+		// The prompt stays that of the session until another comes.
 		s.prompt = l.prompt
 	}
 	names := adapter.Names{events.CorrelationExplicit: l.correlation, events.CorrelationPrompt: s.prompt, events.CorrelationSession: l.session}
@@ -233,6 +259,8 @@ func (r *reader) begin(what string, kind events.Kind, l *line, s *session) *even
 func mainAgent(l *line) events.Party { return events.Party{Session: l.session, Agent: "claude-code"} }
 
 // actor is the agent in which the hook ran.
+//
+// A child is known by agent_id, which the main agent does not have.
 func actor(l *line) events.Party {
 	if l.agent == "" {
 		return mainAgent(l)
@@ -240,8 +268,10 @@ func actor(l *line) events.Party {
 	return child(l.kind)
 }
 
+// child is a kind of agent, which is one party however many run.
 func child(kind string) events.Party { return events.Party{Agent: cmp.Or(kind, "general-purpose")} }
 
+// prompt tells what the user said. Hooks are run by the harness, so it is the user's word.
 func (r *reader) prompt(l *line, s *session, emit func(*events.Event)) {
 	what := l.prompt
 	if what == "" {
@@ -260,6 +290,7 @@ func (l *line) callID(s *session) string {
 	if l.call != "" {
 		return l.call
 	}
+	// Whatever comes after a use belongs to the one that is open.
 	if l.event != "PreToolUse" && s.open != "" {
 		open := s.open
 		s.open = ""
@@ -270,8 +301,10 @@ func (l *line) callID(s *session) string {
 	return s.open
 }
 
+// delegates tells whether a tool runs an agent, by its name of today and of before.
 func delegates(tool string) bool { return tool == "Agent" || tool == "Task" }
 
+// before tells that a tool is about to be used.
 func (r *reader) before(l *line, s *session, emit func(*events.Event)) {
 	if l.tool == "" {
 		return
@@ -279,6 +312,7 @@ func (r *reader) before(l *line, s *session, emit func(*events.Event)) {
 	r.use(l, s, l.callID(s), emit)
 }
 
+// use tells a call of a tool or of an agent.
 func (r *reader) use(l *line, s *session, call string, emit func(*events.Event)) {
 	if delegates(l.tool) {
 		kind, prompt := readTask(l.input)
@@ -297,6 +331,7 @@ func (r *reader) use(l *line, s *session, call string, emit func(*events.Event))
 	r.pair.Pair(e, emit)
 }
 
+// tool is the tool of that name. Tools of MCP servers are named mcp__SERVER__TOOL.
 func tool(name, call string) events.Tool {
 	t := events.Tool{Name: name, CallID: call, Type: "function"}
 	if rest, ok := strings.CutPrefix(name, "mcp__"); ok {
@@ -307,6 +342,7 @@ func tool(name, call string) events.Tool {
 	return t
 }
 
+// after tells what came of a use.
 func (r *reader) after(l *line, s *session, emit func(*events.Event)) {
 	if l.tool == "" {
 		return
@@ -314,11 +350,13 @@ func (r *reader) after(l *line, s *session, emit func(*events.Event)) {
 	call := l.callID(s)
 	if delegates(l.tool) {
 		u, ok := r.uses.Get(call)
+		// Without a PreToolUse hook the call is told with its result.
 		if !ok { // no hook ran before it
 			r.use(l, s, call, emit)
 			u, _ = r.uses.Get(call)
 		}
 		r.uses.Delete(call)
+		// The result only says that the child was started.
 		if l.async && l.child != "" {
 			r.uses.Put(l.session+"/"+l.child, u) // it runs on
 			return
@@ -348,6 +386,8 @@ func (r *reader) back(what string, l *line, s *session, u *use, emit func(*event
 }
 
 // childStop tells the answer of a child that ran on by itself.
+//
+// Without agent_id nobody knows which one it was.
 func (r *reader) childStop(l *line, s *session, emit func(*events.Event)) {
 	key := l.session + "/" + l.agent
 	if u, ok := r.uses.Get(key); ok && l.agent != "" {
@@ -356,6 +396,8 @@ func (r *reader) childStop(l *line, s *session, emit func(*events.Event)) {
 	}
 }
 
+// stop tells that the main agent ended its turn, which a Stop hook may have it do several
+// times.
 func (r *reader) stop(l *line, s *session, emit func(*events.Event)) {
 	what := cmp.Or(l.prompt, s.prompt)
 	if what == "" {
@@ -364,9 +406,11 @@ func (r *reader) stop(l *line, s *session, emit func(*events.Event)) {
 	if s.ended != what {
 		s.ended, s.ends = what, 0
 	}
+	// Each end of one turn has an id of its own.
 	if s.ends++; s.ends > 1 {
 		what += "/" + strconv.Itoa(s.ends)
 	}
+	// It had to go on, and did nothing.
 	if l.again && !s.worked {
 		r.again(what, l, s, emit)
 	}

@@ -18,6 +18,7 @@ import (
 	"weir/events/adapter/usage"
 )
 
+// program is the source of events and the name of the main agent.
 const program = "cline"
 
 // Format returns the format of sessions.
@@ -30,12 +31,15 @@ func Format() adapter.Format {
 		New: func(o adapter.Options) adapter.Adapter {
 			return &reader{log: transcript.New(o, program), tasks: adapter.NewRecent[*transcript.Use](o.HeldOr(1024))}
 		},
+		// Starts are never told: the document is written when an answer is complete.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Never, Work: adapter.Always},
 	}
 }
 
 // score looks for what stands before the messages.
+//
+// The names stand in front of what is large.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
 		if top.Has("version") && top.Has("agent") && top.Has("sessionId") && top.Has("messages") {
@@ -45,8 +49,11 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// reader joins tasks with their results within one document; log knows what was told from
+// earlier writings of it.
 type reader struct {
-	log   *transcript.Log
+	log *transcript.Log
+	// tasks is by session and call, as ids of calls may begin anew in each session.
 	tasks *adapter.Recent[*transcript.Use] // given to other agents, by call
 }
 
@@ -54,10 +61,13 @@ type reader struct {
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
 // Decode reads one session.
+//
+// It is written anew with each message, so most of it was told before.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
 	}
+	// The messages are read when all else is known, since the session may stand behind them.
 	var session, parent string
 	var messages []byte
 	c := jsonwalk.New(record)
@@ -65,6 +75,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		switch string(c.Key()) {
 		case "sessionId":
 			session = adapter.ID(c.Text())
+		// origin names who gave the task, if it is the session of one.
 		case "origin":
 			for c.MaybeObject(); c.Member(); {
 				if string(c.Key()) == "parentThreadId" {
@@ -83,14 +94,17 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		return adapter.Missing("sessionId", "want the sessionId of a session")
 	}
 	turn := transcript.Turn{Session: session, By: events.Party{Session: session, Agent: program}, Parent: parent}
+	// A session of the user's is the root of what it opens.
 	if parent == "" {
 		turn.Root = session
 	} else {
+		// The document does not say what kind of agent it is.
 		turn.By.Agent = "subagent"
 	}
 	list := jsonwalk.New(messages)
 	for list.MaybeArray(); list.Element(); {
 		m := read(list)
+		// A message without id or time cannot be told once.
 		if list.Err() == nil && m.id != "" && m.at != 0 {
 			r.message(&turn, m, parent, emit)
 		}
@@ -99,37 +113,47 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 }
 
 // message is one of a session, as far as it is of use.
+//
+// args and texts alias the record.
 type message struct {
 	id, role, model, provider string
 	at                        events.Stamp
 	text                      []byte
 	calls, results            []transcript.Use
-	used                      events.Usage
+	// used is of one answer.
+	used events.Usage
 }
 
+// message tells what is in one message: an answer of the model, results, or what was asked.
 func (r *reader) message(t *transcript.Turn, m *message, parent string, emit func(*events.Event)) {
 	switch {
 	case m.role == "assistant":
+		// Tokens come first: they were used before anything that the model asked for.
 		r.log.Inference(t, m.id, m.at, m.model, m.provider, m.used, emit)
 		for i := range m.calls {
 			r.call(t, m, &m.calls[i], emit)
 		}
+		// With calls the turn goes on.
 		if len(m.calls) == 0 && len(m.text) > 0 {
 			r.log.Answer(t, m.id, m.at, events.StatusOK, m.text, emit)
 		}
 	case len(m.results) > 0:
 		for i := range m.results {
 			u := m.results[i]
+			// The result does not repeat what the call was.
 			if given, ok := r.tasks.Get(t.Session + "/" + u.ID); ok {
 				said := u.Said
 				u = *given
 				u.Said = said
 			}
+			// A result has no time but that of its message.
 			u.Ended = m.at
 			r.log.Result(t, &u, emit)
 		}
+	// An agent was asked by another one, whatever the role says.
 	case m.role == "user" && len(m.text) > 0 && parent != "":
 		r.log.Asked(t, events.Party{Session: parent, Agent: program}, m.at, m.text, emit)
+	// What the user says begins a flow.
 	case m.role == "user" && len(m.text) > 0:
 		t.Prompt = m.id
 		r.log.Prompt(t, m.id, m.at, m.text, emit)
@@ -149,6 +173,7 @@ func (r *reader) call(t *transcript.Turn, m *message, u *transcript.Use, emit fu
 		}
 		if len(u.Asked) > 0 {
 			u.To = events.Party{Session: adapter.Word([]byte(t.Session+"/"+u.ID), events.MaxID), Agent: "subagent"}
+			// Its own document tells what it does.
 			u.Elsewhere = true
 			r.tasks.Put(t.Session+"/"+u.ID, &transcript.Use{ID: u.ID, To: u.To, Elsewhere: true, At: u.At})
 		}
@@ -156,6 +181,7 @@ func (r *reader) call(t *transcript.Turn, m *message, u *transcript.Use, emit fu
 	r.log.Call(t, u, emit)
 }
 
+// read reads a message. Members come in any order, so its parts are gathered.
 func read(c *jsonwalk.Cursor) *message {
 	m := &message{}
 	for c.MaybeObject(); c.Member(); {
@@ -179,6 +205,7 @@ func read(c *jsonwalk.Cursor) *message {
 					m.provider = adapter.Word(c.Text(), events.MaxProvider)
 				}
 			}
+		// Only answers have them.
 		case "metrics":
 			m.used = counts.Read(c)
 		}
@@ -187,6 +214,8 @@ func read(c *jsonwalk.Cursor) *message {
 }
 
 // readPart reads a text, the use of a tool or its result.
+//
+// Thoughts and images have kinds of their own and are passed over.
 func (m *message) readPart(c *jsonwalk.Cursor) {
 	var kind string
 	var text, content []byte
@@ -214,11 +243,13 @@ func (m *message) readPart(c *jsonwalk.Cursor) {
 	case "text":
 		m.text = append(m.text, text...)
 	case "tool_use":
+		// Without an id its result would not find it.
 		if u.ID != "" && u.Tool != "" {
 			m.calls = append(m.calls, u)
 		}
 	case "tool_result":
 		if u.Said = content; u.ID != "" {
+			// Results say in their text that they failed, in JSON of the tool's own.
 			if failed || bytes.Contains(content, []byte(`"success":false`)) || bytes.Contains(content, []byte(`"success": false`)) {
 				u.Status = events.StatusError
 			}
@@ -227,6 +258,7 @@ func (m *message) readPart(c *jsonwalk.Cursor) {
 	}
 }
 
+// counts are Cline's names of metrics.
 var counts = usage.Names{
 	"inputTokens":      usage.Input,
 	"outputTokens":     usage.Output,

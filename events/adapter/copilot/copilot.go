@@ -19,9 +19,12 @@ import (
 	"weir/events/adapter/transcript"
 )
 
+// program is the source of events and the name of the main agent.
 const program = "copilot-cli"
 
 // Format returns the format of the logs.
+//
+// Apart, because each file is one session with all of its agents.
 func Format() adapter.Format {
 	return adapter.Format{
 		Name:    "copilot",
@@ -30,6 +33,7 @@ func Format() adapter.Format {
 		Score:   score,
 		Apart:   true,
 		New:     func(o adapter.Options) adapter.Adapter { return newReader(o) },
+		// Tokens of older versions are those of the output alone.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},
 	}
@@ -39,6 +43,7 @@ func Format() adapter.Format {
 // shape, too.
 func score(head *adapter.Head) adapter.Match {
 	for c := range adapter.Heads(head.Bytes) {
+		// Both stand in the first line, in either order.
 		kind, producer := "", ""
 		for c.Object(); c.Member(); {
 			switch string(c.Key()) {
@@ -55,14 +60,19 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// reader reads one file, that of a session.
 type reader struct {
 	options adapter.Options
 	log     *transcript.Log
 	session string
-	prompt  string
-	agents  *adapter.Recent[events.Party] // by the use of a tool that they work for, or by their ids
+	// prompt is the interaction that is going on; "" before the first.
+	prompt string
+	// agents finds whose line it is; it is asked for both keys, since only some lines have the
+	// agent's own.
+	agents *adapter.Recent[events.Party] // by the use of a tool that they work for, or by their ids
 }
 
+// newReader leaves the descriptions of commands out of their hashes.
 func newReader(o adapter.Options) *reader {
 	for _, tool := range []string{"bash", "powershell", "shell"} {
 		o = transcript.Ignoring(o, tool, "description") // the model's word on it
@@ -77,24 +87,31 @@ func (r *reader) Branch() adapter.Adapter { return newReader(r.options) }
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
 // line is one event, as far as it is of use.
+//
+// data is read into the other fields only for kinds that are of use.
 type line struct {
 	id, kind, agent string
 	at              events.Stamp
 	data            []byte
 
+	// What follows is of data.
 	session, interaction, parentUse string
 	call, tool, server              string
 	content, message, args          []byte
-	exit                            int64
-	failed, exited                  bool
-	asks                            bool   // for the use of tools
-	code                            string // of an error
-	api, model                      string
-	used                            events.Usage
-	output                          int64
+	// exit counts only where exited says that it was told.
+	exit           int64
+	failed, exited bool
+	// asks tells an answer that goes on from one that ends a turn.
+	asks       bool   // for the use of tools
+	code       string // of an error
+	api, model string
+	used       events.Usage
+	output     int64
 }
 
 // Decode reads one event. Those that tell nothing of agents and tools are passed over.
+//
+// A file that begins in the middle cannot be read, for its session is not known.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -104,23 +121,28 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		return err
 	}
 	if l.kind == "session.start" && l.session != "" {
+		// A file may go on with another session.
 		r.session, r.prompt = l.session, ""
 		return nil
 	}
 	if r.session == "" {
 		return adapter.Missing("session.start", "want the event that says what session this is before all others")
 	}
+	// Lines without an interaction are of the one before.
 	if l.interaction != "" {
 		r.prompt = l.interaction
 	}
 	turn := r.turn(l)
 	switch l.kind {
 	case "user.message":
+		// What an agent is asked comes in the user's form as well, and was told with the task.
 		if l.agent == "" && l.parentUse == "" {
 			r.log.Prompt(turn, l.id, l.at, l.content, emit)
 		}
 	case "assistant.message":
 		r.said(l, turn, emit)
+	// Two kinds of records tell the same in different versions; the call of the API is their
+	// id.
 	case "session.usage_record", "assistant.usage":
 		r.log.Inference(turn, cmp.Or(l.api, l.id), l.at, l.model, "", l.used, emit)
 	case "tool.execution_start":
@@ -128,9 +150,11 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	case "tool.execution_complete":
 		r.result(l, turn, emit)
 	case "subagent.started":
+		// The agent of a task gets an id of its own when it starts.
 		if by, ok := r.agents.Get(l.call); ok && l.agent != "" {
 			r.agents.Put(l.agent, by)
 		}
+	// The user broke the turn off.
 	case "abort":
 		r.log.Answer(turn, l.id, l.at, events.StatusCancelled, nil, emit)
 	}
@@ -140,7 +164,9 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 // turn finds out who acts: the agent of the session, or one that works for it.
 func (r *reader) turn(l *line) *transcript.Turn {
 	t := &transcript.Turn{Session: r.session, Prompt: r.prompt, By: events.Party{Session: r.session, Agent: program}}
+	// Either may be all that there is.
 	for _, key := range [...]string{l.agent, l.parentUse} {
+		// The start of an agent is told by who started it.
 		if by, ok := r.agents.Get(key); ok && key != "" && l.kind != "subagent.started" {
 			t.By = by
 		}
@@ -150,9 +176,11 @@ func (r *reader) turn(l *line) *transcript.Turn {
 
 // said reads an answer of the model. One that asks for no tool is the last.
 func (r *reader) said(l *line, t *transcript.Turn, emit func(*events.Event)) {
+	// Older versions tell no more than the output with the answer.
 	if l.output > 0 && l.api != "" {
 		r.log.Inference(t, l.api, l.at, l.model, "", events.Usage{Known: true, Output: l.output}, emit)
 	}
+	// What another agent says last is the result of its task.
 	if t.By.Session == r.session && !l.asks && len(l.content) > 0 {
 		r.log.Answer(t, l.id, l.at, events.StatusOK, l.content, emit)
 	}
@@ -161,16 +189,19 @@ func (r *reader) said(l *line, t *transcript.Turn, emit func(*events.Event)) {
 // use tells the use of a tool, or that a task is given to an agent of its own.
 func (r *reader) use(l *line, t *transcript.Turn, emit func(*events.Event)) {
 	u := transcript.Use{ID: l.call, Tool: l.tool, Server: l.server, Args: l.args, At: l.at}
+	// Nothing could be joined with it.
 	if l.call == "" || l.tool == "" {
 		return
 	}
 	if kind, asked := task(l.args); l.tool == "task" && len(asked) > 0 {
+		// The use is the party, as the agent's id is not known yet.
 		u.To, u.Asked = events.Party{Session: adapter.Word([]byte(r.session+"/"+l.call), events.MaxID), Agent: cmp.Or(kind, "task")}, asked
 		r.agents.Put(l.call, u.To)
 	}
 	r.log.Call(t, &u, emit)
 }
 
+// task reads what kind of agent is asked what.
 func task(args []byte) (kind string, asked []byte) {
 	c := jsonwalk.New(args)
 	for c.MaybeObject(); c.Member(); {
@@ -184,16 +215,21 @@ func task(args []byte) (kind string, asked []byte) {
 	return kind, asked
 }
 
+// result tells what a use brought. Status comes in several ways, of which the surest goes
+// first.
 func (r *reader) result(l *line, t *transcript.Turn, emit func(*events.Event)) {
 	u := transcript.Use{ID: l.call, Ended: l.at, Said: l.content}
+	// Of a task the result is the return of its agent.
 	u.To, _ = r.agents.Get(l.call)
 	switch {
+	// Who refused says why, which goes to the model in the place of a result.
 	case l.code == "denied" || l.code == "rejected":
 		u.Status, u.Said = events.StatusDenied, l.message
 	case l.failed && len(l.message) > 0:
 		u.Status, u.Said = events.StatusError, l.message
 	case l.failed:
 		u.Status = events.StatusError
+	// A command that failed is a success to the program.
 	case l.exited && l.exit != 0, failedShell(l.content):
 		u.Status = events.StatusError
 	}
@@ -202,8 +238,11 @@ func (r *reader) result(l *line, t *transcript.Turn, emit func(*events.Event)) {
 
 // failedShell tells whether a command ended with another code than 0: its output ends with
 // "<exited with exit code 1>", in newer versions "<shellId: 1 completed with exit code 1>".
+//
+// Only the last line says it, and only if it is one of those.
 func failedShell(said []byte) bool {
 	said = bytes.TrimSpace(said)
+	// The line stands in angle brackets at the end.
 	i := bytes.LastIndexByte(said, '<')
 	if i < 0 || !bytes.HasSuffix(said, []byte(">")) {
 		return false

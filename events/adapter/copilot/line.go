@@ -7,6 +7,7 @@ import (
 	"weir/events/adapter/usage"
 )
 
+// read reads the frame of an event, and its data only if it is of a kind that tells something.
 func read(record []byte) (*line, error) {
 	l := &line{}
 	c := jsonwalk.New(record)
@@ -35,6 +36,7 @@ func read(record []byte) (*line, error) {
 	case l.at == 0:
 		return nil, adapter.Missing("timestamp", "want timestamp of every event")
 	}
+	// Other kinds hold much text that nobody needs.
 	switch l.kind {
 	case "session.start", "user.message", "assistant.message", "session.usage_record", "assistant.usage",
 		"tool.execution_start", "tool.execution_complete", "subagent.started", "abort":
@@ -45,6 +47,7 @@ func read(record []byte) (*line, error) {
 	return l, nil
 }
 
+// readData reads the data of any kind: the names mean the same in all.
 func (l *line) readData(c *jsonwalk.Cursor) {
 	word := func() string { return adapter.Word(c.Text(), events.MaxID) }
 	for c.MaybeObject(); c.Member(); {
@@ -53,6 +56,7 @@ func (l *line) readData(c *jsonwalk.Cursor) {
 			l.session = adapter.ID(c.Text())
 		case "interactionId":
 			l.interaction = adapter.ID(c.Text())
+		// The use of a tool that the agent of this line works for.
 		case "parentToolCallId":
 			l.parentUse = adapter.ID(c.Text())
 		case "toolCallId":
@@ -67,17 +71,20 @@ func (l *line) readData(c *jsonwalk.Cursor) {
 			l.model = word()
 		case "arguments":
 			l.args = c.Raw()
+		// A text, or a list of parts.
 		case "content":
 			if c.Peek() == '"' {
 				l.content = c.Text()
 			} else {
 				l.content = c.Texts()
 			}
+		// How many they are is of no interest: each has an event of its own.
 		case "toolRequests":
 			for c.MaybeArray(); c.Element(); {
 				l.asks = true
 				c.Skip()
 			}
+		// A result that says nothing of it went well.
 		case "success":
 			l.failed = !c.Bool()
 		case "result":
@@ -91,6 +98,7 @@ func (l *line) readData(c *jsonwalk.Cursor) {
 					l.code = string(c.Text())
 				}
 			}
+		// Newer versions tell how a command ended beside its output.
 		case "shellExecution":
 			for c.MaybeObject(); c.Member(); {
 				if string(c.Key()) == "exitCode" {
@@ -100,8 +108,10 @@ func (l *line) readData(c *jsonwalk.Cursor) {
 		case "usage":
 			l.readUsage(c)
 		case "outputTokens":
+			// It is kept apart as well, for answers that tell nothing else.
 			l.output, _ = c.Count()
 			l.used.Output, l.used.Known = l.output, true
+		// Counts stand in the data itself in some versions.
 		default:
 			if !counts.Member(c, &l.used) {
 				c.Skip()
@@ -111,6 +121,8 @@ func (l *line) readData(c *jsonwalk.Cursor) {
 }
 
 // readUsage reads what an answer used up, in an object of its own.
+//
+// It names the model and the call of the API as well, which other versions put beside it.
 func (l *line) readUsage(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -126,6 +138,7 @@ func (l *line) readUsage(c *jsonwalk.Cursor) {
 	}
 }
 
+// counts are the SDK's names.
 var counts = usage.Names{
 	"inputTokens":      usage.Input,
 	"outputTokens":     usage.Output,

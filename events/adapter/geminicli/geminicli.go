@@ -19,9 +19,12 @@ import (
 	"weir/events/adapter/transcript"
 )
 
+// program is the source of events and the name of the main agent.
 const program = "gemini-cli"
 
 // Format returns the format of chats.
+//
+// Starts are told where a use is written down before its result is there.
 func Format() adapter.Format {
 	return adapter.Format{
 		Name:    "geminicli",
@@ -35,8 +38,10 @@ func Format() adapter.Format {
 	}
 }
 
+// score knows the line that begins a chat, and the document.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
+		// A line of Claude Code has a sessionId, but no projectHash.
 		if top.Has("sessionId", "projectHash") {
 			return adapter.Certain
 		}
@@ -44,13 +49,17 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// reader reads one chat.
 type reader struct {
+	// options are kept for Branch.
 	options adapter.Options
 	log     *transcript.Log
 	turn    transcript.Turn
-	ending  *message // that may be the end of the turn
+	// ending is held back until it is known whether tools follow.
+	ending *message // that may be the end of the turn
 }
 
+// newReader leaves the descriptions of commands out of their hashes.
 func newReader(o adapter.Options) *reader {
 	return &reader{options: o, log: transcript.New(transcript.Ignoring(o, shell, "description"), program)}
 }
@@ -68,10 +77,14 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 }
 
 // Decode reads one line, or one document.
+//
+// A line is the head of a chat, a message, or changes; a document has head and messages in
+// one.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
 	}
+	// A line may be any of the three, so all members are read before it is known which.
 	var session, kind string
 	var messages [][]byte
 	c := jsonwalk.New(record)
@@ -84,12 +97,14 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 			kind = string(c.Text())
 		case "messages":
 			messages = elements(c)
+		// A change may bring messages that were written before, which are told once.
 		case "$set":
 			for c.MaybeObject(); c.Member(); {
 				if string(c.Key()) == "messages" {
 					messages = elements(c)
 				}
 			}
+		// Only messages have a type.
 		case "type":
 			isMessage = true
 			c.Skip()
@@ -99,9 +114,11 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if c.Err() != nil {
 		return c.Err()
 	}
+	// A line of another session begins that one.
 	if session != "" && session != r.turn.Session {
 		r.end(emit)
 		r.turn = transcript.Turn{Session: session, By: events.Party{Session: session, Agent: program}}
+		// Agents that run beside the main one have chats of their own kind.
 		if kind != "" && kind != "main" {
 			r.turn.By.Agent = adapter.Word([]byte(program+"-"+kind), events.MaxID)
 		}
@@ -109,9 +126,11 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if isMessage {
 		messages = append(messages, record)
 	}
+	// A message does not say what session it is of.
 	if len(messages) > 0 && r.turn.Session == "" {
 		return adapter.Missing("sessionId", "want the line that says what session this is before all others")
 	}
+	// One bad message of a document does not cost the others.
 	left := &adapter.PartError{Of: len(messages), What: "messages"}
 	for _, m := range messages {
 		if err := r.message(m, emit); err != nil {
@@ -124,12 +143,14 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	switch {
 	case left.First == nil:
 		return nil
+	// A single message that cannot be read is the record's own fault.
 	case isMessage:
 		return left.First
 	}
 	return left
 }
 
+// elements are the elements of an array as they stand.
 func elements(c *jsonwalk.Cursor) (all [][]byte) {
 	for c.MaybeArray(); c.Element(); {
 		all = append(all, c.Raw())
@@ -144,24 +165,31 @@ func (r *reader) message(record []byte, emit func(*events.Event)) *events.Decode
 		return err
 	}
 	switch m.kind {
+	// The model is told results in the user's name.
 	case "user":
 		if len(m.text) == 0 || bytes.HasPrefix(m.text, []byte("<session_context>")) {
 			return nil // the result of a tool, or what the program itself says
 		}
+		// A prompt that is written again ends nothing.
 		if r.log.Again(m.id) {
 			return nil
 		}
+		// What the user says shows that the turn before was over.
 		r.end(emit)
 		r.turn.Prompt = m.id
 		r.log.Prompt(&r.turn, m.id, m.at, m.text, emit)
 	case "gemini":
 		r.log.Inference(&r.turn, m.id, m.at, m.model, "gemini", m.used, emit)
+		// Uses grow with the message: each is told when it is there, once.
 		r.log.Uses(&r.turn, m.uses, emit)
 		switch came := r.log.Again(m.id); {
+		// Nothing new: it was told, or went on.
 		case came && (r.ending == nil || r.ending.id != m.id): // it is written again
 		case len(m.uses) == 0 && len(m.text) > 0:
+			// The text outlives the record.
 			m.text = bytes.Clone(m.text)
 			r.ending = m
+		// It asks for tools, so the turn goes on.
 		default:
 			r.ending = nil
 		}
@@ -170,6 +198,8 @@ func (r *reader) message(record []byte, emit func(*events.Event)) *events.Decode
 }
 
 // end tells the end of a turn, if it was one.
+//
+// It is asked for whenever a new turn begins and at the end of the log.
 func (r *reader) end(emit func(*events.Event)) {
 	if m := r.ending; m != nil {
 		r.ending = nil

@@ -11,6 +11,8 @@ import (
 )
 
 // message is one message of a chat.
+//
+// text and args alias the record.
 type message struct {
 	id, kind, model string
 	at              events.Stamp
@@ -19,6 +21,7 @@ type message struct {
 	uses            []transcript.Use
 }
 
+// read reads one message. Those of the program itself are read and passed over by their kind.
 func read(record []byte) (*message, *events.DecodeError) {
 	m := &message{}
 	c := jsonwalk.New(record)
@@ -32,6 +35,7 @@ func read(record []byte) (*message, *events.DecodeError) {
 			m.at, _ = c.Stamp()
 		case "model":
 			m.model = adapter.Word(c.Text(), events.MaxID)
+		// Documents have a text, lines a list of parts.
 		case "content":
 			if c.Peek() == '"' {
 				m.text = c.Text()
@@ -40,12 +44,14 @@ func read(record []byte) (*message, *events.DecodeError) {
 			}
 		case "tokens":
 			m.used = counts.Read(c)
+		// They grow from line to line of the same message.
 		case "toolCalls":
 			for c.MaybeArray(); c.Element(); {
 				m.readUse(c)
 			}
 		}
 	}
+	// A nil error must stay nil in the type that PartError wants.
 	if err, _ := c.Err().(*events.DecodeError); err != nil {
 		return nil, err
 	}
@@ -57,6 +63,7 @@ func read(record []byte) (*message, *events.DecodeError) {
 		return nil, adapter.Missing("timestamp", "want timestamp of every message")
 	}
 	for i := range m.uses {
+		// A use has no time of its own but that of its end.
 		u := &m.uses[i]
 		u.At = m.at
 		if u.Ended != 0 {
@@ -66,6 +73,7 @@ func read(record []byte) (*message, *events.DecodeError) {
 	return m, nil
 }
 
+// counts are the chat's names; there is no total.
 var counts = usage.Names{
 	"input":    usage.Input,
 	"output":   usage.Output,
@@ -73,8 +81,10 @@ var counts = usage.Names{
 	"thoughts": usage.Reasoning,
 }
 
+// readUse reads a use of a tool and its result, as far as it is over.
 func (m *message) readUse(c *jsonwalk.Cursor) {
 	var u transcript.Use
+	// at is when it ended; a use that runs has none.
 	status, at := "", events.Stamp(0)
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -84,6 +94,7 @@ func (m *message) readUse(c *jsonwalk.Cursor) {
 			u.Tool = adapter.Word(c.Text(), events.MaxID)
 		case "args":
 			u.Args = c.Raw()
+		// The result is a list of parts, of which the response is one.
 		case "result":
 			for c.MaybeArray(); c.Element(); {
 				for c.MaybeObject(); c.Member(); {
@@ -98,20 +109,25 @@ func (m *message) readUse(c *jsonwalk.Cursor) {
 			at, _ = c.Stamp()
 		}
 	}
+	// A use without either cannot be told once.
 	if u.ID == "" || u.Tool == "" {
 		return
 	}
 	u.Server = transcript.Server(u.Tool)
+	// While it runs or waits, it has another status and no end.
 	switch status {
 	case "success":
+		// A command that failed is a success to the program.
 		if u.Ended = at; u.Tool == shell && transcript.ShellFailed(u.Said) {
 			u.Status = events.StatusError
 		}
+	// How the program words what a hook refused is all that tells it.
 	case "error":
 		if u.Ended, u.Status = at, events.StatusError; bytes.HasPrefix(u.Said, []byte("Tool execution blocked")) {
 			u.Status = events.StatusDenied
 		}
 	case "cancelled":
+		// What was broken off has no result that could be compared.
 		u.Ended, u.Status, u.Said = at, events.StatusCancelled, nil
 	}
 	m.uses = append(m.uses, u)

@@ -19,9 +19,12 @@ import (
 	"weir/events/adapter/transcript"
 )
 
+// program is the source of the events, and the name of an agent that has none of its own.
 const program = "opencode"
 
 // Format returns the format of sessions.
+//
+// Apart, because a session names the one that opened it: no other file is needed to read it.
 func Format() adapter.Format {
 	return adapter.Format{
 		Name:    "opencode",
@@ -35,8 +38,11 @@ func Format() adapter.Format {
 	}
 }
 
+// score knows an exported session by four names of its info, a line of a run by three members
+// and the form of its id.
 func score(head *adapter.Head) adapter.Match {
 	for c := range adapter.Heads(head.Bytes) {
+		// run counts the members that a line of a run has: the session, a part and a time.
 		run, session := 0, false
 		for c.Object(); c.Member(); {
 			switch string(c.Key()) {
@@ -48,6 +54,7 @@ func score(head *adapter.Head) adapter.Match {
 						named++
 					}
 				}
+				// Each of the four is a common name; all together are OpenCode's.
 				session = named == 4
 			case "sessionID":
 				if strings.HasPrefix(string(c.Text()), "ses_") {
@@ -68,13 +75,15 @@ func score(head *adapter.Head) adapter.Match {
 // reader holds what lasts from line to line. log knows what was told; nothing here is held
 // back.
 type reader struct {
-	log  *transcript.Log
+	log *transcript.Log
+	// last waits for the end of a step, which does not say what was said.
 	last *adapter.Recent[last] // in a run, by message
 }
 
 // last is what a message of a run said last, and when it was done with it: lines are printed
 // later than that, and not in order.
 type last struct {
+	// text is what the model said last; it becomes the answer if the step ends the turn.
 	text []byte
 	at   events.Stamp
 }
@@ -91,13 +100,15 @@ func (r *reader) Flush(func(*events.Event)) error { return nil }
 // Decode reads one session, or one line of a run.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
-		// What a record is shows only when all its members were seen: they come in any order.
 		return err
 	}
+	// What a record is shows only when all its members were seen: they come in any order.
 	var session info
+	// The parts alias the record, which is read while it is there.
 	var messages, part, failure []byte
 	var kind string
 	var at events.Stamp
+	// whole tells a session, which has an info, from a line of a run.
 	whole := false
 	c := jsonwalk.New(record)
 	for c.Object(); c.Member(); {
@@ -144,17 +155,21 @@ func (r *reader) line(kind string, at events.Stamp, session string, raw, failure
 		r.log.Answer(&turn, session+"/"+strconv.FormatInt(int64(at), 10), at, m.status(), nil, emit)
 		return nil
 	}
+	// A line has one part of the message that it names.
 	var p part
 	c := jsonwalk.New(raw)
 	p.read(c)
 	if c.Err() != nil {
 		return c.Err()
 	}
+	// Parts of one message may be printed between those of another.
 	before, _ := r.last.Get(p.message)
 	switch p.kind {
+	// A text is the answer only when a step ends with it.
 	case "text":
 		// Cloned, because the record is gone when the answer is told.
 		r.last.Put(p.message, last{bytes.Clone(p.text), cmp.Or(p.ended, at)})
+	// The end of the use is when the model went on, which is later than the text before it.
 	case "tool":
 		if u := p.use(session); u.At != 0 {
 			r.log.Use(&turn, u, emit)
@@ -164,6 +179,7 @@ func (r *reader) line(kind string, at events.Stamp, session string, raw, failure
 		// Lines are printed late; the model was done when the last part of its message was.
 		at = cmp.Or(before.at, at)
 		r.log.Inference(&turn, p.message, at, "", "", p.used, emit)
+		// Another reason is that the model asked for tools.
 		if p.reason == "stop" {
 			r.log.Answer(&turn, p.message, at, events.StatusOK, before.text, emit)
 		}
@@ -172,12 +188,15 @@ func (r *reader) line(kind string, at events.Stamp, session string, raw, failure
 }
 
 // session reads a whole session.
+//
+// A fault of the JSON itself ends it; what was told until then stays told.
 func (r *reader) session(s *info, messages *jsonwalk.Cursor, emit func(*events.Event)) error {
 	// Faults of single messages are gathered, so that one bad message does not cost the
 	// session.
 	left := &adapter.PartError{What: "messages"}
 	asked := s.parent != "" // by another agent, which no event told yet
 	for messages.MaybeArray(); messages.Element(); {
+		// Of counts what is there, so that a person sees what share was left out.
 		left.Of++
 		var m info
 		var parts []byte
@@ -223,6 +242,7 @@ func (r *reader) message(s, m *info, parts *jsonwalk.Cursor, asked bool, emit fu
 	default:
 		turn.Parent = s.parent
 	}
+	// An agent that another one opened is told by what kind it is.
 	if s.parent != "" {
 		turn.By.Agent = cmp.Or(m.agent, program)
 	}
@@ -243,8 +263,10 @@ func (r *reader) message(s, m *info, parts *jsonwalk.Cursor, asked bool, emit fu
 			}
 		}
 	}
+	// Texts are joined by line breaks, of which the last is none of the user's.
 	text = bytes.TrimSpace(text)
 	switch m.role {
+	// A user's message begins the flow, and names it.
 	case "user":
 		turn.Prompt = m.id
 		switch {
@@ -255,14 +277,18 @@ func (r *reader) message(s, m *info, parts *jsonwalk.Cursor, asked bool, emit fu
 			}
 			r.log.Asked(&turn, from, m.created, text, emit)
 			return false
+		// A message without a text of the user's own, such as a file, is no prompt.
 		case len(text) > 0:
 			r.log.Prompt(&turn, m.id, m.created, text, emit)
 		}
+	// The uses of an answer lie side by side in it; Uses puts them in order of time.
 	case "assistant":
 		r.log.Uses(&turn, uses, emit)
+		// An answer that was broken off has no end.
 		end := cmp.Or(m.completed, m.created)
 		r.log.Inference(&turn, m.id, end, m.model, m.provider, m.used, emit)
 		switch {
+		// An error ends the turn, whatever was said before it.
 		case m.failure != "":
 			r.log.Answer(&turn, m.id, end, m.status(), nil, emit)
 		case m.finish == "stop":

@@ -18,10 +18,13 @@ type info struct {
 	model, provider         string
 	finish, failure         string
 	created, completed      events.Stamp
-	used                    events.Usage
+	// used is of a message: what all of its requests took.
+	used events.Usage
 }
 
+// read reads a session's info or a message's.
 func (m *info) read(c *jsonwalk.Cursor) {
+	// A name is cut where it is too long for an event.
 	word := func() string { return adapter.Word(c.Text(), events.MaxID) }
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -44,6 +47,7 @@ func (m *info) read(c *jsonwalk.Cursor) {
 		case "time":
 			m.created, m.completed = span(c, "created", "completed")
 		case "tokens":
+			// Into leaves a cost that stood in front as it is.
 			counts.Into(c, &m.used)
 		case "cost":
 			readCost(c, &m.used)
@@ -51,9 +55,12 @@ func (m *info) read(c *jsonwalk.Cursor) {
 	}
 }
 
+// readError takes the name of an error, which is the same for each of its kind.
 func (m *info) readError(c *jsonwalk.Cursor) { m.failure = cmp.Or(string(c.TextOf("name")), "error") }
 
 // status is how a message ended that has an error.
+//
+// The user breaks a turn off by an error of its own name.
 func (m *info) status() events.Status {
 	if m.failure == "MessageAbortedError" {
 		return events.StatusCancelled
@@ -62,6 +69,8 @@ func (m *info) status() events.Status {
 }
 
 // span reads two times.
+//
+// Their names differ between messages and parts.
 func span(c *jsonwalk.Cursor, first, second string) (from, to events.Stamp) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -74,6 +83,7 @@ func span(c *jsonwalk.Cursor, first, second string) (from, to events.Stamp) {
 	return from, to
 }
 
+// counts are the names of tokens, those of the cache in an object within.
 var counts = usage.Names{
 	"input":     usage.Input,
 	"output":    usage.Output,
@@ -86,6 +96,7 @@ var counts = usage.Names{
 // readCost reads money. Money comes in dollars and is kept in millionths of one; what is no
 // number, or beyond a million, is passed over.
 func readCost(c *jsonwalk.Cursor, u *events.Usage) {
+	// A text would be read as the number that it holds.
 	if b := c.Peek(); b != '-' && b-'0' > 9 {
 		c.Skip()
 		return
@@ -101,15 +112,21 @@ type part struct {
 	kind, message, reason string
 	text                  []byte
 	synthetic             bool
-	used                  events.Usage
+	// used is of a step-finish, as that of a message is of its info.
+	used events.Usage
 
+	// What follows is of a tool: its state is read in readState.
 	call, tool, status string
 	input, out, failed []byte
-	child              string // session of the agent that was given a task
-	exit               int64
-	began, ended       events.Stamp
+	// child is told when the task has begun; until then the call stands for it.
+	child        string // session of the agent that was given a task
+	exit         int64
+	began, ended events.Stamp
 }
 
+// read reads a part of any kind.
+//
+// Byte slices alias the record.
 func (p *part) read(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -140,6 +157,7 @@ func (p *part) read(c *jsonwalk.Cursor) {
 	}
 }
 
+// readState reads the state of a use: how far it is, with what, and what came of it.
 func (p *part) readState(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -156,6 +174,7 @@ func (p *part) readState(c *jsonwalk.Cursor) {
 		case "metadata":
 			for c.MaybeObject(); c.Member(); {
 				switch string(c.Key()) {
+				// The exit code of a command; other tools have none.
 				case "exit":
 					p.exit, _ = c.Int()
 				case "sessionId":
@@ -167,6 +186,8 @@ func (p *part) readState(c *jsonwalk.Cursor) {
 }
 
 // said reads a text, and what is none as it is.
+//
+// A result that is an object counts as it is written.
 func said(c *jsonwalk.Cursor) []byte {
 	if c.Peek() == '"' {
 		return c.Text()
@@ -181,17 +202,22 @@ func (p *part) use(session string) *transcript.Use {
 	if p.call == "" || p.tool == "" {
 		return &transcript.Use{}
 	}
+	// A use that still runs has another status and no end.
 	switch p.status {
 	case "completed":
+		// A command that failed is completed, too: its exit code tells.
 		if u.Ended = cmp.Or(p.ended, p.began); p.exit != 0 {
 			u.Status = events.StatusError
 		}
 	case "error":
+		// A tool that threw.
 		u.Ended, u.Status, u.Said = cmp.Or(p.ended, p.began), events.StatusError, p.failed
 	}
+	// A task has a session of its own, if it ran.
 	if p.tool != "task" {
 		return u
 	}
+	// What the agent is asked, and of what kind it is, stands in the arguments.
 	kind := ""
 	c := jsonwalk.New(p.input)
 	for c.MaybeObject(); c.Member(); {

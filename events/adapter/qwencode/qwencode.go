@@ -17,6 +17,8 @@ import (
 )
 
 const (
+	// program is the source of events and the name of the main agent; shell is the tool whose
+	// description is the model's word on it.
 	program = "qwen-code"
 	shell   = "run_shell_command"
 )
@@ -28,7 +30,8 @@ func Format() adapter.Format {
 		Title:   "Qwen Code chats, JSON lines",
 		Framing: adapter.Lines,
 		Score:   score,
-		New:     func(o adapter.Options) adapter.Adapter { return newReader(o) },
+		// Not Apart, as lines of several sessions may stand in one file.
+		New: func(o adapter.Options) adapter.Adapter { return newReader(o) },
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},
 	}
@@ -38,6 +41,7 @@ func Format() adapter.Format {
 // else, have content.
 func score(head *adapter.Head) adapter.Match {
 	for c := range adapter.Heads(head.Bytes) {
+		// All four members and parts: any one of them other logs have as well.
 		named, parts := 0, false
 		for c.Object(); c.Member(); {
 			switch string(c.Key()) {
@@ -58,6 +62,7 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// reader keeps for each session which prompt it is at.
 type reader struct {
 	log *transcript.Log
 	// A result belongs to the prompt that came last in its session.
@@ -65,6 +70,9 @@ type reader struct {
 	tasks *adapter.Recent[*transcript.Use] // given to other agents, by call
 }
 
+// newReader leaves the descriptions of commands out of their hashes.
+//
+// Its memories are of what is open; a chat of days needs no more than a few.
 func newReader(o adapter.Options) *reader {
 	return &reader{log: transcript.New(transcript.Ignoring(o, shell, "description"), program),
 		turns: adapter.NewRecent[string](o.HeldOr(1024)), tasks: adapter.NewRecent[*transcript.Use](o.HeldOr(1024))}
@@ -74,17 +82,23 @@ func newReader(o adapter.Options) *reader {
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
 // record is one line, as far as it is of use.
+//
+// args and texts alias the line.
 type record struct {
 	uuid, session, kind, model string
 	at                         events.Stamp
-	text                       []byte
-	calls                      []transcript.Use
-	results                    []transcript.Use
-	status, errorType          string // of the result
-	used                       events.Usage
+	// text is all that was said, without thoughts.
+	text    []byte
+	calls   []transcript.Use
+	results []transcript.Use
+	// A record has one result, though the list may hold several.
+	status, errorType string // of the result
+	used              events.Usage
 }
 
 // Decode reads one line. Lines that tell nothing of agents and tools are passed over.
+//
+// A chat that is read again from its beginning gives nothing new.
 func (r *reader) Decode(line []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(line); err != nil {
 		return err
@@ -94,6 +108,7 @@ func (r *reader) Decode(line []byte, emit func(*events.Event)) error {
 		return err
 	}
 	turn := transcript.Turn{Session: l.session, By: events.Party{Session: l.session, Agent: program}}
+	// Without a prompt the session is the flow.
 	turn.Prompt, _ = r.turns.Get(l.session)
 	switch l.kind {
 	case "user":
@@ -103,6 +118,7 @@ func (r *reader) Decode(line []byte, emit func(*events.Event)) error {
 			turn.Prompt = l.uuid
 			r.log.Prompt(&turn, l.uuid, l.at, l.text, emit)
 		}
+	// Tokens come first: they were used before anything that the model asked for.
 	case "assistant":
 		r.log.Inference(&turn, l.uuid, l.at, l.model, "", l.used, emit)
 		for i := range l.calls {
@@ -112,6 +128,7 @@ func (r *reader) Decode(line []byte, emit func(*events.Event)) error {
 		if len(l.calls) == 0 && len(l.text) > 0 {
 			r.log.Answer(&turn, l.uuid, l.at, events.StatusOK, l.text, emit)
 		}
+	// Results are records of their own.
 	case "tool_result":
 		for i := range l.results {
 			r.result(l, &turn, &l.results[i], emit)
@@ -121,8 +138,11 @@ func (r *reader) Decode(line []byte, emit func(*events.Event)) error {
 }
 
 // call tells the use of a tool, or that a task is given to another agent.
+//
+// A task without a prompt is told as the use of a tool.
 func (r *reader) call(l *record, t *transcript.Turn, u *transcript.Use, emit func(*events.Event)) {
 	u.At, u.Server = l.at, transcript.Server(u.Tool)
+	// Both names are those of the tool that runs an agent.
 	if u.Tool == "task" || u.Tool == "agent" {
 		c := jsonwalk.New(u.Args)
 		kind := ""
@@ -135,6 +155,7 @@ func (r *reader) call(l *record, t *transcript.Turn, u *transcript.Use, emit fun
 			}
 		}
 		if len(u.Asked) > 0 {
+			// The agent has no session of its own in the log, so one is made of the call.
 			u.To = events.Party{Session: adapter.Word([]byte(l.session+"/"+u.ID), events.MaxID), Agent: cmp.Or(kind, "task")}
 			u.Elsewhere = true
 			// The result does not repeat what the call was.
@@ -144,8 +165,9 @@ func (r *reader) call(l *record, t *transcript.Turn, u *transcript.Use, emit fun
 	r.log.Call(t, u, emit)
 }
 
-// What was cancelled has no result that could be compared.
+// result tells what a call brought. What was cancelled has no result that could be compared.
 func (r *reader) result(l *record, t *transcript.Turn, u *transcript.Use, emit func(*events.Event)) {
+	// The party comes from the call, the text from the result.
 	if given, ok := r.tasks.Get(u.ID); ok {
 		said := u.Said
 		*u = *given
@@ -153,16 +175,19 @@ func (r *reader) result(l *record, t *transcript.Turn, u *transcript.Use, emit f
 	}
 	u.Ended = l.at
 	switch {
+	// A refusal by a hook or a person is no fault of the tool.
 	case l.errorType == "execution_denied":
 		u.Status = events.StatusDenied
 	case l.status == "cancelled":
 		u.Status, u.Said = events.StatusCancelled, nil
+	// A command that failed is a success to the program.
 	case l.status == "error", transcript.ShellFailed(u.Said):
 		u.Status = events.StatusError
 	}
 	r.log.Result(t, u, emit)
 }
 
+// read reads a line of any type; fields that a type does not have stay empty.
 func read(line []byte) (*record, error) {
 	l := &record{}
 	c := jsonwalk.New(line)
@@ -201,6 +226,7 @@ func read(line []byte) (*record, error) {
 		}
 	}
 	c.End()
+	// All four are on each line, whatever its type.
 	missing := func(field string) error { return adapter.Missing(field, "want "+field+" on every line of a chat") }
 	switch {
 	case c.Err() != nil:
@@ -217,6 +243,7 @@ func read(line []byte) (*record, error) {
 	return l, nil
 }
 
+// readParts reads the calls and results among the parts of a message.
 func (l *record) readParts(c *jsonwalk.Cursor) {
 	for c.MaybeArray(); c.Element(); {
 		for c.MaybeObject(); c.Member(); {
@@ -233,9 +260,11 @@ func (l *record) readParts(c *jsonwalk.Cursor) {
 						u.Args = c.Raw()
 					}
 				}
+				// Without an id its result would not find it.
 				if u.ID != "" && u.Tool != "" {
 					l.calls = append(l.calls, u)
 				}
+			// The name of the tool is known by the call.
 			case "functionResponse":
 				var u transcript.Use
 				if u.ID, u.Said = transcript.Response(c); u.ID != "" {
@@ -246,6 +275,7 @@ func (l *record) readParts(c *jsonwalk.Cursor) {
 	}
 }
 
+// counts are the names of Gemini's API.
 var counts = usage.Names{
 	"promptTokenCount":        usage.Input,
 	"candidatesTokenCount":    usage.Output,
