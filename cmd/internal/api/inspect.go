@@ -27,7 +27,7 @@ const (
 	inspectorPath = "/ui/"
 	maxTimeline   = 5000 // events of a flow
 	maxSources    = 8    // of a flow
-	// An exemplar that is older than these stands on a graph that few look at.
+	// The flow of an older exemplar is looked for among the flows alone.
 	keyVerdicts = 20_000 // in which a flow is looked for by its key
 )
 
@@ -172,7 +172,8 @@ func (a *Server) serveViewAt(w http.ResponseWriter, r *http.Request) error {
 }
 
 // serveFlowTest is a flow as a case for weir test.
-// What went wrong once becomes a test that says what should have been said.
+// The outcome in it is what the limits in force give. Whoever thinks that it should be
+// another one changes it, and has a test that fails until the limits do as he says.
 func (a *Server) serveFlowTest(w http.ResponseWriter, r *http.Request) error {
 	t, err := a.telling(r)
 	if err != nil {

@@ -174,6 +174,7 @@ func recorded(name string) (out []events.Event, err error) {
 			return fault
 		},
 	}
+	// Reading goes on behind a record that is bad; err has the last of these.
 	if fault := rd.Read(); fault != nil {
 		return nil, fault
 	}

@@ -61,6 +61,7 @@ func (l *liveFlags) serve(ctx context.Context, env *cli.Env, runs []Run) (err er
 	}
 	// It is fed by its port, as from outside.
 	feed := NewFeed(env, client.URLOf(a.Addr()), runs)
+	// A ticker of nothing would panic.
 	tick := time.NewTicker(max(*l.pace, time.Millisecond))
 	defer tick.Stop()
 	for {

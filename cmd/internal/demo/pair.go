@@ -54,6 +54,7 @@ func playPair(ctx context.Context, env *cli.Env, pace time.Duration) (err error)
 	}
 	defer g.Close()
 	p := &pair{env: env, agents: map[string]string{}}
+	// Each says one sentence, whatever it hears, so the hash of it comes again and again.
 	for name, line := range map[string]string{
 		"planner": "Thank you, that looks good. Over to you for a last look.",
 		"coder":   "Thank you, nothing to add from my side. Over to you.",
@@ -122,6 +123,7 @@ func (p *pair) send(ctx context.Context, from, to, text string) (string, error) 
 //
 // A guard may also stop for want of an answer; then its error is all there is to tell.
 func (p *pair) cut(from, to string, d *guard.Decision) error {
+	// The same error that a dispatcher in Go gets, with all that it says.
 	stop, ok := errors.AsType[*guard.Stop](d.Err())
 	if !ok {
 		return d.Err()

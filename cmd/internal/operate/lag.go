@@ -103,6 +103,7 @@ func showLag(ctx context.Context, env *cli.Env, b *BrokerFlags) error {
 		return err
 	}
 	for _, g := range groups {
+		// Sums are for people, on the other output: programs add up themselves.
 		env.Notice("group %s is %s: %s behind", g.name, g.state, cli.Count(g.records(), "record"))
 	}
 	return nil

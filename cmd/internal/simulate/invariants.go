@@ -124,6 +124,7 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 	due := func(trigger int64) bool { return trigger < c.Next-1 || trigger == c.Next-1 && w.exact }
 	const ahead = "a checkpoint is never ahead of what was published"
 	n := 0
+	// Verdicts stand in the order of their records, so it is enough to count.
 	for n < len(fold.verdicts) && due(fold.verdicts[n].trigger) {
 		n++
 	}
@@ -177,6 +178,7 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 func (w *world) heal() {
 	w.faulty = false
 	w.note("everything heals")
+	// Whoever waits for free space finds it.
 	for _, p := range w.processes {
 		p.disk.full = false
 	}
@@ -186,6 +188,7 @@ func (w *world) heal() {
 	}
 	w.settle()
 	now := events.StampOf(w.clock.Now())
+	// An hour ends every episode and most orders.
 	w.clock.Advance(time.Hour)
 	w.settle()
 	// Two ticks, so that the deadlines of an hour fire and the flows tell the agents of it; before
@@ -315,6 +318,7 @@ func (w *world) checkEnd() {
 		if got, want := w.deadLetters[partition].real, len(fold.deadLetters); got != want {
 			w.violate("dead letters equal the plain fold", "partition %d: %d, want %d", partition, got, want)
 		}
+		// A partition of which nothing came has no checkpoint.
 		if kept == nil {
 			if len(fold.records) > 0 {
 				w.violate("the last checkpoint holds everything", "partition %d: there is none", partition)

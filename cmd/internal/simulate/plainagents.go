@@ -142,6 +142,7 @@ func (p *plainAgents) mostAllowed() (tree string, n int) {
 // report folds one report of a record that holds many.
 func (p *plainAgents) report(r *activity.Report, offset int64) {
 	p.fx.Reset()
+	// A report is about a party of a flow, and its key is that of the party's agent.
 	key := string(r.AppendKey(nil))
 	var a agents.Agent
 	p.open(&a, key)

@@ -57,6 +57,8 @@ func (w *world) produce() {
 		}
 		w.stats.Events++
 		t.last = append(t.last, s)
+		// What is remembered is cut now and then, so a long run takes no more memory than a
+		// short one.
 		if len(t.last) > 100 {
 			t.last = t.last[50:]
 		}

@@ -137,6 +137,7 @@ func Run(plan Plan, settle func(), stats *Stats) *Violation {
 func newWorld(plan Plan, settle func(), stats *Stats) *world {
 	// 29 is any number: it makes the stream this simulation's own.
 	w := &world{plan: plan, rand: rand.New(rand.NewPCG(plan.Seed, 29)), clock: clock.NewFake(), settle: settle, stats: stats, faulty: true}
+	// How many partitions the events and the activity have.
 	sources, agents := 1+w.rand.IntN(3), 1+w.rand.IntN(2)
 	w.agentPartitions = agents
 	w.memory, w.batch = int64(4000+w.rand.IntN(30_000)), 1+w.rand.IntN(40)
@@ -278,6 +279,7 @@ func (w *world) turn() {
 		w.tick()
 	case x < 68:
 		w.tick()
+	// They are rare, since each takes orders back and moves deadlines.
 	case x < 70:
 		w.setLimits()
 	case x < 76 && len(w.wire) > 0:
@@ -361,6 +363,7 @@ func (w *world) give(partition int, p *process) {
 	o := &owner{world: w, process: p, partition: partition, number: w.born}
 	w.born++
 	w.stats.Owners++
+	// Of no context above: a run ends by killing whoever is left.
 	o.hard, o.abort = context.WithCancel(context.Background())
 	o.told, o.tell = context.WithCancel(o.hard)
 	w.owners[partition] = o

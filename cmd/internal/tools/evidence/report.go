@@ -40,6 +40,7 @@ func (c count) String() string {
 	if c.of == 0 {
 		return "–"
 	}
+	// One decimal: of a few hundred runs a second one would be noise.
 	p := func(n int) float64 { return 100 * float64(n) / float64(c.of) }
 	return fmt.Sprintf("%.1f / %.1f (%d / %d of %d)", p(c.warned), p(c.stopped), c.warned, c.stopped, c.of)
 }
@@ -76,6 +77,7 @@ func (s *set) saved() float64 {
 		if !o.loop {
 			continue
 		}
+		// Loops that nobody stopped count with all their calls and save none.
 		calls += o.calls
 		if o.stop {
 			after += o.calls - o.atStop
@@ -103,6 +105,7 @@ was warned, too. Runs without a loop are honest work: what is said against them 
 	// Each table says its numbers beside the shares, since some sets are small.
 	fmt.Fprintf(&b, "| set | loops | honest | calls of loops saved |\n|---|---|---|---|\n")
 	for _, s := range sets {
+		// A set without loops has a dash and not a nought.
 		fmt.Fprintf(&b, "| %s | %v | %v | %s |\n", s.name, s.count(true, ""), s.count(false, ""), share(s.count(true, "").of > 0, s.saved()))
 	}
 	// Of one half alone there is nothing to compare.
@@ -110,6 +113,7 @@ was warned, too. Runs without a loop are honest work: what is said against them 
 		writeHalves(&b, sets)
 	}
 	b.WriteString("\n## By rule\n\nOnly rules that said something.\n\n| rule | warns / stops at | set | loops | honest |\n|---|---|---|---|---|\n")
+	// In the order of the rows, and within one in that of the sets.
 	for _, row := range analyzer.Rows() {
 		for _, s := range sets {
 			loops, honest := s.count(true, row.Name), s.count(false, row.Name)
@@ -139,6 +143,7 @@ In the columns stands the share of the calls of loops that each saves. A set wit
 			}
 		}
 	}
+	// It was written by a person and stands behind the figures as it is.
 	b.WriteString(oneByOne)
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -209,6 +214,7 @@ passes, the greatest of all, and how many reach the stop. Slow calls count as ru
 				if o.loop {
 					continue
 				}
+				// All honest runs of all sets together: a limit is one for all.
 				if most = append(most, o.most[id]); o.most[id] >= set.Stop {
 					over++
 				}
@@ -235,6 +241,7 @@ func listWrong(w io.Writer, sets []*set) {
 			}
 			for _, r := range slices.Sorted(maps.Keys(o.rules)) {
 				x := o.rules[r]
+				// Only the word differs; a stop was a warning before.
 				says := "warn"
 				if x.stop {
 					says = "STOP"

@@ -247,6 +247,7 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 	runs := map[string]*outcome{}
 	var ev events.Event
 	for i := range evs {
+		// The events were encoded by read, so this fails by a fault of ours alone.
 		if err := events.Decode(evs[i].json, &ev); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
@@ -268,6 +269,7 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 		// verdict, of which a trial keeps the first only.
 		trial.Fold(&ev)
 		given := r.Fold(&ev, int64(i))
+		// Results, returns and thoughts are no calls.
 		if ev.Refusable() {
 			o.calls++
 		}

@@ -28,6 +28,7 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 	// nothing.
 	var failed, err error
 	o.records, err = s.readAll(ctx, topic, func(r *kgo.Record) {
+		// It is the number that members give the partition, see published.stages.
 		output := flows + r.Partition
 		p := pumps[r.Partition]
 		if p == nil {
@@ -75,6 +76,7 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 			given = p.FoldRecord(&ev, &one)
 		}
 		for _, v := range given {
+			// The key of a verdict in its topic is what it is about.
 			o.verdicts = append(o.verdicts, said{output, r.Offset, v.ID, v.Scope.String(), string(v.AppendJSON(nil))})
 		}
 	})

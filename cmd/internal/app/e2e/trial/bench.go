@@ -143,6 +143,7 @@ func (b *bench) catchUp(ctx context.Context, flows int) error {
 	var raw, weir []cost
 	var activity int64
 	for range b.rounds {
+		// In turn with the fold, so that both meet the same machine.
 		c, err := b.read(ctx, t.events)
 		if err != nil {
 			return err
@@ -153,6 +154,7 @@ func (b *bench) catchUp(ctx context.Context, flows int) error {
 		}
 		weir = append(weir, c)
 	}
+	// Rates count the events that were produced, and no ticks or limits.
 	n := float64(b.events)
 	wall := func(c cost) float64 { return n / c.wall.Seconds() }
 	cpu := func(c cost) float64 { return n / c.cpu.Seconds() }
@@ -263,6 +265,7 @@ func readRaw(ctx context.Context, args []string) error {
 	for p := range partitions {
 		group.Go(func() {
 			_, end, err := c.Bounds(ctx, args[1], p)
+			// One reader a partition, as a member has.
 			r := kafka.NewReader(c, args[1], p, 0, kafka.ReaderOptions{})
 			defer r.Close()
 			var records []kafka.Record
@@ -320,6 +323,8 @@ func (b *bench) live(ctx context.Context) error {
 	sent, read := map[place]time.Time{}, map[place]time.Time{}
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
+	// Only the partitions of the flows: what the agent stage says is about no event of this
+	// log.
 	from := map[int32]kgo.Offset{}
 	for p := range b.partitions {
 		from[int32(p)] = kgo.NewOffset().AtStart()
@@ -376,6 +381,7 @@ func (b *bench) live(ctx context.Context) error {
 	// Verdicts of ticks, and of events from before the ten seconds were over, are left out.
 	for k, at := range read {
 		if s, ok := sent[k]; ok && s.Sub(now) >= warm {
+			// Both moments are of one clock, that of this process.
 			late = append(late, at.Sub(s))
 		}
 	}

@@ -59,6 +59,7 @@ func foldLog(ctx context.Context, s *server, topic string) (*oracle, error) {
 	ends, err := s.readAll(ctx, topic, func(r *kgo.Record) {
 		p := pumps[r.Partition]
 		if p == nil {
+			// Without a store and a sink it keeps all in memory and returns what it says.
 			p, failed = pump.New(ctx, pump.Options{Limits: limitfile.Default(),
 				Parse: func(b []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits.set", b) }})
 			if failed != nil {
@@ -280,6 +281,7 @@ func compare(o *oracle, p *published, folded map[int32]int64) *difference {
 		switch {
 		case !known:
 			d.note(&d.extra, "partition %d: verdict %s of offset %d is not in the replay: %.200s", v.partition, v.id, v.trigger, v.value)
+		// The same verdict twice is counted once as doubled, whatever else is true of it.
 		case seen[v.id]:
 			d.note(&d.doubled, "partition %d: verdict %s of offset %d is there twice", v.partition, v.id, v.trigger)
 		case v.value != w.value:
@@ -290,6 +292,7 @@ func compare(o *oracle, p *published, folded map[int32]int64) *difference {
 		seen[v.id] = true
 	}
 	for _, v := range o.verdicts {
+		// What is not due was perhaps published all the same, and was compared above.
 		if !seen[v.id] && due(v) {
 			d.note(&d.missing, "partition %d: verdict %s of offset %d is missing: %.200s", v.partition, v.id, v.trigger, v.value)
 		}
@@ -338,10 +341,12 @@ func sameAs(verdicts []said, lines string) (onlyFold, onlyReplay int) {
 		a = append(a, v.value)
 	}
 	for line := range strings.Lines(lines) {
+		// The last line of replay is about all of it and no verdict.
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, `{"summary"`) {
 			b = append(b, line)
 		}
 	}
+	// Both are sorted, so one pass finds what only one of them has.
 	slices.Sort(a)
 	slices.Sort(b)
 	for len(a) > 0 || len(b) > 0 {

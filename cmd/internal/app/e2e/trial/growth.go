@@ -78,6 +78,7 @@ func (b *bench) growOne(ctx context.Context, name string, l load) error {
 		}
 		all = append(all, c)
 	}
+	// What a row costs an event is what has to stay the same from row to row.
 	n := float64(l.events)
 	fmt.Fprintf(b.out, "| %d | %d | %d | %s µs | %s | %s MiB | %s MiB |\n", l.flows, l.partitions, l.events,
 		span(all, func(c cost) float64 { return c.cpu.Seconds() * 1e6 / n }, 1), thousands(all, func(c cost) float64 { return n / c.wall.Seconds() }),
@@ -94,6 +95,7 @@ func diskOf(dir string) (bytes int64) {
 		}
 		if info, err := d.Info(); err == nil && d.Type().IsRegular() {
 			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				// Maps of tables and logs are made long in advance, and have holes.
 				bytes += st.Blocks * 512
 			}
 		}

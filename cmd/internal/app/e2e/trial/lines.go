@@ -51,6 +51,7 @@ func (l *lines) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.stop()) }()
 
 	l.title("a topic that is missing")
+	// It has to end at once: time does not make a topic (see decision 31).
 	l.weir(ctx, "run", "--brokers", s.addr, "--state", filepath.Join(l.dir, "none"), "--listen", "127.0.0.1:0", "--metrics", "")
 	l.weir(ctx, "topics", "plan", "--brokers", s.addr)
 
@@ -63,27 +64,33 @@ func (l *lines) run(ctx context.Context) (err error) {
 		l.weir(ctx, "run", "--brokers", s.loginAddr(), "--kafka-sasl", mechanism, "--kafka-user", "weir", "--kafka-password-file", password,
 			"--state", filepath.Join(l.dir, "none"), "--listen", "127.0.0.1:0", "--metrics", "")
 	}
+	// Doctor names the flags that may be wrong.
 	l.weir(ctx, "doctor", "--brokers", s.loginAddr(), "--kafka-sasl", "scram-sha-512", "--kafka-user", "weir", "--kafka-password-file", password)
 	l.title("no password at all, and no TLS where it is wanted")
+	// Here nobody logs in at all.
 	l.weir(ctx, "topics", "plan", "--brokers", s.loginAddr())
 	// The kfake of a trial has no listener for TLS.
 	if l.real {
 		l.weir(ctx, "topics", "plan", "--brokers", s.tlsAddr())
 	}
 	l.title("nobody at the address")
+	// Nothing listens on that port of any usual machine.
 	l.weir(ctx, "topics", "plan", "--brokers", "127.0.0.1:1")
 
 	l.title("a producer that uses another partitioner")
+	// As many as misplace counts on.
 	l.weir(ctx, "topics", "create", "--brokers", s.addr, "--partitions", "4", "--replication", "1")
 	if err := l.misplace(ctx, s); err != nil {
 		return err
 	}
+	// It has to find out which partitioner that was, by the records alone.
 	l.weir(ctx, "doctor", "--brokers", s.addr)
 
 	l.title(fmt.Sprintf("a broker that goes away for %s", l.away))
 	return l.outage(ctx, s)
 }
 
+// title begins what comes of one mistake.
 func (l *lines) title(what string) { fmt.Fprintf(l.out, "\n=== %s\n", what) }
 
 // weir runs the program and prints what it says; it must end by itself.
@@ -103,6 +110,7 @@ func (l *lines) weir(ctx context.Context, args ...string) {
 	if ctx.Err() != nil {
 		err = fmt.Errorf("IT HANGS: killed after %s", time.Since(began).Round(time.Second))
 	}
+	// A mistake that ends with 0 would be seen by no script.
 	status := "exit status 0"
 	if err != nil {
 		status = err.Error()
@@ -121,6 +129,7 @@ func (l *lines) misplace(ctx context.Context, s *server) error {
 	}
 	defer c.Close()
 	now := events.StampOf(time.Now())
+	// They are of the last minute, so that nothing about them is wrong but their place.
 	tr := &traffic{seed: 1, name: "elsewhere", events: 2000, flows: 200, from: now - 60_000, to: now}
 	err = tr.each(func(r *record) error {
 		h := fnv.New32a()
@@ -164,6 +173,7 @@ func (l *lines) outage(ctx context.Context, s *server) error {
 		return err
 	}
 	<-time.After(l.away / 2)
+	// By now it has to say since when nothing can be read.
 	ready("in the middle")
 	<-time.After(l.away / 2)
 	if err := s.start(ctx); err != nil {

@@ -26,6 +26,8 @@ import (
 )
 
 func main() {
+	// Who interrupts a trial leaves no broker and no folder behind: what is deferred still
+	// runs.
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	if err := command(ctx, os.Args[1:]); err != nil {
@@ -114,6 +116,8 @@ func stormCommand(ctx context.Context, args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
+	// An error is that of the trial; that weir did something wrong is one, too, only here,
+	// for the exit status.
 	well, err := s.blow(ctx)
 	if err == nil && !well {
 		err = errors.New("the storm shows: see above")
@@ -184,6 +188,7 @@ func judgeCommand(ctx context.Context, args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: trial judge BROKER")
 	}
+	// It is not started: it runs already.
 	s := &server{addr: args[0]}
 	c, err := s.client()
 	if err != nil {

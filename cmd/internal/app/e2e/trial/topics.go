@@ -25,6 +25,7 @@ func defaultTopics() topics {
 // The order between partitions is that of arrival. A record is good until fn returns. It is
 // read without a group, so nothing is committed and everything is read each time.
 func (s *server) readAll(ctx context.Context, topic string, fn func(r *kgo.Record)) (map[int32]int64, error) {
+	// The ends are asked for before a reader begins, which goes on until they are reached.
 	plain, err := s.client()
 	if err != nil {
 		return nil, err
@@ -50,6 +51,7 @@ func (s *server) readAll(ctx context.Context, topic string, fn func(r *kgo.Recor
 		return nil, err
 	}
 	defer reader.Close()
+	// A broker that gives no records any more would otherwise be waited for without end.
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	for left > 0 {
@@ -91,6 +93,8 @@ func endOffsets(ctx context.Context, c *kgo.Client, topic string) (map[int32]int
 // missing.
 // After a broker was killed its coordinator takes a while to come back; that is waited for.
 func committed(ctx context.Context, c *kgo.Client, group, topic string) (map[int32]int64, error) {
+	// The offsets of all topics of the group come at once; those of one are picked out
+	// below.
 	var all kadm.OffsetResponses
 	err := eventually(ctx, time.Minute, "the coordinator of the group", func() (ok bool, err error) {
 		all, err = kadm.NewClient(c).FetchOffsets(ctx, group)
@@ -126,12 +130,15 @@ func (s *server) produce(ctx context.Context, topic string, t *traffic, paced bo
 	if acked != nil {
 		linger = 0
 	}
+	// Batches stay a little below what a broker takes by default. The partitioner is that
+	// of Java, as weir wants it of producers.
 	c, err := s.client(kgo.DefaultProduceTopic(topic), kgo.ProducerLinger(linger), kgo.MaxBufferedRecords(50_000), kgo.ProducerBatchMaxBytes(1<<20-1024),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	// The cause is the first refusal, which each later call then returns.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	err = t.each(func(r *record) error {
