@@ -27,7 +27,8 @@ const mainFlow = "main"
 // expansion makes events of items. It plays the producer: who is in control, who has worked,
 // and which calls await their result is what a producer would know. It is used for one case.
 type expansion struct {
-	step     time.Duration
+	step time.Duration
+	// It is filled by brackets that stand alone; one with an empty value takes a field back.
 	fields   map[string]field // in force for all that follow
 	counters []int            // of the ( ... ) around, the innermost last
 	// By flow; who acts where the event does not say.
@@ -48,7 +49,9 @@ type expansion struct {
 func (x *expansion) expand(c *Case, p *parser) {
 	x.fields, x.control, x.worked = map[string]field{}, map[string]events.Party{}, map[string]bool{}
 	x.open, x.calls = map[string][]string{}, map[string]string{}
+	// Always the same time, so that outcomes name the same one.
 	x.now = Start
+	// Lines mean nothing here: parentheses may open on one and close on another.
 	var flat []item
 	for _, line := range c.lines {
 		flat = append(flat, line...)
@@ -57,6 +60,7 @@ func (x *expansion) expand(c *Case, p *parser) {
 		p.fail(line, "%w", err)
 		return
 	}
+	// A wait at the end lets deadlines fire that nothing follows.
 	c.deliveries, c.end = x.out, x.now
 	if x.waits {
 		c.end = x.now.Add(x.wait)
@@ -80,6 +84,8 @@ func (x *expansion) group(items []item) (line int, err error) {
 			}
 			// The counter of the innermost is the last, and so is {i}.
 			x.counters = append(x.counters, 0)
+			// What is inside is expanded anew for each turn, since counters stand in its names
+			// and texts.
 			n := len(x.out)
 			for k := 1; k <= items[end].times; k++ {
 				x.counters[len(x.counters)-1] = k
@@ -112,6 +118,7 @@ func closing(items []item, i int) int {
 		case itemOpen:
 			depth++
 		case itemClose:
+			// Parentheses inside are left to the expansion of what is inside.
 			if depth--; depth == 0 {
 				return i
 			}
@@ -135,6 +142,7 @@ func (x *expansion) item(it *item) error {
 			if err != nil {
 				return err
 			}
+			// With the counters of where it stands, not of where it will be used.
 			f.value = v
 			x.fields[f.key] = f
 		}
@@ -154,6 +162,7 @@ func (x *expansion) count(s string) (string, error) {
 		if !strings.Contains(s, key) {
 			continue
 		}
+		// The counters are kept from the outermost on.
 		at := len(x.counters) - 1 - depth
 		if at < 0 {
 			return "", fmt.Errorf("%s: %s counts how often a ( ... )*n was gone through, and there are %d around", s, key, len(x.counters))
@@ -214,6 +223,7 @@ func (x *expansion) tick() {
 // flow is the correlation id of the event. An empty one that was given means none, which is
 // not the same as not given.
 func (x *expansion) flow(it *item) string {
+	// Either the event's own brackets, also empty ones, or those that stand alone.
 	if own := it.given("flow"); own != nil || x.fields["flow"].key != "" {
 		return x.value(it, "flow")
 	}
@@ -306,6 +316,7 @@ func (x *expansion) parties(a *action, flow string) (from, to events.Party, err 
 	if to, err = x.party(a.to); err != nil {
 		return from, to, err
 	}
+	// A user is no party, and words are of the flow.
 	if a.from.isZero() && a.verb != verbUser && a.verb != verbWord {
 		if from = x.control[flow]; from.IsZero() {
 			return from, to, fmt.Errorf("nobody is in control yet: say who acts, as in a->b")
@@ -317,12 +328,14 @@ func (x *expansion) parties(a *action, flow string) (from, to events.Party, err 
 // base is what all events have. Values were checked when they were read, so faults are passed
 // over here.
 func (x *expansion) base(it *item, flow string) events.Event {
+	// Ids count what is delivered, so they are the numbers by which outcomes name events.
 	ev := events.Event{ID: "e" + strconv.Itoa(len(x.out)+1), Source: "flow", Time: x.now, CorrelationID: flow}
 	if v, has := x.field(it, "source"); has {
 		ev.Source = v
 	}
 	if v, has := x.field(it, "late"); has {
 		if d, err := duration(v); err == nil {
+			// 0 would mean that the time is missing.
 			ev.Time = max(1, ev.Time.Add(-d))
 		}
 	}
@@ -349,6 +362,7 @@ func (x *expansion) work(it *item, ev *events.Event, flow string) {
 	case "unknown":
 	default:
 		ev.HadWork = events.No
+		// By the rule that doc.go states: a tool used or an output made since it was called.
 		if x.worked[flow+"\x00"+ev.From.ID()] {
 			ev.HadWork = events.Yes
 		}
@@ -414,10 +428,12 @@ func (x *expansion) tool(it *item, ev events.Event, flow string, from events.Par
 		ev.From, ev.Tool.Name, ev.Tool.ArgsHash = from, tool, hash(texts[0])
 	}
 	ev.Kind = events.ToolResult
+	// Without a call that waits the result has no id, as one whose call was never told.
 	if ids := x.open[like]; len(ids) > 0 {
 		ev.Tool.CallID, x.open[like] = ids[0], ids[1:]
 	}
 	setContent(&ev, texts[1])
+	// A status in brackets says more than the sign.
 	if ev.Status == events.StatusUnset {
 		ev.Status = events.StatusOK
 		if a.ended == '?' {
@@ -477,6 +493,7 @@ func (x *expansion) word(it *item, ev *events.Event, argument string) {
 // as an intake would, so that no case rests on what cannot come in.
 func (x *expansion) deliver(it *item, ev events.Event) (events.Kind, error) {
 	ev.Ask = it.act.ask
+	// now is when it is delivered, which is later than its own time where it is late.
 	d := delivery{ev: ev, now: x.now}
 	if reason, refused := x.field(it, "refused"); refused && (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall) {
 		d.ev.Kind, d.ev.Ack, d.ack = events.VerdictAck, &events.Ack{Applied: true}, reason
@@ -526,6 +543,7 @@ func setContent(ev *events.Event, t text) {
 	}
 	v := xxhash.Sum64String("near\x00" + t.near)
 	if t.bits > 0 {
+		// So two texts of one group with other numbers differ in as many bits as the numbers do.
 		v ^= bits.Reverse64(1<<t.bits - 1)
 	}
 	ev.Sim = events.Fingerprint{Algorithm: events.Simhash64, Value: v}

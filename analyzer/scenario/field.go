@@ -46,6 +46,7 @@ var bareKeys = [...]string{"retry", "noid", "refused", "void", "admin", "claimed
 // checkField says what is wrong with a field. A value that is empty takes the field back, so
 // it is always good.
 func checkField(f field) error {
+	// A few dozen keys, looked through once for each field of a file.
 	for _, k := range fieldKeys {
 		if k.key != f.key {
 			continue
@@ -69,6 +70,7 @@ func checkField(f field) error {
 	return unknown("field", f.key, keys)
 }
 
+// anything is the check of a text.
 func anything(string) error { return nil }
 
 // flag is the check of a field that is there or not.
@@ -80,6 +82,7 @@ func aTime(v string) error {
 	return err
 }
 
+// integer is the check of a count: a whole number, never below 0.
 func integer(v string) error {
 	if n, err := strconv.ParseInt(v, 10, 64); err != nil || n < 0 {
 		return fmt.Errorf("want a whole number")

@@ -22,7 +22,8 @@ func Format(cases []Case) []byte {
 	return b.Bytes()
 }
 
-// Settings and events keep their order and lines; only the spaces between items are made one.
+// format writes the case. Settings and events keep their order and lines; only the spaces
+// between items are made one.
 func (c *Case) format(b *strings.Builder) {
 	for _, n := range c.Notes {
 		writeComment(b, n)
@@ -45,6 +46,7 @@ func (c *Case) format(b *strings.Builder) {
 		b.WriteByte('\n')
 	}
 	b.WriteString(rule + "\n")
+	// Parse has brought them into their form already.
 	for _, w := range c.Want {
 		b.WriteString(w)
 		b.WriteByte('\n')
@@ -57,7 +59,8 @@ func writeComment(b *strings.Builder, s string) {
 	b.WriteByte('\n')
 }
 
-// Brackets of an event stand at it, and brackets that stand alone are an item of their own.
+// format writes an item. Brackets of an event stand at it; brackets that stand alone are an item
+// of their own.
 func (it *item) format(b *strings.Builder) {
 	switch it.kind {
 	case itemOpen:
@@ -76,7 +79,7 @@ func (it *item) format(b *strings.Builder) {
 	}
 }
 
-// It is the other direction of scanner.action, case by case.
+// format writes an event. It is the other direction of scanner.action, case by case.
 func (a *action) format(b *strings.Builder) {
 	if a.ask {
 		b.WriteByte('?')
@@ -133,6 +136,7 @@ func (a *action) format(b *strings.Builder) {
 	}
 }
 
+// format writes a party, or nothing for one that is left out.
 func (n name) format(b *strings.Builder) {
 	if n.isZero() {
 		return
@@ -144,6 +148,8 @@ func (n name) format(b *strings.Builder) {
 	}
 }
 
+// format writes a text with its fingerprint; nothing for one that was not given, which is not an
+// empty one.
 func (t text) format(b *strings.Builder) {
 	if !t.given {
 		return
@@ -161,6 +167,7 @@ func (t text) format(b *strings.Builder) {
 // bareOrQuoted quotes what the scanner would read otherwise: every byte has to be one that may
 // stand bare.
 func bareOrQuoted(s string, bare func(s string, i int) bool) string {
+	// By bytes, because whether a dash may stand bare depends on the byte behind it.
 	for i := range len(s) {
 		if !bare(s, i) {
 			return strconv.Quote(s)

@@ -10,13 +10,15 @@ import (
 	"weir/analyzer/spelling"
 )
 
-// It stands between what happened and what has to be said of it.
+// rule stands between what happened and what has to be said of it.
 const rule = "----"
 
 // Parse reads the cases of a file. Its errors name the file and the line, and say
 // what was expected; all faulty lines are told at once. The cases come with the errors, those
 // without a fault whole.
 func Parse(file string, data []byte) ([]Case, error) {
+	// Line by line, because each fault is told with its line and the next line is read all the
+	// same.
 	p := parser{file: file}
 	for i, line := range strings.Split(string(data), "\n") {
 		p.line = i + 1
@@ -28,7 +30,8 @@ func Parse(file string, data []byte) ([]Case, error) {
 
 // parser reads a file line by line.
 type parser struct {
-	file    string
+	file string
+	// line counts from 1, as editors do.
 	line    int
 	cases   []Case
 	errs    []error
@@ -36,7 +39,8 @@ type parser struct {
 	wanting bool  // below the rule
 }
 
-// After 20 faults no more are told, for the first ones mostly bring about the rest.
+// fail notes a fault. After 20 of them no more are told, for the first ones mostly bring about
+// the rest.
 func (p *parser) fail(line int, format string, args ...any) {
 	const most = 20
 	if len(p.errs) < most {
@@ -47,10 +51,13 @@ func (p *parser) fail(line int, format string, args ...any) {
 // next reads one line. An empty line ends a case below its rule; between the events of one it
 // is passed over. A comment below the rule is the title of the next case.
 func (p *parser) next(line string) {
+	// A sign with something right behind it is no comment: a#tag is an event, and so would be
+	// #tag.
 	comment := line == "#" || strings.HasPrefix(line, "# ")
 	if p.wanting && (line == "" || comment) {
 		p.finish()
 	}
+	// Comments that stand alone belong to no case: they are about the file.
 	if line == "" && (p.c == nil || len(p.c.settings)+len(p.c.lines) == 0) {
 		p.flush()
 		return
@@ -68,6 +75,7 @@ func (p *parser) next(line string) {
 	case comment && len(c.lines) == 0 && len(c.settings) == 0:
 		c.Notes = append(c.Notes, strings.TrimSpace(line[1:]))
 	case comment:
+		// It is kept, so that Format writes it where it stood.
 		c.lines = append(c.lines, []item{{kind: itemComment, comment: strings.TrimSpace(line[1:]), line: p.line}})
 	case line == rule:
 		p.wanting = true
@@ -79,6 +87,7 @@ func (p *parser) next(line string) {
 // content reads a line of settings or of events.
 func (p *parser) content(line string) {
 	word, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+	// Settings may stand between events, and hold for the case as a whole.
 	if isSetting(word) {
 		p.c.settings = append(p.c.settings, setting{word, strings.TrimSpace(value), p.line})
 		return
@@ -99,6 +108,7 @@ func (p *parser) content(line string) {
 // field of the verdict above, by two spaces whatever the file has.
 func wantLine(line string) string {
 	trimmed := strings.TrimSpace(line)
+	// Only what is indented at its beginning; blanks at the end of a line say nothing.
 	if trimmed != line && strings.TrimLeft(line, " \t") != line {
 		return "  " + trimmed
 	}
@@ -117,9 +127,11 @@ func (p *parser) finish() {
 	if c == nil || len(c.settings)+len(c.lines) == 0 && !wanting {
 		return
 	}
+	// A case without an outcome would pass whatever weir said.
 	if !wanting {
 		p.fail(c.Line, "the case %q has no outcome: end its events with a line %s, and below it what is to be said", c.Title(), rule)
 	}
+	// Faults of its settings, and not those of earlier cases.
 	failed := len(p.errs)
 	x := expansion{step: time.Second}
 	p.settle(c, &x)
@@ -129,6 +141,7 @@ func (p *parser) finish() {
 	p.cases = append(p.cases, *c)
 }
 
+// Each takes the rest of its line as its value.
 var settingWords = [...]string{"profile", "limits", "rule", "step"}
 
 // isSetting tells whether the first word of a line makes it one of settings.
@@ -149,6 +162,7 @@ type scanner struct {
 	line int
 }
 
+// rest is what was not read yet.
 func (s *scanner) rest() string { return s.s[s.i:] }
 
 // has tells whether the prefix comes next, and take passes over it if it does.
@@ -162,6 +176,7 @@ func (s *scanner) take(prefix string) bool {
 	return false
 }
 
+// spaces passes over blanks.
 func (s *scanner) spaces() {
 	for s.i < len(s.s) && (s.s[s.i] == ' ' || s.s[s.i] == '\t') {
 		s.i++
@@ -199,6 +214,7 @@ func (s *scanner) item() (it item, err error) {
 	case s.take("("):
 		return item{kind: itemOpen}, nil
 	case s.take(")"):
+		// Once is written without parentheses, so how often is always said.
 		if !s.take("*") {
 			return it, fmt.Errorf("a closing parenthesis says how often: )*20")
 		}
@@ -209,11 +225,13 @@ func (s *scanner) item() (it item, err error) {
 		it.kind = itemWait
 		it.wait, err = duration(s.until(" \t()"))
 		return it, err
+	// Brackets that stand alone; those of an event are read with it below.
 	case s.has("["):
 		it.kind = itemFields
 		it.fields, err = s.fields()
 		return it, err
 	}
+	// The beginning of the item, for messages: by the time of the fault it has been read.
 	at := s.here()
 	if it.act, err = s.action(); err != nil {
 		return it, err
@@ -232,6 +250,7 @@ func (s *scanner) item() (it item, err error) {
 // action reads one event. A name alone is a word such as start.
 func (s *scanner) action() (a action, err error) {
 	at := s.here()
+	// The sign comes before the name, so that it cannot be read as the result of something.
 	a.ask = s.take("?")
 	if s.take("@") {
 		a.verb = verbUser
@@ -286,6 +305,7 @@ func (s *scanner) action() (a action, err error) {
 	case s.take("$"):
 		a.verb = verbModel
 	case bare && a.from.agent == "" && a.from.session != "":
+		// What was read as a party was the word.
 		a.verb, a.word, a.from = verbWord, a.from.session, name{}
 		if err = checkWord(a.word, at); err == nil {
 			a.text, err = s.colon()
@@ -296,6 +316,8 @@ func (s *scanner) action() (a action, err error) {
 	default:
 		err = fmt.Errorf("%s is no event; events are @a a->b a=>b a!tool:args=result a<tool=result a~ a$ a^active a#tag:text +5m ( ... )*3 and words like loop:task", at)
 	}
+	// An ask is answered before anything comes of the call, so its result cannot stand in the
+	// same item.
 	if err == nil && a.ask && (a.verb != verbCall && a.verb != verbTool && a.word != "loop" && a.word != "reflect" || a.ended != 0) {
 		err = fmt.Errorf("%s: only calls can be asked for: ?a->b or ?a!tool:args, the result apart as a<tool:args=text", at)
 	}
@@ -345,6 +367,7 @@ func (s *scanner) tool(a *action) (err error) {
 		return err
 	}
 	switch {
+	// An empty result is a result whose content is not known.
 	case s.take("="):
 		a.ended = '='
 	case s.take("?"):
@@ -358,6 +381,8 @@ func (s *scanner) tool(a *action) (err error) {
 
 // name reads a party: a session, and perhaps its agent after an at sign.
 func (s *scanner) name(what string) (n name, err error) {
+	// Where there is no at sign the one name is the session; see Identity for what that makes of
+	// it.
 	if n, err = s.plain(what); err == nil && s.take("@") {
 		var agent name
 		agent, err = s.plain("the agent of the session")
@@ -431,6 +456,7 @@ func (s *scanner) text() (t text, err error) {
 			s.i++
 		}
 		t.s = s.s[start:s.i]
+		// Only a quoted text can be empty and be there.
 		t.given = t.s != ""
 	}
 	if !t.given || !s.take("~") {
@@ -480,6 +506,7 @@ func (s *scanner) number() (int, error) {
 
 // until reads up to one of the bytes, or to the end of the line.
 func (s *scanner) until(stop string) string {
+	// The byte itself is left to be read.
 	n := strings.IndexAny(s.rest(), stop)
 	if n < 0 {
 		n = len(s.rest())
@@ -500,6 +527,7 @@ func (s *scanner) fields() (out []field, err error) {
 		if s.i == len(s.s) {
 			return out, fmt.Errorf("the brackets do not close: [key=value key=value]")
 		}
+		// A key without a sign behind it is there without a value, as retry is.
 		f := field{key: s.until(" \t]=")}
 		if s.take("=") {
 			f.has = true

@@ -33,6 +33,8 @@ func (p *parser) settle(c *Case, x *expansion) {
 			// Rules are gathered apart, for they all stand under one key.
 			fmt.Fprintf(&rules, "  %s\n", s.value)
 		}
+		// The key rules comes last, whatever the order of the settings: it may stand in a file
+		// only once.
 		text := file.String()
 		if rules.Len() > 0 {
 			text += "rules:\n" + rules.String()

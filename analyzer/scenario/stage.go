@@ -69,6 +69,7 @@ func (r *run) foldAgents(n int) (answer *events.Verdict) {
 	attempts, leaked := false, false
 	waiting := logged(nil, r.fx.Activity)
 	for len(waiting) > 0 {
+		// In the order in which it was told, as the log of activity has it.
 		act, ev := &waiting[0], waiting[0].Event
 		waiting = waiting[1:]
 		m := r.stage.member(act.Key)
@@ -82,6 +83,7 @@ func (r *run) foldAgents(n int) (answer *events.Verdict) {
 		attempts, leaked = attempts || fx.Counts.Attempts > 0, leaked || fx.Counts.Leaked > 0
 		r.hear(m, n)
 		waiting = logged(waiting, fx.Activity) // of trees to those above
+		// Asked means that it was passed on to the tree above, which answers in its stead.
 		if ev.Ask && !fx.Asked {
 			answer, m.shown = fx.Answer, true
 		}
@@ -152,6 +154,8 @@ func (r *run) fireAgent(m *member) {
 // step of the watermark.
 func (r *run) knownBy(due events.Stamp) events.Stamp {
 	at := due
+	// LowWatermark is behind its argument by what the limits say, so the time is found by
+	// trying.
 	for r.engine.LowWatermark(at) < due {
 		at += due - r.engine.LowWatermark(at)
 	}
@@ -164,6 +168,7 @@ func (r *run) advanceAll(end events.Stamp) {
 	report := r.engine.Limits().Agents.Report
 	for {
 		upTo := end
+		// Flows with a deadline have something to tell at it.
 		if f := r.next(); f != nil {
 			upTo = min(upTo, f.due.Add(-report))
 		}
