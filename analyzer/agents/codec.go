@@ -22,7 +22,8 @@ const codecVersion = 2
 // treeCodecVersion is that of a record with a ledger, which an older weir must not read. In
 // the one before nothing was said of the tree above and of grants.
 const (
-	treeCodecVersion     = 4
+	treeCodecVersion = 4
+	// It is read and never written.
 	loneTreeCodecVersion = 3
 )
 
@@ -31,6 +32,7 @@ var le = binary.LittleEndian
 // Presence bits of an agent's record.
 const (
 	// Their numbers are never reused; MayBeStuck reads them without the rest of the record.
+	// Each stands for what most agents have nothing of.
 	hasCaps byte = 1 << iota
 	hasStuck
 	hasShadow
@@ -46,6 +48,7 @@ const sizeHead = 11
 // It fails only for an agent whose own texts are longer than any event may carry. A tree gives
 // up what it knows of single flows first, whose sums stay.
 func (a *Agent) AppendBinary(dst []byte) ([]byte, error) {
+	// dst may hold other things before the record.
 	start := len(dst)
 	for dst = a.encode(dst); len(dst)-start > MaxRecord; dst = a.encode(dst[:start]) {
 		switch {
@@ -65,6 +68,7 @@ func (a *Agent) AppendBinary(dst []byte) ([]byte, error) {
 // The layout: the numbers of things, then what they hold. Times are told from the
 // agent's clock, or from the time before them, and take a few bytes each.
 func (a *Agent) encode(b []byte) []byte {
+	// What is zero is not written, so the bits have to be known before the head is.
 	has := byte(0)
 	if a.caps.width != 0 {
 		has |= hasCaps
@@ -84,13 +88,16 @@ func (a *Agent) encode(b []byte) []byte {
 	if a.tree.Began() {
 		version = treeCodecVersion
 	}
+	// Lists have caps below 256, so one byte each is enough.
 	b = append(b, version, has, byte(a.told), byte(len(a.ids)), byte(len(a.stamps)), byte(len(a.works)),
 		byte(len(a.messages)), byte(len(a.opened)), byte(len(a.tries)), byte(len(a.orders)), byte(len(a.notes)))
+	// The clock comes first, since all other times are told from it.
 	b = binary.AppendVarint(b, int64(a.clock))
 	b = a.putTimes(b, a.last, a.reported)
 	b = binary.AppendUvarint(b, uint64(a.revision))
 	b = binary.AppendUvarint(b, uint64(a.events))
 	b = binary.AppendUvarint(b, uint64(a.reports))
+	// As the agent told them: their texts are not ours to shorten.
 	b = record.AppendString(record.AppendString(record.AppendString(b, a.status), a.margin), a.health)
 	if has&hasFigures != 0 {
 		b = le.AppendUint64(le.AppendUint64(b, math.Float64bits(a.coherence)), math.Float64bits(a.risk))
@@ -103,6 +110,8 @@ func (a *Agent) encode(b []byte) []byte {
 		b = a.putTimes(b, w.at)
 	}
 	for _, list := range [...][]events.Stamp{a.stamps, a.messages, a.opened, a.tries} {
+		// Each time is told from the one before it: reports that come in a rhythm take two or
+		// three bytes each.
 		before := a.clock
 		for _, at := range list {
 			b = binary.AppendVarint(b, int64(at-before))
@@ -129,6 +138,7 @@ func (a *Agent) encode(b []byte) []byte {
 			b = record.AppendString(b, tag)
 		}
 	}
+	// The ledger comes last, so a reader of agents alone never meets it.
 	if version == treeCodecVersion {
 		b = record.AppendString(a.tree.AppendBinary(b, a.clock), a.within)
 		b = append(b, byte(len(a.grants)))
@@ -177,6 +187,8 @@ func (a *Agent) encodeOrder(b []byte, o *order) []byte {
 	return b
 }
 
+// encodeStuck writes an episode of being stuck, of the rows in shadow mode or of the others
+// alike.
 func (a *Agent) encodeStuck(b []byte, s *stuck) []byte {
 	b = append(b, byte(s.rule), byte(s.step), record.Bit(s.certain, 0)|record.Bit(s.extended, 1))
 	b = a.putTimes(b, s.since, s.silentSince, s.due, s.issued)
@@ -192,10 +204,12 @@ func (a *Agent) encodeStuck(b []byte, s *stuck) []byte {
 func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	a.Reset(key)
 	d := record.NewReader(b)
+	// No weir writes one so long.
 	if len(b) > MaxRecord {
 		d.Fail()
 	}
 	h := d.Take(sizeHead)
+	// A record that is too short has no version to be told of; it is damage.
 	if !d.Bad() && h[0] != codecVersion && h[0] != treeCodecVersion && h[0] != loneTreeCodecVersion {
 		return fmt.Errorf("agent record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
 	}
@@ -203,6 +217,7 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	a.told = agentTold(h[2])
 	a.clock = d.Stamp(0)
 	a.last, a.reported = d.Stamp(a.clock), d.Stamp(a.clock)
+	// Bounds leave room for one to be added without running over.
 	a.revision = d.Count(1 << 62)
 	a.events, a.reports = uint32(d.Uvarint()), uint32(d.Uvarint())
 	a.status, a.margin, a.health = d.String(), d.String(), d.String()
@@ -221,6 +236,7 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	}
 	for range d.Most(h[5], maxFlows) {
 		x := d.Take(9)
+		// A state that this weir does not know counts for nothing, see quietOf.
 		a.works = append(a.works, agentWork{state: doing(x[0]), flow: le.Uint64(x[1:]), at: d.Stamp(a.clock)})
 	}
 	a.stamps = readStamps(&d, a.stamps, h[4], a.clock)
@@ -301,6 +317,7 @@ func readOrder(d *record.Reader, clock events.Stamp) (o order) {
 	return o
 }
 
+// readStuck reads what encodeStuck has written.
 func readStuck(d *record.Reader, clock events.Stamp) (s stuck) {
 	h := d.Take(3)
 	s.rule, s.step = RuleID(d.Most(h[0], int(RuleCount)-1)), recoveryStep(d.Most(h[1], int(stepNotified)))
@@ -311,6 +328,8 @@ func readStuck(d *record.Reader, clock events.Stamp) (s stuck) {
 	return s
 }
 
+// readStamps reads times that were each told from the one before, the first from clock. They are
+// sorted, and whoever searches in them relies on that.
 func readStamps(d *record.Reader, list []events.Stamp, n byte, clock events.Stamp) []events.Stamp {
 	for i := range d.Most(n, maxStamps) {
 		at := d.Stamp(clock)
@@ -325,6 +344,7 @@ func readStamps(d *record.Reader, list []events.Stamp, n byte, clock events.Stam
 
 // MayBeStuck reports whether the record is of an agent that is stuck, may be, or was
 // archived for it, without reading all of it. Where it is true the agent has to be looked at.
+// Trees have records of another version, and are never stuck.
 func MayBeStuck(record []byte) bool {
 	return len(record) > 1 && record[0] == codecVersion && record[1]&hasStuck != 0
 }

@@ -56,6 +56,7 @@ type Counted uint8
 
 // What can be counted.
 const (
+	// Rows about silence and the row rescue.
 	CountedNothing  Counted = iota
 	CountedEscaped          // messages to an agent that no flow counts; with Setting.All all of them
 	CountedMessages         // messages to an agent
@@ -73,6 +74,7 @@ const (
 )
 
 // OfTree tells whether it is counted of a tree of flows.
+// So it is looked up under the key of a tree, and not under that of an agent or a project.
 func (c Counted) OfTree() bool { return c >= CountedTreeCalls }
 
 // ruleOfRescue is the row that the fold itself looks for: somebody asks for help.
@@ -95,6 +97,7 @@ func RuleNamed(name string) (RuleID, bool) {
 
 // Bounds of windows.
 const (
+	// Longer windows are counted in buckets (Coarse), which are exact to a sixtieth of them.
 	maxAgentWindow = 3600           // seconds for which the times of messages to an agent are kept
 	maxCapWindow   = 30 * 24 * 3600 // seconds
 	maxGapFactor   = 100            // mean gaps between reports

@@ -36,6 +36,7 @@ func (d doing) patient() bool { return d >= inTool && d <= onBackOff }
 // Each word stands in the spellings that are in use, such as those of the task states of A2A.
 func doingByStatus(status string) doing {
 	switch status {
+	// Who says nothing of what it does is taken to be at work: so much the report itself shows.
 	case "", "active", "running", "working", "busy", "thinking", "processing", "in_progress":
 		return acting
 	case "in_tool", "tool_call", "waiting_tool":
@@ -53,6 +54,7 @@ func doingByStatus(status string) doing {
 	case "archived", "completed", "terminated", "deleted", "stopped", "finished", "failed", "canceled", "cancelled", "closed", "exited":
 		return gone
 	}
+	// A word that is not known must not make anybody stuck.
 	return resting
 }
 
@@ -69,6 +71,7 @@ func (e *Engine) reported(p *Partition, a *Agent, m *moment, fx *activity.Effect
 	if s == nil {
 		return
 	}
+	// Its own report is a sign of life at the time at which it was sent.
 	seen := m.when
 	if s.LastUpdate != 0 && s.LastUpdate < seen {
 		seen = s.LastUpdate // somebody else tells of the agent, and says when it did something
@@ -87,6 +90,7 @@ func (e *Engine) reported(p *Partition, a *Agent, m *moment, fx *activity.Effect
 		if s.VoidActive {
 			a.told |= toldVoid
 		}
+		// Who is at work and healthy may be asked to review others.
 		p.offer(a.name(), seen, doingByStatus(s.Status) == acting && s.Health == "healthy")
 	}
 	e.heard(a, m, seen, fx)
@@ -124,6 +128,7 @@ func (e *Engine) atWork(a *Agent, m *moment, flow uint64, w activity.Work, fx *a
 		if w == nil {
 			w = a.addWork(flow)
 		}
+		// What comes late says nothing of a later time.
 		if m.when >= w.at {
 			w.state, w.at = d, m.when
 		}
@@ -151,6 +156,8 @@ func (a *Agent) addWork(flow uint64) *agentWork {
 	victim := &a.works[0]
 	for i := range a.works {
 		w := &a.works[i]
+		// A flow in which it rests says only that nothing is expected there, which is what no
+		// flow says as well.
 		if rests := w.state == resting; rests != (victim.state == resting) {
 			if rests {
 				victim = w
@@ -182,6 +189,7 @@ type quiet struct {
 // An agent of which no flow says that it is at work, and which says nothing itself, is not
 // expected to speak.
 func (e *Engine) quietOf(a *Agent) quiet {
+	// A reviewer who says "keep" gives it time from then on, though nothing was heard of it.
 	q := quiet{since: max(a.last, a.stuck.silentSince)}
 	if !e.watched(a) {
 		return q
@@ -232,6 +240,7 @@ func (e *Engine) quietOf(a *Agent) quiet {
 // It is called for each event that tells of the agent. A late word of an earlier time ends the
 // episode only if it shows that there was no silence.
 func (e *Engine) heard(a *Agent, m *moment, at events.Stamp, fx *activity.Effects) {
+	// What it did before is no news: it was silent afterwards all the same.
 	spoke := at > a.last
 	a.last = max(a.last, at)
 	if a.stuck.since != 0 && (spoke || e.excused(a, &a.stuck)) {
@@ -258,6 +267,7 @@ func (e *Engine) excused(a *Agent, s *stuck) bool {
 func (e *Engine) cleared(a *Agent, s *stuck, m *moment, fx *activity.Effects) {
 	x := a.about(s, events.Allow)
 	e.tell(a, m, &x, fx)
+	// It is taken out before the episode is forgotten.
 	again := s.silentSince
 	*s = stuck{}
 	if s == &a.stuck && again > a.last {
@@ -277,6 +287,7 @@ const minCadence = 5
 // For cadence_broken it is the longer of the threshold and so many mean gaps.
 func (e *Engine) silenceAllowed(a *Agent, r RuleID, certain bool) events.Stamp {
 	rule, set := &Rules[r], &e.limits.Rules[r]
+	// Off is the greatest number, so it never comes.
 	threshold := set.Warn
 	if certain {
 		threshold = set.Limit()
@@ -319,6 +330,7 @@ func (e *Engine) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
 		if !rule.Silence || mode == rules.ModeOff || (mode == rules.ModeShadow) != shadow || !rule.Speaks(a) {
 			continue
 		}
+		// Stuck first, so that of two at one time it is the one that is told.
 		for _, certain := range [...]bool{true, false} {
 			if !e.news(s, certain, mode) {
 				continue
@@ -364,6 +376,7 @@ func (e *Engine) silenceDue(a *Agent) events.Stamp {
 		return 0
 	}
 	at := e.nextAlarm(a, &a.stuck, &q).at
+	// The earlier of the two: each has its own episode and both are judged at it.
 	if by := e.nextAlarm(a, &a.shadow, &q).at; at == 0 || by != 0 && by < at {
 		at = by
 	}
@@ -382,6 +395,7 @@ func (e *Engine) silent(p *Partition, a *Agent, at events.Stamp, fx *activity.Ef
 		if next.at == 0 || next.at > at {
 			continue
 		}
+		// Potentially stuck and stuck are one episode, which began with the first.
 		if s.since == 0 {
 			s.since = at
 		}
@@ -416,6 +430,7 @@ func (e *Engine) silent(p *Partition, a *Agent, at events.Stamp, fx *activity.Ef
 func (e *Engine) condition(a *Agent, at events.Stamp) (state, waiting string, silentSince events.Stamp) {
 	q := e.quietOf(a)
 	switch s := &a.stuck; {
+	// What the ladder has come to goes before what the agent does now.
 	case s.step >= stepArchived:
 		return "archived", "", 0
 	case s.certain:

@@ -135,6 +135,7 @@ func (e *Engine) heardOfTree(a *Agent, m *moment, fx *activity.Effects) {
 		l.Begin(m.at)
 	}
 	l.Last = m.at
+	// With them their shares come back.
 	l.Forget(m.at - idle)
 }
 
@@ -315,10 +316,13 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.E
 		v := e.verdict(a, m, told.finding())
 		return &v
 	}
+	// Its id was guessed, or stands for more than one piece of work: such a flow is never
+	// stopped for a budget.
 	if e.terms.WarnOnly>>m.ev.CorrelationSource&1 != 0 {
 		return nil
 	}
 	l := &a.tree
+	// nil for one that is not at work in the tree yet, as for the root.
 	own := l.Child(call.flow)
 	for r := range RuleCount {
 		rule, set := &Rules[r], e.setting(r, a, m.at)
@@ -362,6 +366,7 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.E
 		if would >= set.Stop {
 			x := e.treeFinding(r, a, would, m)
 			e.tell(a, m, x, fx)
+			// The answer is the verdict that the flow was just told.
 			v := fx.Verdicts[len(fx.Verdicts)-1]
 			return &v
 		}
@@ -393,6 +398,7 @@ func (e *Engine) treeAllows(a *Agent, m *moment) *events.Verdict {
 		unit := rules.InUnit(rule.Unit)
 		is := events.Remaining{RuleID: rule.Name, Left: float64(left) / unit, Limit: float64(set.Limit()) / unit, Unit: rule.Unit}
 		v.Remaining = append(v.Remaining, is)
+		// In words from here on, for the model; see decision 60.
 		if left <= set.Tell && set.Tell != 0 {
 			few = append(few, is)
 		}
@@ -532,6 +538,7 @@ func LastWord(flow, tree *events.Verdict) *events.Verdict {
 	if tree == nil {
 		return flow
 	}
+	// What is left does not matter to who may not call.
 	if tree.Stops() {
 		v := *tree
 		v.CorrelationID = flow.CorrelationID

@@ -70,7 +70,9 @@ func (e *Engine) verdict(a *Agent, m *moment, x *finding) events.Verdict {
 	}
 	v.Message = e.text(x)
 	v.Recovery = x.recovery
+	// Cut before it is cloned: the text may be long.
 	v.Detail = strings.Clone(cut(x.detail, maxDetail))
+	// What takes an order back refuses nothing and tells the model nothing.
 	if x.Action == events.Allow {
 		return v
 	}
@@ -114,6 +116,7 @@ func (a *Agent) match(action events.Action) *events.Match {
 		return &events.Match{Kind: events.AgentCall.String(), ProjectID: id}
 	case a.isTree():
 		return &events.Match{RootCorrelationID: id}
+	// A halt is about what the agent does; all else about what is done to it.
 	case action == events.Halt:
 		return &events.Match{From: []string{id}}
 	}
@@ -176,6 +179,7 @@ func (e *Engine) text(x *finding) string {
 		if x.certain {
 			head = "Agent is stuck: "
 		}
+		// Somebody asked for help; nothing was measured.
 		if x.Limit == 0 {
 			return head + why
 		}

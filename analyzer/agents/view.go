@@ -58,6 +58,7 @@ type NoteView struct {
 // Only the goroutine that owns the agent may call it; what it returns may go anywhere.
 func (e *Engine) View(p *Partition, a *Agent) View {
 	clone := strings.Clone
+	// Everything that an agent tells by itself is copied; a kind of its own is set below.
 	v := View{Agent: clone(a.name()), Kind: events.ScopeAgent, Events: a.Events(), Reports: int64(a.reports),
 		Last: events.RFC3339(a.last), Status: clone(a.status), Margin: clone(a.margin), Health: clone(a.health),
 		VoidActive: a.told&toldVoid != 0, MeanGapS: a.meanGap(), Due: events.RFC3339(e.Due(a)), Flows: len(a.works)}
@@ -68,11 +69,13 @@ func (e *Engine) View(p *Partition, a *Agent) View {
 		v.Kind, v.Children, v.Last = events.ScopeTree, a.tree.Living(), events.RFC3339(a.tree.Last)
 	}
 	if a.told&toldCoherence != 0 {
+		// A pointer to a copy, since 0 is a figure and not told is none.
 		v.Coherence = &[]float64{a.coherence}[0]
 	}
 	if a.told&toldRisk != 0 {
 		v.Risk = &[]float64{a.risk}[0]
 	}
+	// By what was told: behind the watermark nobody knows whether it was silent.
 	state, waiting, since := e.condition(a, p.Watermark)
 	v.State, v.Waiting = state, waiting
 	if since != 0 {
@@ -84,6 +87,7 @@ func (e *Engine) View(p *Partition, a *Agent) View {
 		v.Reviewer, v.RequestedBy = clone(s.reviewer), clone(s.requestedBy)
 	}
 	for i := range a.works {
+		// By their hashes: an agent keeps no ids of flows.
 		v.FlowKeys = append(v.FlowKeys, fmt.Sprintf("%016x", a.works[i].flow))
 	}
 	v.Counters = e.counters(p, a)
@@ -115,6 +119,7 @@ func (e *Engine) counters(p *Partition, a *Agent) (out []rules.CounterView) {
 		c := rules.CounterView{Rule: Rules[r].Name, Unit: Rules[r].Unit, Observed: float64(t.n) / unit}
 		if set.Warn != rules.Off {
 			c.Warn = float64(set.Warn) / unit
+			// A threshold of 0 would make it infinite.
 			c.Near = float64(t.n) / max(1, float64(set.Warn))
 		}
 		if set.Stop != rules.Off {
@@ -150,6 +155,7 @@ func (e *Engine) Explain(p *Partition, a *Agent) string {
 	v := e.View(p, a)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s=%s state=%s", v.Kind, standing.Printable(v.Agent), v.State)
+	// Only what is known is written, so a line says no more than the agent has told.
 	told := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(&b, " %s=%s", name, standing.Printable(value))
@@ -189,6 +195,7 @@ func (e *Engine) Explain(p *Partition, a *Agent) string {
 		o := &v.Orders[i]
 		fmt.Fprintf(&b, "  %s %s", o.Action, o.RuleID)
 		told("effective", o.Effective)
+		// Enforce is what an order is that says nothing.
 		if o.Mode != events.ModeEnforce {
 			told("mode", string(o.Mode))
 		}
