@@ -31,11 +31,13 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
+		// Tokens are there only with models whose events have them.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},
 	}
 }
 
+// score knows the four members that every event of the bus has.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
 		if top.Has("event_id", "type", "timestamp", "emission_sequence") {
@@ -48,24 +50,31 @@ func score(head *adapter.Head) adapter.Match {
 // maxOpen bounds the events that others may refer to.
 const maxOpen = 16384
 
+// reader joins the events that begin and end something; tree finds out who called whom.
 type reader struct {
 	tree    *spantree.Tree
 	ignore  adapter.IgnoreArgs
 	repeats *adapter.Repeats
-	starts  *adapter.Recent[start]
+	// starts is by event, so that an end finds what it ends and children find their flow.
+	starts *adapter.Recent[start]
 	// refused holds, by what they lie below, the tools that an agent asked for and
 	// does not have.
 	refused *adapter.Recent[string]
 }
 
 // start is what is remembered of an event that begins something.
+//
+// It is forgotten with its end; what never ends goes when there are too many.
 type start struct {
-	what      string // agent_execution, tool_usage, ...
-	parent    string
-	trace     string
+	what string // agent_execution, tool_usage, ...
+	// parent is kept beside the tree's own, to climb where an end is missing.
+	parent string
+	trace  string
+	// delegates is of a tool below which an agent runs.
 	delegates bool
 }
 
+// newReader lets the tree order the names of flows.
 func newReader(o adapter.Options) adapter.Adapter {
 	most := o.HeldOr(maxOpen)
 	return &reader{tree: spantree.New(o, "crewai"), ignore: o.IgnoreArgs, repeats: adapter.NewRepeats(o),
@@ -74,6 +83,8 @@ func newReader(o adapter.Options) adapter.Adapter {
 
 // Decode reads one event. Events that tell nothing of agents, tools and models are
 // passed over.
+//
+// An event that comes again is passed over.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -86,11 +97,13 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		return nil
 	}
 	what, phase := phaseOf(l.kind)
+	// An end without a start cannot be joined with anything.
 	switch {
 	case phase == begins:
 		r.begin(l, what)
 	case phase == ends && l.started != "":
 		r.end(l, what)
+	// The tool is told again and again before its failure, see refuse.
 	case l.kind == "tool_selection_error":
 		r.refused.Put(l.parent, l.tool)
 	case l.kind == "tool_failure_detected":
@@ -108,6 +121,7 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 	return nil
 }
 
+// phase is whether an event begins or ends something.
 type phase uint8
 
 const (
@@ -118,6 +132,9 @@ const (
 
 // phaseOf takes the type of an event apart: what it is about, and whether that
 // begins or ends.
+//
+// Ends have several words, of which failed and error tell that it went wrong; what went wrong
+// stands in a member.
 func phaseOf(kind string) (what string, p phase) {
 	if what, ok := strings.CutSuffix(kind, "_started"); ok {
 		return what, begins
@@ -141,6 +158,8 @@ func isDelegation(tool string) bool {
 }
 
 // trace is the flow of an event: what its parent belongs to.
+//
+// A parent that was not seen stands for the flow, so that what lies below it stays together.
 func (r *reader) trace(l *line) string {
 	if l.kind == "crew_kickoff_started" || l.parent == "" {
 		return l.id
@@ -151,6 +170,7 @@ func (r *reader) trace(l *line) string {
 	return l.parent
 }
 
+// begin adds the beginning of a crew, an agent, a tool or a request to the tree.
 func (r *reader) begin(l *line, what string) {
 	if what == "agent_logs" { // it does not end
 		return
@@ -170,6 +190,8 @@ func (r *reader) begin(l *line, what string) {
 			run.Content, run.Sim = fingerprint.Content(l.prompt), fingerprint.Text(l.prompt)
 		}
 	case "tool_usage":
+		// A delegation is told as the call of the agent below it. If none ran, it was tried
+		// and is no work.
 		run.Kind, run.Agent, run.Known, run.Refused = spantree.Tool, l.role, !s.delegates, s.delegates
 		run.Tool = r.tool(l)
 		run.Content, run.Sim = fingerprint.Content(l.args), fingerprint.Text(l.args)
@@ -179,6 +201,7 @@ func (r *reader) begin(l *line, what string) {
 	r.tree.Add(s.trace, run)
 }
 
+// tool is what is called, with the hash of its arguments.
 func (r *reader) tool(l *line) events.Tool {
 	return events.Tool{Name: cmp.Or(l.tool, "tool"), ArgsHash: fingerprint.Args(l.args, r.ignore.Of(l.tool)), ArgsSize: int64(len(l.args))}
 }
@@ -186,6 +209,7 @@ func (r *reader) tool(l *line) events.Tool {
 // end ends what the event refers to. Where something below failed without an event
 // of its own, CrewAI refers to that, and both end.
 func (r *reader) end(l *line, what string) {
+	// A bound, should the parents of a log go in a circle.
 	const maxUp = 64
 	id := l.started
 	for range maxUp {
@@ -198,6 +222,7 @@ func (r *reader) end(l *line, what string) {
 		if l.failed {
 			run.Status, run.Failure = events.StatusError, l.failure
 		}
+		// CrewAI skips the end of what failed within: what lies between failed, too.
 		if s.what != what {
 			run.Status, run.Failure = events.StatusError, cmp.Or(run.Failure, fingerprint.Error(l.output), "error")
 			r.tree.Add(s.trace, run)
@@ -207,6 +232,7 @@ func (r *reader) end(l *line, what string) {
 		switch what {
 		case "agent_execution", "lite_agent_execution", "tool_usage":
 			run.Answer, run.Near = fingerprint.Content(l.output), fingerprint.Text(l.output)
+		// Tokens come with the end of a request.
 		case "llm_call":
 			run.Kind, run.Usage, run.Model = spantree.Inference, l.usage, l.model
 		}
@@ -217,6 +243,8 @@ func (r *reader) end(l *line, what string) {
 
 // refuse tells a call of a tool that the agent does not have. CrewAI tells several
 // times of one that it is not there, and then, once, of the failure.
+//
+// Its own span is begun and ended at once, since nothing of it ran.
 func (r *reader) refuse(l *line) {
 	tool, ok := r.refused.Get(l.parent)
 	if !ok || tool != l.tool {

@@ -12,21 +12,27 @@ import (
 )
 
 // line is one event as it was read.
+//
+// args, prompt and output alias the record.
 type line struct {
+	// started names the event that this one ends.
 	id, parent, started string
 	kind                string
 	at                  int64 // µs since 1970
-	role                string
-	tool                string
-	args                []byte
-	prompt, output      []byte
-	failed              bool
-	failure             string
-	model               string
-	usage               events.Usage
-	correlation         string
+	// role is the agent's, which is all that names it.
+	role           string
+	tool           string
+	args           []byte
+	prompt, output []byte
+	failed         bool
+	failure        string
+	model          string
+	usage          events.Usage
+	correlation    string
 }
 
+// read reads one event. Of the many members of agents and crews only names are looked at: the
+// rest holds keys of models.
 func read(record []byte) (*line, error) {
 	l := &line{}
 	var role string
@@ -45,6 +51,7 @@ func read(record []byte) (*line, error) {
 			l.started = adapter.ID(c.Text())
 		case "agent_role":
 			l.role = adapter.Word(c.Text(), events.MaxID)
+		// An event may name its agent in several ways, all of which agree.
 		case "agent", "agent_info":
 			role = cmp.Or(adapter.Word(c.TextOf("role"), events.MaxID), role) // and nothing else of an agent
 		case "tool_name":
@@ -61,11 +68,13 @@ func read(record []byte) (*line, error) {
 			l.model = adapter.Word(c.Text(), events.MaxID)
 		case "usage":
 			l.usage = counts.Read(c)
+		// The inputs of a crew are the user's, who may name a flow there.
 		case "inputs":
 			l.correlation = adapter.ID(c.TextOf("correlation_id"))
 		}
 	}
 	c.End()
+	// The role that the event itself names goes first.
 	l.role = cmp.Or(l.role, role)
 	missing := func(field string) error {
 		return adapter.Missing(field, "want "+field+" in every event of the bus")
@@ -84,6 +93,8 @@ func read(record []byte) (*line, error) {
 }
 
 // readFailure reads a text, or {"message": ...}.
+//
+// Anything else, such as null, is no failure.
 func (l *line) readFailure(c *jsonwalk.Cursor) {
 	var text []byte
 	switch c.Peek() {
@@ -99,6 +110,7 @@ func (l *line) readFailure(c *jsonwalk.Cursor) {
 	l.failure = cmp.Or(fingerprint.Error(text), "error")
 }
 
+// counts are the names that different clients of models have.
 var counts = usage.Names{
 	"prompt_tokens":         usage.Input,
 	"input_tokens":          usage.Input,

@@ -29,11 +29,14 @@ func Format() adapter.Format {
 		Framing: adapter.Documents,
 		Score:   score,
 		New:     newReader,
+		// A caller is never known, since a client is one party; starts are times of requests.
 		Gives: adapter.Gives{Tools: adapter.Sometimes, Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Never, Turn: adapter.Never, Tokens: adapter.Always,
 			Time: adapter.Always, Starts: adapter.Always, Work: adapter.Never, Tasks: adapter.Never},
 	}
 }
 
+// score looks for names in the whole beginning, since the objects are large and their members
+// in any order.
 func score(head *adapter.Head) adapter.Match {
 	has := func(name string) bool { return bytes.Contains(head.Bytes, []byte(name)) }
 	for range adapter.Heads(head.Bytes) { // it begins with an object
@@ -45,6 +48,7 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// reader keeps nothing from request to request: each has the whole conversation.
 type reader struct {
 	source      string
 	ignore      adapter.IgnoreArgs
@@ -52,30 +56,34 @@ type reader struct {
 	event       events.Event
 }
 
+// newReader trusts the trace before the session, as a session may hold many runs.
 func newReader(o adapter.Options) adapter.Adapter {
 	return &reader{source: cmp.Or(o.Source, "litellm"), ignore: o.IgnoreArgs, correlation: o.CorrelationOr(events.CorrelationTrace, events.CorrelationSession)}
 }
 
 // request is one request to a model. The names of the standard logging payload stand first.
 type request struct {
-	ID           string          `json:"id"`
-	RequestID    string          `json:"request_id"`
-	CallID       string          `json:"litellm_call_id"`
-	Trace        string          `json:"trace_id"`
-	Session      string          `json:"session_id"`
-	CallType     string          `json:"call_type"`
-	Status       string          `json:"status"`
-	Error        string          `json:"error_str"`
-	Start        json.RawMessage `json:"startTime"`
-	End          json.RawMessage `json:"endTime"`
-	Model        string          `json:"model"`
-	Provider     string          `json:"custom_llm_provider"`
-	Input        int64           `json:"prompt_tokens"`
-	Output       int64           `json:"completion_tokens"`
-	Total        int64           `json:"total_tokens"`
-	Cost         float64         `json:"response_cost"`
-	Spend        float64         `json:"spend"`
-	EndUser      string          `json:"end_user"`
+	ID        string `json:"id"`
+	RequestID string `json:"request_id"`
+	CallID    string `json:"litellm_call_id"`
+	Trace     string `json:"trace_id"`
+	Session   string `json:"session_id"`
+	CallType  string `json:"call_type"`
+	Status    string `json:"status"`
+	Error     string `json:"error_str"`
+	// Times are texts in some rows and numbers in others.
+	Start    json.RawMessage `json:"startTime"`
+	End      json.RawMessage `json:"endTime"`
+	Model    string          `json:"model"`
+	Provider string          `json:"custom_llm_provider"`
+	Input    int64           `json:"prompt_tokens"`
+	Output   int64           `json:"completion_tokens"`
+	Total    int64           `json:"total_tokens"`
+	Cost     float64         `json:"response_cost"`
+	// Cost is of payloads, spend of rows.
+	Spend   float64 `json:"spend"`
+	EndUser string  `json:"end_user"`
+	// Messages, response and request are JSON, or texts that hold JSON.
 	Messages     json.RawMessage `json:"messages"`
 	Response     json.RawMessage `json:"response"`
 	Metadata     json.RawMessage `json:"metadata"`
@@ -83,6 +91,8 @@ type request struct {
 }
 
 // message is one of a conversation, in the forms of chat completions.
+//
+// Content is a text or a list of blocks.
 type message struct {
 	Role    string          `json:"role"`
 	CallID  string          `json:"tool_call_id"`
@@ -90,16 +100,19 @@ type message struct {
 	Calls   []toolCall      `json:"tool_calls"`
 }
 
+// toolCall is a call that the model asks for.
 type toolCall struct {
 	ID       string   `json:"id"`
 	Function function `json:"function"`
 }
 
+// function is what is called; its arguments are a text of JSON.
 type function struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 }
 
+// metadata is what the proxy adds: who asked, and the call of a tool that it made itself.
 type metadata struct {
 	Agent   string `json:"agent_id"`
 	Alias   string `json:"user_api_key_alias"`
@@ -111,6 +124,8 @@ type metadata struct {
 }
 
 // Decode reads one request, or a page of them.
+//
+// The first request of a page that cannot be read ends the page.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -118,6 +133,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := spanrow.Check(record); err != nil {
 		return err
 	}
+	// A page has its rows in data, which a request does not have.
 	var page struct {
 		Data []json.RawMessage `json:"data"`
 	}
@@ -135,13 +151,17 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 // Flush has nothing to tell: a call without a result stays one.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
+// request tells one request: the results that it brings, the request itself, and the calls
+// that its answer asks for.
 func (r *reader) request(record []byte, emit func(*events.Event)) error {
 	var q request
 	if err := json.Unmarshal(record, &q); err != nil {
 		return &events.DecodeError{Code: events.CodeSyntax, Offset: 0, Reason: "it is no request that LiteLLM logged: " + err.Error()}
 	}
+	// The id of the call is the same in all forms of the log.
 	id := adapter.Word([]byte(cmp.Or(q.CallID, q.RequestID, q.ID)), events.MaxID/2)
 	start, end := spanrow.Time(q.Start), spanrow.Time(q.End)
+	// Payloads have seconds with a fraction, which spanrow does not read.
 	if seconds, ok := epoch(q.Start); ok {
 		start = seconds
 	}
@@ -151,12 +171,15 @@ func (r *reader) request(record []byte, emit func(*events.Event)) error {
 	if id == "" || start.IsZero() {
 		return adapter.Missing("startTime", "the request has no id or no startTime")
 	}
+	// An end before the start is none.
 	if end.Before(start) {
 		end = start
 	}
 	var m metadata
 	_ = unwrapped(q.Metadata, &m) // other forms have none of it
+	// The surest name of the client: an agent's id, the end user, the alias of its key.
 	agent := adapter.Word([]byte(cmp.Or(m.Agent, q.EndUser, m.Alias, "client")), events.MaxID)
+	// begin fills what all events of the request share.
 	begin := func(kind events.Kind, id string, at time.Time) *events.Event {
 		r.event = events.Event{ID: id, Source: r.source, Kind: kind, Time: events.Stamp(at.UnixMilli()), From: events.Party{Agent: agent}}
 		r.name(&q, &r.event)
@@ -165,10 +188,13 @@ func (r *reader) request(record []byte, emit func(*events.Event)) error {
 		}
 		return &r.event
 	}
+	// Calls are named within their flow, since servers count their ids from 0.
 	flow := begin(events.LLMCall, id, start).FlowKey()
 	last, told := q.told()
 	for i := range told {
+		// Results were there when the request was made.
 		e := begin(events.ToolResult, callID(flow, told[i].CallID)+"/end", start)
+		// The tool is known by the call, which stands in the messages before.
 		for j := range last.Calls {
 			if c := &last.Calls[j]; c.ID == told[i].CallID {
 				e.Tool = r.tool(c)
@@ -191,12 +217,14 @@ func (r *reader) request(record []byte, emit func(*events.Event)) error {
 		emit(e)
 		return nil
 	}
+	// The answer is told when it was there.
 	e := begin(events.LLMCall, id+"/model", end)
 	e.Model, e.Provider = adapter.Word([]byte(q.Model), events.MaxID), adapter.Word([]byte(q.Provider), events.MaxProvider)
 	e.Usage = q.used()
 	e.DurationMS = float64(end.Sub(start).Microseconds()) / 1e3
 	q.outcome(e)
 	emit(e)
+	// The calls are made after the answer, and their results come with the next request.
 	for _, c := range q.asked() {
 		e := begin(events.ToolCall, callID(flow, c.ID)+"/start", end)
 		e.Tool = r.tool(&c)
@@ -208,9 +236,13 @@ func (r *reader) request(record []byte, emit func(*events.Event)) error {
 // told returns the last answer of the model before the request, and the results that stand
 // behind it, which are what is new in it. Requests may be logged in another order than they
 // were made in.
+//
+// A first message that is none of the model's counts as one, so that a conversation without an
+// answer has no results.
 func (q *request) told() (last message, results []message) {
 	var said []message
 	if unwrapped(q.Messages, &said) != nil || said == nil {
+		// The proxy may have kept the request as it came.
 		var proxied struct{ Messages []message }
 		_ = unwrapped(q.ProxyRequest, &proxied)
 		said = proxied.Messages
@@ -227,6 +259,8 @@ func (q *request) told() (last message, results []message) {
 }
 
 // used is what the model's answer took.
+//
+// That usage is known is certain, also if all counts are 0.
 func (q *request) used() events.Usage {
 	u := events.Usage{Known: true, Input: max(0, q.Input), Output: max(0, q.Output), Total: max(0, q.Total)}
 	if usd := cmp.Or(q.Cost, q.Spend); usd > 0 && usd <= events.MaxCostUSD {
@@ -236,6 +270,8 @@ func (q *request) used() events.Usage {
 }
 
 // outcome says of an event how the request ended.
+//
+// The text of the error is normalised, so that equal ones are equal.
 func (q *request) outcome(e *events.Event) {
 	e.Status = events.StatusOK
 	if q.Status == "failure" {
@@ -244,6 +280,8 @@ func (q *request) outcome(e *events.Event) {
 }
 
 // asked returns the calls that the answer asks for. Answers of other forms ask for none.
+//
+// Choices are several answers to one question; all their calls are asked for.
 func (q *request) asked() (calls []toolCall) {
 	var answer struct{ Choices []struct{ Message message } }
 	_ = unwrapped(q.Response, &answer)
@@ -254,10 +292,13 @@ func (q *request) asked() (calls []toolCall) {
 }
 
 // callID is the id of a call: ids of calls are told apart within a conversation only.
+//
+// Half the room of an event's id is the flow's, a quarter the call's.
 func callID(flow, id string) string {
 	return adapter.Word([]byte(flow), events.MaxID/2) + "/" + adapter.Word([]byte(id), events.MaxID/4)
 }
 
+// tool is what a call asks for. Arguments are a text of JSON, as the model wrote it.
 func (r *reader) tool(c *toolCall) events.Tool {
 	args := []byte(c.Function.Arguments)
 	tool := events.Tool{Name: adapter.Word([]byte(cmp.Or(c.Function.Name, "tool")), events.MaxID), CallID: adapter.ID([]byte(c.ID)), ArgsSize: int64(len(args))}
@@ -266,8 +307,11 @@ func (r *reader) tool(c *toolCall) events.Tool {
 }
 
 // name says which flow the request is of.
+//
+// The session is the conversation in any case.
 func (r *reader) name(q *request, e *events.Event) {
 	e.ConversationID = adapter.Word([]byte(q.Session), events.MaxID)
+	// The first source of the options that has a value decides.
 	for _, source := range r.correlation {
 		id := ""
 		switch source {
@@ -284,6 +328,8 @@ func (r *reader) name(q *request, e *events.Event) {
 }
 
 // epoch reads seconds since 1970 with a fraction, as payloads have times.
+//
+// Beyond 1e11 it is no number of seconds.
 func epoch(raw json.RawMessage) (t time.Time, ok bool) {
 	var seconds float64
 	if json.Unmarshal(raw, &seconds) != nil || seconds <= 0 || seconds > 1e11 {
@@ -293,6 +339,8 @@ func epoch(raw json.RawMessage) (t time.Time, ok bool) {
 }
 
 // unwrapped reads JSON, also where a database has it as text.
+//
+// An error leaves into as far as it was read.
 func unwrapped(raw json.RawMessage, into any) error {
 	if len(raw) > 0 && raw[0] == '"' {
 		raw = json.RawMessage(spanrow.Text(raw))

@@ -10,6 +10,8 @@ import (
 )
 
 // expression is a jq expression for one field.
+//
+// Its code is compiled and may be run by several goroutines, though a reader uses it in one.
 type expression struct {
 	field field
 	code  *gojq.Code
@@ -18,12 +20,11 @@ type expression struct {
 // clocks are the functions whose results depend on when and where they are called: a
 // record must give the same event whenever it is read. The same words may name members
 // of the record, and variables.
-// The tree is searched by reflection, since gojq has no visitor.
 var clocks = map[string]bool{"now": true, "localtime": true, "strflocaltime": true, "input": true, "inputs": true, "debug": true,
 	"stderr": true, "input_line_number": true}
 
 // clock returns the first of the functions that is called anywhere in the syntax tree of an
-// expression, "" when none is.
+// expression, "" when none is. It searches by reflection, since gojq has no visitor.
 func clock(tree reflect.Value) string {
 	switch tree.Kind() {
 	case reflect.Pointer:
@@ -83,6 +84,9 @@ func decode(record []byte) (v any, err error) {
 // text returns the first result: what a string says, or JSON; nothing for null
 // and where there is no result.
 // An error of the expression is an error of the record, and the log goes on.
+//
+// Further results are not computed. Numbers, lists and objects are written as gojq does, with
+// members sorted, so that equal ones have equal hashes.
 func (x *expression) text(input any) ([]byte, error) {
 	result, ok := x.code.Run(input).Next()
 	if !ok {

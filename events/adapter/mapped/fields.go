@@ -6,8 +6,6 @@ import "strings"
 type field uint8
 
 const (
-	// Numbers, lists and objects are hashed as the JSON that gojq writes, whose members are
-	// sorted.
 	id field = iota
 	at
 	kind

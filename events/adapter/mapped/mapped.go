@@ -66,10 +66,12 @@ func (m *mapping) gives() adapter.Gives {
 
 // reader is an adapter for one goroutine: values is used again for each record, and aliases
 // it.
+// m is shared with other adapters of the mapping, and only read.
 type reader struct {
-	m      *mapping
-	pair   *pairing.Pairer
-	clock  adapter.Clock
+	m     *mapping
+	pair  *pairing.Pairer
+	clock adapter.Clock
+	// values alias the record, or what the mapping has as fixed texts.
 	values [fields][]byte
 }
 
@@ -82,6 +84,7 @@ func newReader(m *mapping, o adapter.Options) adapter.Adapter {
 }
 
 // Decode reads one record.
+// An error leaves the reader as it was, but for the clock.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -90,6 +93,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := r.m.read(record, &r.values); err != nil {
 		return err
 	}
+	// A kind that is not known is no error: logs hold other lines.
 	kind, ok := r.kind()
 	if !ok {
 		return nil
@@ -112,6 +116,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := r.fill(e); err != nil {
 		return err
 	}
+	// A mapping may leave out what the kind needs, which shows here and not when it is parsed.
 	if err := e.Validate(); err != nil {
 		return err
 	}
@@ -144,6 +149,7 @@ func (r *reader) kind() (events.Kind, bool) {
 		// too.
 		return events.AgentCall, len(r.values[to]) > 0 || len(r.values[toSession]) > 0
 	}
+	// The mapping may have translated the log's own word for it.
 	for _, k := range events.Kinds() {
 		if k.String() == string(r.values[kind]) {
 			return k, told(k)
@@ -193,6 +199,7 @@ func (r *reader) begin(id string, kind events.Kind, when events.Stamp) *events.E
 	return e
 }
 
+// isHex is true for n hex digits that are not all 0.
 func isHex(s string, n int) bool {
 	return len(s) == n && strings.Trim(s, "0123456789abcdef") == "" && strings.Trim(s, "0") != ""
 }

@@ -24,6 +24,7 @@ type mapping struct {
 	meaning [fields]map[string]string // what to write for what is found
 }
 
+// has tells whether the mapping gives the field in any way.
 func (m *mapping) has(f field) bool { return m.filled[f] }
 
 // node is a place in a record that paths lead to or through.
@@ -55,6 +56,7 @@ func parse(text string) (*mapping, error) {
 	return m, nil
 }
 
+// named tells whether some field says what a flow is.
 func (m *mapping) named() bool {
 	for _, f := range [...]field{correlationID, baggage, promptID, traceID, conversationID, sessionID, taskID} {
 		if m.has(f) {
@@ -67,8 +69,11 @@ func (m *mapping) named() bool {
 // split cuts a mapping at the commas and line ends that are not inside brackets or
 // quotes.
 // Commas inside brackets and quotes belong to expressions of jq.
+//
+// Nothing is checked here: what is left open goes to the end.
 func split(text string) (parts []string) {
 	depth, quoted, begin := 0, false, 0
+	// take ends a part before end; empty parts and comments are none.
 	take := func(end int) {
 		if part := strings.TrimSpace(text[begin:end]); part != "" && part[0] != '#' {
 			parts = append(parts, part)
@@ -181,6 +186,8 @@ func readPaths(text string) (paths [][]step, ok bool) {
 	return paths, true
 }
 
+// readPath reads one path as jq writes it: .a.b, .a[0], ."a b" and .["a b"]. The path "." is
+// the whole record.
 func readPath(p string) (steps []step, ok bool) {
 	if p == "." {
 		return nil, true
@@ -188,6 +195,7 @@ func readPath(p string) (steps []step, ok bool) {
 	for p != "" {
 		switch {
 		case strings.HasPrefix(p, "[") || strings.HasPrefix(p, ".["):
+			// An index or a name in brackets.
 			end := strings.IndexByte(p, ']')
 			// Without a dot before it [0] makes a list in jq and looks nothing up, so it is no
 			// path at the beginning.
@@ -224,6 +232,7 @@ func readPath(p string) (steps []step, ok bool) {
 			for n < len(p) && (p[n] == '_' || p[n]-'0' <= 9 || p[n]|0x20-'a' < 26) {
 				n++
 			}
+			// A number behind the point is jq's, and no name.
 			if n == 1 || p[1]-'0' <= 9 {
 				return nil, false
 			}
@@ -240,6 +249,7 @@ func readPath(p string) (steps []step, ok bool) {
 // Each path has a slot of its own, also when two fields name the same place.
 func (n *node) put(steps []step, slots *int) int {
 	for _, s := range steps {
+		// Members and elements of one place are different children.
 		next := n.members[s.member]
 		if s.isItem {
 			next = n.items[s.item]
@@ -309,6 +319,8 @@ func (m *mapping) read(record []byte, values *[fields][]byte) error {
 }
 
 // walk reads the value that follows.
+//
+// What a path does not lead to is skipped by the cursor.
 func (n *node) walk(c *jsonwalk.Cursor, slots [][]byte) {
 	// A path may end here and another one lead on from here: then the value is read twice.
 	if len(n.slots) > 0 {
@@ -333,6 +345,7 @@ func (n *node) walk(c *jsonwalk.Cursor, slots [][]byte) {
 	n.within(c, slots)
 }
 
+// within goes to the children of an object or an array; a scalar has none.
 func (n *node) within(c *jsonwalk.Cursor, slots [][]byte) {
 	switch c.Peek() {
 	case '{':

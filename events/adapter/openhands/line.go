@@ -27,6 +27,7 @@ type line struct {
 	usage                            events.Usage
 }
 
+// read reads one event of any kind. Members mean the same in all of them.
 func read(record []byte) (*line, error) {
 	l := &line{status: events.StatusOK}
 	state := ""
@@ -115,6 +116,8 @@ func stamp(p []byte) events.Stamp {
 	return 0
 }
 
+// readCall takes the arguments as the model wrote them; action has them as the program read
+// them.
 func (l *line) readCall(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) == "arguments" {
@@ -123,6 +126,7 @@ func (l *line) readCall(c *jsonwalk.Cursor) {
 	}
 }
 
+// readAction finds tasks and the end, which are actions of their own kind.
 func (l *line) readAction(c *jsonwalk.Cursor) {
 	if c.Peek() != '{' {
 		c.Skip()
@@ -157,6 +161,7 @@ func (l *line) readObservation(c *jsonwalk.Cursor) {
 		c.Skip()
 		return
 	}
+	// exit is "" for results that tell no code.
 	exit := ""
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
@@ -187,6 +192,7 @@ func (l *line) readObservation(c *jsonwalk.Cursor) {
 	}
 }
 
+// readMessage takes what a message says.
 func (l *line) readMessage(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) == "content" {
@@ -220,6 +226,7 @@ func (l *line) readStats(c *jsonwalk.Cursor, whole bool) {
 	}
 }
 
+// readMetrics adds what one model used to the sum.
 func (l *line) readMetrics(c *jsonwalk.Cursor) {
 	if c.Peek() != '{' {
 		c.Skip()
@@ -246,6 +253,7 @@ func (l *line) readMetrics(c *jsonwalk.Cursor) {
 	}
 }
 
+// counts are the SDK's names.
 var counts = usage.Names{
 	"prompt_tokens":      usage.Input,
 	"completion_tokens":  usage.Output,

@@ -35,6 +35,7 @@ func Format() adapter.Format {
 	}
 }
 
+// score asks for the kind as well, since other logs have members of these names.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
 		if !top.Has("id", "timestamp", "source", "kind") || top.Has("correlation_id") {
@@ -86,6 +87,8 @@ type action struct {
 	to   events.Party // the agent that was given a task
 }
 
+// newReader calls flows by conversations where events are linked, and by a guess where they
+// are not.
 func newReader(o adapter.Options) adapter.Adapter {
 	most := o.HeldOr(maxRemembered)
 	return &reader{
@@ -112,6 +115,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	case "ActionEvent":
 		r.action(l, by, emit)
 	case "ObservationEvent", "AgentErrorEvent", "UserRejectObservation":
+		// An error or a rejection of an action is its result.
 		r.observation(l, by, emit)
 	case "ConversationErrorEvent":
 		r.answer(l, by, events.StatusError, emit)
@@ -145,6 +149,7 @@ func (r *reader) conversation(l *line) *conversation {
 	return c
 }
 
+// start begins a conversation, whose first event may not have been seen.
 func (r *reader) start(id string, derived bool) *conversation {
 	r.started++
 	return &conversation{id: id, party: events.Party{Session: id, Agent: "openhands"}, derived: derived}
@@ -165,6 +170,8 @@ func (r *reader) begin(id string, kind events.Kind, l *line, by *conversation) *
 	return e
 }
 
+// message tells what is said by the user, by another agent, or by the agent of the
+// conversation.
 func (r *reader) message(l *line, by *conversation, emit func(*events.Event)) {
 	switch l.source {
 	case "user":
@@ -189,7 +196,9 @@ func (r *reader) answer(l *line, by *conversation, status events.Status, emit fu
 	emit(e)
 }
 
+// action tells a use of a tool, a task, or the end.
 func (r *reader) action(l *line, by *conversation, emit func(*events.Event)) {
+	// An action without a tool did nothing.
 	if l.tool == "" {
 		return
 	}
@@ -198,6 +207,7 @@ func (r *reader) action(l *line, by *conversation, emit func(*events.Event)) {
 		r.answer(l, by, events.StatusOK, emit)
 		return
 	}
+	// What is kept of the action is what its result does not tell.
 	a := &action{by: by, at: l.at}
 	a.tool = events.Tool{Name: l.tool, CallID: cmp.Or(l.call, l.id), Type: "function"}
 	// Results name the action, or, in some events, the call of the model.
@@ -227,6 +237,7 @@ func (r *reader) action(l *line, by *conversation, emit func(*events.Event)) {
 // tool. The words change from call to call and hide that the calls are the same.
 var asides = [...]string{"security_risk", "summary"}
 
+// ignored adds the asides to what the user leaves out.
 func (r *reader) ignored(tool string) []string {
 	more := r.ignore.Of(tool)
 	return append(asides[:len(asides):len(asides)], more...)

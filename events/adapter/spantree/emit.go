@@ -56,6 +56,7 @@ func (t *emitter) emitUntil(until int64, force bool) {
 	}
 }
 
+// moment tells what a beginning or an end says, by what the span is.
 func (t *emitter) moment(m moment) {
 	n := m.node
 	if m.begin {
@@ -98,8 +99,10 @@ func (t *emitter) begin(n *node, kind events.Kind, phase string, at int64) *even
 	return e
 }
 
+// party is an agent; spans know no sessions.
 func party(agent string) events.Party { return events.Party{Agent: agent} }
 
+// milliseconds is how long a span took.
 func milliseconds(n *node) float64 { return float64(max(0, n.End-n.Start)) / 1000 }
 
 // agentOf is the name of an agent's span.
@@ -130,6 +133,7 @@ func (t *emitter) hadWork(agent string) events.Tri {
 	return worked
 }
 
+// work notes that an agent did something since its last hop.
 func (t *emitter) work(agent string) {
 	// All are forgotten at once when there are too many: then some hops count as without work,
 	// which costs less than a map without end.
@@ -345,6 +349,7 @@ func (t *emitter) use(n *node) {
 	t.emit(e)
 }
 
+// result tells the end of a tool, which is the answer of the agent if one ran below it.
 func (t *emitter) result(n *node) {
 	if n.marks&hosts != 0 {
 		if c := n.last; c != nil {
@@ -383,6 +388,7 @@ func (t *emitter) isCounted(n *node) bool {
 	return false
 }
 
+// inference tells what a request, or a step in its place, used up.
 func (t *emitter) inference(n *node) {
 	switch {
 	case !n.Usage.Known && (n.Kind == Step || n.Status != events.StatusError):

@@ -1,6 +1,8 @@
 package spantree
 
 // At says where in its input the record is whose spans are added next.
+//
+// Places are the caller's, see adapter.Keeper.
 func (t *Tree) At(place int64) { t.place = place }
 
 // Oldest returns the place of the first span of all traces that are remembered, and

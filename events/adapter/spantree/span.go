@@ -15,6 +15,8 @@ import (
 )
 
 // Kind is what a span is.
+//
+// Adapters set it by what a record says; what several spans say together changes it here.
 type Kind uint8
 
 // The kinds. A Node becomes an Agent when a model is asked below it.

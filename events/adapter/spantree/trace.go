@@ -41,12 +41,15 @@ type trace struct {
 }
 
 // moment is the beginning or the end of a span.
+//
+// A span has two moments, of which the second comes when its end is known.
 type moment struct {
 	at    int64
 	begin bool
 	node  *node
 }
 
+// add takes a span, or more of one that is known.
 func (t *trace) add(r Span) {
 	n, again := t.spans[r.ID]
 	if again {
@@ -86,6 +89,7 @@ func (t *trace) add(r Span) {
 	}
 }
 
+// push adds a moment; sort puts it into its place when something is to be told.
 func (t *trace) push(at int64, begin bool, n *node) {
 	t.pending = append(t.pending, moment{at, begin, n})
 	t.sorted = false
@@ -172,6 +176,7 @@ type above struct {
 	top     *node // the span at which the way ended
 }
 
+// above walks up from a span, at most maxUp steps.
 func (t *trace) above(n *node) (a above) {
 	for range maxUp {
 		a.top = n

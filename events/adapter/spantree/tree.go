@@ -94,6 +94,7 @@ func (t *Tree) Add(id string, r Span) {
 	t.touch(tr)
 }
 
+// touch has Settle look at a trace.
 func (t *Tree) touch(tr *trace) {
 	if !tr.touched {
 		tr.touched = true
@@ -195,6 +196,7 @@ func (t *Tree) Flush(emit func(*events.Event)) {
 	}
 }
 
+// trace returns the trace of an id, and makes it at the first span or name.
 func (t *Tree) trace(id string) *trace {
 	tr, ok := t.traces.Get(id)
 	if !ok {
@@ -220,6 +222,7 @@ func (t *Tree) bound(emit func(*events.Event)) {
 	}
 }
 
+// drop tells what is left of a trace and forgets it.
 func (t *Tree) drop(tr *trace, emit func(*events.Event)) {
 	w := t.emitter(tr, emit)
 	w.emitUntil(math.MaxInt64, true)
@@ -242,6 +245,7 @@ func (t *Tree) lose(tr *trace, id string) {
 	}
 }
 
+// emitter is made anew for each turn; see its type.
 func (t *Tree) emitter(tr *trace, emit func(*events.Event)) *emitter {
 	return &emitter{trace: tr, tree: t, emit: emit}
 }
