@@ -45,6 +45,17 @@ func (h *Head) Tops() iter.Seq[Top] {
 	return slices.Values(h.tops)
 }
 
+// Any reports whether one of Tops fits. Scores that look further into records ask it first, for
+// what they look for is in hardly any log.
+func (h *Head) Any(fits func(Top) bool) bool {
+	for top := range h.Tops() {
+		if fits(top) {
+			return true
+		}
+	}
+	return false
+}
+
 // Tops reads the outermost level of the first records of an input, of which head is
 // the beginning: lines, the elements of an array, or one document that may be cut
 // off. It ends at what is no JSON object.

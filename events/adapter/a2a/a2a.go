@@ -52,7 +52,7 @@ func Format() adapter.Format {
 // score knows the protocol by its header, by the card that each agent has, or by a method that
 // sends.
 func score(head *adapter.Head) adapter.Match {
-	for r := range wire.Head(head.Bytes) {
+	for r := range wire.Head(head) {
 		if r.Header.A2A || strings.HasSuffix(r.Path, "/.well-known/agent-card.json") || strings.HasSuffix(r.Path, "/.well-known/agent.json") {
 			return adapter.Certain
 		}

@@ -47,6 +47,9 @@ func Format() adapter.Format {
 
 // score reads lines as Decode does.
 func score(head *adapter.Head) adapter.Match {
+	if !bytes.Contains(head.Bytes, []byte("http.")) { // both names of the status begin so
+		return adapter.NoMatch
+	}
 	for line := range bytes.Lines(head.Bytes) {
 		if l, err := read(bytes.TrimSpace(line)); err == nil && l.isRequest {
 			return adapter.Certain

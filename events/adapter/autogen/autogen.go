@@ -18,6 +18,7 @@ package autogen
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,17 +44,22 @@ func Format() adapter.Format {
 
 // score cuts lines by itself, because a plain log is not JSON to its first byte.
 func score(head *adapter.Head) adapter.Match {
-	left := head.Bytes
-	for range 16 {
+	isRecord := func(top adapter.Top) bool {
+		return top["type"] == "Message" && top.Has("payload", "delivery_stage") ||
+			top["type"] == "ToolCall" && top.Has("tool_name", "arguments") ||
+			top["type"] == "LLMCall" && top.Has("prompt_tokens", "completion_tokens")
+	}
+	if head.Any(isRecord) {
+		return adapter.Certain
+	}
+	left, looked := head.Bytes, len(slices.Collect(head.Tops())) // at so many lines, or more
+	for n := range 16 {
 		line, rest, more := bytes.Cut(left, []byte("\n"))
 		// What may stand before the first record: a byte order mark, white space and the
 		// bracket of an array.
-		if _, record := split(bytes.TrimLeft(line, "\xef\xbb\xbf \t[,")); len(record) > 0 {
+		if _, record := split(bytes.TrimLeft(line, "\xef\xbb\xbf \t[,")); n >= looked && len(record) > 0 {
 			for top := range adapter.Tops(record) {
-				switch {
-				case top["type"] == "Message" && top.Has("payload", "delivery_stage"),
-					top["type"] == "ToolCall" && top.Has("tool_name", "arguments"),
-					top["type"] == "LLMCall" && top.Has("prompt_tokens", "completion_tokens"):
+				if isRecord(top) {
 					return adapter.Certain
 				}
 			}

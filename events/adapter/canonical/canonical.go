@@ -29,7 +29,8 @@ func Format() adapter.Format {
 func score(head *adapter.Head) adapter.Match {
 	kinds := events.Kinds()
 	for top := range head.Tops() {
-		if slices.ContainsFunc(kinds, func(k events.Kind) bool { return k.String() == top["kind"] }) {
+		kind, ok := top["kind"]
+		if ok && slices.ContainsFunc(kinds, func(k events.Kind) bool { return k.String() == kind }) {
 			return adapter.Certain
 		}
 	}

@@ -42,6 +42,9 @@ func Format() adapter.Format {
 // score looks for the start of a session that names its producer: others write events of this
 // shape, too.
 func score(head *adapter.Head) adapter.Match {
+	if !head.Any(func(top adapter.Top) bool { return top["type"] == "session.start" }) {
+		return adapter.NoMatch
+	}
 	for c := range adapter.Heads(head.Bytes) {
 		// Both stand in the first line, in either order.
 		kind, producer := "", ""

@@ -36,7 +36,7 @@ func Format() adapter.Format {
 }
 
 func score(head *adapter.Head) adapter.Match {
-	for r := range wire.Head(head.Bytes) {
+	for r := range wire.Head(head) {
 		if r.Header.MCP {
 			return adapter.Certain
 		}

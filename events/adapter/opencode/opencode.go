@@ -41,6 +41,9 @@ func Format() adapter.Format {
 // score knows an exported session by four names of its info, a line of a run by three members
 // and the form of its id.
 func score(head *adapter.Head) adapter.Match {
+	if !head.Any(func(top adapter.Top) bool { return top.Has("info") || top.Has("sessionID") }) {
+		return adapter.NoMatch
+	}
 	for c := range adapter.Heads(head.Bytes) {
 		// run counts the members that a line of a run has: the session, a part and a time.
 		run, session := 0, false

@@ -36,6 +36,9 @@ func Format() adapter.Format {
 }
 
 func score(head *adapter.Head) adapter.Match {
+	if !head.Any(func(top adapter.Top) bool { return top.Has("message_id") || top.Has("row") }) {
+		return adapter.NoMatch
+	}
 	for c := range adapter.Heads(head.Bytes) {
 		seen := map[string]bool{}
 		columns(c, func(name string) { seen[name] = true })

@@ -123,9 +123,12 @@ func walk(c *jsonwalk.Cursor) (r *Record, direction string) {
 // Head reads the first records of an input, of which head is the beginning. The last
 // one may be cut off.
 // Head is for the scores of formats: a record whose end is missing is given as far as it goes.
-func Head(head []byte) iter.Seq[*Record] {
+func Head(head *adapter.Head) iter.Seq[*Record] {
 	return func(yield func(*Record) bool) {
-		for c := range adapter.Heads(head) {
+		if !head.Any(func(top adapter.Top) bool { return top.Has("direction", "exchange") }) {
+			return
+		}
+		for c := range adapter.Heads(head.Bytes) {
 			if r, direction := walk(c); direction != "" && r.Exchange != "" && !yield(r) {
 				return
 			}
