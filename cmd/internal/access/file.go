@@ -73,6 +73,7 @@ type reader struct {
 	problems strictyaml.Problems
 }
 
+// fail notes a fault at a node, and the reading goes on.
 func (r *reader) fail(n *yaml.Node, format string, args ...any) {
 	r.problems.Add(strictyaml.Problem{Line: n.Line, Column: n.Column, Message: fmt.Sprintf(format, args...)})
 }

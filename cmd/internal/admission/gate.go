@@ -20,6 +20,7 @@ type body struct {
 	awaited     atomic.Bool // more of it is waited for, which a server that is busy itself does not
 }
 
+// Read notes that the client is waited for while it is, and when all of the body has come.
 func (b *body) Read(p []byte) (int, error) {
 	b.awaited.Store(true)
 	n, err := b.ReadCloser.Read(p)

@@ -158,6 +158,7 @@ func (c *conn) waits(now int64) bool {
 	return c.busy.Load() == 0 || since != 0 && now-since >= int64(Patience)
 }
 
+// Read notes when something came.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
@@ -166,6 +167,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Write notes since when it waits for the client to take what it writes.
 func (c *conn) Write(p []byte) (int, error) {
 	c.writing.Store(c.listener.now())
 	n, err := c.Conn.Write(p)
@@ -197,6 +199,7 @@ func Busy(r *http.Request) (done func()) {
 	return func() { c.busy.Add(-1) }
 }
 
+// contextKey tells the values of this package from those of others in a context.
 type contextKey int
 
 const (

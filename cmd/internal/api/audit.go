@@ -129,6 +129,7 @@ type statusWriter struct {
 	status int
 }
 
+// WriteHeader is called once, as by all handlers here.
 func (w *statusWriter) WriteHeader(status int) {
 	w.status = status
 	w.ResponseWriter.WriteHeader(status)

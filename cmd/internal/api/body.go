@@ -132,6 +132,7 @@ type countingReader struct {
 	n  int64
 }
 
+// Read counts what was read, also with an error.
 func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.in.Read(p)
 	c.n += int64(n)

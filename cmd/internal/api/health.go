@@ -14,9 +14,8 @@ import (
 
 // serveHealth says whether the pump loop turns. It depends on nothing outside, for
 // what watches it restarts weir when it fails.
-// A full disk and brokers that are away are no reason to restart, so they are told by
-// /readyz alone; a pump that waits for free space stands still on purpose (see decision
-// 31).
+// A full disk and brokers that are away are no reason to restart (see decision 31), so they
+// are told by /readyz alone; a pump that waits for free space stands still on purpose.
 func (a *Server) serveHealth(w http.ResponseWriter, _ *http.Request) error {
 	since := a.clock.Now().Sub(a.log.Turned())
 	out := struct {

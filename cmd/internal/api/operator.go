@@ -36,7 +36,8 @@ const (
 // anybody writes who has the token.
 const whoHeader = "X-Forwarded-User"
 
-// Each needs the role of an operator, and host tells the audit log of each.
+// operatorRoutes are those by which persons give orders about flows. Each needs the role of
+// an operator, and host tells the audit log of each.
 func (a *Server) operatorRoutes() []route {
 	return []route{
 		{"POST", "/v1/flows/{id}/stop", operator, a.serveOrder(events.OperatorStop)},
@@ -280,6 +281,8 @@ func holding(seconds int64) (time.Duration, error) {
 	return time.Duration(seconds) * time.Second, nil
 }
 
+// operator is what the event says of an order, with who gives it. The error is one to
+// answer with.
 func (o *OperatorOrder) operator(r *http.Request) (events.Operator, error) {
 	by, err := signed(r, o.By, o.Reason)
 	if err != nil {

@@ -123,6 +123,7 @@ type visit struct {
 	order *access.Record // what the audit log is told of it at its end; nil when it gives no order
 }
 
+// visitKey is the key of a visit in the context of its request.
 type visitKey struct{}
 
 // visitOf is the visit that a context belongs to.

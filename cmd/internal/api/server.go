@@ -295,8 +295,8 @@ func (a *Server) Listen() (err error) {
 }
 
 // Serve begins to serve requests, and returns.
-// The error is about the port of gateways; that of metrics is none to end for. When a port
-// fails later, the program fails.
+// The error is about the port of gateways; that of metrics is none to end for. When the
+// main port or that of gateways fails later, the program does.
 func (a *Server) Serve(p Parts) error {
 	a.auditLog = p.Audit
 	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.deadLetters, a.selfTest, a.degraded, a.ask = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.DeadLetters, p.SelfTest, p.Degraded, p.Ask

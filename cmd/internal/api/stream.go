@@ -45,7 +45,8 @@ func (a *Server) streams() func(http.ResponseWriter, *http.Request) error {
 	}
 }
 
-// It is for the goroutine of its request; all that others change it asks the server for.
+// viewer is somebody who reads the verdicts. It is for the goroutine of its request; all
+// that others change it asks the server for.
 type viewer struct {
 	server  *Server
 	w       http.ResponseWriter
@@ -65,7 +66,9 @@ type viewer struct {
 	buf bytes.Buffer
 }
 
-// The end is noted here: what comes later is for those who follow.
+// newViewer reads what a request wants, and where it begins; nothing is answered yet, so an
+// error is one of the request. The end is noted here: what comes later is for those who
+// follow.
 func (a *Server) newViewer(w http.ResponseWriter, r *http.Request) (*viewer, error) {
 	q := r.URL.Query()
 	v := &viewer{server: a, w: w, who: visitOf(r.Context()).who, control: http.NewResponseController(w), flow: q.Get("flow"), end: a.verdicts.End(),

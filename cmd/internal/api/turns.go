@@ -100,6 +100,7 @@ func (w *turnWriter) Write(p []byte) (int, error) { return w.buffer.Write(p) }
 // writes nothing any more: an answer that has begun stays cut off where it is.
 type outside struct{ *turnWriter }
 
+// Write gives the turn away, writes, and waits for another turn.
 func (w outside) Write(p []byte) (int, error) {
 	if w.err != nil {
 		return 0, w.err

@@ -86,7 +86,7 @@ type App struct {
 }
 
 // New checks the options and reads the files that they name. It has no effects.
-// Whatever can be found wrong without a port or a disk is found here, before anything is
+// Whatever can be found wrong without a port or the state is found here, before anything is
 // begun.
 func New(o Options) (*App, error) {
 	o, err := o.withDefaults()

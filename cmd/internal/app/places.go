@@ -18,6 +18,8 @@ func (a *App) Places() []Place { return placesOf(a.backend.Pumps()) }
 // numbered as what comes of them is: behind all partitions of events.
 func (a *App) AgentPlaces() []Place { return placesOf(a.backend.Agents()) }
 
+// placesOf reads where each stands at this moment; the next one may be later by the time it
+// is read.
 func placesOf(pumps []*pump.Pump) (out []Place) {
 	for _, p := range pumps {
 		out = append(out, Place{p.Partition(), p.Next()})

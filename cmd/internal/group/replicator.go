@@ -121,7 +121,8 @@ func (m *replicator) follow(ctx context.Context, number int) error {
 }
 
 // copy puts records of the topic into the log of this process, and then stores the place.
-// The time is that at which the topic took them, so that they expire here as they do there.
+// The time is that at which the topic took them, so a copy that was made late is not kept
+// longer.
 func (m *replicator) copy(ctx context.Context, records []kafka.Record, cursor string, next int64) error {
 	if len(records) == 0 {
 		return nil

@@ -44,6 +44,7 @@ type word struct {
 	next    *TreeAsk
 }
 
+// none reports whether nothing was said.
 func (w word) none() bool { return w == word{} }
 
 const (
@@ -72,6 +73,7 @@ type treeWords struct {
 	waiting map[place]chan struct{} // closed when the word is said
 }
 
+// newTreeWords returns one in which nothing was said yet.
 func newTreeWords() *treeWords {
 	return &treeWords{said: make(map[place]word), waiting: make(map[place]chan struct{})}
 }

@@ -19,8 +19,8 @@ import (
 // Topic reads a raw topic as a member of a consumer group, and writes what its records
 // tell to the topic of events. Spans of one trace have to be in one partition: their
 // producer keys them by the trace.
-// It is made by its fields; those above Logger may be left out where a default is named.
-// One Topic runs once at a time.
+// It is made by its fields, of which FlushAfter and CommitEvery have defaults. One Topic
+// runs once at a time.
 type Topic struct {
 	Cluster     *kafka.Cluster
 	Name        string // of the raw topic

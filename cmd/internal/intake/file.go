@@ -418,7 +418,8 @@ func (f *follower) rest(ctx context.Context) error {
 	return f.flush(ctx)
 }
 
-// What it tells has no record of its own; a fault in it has no offset.
+// flush takes what the adapter holds back. What it tells has no record of its own; a fault
+// in it has no offset.
 func (f *follower) flush(ctx context.Context) error {
 	f.held, f.quiet = false, false
 	if err := f.adapter.Flush(func(ev *events.Event) { f.event(ev, nil) }); err != nil {

@@ -133,6 +133,8 @@ type plainFlows struct {
 	reported events.Stamp      // when they were passed on last
 }
 
+// newPlainFlows has folded nothing. place is where the activity about a key goes, as
+// producers and pumps have it, too.
 func newPlainFlows(source int, limits analyzer.Limits, place func(key string) int) *plainFlows {
 	return &plainFlows{plain: newPlain(source, limits), place: place}
 }

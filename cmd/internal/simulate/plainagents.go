@@ -33,7 +33,8 @@ type activitySource struct {
 	told events.Stamp
 }
 
-// flows and agents are how many partitions of each there are: either is a source.
+// newPlainAgents has folded nothing. flows and agents are how many partitions of each there
+// are: either is a source.
 func newPlainAgents(partition, flows, agents int, limits analyzer.Limits) *plainAgents {
 	return &plainAgents{plain: newPlain(partition, limits), sources: make([]activitySource, flows+agents), flows: flows,
 		settled: make(map[pump.Position]string), trees: make(map[string]*budget)}

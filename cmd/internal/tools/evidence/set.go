@@ -219,8 +219,8 @@ func (s *set) inHalf(name string) bool {
 	return s.half == "" || isOdd(name) == (s.half == "odd")
 }
 
-// It is by a hash of the name, so a run stays in its half whatever else is added to the
-// set.
+// isOdd reports in which half a run is. It is by a hash of the name, so a run stays in its
+// half whatever else is added to the set.
 func isOdd(name string) bool { return xxhash.Sum64String(name)>>7&1 == 1 }
 
 // replay folds one file. In a labelled set every flow of it is a run, else the file is.

@@ -20,6 +20,7 @@ type bill struct {
 	Components []component `json:"components"`
 }
 
+// metadata has one thing of many that the standard knows: what the bill is of.
 type metadata struct {
 	Component component `json:"component"`
 }

@@ -239,6 +239,7 @@ type difference struct {
 	first                                                  []string
 }
 
+// any reports whether a promise was broken.
 func (d *difference) any() bool {
 	return d.missing+d.extra+d.doubled+d.changed+d.misplaced+d.backwards+d.former+d.deadLettersMissing+d.deadLettersExtra+d.deadLettersTwice+d.strange > 0
 }
@@ -247,6 +248,7 @@ func (d *difference) any() bool {
 // enough.
 const examples = 12
 
+// note counts one, and keeps it in words while there are few.
 func (d *difference) note(counter *int, format string, args ...any) {
 	*counter++
 	if len(d.first) < examples {

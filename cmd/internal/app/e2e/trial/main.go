@@ -25,6 +25,7 @@ import (
 	"time"
 )
 
+// main ends with 1 when the trial could not be made or has shown a fault.
 func main() {
 	// Who interrupts a trial leaves no broker and no folder behind: what is deferred still
 	// runs.

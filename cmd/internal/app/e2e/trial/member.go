@@ -254,6 +254,7 @@ func (m *member) freeze() error {
 	return m.run.cmd.Process.Signal(syscall.SIGSTOP)
 }
 
+// thaw may be called for a process that is not frozen.
 func (m *member) thaw() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -261,6 +262,7 @@ func (m *member) thaw() error {
 	return m.run.cmd.Process.Signal(syscall.SIGCONT)
 }
 
+// isFrozen reports whether freeze was called and thaw not yet; a new process is not frozen.
 func (m *member) isFrozen() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -41,9 +41,9 @@ type storm struct {
 
 	server *server
 	topics topics
+	binary string
 	// random decides what the schedule leaves open, such as which member is struck. Only
 	// the goroutine of blow uses it.
-	binary string
 	random *rand.Rand
 
 	members  []*member // that run
@@ -579,8 +579,8 @@ type result struct {
 	kills, losses  []figure // with nothing else going wrong
 }
 
-// Bad records were planted: with fewer dead letters than those the trial itself would be
-// wrong.
+// ok reports whether all was well. Bad records were planted: with fewer dead letters than
+// those the trial itself would be wrong.
 func (r *result) ok() bool {
 	return len(r.problems) == 0 && !r.difference.any() && !r.agentDifference.any() && r.onlyFold+r.onlyReplay == 0 && len(r.oracle.deadLetters) >= r.planted
 }
@@ -709,9 +709,10 @@ func spread(list []time.Duration) string {
 	return fmt.Sprintf("median %s, most %s", ms(list[len(list)/2]), ms(list[len(list)-1]))
 }
 
-// Finer figures would claim more than watch can see.
+// ms is a time to the millisecond: finer figures would claim more than watch can see.
 func ms(d time.Duration) string { return d.Round(time.Millisecond).String() }
 
+// rounded is how outages are printed: to a tenth of a second.
 func rounded(list []time.Duration) (out []time.Duration) {
 	for _, d := range list {
 		out = append(out, d.Round(100*time.Millisecond))
