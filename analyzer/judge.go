@@ -155,11 +155,15 @@ func (f *Flow) ordered(a, b uint8) (uint8, uint8) {
 // one that stands changes nothing.
 // An order keeps its identity (Since, and so the id of its verdicts) as long as it stands for
 // the same reason, scope and subject; only what it refuses and its phase change.
+//
+// observed is what was measured; scope, a and b say whom the order is about, and are those of
+// the row unless it holds the flow.
 func (e *Engine) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *moment, set *rules.Setting, observed int64, scope events.ScopeKind, a, b uint8, fx *Effects) {
 	subject, action := "", rule.Action
 	if rule.Subject != nil {
 		subject = rule.Subject(m.ev)
 	}
+	// A warning stays as narrow as its row, for it makes nobody wait.
 	if set.Hold && ph > standing.Warn { // the whole flow waits
 		action, scope, a, b = events.Hold, events.ScopeFlow, none, none
 	}
@@ -175,10 +179,12 @@ func (e *Engine) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *moment, se
 		// Back at the limit after it was passed, other parties are on the stack: the
 		// order has to name them.
 		back := was == standing.Stop && ph == standing.Armed && o.picks == selectOffStack && !m.late
+		// Nothing new would be said: the order stands as it is, and is renewed when it is due.
 		if was > ph && !back || was == ph && !o.changed(f, m, rule) {
 			return
 		}
 	}
+	// What all orders have in common is entered here; what is of flows, below.
 	o.Give(ph, action, set, observed, m.at)
 	o.rule, o.episode, o.Limits, o.lapsed = rule.ID, f.episode, e.version, false
 	// What it refused before is forgotten and filled in anew by Match.
@@ -189,6 +195,7 @@ func (e *Engine) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *moment, se
 	if rule.Match != nil && !(action == events.Hold && (ph == standing.Stop || rule.Scope != events.ScopeFlow)) {
 		rule.Match(f, m, o)
 	}
+	// A shadow order is no offence: nobody was stopped.
 	if ph == standing.Stop && !o.Shadow {
 		f.offend(rule.ID, m.at)
 	}
@@ -295,6 +302,7 @@ func (e *Engine) lift(rule *FlowRule, f *Flow, m *moment, a, b uint8, from stand
 		return
 	}
 	o := f.orderOf(rule.Reason, rule.Scope, a, b, "")
+	// Several rows may share one reason and so one order; the row that spoke last has it.
 	if o == nil || o.rule != rule.ID || o.Phase < from {
 		return
 	}
@@ -362,6 +370,7 @@ func (e *Engine) review(f *Flow, m *moment, fx *Effects) {
 		}
 		o.Limits = e.version
 		set := e.setting(o.rule, f, m)
+		// Below it these limits would not even warn.
 		floor := min(set.Warn, set.Stop)
 		if f.offended(o.rule) { // who was stopped before is stopped at the warning
 			set.Stop, set.Max = floor, false
@@ -429,6 +438,7 @@ func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 		o.Action, o.lapsed = events.Halt, true
 		o.Until(m.at, m.at.Add(e.limits.Flow.MaxAge))
 		e.emit(f, o, m, fx)
+	// Told again with a later end and a higher revision, so that dispatchers go on.
 	case f.holds(o):
 		o.Stand(m.at, e.ttl(f, o, m.at))
 		given := len(fx.Verdicts)

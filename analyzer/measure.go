@@ -47,6 +47,7 @@ func revisits(f *Flow, m *moment, _ *rules.Setting) int64 {
 	return int64(f.parties[m.to].revisits)
 }
 
+// callerRate is the rate of who makes the hop at hand.
 func callerRate(f *Flow, m *moment, set *rules.Setting) int64 { return f.countRate(m, set, m.from) }
 
 // flowRate counts the hops of the window, or all of an episode that is no older than one.
@@ -56,6 +57,7 @@ func flowRate(f *Flow, m *moment, set *rules.Setting) int64 {
 	if !set.All {
 		return f.countRate(m, set, none)
 	}
+	// Behind the first window nothing is counted, and the order ends with it.
 	end := f.start.Add(time.Duration(set.Window) * time.Second)
 	if !m.hop || m.at >= end {
 		return 0
@@ -122,6 +124,7 @@ func noWorkBurst(f *Flow, m *moment, set *rules.Setting) (n int64) {
 	if !m.hop || !m.idle {
 		return 0
 	}
+	// Times of hops are milliseconds since the episode began.
 	from := int64(m.at-f.start) - set.Window*1000
 	for _, at := range f.streakAt {
 		if int64(at) > from {
@@ -160,6 +163,7 @@ func repetitionBlind(f *Flow, m *moment, set *rules.Setting) (n int64) {
 	p := &f.parties[m.from]
 	c := &p.calls[m.callAt]
 	for i := max(0, m.callAt+1-int(set.Window)); i <= m.callAt; i++ {
+		// Calls without known arguments are like no other, see sameCall.
 		o := &p.calls[i]
 		if sameCall(o, c) && o.flags&callRetry == 0 && (set.IgnoreResults || o.flags&callHashed == 0) {
 			n++
@@ -227,6 +231,7 @@ func roundPair(f *Flow, m *moment) (events.ScopeKind, uint8, uint8) {
 // ringPair is the pair that calls back and forth; a cycle among three or more has none.
 func ringPair(f *Flow, m *moment) (events.ScopeKind, uint8, uint8) {
 	_, period := rounds(f.pairRun[:], 2, maxRing)
+	// Calls back and forth are a cycle of two with the parties turned round.
 	if n := len(f.ring); period != 2 || f.ring[n-1].from != f.ring[n-2].to || f.ring[n-1].to != f.ring[n-2].from {
 		return events.ScopeFlow, none, none
 	}
@@ -240,6 +245,7 @@ func conversationOf(ev *events.Event) string { return ev.ConversationID }
 
 // What people are shown of a flow, whatever its last event was.
 
+// hopsSoFar is the calls between agents of the episode.
 func hopsSoFar(f *Flow, _ *rules.Setting) int64 { return int64(f.hops) }
 
 // mostRepeated is about the message that was sent most, whichever was sent last.
@@ -290,6 +296,7 @@ func (f *Flow) pace(m *moment) int64 {
 	}
 	p := &f.parties[who]
 	for i := len(p.calls) - 1; i > 0 && n < len(gaps); i-- {
+		// Gaps between calls of tools, which is what a party's work shows itself by.
 		gaps[n] = int64(p.calls[i].at) - int64(p.calls[i-1].at)
 		n++
 	}

@@ -43,6 +43,7 @@ func (f *Flow) follow(m *moment) {
 	switch ev.Kind {
 	case events.AgentStatus: // it tells by itself how it is
 		return
+	// A note about somebody else shows that its author is at work.
 	case events.NoteAdded:
 		if ev.To.IsZero() {
 			return
@@ -66,6 +67,7 @@ func (f *Flow) follow(m *moment) {
 		f.giveBack(m.from, m.to, when)
 	case events.ToolCall:
 		f.expect(m.from, when)
+		// Counted, and not a mark: several tools may run side by side.
 		p.open = uint8(min(int(p.open)+1, 0xff))
 	case events.ToolResult:
 		if p.open > 0 && ev.Status != events.StatusInputRequired {
@@ -84,6 +86,7 @@ func (f *Flow) followCall(m *moment) {
 	if m.from != none && m.ev.By() == events.OriginAgent {
 		f.act(m.from, m.when)
 		switch {
+		// Some producers tell an answer as a call back to whoever called.
 		case m.from != m.to && f.cameThrough(m.from, m.to):
 			f.giveBack(m.from, m.to, m.when)
 		case m.ev.TransferMode == events.PassControl:
@@ -129,6 +132,7 @@ func (f *Flow) expect(i uint8, when events.Stamp) {
 	if p.flags&partyDone != 0 && p.did != 0 && when.Sub(p.did) <= lately {
 		f.tell(i)
 	}
+	// Something is expected of it from now on.
 	p.flags &^= partyDone
 }
 
@@ -144,6 +148,7 @@ func (f *Flow) finish(i uint8, when events.Stamp) {
 		return
 	}
 	p.flags |= partyDone
+	// Calls without a result will not get one from who is done.
 	p.open = 0
 	switch {
 	case p.did == 0:
@@ -197,6 +202,7 @@ func (f *Flow) work(i uint8, at events.Stamp) activity.Work {
 // waits reports whether control is with somebody whom the party called, or somebody whom
 // it called has not given it back.
 func (f *Flow) waits(i uint8) bool {
+	// Control went through it and has not come back.
 	if f.pos != i && f.onStack(i) {
 		return true
 	}
@@ -297,6 +303,7 @@ func (e *Engine) noteTry(f *Flow, m *moment, fx *Effects) {
 		return
 	}
 	p := &f.parties[m.from]
+	// Tries may be told late; the last of them counts.
 	p.triedAt = max(p.triedAt, m.when)
 	if p.tries < 1<<15 {
 		p.tries++
@@ -347,6 +354,7 @@ func (f *Flow) tellGone(fx *Effects) {
 // sayTries says that the party tried calls. The time at which it is said tells it from others.
 // TotalUpdates carries the number of tries.
 func (f *Flow) sayTries(t tries, said events.Stamp, fx *Effects) {
+	// A party that is known by one name goes by it as an agent.
 	who := events.Party{Agent: t.name}
 	if t.agent != "" {
 		who = events.Party{Session: t.name, Agent: t.agent}

@@ -46,6 +46,7 @@ func dropCall(p *party) {
 // of another.
 func findCall(p *party, tool uint8, id string) int {
 	if id != "" {
+		// Ids are compared by their hashes, which is what the record keeps.
 		h := shortHash(id)
 		for i := len(p.calls) - 1; i >= 0; i-- {
 			if p.calls[i].id == h {
@@ -167,6 +168,7 @@ func (f *Flow) openRound(m *moment, from, to uint8) {
 		f.pairs[i].from, f.pairs[i].to = from, to
 	}
 	r := &f.pairs[i]
+	// Nothing is known of the new round yet; what earlier rounds came to stays.
 	r.open, r.used, r.fresh, r.lastSeen = true, false, false, f.events
 }
 
@@ -230,6 +232,8 @@ func (f *Flow) pushAnswer(r *pair, a answer) {
 	for i := range f.pairs {
 		total += len(f.pairs[i].answers)
 	}
+	// It takes the room of its own pair only, so a busy pair cannot push the others' answers
+	// out.
 	if len(r.answers) == maxAnswers || total >= maxAnswersTotal && len(r.answers) > 0 {
 		r.answers = r.answers[:copy(r.answers, r.answers[1:])]
 	} else if total >= maxAnswersTotal {
@@ -273,6 +277,7 @@ func (f *Flow) awaits(from uint8, i int) bool {
 func (p *party) progressed(since uint32) bool {
 	for i := len(p.calls) - 1; i >= 0; i-- {
 		c := &p.calls[i]
+		// An error, or what nobody knows, is no progress.
 		if c.done <= since || c.flags&callHashed == 0 || c.flags&callError != 0 {
 			continue
 		}
@@ -346,6 +351,7 @@ func (p *party) polls(i int) bool {
 		if sameCall(c, o) {
 			return int64(c.at)-int64(o.at) >= backOff
 		}
+		// Something new was asked for in between: that is work and no waiting.
 		if !slices.ContainsFunc(p.calls[:j], func(earlier call) bool { return sameCall(&earlier, o) }) {
 			return false
 		}
@@ -611,6 +617,7 @@ func (f *Flow) delegate(m *moment) {
 		d.count = 1
 		f.clearHopsOf(m.to)
 	}
+	// It is used up by this message; the next one needs an answer of its own.
 	d.answered = 0
 	if d.count < 1<<15 {
 		d.count++

@@ -14,6 +14,7 @@ import (
 // first word.
 func (o *Order) Head(kind events.Kind) string {
 	switch {
+	// The phase before the action: what only warns refuses nothing, whatever its row would do.
 	case o.Phase == Warn:
 		return "Warning: "
 	case o.Phase == Armed && o.Action == events.Hold:
@@ -35,6 +36,7 @@ func (o *Order) over(limit string) string {
 	switch {
 	case o.Phase == Warn:
 		return "is near its limit (warns at " + limit + ")"
+	// Who is at the limit has not exceeded it, though the next call is refused.
 	case o.Phase != Stop || o.Observed <= o.Limit:
 		return "has reached the limit (" + limit + ")"
 	}
@@ -44,6 +46,7 @@ func (o *Order) over(limit string) string {
 // Bound says to people beside a figure how far it may go. Who is warned wants to know when it
 // will be refused, which is in the setting and not in the order.
 func (o *Order) Bound(set *rules.Setting, unit float64) string {
+	// In the unit that people read, as in the limits file.
 	limit := float64(o.Limit) / unit
 	switch {
 	case o.Phase == Stop && o.Observed > o.Limit:
@@ -104,6 +107,7 @@ func (o *Order) Word(word string, kind events.Kind, limit, observed float64) str
 	switch word {
 	case "{head}":
 		return o.Head(kind)
+	// Some systems say so of throttles, too, and their words are kept.
 	case "{rejected}":
 		if o.Phase == Stop && o.Action == events.Throttle {
 			return "Agent call rejected: "
@@ -127,6 +131,7 @@ func (o *Order) Word(word string, kind events.Kind, limit, observed float64) str
 
 // Number is a figure for people, without needless digits.
 func Number(v float64) string {
+	// Off is the greatest threshold, and no figure.
 	if v >= rules.Off {
 		return "none"
 	}

@@ -27,6 +27,7 @@ func (o *Order) Verdict(r *rules.Row, id uint64, at events.Stamp, window int64, 
 		RuleID:           r.Name,
 		Unit:             r.Unit,
 	}
+	// Everything else stays, so that people see what would have been done.
 	if o.Shadow {
 		v.Mode = events.ModeShadow
 	}
@@ -44,6 +45,7 @@ func (o *Order) Verdict(r *rules.Row, id uint64, at events.Stamp, window int64, 
 		v.ExpiresAt = events.RFC3339(o.Expires)
 		v.TTLS = secondsUp(o.Expires.Sub(o.Issued).Seconds())
 	}
+	// A person's stop was measured by nothing.
 	if !r.Fixed && (o.Phase != 0 || o.Limit != 0) {
 		limit, observed := o.Figures(r.Unit)
 		v.Limit, v.Observed = &limit, &observed
@@ -57,6 +59,7 @@ func (o *Order) Verdict(r *rules.Row, id uint64, at events.Stamp, window int64, 
 	if o.Phase > Warn {
 		v.HTTPStatus = httpStatus(o.Action, r.Status, status)
 	}
+	// From the time of the verdict, since an order may be told again while it stands.
 	if o.Action == events.Throttle {
 		v.RetryAfterS = secondsUp(o.Expires.Sub(at).Seconds())
 	}

@@ -38,6 +38,7 @@ func Documents(data []byte, above int, p *Problems) []*yaml.Node {
 	}
 	var roots []*yaml.Node
 	for i := range docs {
+		// One without content is a file of comments, and counts as none.
 		if n := &docs[i]; n.Kind == yaml.DocumentNode && len(n.Content) == 1 {
 			shift(n, above)
 			roots = append(roots, n.Content[0])
@@ -75,6 +76,8 @@ func syntax(err error, data []byte, above int) Problem {
 	if errors.As(err, &at) {
 		q.Line, q.Column = at.Mark.Line, at.Mark.Column
 		q.Message = "is not YAML: " + oneLine(at.Message)
+		// What began earlier is mostly where the mistake is, such as a quotation that does not
+		// end.
 		if c := at.ContextMark; c.Line > 0 && c.Line != at.Mark.Line {
 			q.Hint = fmt.Sprintf("%s that begins at line %d", at.ContextMsg, c.Line+above)
 		}

@@ -41,6 +41,7 @@ func (p *Problems) Error() string {
 		if p.Name != "" {
 			b.WriteString(p.Name + ":")
 		}
+		// In the form that editors and terminals make a link of.
 		if q.Line > 0 {
 			fmt.Fprintf(&b, "%d:%d:", q.Line, q.Column)
 		}
@@ -76,6 +77,7 @@ func (p *Problems) Err() error {
 	if len(p.List) == 0 {
 		return nil
 	}
+	// Stable, so that two at one place stay in the order in which they were found.
 	slices.SortStableFunc(p.List, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})

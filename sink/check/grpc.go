@@ -57,6 +57,8 @@ func (g *GRPC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/grpc")
+	// Everything is known before the first byte goes out, so a fault is never told in the middle
+	// of an answer.
 	body, code, err := g.serve(r)
 	// A failed call has no message, only trailers.
 	if code == 0 {
@@ -82,6 +84,7 @@ func grpcMessage(err error) string {
 	}, err.Error())
 }
 
+// serve returns the message that is answered, or the gRPC code of a call that failed and why.
 func (g *GRPC) serve(r *http.Request) (answer []byte, code int, err error) {
 	if r.URL.Path != grpcCheckPath {
 		return nil, grpcUnimplemented, fmt.Errorf("there is no %s here", r.URL.Path)
@@ -119,6 +122,7 @@ func (g *GRPC) serve(r *http.Request) (answer []byte, code int, err error) {
 	if f.Deny, err = ParseDenyFormat(cmp.Or(c.extensions["deny"], f.Header("Weir-Deny"))); err != nil {
 		return nil, grpcInvalid, err
 	}
+	// By the same decision as ext_authz over HTTP: the two differ in how they are spoken alone.
 	refusal, told, err := g.Authz.Decide(r.Context(), &f)
 	// A fault of the client's request is refused to the client, and is no reason for the
 	// gateway to go by its failure mode.
@@ -131,6 +135,8 @@ func (g *GRPC) serve(r *http.Request) (answer []byte, code int, err error) {
 	return appendAnswer(nil, refusal, told), 0, nil
 }
 
+// readFrame reads the one message of a call, and that nothing follows it. Memory is bounded by
+// maxMessage, whatever the length before it says.
 func readFrame(r io.Reader) ([]byte, error) {
 	var head [grpcFrame]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -244,6 +250,7 @@ func (c *checkRequest) peer(p []byte) error {
 	})
 }
 
+// http reads one field of the request that the gateway asks about.
 func (c *checkRequest) http(n protowire.Number, v []byte) error {
 	switch n {
 	case fieldMethod:
@@ -267,6 +274,7 @@ func (c *checkRequest) http(n protowire.Number, v []byte) error {
 func entry(p []byte, into map[string]string) error {
 	var name, value string
 	err := fields(p, func(n protowire.Number, v []byte) error {
+		// A key is field 1 of an entry; its value is 2, or 3 where it is raw.
 		if n == 1 {
 			name = string(v)
 		} else {
@@ -325,9 +333,11 @@ func appendAnswer(dst []byte, refusal *Reply, told http.Header) []byte {
 	if refusal == nil {
 		return message(message(dst, 1, nil), 3, appendHeader(appendHeader(nil, fieldToUpstream, told), fieldToClient, told)) // status 0
 	}
+	// The HTTP status is a message of its own, with the code as its field 1.
 	denied := appendHeader(message(nil, 1, number(nil, 1, uint64(refusal.Status))), 2, refusal.Header)
 	denied = message(denied, 3, refusal.Body)
 	code := uint64(grpcDenied)
+	// Waiting helps, and the code says so to whoever reads codes and no headers (decision 53).
 	if refusal.Header.Get("Retry-After") != "" {
 		code = grpcExhausted
 	}
@@ -346,10 +356,12 @@ func appendHeader(dst []byte, n protowire.Number, h http.Header) []byte {
 	return dst
 }
 
+// message appends a field that has a length: a message, a text or bytes.
 func message(dst []byte, n protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(dst, n, protowire.BytesType), v)
 }
 
+// number appends a field that is a number.
 func number(dst []byte, n protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(dst, n, protowire.VarintType), v)
 }

@@ -10,6 +10,7 @@ import (
 
 // HookPlugin is the hooks of a program in the form in which its users install and remove
 // what is not theirs.
+// Nothing is written here: whoever asks puts the files where he wants them.
 type HookPlugin struct {
 	Files map[string][]byte // by their paths below the folder of the plugin, with slashes
 	Note  string            // how to install it; %s is the folder
@@ -29,6 +30,7 @@ func HookPluginFor(program, command, url string, closed bool) (p HookPlugin, err
 	if !slices.Contains(HookPluginPrograms(), program) {
 		return p, fmt.Errorf("%q takes no plugins with hooks; want one of %s", program, strings.Join(HookPluginPrograms(), ", "))
 	}
+	// It has no settings for hooks, only files that it runs by their names.
 	if program == cline {
 		// exec, so that the exit code and signals are those of weir.
 		script := []byte("#!/bin/sh\nexec " + command + "\n")
@@ -36,6 +38,7 @@ func HookPluginFor(program, command, url string, closed bool) (p HookPlugin, err
 		p.Note = "the files of %s belong into .cline/hooks of your home folder. Cline ends a run of which a call is refused."
 		return p, nil
 	}
+	// What the hooks do is the same as in settings; only where it stands differs.
 	config, err := HookConfigFor(program, command, url, closed)
 	if err != nil {
 		return p, err
@@ -49,6 +52,8 @@ func HookPluginFor(program, command, url string, closed bool) (p HookPlugin, err
 	}
 	hooks := append(config.Text, '\n')
 	switch program {
+	// The folder is a marketplace of one plugin, since that is what can be installed from a
+	// folder.
 	case claudeCode:
 		author := map[string]string{"name": "weir"}
 		p.Files = map[string][]byte{

@@ -66,11 +66,13 @@ const (
 // Options.Follow: it runs in one goroutine until the guard is closed.
 func (t *topic) follow(ctx context.Context, feed guard.Feed) {
 	for span := shortestWait; ; span = min(2*span, longestWait) {
+		// It returns only with an error, or when the guard is closed.
 		reached, err := t.read(ctx, feed)
 		if ctx.Err() != nil {
 			return
 		}
 		feed.Stale(err)
+		// It worked for a while, so the next try need not wait as long.
 		if reached {
 			span = shortestWait
 		}
@@ -87,7 +89,6 @@ func (t *topic) follow(ctx context.Context, feed guard.Feed) {
 func (t *topic) read(ctx context.Context, feed guard.Feed) (reached bool, err error) {
 	n, err := t.cluster.Partitions(ctx, t.name)
 	if err != nil {
-		// A partition more may hold orders that are not read: then all is read anew.
 		return false, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -124,6 +125,7 @@ func (t *topic) read(ctx context.Context, feed guard.Feed) (reached bool, err er
 			case reached:
 				feed.Stale(lost)
 			}
+		// A partition more may hold orders that are not read: then all is read anew.
 		case <-count.C:
 			if now, err := t.cluster.Partitions(ctx, t.name); err == nil && now != n {
 				return reached, fmt.Errorf("topic %s has %d partitions now, not %d", t.name, now, n)
@@ -162,6 +164,7 @@ type partition struct {
 	answered atomic.Int64 // how long after topic.begun its leader did so last, whatever the clock was set to meanwhile
 }
 
+// read follows the partition until ctx ends or it cannot go on.
 func (p *partition) read(ctx context.Context) error {
 	t := p.topic
 	// The end is that of the moment: what comes later is followed, and is not waited for.

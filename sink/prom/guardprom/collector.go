@@ -11,6 +11,7 @@ import (
 )
 
 // Collector reads a guard when Prometheus asks.
+// The guard counts by itself, so nothing is lost between two readings.
 type Collector struct{ guard *guard.Guard }
 
 // New returns a collector for the guard.

@@ -18,6 +18,7 @@ import (
 )
 
 // Start is the time at which the logs of tests begin.
+// Fixed, so that a test gives the same verdicts on every day.
 const Start = events.Stamp(1_795_000_000_000)
 
 // ErrSink is how logs of tests fail.
@@ -26,6 +27,7 @@ var ErrSink = errors.New("the sink fails")
 // OpenState opens a store in memory that is closed with the test.
 func OpenState(t testing.TB) *state.Store {
 	t.Helper()
+	// The least memtable there may be: checkpoints are full soon.
 	s, err := state.Open("", state.Options{MemTableSize: 8 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +48,7 @@ func Limits() analyzer.Limits {
 }
 
 // RandomEvent makes an event of one of a dozen flows.
+// Few parties and few arguments, so that loops come about by themselves. i makes its id.
 func RandomEvent(r *rand.Rand, at events.Stamp, i int) *events.Event {
 	party := func() events.Party { return events.Party{Session: fmt.Sprintf("s%d", r.IntN(4)), Agent: "coder"} }
 	ev := &events.Event{ID: fmt.Sprintf("e%d", i), Source: "test", Time: at, CorrelationID: fmt.Sprintf("flow-%d", r.IntN(12)), From: party(), TransferMode: events.ReturnToCaller}
@@ -68,6 +71,7 @@ func Tick(at events.Stamp) []byte {
 }
 
 // Seeds is how many crash tests are made: WEIR_SEEDS, or a dozen.
+// More find more, and take longer.
 func Seeds() int {
 	if n, err := strconv.Atoi(os.Getenv("WEIR_SEEDS")); err == nil {
 		return n
@@ -76,6 +80,7 @@ func Seeds() int {
 }
 
 // Call is a call of one agent by another. Its flow starts anew every second.
+// n is its number in the flow: its id, and its time in milliseconds after the start.
 func Call(flow string, n int, from, to string) *events.Event {
 	return &events.Event{ID: fmt.Sprintf("%s-%d", flow, n), Source: "test", Time: events.StampOf(clock.NewFake().Now()).Add(time.Duration(n) * time.Millisecond),
 		Kind: events.AgentCall, CorrelationID: flow, From: events.Party{Session: from}, To: events.Party{Session: to}, HadWork: events.Yes}
@@ -90,6 +95,7 @@ func SelfCall(flow string, n int) *events.Event {
 
 // Steady makes events of honest flows that call two tools each and get ever new results;
 // later rounds go on where earlier ones ended.
+// The same arguments give the same events. Their offsets begin at 0 in each round.
 func Steady(flows, n, round int) []state.Entry {
 	r := rand.New(rand.NewPCG(1, 2))
 	out := make([]state.Entry, n)
@@ -119,6 +125,7 @@ func Steady(flows, n, round int) []state.Entry {
 // among each other depends on the batches.
 func ByStage(lines []string) []string {
 	about := func(line string) bool {
+		// An order of a tree about one flow names both, and is of the agent stage.
 		return !strings.Contains(line, `"correlation_id":`) || strings.Contains(line, `"root_correlation_id":`)
 	}
 	agents := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !about(line) })
