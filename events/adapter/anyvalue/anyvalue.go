@@ -5,6 +5,9 @@ import "weir/events/adapter/jsonwalk"
 
 // Text reads an AnyValue and returns its text: what a string says, the digits of a
 // number, the JSON of a list. It may alias the text of the cursor.
+//
+// Digits are returned as they are written, so that no number passes through a float64. What is
+// no AnyValue is skipped and gives nil. Of several members the last counts.
 func Text(c *jsonwalk.Cursor) (text []byte) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -20,6 +23,9 @@ func Text(c *jsonwalk.Cursor) (text []byte) {
 }
 
 // appendJSON appends an AnyValue as the JSON that it stands for.
+//
+// Lists and objects in it are those that a program gave, so that their hash is that of the
+// same JSON from elsewhere. An unknown value is null.
 func appendJSON(dst []byte, c *jsonwalk.Cursor) []byte {
 	if c.Peek() != '{' {
 		c.Skip()
@@ -30,6 +36,7 @@ func appendJSON(dst []byte, c *jsonwalk.Cursor) []byte {
 		switch kind := string(c.Key()); kind {
 		case "stringValue":
 			dst = append(dst[:start], c.Raw()...)
+		// Numbers of 64 bits stand as strings in OTLP JSON.
 		case "intValue":
 			dst = append(dst[:start], c.Scalar()...)
 		case "doubleValue", "boolValue":
@@ -38,12 +45,15 @@ func appendJSON(dst []byte, c *jsonwalk.Cursor) []byte {
 			dst = appendComposite(dst[:start], kind, c)
 		}
 	}
+	// Nothing of the value was known.
 	if len(dst) == start {
 		dst = append(dst, "null"...)
 	}
 	return dst
 }
 
+// appendComposite appends a list, or an object with its members in the order in which they
+// came; hashes sort them.
 func appendComposite(dst []byte, kind string, c *jsonwalk.Cursor) []byte {
 	isList := kind == "arrayValue"
 	open, end := byte('{'), byte('}')
@@ -56,6 +66,7 @@ func appendComposite(dst []byte, kind string, c *jsonwalk.Cursor) []byte {
 			continue
 		}
 		for c.Array(); c.Element(); {
+			// The bracket is still the last byte in front of the first.
 			if dst[len(dst)-1] != open {
 				dst = append(dst, ',')
 			}
@@ -63,6 +74,7 @@ func appendComposite(dst []byte, kind string, c *jsonwalk.Cursor) []byte {
 				dst = appendJSON(dst, c)
 				continue
 			}
+			// A pair may come with its value first, or without one.
 			key, value := []byte(`""`), []byte("null")
 			for c.Object(); c.Member(); {
 				switch string(c.Key()) {
@@ -80,9 +92,12 @@ func appendComposite(dst []byte, kind string, c *jsonwalk.Cursor) []byte {
 
 // Attributes reads a list of attributes. Each is handed to take with its text, which is
 // nil where it has none; known says whether a value of that name is of use at all.
+//
+// So the texts of attributes that nobody wants are not even put together.
 func Attributes(c *jsonwalk.Cursor, known func(key []byte) bool, take func(key, text []byte)) {
 	for c.MaybeArray(); c.Element(); {
 		var key, value []byte
+		// Most exporters write the key first.
 		wanted := true
 		for c.MaybeObject(); c.Member(); {
 			switch string(c.Key()) {
@@ -100,6 +115,7 @@ func Attributes(c *jsonwalk.Cursor, known func(key []byte) bool, take func(key, 
 				}
 			}
 		}
+		// A key that nobody knows, or none at all.
 		if wanted && key != nil {
 			take(key, value)
 		}

@@ -20,12 +20,14 @@ func Format() adapter.Format {
 		Title:   "weir events (schema event.v1.json), one per line",
 		Framing: adapter.Lines,
 		Score:   score,
-		New:     func(o adapter.Options) adapter.Adapter { return &reader{source: o.Source, own: o.Own} },
+		// own is told of the record as it is, for those who look for misnamed fields.
+		New: func(o adapter.Options) adapter.Adapter { return &reader{source: o.Source, own: o.Own} },
 		Gives: adapter.Gives{Tools: adapter.Sometimes, Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Sometimes,
 			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Sometimes, Tasks: adapter.Sometimes},
 	}
 }
 
+// score needs no more than a kind of weir's own.
 func score(head *adapter.Head) adapter.Match {
 	kinds := events.Kinds()
 	for top := range head.Tops() {
@@ -37,6 +39,7 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// reader uses one event for all records.
 type reader struct {
 	source string
 	own    func(record []byte, ev *events.Event)
@@ -54,6 +57,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if r.own != nil {
 		r.own(record, &r.event)
 	}
+	// Repeats are told by source and id, so an event without a source takes that of its input.
 	if r.event.Source == "" {
 		r.event.Source = r.source
 	}

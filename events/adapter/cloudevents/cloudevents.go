@@ -29,6 +29,7 @@ func Format() adapter.Format {
 	}
 }
 
+// score wants the four attributes that every CloudEvent has.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
 		if top.Has("specversion", "type", "source", "id") {
@@ -38,6 +39,7 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// inner reads what was inside.
 type reader struct{ inner adapter.Adapter }
 
 // Decode reads one CloudEvent.
@@ -52,6 +54,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err != nil {
 		return err
 	}
+	// A missing kind has a cause of its own here: the type of the CloudEvent.
 	err = r.inner.Decode(content.Bytes, emit)
 	if fault, ok := errors.AsType[*events.DecodeError](err); ok && fault.Code == events.CodeMissingField && content.Wrapping != "" {
 		for top := range adapter.Tops(content.Bytes) {

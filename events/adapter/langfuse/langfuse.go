@@ -26,11 +26,14 @@ func Format() adapter.Format {
 		Framing: adapter.Documents,
 		Score:   score,
 		New:     func(o adapter.Options) adapter.Adapter { return spanrow.New(o, "langfuse", rows) },
+		// Starts are never told: what is exported has ended, or is told without an end.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never, Tokens: adapter.Sometimes,
 			Time: adapter.Always, Starts: adapter.Never, Work: adapter.Always, Tasks: adapter.Never},
 	}
 }
 
+// score looks for names in the whole beginning, since pages hold traces with lists of
+// observations.
 func score(head *adapter.Head) adapter.Match {
 	has := func(name string) bool { return bytes.Contains(head.Bytes, []byte(name)) }
 	for range adapter.Heads(head.Bytes) { // it begins with an object
@@ -48,15 +51,18 @@ func rows(record []byte) (out []spanrow.Row, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// A trace names its session once for all of its observations.
 	var whole struct {
 		Session string `json:"sessionId"`
 	}
 	_ = json.Unmarshal(record, &whole) // is there of a trace
+	// Names differ by case and underscores between the API and files.
 	for _, fields := range list {
 		o := observation{}
 		for name, value := range fields {
 			o[strings.ToLower(strings.ReplaceAll(name, "_", ""))] = value
 		}
+		// A page of traces has observations within each; two bytes are an empty list.
 		if inner := o["observations"]; len(inner) > 2 { // a page of traces
 			more, err := rows(marshal(fields))
 			if err != nil {
@@ -74,6 +80,7 @@ func rows(record []byte) (out []spanrow.Row, err error) {
 	return out, nil
 }
 
+// marshal writes fields again, so that a trace in a page is read like one by itself.
 func marshal(fields map[string]json.RawMessage) []byte {
 	b, _ := json.Marshal(fields) // of JSON: no error
 	return b
@@ -82,8 +89,11 @@ func marshal(fields map[string]json.RawMessage) []byte {
 // observation is one by the names of its fields, in lower case.
 type observation map[string]json.RawMessage
 
+// text returns a text, and anything else as JSON.
 func (o observation) text(name string) string { return spanrow.Text(o[name]) }
 
+// row makes the span that an observation was: its fields under the names of the SDK's
+// attributes, which package otlp reads.
 func (o observation) row(session string) (spanrow.Row, error) {
 	row := spanrow.Row{
 		Trace: o.text("traceid"), Span: o.text("id"), Parent: o.text("parentobservationid"), Name: o.text("name"),
@@ -100,12 +110,15 @@ func (o observation) row(session string) (spanrow.Row, error) {
 	if row.Trace == "" || row.Span == "" || row.Start.IsZero() {
 		return row, &events.DecodeError{Code: events.CodeMissingField, Field: "traceId", Offset: -1, Reason: "the observation has no id, traceId or startTime"}
 	}
+	// What has no end is an event, or still runs.
 	if row.End.IsZero() {
 		row.End = row.Start
 	}
+	// Some exports have usage in the place of usageDetails.
 	if a := row.Attributes; a["langfuse.observation.usage_details"] == "" {
 		a["langfuse.observation.usage_details"] = o.text("usage")
 	}
+	// An attribute that is there and empty would count as told.
 	for name, value := range row.Attributes {
 		if value == "" {
 			delete(row.Attributes, name)
@@ -117,12 +130,14 @@ func (o observation) row(session string) (spanrow.Row, error) {
 	}
 	for _, name := range []string{"lc_agent_name", "langgraph_node", "langgraph_checkpoint_ns"} {
 		if value := metadata[name]; len(value) > 0 {
+			// Attributes of these names are JSON, so a number or an object becomes a text.
 			if value[0] != '"' {
 				value, _ = json.Marshal(string(value))
 			}
 			row.Attributes["langfuse.observation.metadata."+name] = string(value)
 		}
 	}
+	// What the resource of the span said is kept in the metadata.
 	var resource map[string]json.RawMessage
 	if json.Unmarshal([]byte(spanrow.Text(metadata["resourceAttributes"])), &resource) == nil {
 		row.Service = spanrow.Text(resource["service.name"])

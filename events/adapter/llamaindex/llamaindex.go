@@ -27,11 +27,13 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
+		// Work is known, because all uses of tools are among the events.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Never, Time: adapter.Never, Starts: adapter.Always, Work: adapter.Always},
 	}
 }
 
+// score asks for the class of the event; ToolCall alone is too common a word.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
 		if top["data"] != "{" {
@@ -45,15 +47,19 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// reader follows one run after the other: events do not say which one they are of.
 type reader struct {
-	pair    *pairing.Pairer
+	pair *pairing.Pairer
+	// Lines have no times, so they follow each other at adapter.Pace.
 	clock   adapter.Clock
 	repeats *adapter.Repeats
-	flow    string
-	agent   string // at work
-	called  string // handed over to, and not yet at work
+	// flow is the key of the line that the run began with.
+	flow   string
+	agent  string // at work
+	called string // handed over to, and not yet at work
 }
 
+// newReader has one way to name a flow, which is derived.
 func newReader(o adapter.Options) adapter.Adapter {
 	r := &reader{pair: pairing.New(o, "llamaindex", events.CorrelationDerived), repeats: adapter.NewRepeats(o)}
 	r.pair.Work = true
@@ -61,6 +67,8 @@ func newReader(o adapter.Options) adapter.Adapter {
 }
 
 // line is one event of a workflow.
+//
+// args and said alias the record.
 type line struct {
 	event, agent   string
 	role           string // of the last message of an input
@@ -71,6 +79,7 @@ type line struct {
 	failed         bool
 }
 
+// read reads the class of an event and what its data has.
 func read(record []byte) (*line, error) {
 	l := &line{}
 	c := jsonwalk.New(record)
@@ -89,6 +98,7 @@ func read(record []byte) (*line, error) {
 	return l, c.Err()
 }
 
+// data reads the members of any class.
 func (l *line) data(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -106,6 +116,7 @@ func (l *line) data(c *jsonwalk.Cursor) {
 			l.call = adapter.ID(c.Text())
 		case "tool_kwargs":
 			l.args = c.Raw()
+			// Only the handoff has to_agent.
 			l.to = adapter.Word(jsonwalk.New(l.args).TextOf("to_agent"), events.MaxID)
 		case "tool_calls":
 			for c.MaybeArray(); c.Element(); {
@@ -134,6 +145,7 @@ func (l *line) message(c *jsonwalk.Cursor) {
 	}
 }
 
+// output reads what a tool brought, in blocks as messages have them.
 func (l *line) output(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -154,6 +166,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err != nil {
 		return err
 	}
+	// Equal lines are one event: two calls of a tool differ by their ids.
 	if r.repeats.Again(record) { // ids of calls are in all of them
 		return nil
 	}
@@ -163,6 +176,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	case "AgentInput":
 		r.input(l, key, at, emit)
 	case "AgentOutput":
+		// An output that calls tools is no answer.
 		if l.agent == "" || l.uses {
 			return nil
 		}
@@ -181,6 +195,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 // Flush has nothing to do: nothing is held back.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
+// begin fills what all events of a line share.
 func (r *reader) begin(id string, kind events.Kind, at events.Stamp) *events.Event {
 	names := adapter.Names{events.CorrelationDerived: "llamaindex:" + cmp.Or(r.flow, "run")}
 	e := r.pair.Begin(id, kind, at, &names)
@@ -191,16 +206,20 @@ func (r *reader) begin(id string, kind events.Kind, at events.Stamp) *events.Eve
 }
 
 // input is what an agent begins a turn with.
+//
+// An agent that takes over without a handoff is called by the one before.
 func (r *reader) input(l *line, key string, at events.Stamp, emit func(*events.Event)) {
 	switch {
 	case l.agent == "":
 		return
+	// A run begins with the user's message, or where the log does.
 	case l.role == "user" || r.flow == "":
 		r.flow = key
 		e := r.begin(key+"/call", events.AgentCall, at)
 		e.Origin, e.To = events.OriginUser, events.Party{Agent: l.agent}
 		pairing.Said(e, l.said)
 		r.pair.Pair(e, emit)
+	// The agent that was handed over to was told of by then.
 	case l.agent != r.agent && l.agent != r.called:
 		e := r.begin(key+"/call", events.AgentCall, at)
 		e.From, e.To, e.TransferMode = events.Party{Agent: r.agent}, events.Party{Agent: l.agent}, events.PassControl
@@ -209,11 +228,13 @@ func (r *reader) input(l *line, key string, at events.Stamp, emit func(*events.E
 	r.agent, r.called = l.agent, ""
 }
 
+// use tells a call of a tool, or a handoff.
 func (r *reader) use(l *line, call string, at events.Stamp, emit func(*events.Event)) {
 	from := events.Party{Agent: cmp.Or(r.agent, "agent")}
 	if l.tool == "handoff" && l.to != "" {
 		e := r.begin(call+"/call", events.AgentCall, at)
 		e.From, e.To, e.TransferMode = from, events.Party{Agent: l.to}, events.PassControl
+		// The reason is what the agent says to the other one.
 		pairing.Said(e, jsonwalk.New(l.args).TextOf("reason"))
 		r.pair.Pair(e, emit)
 		r.called = l.to
@@ -228,6 +249,7 @@ func (r *reader) use(l *line, call string, at events.Stamp, emit func(*events.Ev
 	r.pair.Pair(e, emit)
 }
 
+// result tells what a tool brought; a handoff brings nothing.
 func (r *reader) result(l *line, call string, at events.Stamp, emit func(*events.Event)) {
 	if l.tool == "handoff" && l.to != "" || l.tool == "" {
 		return

@@ -9,25 +9,30 @@ import (
 
 // entry is one event of a session.
 // Which of its members are set depends on its kind.
+//
+// content, input and failure alias the record.
 type entry struct {
 	id, kind, session, correlation string
 	thread, agent                  string
-	fromThread, fromAgent          string
-	toThread, toAgent              string
-	at                             events.Stamp
-	content                        []byte // JSON
-	name, server                   string
-	input                          []byte
-	use, request                   string // what it is the result, or the end, of
-	failed                         bool
-	failure                        []byte
-	stop                           string
-	usage                          events.Usage
-	model                          string
+	// from and to are of messages between threads.
+	fromThread, fromAgent string
+	toThread, toAgent     string
+	at                    events.Stamp
+	content               []byte // JSON
+	name, server          string
+	input                 []byte
+	use, request          string // what it is the result, or the end, of
+	failed                bool
+	failure               []byte
+	stop                  string
+	usage                 events.Usage
+	model                 string
 }
 
 // read reads an event, or the events of a page.
 // A page may hold pages only in theory; each element is read as an event.
+//
+// One bad element spoils the page, as the cursor stops there.
 func read(c *jsonwalk.Cursor) []entry {
 	var n entry
 	var page []entry
@@ -76,6 +81,7 @@ func read(c *jsonwalk.Cursor) []entry {
 			n.input = c.Raw()
 		case "tool_use_id", "mcp_tool_use_id", "custom_tool_use_id":
 			n.use = id(c)
+		// The end of a request names its start, which has the time.
 		case "model_request_start_id":
 			n.request = id(c)
 		case "is_error":
@@ -96,9 +102,10 @@ func read(c *jsonwalk.Cursor) []entry {
 	return []entry{n}
 }
 
-// It leaves room for what begin puts behind an id.
+// id leaves room for what begin puts behind an id.
 func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2-16) }
 
+// counts are the names of the API, which tells no total.
 var counts = usage.Names{
 	"input_tokens":                usage.Input,
 	"output_tokens":               usage.Output,

@@ -32,11 +32,13 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
+		// Everything is told as it happens, in the thread whose stream it is.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},
 	}
 }
 
+// score looks into the first event, whatever it is wrapped in.
 func score(head *adapter.Head) adapter.Match {
 	for c := range adapter.Heads(stream(head.Bytes)) {
 		if looksLike(c) {
@@ -88,12 +90,16 @@ func looksLike(c *jsonwalk.Cursor) (is bool) {
 	return is || strings.HasPrefix(id, "sevt_") && (area == "user" || area == "agent" || area == "session" || area == "span")
 }
 
+// reader holds what later events need of earlier ones; each memory forgets what was used least
+// recently.
 type reader struct {
 	pair    *pairing.Pairer
 	repeats *adapter.Repeats
 	// It names the flow where there is no session_id.
-	last    string                        // the user's last message
-	clock   events.Stamp                  // of the event before
+	// last is the id of that message, which begins a flow of its own.
+	last  string       // the user's last message
+	clock events.Stamp // of the event before
+	// names and primary tell whose thread it is, where an event does not.
 	names   *adapter.Recent[string]       // of agents, by thread
 	primary *adapter.Recent[string]       // names of the agents that users talk to, by session
 	created *adapter.Recent[bool]         // threads that agents made
@@ -102,11 +108,14 @@ type reader struct {
 }
 
 // answer is a message that its agent may end with.
+//
+// It is kept as hashes, since nothing else of it is told.
 type answer struct {
 	said events.Hash
 	sim  events.Fingerprint
 }
 
+// newReader says that all work is seen, as the stream has all uses of tools.
 func newReader(o adapter.Options) adapter.Adapter {
 	const most = 4096
 	r := &reader{pair: pairing.New(o, "managed-agents", events.CorrelationExplicit, events.CorrelationSession, events.CorrelationDerived),
@@ -147,6 +156,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 // Flush has nothing to do: nothing is held back.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
+// entry tells one event, or remembers what it says of others.
 func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 	switch {
 	case n.kind == "":
@@ -173,12 +183,14 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 		e.Origin, e.To = events.OriginUser, r.actor(n)
 		pairing.Said(e, n.text())
 		r.pair.Pair(e, emit)
+	// An answer of another thread is a message to the one that asked.
 	case "agent.message":
 		if n.thread == "" || r.isPrimary(n) {
 			// Whether it is the answer shows when the session is idle.
 			text := n.text()
 			r.said.Put(n.session, answer{fingerprint.Content(text), fingerprint.Text(text)})
 		}
+	// The session is idle at the end of a turn, and when it waits for somebody.
 	case "session.status_idle":
 		// When it waits for somebody it will go on with what it does.
 		if a, ok := r.said.Get(n.session); ok && n.stop != "requires_action" {
@@ -215,6 +227,8 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 	return nil
 }
 
+// begin fills what all events of an entry share. Without a session the last message of the
+// user names the flow.
 func (r *reader) begin(n *entry, phase string, kind events.Kind) *events.Event {
 	names := adapter.Names{events.CorrelationExplicit: n.correlation, events.CorrelationSession: n.session, events.CorrelationDerived: cmp.Or(r.last, n.id)}
 	e := r.pair.Begin(n.id+phase, kind, n.at, &names)
@@ -263,6 +277,7 @@ func (r *reader) party(n *entry, thread, agent string) events.Party {
 	return events.Party{Agent: cmp.Or(agent, unnamed)}
 }
 
+// use tells a use of a tool. The three kinds differ in who runs it.
 func (r *reader) use(n *entry, emit func(*events.Event)) {
 	if n.name == "" {
 		return
@@ -299,6 +314,7 @@ func (r *reader) message(n *entry, emit func(*events.Event)) {
 	}
 }
 
+// request tells what a request to the model used up, or that it failed.
 func (r *reader) request(n *entry, emit func(*events.Event)) {
 	// Nothing that a rule could count.
 	if !n.usage.Known && !n.failed {

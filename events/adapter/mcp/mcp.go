@@ -35,6 +35,7 @@ func Format() adapter.Format {
 	}
 }
 
+// score knows the protocol by its headers or by a method.
 func score(head *adapter.Head) adapter.Match {
 	for r := range wire.Head(head) {
 		if r.Header.MCP {
@@ -97,6 +98,7 @@ type call struct {
 	same string // what tells equal calls
 }
 
+// newReader trusts what the caller says of its flow before its session.
 func newReader(o adapter.Options) adapter.Adapter {
 	most := o.HeldOr(maxRemembered)
 	return &reader{
@@ -110,6 +112,8 @@ func newReader(o adapter.Options) adapter.Adapter {
 }
 
 // Decode reads one request or response.
+//
+// A response without its request tells nothing, and no error.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	rec, err := wire.Read(record)
 	if err != nil {
@@ -243,6 +247,7 @@ func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
 	}
 }
 
+// result tells the end of a call, with all that the call said.
 func (r *reader) result(rec *wire.Record, c *call, got result, emit func(*events.Event)) {
 	r.event = c.event
 	e := &r.event

@@ -21,6 +21,7 @@ type params struct {
 	trace   wire.Trace
 }
 
+// readParams reads the parameters of either method; those that it lacks stay empty.
 func readParams(raw []byte, ignore adapter.IgnoreArgs) *params {
 	p := &params{}
 	var args []byte
@@ -65,6 +66,8 @@ func (p *params) readMeta(c *jsonwalk.Cursor) {
 }
 
 // result is how a tool call ended.
+//
+// The text of a failure is its content as well, so that equal failures are equal results.
 type result struct {
 	status  events.Status
 	failure string // normalised

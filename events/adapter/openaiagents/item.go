@@ -14,6 +14,8 @@ import (
 
 // item is one trace or span as it was read.
 // A trace has object "trace" and no times; of a span the members of its kind are set.
+//
+// Byte slices alias the record.
 type item struct {
 	object, id, trace, parent string
 	group, correlation        string // of a trace
@@ -23,17 +25,21 @@ type item struct {
 	failure                   string
 
 	kind, name, from, to string // span_data
-	sdkType, agent       string // span_data.data of a custom span
-	server               string
-	args                 []byte
+	// A custom span says what it is in its data, if it is the SDK's own.
+	sdkType, agent string // span_data.data of a custom span
+	server         string
+	args           []byte
 	// readData hashes arguments only in run, since which are left out depends on the tool.
 	ignore adapter.IgnoreArgs
+	// answer is what a function brought.
 	answer []byte
 	model  string
 	usage  events.Usage
 }
 
 // read returns the items of a record.
+//
+// A record is one item, or a body with a list of them.
 func read(record []byte, ignore adapter.IgnoreArgs) ([]item, error) {
 	var items []item
 	c := jsonwalk.New(record)
@@ -78,6 +84,7 @@ func isBody(record []byte) bool {
 	return c.Member() && string(c.Key()) == "data" && c.Peek() == '['
 }
 
+// readItem reads a trace or a span; members of the other are not there.
 func readItem(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) item {
 	it := item{ignore: ignore}
 	for c.Object(); c.Member(); {
@@ -109,6 +116,8 @@ func readItem(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) item {
 
 // readData reads span_data. Members of all kinds are read alike, and run takes what the kind
 // needs.
+//
+// Names of both an agent and a function stand in name.
 func (it *item) readData(c *jsonwalk.Cursor) {
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
@@ -143,6 +152,7 @@ func (it *item) readCustom(c *jsonwalk.Cursor) {
 		return
 	}
 	// A custom span of a program may have any data; only the SDK's own are believed.
+	// It is only taken over when it is known whose span it is.
 	var usage events.Usage
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
@@ -160,6 +170,8 @@ func (it *item) readCustom(c *jsonwalk.Cursor) {
 }
 
 // counts are the names of all versions, and those of the sums.
+//
+// Details are objects that count parts of the sum beside them.
 var counts = usage.Names{
 	"input_tokens":              usage.Input,
 	"prompt_tokens":             usage.Input,
@@ -207,8 +219,11 @@ func (it *item) readError(c *jsonwalk.Cursor) {
 
 // run makes the run that a span stands for.
 // What it leaves zero a later record of the same span may fill in.
+//
+// A span of another kind, or of a program's own, stays a step.
 func (it *item) run() spantree.Span {
 	r := spantree.Span{ID: it.id, Parent: it.parent, Start: it.start, End: it.end}
+	// An end without an error went well.
 	if it.end != 0 {
 		r.Status = events.StatusOK
 	}

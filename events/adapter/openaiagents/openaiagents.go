@@ -37,12 +37,14 @@ func Format() adapter.Format {
 	}
 }
 
+// score knows records by object, and bodies by what is in them.
 func score(head *adapter.Head) adapter.Match {
 	match := adapter.NoMatch
 	for top := range head.Tops() {
 		switch {
 		case top["object"] == "trace.span" && top.Has("span_data"), top["object"] == "trace" && top.Has("workflow_name"):
 			return adapter.Certain
+		// data alone is a common name.
 		case top["data"] == "[" && len(top) == 1:
 			match = scoreBody(head.Bytes)
 		}
@@ -51,6 +53,8 @@ func score(head *adapter.Head) adapter.Match {
 }
 
 // scoreBody looks at the first element of an ingest body.
+//
+// Of a body the head holds only the beginning.
 func scoreBody(head []byte) adapter.Match {
 	c := jsonwalk.New(head)
 	for c.Object(); c.Member(); {
@@ -67,12 +71,14 @@ func scoreBody(head []byte) adapter.Match {
 	return adapter.NoMatch
 }
 
+// reader gives spans to the tree, which finds out who called whom.
 type reader struct {
 	// tree holds back and remembers; the reader itself keeps nothing.
 	tree   *spantree.Tree
 	ignore adapter.IgnoreArgs
 }
 
+// newReader leaves the names of flows to the tree.
 func newReader(o adapter.Options) adapter.Adapter {
 	return &reader{tree: spantree.New(o, "openai-agents"), ignore: o.IgnoreArgs}
 }
@@ -91,6 +97,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	var fault *events.DecodeError
 	refused := 0
 	for i := range items {
+		// A span that is refused leaves the others as they are.
 		if err := r.add(&items[i]); err != nil {
 			refused++
 			fault = cmp.Or(fault, err)
@@ -111,6 +118,7 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 	return nil
 }
 
+// add gives the tree a span, or the names of a trace.
 func (r *reader) add(it *item) *events.DecodeError {
 	switch {
 	// The names of a trace may come before its spans.
@@ -126,6 +134,7 @@ func (r *reader) add(it *item) *events.DecodeError {
 	case it.start == 0 && it.end == 0:
 		return adapter.Missing("started_at", "want an RFC 3339 time")
 	}
+	// What is told of it may come later again, with its end.
 	r.tree.Add(it.trace, it.run())
 	return nil
 }

@@ -16,6 +16,8 @@ const (
 )
 
 // whats are the names of events, without the prefix of the program.
+//
+// Claude Code puts its own name in front, see line.read.
 var whats = map[string]what{
 	"user_prompt": userPrompt,
 	"tool_result": toolResult,
@@ -65,6 +67,8 @@ const (
 
 // aliases are the names that versions have for a field, the one that is preferred
 // first.
+//
+// Names of the resource are among them, for records that do not say it themselves.
 var aliases = [fields][]string{
 	eventName:      {"event.name"},
 	serviceName:    {"service.name"},
@@ -96,4 +100,5 @@ var aliases = [fields][]string{
 	costUSD:        {"cost_usd"},
 }
 
+// places is by the name of the attribute.
 var places = adapter.Aliases[field](aliases[:])

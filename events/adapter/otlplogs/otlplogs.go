@@ -39,11 +39,13 @@ func Format() adapter.Format {
 		Framing: adapter.Documents,
 		Score:   score,
 		New:     newReader,
+		// Results are never logged, and callers neither; a use is logged when it is over.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Sometimes, Results: adapter.Never, Caller: adapter.Never, Turn: adapter.Never,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Never, Work: adapter.Never},
 	}
 }
 
+// score knows a batch by its one outermost name.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
 		if top.Has("resourceLogs") {
@@ -61,6 +63,7 @@ type reader struct {
 	source string
 }
 
+// newReader trusts explicit names most, and the trace least.
 func newReader(o adapter.Options) adapter.Adapter {
 	return &reader{pairing.New(o, "otlp-logs", events.CorrelationExplicit, events.CorrelationBaggage, events.CorrelationPrompt,
 		events.CorrelationSession, events.CorrelationTrace), o.Source}
@@ -98,8 +101,10 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		return err
 	}
 	var first *events.DecodeError
+	// Reports of agents need an agent; everything else is Claude Code's.
 	for _, l := range read {
 		switch {
+		// Records of other programs are counted in the batch and told by nobody.
 		case l.what == nothing:
 		case l.at == 0:
 			refused++
@@ -122,6 +127,7 @@ func (r *reader) Flush(func(*events.Event)) error { return nil }
 
 // line is one log record.
 // It starts as a copy of what its resource says.
+// text and rank are indexed by field, see aliases; rank has a bit for the record's own.
 type line struct {
 	what  what
 	at    events.Stamp
@@ -131,11 +137,13 @@ type line struct {
 	rank  [fields]uint8
 }
 
+// word returns a text as an event may carry it.
 func (l *line) word(f field) string { return adapter.Word(l.text[f], events.MaxID) }
 
 // id is a text from which ids of events are made. It leaves room for what is put around it.
 func (l *line) id(f field) string { return adapter.Word(l.text[f], events.MaxID/2-16) }
 
+// number returns a count; what is none or negative is 0.
 func (l *line) number(f field) int64 {
 	v, err := strconv.ParseInt(string(l.text[f]), 10, 64)
 	if err != nil || v < 0 || v > events.MaxNumber {
@@ -160,6 +168,7 @@ func (l *line) attributes(c *jsonwalk.Cursor, own bool) {
 	})
 }
 
+// resource reads the records of one program, which share what the resource says.
 func resource(c *jsonwalk.Cursor) (out []*line) {
 	var shared line
 	var late []byte
@@ -182,6 +191,7 @@ func resource(c *jsonwalk.Cursor) (out []*line) {
 			out = append(out, scopes(c, &shared)...)
 		}
 	}
+	// They were kept as they stood until the names were known.
 	if late != nil {
 		inner := jsonwalk.New(late)
 		out = append(out, scopes(inner, &shared)...)
@@ -192,6 +202,7 @@ func resource(c *jsonwalk.Cursor) (out []*line) {
 	return out
 }
 
+// scopes reads the records of all libraries; which library it is does not matter.
 func scopes(c *jsonwalk.Cursor, shared *line) (out []*line) {
 	for c.Array(); c.Element(); {
 		for c.Object(); c.Member(); {
@@ -210,6 +221,7 @@ func scopes(c *jsonwalk.Cursor, shared *line) (out []*line) {
 	return out
 }
 
+// read reads one record into a copy of what its resource says.
 func (l *line) read(c *jsonwalk.Cursor) {
 	// Some exporters have the name of the event in the body or among the attributes.
 	var name, body []byte
@@ -234,6 +246,7 @@ func (l *line) read(c *jsonwalk.Cursor) {
 	}
 	// Who observes a record knows when; the record itself may not.
 	l.at = cmp.Or(l.at, observed)
+	// The name goes first where it should stand, then among the attributes, then in the body.
 	for _, said := range [...][]byte{name, l.text[eventName], body} {
 		if w, ok := whats[strings.TrimPrefix(string(said), "claude_code.")]; ok && len(said) > 0 {
 			l.what = w
@@ -251,12 +264,14 @@ func hexID(p []byte, n int) string {
 	return text
 }
 
+// begin fills what all events of a record share.
 func (r *reader) begin(l *line, phase string, kind events.Kind) *events.Event {
 	names := adapter.Names{
 		events.CorrelationExplicit: l.word(correlationID), events.CorrelationBaggage: l.word(baggageID), events.CorrelationPrompt: l.word(promptID),
 		events.CorrelationSession: l.word(sessionID), events.CorrelationTrace: l.trace,
 	}
 	e := r.pair.Begin(l.key()+phase, kind, l.at, &names)
+	// The source of the options was chosen by somebody, so it goes first.
 	if service := l.word(serviceName); r.source == "" && service != "" {
 		e.Source = service
 	}
@@ -288,6 +303,7 @@ func (l *line) actor() events.Party {
 	return events.Party{Session: l.word(sessionID), Agent: "claude-code"}
 }
 
+// line tells what a record says.
 func (r *reader) line(l *line, emit func(*events.Event)) {
 	switch l.what {
 	case userPrompt:
@@ -335,9 +351,11 @@ func (l *line) share(f field) (float64, bool) {
 	return v, true
 }
 
+// tool tells a use of a tool by its end; the pairing tells the call before it.
 func (r *reader) tool(l *line, emit func(*events.Event)) {
 	e := r.begin(l, "/result", events.ToolResult)
 	e.From = l.actor()
+	// Without an id of the use, that of the record serves.
 	e.Tool = events.Tool{Name: cmp.Or(l.word(toolName), "tool"), CallID: adapter.Word([]byte(l.key()), events.MaxID), Type: "function", Server: l.word(toolServer)}
 	if e.Tool.Server != "" {
 		e.Tool.Type = "mcp"
@@ -353,11 +371,13 @@ func (r *reader) tool(l *line, emit func(*events.Event)) {
 	r.pair.Pair(e, emit)
 }
 
+// request tells a request to the model, or that it failed.
 func (r *reader) request(l *line, emit func(*events.Event)) {
 	e := r.begin(l, "/llm", events.LLMCall)
 	e.From, e.Model, e.Provider = l.actor(), l.word(model), "anthropic"
 	e.DurationMS = float64(l.number(duration))
 	if l.what == apiError {
+		// A request that failed has no counts.
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.text[failure]), "error")
 	} else {
 		e.Usage = events.Usage{Known: true, Input: l.number(inputTokens), Output: l.number(outputTokens),

@@ -29,6 +29,7 @@ func Format() adapter.Format {
 	}
 }
 
+// score asks for names that stand in every span, whatever its form.
 func score(head *adapter.Head) adapter.Match {
 	has := func(name string) bool { return bytes.Contains(head.Bytes, []byte(name)) }
 	// The first object is enough: a page and a line both hold the names close to their
@@ -53,6 +54,7 @@ func rows(record []byte) (out []spanrow.Row, err error) {
 			Trace string `json:"trace_id"`
 			Span  string `json:"span_id"`
 		}
+		// The names of the context are columns in a data frame.
 		_ = json.Unmarshal(span["context"], &context) // a data frame has none
 		row := spanrow.Row{
 			Trace: context.Trace, Span: context.Span, Parent: spanrow.Text(span["parent_id"]), Name: spanrow.Text(span["name"]),
@@ -81,6 +83,7 @@ func rows(record []byte) (out []spanrow.Row, err error) {
 		if row.Trace == "" || row.Span == "" || row.Start.IsZero() {
 			return nil, &events.DecodeError{Code: events.CodeMissingField, Field: "context", Offset: -1, Reason: "the span has no context.trace_id, context.span_id or start_time"}
 		}
+		// A span without an end still runs, or was cut off.
 		if row.End.IsZero() {
 			row.End = row.Start
 		}
@@ -92,6 +95,8 @@ func rows(record []byte) (out []spanrow.Row, err error) {
 // flatten names what is nested by its path, as the attributes of a span are. What holds
 // people's own members stays whole.
 // Lists are named by their indexes.
+//
+// Maps have no order, and need none: each name has a place of its own.
 func flatten(into map[string]string, name string, value json.RawMessage) {
 	var object map[string]json.RawMessage
 	var list []json.RawMessage
@@ -108,6 +113,7 @@ func flatten(into map[string]string, name string, value json.RawMessage) {
 		}
 		return
 	}
+	// null and an empty text are not told.
 	if text := spanrow.Text(value); text != "" {
 		into[name] = text
 	}

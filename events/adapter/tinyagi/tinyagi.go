@@ -35,6 +35,7 @@ func Format() adapter.Format {
 	}
 }
 
+// score asks for five columns of the table, in whatever a row is wrapped.
 func score(head *adapter.Head) adapter.Match {
 	if !head.Any(func(top adapter.Top) bool { return top.Has("message_id") || top.Has("row") }) {
 		return adapter.NoMatch
@@ -49,6 +50,7 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// columns hands over the names of a row's columns, also of one within row.
 func columns(c *jsonwalk.Cursor, take func(name string)) {
 	for c.MaybeObject(); c.Member(); {
 		name := string(c.Key())
@@ -67,6 +69,7 @@ type reader struct {
 	called  *adapter.Recent[string] // by sender and agent: the flow in which it was last called
 }
 
+// newReader trusts what a row names before what it derives.
 func newReader(o adapter.Options) adapter.Adapter {
 	const most = 4096
 	return &reader{pairing.New(o, "tinyagi", events.CorrelationExplicit, events.CorrelationConversation, events.CorrelationDerived),
@@ -74,6 +77,8 @@ func newReader(o adapter.Options) adapter.Adapter {
 }
 
 // row is one row of the table.
+//
+// It may stand by itself or within a member row.
 type row struct {
 	id                           int64
 	channel, sender, agent, from string
@@ -83,6 +88,7 @@ type row struct {
 	isRow                        bool
 }
 
+// read reads a row. Its numbers may be texts.
 func (m *row) read(c *jsonwalk.Cursor) {
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
@@ -98,6 +104,8 @@ func (m *row) read(c *jsonwalk.Cursor) {
 		case "message_id":
 			m.message = adapter.Word(c.Text(), events.MaxID)
 		case "channel":
+			// Channel and sender make the name of a flow, so each has a quarter of an id's
+			// room.
 			m.channel = adapter.Word(c.Text(), events.MaxID/4)
 		case "sender":
 			// sender is a name, sender_id an id: the id goes first, whichever comes first.
@@ -119,6 +127,8 @@ func (m *row) read(c *jsonwalk.Cursor) {
 }
 
 // Decode reads one row.
+//
+// A database in the place of rows is told as such, see adapter.CheckDatabase.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -148,6 +158,7 @@ func (r *reader) Flush(func(*events.Event)) error { return nil }
 // standard stands for the agent that gets what names none.
 const standard = "default"
 
+// row tells a message to an agent.
 func (r *reader) row(m *row, emit func(*events.Event)) {
 	m.agent = cmp.Or(m.agent, standard)
 	talk, number := m.channel+":"+m.sender, strconv.FormatInt(m.id, 10)
@@ -171,6 +182,7 @@ func (r *reader) row(m *row, emit func(*events.Event)) {
 	// once.
 	e := r.pair.Begin("tinyagi/"+number, events.AgentCall, m.at, &names)
 	e.MessageID, e.Sequence, e.To = m.message, max(0, m.id), events.Party{Agent: m.agent}
+	// Without an agent as its author a message is a user's.
 	if e.Origin = events.OriginUser; m.from != "" {
 		e.Origin, e.From = events.OriginAgent, events.Party{Agent: m.from}
 	}

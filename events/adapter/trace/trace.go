@@ -31,11 +31,13 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
+		// Tokens and times are there where the dataset had them.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Sometimes, Starts: adapter.Always, Work: adapter.Always},
 	}
 }
 
+// score asks for five members, of which no other format has all.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
 		if top.Has("dataset", "trace_id", "seq", "kind", "from") {
@@ -63,12 +65,14 @@ type flow struct {
 	worked map[string]bool   // parties that did work since they were called, or called somebody
 }
 
+// call is a tool call that has no result.
 type call struct {
 	id, tool string
 	args     events.Hash
 	at       events.Stamp
 }
 
+// newReader needs no order of names: a line says its trace, and there is nothing else.
 func newReader(o adapter.Options) adapter.Adapter {
 	return &reader{source: cmp.Or(o.Source, "trace"), flows: adapter.NewRecent[*flow](o.HeldOr(maxFlows))}
 }
@@ -76,7 +80,8 @@ func newReader(o adapter.Options) adapter.Adapter {
 // line is one line as it was read.
 // Zero is what the line leaves out; seq is -1 then, because 0 is a place.
 type line struct {
-	dataset, trace       string
+	dataset, trace string
+	// seq is the place of the line in its trace, and makes its id.
 	seq                  int64
 	ts                   events.Stamp
 	from, to, kind, tool string
@@ -101,6 +106,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 // Flush has nothing to do: nothing is held back.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
+// read reads one line. Names of algorithms are left out in the format, so they are put in
+// front of the digits.
 func read(record []byte) (*line, error) {
 	l := &line{seq: -1}
 	c := jsonwalk.New(record)
@@ -139,6 +146,7 @@ func read(record []byte) (*line, error) {
 				}
 				l.sim = f
 			}
+		// null, or none, is unknown.
 		case "had_work":
 			switch c.Peek() {
 			case 't':
@@ -207,9 +215,13 @@ func stamp(c *jsonwalk.Cursor) events.Stamp {
 }
 
 // human is true for the names under which traces speak of people, real or simulated.
+//
+// Datasets of simulated users call them by a word of their own.
 func human(name string) bool { return name == "user" || name == "user_sim" || name == "human" }
 
 // party is zero for a human.
+//
+// So a call from it is a user's, and an answer to it goes to the user.
 func party(name string) events.Party {
 	if name == "" || human(name) {
 		return events.Party{}
@@ -217,6 +229,7 @@ func party(name string) events.Party {
 	return events.Party{Agent: name}
 }
 
+// emit tells what a line says, by its kind.
 func (r *reader) emit(l *line, emit func(*events.Event)) error {
 	f := r.flow(l.dataset + "/" + l.trace)
 	r.event = events.Event{
@@ -285,6 +298,7 @@ func (f *flow) call(l *line, e *events.Event) {
 	delete(f.worked, l.to)
 }
 
+// back is an answer, or an error that nothing else explains.
 func (f *flow) back(l *line, e *events.Event) {
 	e.Kind, e.To = events.AgentReturn, party(l.to)
 	if e.Status == events.StatusUnset {
@@ -299,6 +313,8 @@ func (f *flow) back(l *line, e *events.Event) {
 	}
 }
 
+// hadWork tells whether a party used a tool since its last hop; a trace tells all that it
+// knows of.
 func (f *flow) hadWork(name string) events.Tri {
 	return adapter.YesNo(f.worked[name])
 }
@@ -309,6 +325,8 @@ const (
 )
 
 // use opens a call, which gets the number of its line for an id.
+//
+// Its content is the arguments, so hash and similarity are theirs.
 func (f *flow) use(l *line, e *events.Event) {
 	e.Kind, e.Content, e.Sim = events.ToolCall, events.Hash{}, events.Fingerprint{}
 	e.Tool = events.Tool{Name: l.tool, CallID: strconv.FormatInt(l.seq, 10), ArgsHash: l.hash, ArgsSim: l.sim}
@@ -324,6 +342,8 @@ func (f *flow) use(l *line, e *events.Event) {
 
 // result belongs to the last open call of the same party, of the same tool if the
 // line names one.
+//
+// Without an open call it is told alone, under the name that the line has.
 func (f *flow) result(l *line, e *events.Event) {
 	e.Kind, e.Tool.Name = events.ToolResult, l.tool
 	if e.Status == events.StatusUnset {
@@ -346,6 +366,7 @@ func (f *flow) result(l *line, e *events.Event) {
 
 // tokens tells the tokens of a line as an inference of their own, since only those
 // are summed.
+// The event is the reader's one event, which is used again.
 func (r *reader) tokens(l *line, emit func(*events.Event)) {
 	told := r.event
 	r.event = events.Event{
