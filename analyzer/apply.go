@@ -419,9 +419,9 @@ func (f *Flow) applyUsage(m *moment) {
 		p := &f.parties[m.from]
 		// A sum that is smaller than before is one that has begun again: nothing is taken back,
 		// and the next growth counts from there.
-		told := [3]int64{in, out, total}
+		reported := [3]int64{in, out, total}
 		in, out, total = max(0, in-p.usage[0]), max(0, out-p.usage[1]), max(0, total-p.usage[2])
-		p.usage = told
+		p.usage = reported
 		p.flags |= partyUsage
 	default:
 		f.flags |= flagDelta

@@ -105,7 +105,7 @@ func (f *Flow) encode(b []byte) []byte {
 	if f.reporting[0] != 0 {
 		has |= hasReporting
 	}
-	if f.triesTold != 0 {
+	if f.triesReported != 0 {
 		has |= hasTries
 	}
 	if f.root != "" {
@@ -161,7 +161,7 @@ func (f *Flow) encode(b []byte) []byte {
 	if has&hasTries != 0 {
 		// Times that are mostly near the clock take two or three bytes so, where the full ones
 		// take eight.
-		b = binary.AppendVarint(binary.AppendVarint(b, record.Ago(f.clock, f.triesTold)), record.Ago(f.clock, f.triesDue))
+		b = binary.AppendVarint(binary.AppendVarint(b, record.Ago(f.clock, f.triesReported)), record.Ago(f.clock, f.triesDue))
 	}
 	if has&hasTree != 0 {
 		b = record.AppendString(record.AppendString(b, f.root), f.parent)
@@ -473,7 +473,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 		d.Ago(f.clock)
 	}
 	if has&hasTries != 0 {
-		f.triesTold, f.triesDue = d.Ago(f.clock), d.Ago(f.clock)
+		f.triesReported, f.triesDue = d.Ago(f.clock), d.Ago(f.clock)
 	}
 	if has&hasTree != 0 {
 		f.root, f.parent = d.String(), d.String()

@@ -42,7 +42,7 @@ func (o *order) about() events.Kind {
 // covered reports whether a wider order says as much. A person's word is always told, and so
 // is what only would have been ordered.
 func (f *Flow) covered(o *order, at events.Stamp) bool {
-	if o.Shadow || Rules[o.rule].Fixed || Rules[o.rule].Told {
+	if o.Shadow || Rules[o.rule].Fixed || Rules[o.rule].AlwaysPublished {
 		return false
 	}
 	for i := range f.orders {

@@ -133,10 +133,10 @@ type Flow struct {
 
 	// The four below are what the flow has yet to say to the agent stage. They change no
 	// verdict of the flow: who listens must not matter to what is judged.
-	triesTold events.Stamp // when the agent stage was told of tries against orders last
-	triesDue  events.Stamp // when the agent stage is to be told of what parties tried against orders; 0 for never
-	gone      []tries      // of parties that gave way while an event is applied; else empty
-	untold    uint32       // within a step: the parties that are to be told of, a bit each
+	triesReported events.Stamp // when tries against orders were reported to the agent stage last
+	triesDue      events.Stamp // when what parties tried against orders is to be reported; 0 for never
+	gone          []tries      // of parties that gave way while an event is applied; else empty
+	unreported    uint32       // within a step: the parties that are to be reported, a bit each
 }
 
 type flowFlags uint8
@@ -539,7 +539,7 @@ func (f *Flow) makeParty(name string) uint8 {
 		p := &f.parties[victim]
 		// What was to be told of the party that goes must not be told of the one that takes
 		// its index.
-		f.untold &^= 1 << victim
+		f.unreported &^= 1 << victim
 		f.forgetParty(victim)
 		total -= len(p.name)
 		*p = party{parent: none, calls: p.calls[:0], seen: p.seen[:0], runs: p.runs[:0]}

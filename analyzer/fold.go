@@ -220,7 +220,7 @@ func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
 	e.defied(f, m, fx)
 	e.apply(f, m)
 	if len(f.gone) > 0 {
-		f.tellGone(fx)
+		f.reportGone(fx)
 	}
 	p.count(m, &e.limits.Load)
 	m.busy = p.busy
@@ -243,7 +243,7 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 	case m.at.Sub(f.last) > fl.MaxAge:
 		// Nothing of so long ago counts any more, whether or not the record was
 		// still there: the answer must not depend on when the store forgets.
-		f.tellTries(m.at, fx)
+		f.reportTries(m.at, fx)
 		old := *f
 		f.Reset(f.key)
 		f.revision, f.events, f.episode = old.revision, old.events, old.episode+1
@@ -315,7 +315,7 @@ func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 			return
 		}
 		if what == dueTries { // which moves no clock: verdicts must not depend on who listens
-			f.tellTries(at, fx)
+			f.reportTries(at, fx)
 			continue
 		}
 		f.clock = max(f.clock, at)

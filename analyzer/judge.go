@@ -438,7 +438,7 @@ func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 		o.Action, o.lapsed = events.Halt, true
 		o.Until(m.at, m.at.Add(e.limits.Flow.MaxAge))
 		e.emit(f, o, m, fx)
-	// Told again with a later end and a higher revision, so that dispatchers go on.
+	// AlwaysPublished again with a later end and a higher revision, so that dispatchers go on.
 	case f.holds(o):
 		o.Stand(m.at, e.ttl(f, o, m.at))
 		given := len(fx.Verdicts)

@@ -106,13 +106,13 @@ func (f *Flow) act(i uint8, when events.Stamp) {
 		return
 	}
 	p.did = max(p.did, when)
-	f.tell(i)
+	f.markActive(i)
 }
 
-// tell has the step tell of the party.
+// markActive has the step report the party.
 // It only sets a bit; report sends at the end of the step what the party has come to by then.
-func (f *Flow) tell(i uint8) {
-	f.untold |= 1 << i
+func (f *Flow) markActive(i uint8) {
+	f.unreported |= 1 << i
 }
 
 // tried notes that the event's party did something although its call came to nothing.
@@ -130,7 +130,7 @@ func (f *Flow) expect(i uint8, when events.Stamp) {
 	}
 	p := &f.parties[i]
 	if p.flags&partyDone != 0 && p.did != 0 && when.Sub(p.did) <= lately {
-		f.tell(i)
+		f.markActive(i)
 	}
 	// Something is expected of it from now on.
 	p.flags &^= partyDone
@@ -153,7 +153,7 @@ func (f *Flow) finish(i uint8, when events.Stamp) {
 	switch {
 	case p.did == 0:
 	case when.Sub(p.did) <= lately:
-		f.tell(i)
+		f.markActive(i)
 	default:
 		f.act(i, when)
 	}
@@ -238,18 +238,18 @@ func (e *Engine) report(f *Flow, at events.Stamp, judged bool, fx *Effects) {
 	if judged {
 		for i := range f.parties {
 			if p := &f.parties[i]; p.did != 0 && p.flags&partyDone == 0 && at.Sub(p.did) <= lately {
-				f.tell(uint8(i))
+				f.markActive(uint8(i))
 			}
 		}
 	}
-	untold := f.untold
-	f.untold = 0
+	unreported := f.unreported
+	f.unreported = 0
 	// The bits are cleared before, or they would be told later.
 	if f.source == events.CorrelationPrincipal { // parties report in flows of their own
 		return
 	}
-	for ; untold != 0; untold &= untold - 1 {
-		i := uint8(bits.TrailingZeros32(untold))
+	for ; unreported != 0; unreported &= unreported - 1 {
+		i := uint8(bits.TrailingZeros32(unreported))
 		if p := &f.parties[i]; p.did != 0 {
 			fx.Reports = append(fx.Reports, activity.Report{Flow: f.keyHash(), Source: f.source, Name: p.name, Agent: p.agent, Did: p.did, Work: f.work(i, at)})
 		}
@@ -293,13 +293,13 @@ func (e *Engine) noteTry(f *Flow, m *moment, fx *Effects) {
 	if slices.ContainsFunc(f.orders, func(o order) bool { return o.Attempts >= manyTries }) {
 		together = manyTogether
 	}
-	id, next := &m.ev.From, f.triesTold.Add(together)
+	id, next := &m.ev.From, f.triesReported.Add(together)
 	known := m.from != none && (id.Session == "" || id.Agent == "" || f.parties[m.from].agentID() == id.Agent)
 	if !known || f.triesDue == 0 && m.at >= next {
 		if a := fx.Say(*id, m.ev, m.when); a != nil {
 			a.Kind, a.AgentState = events.AgentActivity, fx.State(activity.WorkRefused)
 		}
-		f.triesTold = m.at
+		f.triesReported = m.at
 		return
 	}
 	p := &f.parties[m.from]
@@ -321,15 +321,15 @@ func (p *party) agentID() string {
 	return p.name
 }
 
-// tellTries tells the agent stage how many calls each party has tried against orders, and
+// reportTries reports to the agent stage how many calls each party has tried against orders, and
 // when the last was.
-func (f *Flow) tellTries(at events.Stamp, fx *Effects) {
+func (f *Flow) reportTries(at events.Stamp, fx *Effects) {
 	for i := range f.parties {
 		if t, ok := f.takeTries(uint8(i)); ok {
 			f.sayTries(t, at, fx)
 		}
 	}
-	f.triesDue, f.triesTold = 0, max(f.triesTold, at)
+	f.triesDue, f.triesReported = 0, max(f.triesReported, at)
 }
 
 // takeTries takes what the party has tried, and leaves none; false when it tried nothing.
@@ -343,8 +343,8 @@ func (f *Flow) takeTries(i uint8) (t tries, ok bool) {
 	return t, true
 }
 
-// tellGone tells of the tries of parties that gave way to the event's.
-func (f *Flow) tellGone(fx *Effects) {
+// reportGone reports the tries of parties that gave way to the event's.
+func (f *Flow) reportGone(fx *Effects) {
 	for _, t := range f.gone {
 		f.sayTries(t, f.clock, fx)
 	}

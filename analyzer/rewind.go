@@ -20,7 +20,7 @@ func (p *Partition) TurnBack(at events.Stamp) {
 // looser than it was, and orders stand from now on for as long as they were given.
 func (f *Flow) rewind(now events.Stamp) {
 	sooner := func(at *events.Stamp) { *at = min(*at, now) }
-	for _, at := range []*events.Stamp{&f.clock, &f.last, &f.start, &f.idTimes[0], &f.idTimes[1], &f.triesTold} {
+	for _, at := range []*events.Stamp{&f.clock, &f.last, &f.start, &f.idTimes[0], &f.idTimes[1], &f.triesReported} {
 		sooner(at)
 	}
 	f.forgotAt = min(f.forgotAt, now.Add(-MaxSkew)) // or events in time would be taken for forgotten ones

@@ -92,12 +92,12 @@ type FlowRule struct {
 	// For budgets: used up, they stay so until the episode ends.
 	Lasts bool // the order is renewed while the flow is active at all, not only while it is defied
 	// For patterns, which a person who speaks has ended.
-	Cleans  bool     // a user's event clears it
-	Repeat  bool     // about repetition: tools can be exempt
-	Rewords bool     // calls in other words count, so that one more wording of them is refused
-	Told    bool     // people are told of it also under a wider order, which says something else
-	Deepens bool     // the value is what callers tell as delegation_depth
-	Leaves  []string // tags of the note that a stop leaves with the agent that was stopped; none for no note
+	Cleans          bool     // a user's event clears it
+	Repeat          bool     // about repetition: tools can be exempt
+	Rewords         bool     // calls in other words count, so that one more wording of them is refused
+	AlwaysPublished bool     // verdicts about it are published also under a wider order, which says something else
+	Deepens         bool     // the value is what callers tell as delegation_depth
+	Leaves          []string // tags of the note that a stop leaves with the agent that was stopped; none for no note
 
 	// Whom says whom an order is about, when it is not the parties of the event as far as
 	// the scope names them.
@@ -469,7 +469,7 @@ var Rules = [RuleCount]FlowRule{
 		Needs: rules.NeedTools | rules.NeedArgs, Paced: true,
 		Window: "calls", Default: rules.Window(32, rules.Stop(rules.Off, rules.Off))},
 		Value: repetitionAny, Match: matchCall},
-	{ID: RuleHammering, Scope: events.ScopeSession, Cleans: true, Told: true, Row: rules.Row{
+	{ID: RuleHammering, Scope: events.ScopeSession, Cleans: true, AlwaysPublished: true, Row: rules.Row{
 		Name: "hammering", Reason: "refusal_hammered", Unit: events.UnitCalls,
 		About:  "A caller asked again and again after a refusal that no waiting ends, as clients do that try everything again.",
 		Text:   "{head}asked {n} times after a final refusal {bound}",

@@ -66,7 +66,7 @@ func nameOf(p events.Party) string {
 	return p.Agent
 }
 
-// promised holds the flow to what Told promises: of all that a party did up to then, what
+// promised holds the flow to what AlwaysPublished promises: of all that a party did up to then, what
 // came in time was passed on, or something later.
 func promised(t *testing.T, l analyzer.Limits, log []events.Event) {
 	l.Agents = analyzer.Balanced().Agents

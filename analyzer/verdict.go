@@ -305,7 +305,7 @@ func (f *Flow) evidence(o *order) *events.Evidence {
 		if f.offences[i].rule == o.rule {
 			ev.Offences = int64(f.offences[i].count)
 			if o.Phase == standing.Stop {
-				// Told are those before: a first stop has none.
+				// AlwaysPublished are those before: a first stop has none.
 				ev.Offences-- // this one
 			}
 		}

@@ -275,17 +275,17 @@ func (g *group) add(o *op) {
 func (g *group) commit() error {
 	if g.txn == nil {
 		// Only batches without entries are in it.
-		g.tell(nil)
+		g.done(nil)
 		return nil
 	}
 	defer g.txn.Discard()
 	s := g.w.store
 	if err := s.failure(); err != nil {
-		return g.tell(err)
+		return g.done(err)
 	}
 	// Before Badger is touched, so nothing has happened and it may be tried again.
 	if err := s.disk.admit(g.bytes, g.floor); err != nil {
-		return g.tell(fmt.Errorf("write state: %w", err))
+		return g.done(fmt.Errorf("write state: %w", err))
 	}
 	// In the same transaction as the entries, so that what Open reads of a log fits what is in
 	// it.
@@ -300,16 +300,16 @@ func (g *group) commit() error {
 	version := s.committed + 1
 	g.add(chainOp(version))
 	if g.err != nil { // nothing has reached the database
-		return g.tell(fmt.Errorf("write state: %w", g.err))
+		return g.done(fmt.Errorf("write state: %w", g.err))
 	}
 	// From here on it is not known what is on disk, so any error ends all writing.
 	if err := g.txn.CommitAt(version, nil); err != nil {
 		s.fail(err)
-		return g.tell(s.failure())
+		return g.done(s.failure())
 	}
 	if err := s.safe(version); err != nil {
 		s.fail(err)
-		return g.tell(s.failure())
+		return g.done(s.failure())
 	}
 	// Only what is synced is shown: to iterations, then to the readers of logs, then to those
 	// who wait.
@@ -318,11 +318,11 @@ func (g *group) commit() error {
 		l.grow(grown, g.segment.number)
 	}
 	g.w.tape.bytes += g.logBytes
-	return g.tell(nil)
+	return g.done(nil)
 }
 
-// tell ends the wait of those whose last entry was in this transaction, and returns err.
-func (g *group) tell(err error) error {
+// done ends the wait of those whose last entry was in this transaction, and returns err.
+func (g *group) done(err error) error {
 	for _, b := range g.complete {
 		b.result <- err
 	}

@@ -60,7 +60,7 @@ type Agent struct {
 	// From 0 to 1, as the agent says.
 	coherence float64
 	risk      float64
-	told      agentTold
+	figures   figureSet
 	reported  events.Stamp // the last report
 
 	// What flows tell of it.
@@ -89,14 +89,14 @@ type Agent struct {
 	tags []string // memory of the tags of notes that were decoded
 }
 
-// agentTold says which of the figures of the last report were told. One that is missing is
+// figureSet says which figures the last report had. One that is missing is
 // never safe, see safe.
-type agentTold uint8
+type figureSet uint8
 
 const (
-	toldCoherence agentTold = 1 << iota
-	toldRisk
-	toldVoid
+	hasCoherence figureSet = 1 << iota
+	hasRisk
+	hasVoid
 )
 
 // agentWork is what one flow last told of the agent.

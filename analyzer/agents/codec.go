@@ -89,7 +89,7 @@ func (a *Agent) encode(b []byte) []byte {
 		version = treeCodecVersion
 	}
 	// Lists have caps below 256, so one byte each is enough.
-	b = append(b, version, has, byte(a.told), byte(len(a.ids)), byte(len(a.stamps)), byte(len(a.works)),
+	b = append(b, version, has, byte(a.figures), byte(len(a.ids)), byte(len(a.stamps)), byte(len(a.works)),
 		byte(len(a.messages)), byte(len(a.opened)), byte(len(a.tries)), byte(len(a.orders)), byte(len(a.notes)))
 	// The clock comes first, since all other times are told from it.
 	b = binary.AppendVarint(b, int64(a.clock))
@@ -214,7 +214,7 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 		return fmt.Errorf("agent record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
 	}
 	has := h[1]
-	a.told = agentTold(h[2])
+	a.figures = figureSet(h[2])
 	a.clock = d.Stamp(0)
 	a.last, a.reported = d.Stamp(a.clock), d.Stamp(a.clock)
 	// Bounds leave room for one to be added without running over.

@@ -224,7 +224,7 @@ func anyLedger(r *rand.Rand, children int) (l ledger.Ledger) {
 	l.Last = at + events.Stamp(r.IntN(1<<22))
 	for range children {
 		c := l.Hear(r.Uint64()|1, r.Uint64()|1, at+events.Stamp(r.IntN(1<<22)))
-		c.Told = c.Seen + events.Stamp(r.IntN(1<<20))
+		c.NotifiedAt = c.Seen + events.Stamp(r.IntN(1<<20))
 		l.Spend(c, ledger.Amount{r.Int64N(1 << 20), r.Int64N(1 << 34), r.Int64N(1 << 34)})
 	}
 	return l

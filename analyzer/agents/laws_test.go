@@ -297,7 +297,7 @@ func TestAThousandOfAHundredThousandFallSilent(t *testing.T) {
 		for i := range fx.Verdicts {
 			v := &fx.Verdicts[i]
 			if _, again := found[v.Agent]; again {
-				t.Fatalf("%s was told of again: %s", v.Agent, toldLine(v))
+				t.Fatalf("%s was told of again: %s", v.Agent, verdictLine(v))
 			}
 			found[v.Agent] = events.Stamp(v.Time)
 		}

@@ -143,7 +143,7 @@ func (e *Engine) issue(a *Agent, o *order, m *moment, expires events.Stamp, fx *
 	default:
 		o.Until(m.at, expires)
 	}
-	e.tell(a, m, o.finding(), fx)
+	e.publish(a, m, o.finding(), fx)
 	o.Revision = a.revision
 }
 
@@ -162,7 +162,7 @@ func (e *Engine) orderDue(a *Agent, o *order, fx *activity.Effects) {
 	if o.Action == events.Hold && o.Phase == standing.Stop { // nobody has decided
 		o.Action = events.Halt
 		o.Until(m.at, m.at.Add(e.terms.MaxAge))
-		e.tell(a, m, o.finding(), fx)
+		e.publish(a, m, o.finding(), fx)
 		return
 	}
 	if o.Action == events.Halt || o.Action == events.Hold {
@@ -269,7 +269,7 @@ func (e *Engine) reviewOrders(a *Agent, m *moment, fx *activity.Effects) {
 		}
 		if o.Phase > standing.Warn && o.Expires > m.at {
 			o.Action = events.Allow
-			e.tell(a, m, o.finding(), fx)
+			e.publish(a, m, o.finding(), fx)
 		}
 		a.dropOrder(o)
 	}

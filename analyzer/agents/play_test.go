@@ -153,7 +153,7 @@ func (y *agentPlay) peer(at time.Duration, name string, s events.AgentState) {
 func (y *agentPlay) told() string {
 	var out []string
 	for i := range y.fx.Verdicts {
-		out = append(out, toldLine(&y.fx.Verdicts[i]))
+		out = append(out, verdictLine(&y.fx.Verdicts[i]))
 	}
 	y.fx.Reset()
 	return strings.Join(out, "\n")
@@ -183,9 +183,9 @@ func (y *agentPlay) condition(at time.Duration) string {
 	return strings.TrimSpace(state + " " + waiting)
 }
 
-// toldLine is: action, reason, observed and limit, time in milliseconds since dawn, reviewer,
+// verdictLine is: action, reason, observed and limit, time in milliseconds since dawn, reviewer,
 // who asked, and the mode when it is not to be enforced.
-func toldLine(v *events.Verdict) string {
+func verdictLine(v *events.Verdict) string {
 	s := string(v.Action) + " " + string(v.Reason)
 	if v.Observed != nil {
 		s += fmt.Sprintf(" %v/%v", *v.Observed, *v.Limit)

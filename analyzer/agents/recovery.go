@@ -52,7 +52,7 @@ func (e *Engine) order(a *Agent, s *stuck, action events.Action, m *moment, fx *
 	if m.ev != nil {
 		x.detail = detailOf(m.ev)
 	}
-	e.tell(a, m, &x, fx)
+	e.publish(a, m, &x, fx)
 	s.revision = x.Revision
 }
 
@@ -70,7 +70,7 @@ func (e *Engine) recovery(a *Agent, s *stuck, at events.Stamp) *events.Recovery 
 		SafeToResume: e.safe(a),
 		Coherence:    a.coherence,
 		Risk:         a.risk,
-		VoidActive:   a.told&toldVoid != 0,
+		VoidActive:   a.figures&hasVoid != 0,
 		Margin:       strings.Clone(a.margin),
 		Health:       strings.Clone(a.health),
 		RequestedBy:  strings.Clone(s.requestedBy),
@@ -91,7 +91,7 @@ func (e *Engine) recovery(a *Agent, s *stuck, at events.Stamp) *events.Recovery 
 // is active is never safe.
 func (e *Engine) safe(a *Agent) bool {
 	l := &e.limits
-	return a.told&(toldCoherence|toldRisk|toldVoid) == toldCoherence|toldRisk &&
+	return a.figures&(hasCoherence|hasRisk|hasVoid) == hasCoherence|hasRisk &&
 		a.coherence > float64(l.SafeCoherence)/100 && a.risk < float64(l.SafeRisk)/100
 }
 
@@ -210,7 +210,7 @@ func (e *Engine) rescue(p *Partition, a *Agent, m *moment, admin bool, fx *activ
 		x := a.about(&stuck{rule: ruleOfRescue, since: m.at, certain: s.certain}, events.Notify)
 		x.group, x.Shadow, x.detail = "", true, detailOf(m.ev)
 		x.recovery = e.recovery(a, &stuck{requestedBy: by, certain: s.certain}, m.at)
-		e.tell(a, m, &x, fx)
+		e.publish(a, m, &x, fx)
 	case s.step == stepReview, s.step == stepResume && s.due != 0:
 		if s.requestedBy == "" { // help is on its way
 			s.requestedBy = by
@@ -236,7 +236,7 @@ func (e *Engine) refuse(a *Agent, m *moment, shadow bool, fx *activity.Effects) 
 	x := finding{Order: standing.Order{Action: events.Notify, Shadow: shadow, Since: m.at}, rule: ruleOfRescue, reason: RescueRefused,
 		detail: detailOf(m.ev), recovery: e.recovery(a, &stuck{requestedBy: m.ev.From.ID()}, m.at)}
 	x.recovery.Certainty = ""
-	e.tell(a, m, &x, fx)
+	e.publish(a, m, &x, fx)
 }
 
 // detailOf is what the event says for people.

@@ -80,15 +80,15 @@ func (e *Engine) reported(p *Partition, a *Agent, m *moment, fx *activity.Effect
 	if m.when >= a.reported {
 		a.reported = m.when
 		a.status, a.margin, a.health = s.Status, s.Margin, s.Health
-		a.coherence, a.risk, a.told = 0, 0, 0
+		a.coherence, a.risk, a.figures = 0, 0, 0
 		if s.HasCoherence {
-			a.coherence, a.told = s.Coherence, a.told|toldCoherence
+			a.coherence, a.figures = s.Coherence, a.figures|hasCoherence
 		}
 		if s.HasRisk {
-			a.risk, a.told = s.Risk, a.told|toldRisk
+			a.risk, a.figures = s.Risk, a.figures|hasRisk
 		}
 		if s.VoidActive {
-			a.told |= toldVoid
+			a.figures |= hasVoid
 		}
 		// Who is at work and healthy may be asked to review others.
 		p.offer(a.name(), seen, doingByStatus(s.Status) == acting && s.Health == "healthy")
@@ -195,10 +195,10 @@ func (e *Engine) quietOf(a *Agent) quiet {
 		return q
 	}
 	patience := e.limits.Patience
-	var told events.Stamp
+	var latest events.Stamp
 	for i := range a.works {
 		w := &a.works[i]
-		told = max(told, w.at)
+		latest = max(latest, w.at)
 		switch {
 		case w.state == acting:
 			q.counts = true
@@ -213,7 +213,7 @@ func (e *Engine) quietOf(a *Agent) quiet {
 		q.state = acting
 	}
 	// A flow has told of it since it reported last, so its own word is the older one.
-	if a.reports == 0 || a.reported < told {
+	if a.reports == 0 || a.reported < latest {
 		return q
 	}
 	switch own := doingByStatus(a.status); {
@@ -266,7 +266,7 @@ func (e *Engine) excused(a *Agent, s *stuck) bool {
 // (silentSince) outlives it: a reviewer said "keep".
 func (e *Engine) cleared(a *Agent, s *stuck, m *moment, fx *activity.Effects) {
 	x := a.about(s, events.Allow)
-	e.tell(a, m, &x, fx)
+	e.publish(a, m, &x, fx)
 	// It is taken out before the episode is forgotten.
 	again := s.silentSince
 	*s = stuck{}

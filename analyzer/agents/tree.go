@@ -117,7 +117,7 @@ func (e *Engine) clearTree(a *Agent, m *moment, fx *activity.Effects) {
 		o := &a.orders[0]
 		if o.Phase > standing.Warn && o.Expires > m.at {
 			o.Action = events.Allow
-			e.tell(a, m, o.finding(), fx)
+			e.publish(a, m, o.finding(), fx)
 		}
 		a.dropOrder(o)
 	}
@@ -226,10 +226,10 @@ func (e *Engine) judgeTree(r RuleID, a *Agent, c *ledger.Child, call *treeCall, 
 		over = false // it is one of those for which there was room
 	}
 	// Once while the order stands, or each call of that flow would bring a verdict.
-	if over && (c.Told == 0 || m.at >= c.Told) {
+	if over && (c.NotifiedAt == 0 || m.at >= c.NotifiedAt) {
 		x := e.treeFinding(r, a, t.n, m)
-		e.tell(a, m, x, fx)
-		c.Told = x.Expires
+		e.publish(a, m, x, fx)
+		c.NotifiedAt = x.Expires
 	}
 	if t.n = min(t.n, set.Stop-1); t.n > 0 {
 		e.judge(r, a, m, &t, fx)
@@ -249,7 +249,7 @@ const boundFor events.Stamp = 60_000
 func (e *Engine) bindFlow(a *Agent, c *ledger.Child, m *moment, fx *activity.Effects) {
 	for i := range a.orders {
 		o := &a.orders[i]
-		if c == nil || !o.Binds() || o.Expires <= m.at || c.Told > m.at {
+		if c == nil || !o.Binds() || o.Expires <= m.at || c.NotifiedAt > m.at {
 			continue
 		}
 		x := o.finding()
@@ -257,8 +257,8 @@ func (e *Engine) bindFlow(a *Agent, c *ledger.Child, m *moment, fx *activity.Eff
 		x.flow, x.group = m.ev.CorrelationID, string(Rules[o.rule].Reason)+"\x00"+m.ev.CorrelationID
 		x.Phase, x.Since, x.Begun = standing.Stop, m.at, m.at
 		x.Until(m.at, min(o.Expires, m.at+boundFor))
-		e.tell(a, m, x, fx)
-		c.Told = x.Expires
+		e.publish(a, m, x, fx)
+		c.NotifiedAt = x.Expires
 	}
 }
 
@@ -306,14 +306,14 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.E
 		}
 		// A copy as the answer shows it: the call that was refused would have been the one
 		// over the limit.
-		told := *o
-		if told.Phase == standing.Armed {
-			told.Phase = standing.Stop
+		shown := *o
+		if shown.Phase == standing.Armed {
+			shown.Phase = standing.Stop
 			if rules.OneByOne(Rules[o.rule].Unit) {
-				told.Observed++
+				shown.Observed++
 			}
 		}
-		v := e.verdict(a, m, told.finding())
+		v := e.verdict(a, m, shown.finding())
 		return &v
 	}
 	// Its id was guessed, or stands for more than one piece of work: such a flow is never
@@ -365,7 +365,7 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.E
 		}
 		if would >= set.Stop {
 			x := e.treeFinding(r, a, would, m)
-			e.tell(a, m, x, fx)
+			e.publish(a, m, x, fx)
 			// The answer is the verdict that the flow was just told.
 			v := fx.Verdicts[len(fx.Verdicts)-1]
 			return &v
@@ -475,7 +475,7 @@ func (e *Engine) grantTree(a *Agent, m *moment, fx *activity.Effects) {
 		}
 		if o.Phase > standing.Warn {
 			o.Action = events.Allow
-			e.tell(a, m, o.finding(), fx)
+			e.publish(a, m, o.finding(), fx)
 		}
 		a.dropOrder(o)
 	}

@@ -31,12 +31,12 @@ type finding struct {
 // In a verdict that goes to every dispatcher, text of others is kept short.
 const maxDetail = 512
 
-// tell publishes the finding as the next verdict about the agent. Every string of the
+// publish appends the finding to the effects as the next verdict about the agent. Every string of the
 // verdict is its own: the agent's strings may alias a record that is about to be
 // overwritten.
 // It sets the revision in the finding; who keeps an order copies it from there or from the
 // agent.
-func (e *Engine) tell(a *Agent, m *moment, x *finding, fx *activity.Effects) {
+func (e *Engine) publish(a *Agent, m *moment, x *finding, fx *activity.Effects) {
 	// Event time, as of flows: an agent that is folded again from its middle counts on as
 	// it did the first time.
 	a.revision = max(a.revision+1, int64(m.at))

@@ -61,18 +61,18 @@ func (e *Engine) View(p *Partition, a *Agent) View {
 	// Everything that an agent tells by itself is copied; a kind of its own is set below.
 	v := View{Agent: clone(a.name()), Kind: events.ScopeAgent, Events: a.Events(), Reports: int64(a.reports),
 		Last: events.RFC3339(a.last), Status: clone(a.status), Margin: clone(a.margin), Health: clone(a.health),
-		VoidActive: a.told&toldVoid != 0, MeanGapS: a.meanGap(), Due: events.RFC3339(e.Due(a)), Flows: len(a.works)}
+		VoidActive: a.figures&hasVoid != 0, MeanGapS: a.meanGap(), Due: events.RFC3339(e.Due(a)), Flows: len(a.works)}
 	if a.isProject() {
 		v.Kind = events.ScopeProject
 	}
 	if a.isTree() {
 		v.Kind, v.Children, v.Last = events.ScopeTree, a.tree.Living(), events.RFC3339(a.tree.Last)
 	}
-	if a.told&toldCoherence != 0 {
+	if a.figures&hasCoherence != 0 {
 		// A pointer to a copy, since 0 is a figure and not told is none.
 		v.Coherence = &[]float64{a.coherence}[0]
 	}
-	if a.told&toldRisk != 0 {
+	if a.figures&hasRisk != 0 {
 		v.Risk = &[]float64{a.risk}[0]
 	}
 	// By what was told: behind the watermark nobody knows whether it was silent.
@@ -156,12 +156,12 @@ func (e *Engine) Explain(p *Partition, a *Agent) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s=%s state=%s", v.Kind, standing.Printable(v.Agent), v.State)
 	// Only what is known is written, so a line says no more than the agent has told.
-	told := func(name, value string) {
+	field := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(&b, " %s=%s", name, standing.Printable(value))
 		}
 	}
-	told("waiting", v.Waiting)
+	field("waiting", v.Waiting)
 	if v.SilentS > 0 {
 		fmt.Fprintf(&b, " silent=%ss", standing.Number(v.SilentS))
 	}
@@ -172,9 +172,9 @@ func (e *Engine) Explain(p *Partition, a *Agent) string {
 	if v.Flows > 0 {
 		fmt.Fprintf(&b, " flows=%d", v.Flows)
 	}
-	told("status", v.Status)
-	told("margin", v.Margin)
-	told("health", v.Health)
+	field("status", v.Status)
+	field("margin", v.Margin)
+	field("health", v.Health)
 	for i := range v.Counters {
 		if c := &v.Counters[i]; c.Observed > 0 {
 			fmt.Fprintf(&b, " %s=%s", c.Rule, standing.Number(c.Observed))
@@ -183,21 +183,21 @@ func (e *Engine) Explain(p *Partition, a *Agent) string {
 	b.WriteByte('\n')
 	if s := &a.stuck; s.since != 0 {
 		fmt.Fprintf(&b, "  %s %s since=%s", v.State, v.Reason, v.Since)
-		told("step", string(v.Step))
+		field("step", string(v.Step))
 		if !v.StepDue.IsZero() {
 			fmt.Fprintf(&b, " due=%s", v.StepDue)
 		}
-		told("reviewer", v.Reviewer)
-		told("requested_by", v.RequestedBy)
+		field("reviewer", v.Reviewer)
+		field("requested_by", v.RequestedBy)
 		b.WriteByte('\n')
 	}
 	for i := range v.Orders {
 		o := &v.Orders[i]
 		fmt.Fprintf(&b, "  %s %s", o.Action, o.RuleID)
-		told("effective", o.Effective)
+		field("effective", o.Effective)
 		// Enforce is what an order is that says nothing.
 		if o.Mode != events.ModeEnforce {
-			told("mode", string(o.Mode))
+			field("mode", string(o.Mode))
 		}
 		fmt.Fprintf(&b, " observed=%s limit=%s until=%s\n", standing.Number(*o.Observed), standing.Number(*o.Limit), o.ExpiresAt)
 	}

@@ -45,11 +45,11 @@ type Ledger struct {
 type Child struct {
 	// flow is a hash of the flow's key; parent is what short makes of that of the flow above, 0
 	// for the root.
-	flow   uint64
-	parent uint32
-	Seen   events.Stamp // when it was heard of last
-	Told   events.Stamp // when its flow was last told that the tree has no room for it; 0 for never
-	Spent  Amount
+	flow       uint64
+	parent     uint32
+	Seen       events.Stamp // when it was heard of last
+	NotifiedAt events.Stamp // when its flow was last told that the tree has no room for it; 0 for never
+	Spent      Amount
 }
 
 // Reset forgets everything but keeps the memory.
@@ -223,11 +223,11 @@ func (l *Ledger) AppendBinary(b []byte, clock events.Stamp) []byte {
 		b = binary.LittleEndian.AppendUint64(b, c.flow)
 		b = binary.LittleEndian.AppendUint32(b, c.parent)
 		b = binary.AppendVarint(b, int64(c.Seen-clock))
-		told := int64(0) // none; what was told is never before the first
-		if c.Told != 0 {
-			told = int64(c.Told-clock)<<1 | 1
+		notified := int64(0) // none; a notice is never before the first
+		if c.NotifiedAt != 0 {
+			notified = int64(c.NotifiedAt-clock)<<1 | 1
 		}
-		b = c.Spent.append(binary.AppendVarint(b, told))
+		b = c.Spent.append(binary.AppendVarint(b, notified))
 	}
 	return b
 }
@@ -252,8 +252,8 @@ func (l *Ledger) Read(d *record.Reader, clock events.Stamp) {
 		var c Child
 		c.flow, c.parent = binary.LittleEndian.Uint64(d.Take(8)), binary.LittleEndian.Uint32(d.Take(4))
 		c.Seen = d.Stamp(clock)
-		if told := d.Varint(); told&1 != 0 {
-			c.Told = clock + events.Stamp(told>>1)
+		if notified := d.Varint(); notified&1 != 0 {
+			c.NotifiedAt = clock + events.Stamp(notified>>1)
 		}
 		c.Spent.read(d)
 		l.children = append(l.children, c)

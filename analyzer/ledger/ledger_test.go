@@ -96,7 +96,7 @@ func TestRecord(t *testing.T) {
 		for range r.IntN(5) {
 			c := l.Hear(r.Uint64(), r.Uint64(), l.Start)
 			if r.IntN(2) == 0 {
-				c.Told = events.Stamp(1 + r.IntN(1<<41))
+				c.NotifiedAt = events.Stamp(1 + r.IntN(1<<41))
 			}
 			l.Spend(c, Amount{r.Int64N(9), r.Int64N(1 << 50), r.Int64N(1 << 50)})
 		}

@@ -453,9 +453,9 @@ func modes() []string {
 // validate adds what is wrong with the limits as a whole, at the lines that say so. What only
 // follows from a problem that is told already is left out.
 func (r *reader) validate(l *analyzer.Limits) {
-	told := r.problems.List
+	found := r.problems.List
 	for _, q := range check(l) {
-		if !follows(q.Path, told) {
+		if !follows(q.Path, found) {
 			at := r.place(q.Path)
 			q.Line, q.Column = at.line, at.column
 			r.problems.Add(q)

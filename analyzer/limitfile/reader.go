@@ -302,10 +302,10 @@ func (r *reader) amount(path string, n *yaml.Node, unit events.Unit) (int64, boo
 // follows tells whether a fault at the path only follows from a problem that is
 // told already, because a value that could not be read was left as it was. One mistake would
 // otherwise be told three times, twice where nothing has to be changed.
-func follows(path string, told []Problem) bool {
+func follows(path string, found []Problem) bool {
 	holder, key := split(path)
-	for i := range told {
-		at := told[i].Path
+	for i := range found {
+		at := found[i].Path
 		if at == "" {
 			continue
 		}

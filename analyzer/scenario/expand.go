@@ -499,11 +499,11 @@ func (x *expansion) deliver(it *item, ev events.Event) (events.Kind, error) {
 		d.ev.Kind, d.ev.Ack, d.ack = events.VerdictAck, &events.Ack{Applied: true}, reason
 		d.ev.HadWork = events.Unknown
 	}
-	told := d.event()
-	if told.Ack != nil {
-		told.Ack.VerdictID = "any" // only a run knows it
+	sent := d.event()
+	if sent.Ack != nil {
+		sent.Ack.VerdictID = "any" // only a run knows it
 	}
-	if err := told.Validate(); err != nil {
+	if err := sent.Validate(); err != nil {
 		return 0, fmt.Errorf("no producer may send this event: %w", err)
 	}
 	x.out = append(x.out, d)

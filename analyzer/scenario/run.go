@@ -105,15 +105,15 @@ func (r *run) advance(now events.Stamp) {
 		r.stage.reported = now
 	}
 	for {
-		flow, agent, told := r.next(), r.stage.next(), events.Stamp(0)
+		flow, agent, settled := r.next(), r.stage.next(), events.Stamp(0)
 		if agent != nil {
-			told = r.knownBy(agent.due)
+			settled = r.knownBy(agent.due)
 		}
 		switch {
-		case flow != nil && flow.due <= now && (agent == nil || flow.due <= told):
+		case flow != nil && flow.due <= now && (agent == nil || flow.due <= settled):
 			r.fire(flow)
-		case agent != nil && told <= now:
-			r.stage.advance(r.engine.LowWatermark(told))
+		case agent != nil && settled <= now:
+			r.stage.advance(r.engine.LowWatermark(settled))
 			r.fireAgent(agent)
 		default:
 			r.stage.advance(r.engine.LowWatermark(now / watermarkEvery * watermarkEvery))

@@ -104,10 +104,10 @@ func (r *run) foldAgents(n int) (answer *events.Verdict) {
 
 // logged appends activity as a log carries it, which keeps nothing of what the flow goes on to
 // change. It goes through JSON and back, as what a log keeps does.
-func logged(dst, told []activity.Activity) []activity.Activity {
-	for i := range told {
-		one := activity.Activity{Key: strings.Clone(told[i].Key)}
-		if events.Decode(told[i].Event.AppendJSON(nil), &one.Event) == nil {
+func logged(dst, produced []activity.Activity) []activity.Activity {
+	for i := range produced {
+		one := activity.Activity{Key: strings.Clone(produced[i].Key)}
+		if events.Decode(produced[i].Event.AppendJSON(nil), &one.Event) == nil {
 			dst = append(dst, one)
 		}
 	}

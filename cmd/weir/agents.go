@@ -248,8 +248,8 @@ func showAgent(env *cli.Env, v *agents.View) error {
 	if v.SilentS > 0 {
 		row("silent", "for %s", lasting(v.SilentS))
 	}
-	if told := toldOf(v); told != "" {
-		row("tells", "%s", told)
+	if reported := reportOf(v); reported != "" {
+		row("tells", "%s", reported)
 	}
 	if v.MeanGapS > 0 {
 		row("reports", "every %s in the mean", lasting(v.MeanGapS))
@@ -276,7 +276,7 @@ func showAgent(env *cli.Env, v *agents.View) error {
 	for i := range v.Orders {
 		b.WriteByte('\n')
 		// As weir explain tells orders about flows: they have one form.
-		tellOrder(env, &b, &v.Orders[i])
+		writeOrder(env, &b, &v.Orders[i])
 	}
 	if len(v.Notes) > 0 {
 		b.WriteString("\nNotes:\n")
@@ -291,8 +291,8 @@ func showAgent(env *cli.Env, v *agents.View) error {
 	return counters(env, v.Counters, "\n")
 }
 
-// toldOf is what the agent tells of itself.
-func toldOf(v *agents.View) string {
+// reportOf is what the agent tells of itself.
+func reportOf(v *agents.View) string {
 	var parts []string
 	add := func(name, value string) {
 		if value != "" {

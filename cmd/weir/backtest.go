@@ -148,7 +148,7 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	bad.tell(env)
+	bad.notice(env)
 	// The others were given the same events.
 	if n, _ := trials[0].Events(); n == 0 {
 		return nil, nil, 0, cli.Failure("there is no event in the log").Advise("weir events describe says which formats are read")

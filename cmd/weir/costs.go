@@ -96,7 +96,7 @@ func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.Serve
 		return err
 	}
 	// In the form in which a running weir answers, so that both print alike.
-	if err := printCosts(env, costs.Tell(tried.Costs()), by); err != nil {
+	if err := printCosts(env, costs.NewReport(tried.Costs()), by); err != nil {
 		return err
 	}
 	return o.reading.done(env)
@@ -114,11 +114,11 @@ func runningCosts(ctx context.Context, env *cli.Env, server *client.ServerFlags,
 	if err != nil {
 		return err
 	}
-	told, err := c.Costs(ctx, long)
+	reported, err := c.Costs(ctx, long)
 	if err != nil {
 		return err
 	}
-	return printCosts(env, &told, by)
+	return printCosts(env, &reported, by)
 }
 
 // priced takes the prices of a file; none without a name.
@@ -137,7 +137,7 @@ func (s *source) priced(file string) (err error) {
 
 // printCosts prints the sums and the lists. by is the one list to print in full, "" for the
 // beginning of each that says anything; a list whose only line has no name does not.
-func printCosts(env *cli.Env, c *costs.Told, by string) error {
+func printCosts(env *cli.Env, c *costs.Report, by string) error {
 	return env.Value(c, func() error {
 		say := func(format string, args ...any) { _, _ = fmt.Fprintf(env.Out, format+"\n", args...) }
 		for _, part := range []struct {

@@ -125,8 +125,8 @@ type misspelled struct {
 func newMisspelled(env *cli.Env, every bool) *misspelled {
 	m := &misspelled{env: env}
 	m.Every = every
-	m.Told = func(_ *events.Event, near events.Nearby) {
-		if m.n++; m.n <= toldRefusals {
+	m.Report = func(_ *events.Event, near events.Nearby) {
+		if m.n++; m.n <= namedRefusals {
 			env.Notice("%s:%d: %s is not a known name and is ignored; is %s meant?", m.file, m.line, near.Name, near.Meant)
 		}
 	}
@@ -139,7 +139,7 @@ func (m *misspelled) at(in *logs.Input, r adapter.Record) { m.file, m.line = in.
 
 // rest says how many there are beside those that were told.
 func (m *misspelled) rest() {
-	if n := m.n - toldRefusals; n > 0 {
+	if n := m.n - namedRefusals; n > 0 {
 		m.env.Notice("and %s more with names that may be misspelled", cli.Count(n, "event"))
 	}
 }
@@ -184,7 +184,7 @@ func convertEvents(env *cli.Env, reading *reading, args []string) error {
 		bad.add(b)
 		return nil
 	}, near)
-	bad.tell(env)
+	bad.notice(env)
 	near.rest()
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ func ofOneFlow(show func(*cli.Env, *analyzer.View) error) func(*pflag.FlagSet) c
 // limits that it has come nearest to.
 func explain(env *cli.Env, v *analyzer.View) error {
 	var b strings.Builder
-	tellFlow(env, &b, v)
+	writeFlow(env, &b, v)
 	if len(v.Orders) == 0 {
 		b.WriteString("\nNothing stands against it.\n")
 		// Rules about talk without work say nothing where the log does not tell of work (see
@@ -74,7 +74,7 @@ func explain(env *cli.Env, v *analyzer.View) error {
 	}
 	for i := range v.Orders {
 		b.WriteByte('\n')
-		tellOrder(env, &b, &v.Orders[i])
+		writeOrder(env, &b, &v.Orders[i])
 	}
 	// Offences outlast their orders: who was stopped once is stopped at the warning next time
 	// (see decision 5).
@@ -110,8 +110,8 @@ func statusCell(status string) cli.Cell {
 	return cli.Cell{Text: status}
 }
 
-// tellFlow says what a flow is and how far it has come.
-func tellFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
+// writeFlow says what a flow is and how far it has come.
+func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 	// Colors only where a terminal shows them, see cli.Env.Painted.
 	status := statusCell(v.Status)
 	fmt.Fprintf(b, "%s is %s", v.Flow, env.Painted(status.Text, status.Paint))
@@ -139,8 +139,8 @@ func tellFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 	b.WriteByte('\n')
 }
 
-// tellOrder says what stands, why, and what it refuses.
-func tellOrder(env *cli.Env, b *strings.Builder, o *events.Verdict) {
+// writeOrder says what stands, why, and what it refuses.
+func writeOrder(env *cli.Env, b *strings.Builder, o *events.Verdict) {
 	// What it does comes first, then why, then for how long and on what evidence.
 	action := actionCell(o)
 	fmt.Fprintf(b, "%s  %s %s\n", env.Painted(action.Text, action.Paint), o.RuleID, figures(o))

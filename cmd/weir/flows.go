@@ -123,7 +123,7 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 func showFlow(env *cli.Env, v *analyzer.View) error {
 	var b strings.Builder
 	// As weir explain begins, so that the two agree.
-	tellFlow(env, &b, v)
+	writeFlow(env, &b, v)
 	if _, err := io.WriteString(env.Out, b.String()); err != nil {
 		return err
 	}

@@ -137,8 +137,8 @@ func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafk
 	// Only the first of the names that may be misspelled are told one by one: producers repeat
 	// themselves.
 	var found atomic.Int64
-	near := misnamed.Lookout{Told: func(ev *events.Event, n events.Nearby) {
-		if found.Add(1) <= toldRefusals { // partitions are read side by side
+	near := misnamed.Lookout{Report: func(ev *events.Event, n events.Nearby) {
+		if found.Add(1) <= namedRefusals { // partitions are read side by side
 			env.Notice("event %s: %s is not a known name and is ignored; is %s meant?", ev.ID, n.Name, n.Meant)
 		}
 	}}
@@ -149,7 +149,7 @@ func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafk
 	}
 	err := t.Run(ctx)
 	env.Notice("%s read, %s written, %s refused", cli.Count(t.Read.Load(), "record"), cli.Count(t.Written.Load(), "event"), cli.Count(t.Refused.Load(), "record"))
-	if n := found.Load() - toldRefusals; n > 0 {
+	if n := found.Load() - namedRefusals; n > 0 {
 		env.Notice("and %s more with names that may be misspelled", cli.Count(n, "event"))
 	}
 	// Without an end there is nobody who would look at an exit code; refused records are in
@@ -217,7 +217,7 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 		err = failed
 	}
 	progress.Done()
-	bad.tell(env)
+	bad.notice(env)
 	near.rest()
 	env.Notice("%s written to %s, %s refused", cli.Count(w.Written, "event"), topics.Events, cli.Count(bad.n, "record"))
 	if err != nil {

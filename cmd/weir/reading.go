@@ -39,8 +39,8 @@ func newReading(fs *pflag.FlagSet) *reading {
 	return &reading{format: format}
 }
 
-// toldFiles is up to how many files are named one by one.
-const toldFiles = 8
+// namedFiles is up to how many files are named one by one.
+const namedFiles = 8
 
 // open opens the files, finds their formats and says what was found. A file that cannot be
 // read ends it only when it is the only one that was named.
@@ -83,13 +83,13 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 		}
 	}
 	// What was found is told before what was not, so that the eye finds first what is read.
-	r.tell(env, inputs)
-	tellFiles(env, unknown, "skipped", "unknown format")
-	tellFiles(env, empty, "empty", "")
-	for _, x := range others[:min(len(others), toldFiles)] {
-		tellFiles(env, x[:1], "skipped", x[1])
+	r.notice(env, inputs)
+	noticeFiles(env, unknown, "skipped", "unknown format")
+	noticeFiles(env, empty, "empty", "")
+	for _, x := range others[:min(len(others), namedFiles)] {
+		noticeFiles(env, x[:1], "skipped", x[1])
 	}
-	if n := len(others) - toldFiles; n > 0 {
+	if n := len(others) - namedFiles; n > 0 {
 		env.Notice("and %d more that are no files", n)
 	}
 	switch {
@@ -165,15 +165,15 @@ func (r *reading) done(env *cli.Env) error {
 	return cli.Exit(cli.CodeFinding)
 }
 
-// tell says which formats were found.
+// notice says which formats were found.
 //
 // Nothing is told when a person said the format. Many files are told by format, in the
 // order in which each was first found.
-func (r *reading) tell(env *cli.Env, inputs []*logs.Input) {
+func (r *reading) notice(env *cli.Env, inputs []*logs.Input) {
 	if r.format.Value != "" {
 		return
 	}
-	if len(inputs) <= toldFiles {
+	if len(inputs) <= namedFiles {
 		for _, in := range inputs {
 			env.Notice("reading %s as %s (detected)", in.Name, in.Says())
 		}
@@ -191,8 +191,8 @@ func (r *reading) tell(env *cli.Env, inputs []*logs.Input) {
 	env.Notice("reading %s (detected): %s", cli.Count(int64(len(inputs)), "file"), strings.Join(order, ", "))
 }
 
-// tellFiles names the first files that are left out for one reason.
-func tellFiles(env *cli.Env, files []string, what, why string) {
+// noticeFiles names the first files that are left out for one reason.
+func noticeFiles(env *cli.Env, files []string, what, why string) {
 	if why != "" {
 		why = ": " + why
 	}
@@ -201,9 +201,9 @@ func tellFiles(env *cli.Env, files []string, what, why string) {
 	case 1:
 		env.Notice("%s is %s%s", files[0], what, why)
 	default:
-		list := strings.Join(files[:min(n, toldRefusals)], ", ")
-		if n > toldRefusals {
-			list += fmt.Sprintf(" and %d more", n-toldRefusals)
+		list := strings.Join(files[:min(n, namedRefusals)], ", ")
+		if n > namedRefusals {
+			list += fmt.Sprintf(" and %d more", n-namedRefusals)
 		}
 		env.Notice("%d files are %s%s: %s", n, what, why, list)
 	}
@@ -223,22 +223,22 @@ type refusals struct {
 	first []logs.BadRecord
 }
 
-// toldRefusals is how many of one kind of trouble are told one by one: enough to see what is
+// namedRefusals is how many of one kind of trouble are named one by one: enough to see what is
 // wrong, since the hundredth is like the first.
-const toldRefusals = 3
+const namedRefusals = 3
 
 // add keeps a record of the first few. Its Raw may be overwritten afterwards; only where it
 // stands and why is told.
 func (r *refusals) add(b logs.BadRecord) {
 	r.n++
-	if len(r.first) < toldRefusals {
+	if len(r.first) < namedRefusals {
 		r.first = append(r.first, b)
 	}
 }
 
-// tell says on standard error what could not be read. It is called when progress is over,
+// notice says on standard error what could not be read. It is called when progress is over,
 // which would write over it.
-func (r *refusals) tell(env *cli.Env) {
+func (r *refusals) notice(env *cli.Env) {
 	for _, b := range r.first {
 		env.Notice("%s: not read: %s", b.Place(), b.Reason)
 	}

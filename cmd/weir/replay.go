@@ -123,7 +123,7 @@ func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 		return err
 	}
 	// After the verdicts and before the summary, so that both stand where the eye looks last.
-	r.bad.tell(env)
+	r.bad.notice(env)
 	s := r.summary(elapsed)
 	if err := s.print(env, lines.Any()); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (o *replayFlags) readFiles(_ context.Context, env *cli.Env, r *replay, file
 	defer closeAll(inputs)
 	elapsed, err := r.read(env, inputs, o.reading)
 	if err == nil && r.counted().Events == 0 {
-		r.bad.tell(env)
+		r.bad.notice(env)
 		what := ""
 		if unheard := strings.TrimSpace(r.summary(elapsed).unheard()); unheard != "" {
 			what = ": " + unheard
@@ -225,9 +225,9 @@ type replay struct {
 	rules  map[ruleAction]*ruleCount
 	bad    refusals
 	// What the log tells of all that rules need, over all files; files has it for each.
-	told   coverage.Coverage
-	silent adapter.Silences
-	files  []*fileCoverage
+	coverage coverage.Coverage
+	silent   adapter.Silences
+	files    []*fileCoverage
 }
 
 // ruleAction is a line of the summary: what one rule did, in the word that is printed for it,
@@ -293,7 +293,7 @@ func (r *replay) read(env *cli.Env, inputs []*logs.Input, by *reading) (time.Dur
 // The offset is the position in the log that is folded, so it grows with each event, repeats
 // included.
 func (r *replay) fold(ev *events.Event) error {
-	r.told.Add(ev)
+	r.coverage.Add(ev)
 	f := &backtest.Flow{}
 	if !aboutAgentAlone(ev) {
 		f = r.flow(ev.FlowKey())
@@ -442,7 +442,7 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 	s := &replaySummary{Events: counted.Events, Duplicates: counted.Duplicates, BadRecords: r.bad.n, Flows: len(r.flows),
 		Agents: len(r.agents), Profile: r.limits.Profile, ConfigVersion: r.limits.Version, Seconds: round(elapsed.Seconds(), 1000), Verdicts: []ruleSummary{}}
 	// What rules lack is told by the limits that judged: a rule that is off lacks nothing.
-	s.Coverage, s.Blind, s.Files = r.told, r.told.Blind(&r.limits), r.files
+	s.Coverage, s.Blind, s.Files = r.coverage, r.coverage.Blind(&r.limits), r.files
 	for why, n := range r.silent {
 		if n > 0 {
 			if s.Silent == nil {

@@ -102,7 +102,7 @@ func (p *target) replay(ctx context.Context, env *cli.Env) (*replay, error) {
 	}
 	// What could not be read is told on standard error; the answer is about the rest.
 	_, err = r.read(env, inputs, p.reading)
-	r.bad.tell(env)
+	r.bad.notice(env)
 	return r, err
 }
 

@@ -63,7 +63,7 @@ type Parser interface {
 	// were told; nil for nothing. An error says the same as that of Decode, and does not
 	// mean that there is nothing to tell. Parse may be called by several goroutines at
 	// once, and what it returns holds nothing of record.
-	Parse(record []byte) (tell func(emit func(*events.Event)), err error)
+	Parse(record []byte) (deliver func(emit func(*events.Event)), err error)
 }
 
 // Options are the settings of an adapter. The zero value is fit for use.
@@ -165,8 +165,8 @@ func CodeOf(err error) events.Code {
 }
 
 // YesNo returns Yes for true and No for false: what a log tells for sure.
-func YesNo(told bool) events.Tri {
-	if told {
+func YesNo(yes bool) events.Tri {
+	if yes {
 		return events.Yes
 	}
 	return events.No

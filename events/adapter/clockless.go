@@ -24,10 +24,10 @@ type Clock struct{ last events.Stamp }
 //
 // A time that is told moves the clock, also backwards: what a log says of its times is not
 // corrected here.
-func (c *Clock) At(told events.Stamp) events.Stamp {
+func (c *Clock) At(logged events.Stamp) events.Stamp {
 	switch {
-	case told != 0:
-		c.last = told
+	case logged != 0:
+		c.last = logged
 	case c.last == 0:
 		c.last = Epoch
 	default:

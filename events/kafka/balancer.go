@@ -17,8 +17,8 @@ import (
 // that lost them.
 type balancer struct {
 	topic string
-	// tell is asked at each joining, so it says what is held then and not at the start.
-	tell func() profile
+	// mine is asked at each joining, so it says what is held then and not at the start.
+	mine func() profile
 }
 
 // ProtocolName is what all members of a group must agree on.
@@ -31,7 +31,7 @@ func (b *balancer) ProtocolName() string { return "weir-holds" }
 //
 // The coordinator keeps it as it is and hands it to the leader, and to whoever describes the
 // group (Members).
-func (b *balancer) UserData() ([]byte, error) { return b.tell().append(nil) }
+func (b *balancer) UserData() ([]byte, error) { return b.mine().append(nil) }
 
 // AssignGroups shares the partitions out. Only the leader of the group is asked.
 //

@@ -133,7 +133,7 @@ func TestShareOutMovesLittle(t *testing.T) {
 }
 
 func TestBalancer(t *testing.T) {
-	b := &balancer{topic: "events", tell: func() profile { return profile{"http://me", []Hold{{1, 7}}} }}
+	b := &balancer{topic: "events", mine: func() profile { return profile{"http://me", []Hold{{1, 7}}} }}
 	data, err := b.UserData()
 	if err != nil {
 		t.Fatal(err)

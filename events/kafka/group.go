@@ -230,7 +230,7 @@ func (g *Group) config() kafkago.ConsumerGroupConfig {
 		Topics:  []string{g.o.Topic},
 		Dialer: &kafkago.Dialer{ClientID: c.clientID(), Timeout: coordinatorTimeout, SASLMechanism: c.SASL,
 			DialFunc: func(ctx context.Context, _, addr string) (net.Conn, error) { return c.open(ctx, addr, linkBuffer) }},
-		GroupBalancers: []kafkago.GroupBalancer{&balancer{topic: g.o.Topic, tell: func() profile {
+		GroupBalancers: []kafkago.GroupBalancer{&balancer{topic: g.o.Topic, mine: func() profile {
 			return profile{address: g.o.Address, holds: g.o.Holds()}
 		}}},
 		SessionTimeout:    g.o.SessionTimeout,

@@ -64,25 +64,25 @@ type Forwarded struct {
 
 // Decide asks for every call in the request. When it may be passed on there is no
 // refusal, and told are headers that say what is left after the last of the calls.
-func (a *Authz) Decide(ctx context.Context, f *Forwarded) (refusal *Reply, told http.Header, err error) {
+func (a *Authz) Decide(ctx context.Context, f *Forwarded) (refusal *Reply, remaining http.Header, err error) {
 	// It is never nil, so that callers may add to it.
-	told = make(http.Header)
+	remaining = make(http.Header)
 	batch, err := messages(f.Body)
 	if err != nil {
-		return nil, told, err
+		return nil, remaining, err
 	}
 	// Without a message the headers may tell a call.
 	if len(batch) == 0 {
-		refusal, err = a.decide(ctx, f, nil, told)
+		refusal, err = a.decide(ctx, f, nil, remaining)
 	}
 	for i := range batch {
 		// The calls before the one that is refused stay counted; the gateway refuses the whole
 		// body.
-		if refusal, err = a.decide(ctx, f, &batch[i], told); refusal != nil || err != nil {
+		if refusal, err = a.decide(ctx, f, &batch[i], remaining); refusal != nil || err != nil {
 			break
 		}
 	}
-	return refusal, told, err
+	return refusal, remaining, err
 }
 
 // decide asks for the call of one message, or, without one, for what the headers tell:
@@ -91,7 +91,7 @@ func (a *Authz) Decide(ctx context.Context, f *Forwarded) (refusal *Reply, told 
 // that belong together by it, and escapes no counter of the caller. A call that the second
 // flow refuses stays counted in the first.
 // See decision 63.
-func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, told http.Header) (*Reply, error) {
+func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, remaining http.Header) (*Reply, error) {
 	var ev events.Event
 	if !a.read(f, m, &ev) {
 		return nil, nil
@@ -117,7 +117,7 @@ func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, told http.
 	}
 	if !Refuses(v) {
 		// The figures of the later calls of a batch take the place of those before.
-		setRemaining(told, v)
+		setRemaining(remaining, v)
 		return nil, nil
 	}
 	return f.refuse(v, m), nil
@@ -375,9 +375,9 @@ func (a *Authz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Host: r.Header.Get("X-Forwarded-Host"), Header: r.Header.Get, Address: lastAddress(r.Header), Body: body,
 		Path: cmp.Or(r.Header.Get("X-Forwarded-Uri"), r.Header.Get("X-Original-Uri"), "/")}
 	var refusal *Reply
-	var told http.Header
+	var remaining http.Header
 	if f.Deny, err = ParseDenyFormat(cmp.Or(r.Header.Get("Weir-Deny"), r.URL.Query().Get("deny"))); err == nil {
-		refusal, told, err = a.Decide(r.Context(), f)
+		refusal, remaining, err = a.Decide(r.Context(), f)
 	}
 	// Faults are up to Fail: the gateway then goes by its failure mode.
 	switch {
@@ -389,7 +389,7 @@ func (a *Authz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		refusal.write(w)
 	default:
-		copyHeader(w.Header(), told)
+		copyHeader(w.Header(), remaining)
 		w.Header().Set("Cache-Control", "no-store") // a cached allowance is a call that nobody counted
 		w.WriteHeader(http.StatusOK)
 	}

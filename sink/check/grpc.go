@@ -123,7 +123,7 @@ func (g *GRPC) serve(r *http.Request) (answer []byte, code int, err error) {
 		return nil, grpcInvalid, err
 	}
 	// By the same decision as ext_authz over HTTP: the two differ in how they are spoken alone.
-	refusal, told, err := g.Authz.Decide(r.Context(), &f)
+	refusal, remaining, err := g.Authz.Decide(r.Context(), &f)
 	// A fault of the client's request is refused to the client, and is no reason for the
 	// gateway to go by its failure mode.
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -132,7 +132,7 @@ func (g *GRPC) serve(r *http.Request) (answer []byte, code int, err error) {
 	if err != nil {
 		return nil, grpcUnavailable, err
 	}
-	return appendAnswer(nil, refusal, told), 0, nil
+	return appendAnswer(nil, refusal, remaining), 0, nil
 }
 
 // readFrame reads the one message of a call, and that nothing follows it. Memory is bounded by
@@ -329,9 +329,9 @@ const (
 // appendAnswer appends a CheckResponse: no refusal allows, and what is told goes to both
 // sides of the gateway.
 // The order of headers is that of a map, and means nothing.
-func appendAnswer(dst []byte, refusal *Reply, told http.Header) []byte {
+func appendAnswer(dst []byte, refusal *Reply, remaining http.Header) []byte {
 	if refusal == nil {
-		return message(message(dst, 1, nil), 3, appendHeader(appendHeader(nil, fieldToUpstream, told), fieldToClient, told)) // status 0
+		return message(message(dst, 1, nil), 3, appendHeader(appendHeader(nil, fieldToUpstream, remaining), fieldToClient, remaining)) // status 0
 	}
 	// The HTTP status is a message of its own, with the code as its field 1.
 	denied := appendHeader(message(nil, 1, number(nil, 1, uint64(refusal.Status))), 2, refusal.Header)

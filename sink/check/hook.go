@@ -107,14 +107,14 @@ func reasonOf(err error) string {
 }
 
 func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, err error) {
-	told, err := h.read(in)
+	list, err := h.read(in)
 	if err != nil {
 		return answer, fmt.Errorf("the input of a hook: %w", err)
 	}
 	var rest [][]byte
 	// Asks one by one and in their order: an input seldom has more than one.
-	for i := range told {
-		ev := &told[i]
+	for i := range list {
+		ev := &list[i]
 		if ev.Kind != events.ToolCall && ev.Kind != events.AgentCall || ev.By() == events.OriginUser || !ev.Ask {
 			rest = append(rest, ev.AppendJSON(nil))
 			continue
@@ -149,7 +149,7 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 
 // read makes events of the input. They own what they hold.
 // The lock is held until all is copied, since a reader's event is good until emit returns.
-func (h *Hook) read(in *hookInput) (told []events.Event, err error) {
+func (h *Hook) read(in *hookInput) (list []events.Event, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.Now()
@@ -194,10 +194,10 @@ func (h *Hook) read(in *hookInput) (told []events.Event, err error) {
 		// Ask that Decode would refuse.
 		var copied events.Event
 		if err = events.Decode(own.AppendJSON(nil), &copied); err == nil {
-			told = append(told, copied)
+			list = append(list, copied)
 		}
 	})
-	return told, err
+	return list, err
 }
 
 // useID is an id for a use of a tool that came without one: the same for its beginning

@@ -99,8 +99,8 @@ func refused(v *events.Verdict, flow string, by Source, now events.Stamp) Decisi
 	return d
 }
 
-// telling adds what an answer says is left.
-func (d Decision) telling(v *events.Verdict) Decision {
+// withRemaining adds what an answer says is left.
+func (d Decision) withRemaining(v *events.Verdict) Decision {
 	if d.Remaining = v.Remaining; !d.Stopped() {
 		d.Note = v.AgentMessage
 	}

@@ -216,10 +216,10 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 		if v.Action == events.Allow || v.Mode != events.ModeEnforce {
 			d = allowed(FromWeir)
 			d.Flow = cmp.Or(ev.CorrelationID, v.CorrelationID)
-			return d.telling(v), nil // what is only watched is allowed
+			return d.withRemaining(v), nil // what is only watched is allowed
 		}
 		// The time is 0: how long to wait stands in the answer.
-		return refused(v, ev.CorrelationID, FromWeir, 0).telling(v), nil
+		return refused(v, ev.CorrelationID, FromWeir, 0).withRemaining(v), nil
 	}
 	p, err := readProblem(status, body)
 	if err != nil {
@@ -231,7 +231,7 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 	if !v.Stops() {
 		v.Action = events.Deny // by an action of a later version: it is a refusal all the same
 	}
-	return refused(v, ev.CorrelationID, FromWeir, 0).telling(v), nil
+	return refused(v, ev.CorrelationID, FromWeir, 0).withRemaining(v), nil
 }
 
 // answer sends an ask and returns what weir says: on the stream, where there is one, and else,

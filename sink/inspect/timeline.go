@@ -104,8 +104,8 @@ func (t *folding) step(ev *events.Event) {
 	if ev.Ack != nil && ev.Ack.VerdictID == "" { // as cases are written
 		ack := *ev.Ack
 		ack.VerdictID = t.refusing[key]
-		told := *ev
-		told.Ack, ev = &ack, &told
+		copied := *ev
+		copied.Ack, ev = &ack, &copied
 	}
 	t.fx.Reset()
 	t.engine.Step(&t.partition, f, ev, &t.fx)

@@ -43,7 +43,7 @@ func everything(partitions int) func(*Reading) {
 			r.Sources = append(r.Sources, Source{Topic: "agent-events", Partition: i, LagRecords: next(), Lag: time.Second},
 				Source{Agents: true, Topic: "agent-activity", Partition: i, LagRecords: next(), Lag: time.Second})
 		}
-		r.Agents.Live, r.Activity, r.AgentsTold, r.HasAgents = next(), [2]int64{next(), next()}, time.Minute, true
+		r.Agents.Live, r.Activity, r.AgentsBehind, r.HasAgents = next(), [2]int64{next(), next()}, time.Minute, true
 		for row := range r.Agents.Stuck {
 			r.Agents.Stuck[row] = [2]int64{next(), next()}
 		}
@@ -164,7 +164,7 @@ func TestAgents(t *testing.T) {
 		r.Verdicts[events.RescueRequested.Place()][events.Resume.Place()][0].N = 1
 		r.Verdicts[events.ActivityTimeout.Place()][events.Notify.Place()] = [2]VerdictCount{{N: 2}, {N: 9}}
 		r.Verdicts[events.RescueRefusedNotStuck.Place()][events.Notify.Place()][0].N = 8 // nobody was helped
-		r.Activity, r.AgentsTold, r.HasAgents = [2]int64{10, 3}, 90*time.Second, true
+		r.Activity, r.AgentsBehind, r.HasAgents = [2]int64{10, 3}, 90*time.Second, true
 		r.Fold.LeakedBy[events.AgentMessageRate.Place()] = 5
 		r.Fold.Defied[events.OrdersDefied.Place()] = 6
 		r.Fold.Acks[events.PingPong.Place()] = [2]int64{1, 2}

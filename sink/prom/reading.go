@@ -96,7 +96,7 @@ type Reading struct {
 	Counters
 	Verdicts VerdictCounts
 	Waste    []Waste           // what was spent after a warning or a stop, at most MostSpenders and one for each Spender
-	Told     coverage.Coverage // what the events of all sources tell
+	Coverage coverage.Coverage // what the events of all sources tell
 	Longest  int64             // calls of the longest flow that was never stopped
 
 	// What follows is not added up: each figure is as it is at the time of the scrape.
@@ -105,10 +105,10 @@ type Reading struct {
 	FlowMemory int64                         // bytes of flows in memory
 	Unsent     int64                         // verdicts that wait to be published
 
-	Agents      agents.Gauge
-	AgentsTold  time.Duration // how far behind the clock the time is up to which the agent stage was told everything
-	AgentMemory int64         // bytes of agents in memory
-	HasAgents   bool          // part of the agent stage is folded here; else AgentsTold says nothing
+	Agents       agents.Gauge
+	AgentsBehind time.Duration // how far behind the clock the low watermark of the agent stage is
+	AgentMemory  int64         // bytes of agents in memory
+	HasAgents    bool          // part of the agent stage is folded here; else AgentsBehind says nothing
 
 	Sources      []Source // that are folded
 	Rebalances   int64    // so far

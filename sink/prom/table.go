@@ -65,7 +65,7 @@ var intake = []row{
 	// By source would be as many series as producers have names; /readyz says which it is.
 	{name: "source_coverage_ratio", help: "Share of the calls of all sources that tell what rules need, 1 while there are none; rules that need what is at 0 are blind.", kind: gauge, labels: []string{"what"},
 		read: func(r *Reading, to *series) {
-			for _, ratio := range r.Told.Ratios() {
+			for _, ratio := range r.Coverage.Ratios() {
 				// Without calls there is nothing to be blind to, and an alert must not fire on
 				// an idle weir.
 				share := 1.0
@@ -135,7 +135,7 @@ var agentStage = []row{
 			// A member that folds no partition of agents was told nothing, and must not look as
 			// if it were behind.
 			if r.HasAgents {
-				to.is(r.AgentsTold.Seconds())
+				to.is(r.AgentsBehind.Seconds())
 			}
 		}},
 }

@@ -57,11 +57,11 @@ type Record struct {
 // What was left out is told as a number in the next line that is written.
 const refusals = 5
 
-// longestText is how many bytes of a text are told.
+// longestText is how many bytes of a text are written.
 // A flow's id or a reason may be far longer, and the event in the log has all of it.
 const longestText = 512
 
-// Audit is the file in which orders of persons are told, one JSON object a line, each
+// Audit is the file in which orders of persons are written, one JSON object a line, each
 // synced before the order is carried out. It may be rotated: rename it and call Reopen.
 // Any goroutine may use it; those who write wait for each other's sync.
 type Audit struct {
@@ -70,9 +70,9 @@ type Audit struct {
 	mu   sync.Mutex
 	file *os.File
 	// Seconds are those of the records and not of the wall, so a test needs no clock.
-	second int64          // of the last refusals
-	told   map[string]int // by principal, in that second
-	// leftOut is how many refusals no line has told of yet.
+	second  int64          // of the last refusals
+	refused map[string]int // by principal, in that second
+	// leftOut is how many refusals no line has counted yet.
 	leftOut int
 }
 
@@ -120,7 +120,7 @@ func (a *Audit) Write(records ...Record) error {
 	// number is taken back below, so that the next line tells it.
 	before := a.leftOut
 	for _, r := range records {
-		if r.Stage == Refused && !a.tells(&r) {
+		if r.Stage == Refused && !a.admits(&r) {
 			continue
 		}
 		r.LeftOut, a.leftOut = a.leftOut, 0
@@ -170,13 +170,13 @@ func (a *Audit) Write(records ...Record) error {
 	return nil
 }
 
-// tells reports whether a refusal is told, and counts it if it is not.
+// admits reports whether a refusal is written, and counts it if it is not.
 // The caller holds mu.
-func (a *Audit) tells(r *Record) bool {
+func (a *Audit) admits(r *Record) bool {
 	if second := r.Time.Unix(); second != a.second {
-		a.second, a.told = second, make(map[string]int)
+		a.second, a.refused = second, make(map[string]int)
 	}
-	if a.told[r.Principal]++; a.told[r.Principal] > refusals {
+	if a.refused[r.Principal]++; a.refused[r.Principal] > refusals {
 		a.leftOut++
 		return false
 	}

@@ -138,7 +138,7 @@ func (a *Server) serveRescue(w http.ResponseWriter, r *http.Request) error {
 	ev := events.Event{Kind: events.RescueRequest, From: events.Party{Agent: by}, To: events.Party{Agent: r.PathValue("id")},
 		Rescue: &events.Rescue{Reason: asked.Reason, Admin: asked.Admin}}
 	if !asked.Admin {
-		return a.tell(w, r, &ev, true)
+		return a.appendAbout(w, r, &ev, true)
 	}
 	if who, e := a.door.admit(r, operator); e != nil {
 		// The route is open to senders, so host has not looked at whether this is an order.
@@ -146,16 +146,16 @@ func (a *Server) serveRescue(w http.ResponseWriter, r *http.Request) error {
 		return e
 	}
 	return a.audited(w, r, func(w http.ResponseWriter, r *http.Request) error {
-		visitOf(r.Context()).tell(&ev)
-		return a.tell(w, r, &ev, true)
+		visitOf(r.Context()).note(&ev)
+		return a.appendAbout(w, r, &ev, true)
 	})
 }
 
-// tell puts an event about an agent, which belongs to no flow, into the log and answers:
+// appendAbout puts an event about an agent, which belongs to no flow, into the log and answers:
 // with what the fold says of it, when waits expects something.
 //
 // A note that names nobody is about its author.
-func (a *Server) tell(w http.ResponseWriter, r *http.Request, ev *events.Event, waits bool) error {
+func (a *Server) appendAbout(w http.ResponseWriter, r *http.Request, ev *events.Event, waits bool) error {
 	about := ev.To.Agent
 	if about == "" {
 		about = ev.From.Agent

@@ -56,12 +56,12 @@ func (a *Server) refusedOrder(r *http.Request, who *access.Principal, e *problem
 	}
 	record := a.record(r, who, access.Refused)
 	record.Status, record.Detail = e.Status, e.Detail
-	a.tellRefused(record)
+	a.auditRefused(record)
 }
 
-// tellRefused writes the line. That it cannot be written changes nothing: the order is
+// auditRefused writes the line. That it cannot be written changes nothing: the order is
 // refused.
-func (a *Server) tellRefused(record *access.Record) {
+func (a *Server) auditRefused(record *access.Record) {
 	if err := a.auditLog.Write(*record); err != nil {
 		a.logger.Error("the audit log does not say that an order was refused", "principal", record.Principal, "peer", record.Peer, "error", err)
 	}
@@ -85,20 +85,20 @@ func (a *Server) record(r *http.Request, who *access.Principal, stage string) *a
 // Such an order has one line and no answer: it is one of many events in a body.
 func (a *Server) recordOf(r *http.Request, ev *events.Event) access.Record {
 	record := a.record(r, visitOf(r.Context()).who, access.Asked)
-	tellOf(record, ev)
+	noteEvent(record, ev)
 	return *record
 }
 
-// tell notes which event an order has become.
+// note notes which event an order has become.
 // Outside of an audited request it does nothing, so handlers call it without a look.
-func (v *visit) tell(ev *events.Event) {
+func (v *visit) note(ev *events.Event) {
 	if v.order != nil {
-		tellOf(v.order, ev)
+		noteEvent(v.order, ev)
 	}
 }
 
-// tellOf copies what the event says of who and why, each kind of order in its own member.
-func tellOf(record *access.Record, ev *events.Event) {
+// noteEvent copies what the event says of who and why, each kind of order in its own member.
+func noteEvent(record *access.Record, ev *events.Event) {
 	record.Kind, record.Event, record.Flow = ev.Kind.String(), ev.ID, ev.CorrelationID
 	switch {
 	case ev.Operator != nil:
@@ -117,9 +117,9 @@ func (t *delivery) refusedOrder(err error) {
 		return
 	}
 	record := t.server.record(t.request, t.visit.who, access.Refused)
-	tellOf(record, &t.event)
+	noteEvent(record, &t.event)
 	record.Status, record.Detail = http.StatusBadRequest, err.Error()
-	t.server.tellRefused(record)
+	t.server.auditRefused(record)
 }
 
 // statusWriter remembers the status of an answer.

@@ -335,5 +335,5 @@ func (a *Server) serveCosts(w http.ResponseWriter, r *http.Request) error {
 	}); err != nil {
 		return err
 	}
-	return answer(w, costs.Tell(trial.Costs()))
+	return answer(w, costs.NewReport(trial.Costs()))
 }

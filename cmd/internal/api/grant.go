@@ -128,7 +128,7 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	first := &grants[0]
-	visitOf(r.Context()).tell(first)
+	visitOf(r.Context()).note(first)
 	out := GrantAnswer{Rules: granted, OperatorAnswer: OperatorAnswer{ID: first.ID, Kind: first.Kind.String(), Flow: flow, Time: events.RFC3339(first.Time),
 		By: first.Override.By, New: !known, Until: events.RFC3339(first.Override.Expires)}}
 	a.logger.Info("a person has granted a flow more", "flow", flow, "rules", granted, "by", out.By, "reason", asked.Reason, "until", out.Until.String(), "event", out.ID,

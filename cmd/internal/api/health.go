@@ -195,7 +195,7 @@ func (a *Server) serveHealthCheck(w http.ResponseWriter, _ *http.Request) error 
 		out.Stuck = append(out.Stuck, one)
 	}
 	out.Summary.Stuck, out.Summary.Escalated = len(out.Stuck), len(out.Escalated)
-	tell := func(status string, n int, format string) {
+	degrade := func(status string, n int, format string) {
 		if n == 0 {
 			return
 		}
@@ -205,9 +205,9 @@ func (a *Server) serveHealthCheck(w http.ResponseWriter, _ *http.Request) error 
 		out.Why = append(out.Why, fmt.Sprintf(format, n))
 	}
 	ready := a.readiness()
-	tell(critical, out.Summary.Escalated, "%d agents were archived because they are stuck and nothing helped: somebody has to look")
-	tell(degraded, out.Summary.Stuck, "%d agents are stuck, or may be")
-	tell(degraded, len(ready.Degraded), "weir judges calls in degraded mode, for %d reasons: GET /readyz")
-	tell(critical, len(ready.Why), "weir is not ready, for %d reasons: GET /readyz")
+	degrade(critical, out.Summary.Escalated, "%d agents were archived because they are stuck and nothing helped: somebody has to look")
+	degrade(degraded, out.Summary.Stuck, "%d agents are stuck, or may be")
+	degrade(degraded, len(ready.Degraded), "weir judges calls in degraded mode, for %d reasons: GET /readyz")
+	degrade(critical, len(ready.Why), "weir is not ready, for %d reasons: GET /readyz")
 	return answer(w, out)
 }

@@ -76,28 +76,28 @@ func byQuery(name string, serve func(http.ResponseWriter, *http.Request) error) 
 	}
 }
 
-// telling is a flow and what is in the log of it.
+// flowLog is a flow and what is in the log of it.
 // It is a flow of the past as it is folded anew (see decision 37): what is told is what the
 // events say by the limits of now, without the load of other flows.
-type telling struct {
+type flowLog struct {
 	View      analyzer.View `json:"view"`
 	Truncated bool          `json:"truncated,omitempty"`
 	events    []events.Event
 	limits    analyzer.Limits
 }
 
-// telling reads the events of the flow that the query names: of its last episode, or with
+// flowLog reads the events of the flow that the query names: of its last episode, or with
 // all=1 of all that is kept.
 // At most maxTimeline events are taken, from the first on; Truncated says that there are
 // more.
-func (a *Server) telling(r *http.Request) (*telling, error) {
+func (a *Server) flowLog(r *http.Request) (*flowLog, error) {
 	q := r.URL.Query()
 	id := q.Get("flow")
 	view, err := a.view(id)
 	if err != nil {
 		return nil, err
 	}
-	t := &telling{View: view}
+	t := &flowLog{View: view}
 	limits, _ := a.inForce()
 	t.limits = *limits
 	all := q.Get("all") == "1"
@@ -129,27 +129,27 @@ func (a *Server) telling(r *http.Request) (*telling, error) {
 // serveTimeline is a flow with its events, folded again by the limits in force.
 // Blind is about what this flow's sources tell, under the limits that it is shown by.
 func (a *Server) serveTimeline(w http.ResponseWriter, r *http.Request) error {
-	t, err := a.telling(r)
+	t, err := a.flowLog(r)
 	if err != nil {
 		return err
 	}
-	told := struct {
-		*telling
+	shown := struct {
+		*flowLog
 		inspect.Timeline
 		Version string   `json:"version"` // of the limits
 		Sources []string `json:"sources"` // that told of the flow, at most maxSources
 		Blind   string   `json:"blind"`   // what cannot be judged for want of what no source tells; "" for nothing
-	}{telling: t, Timeline: inspect.Fold(t.limits, t.events, 0), Version: t.limits.Version, Sources: []string{}}
+	}{flowLog: t, Timeline: inspect.Fold(t.limits, t.events, 0), Version: t.limits.Version, Sources: []string{}}
 	var seen coverage.Coverage
 	for i := range t.events {
 		ev := &t.events[i]
 		seen.Add(ev)
-		if len(told.Sources) < maxSources && !slices.Contains(told.Sources, ev.Source) {
-			told.Sources = append(told.Sources, ev.Source)
+		if len(shown.Sources) < maxSources && !slices.Contains(shown.Sources, ev.Source) {
+			shown.Sources = append(shown.Sources, ev.Source)
 		}
 	}
-	told.Blind = coverage.Line(seen.Blind(&t.limits))
-	return answer(w, told)
+	shown.Blind = coverage.Line(seen.Blind(&t.limits))
+	return answer(w, shown)
 }
 
 // serveViewAt is a flow as it stood after the first at events of its tale.
@@ -160,7 +160,7 @@ func (a *Server) serveViewAt(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	t, err := a.telling(r)
+	t, err := a.flowLog(r)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (a *Server) serveViewAt(w http.ResponseWriter, r *http.Request) error {
 // The outcome in it is what the limits in force give. Whoever thinks that it should be
 // another one changes it, and has a test that fails until the limits do as he says.
 func (a *Server) serveFlowTest(w http.ResponseWriter, r *http.Request) error {
-	t, err := a.telling(r)
+	t, err := a.flowLog(r)
 	if err != nil {
 		return err
 	}

@@ -241,12 +241,12 @@ func (t *delivery) refuse(in *lineReader, err error) {
 		code, field = fault.Code, fault.Field
 	}
 	t.answer.RefusedInAll++
-	kept, told := t.server.deadLetters.Keep(&t.server.deadLetters.HTTP, code, len(in.line)), len(t.answer.Refused) < maxRefusals
-	if !kept && !told {
+	kept, answered := t.server.deadLetters.Keep(&t.server.deadLetters.HTTP, code, len(in.line)), len(t.answer.Refused) < maxRefusals
+	if !kept && !answered {
 		return
 	}
 	reason := err.Error()
-	if told {
+	if answered {
 		t.answer.Refused = append(t.answer.Refused, Refusal{Line: in.number, Code: code, Field: field, Message: reason})
 	}
 	if kept {

@@ -87,11 +87,11 @@ func (a *Server) Measure(r *prom.Reading) {
 }
 
 // readAgents fills in where the agent stage stands, as far as it is folded here.
-// AgentsTold is how long ago the least of their watermarks is: silence is judged up to
+// AgentsBehind is how long ago the least of their watermarks is: silence is judged up to
 // there and no further (see decision 38).
 func (a *Server) readAgents(r *prom.Reading) {
 	now := a.clock.Now()
-	told := now
+	watermark := now
 	for _, p := range a.log.Agents() {
 		agents, ok := p.AgentGauge()
 		if !ok {
@@ -105,11 +105,11 @@ func (a *Server) readAgents(r *prom.Reading) {
 		if w := events.Stamp(p.Standing().Watermark.Load()); w != 0 {
 			at = w.Time()
 		}
-		if at.Before(told) {
-			told = at
+		if at.Before(watermark) {
+			watermark = at
 		}
 	}
-	r.AgentsTold = now.Sub(told)
+	r.AgentsBehind = now.Sub(watermark)
 }
 
 // timedAsk asks the fold and tells how long that took.

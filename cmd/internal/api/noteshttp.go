@@ -83,5 +83,5 @@ func (a *Server) serveNote(w http.ResponseWriter, r *http.Request) error {
 	}
 	ev := events.Event{Kind: events.NoteAdded, From: events.Party{Agent: author}, To: events.Party{Agent: asked.Agent},
 		Note: &events.Note{Summary: asked.Summary, Tags: asked.Tags}}
-	return a.tell(w, r, &ev, slices.Contains(asked.Tags, tagStuck) && slices.Contains(asked.Tags, tagHelp))
+	return a.appendAbout(w, r, &ev, slices.Contains(asked.Tags, tagStuck) && slices.Contains(asked.Tags, tagHelp))
 }

@@ -129,7 +129,7 @@ func (a *Server) give(w http.ResponseWriter, r *http.Request, ev *events.Event, 
 		return err
 	}
 	out := OperatorAnswer{ID: ev.ID, Kind: ev.Kind.String(), Flow: ev.CorrelationID, Time: events.RFC3339(ev.Time), New: !known}
-	visitOf(r.Context()).tell(ev)
+	visitOf(r.Context()).note(ev)
 	if ev.Override != nil {
 		out.By, out.Until = ev.Override.By, events.RFC3339(ev.Override.Expires)
 		a.logger.Info("a limit was overridden by a person", "flow", out.Flow, "rule", ev.Override.Rule, "by", out.By, "reason", ev.Override.Reason, "until", out.Until.String(), "event", out.ID)

@@ -145,7 +145,7 @@ func (v *viewer) run(r *http.Request) error {
 			return nil // the answer has begun
 		}
 		if first > v.from {
-			v.tellGap(v.from, first)
+			v.writeGap(v.from, first)
 			v.from = first
 		}
 		for i := range entries {
@@ -153,7 +153,7 @@ func (v *viewer) run(r *http.Request) error {
 				break
 			}
 			v.from++
-			if err := v.tell(&entries[i]); err != nil {
+			if err := v.write(&entries[i]); err != nil {
 				a.logger.Error("a viewer of the verdicts is dropped", "error", err)
 				return nil
 			}
@@ -192,10 +192,10 @@ func (v *viewer) run(r *http.Request) error {
 	return nil
 }
 
-// tell puts a verdict into the buffer if it is for this viewer. Verdicts of the self-test
+// write puts a verdict into the buffer if it is for this viewer. Verdicts of the self-test
 // are for nobody. A verdict is sent as its bytes stand in the log; the signature is beside
 // it, and only with server-sent events (see decision 45).
-func (v *viewer) tell(e *state.Entry) error {
+func (v *viewer) write(e *state.Entry) error {
 	if selftest.OwnVerdict(e.Value) {
 		return nil
 	}
@@ -249,9 +249,9 @@ func concerns(who *access.Principal, v *events.Verdict) bool {
 	return who.Flow(v.CorrelationID)
 }
 
-// tellGap says that verdicts have expired. Their orders have done so before.
+// writeGap says that verdicts have expired. Their orders have done so before.
 // NDJSON has no place for it.
-func (v *viewer) tellGap(from, to int64) {
+func (v *viewer) writeGap(from, to int64) {
 	if v.sse {
 		fmt.Fprintf(&v.buf, "event: gap\ndata: {\"from\":%d,\"to\":%d}\n\n", from, to)
 	}

@@ -90,7 +90,7 @@ func TestStuckAgent(t *testing.T) {
 
 	var list pump.AgentList
 	h.get("/v1/agents?stuck=1", &list)
-	if len(list.Agents) != 1 || list.Stuck != 1 || list.Truncated || list.Told == 0 {
+	if len(list.Agents) != 1 || list.Stuck != 1 || list.Truncated || list.LowWatermark == 0 {
 		t.Fatalf("stuck are %+v", list)
 	}
 	if a := list.Agents[0]; a.Agent != "planner" || a.Kind != "agent" || a.State != "stuck" || a.Certainty != "stuck" || a.Reason != events.CriticalMarginTimeout ||

@@ -95,7 +95,7 @@ func New(o Options) (*App, error) {
 	}
 	// Verdicts that leave are signed by keys that may change, so the sinks get a function.
 	a := &App{o: o, clock: o.Clock, logger: o.Logger, done: make(chan struct{}), budget: budget.New(o.IntakeMemory)}
-	a.misnamed.Told = a.tellMisnamed
+	a.misnamed.Report = a.reportMisnamed
 	a.openBackend = a.newBackend
 	// Without a prober everything that asks it finds nil, which its methods know.
 	if o.SelfTest > 0 {
@@ -159,10 +159,10 @@ func (a *App) openOTLP() (err error) {
 	return err
 }
 
-// tellMisnamed counts an event that lacks what rules need and has it under a name that is a slip
+// reportMisnamed counts an event that lacks what rules need and has it under a name that is a slip
 // away, and says so once.
 // It is called for each such event, by whatever goroutine takes it in.
-func (a *App) tellMisnamed(ev *events.Event, near events.Nearby) {
+func (a *App) reportMisnamed(ev *events.Event, near events.Nearby) {
 	first := false
 	a.counts.Count(func(n *prom.Counters) {
 		n.Misnamed++
@@ -324,16 +324,16 @@ func (a *App) run(p *phase.Phase, what string, fn func(context.Context) error) {
 // Both are read when either has changed, since a token and a certificate may be exchanged
 // together.
 func (a *App) watchAccess(ctx context.Context) error {
-	told := ""
+	logged := ""
 	return filewatch.Watch(ctx, a.clock, a.logger, a.o.LimitsPoll, func() []string { return append(a.access.Files(), a.tls.Paths()...) }, func() error {
 		text := ""
 		if err := errors.Join(a.access.Load(), a.tls.Load()); err != nil {
 			text = err.Error()
 		}
-		if told != text && text != "" {
+		if logged != text && text != "" {
 			a.logger.Error("who may do what stays as it was", "error", text)
 		}
-		told = text
+		logged = text
 		return nil
 	})
 }

@@ -74,7 +74,7 @@ func TestCosts(t *testing.T) {
 		`weir_waste_by_tool_calls_total{after="stop",tool="read"} 3`,
 		`weir_waste_by_tenant_tokens_total{after="warning",price="file",tenant="acme"} 150`,
 	)
-	var told costs.Told
+	var told costs.Report
 	r.get("/v1/costs?since=24h", &told)
 	if s := told.Total.AfterStop; s.Calls != 3 || s.Tokens != 450 || s.Priced != 2100 || s.Unpriced != 150 || told.Saved != s || told.Assumption == "" {
 		t.Errorf("asked: %+v", told.Total)

@@ -108,11 +108,11 @@ func (a *Answers) Deliver(offset int64, ev *events.Event, v *events.Verdict) {
 	defer a.mu.Unlock()
 	a.register(key)
 	a.last.key, a.last.offset, a.last.verdict = key, offset, v
-	a.tell(key, v)
+	a.deliver(key, v)
 }
 
-// tell tells those who wait. The caller holds the lock.
-func (a *Answers) tell(key askKey, v *events.Verdict) {
+// deliver answers those who wait. The caller holds the lock.
+func (a *Answers) deliver(key askKey, v *events.Verdict) {
 	for _, c := range a.waiting[key] {
 		c <- v // has room
 	}
@@ -143,7 +143,7 @@ func (a *Answers) Settle(ev *events.Event, v *events.Verdict) {
 	defer a.mu.Unlock()
 	if h, ok := a.held[call]; ok {
 		delete(a.held, call)
-		a.tell(h.key, agents.LastWord(h.verdict, v))
+		a.deliver(h.key, agents.LastWord(h.verdict, v))
 	}
 }
 

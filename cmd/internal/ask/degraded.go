@@ -207,7 +207,7 @@ func (d *Degraded) modeOf(flow string) (beginning context.Context, on bool) {
 }
 
 // answer answers by what is known. With tell, the log is told what came of it.
-func (d *Degraded) answer(ctx context.Context, ev *events.Event, tell bool) (*events.Verdict, error) {
+func (d *Degraded) answer(ctx context.Context, ev *events.Event, appends bool) (*events.Verdict, error) {
 	key := keyOf(ev)
 	// An id names one call in this mode, too.
 	if err := d.Answers.begin(ev, key); err != nil {
@@ -224,7 +224,7 @@ func (d *Degraded) answer(ctx context.Context, ev *events.Event, tell bool) (*ev
 	} else {
 		d.answered[0].Add(1)
 	}
-	if tell {
+	if appends {
 		made := *ev
 		made.Ask = false
 		value := made.AppendJSON(nil)

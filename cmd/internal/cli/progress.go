@@ -13,11 +13,11 @@ import (
 //
 // It is for one goroutine. It keeps no total: whoever counts knows which share is done.
 type Progress struct {
-	env   *Env
-	what  string
-	start time.Time
-	told  time.Time
-	shown bool
+	env      *Env
+	what     string
+	start    time.Time
+	reported time.Time
+	shown    bool
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 // Progress begins to tell of a piece of work that counts in what, such as "events".
 func (e *Env) Progress(what string) *Progress {
 	now := e.now()
-	return &Progress{env: e, what: what, start: now, told: now}
+	return &Progress{env: e, what: what, start: now, reported: now}
 }
 
 // Elapsed is the time since the work began.
@@ -44,10 +44,10 @@ func (p *Progress) At(n int64, share float64) {
 		return
 	}
 	now := p.env.now()
-	elapsed, silent := now.Sub(p.start), now.Sub(p.told)
+	elapsed, silent := now.Sub(p.start), now.Sub(p.reported)
 	if !p.env.ErrTerminal {
 		if silent >= progressLogged {
-			p.told = now
+			p.reported = now
 			args := []any{p.what, n, "per_second", int64(rate(n, elapsed))}
 			if share > 0 {
 				args = append(args, "done_percent", int(share*100), "left", left(elapsed, share).String())
@@ -59,7 +59,7 @@ func (p *Progress) At(n int64, share float64) {
 	if elapsed < progressAfter || silent < progressEvery {
 		return
 	}
-	p.told, p.shown = now, true
+	p.reported, p.shown = now, true
 	line := fmt.Sprintf("%s %s, %s a second", Grouped(n), p.what, Grouped(int64(rate(n, elapsed))))
 	if share > 0 {
 		line = fmt.Sprintf("%3.0f %%  %s, %s left", share*100, line, left(elapsed, share))

@@ -260,13 +260,13 @@ func (c *Client) Flows(ctx context.Context, want pump.FlowQuery) (list pump.Flow
 }
 
 // Costs asks what the flows of the server's log have spent within so long before now; 0 for all.
-func (c *Client) Costs(ctx context.Context, since time.Duration) (told costs.Told, err error) {
+func (c *Client) Costs(ctx context.Context, since time.Duration) (report costs.Report, err error) {
 	path := "/v1/costs"
 	if since > 0 {
 		path += "?since=" + since.String()
 	}
-	err = c.get(ctx, path, &told)
-	return told, err
+	err = c.get(ctx, path, &report)
+	return report, err
 }
 
 // View returns one flow; false when the server does not know it.

@@ -186,16 +186,16 @@ func (c *Costs) Most(n int) *Costs {
 	return c
 }
 
-// Told is what is told of costs. What stops saved is an estimate, never without what it rests on.
-type Told struct {
+// Report is the costs with what stops saved. That stops saved is an estimate, never without what it rests on.
+type Report struct {
 	*Costs
 	Saved      Spent  `json:"saved_estimate"`
 	Assumption string `json:"saved_assumption"`
 }
 
-// Tell returns what is told of c.
-func Tell(c *Costs) *Told {
-	return &Told{Costs: c, Saved: c.Total.AfterStop, Assumption: SavedAssumption}
+// NewReport estimates what stops saved of c.
+func NewReport(c *Costs) *Report {
+	return &Report{Costs: c, Saved: c.Total.AfterStop, Assumption: SavedAssumption}
 }
 
 // SavedAssumption is what an estimate of savings rests on, for beside it.

@@ -69,9 +69,9 @@ type Options struct {
 // Whoever folds holds turn. The pump loop takes it for a whole turn of both stages; who
 // appends takes it only when it is free, so nobody waits for another's fold.
 type Journal struct {
-	o     Options
-	clock clock.Clock
-	told  *logClock // the time that the log of events is told
+	o        Options
+	clock    clock.Clock
+	logClock *logClock // what ticks in the log of events go by
 	// The log of events is written by any goroutine: the store puts appends in a row.
 	log      *state.Log // of events
 	flows    feed
@@ -81,7 +81,7 @@ type Journal struct {
 	// failed says that a checkpoint would hold what nobody can vouch for, see Stop.
 	failed atomic.Bool
 
-	telling, folding *phase.Phase // who appends beside producers, and who folds
+	ticking, folding *phase.Phase // who appends beside producers, and who folds
 
 	turn  sync.Mutex    // of whoever folds
 	stays bool          // only the pump loop may fold: it has to publish, or has not begun, or has ended; with turn
@@ -94,14 +94,14 @@ type Journal struct {
 func New(o Options) *Journal {
 	j := &Journal{o: o, clock: o.Pump.Clock, log: o.Store.Journal(partition), stays: true, more: make(chan struct{}, 1)}
 	// The log's time goes on from its last entry, so it never goes back by a restart.
-	j.told = newLogClock(j.clock, lastAppended(j.log))
+	j.logClock = newLogClock(j.clock, lastAppended(j.log))
 	j.flows = feed{journal: j, name: "journal", log: j.log, read: journalRecord}
 	j.activity = feed{journal: j, name: activitySource, log: o.Store.Journal(agentPartition), read: activityRecord}
 	fail := func(err error) {
 		j.failed.Store(true)
 		o.Fail(err)
 	}
-	j.telling, j.folding = phase.New(fail), phase.New(fail)
+	j.ticking, j.folding = phase.New(fail), phase.New(fail)
 	j.turned.Store(j.clock.Now().UnixMilli())
 	return j
 }
@@ -129,7 +129,7 @@ func (j *Journal) Start(ctx context.Context) (err error) {
 	}
 	// Who appends beside producers ends first, see Stop, so the fold finds an end.
 	j.folding.Run("pump", j.runPumps)
-	j.telling.Run("ticks", j.runTicks)
+	j.ticking.Run("ticks", j.runTicks)
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (j *Journal) Start(ctx context.Context) (err error) {
 // taken: the next start folds again from the last good one. state.ErrDiskLow says that
 // there was no room for one, with the same consequence.
 func (j *Journal) Stop(ctx context.Context) error {
-	err := j.telling.End(ctx)
+	err := j.ticking.End(ctx)
 	pumps := append(j.Pumps(), j.Agents()...)
 	for _, p := range pumps {
 		// There is no time to wait for free space any more.
@@ -192,7 +192,7 @@ const few = 16
 // when it returns. state.ErrDiskLow passes by itself; repeats are dropped by their ids in
 // the fold.
 func (j *Journal) Append(_ context.Context, entries []state.Entry) error {
-	now := j.told.now()
+	now := j.logClock.now()
 	for i := range entries {
 		entries[i].Appended = now
 	}
@@ -356,11 +356,11 @@ func (j *Journal) Progress() []pump.Progress {
 
 // Now is the time of the journal.
 // It is what the next entry would get as the time of its append.
-func (j *Journal) Now() events.Stamp { return j.told.now() }
+func (j *Journal) Now() events.Stamp { return j.logClock.now() }
 
 // ClockDiffers says by how much the clock of the machine and the log disagree; "" when they
 // do not. The fold is as it should be meanwhile.
-func (j *Journal) ClockDiffers() string { return j.told.differs() }
+func (j *Journal) ClockDiffers() string { return j.logClock.differs() }
 
 // Measure tells of the logs as of topics with one partition each.
 func (j *Journal) Measure(r *prom.Reading) {
@@ -532,7 +532,7 @@ func (j *Journal) runTicks(ctx context.Context) error {
 			last = end
 			continue
 		}
-		now := j.told.now()
+		now := j.logClock.now()
 		offset, err := j.log.Append([]state.Entry{{Appended: now, Value: pump.TickRecord(now)}})
 		j.wake()
 		switch {
@@ -547,7 +547,7 @@ func (j *Journal) runTicks(ctx context.Context) error {
 // turnBack takes the time of the log back when the clock that gave it was ahead.
 // It is one record, which a replay folds in the same way (see decision 61).
 func (j *Journal) turnBack() (turned bool, err error) {
-	from, to, wrong := j.told.turnBack()
+	from, to, wrong := j.logClock.turnBack()
 	if !wrong {
 		return false, nil
 	}
@@ -559,7 +559,7 @@ func (j *Journal) turnBack() (turned bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("turn the journal back: %w", err)
 	}
-	j.told.turned(to)
+	j.logClock.turned(to)
 	return true, nil
 }
 

@@ -57,7 +57,7 @@ func (f *Folders) Changed() <-chan struct{} { return f.changed }
 // before: then what has changed since is told.
 // A folder that was added only now may have changed before, so its caller has to look once
 // more.
-func (f *Folders) Follow(folders map[string]bool) (told bool) {
+func (f *Folders) Follow(folders map[string]bool) (watchedBefore bool) {
 	if f.watcher == nil {
 		return false
 	}
@@ -67,14 +67,14 @@ func (f *Folders) Follow(folders map[string]bool) (told bool) {
 			_ = f.watcher.Remove(path) // it may be gone
 		}
 	}
-	told = true
+	watchedBefore = true
 	for path := range folders {
 		if !watched[path] {
-			told = false
+			watchedBefore = false
 			_ = f.watcher.Add(path) // tried again, and looked at often until then
 		}
 	}
-	return told
+	return watchedBefore
 }
 
 // Close ends it.

@@ -42,9 +42,9 @@ type partitionOwner struct {
 	// Measured by the time that the machine was up, so that a clock that is set does not tick.
 	appended time.Duration // how long it had been when the last record came or was appended
 	// Version and time of limits that may be on their way through the log still.
-	told   string // version of the limits that was appended last
-	toldAt time.Duration
-	ticks  ticks
+	limitsAppended   string // version of the limits that was appended last
+	limitsAppendedAt time.Duration
+	ticks            ticks
 	// caughtUp says that the end of the log was reached once since the partition was
 	// assigned.
 	caughtUp atomic.Bool
@@ -52,10 +52,10 @@ type partitionOwner struct {
 	folded   atomic.Int64 // up to where what was read is folded
 	newest   atomic.Int64 // when the log took the last record that was read, Unix milliseconds
 	// Compared with the reader's, so that one trouble is counted once however often it is tried.
-	unread    time.Time // since when reading failed last
-	committed int64
-	toldGroup time.Time
-	commits   chan struct{} // holds a token while no commit is under way
+	unread      time.Time // since when reading failed last
+	committed   int64
+	committedAt time.Time
+	commits     chan struct{} // holds a token while no commit is under way
 }
 
 // errAgain makes a partition be opened anew, behind records that are gone.
@@ -456,14 +456,14 @@ func (p *partitionOwner) speak(ctx context.Context, up time.Duration) error {
 	}
 	wanted := m.host.Limits()
 	limits, _ := p.pump.Limits()
-	since, told := p.pump.SinceLimits()
+	since, limitsAppended := p.pump.SinceLimits()
 	// Without that every turn of the loop until the record comes back would append one more.
-	asked := p.told == wanted.Version && up-p.toldAt < m.host.Tick // and it is on its way
-	stale := told > 0 && now.Sub(since) >= limitsEvery
+	asked := p.limitsAppended == wanted.Version && up-p.limitsAppendedAt < m.host.Tick // and it is on its way
+	stale := limitsAppended > 0 && now.Sub(since) >= limitsEvery
 	if asked || limits.Version == wanted.Version && since != 0 && !stale {
 		return nil
 	}
-	p.told, p.toldAt = wanted.Version, up
+	p.limitsAppended, p.limitsAppendedAt = wanted.Version, up
 	_, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(wanted, now)})
 	return m.later(ctx, err)
 }
@@ -494,31 +494,31 @@ func (p *partitionOwner) commit(ctx context.Context, last bool) {
 	// By the pump and not by the reader: what is not published may not be told.
 	next, now := p.pump.Next(), p.member.clock.Now()
 	workedOff := p.behind() == 0 && next-p.committed >= commitBacklog
-	if next == p.committed || !last && !workedOff && now.Sub(p.toldGroup) < commitEvery {
+	if next == p.committed || !last && !workedOff && now.Sub(p.committedAt) < commitEvery {
 		return
 	}
 	// Only the last commit waits for the one under way, for it must not be overtaken by it.
 	if last {
 		select {
 		case <-p.commits:
-			p.tell(next)
+			p.commitOffset(next)
 		case <-ctx.Done():
 		}
 		return
 	}
 	select {
 	case <-p.commits:
-		p.committed, p.toldGroup = next, now
+		p.committed, p.committedAt = next, now
 		go func() {
-			p.tell(next)
+			p.commitOffset(next)
 			p.commits <- struct{}{}
 		}()
 	default:
 	}
 }
 
-// tell commits an offset. A failure costs nothing but a display that is late: decision 23.
-func (p *partitionOwner) tell(next int64) {
+// commitOffset tells the group how far the partition is folded. A failure costs nothing but a display that is late: decision 23.
+func (p *partitionOwner) commitOffset(next int64) {
 	m := p.member
 	if err := p.as.Commit(next); err == nil {
 		m.commits[0].Add(1)

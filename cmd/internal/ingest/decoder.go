@@ -26,9 +26,9 @@ type DecoderOptions struct {
 	Format     string                                // name of the format of all records; "" tells it by the content of each
 	IgnoreArgs adapter.IgnoreArgs                    // see adapter.Options
 	Own        func(record []byte, ev *events.Event) // see adapter.Options
-	// Told is called when records of another format or wrapping than before have come;
+	// Changed is called when records of another format or wrapping than before have come;
 	// may be nil.
-	Told func(format, wrapping string)
+	Changed func(format, wrapping string)
 }
 
 // Decoder makes events of the records of one log, whose formats may differ. It is for
@@ -61,8 +61,8 @@ func (r *reading) forgets() bool { return r.format.Name == canonical.Format().Na
 // see Lookback and Oldest.
 func NewDecoder(o DecoderOptions) (*Decoder, error) {
 	d := &Decoder{o: o, known: make(map[string]*reading), wrapped: make(map[string]bool)}
-	if d.o.Told == nil {
-		d.o.Told = func(string, string) {}
+	if d.o.Changed == nil {
+		d.o.Changed = func(string, string) {}
 	}
 	if o.Format == "" {
 		return d, nil
@@ -141,7 +141,7 @@ func (d *Decoder) Decode(place int64, m envelope.Message, emit func(*events.Even
 	// The bound is there for senders who make up wrappings.
 	if key := r.format.Name + " " + c.Wrapping; !d.wrapped[key] && len(d.wrapped) < 64 {
 		d.wrapped[key] = true
-		d.o.Told(r.format.Name, c.Wrapping)
+		d.o.Changed(r.format.Name, c.Wrapping)
 	}
 	d.last = r
 	r.held = !r.forgets()

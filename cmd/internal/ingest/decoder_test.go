@@ -30,7 +30,7 @@ const (
 
 func TestDecoder(t *testing.T) {
 	var told, ids []string
-	d := newDecoder(t, DecoderOptions{Told: func(format, wrapping string) { told = append(told, format+" "+wrapping) }})
+	d := newDecoder(t, DecoderOptions{Changed: func(format, wrapping string) { told = append(told, format+" "+wrapping) }})
 	emit := func(ev *events.Event) { ids = append(ids, ev.ID) }
 	decode := func(place int64, value string) {
 		t.Helper()

@@ -154,11 +154,11 @@ func (t *Topic) begin(ctx context.Context, a kafka.Assignment) (*partition, erro
 	}
 	p := &partition{topic: t, owned: a, old: max(a.Committed, first), committed: a.Committed, at: t.Now(), idle: t.Now()}
 	o := t.Decoder
-	o.Told = func(format, wrapping string) {
+	o.Changed = func(format, wrapping string) {
 		if wrapping == "" {
 			wrapping = "none"
 		}
-		t.Logger.Info("records are read", "topic", t.Name, "partition", a.Partition, "format", format, "told_by", toldBy(t.Decoder.Format), "envelope", wrapping)
+		t.Logger.Info("records are read", "topic", t.Name, "partition", a.Partition, "format", format, "told_by", decidedBy(t.Decoder.Format), "envelope", wrapping)
 	}
 	if p.decoder, err = NewDecoder(o); err != nil {
 		return nil, err
@@ -170,8 +170,8 @@ func (t *Topic) begin(ctx context.Context, a kafka.Assignment) (*partition, erro
 	return p, nil
 }
 
-// toldBy says in the log whether a person or the content has decided about the format.
-func toldBy(format string) string {
+// decidedBy says in the log whether a person or the content has decided about the format.
+func decidedBy(format string) string {
 	if format == "" {
 		return "content"
 	}

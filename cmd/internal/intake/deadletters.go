@@ -43,15 +43,15 @@ type DeadLetterBound struct {
 	mu    sync.Mutex
 	spent float64 // of burst
 	at    time.Time
-	// told is when it was last said that some were not kept, once a minute at most.
-	told    time.Time
-	dropped int64 // since told
+	// logged is when it was last said that some were not kept, once a minute at most.
+	logged  time.Time
+	dropped int64 // since logged
 }
 
-// take reports whether a letter of so many bytes may be kept; tell is how many could not
+// take reports whether a letter of so many bytes may be kept; dropped is how many could not
 // be, when that is to be said.
 // A clock that was set back empties nothing.
-func (b *DeadLetterBound) take(now time.Time, size int) (kept bool, tell int64) {
+func (b *DeadLetterBound) take(now time.Time, size int) (kept bool, dropped int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if passed := now.Sub(b.at).Seconds(); passed > 0 {
@@ -63,10 +63,10 @@ func (b *DeadLetterBound) take(now time.Time, size int) (kept bool, tell int64) 
 		return true, 0
 	}
 	b.dropped++
-	if now.Sub(b.told) >= time.Minute {
-		tell, b.told, b.dropped = b.dropped, now, 0
+	if now.Sub(b.logged) >= time.Minute {
+		dropped, b.logged, b.dropped = b.dropped, now, 0
 	}
-	return false, tell
+	return false, dropped
 }
 
 // Keep counts what was not accepted and reports whether a dead letter of so many bytes
@@ -74,15 +74,15 @@ func (b *DeadLetterBound) take(now time.Time, size int) (kept bool, tell int64) 
 // Call it once for each record that is refused, also of those that are refused for one
 // reason.
 func (l *DeadLetters) Keep(bound *DeadLetterBound, code events.Code, size int) bool {
-	kept, tell := bound.take(l.Clock.Now(), min(size, state.MaxRaw))
+	kept, dropped := bound.take(l.Clock.Now(), min(size, state.MaxRaw))
 	l.Counts.Count(func(n *prom.Counters) {
 		n.Reject(code)
 		if !kept {
 			n.NotKept++
 		}
 	})
-	if tell > 0 {
-		l.Logger.Warn("so much is refused that it is counted and not all of it kept as dead letters", "not_kept", tell, "last_code", code)
+	if dropped > 0 {
+		l.Logger.Warn("so much is refused that it is counted and not all of it kept as dead letters", "not_kept", dropped, "last_code", code)
 	}
 	return kept
 }

@@ -234,7 +234,7 @@ func (d *fileSet) begin(path string) *followed {
 	}
 	f, err := newFollower(d.in, Follow{Path: path, Format: d.spec.Format}, d)
 	if err != nil {
-		if _, told := d.passed[path]; !told {
+		if _, logged := d.passed[path]; !logged {
 			d.in.o.Logger.Warn("a file is passed over", "error", err)
 		}
 		d.passed[path] = st.Size()

@@ -77,7 +77,7 @@ func (s *Source) Begin(set func(analyzer.Limits) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log = set
-	if err := s.tell(); !errors.Is(err, state.ErrDiskLow) {
+	if err := s.publish(); !errors.Is(err, state.ErrDiskLow) {
 		return err
 	}
 	return nil // Watch tries again
@@ -103,7 +103,7 @@ func (s *Source) harmless(err error) bool {
 func (s *Source) look(force bool) error {
 	path := s.o.File
 	if path == "" {
-		return s.tell()
+		return s.publish()
 	}
 	text, err := os.ReadFile(path)
 	if err == nil && !force && len(text) == 0 { // who writes a file anew empties it first
@@ -128,7 +128,7 @@ func (s *Source) look(force bool) error {
 		return s.note(err)
 	}
 	s.wanted = limits
-	return s.note(s.tell())
+	return s.note(s.publish())
 }
 
 // note remembers how a look went.
@@ -142,9 +142,9 @@ func (s *Source) note(err error) error {
 	return err
 }
 
-// tell puts the limits into the log.
+// publish puts the limits into the log.
 // Limits are told by version: a file that says the same in other words tells nothing.
-func (s *Source) tell() error {
+func (s *Source) publish() error {
 	if s.log == nil || s.wanted.Version == s.set {
 		return nil
 	}

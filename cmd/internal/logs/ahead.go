@@ -35,13 +35,13 @@ type chunk []finding
 // finding is an event, what tells events in its turn, a record that cannot be read, or why an
 // input cannot be read to its end.
 //
-// tell is what a parser makes of a record: called in its turn, it gives the events to the
+// deliver is what a parser makes of a record: called in its turn, it gives the events to the
 // shared adapter's order of things. Exactly one of the four is set.
 type finding struct {
-	held held
-	tell func(emit func(*events.Event))
-	bad  *BadRecord
-	err  error
+	held    held
+	deliver func(emit func(*events.Event))
+	bad     *BadRecord
+	err     error
 }
 
 const (
@@ -172,9 +172,9 @@ func (a *ahead) read(r *Reader, in *Input, parser adapter.Parser, to chan<- chun
 		if own != nil {
 			err = own.Decode(record.Bytes, event)
 		} else {
-			var tell func(func(*events.Event))
-			if tell, err = parser.Parse(record.Bytes); tell != nil {
-				out = append(out, finding{tell: tell})
+			var deliver func(func(*events.Event))
+			if deliver, err = parser.Parse(record.Bytes); deliver != nil {
+				out = append(out, finding{deliver: deliver})
 			}
 		}
 		if err != nil {
@@ -222,8 +222,8 @@ func (a *ahead) turn(r *Reader, i int) (was bool, err error) {
 				err = errors.Join(err, f.err)
 			case f.bad != nil:
 				r.Bad(*f.bad)
-			case f.tell != nil:
-				f.tell(take)
+			case f.deliver != nil:
+				f.deliver(take)
 			default:
 				r.count++
 				r.err = r.order.put(f.held)

@@ -11,8 +11,8 @@ import (
 // read once more, which takes some ten times as long as the first time, and after many in vain
 // none is. A nil *Lookout looks at nothing. Many goroutines may use one.
 type Lookout struct {
-	Told  func(ev *events.Event, near events.Nearby) // of each event with such a name, with the first of them
-	Every bool                                       // look at each event, whatever it lacks
+	Report func(ev *events.Event, near events.Nearby) // of each event with such a name, with the first of them
+	Every  bool                                       // look at each event, whatever it lacks
 
 	vain atomic.Int64
 }
@@ -27,7 +27,7 @@ func (l *Lookout) Look(record []byte, ev *events.Event) {
 		return
 	}
 	if near := events.Misnamed(record); len(near) > 0 {
-		l.Told(ev, near[0])
+		l.Report(ev, near[0])
 	} else {
 		l.vain.Add(1)
 	}

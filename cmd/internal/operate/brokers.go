@@ -177,26 +177,26 @@ func Settled(ctx context.Context, ask func(context.Context) error) error {
 // one that is started beside weir after less.
 const (
 	awaitMost  = time.Minute
-	awaitTell  = 10 * time.Second // between two lines that say so
+	awaitLogs  = 10 * time.Second // between two lines that say so
 	awaitPause = time.Second
 )
 
 // Await returns when check finds brokers that let weir in. What time does not heal,
 // such as a wrong password, is an error at once.
 //
-// Each try is told to the log, at most every awaitTell, so that a weir that hangs at its
+// Each try is logged, at most every awaitLogs, so that a weir that hangs at its
 // start says why.
 func Await(ctx context.Context, log *slog.Logger, check func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, awaitMost)
 	defer cancel()
-	begin, told := time.Now(), time.Time{}
+	begin, logged := time.Now(), time.Time{}
 	for {
 		err := check(limited)
 		if err == nil || kafka.Final(err) {
 			return err
 		}
-		if now := time.Now(); now.Sub(told) >= awaitTell && now.Sub(begin) < awaitMost {
-			told = now
+		if now := time.Now(); now.Sub(logged) >= awaitLogs && now.Sub(begin) < awaitMost {
+			logged = now
 			log.Warn("weir waits for the brokers", "error", err)
 		}
 		select {

@@ -42,8 +42,8 @@ type AgentList struct {
 	// Stuck is how many of those that were looked at are stuck, or may be, or were
 	// archived for it.
 	Stuck int `json:"stuck"`
-	// Told is up to when everything is known of agents; silence after it is not judged.
-	Told events.RFC3339 `json:"told,omitzero"`
+	// LowWatermark is that of the agent stage: everything before it is known, silence after it is not judged.
+	LowWatermark events.RFC3339 `json:"told,omitzero"`
 	// Scanned is how many agents were looked at. When Truncated is set there are more,
 	// of which nothing was heard for longer.
 	Scanned   int  `json:"scanned"`
@@ -93,16 +93,16 @@ const (
 )
 
 // agentScan is what was looked at for a list.
-// told is the watermark of that pump: up to then silence was judged.
+// lowWatermark is that of the pump: up to then silence was judged.
 type agentScan struct {
-	told      events.Stamp
-	scanned   int
-	truncated bool
+	lowWatermark events.Stamp
+	scanned      int
+	truncated    bool
 }
 
 // agentViews calls fn for each agent that a pump of the agent stage knows, those used
 // last first, at most MaxScanned. Of those that are not stuck none is looked at if stuck.
-func (p *Pump) agentViews(stuck bool, fn func(v *agents.View, told events.Stamp)) (s agentScan, err error) {
+func (p *Pump) agentViews(stuck bool, fn func(v *agents.View, lowWatermark events.Stamp)) (s agentScan, err error) {
 	all, err := p.agentPartition()
 	if err != nil {
 		return s, err
@@ -151,11 +151,11 @@ func AgentsOf(pumps []*Pump, q AgentQuery) (AgentList, error) {
 	list := AgentList{Agents: []AgentSummary{}}
 	kind := cmp.Or(q.Kind, events.ScopeAgent)
 	for i, p := range pumps {
-		scan, err := p.agentViews(q.Stuck, func(v *agents.View, told events.Stamp) {
+		scan, err := p.agentViews(q.Stuck, func(v *agents.View, lowWatermark events.Stamp) {
 			if v.Kind != kind {
 				return
 			}
-			s := agentSummary(v, told)
+			s := agentSummary(v, lowWatermark)
 			if s.stuck() {
 				list.Stuck++
 			} else if q.Stuck {
@@ -167,8 +167,8 @@ func AgentsOf(pumps []*Pump, q AgentQuery) (AgentList, error) {
 			return AgentList{}, err
 		}
 		// The list is as old as the partition that was told least.
-		if told := events.RFC3339(scan.told); i == 0 || told < list.Told {
-			list.Told = told
+		if lowWatermark := events.RFC3339(scan.lowWatermark); i == 0 || lowWatermark < list.LowWatermark {
+			list.LowWatermark = lowWatermark
 		}
 		list.Scanned += scan.scanned
 		list.Truncated = list.Truncated || scan.truncated
@@ -185,14 +185,14 @@ func AgentsOf(pumps []*Pump, q AgentQuery) (AgentList, error) {
 	return list, nil
 }
 
-func agentSummary(v *agents.View, told events.Stamp) AgentSummary {
+func agentSummary(v *agents.View, lowWatermark events.Stamp) AgentSummary {
 	s := AgentSummary{Agent: v.Agent, Kind: v.Kind, State: v.State, Waiting: v.Waiting, Reason: v.Reason, SilentS: v.SilentS, Last: v.Last, Since: v.Since,
 		Step: v.Step, StepDue: v.StepDue, Reviewer: v.Reviewer, Status: v.Status, Events: v.Events, Orders: len(v.Orders), Notes: len(v.Notes), Flows: v.Flows}
 	if v.State == stateStuck || v.State == statePotentially {
 		s.Certainty = v.State
 	}
-	if last := events.Stamp(v.Last); last != 0 && told > last {
-		s.AgeS = told.Sub(last).Round(time.Millisecond).Seconds()
+	if last := events.Stamp(v.Last); last != 0 && lowWatermark > last {
+		s.AgeS = lowWatermark.Sub(last).Round(time.Millisecond).Seconds()
 	}
 	return s
 }

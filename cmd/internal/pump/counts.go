@@ -97,7 +97,7 @@ func (c *Counts) unstopped(calls int64) {
 // r is the caller's and may be kept.
 func (c *Counts) Read(r *prom.Reading) {
 	// It has a lock of its own, so that counting what sources tell does not wait for a reading.
-	r.Told = c.coverage.sum()
+	r.Coverage = c.coverage.sum()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.Counters, r.Verdicts, r.Longest = c.sum, c.verdicts, c.longest

@@ -21,9 +21,9 @@ type flowStage struct {
 	scratch analyzer.Flow
 }
 
-// tellLoad says when limits shrink because everything together is busy, and when they return.
+// logLoad says when limits shrink because everything together is busy, and when they return.
 // Load is counted for each partition alone (decision 14), and so it is said of each.
-func (p *Pump) tellLoad() {
+func (p *Pump) logLoad() {
 	s, ok := p.stage.(*flowStage)
 	if !ok {
 		return
@@ -78,9 +78,9 @@ func (s *flowStage) turnBack(at events.Stamp, offset int64) {
 	// caught up with the time that was ahead.
 	p.repartitioning.step, p.repartitioning.reported = int64(at)/lowWatermarkEvery, min(p.repartitioning.reported, at)
 	// 0 would mean that nothing was told yet, see source.low.
-	told := max(1, p.engine.LowWatermark(at))
+	low := max(1, p.engine.LowWatermark(at))
 	// Observed above Time is how such a tick is known, as in TurnBackRecord.
-	p.repartitionOne("", offset, &events.Event{ID: fmt.Sprintf("told:%d:back", told), Time: told, Observed: at, Kind: events.Tick})
+	p.repartitionOne("", offset, &events.Event{ID: fmt.Sprintf("told:%d:back", low), Time: low, Observed: at, Kind: events.Tick})
 	p.o.Logger.Warn("the time of the log was taken back: a clock was ahead", "partition", p.o.Partition, "to", at.Time())
 }
 

@@ -26,7 +26,7 @@ func (p *Pump) fold(records []Record) (n int) {
 // one has made them ripe, so nothing that comes of the log depends on where batches end.
 func (p *Pump) foldLocked(records []Record) (n int) {
 	p.fire() // what a checkpoint or a crash has interrupted
-	p.tellLowWatermark()
+	p.publishLowWatermark()
 	for n < len(records) && p.err == nil && !p.full() {
 		if n%prefetched == 0 {
 			p.prefetch(records[n:min(n+prefetched, len(records))])
@@ -39,7 +39,7 @@ func (p *Pump) foldLocked(records []Record) (n int) {
 		p.record(r, d)
 		p.next = r.Offset + 1
 		p.fire()
-		p.tellLowWatermark()
+		p.publishLowWatermark()
 	}
 	p.close()
 	// A record that was skipped because it is known says nothing of what stands before p.next.

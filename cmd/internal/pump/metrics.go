@@ -104,7 +104,7 @@ func (p *Pump) tally(records int64) {
 	p.standing.Watermark.Store(int64(p.stage.seen()))
 	p.standing.Next.Store(p.next)
 	if p.o.Stage == FlowStage {
-		p.tellLoad()
+		p.logLoad()
 	}
 	// fx.Counts are not reset there: they are the counts of the replay as a whole.
 	if p.o.Store == nil { // a replay is asked, see Counted

@@ -467,7 +467,7 @@ func (p *Pump) foldOne(r *Record, take func()) []events.Verdict {
 	take()
 	p.next = r.Offset + 1
 	p.fire()
-	p.tellLowWatermark()
+	p.publishLowWatermark()
 	p.close()
 	p.tally(1)
 	for i := range p.out[from:] {

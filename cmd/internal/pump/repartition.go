@@ -17,7 +17,7 @@ const lowWatermarkEvery = 30_000
 // repartitioning is what a flow stage has passed on to the agent stage. It depends on the log
 // alone, so that what is sent again after a crash is numbered as before.
 type repartitioning struct {
-	step   int64 // of the watermark, at which was told last
+	step   int64 // of the watermark, at which the low watermark was published last
 	offset int64 // of the record of which something was made last
 	parts  int   // so many records
 
@@ -68,16 +68,16 @@ func (t *repartitioning) part(offset int64) int {
 	return t.parts - 1
 }
 
-// tellLowWatermark says up to when everything was passed on, when the watermark has got on and no
+// publishLowWatermark says up to when everything was passed on, when the watermark has got on and no
 // deadline before it is left.
-func (p *Pump) tellLowWatermark() {
+func (p *Pump) publishLowWatermark() {
 	step := int64(p.stage.seen()) / lowWatermarkEvery
 	if step <= p.repartitioning.step || p.ripe() || p.o.Stage == AgentStage {
 		return
 	}
 	p.repartitioning.step = step
 	// Reports go first: what the tick says is told is told then.
-	p.tellReportsDue(p.next - 1)
+	p.publishReportsDue(p.next - 1)
 	at := p.engine.LowWatermark(p.stage.seen())
 	p.repartitionOne("", p.next-1, &events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick})
 }

@@ -102,29 +102,29 @@ func (p *Pump) retain(offset int64) {
 	if len(p.fx.Reports) == 0 {
 		return
 	}
-	p.tellReportsDue(offset)
+	p.publishReportsDue(offset)
 	t := &p.repartitioning
 	for i := range p.fx.Reports {
 		t.reports.Add(&p.fx.Reports[i])
 	}
 	// So that what waits always fits into a checkpoint beside the flows.
 	if t.reports.Full() {
-		p.tellReports(offset)
+		p.publishReports(offset)
 	}
 }
 
-// tellReportsDue passes on what waits if it is time to.
+// publishReportsDue passes on what waits if it is time to.
 // The time is that of the log and the interval a limit, so a replay passes on the same at the
 // same place.
-func (p *Pump) tellReportsDue(offset int64) {
+func (p *Pump) publishReportsDue(offset int64) {
 	if seen := p.stage.seen(); p.engine.ReportsDue(p.repartitioning.reported, seen) {
-		p.tellReports(offset)
+		p.publishReports(offset)
 		p.repartitioning.reported = seen
 	}
 }
 
-// tellReports passes on what waits, as made of the record at an offset.
-func (p *Pump) tellReports(offset int64) {
+// publishReports passes on what waits, as made of the record at an offset.
+func (p *Pump) publishReports(offset int64) {
 	t := &p.repartitioning
 	if t.reports.Len() == 0 {
 		return
@@ -148,17 +148,17 @@ func (p *Pump) tellReports(offset int64) {
 			t.shares = append(t.shares, nil)
 		}
 		if t.shares[n] = append(t.shares[n], r); len(t.shares[n]) == mostReports {
-			p.tellShare(n, offset)
+			p.publishShare(n, offset)
 		}
 	}
 	for n := range t.shares {
-		p.tellShare(n, offset)
+		p.publishShare(n, offset)
 	}
 	t.reports.Reset()
 }
 
-// tellShare passes on what waits for one partition of the activity.
-func (p *Pump) tellShare(n int, offset int64) {
+// publishShare passes on what waits for one partition of the activity.
+func (p *Pump) publishShare(n int, offset int64) {
 	t := &p.repartitioning
 	share := t.shares[n]
 	if len(share) == 0 {

@@ -9,13 +9,13 @@ import (
 )
 
 // sources is what an agent stage knows of the partitions of events that tell it: what of
-// theirs it has seen, and how far each has told everything.
+// theirs it has seen, and the low watermark of each.
 //
 // Whoever passes on the activity of a source sends all of it in the order of the source.
 // A new owner begins at or before what was sent, and an old one may go on for a while. So
 // a record is new when it is behind all of its source that were seen.
 type sources struct {
-	want int // sources without which nothing is known to be told
+	want int // sources without which there is no low watermark
 	// last is by the number of the source, as long as the highest that was seen.
 	last []source
 }
@@ -25,7 +25,7 @@ type source struct {
 	any    bool // something was seen of it
 	offset int64
 	part   int
-	low    events.Stamp // it has told everything up to here; 0 for nothing
+	low    events.Stamp // its low watermark: it has reported everything up to here; 0 for none
 }
 
 // mostSources is how many partitions of events there may be.
@@ -44,13 +44,13 @@ func (s *sources) take(at Position) bool {
 	return true
 }
 
-// raise notes that a source has told everything up to at.
+// raise notes a low watermark of a source.
 func (s *sources) raise(n int, at events.Stamp) {
 	x := s.of(n)
 	x.low = max(x.low, at)
 }
 
-// turnBack notes that a source had been told a time that was ahead.
+// turnBack notes that the low watermark of a source was ahead.
 func (s *sources) turnBack(n int, at events.Stamp) { s.of(n).low = at }
 
 // lowWatermark is the time up to which all sources have told everything; 0 when one has told

@@ -62,8 +62,8 @@ func (s *flowStage) spend(ev *events.Event, refused bool) {
 	when, rule := p.open.judged.phase()
 	// A cost that the producer reports stays; only tokens without one are priced.
 	x := p.o.Prices.By(ev, calls, is.tokens, is.cost)
-	told := reading(&x)
-	p.counted.Spent[when].Add(&told)
+	spent := reading(&x)
+	p.counted.Spent[when].Add(&spent)
 	if when != costs.Unjudged {
 		p.counts.wasted(ev, x, when, rule)
 	}

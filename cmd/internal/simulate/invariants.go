@@ -52,7 +52,7 @@ func (w *world) activityTaken(n int) func(*entry) {
 			i++
 		}
 		next[e.from.Source] = i + 1
-		got := toldRecord{e.key, e.from, e.value}
+		got := activityRecord{e.key, e.from, e.value}
 		if i >= len(want) || want[i] != got {
 			w.violate("activity is what the plain fold passes on", "partition %d:\n got %+v\nwant %+v", n, got, want[min(i, len(want)):min(i+1, len(want))])
 		}
@@ -184,7 +184,7 @@ func (w *world) heal() {
 	}
 	// Who was frozen is told to end, too, if nothing else ends it first.
 	for _, o := range w.ghosts {
-		o.tell()
+		o.revoke()
 	}
 	w.settle()
 	now := events.StampOf(w.clock.Now())
@@ -213,7 +213,7 @@ func (w *world) heal() {
 	}
 	// The last checkpoints are taken on the way out, which is what checkEnd looks at.
 	for _, o := range w.owners {
-		o.tell()
+		o.revoke()
 	}
 	// Ghosts end as well: one that hangs would hang in a process, too.
 	for round := 0; w.alive() > 0 && w.broken == nil; round++ {

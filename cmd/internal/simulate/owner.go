@@ -34,12 +34,12 @@ type owner struct {
 	process   *process
 	partition int
 	number    int // of all owners there were
-	// told ends when the group wants the partition back: the owner finishes what it has and takes a last
+	// leaving ends when the group wants the partition back: the owner finishes what it has and takes a last
 	// checkpoint. It is derived from hard, so that abort ends both.
-	told  context.Context
-	tell  context.CancelFunc
-	hard  context.Context // ends what is under way
-	abort context.CancelFunc
+	leaving context.Context
+	revoke  context.CancelFunc
+	hard    context.Context // ends what is under way
+	abort   context.CancelFunc
 
 	// mu guards killed and ended, which the world reads while the owner runs.
 	mu     sync.Mutex
@@ -90,12 +90,12 @@ func (o *owner) own() {
 		o.ended = true
 		o.mu.Unlock()
 	}()
-	for o.told.Err() == nil {
+	for o.leaving.Err() == nil {
 		err := o.fold()
 		switch {
 		case errors.Is(err, errBroken):
 			return
-		case err == nil, errors.Is(err, errFenced), errors.Is(err, errKilled), o.told.Err() != nil:
+		case err == nil, errors.Is(err, errFenced), errors.Is(err, errKilled), o.leaving.Err() != nil:
 			return
 		// Free space that is missing is no error here: the pump waits for it.
 		case !errors.Is(err, errBroker) && !errors.Is(err, errDisk):
@@ -154,7 +154,7 @@ func (o *owner) follow(source *partition) error {
 		w.violate("a checkpoint is of the log", "partition %d: begins at %d, the log ends at %d", o.partition, next, source.end())
 		return errBroken
 	}
-	for o.told.Err() == nil {
+	for o.leaving.Err() == nil {
 		var records []pump.Record
 		err := o.wait("fetch", func() error {
 			// A reader that goes back gives records a second time; the pump has to drop them.

@@ -18,8 +18,8 @@ type said struct {
 	trigger int64
 }
 
-// toldRecord is a record as it has to stand in the log of activity.
-type toldRecord struct {
+// activityRecord is a record as it has to stand in the log of activity.
+type activityRecord struct {
 	key   string // "" for every partition
 	at    pump.Position
 	value string
@@ -48,7 +48,7 @@ type plain struct {
 	verdicts []said
 	source   int // of what is passed on
 	// All that was passed on to the agents, in order, with the position that each record must have.
-	activity []toldRecord
+	activity []activityRecord
 	last     pump.Position // of the last of it
 	// How many records the event at last has been made into so far; with it positions are unique.
 	parts       int
@@ -125,9 +125,9 @@ func (p *plain) limits(document []byte, offset int64) {
 type plainFlows struct {
 	plain
 	partition analyzer.Partition
-	// The last multiple of tellEvery that the agents were told of, as a number of steps.
-	told  int64
-	place func(key string) int // the partition of the activity
+	// The last low watermark that was passed on, in steps of lowWatermarkEvery.
+	announced int64
+	place     func(key string) int // the partition of the activity
 
 	waiting  []activity.Report // the last of each party
 	reported events.Stamp      // when they were passed on last
@@ -139,8 +139,8 @@ func newPlainFlows(source int, limits analyzer.Limits, place func(key string) in
 	return &plainFlows{plain: newPlain(source, limits), place: place}
 }
 
-// tellEvery is how often the flows tell the agents of the time, in milliseconds.
-const tellEvery = 30_000
+// lowWatermarkEvery is how often the flows pass their low watermark on, in milliseconds.
+const lowWatermarkEvery = 30_000
 
 // fold takes a record, fires what is ripe after it, and tells the agents of the time: the same
 // order as in the pump, on which the offsets of verdicts depend.
@@ -160,8 +160,8 @@ func (p *plainFlows) fold(offset int64, appended events.Stamp, value []byte) {
 		p.engine.Advance(&p.partition, &f, due, &p.fx)
 		p.keep(&f, key, offset)
 	}
-	if step := int64(p.partition.Watermark) / tellEvery; step > p.told {
-		p.told = step
+	if step := int64(p.partition.Watermark) / lowWatermarkEvery; step > p.announced {
+		p.announced = step
 		p.reportDue(offset)
 		// Of this the agents are sure: up to then the flows have told everything, see decision 38.
 		at := p.engine.LowWatermark(p.partition.Watermark)
@@ -306,7 +306,7 @@ func (p *plain) put(key string, offset int64, value string) {
 	}
 	at := pump.Position{Source: p.source, Offset: offset, Part: p.parts}
 	p.parts++
-	p.activity = append(p.activity, toldRecord{strings.Clone(key), at, value})
+	p.activity = append(p.activity, activityRecord{strings.Clone(key), at, value})
 }
 
 // must is for what the simulation has made itself.

@@ -29,8 +29,8 @@ type plainAgents struct {
 type activitySource struct {
 	last pump.Position // seen
 	any  bool
-	// Up to when this source has told everything; 0 before its first tick.
-	told events.Stamp
+	// 0 before its first tick.
+	lowWatermark events.Stamp
 }
 
 // newPlainAgents has folded nothing. flows and agents are how many partitions of each there
@@ -75,12 +75,12 @@ func (p *plainAgents) fold(offset int64, key string, from pump.Position, value [
 func (p *plainAgents) take(ev *events.Event, key string, from pump.Position, offset int64) {
 	if ev.Kind == events.Tick {
 		s := &p.sources[from.Source]
-		s.told = max(s.told, ev.Time)
-		least := s.told
+		s.lowWatermark = max(s.lowWatermark, ev.Time)
+		least := s.lowWatermark
 		// Silence is judged up to what all flow partitions have told (decision 38). Those of the agent stage,
 		// which pass on to trees above, tell no time.
 		for i := range p.flows {
-			least = min(least, p.sources[i].told)
+			least = min(least, p.sources[i].lowWatermark)
 		}
 		p.partition.Watermark = max(p.partition.Watermark, least)
 		return

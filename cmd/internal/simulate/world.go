@@ -348,7 +348,7 @@ func (w *world) assign(partition int) {
 			w.note("%v freezes", old)
 		case w.fault(Rebalance, 1):
 			w.note("%v is told to end", old)
-			old.tell()
+			old.revoke()
 		default:
 			return
 		}
@@ -365,7 +365,7 @@ func (w *world) give(partition int, p *process) {
 	w.stats.Owners++
 	// Of no context above: a run ends by killing whoever is left.
 	o.hard, o.abort = context.WithCancel(context.Background())
-	o.told, o.tell = context.WithCancel(o.hard)
+	o.leaving, o.revoke = context.WithCancel(o.hard)
 	w.owners[partition] = o
 	w.note("%v takes over", o)
 	go o.own()

@@ -173,7 +173,7 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, emit func(*events.Event
 	trace := cmp.Or(said.trace, rec.Header.Trace)
 	c.event.TraceID, c.event.ParentSpanID = trace.ID, trace.Span
 	// First what the request says, then what can be found out.
-	r.told(c, rec, said, trace)
+	r.takeFlow(c, rec, said, trace)
 	r.place(c, said)
 	r.descend(c, said)
 	r.open.Put(rec.Key(), c)
@@ -193,7 +193,7 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, emit func(*events.Event
 }
 
 // told takes the flow from what the request says of it.
-func (r *reader) told(c *call, rec *wire.Record, said *message, trace wire.Trace) {
+func (r *reader) takeFlow(c *call, rec *wire.Record, said *message, trace wire.Trace) {
 	// The metadata of the message goes before baggage, and the baggage of the message before
 	// that of the request.
 	flow := wire.Flow{Parent: said.parent, Root: said.root}.Or(said.baggage).Or(rec.Header.Baggage)
@@ -221,11 +221,11 @@ func (r *reader) told(c *call, rec *wire.Record, said *message, trace wire.Trace
 // one.
 func (r *reader) place(c *call, said *message) {
 	e, context := &c.event, said.context
-	isTold := e.CorrelationID != ""
+	named := e.CorrelationID != ""
 	// A known context or task names its opener, whatever else is open.
 	if t, ok := r.thread(said); ok {
 		e.From = t.from
-		if !isTold {
+		if !named {
 			r.flow(c, t.flow, t.source)
 		}
 		return
@@ -239,14 +239,14 @@ func (r *reader) place(c *call, said *message) {
 		// An agent does not call itself, and a call is not within itself.
 		case o.event.To == e.To || o.id == c.id:
 		// Only calls of the same flow count: the flow that both say, or none of both.
-		case isTold != isOwn(&o.event), isTold && o.event.CorrelationID != e.CorrelationID:
+		case named != isOwn(&o.event), named && o.event.CorrelationID != e.CorrelationID:
 		default:
 			callers, flows = another(callers, o.event.To.Agent), another(flows, o.event.CorrelationID)
 		}
 	}
 	switch len(callers) {
 	case 0:
-		r.root(c, context, isTold)
+		r.root(c, context, named)
 		return
 	case 1:
 		// The only one that can have called.
@@ -255,7 +255,7 @@ func (r *reader) place(c *call, said *message) {
 		e.From = events.Party{Agent: unnamed}
 	}
 	switch {
-	case isTold:
+	case named:
 	case len(flows) == 1:
 		// All that could have called are of one flow, so the flow is known also where the
 		// caller is not.
@@ -308,9 +308,9 @@ func isOwn(e *events.Event) bool {
 }
 
 // root places a call that comes from outside.
-func (r *reader) root(c *call, context string, isTold bool) {
+func (r *reader) root(c *call, context string, named bool) {
 	switch {
-	case isTold:
+	case named:
 		// What a request says of its flow stands for one action of a user, so that any
 		// further call from outside is made by an agent that is not in the log.
 		first, ok := r.first.Get(c.event.CorrelationID)

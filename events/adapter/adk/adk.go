@@ -132,7 +132,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		return nil
 	}
 	for _, m := range read {
-		r.tell(m, emit)
+		r.take(m, emit)
 	}
 	return nil
 }
@@ -157,9 +157,9 @@ func (r *reader) end(v *invocation, emit func(*events.Event)) {
 	}
 }
 
-// tell reads one event: who speaks, what was used up, the calls and results, and then the
+// take reads one event: who speaks, what was used up, the calls and results, and then the
 // text.
-func (r *reader) tell(m *message, emit func(*events.Event)) {
+func (r *reader) take(m *message, emit func(*events.Event)) {
 	v, ok := r.invocations.Get(m.invocation)
 	if !ok {
 		v = &invocation{id: m.invocation, branches: map[string]*turn{}, worked: map[string]bool{}}

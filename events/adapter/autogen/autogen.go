@@ -173,8 +173,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	f := r.flow(l)
 	// With one message that tells a time the clock of the log is of no use any more: they may
 	// differ by hours.
-	if told := l.payload.at(); told != 0 || f.timed {
-		f.clock, f.timed = max(f.clock, told), true
+	if logged := l.payload.at(); logged != 0 || f.timed {
+		f.clock, f.timed = max(f.clock, logged), true
 	} else {
 		f.clock = max(f.clock, at) // which may be in another time zone
 	}

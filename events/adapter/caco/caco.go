@@ -282,7 +282,7 @@ func (r *reader) entry(l *line, emit func(*events.Event)) {
 	case "user.message":
 		origin, from, text := sender(d.content)
 		// It was told when it was posted, with more of its sender.
-		if _, told := r.heard.Get(heardAs(l.session, text)); told {
+		if _, echoed := r.heard.Get(heardAs(l.session, text)); echoed {
 			r.heard.Delete(heardAs(l.session, text))
 			return
 		}

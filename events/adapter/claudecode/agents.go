@@ -15,12 +15,12 @@ type agent struct {
 	prompt  string // promptId
 	// parent is the zero party for the main agent, which is called by the user.
 	parent events.Party // who called it last
-	// told is set while a child waits for the tool use that called it: files of a session may
+	// unplaced is set while a child waits for the tool use that called it: files of a session may
 	// come in any order.
-	told   events.Hash // the prompt, while its parent was not seen
-	asked  string      // promptId of the user's last message
-	called bool
-	worked bool // used a tool, or got an answer that took work, since it was called or called somebody
+	unplaced events.Hash // the prompt, while its parent was not seen
+	asked    string      // promptId of the user's last message
+	called   bool
+	worked   bool // used a tool, or got an answer that took work, since it was called or called somebody
 }
 
 // agent finds out whose line it is.
@@ -77,7 +77,7 @@ func (r *reader) childPrompt(l *line, by *agent, emit func(*events.Event)) {
 			return
 		}
 		// Its parent was not seen. All children are called by somebody of the session.
-		by.parent, by.told = events.Party{Session: by.session, Agent: "claude-code"}, l.said
+		by.parent, by.unplaced = events.Party{Session: by.session, Agent: "claude-code"}, l.said
 	}
 	e := r.begin(by.party.Session+"/prompt", events.AgentCall, l.at, by)
 	if by.called {
@@ -151,8 +151,8 @@ func (r *reader) start(u *use, a *agent, at events.Stamp, emit func(*events.Even
 func (r *reader) meet(u *use) {
 	for _, a := range r.agents.All() {
 		// The first that waits, for the same reason as in waiting.
-		if a.session == u.by.session && a.told == u.prompt && !a.told.IsZero() {
-			a.told = events.Hash{}
+		if a.session == u.by.session && a.unplaced == u.prompt && !a.unplaced.IsZero() {
+			a.unplaced = events.Hash{}
 			r.adopt(u, a)
 			return
 		}

@@ -123,7 +123,7 @@ type use struct {
 //
 // Each line has the usage of the message so far, so what was told before is taken off.
 type message struct {
-	told events.Usage // what the inferences told so far add up to
+	counted events.Usage // what the inferences emitted so far add up to
 	// parts counts the events that tell of its usage, to give each an id of its own.
 	parts    int
 	returned bool
@@ -144,9 +144,9 @@ func newReader(o adapter.Options) adapter.Adapter {
 //
 // A line that cannot be read is an error, but those beside it in the record are told.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
-	tell, err := r.Parse(record)
-	if tell != nil {
-		tell(emit)
+	deliver, err := r.Parse(record)
+	if deliver != nil {
+		deliver(emit)
 	}
 	return err
 }
@@ -155,7 +155,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 //
 // It changes nothing of the reader, so lines may be parsed side by side; tell, which does, is
 // called in their order.
-func (r *reader) Parse(record []byte) (tell func(emit func(*events.Event)), first error) {
+func (r *reader) Parse(record []byte) (deliver func(emit func(*events.Event)), first error) {
 	if err := adapter.CheckSize(record); err != nil {
 		return nil, err
 	}
@@ -412,14 +412,14 @@ func (r *reader) tokens(l *line, id string, m *message, by *agent, emit func(*ev
 	grown := false
 	// add tells what is more than before. A figure that shrinks is one of an older line and
 	// tells nothing.
-	add := func(told *int64, now int64) (more int64) {
-		if now <= *told {
+	add := func(counted *int64, now int64) (more int64) {
+		if now <= *counted {
 			return 0
 		}
-		more, *told, grown = now-*told, now, true
+		more, *counted, grown = now-*counted, now, true
 		return more
 	}
-	t, u := &m.told, &l.usage
+	t, u := &m.counted, &l.usage
 	e.Usage = events.Usage{Known: true, Input: add(&t.Input, u.Input), Output: add(&t.Output, u.Output),
 		CacheRead: add(&t.CacheRead, u.CacheRead), CacheCreation: add(&t.CacheCreation, u.CacheCreation)}
 	if !grown {

@@ -227,7 +227,7 @@ func (r *runs) add(runs []*run, emit func(*events.Event)) error {
 		}
 		// The names of the flow are those of the trace, whichever run tells them.
 		r.tree.Name(u.trace, spantree.Names{Explicit: u.correlation, Conversation: u.thread, Parent: u.above, Root: u.root})
-		r.tree.Add(u.trace, u.tell(r.ignore))
+		r.tree.Add(u.trace, u.span(r.ignore))
 	}
 	// The tree tells what has nothing above it that is still to come.
 	r.tree.Settle(emit)

@@ -200,7 +200,7 @@ func (u *run) complete() *events.DecodeError {
 //
 // What a run is decides what of it is told, and that a chain is an agent is known by its
 // metadata.
-func (u *run) tell(ignore adapter.IgnoreArgs) spantree.Span {
+func (u *run) span(ignore adapter.IgnoreArgs) spantree.Span {
 	r := spantree.Span{ID: u.id, Parent: u.parent, Start: u.start, End: u.end, Agent: u.agent}
 	// An end without a failure went well.
 	if u.end != 0 {
@@ -211,7 +211,7 @@ func (u *run) tell(ignore adapter.IgnoreArgs) spantree.Span {
 	}
 	switch u.kind {
 	case "tool", "retriever":
-		u.tellTool(&r, ignore)
+		u.fillTool(&r, ignore)
 	case "llm":
 		r.Kind, r.Model, r.Provider, r.Usage = spantree.Inference, u.model, u.provider, u.usage
 		if !r.Usage.Known {
@@ -239,8 +239,8 @@ func (u *run) tell(ignore adapter.IgnoreArgs) spantree.Span {
 	return r
 }
 
-// tellTool tells a use of a tool, or a handoff that it made.
-func (u *run) tellTool(r *spantree.Span, ignore adapter.IgnoreArgs) {
+// fillTool tells a use of a tool, or a handoff that it made.
+func (u *run) fillTool(r *spantree.Span, ignore adapter.IgnoreArgs) {
 	o := readOutput(u.outputs)
 	r.Kind = spantree.Tool
 	r.Tool = events.Tool{Name: cmp.Or(u.name, "tool"), CallID: cmp.Or(u.callID, o.callID)}

@@ -190,17 +190,17 @@ func (r *reader) request(record []byte, emit func(*events.Event)) error {
 	}
 	// Calls are named within their flow, since servers count their ids from 0.
 	flow := begin(events.LLMCall, id, start).FlowKey()
-	last, told := q.told()
-	for i := range told {
+	last, toolResults := q.toolResults()
+	for i := range toolResults {
 		// Results were there when the request was made.
-		e := begin(events.ToolResult, callID(flow, told[i].CallID)+"/end", start)
+		e := begin(events.ToolResult, callID(flow, toolResults[i].CallID)+"/end", start)
 		// The tool is known by the call, which stands in the messages before.
 		for j := range last.Calls {
-			if c := &last.Calls[j]; c.ID == told[i].CallID {
+			if c := &last.Calls[j]; c.ID == toolResults[i].CallID {
 				e.Tool = r.tool(c)
 			}
 		}
-		result := []byte(spanrow.Text(told[i].Content))
+		result := []byte(spanrow.Text(toolResults[i].Content))
 		e.Content, e.Sim, e.Status = fingerprint.Content(result), fingerprint.Text(result), events.StatusOK
 		emit(e)
 	}
@@ -239,7 +239,7 @@ func (r *reader) request(record []byte, emit func(*events.Event)) error {
 //
 // A first message that is none of the model's counts as one, so that a conversation without an
 // answer has no results.
-func (q *request) told() (last message, results []message) {
+func (q *request) toolResults() (last message, results []message) {
 	var said []message
 	if unwrapped(q.Messages, &said) != nil || said == nil {
 		// The proxy may have kept the request as it came.

@@ -100,11 +100,11 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	}
 	// A time that cannot be read is an error and no missing time: the order of the log would
 	// hang on a guess.
-	told, timed := jsonwalk.Stamp(r.values[at])
+	stamp, timed := jsonwalk.Stamp(r.values[at])
 	if !timed && len(r.values[at]) > 0 {
 		return r.wrong(at, "want an RFC 3339 time, or a number of seconds, ms, µs or ns since 1970")
 	}
-	when := r.clock.At(told)
+	when := r.clock.At(stamp)
 	key := r.pair.Key
 	id := r.id(id)
 	if id == "" {
@@ -152,14 +152,14 @@ func (r *reader) kind() (events.Kind, bool) {
 	// The mapping may have translated the log's own word for it.
 	for _, k := range events.Kinds() {
 		if k.String() == string(r.values[kind]) {
-			return k, told(k)
+			return k, expressible(k)
 		}
 	}
 	return 0, false
 }
 
-// told tells whether a mapping can say all that an event of the kind needs.
-func told(k events.Kind) bool {
+// expressible reports whether a mapping can say all that an event of the kind needs.
+func expressible(k events.Kind) bool {
 	switch k {
 	case events.AgentCall, events.AgentReturn, events.ToolCall, events.ToolResult, events.LLMCall, events.TurnStart,
 		events.TaskLoop, events.TaskReflect, events.FlowStart, events.FlowEnd:

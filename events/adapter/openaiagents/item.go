@@ -243,7 +243,7 @@ func (it *item) run() spantree.Span {
 			r.Tool.ArgsSize = int64(len(it.args))
 			r.Tool.ArgsHash = fingerprint.Args(it.args, it.ignore.Of(it.name))
 			r.Answer, r.Near = fingerprint.Content(it.answer), fingerprint.Text(it.answer)
-			message := told(it.args)
+			message := inputOf(it.args)
 			r.Content, r.Sim = fingerprint.Content(message), fingerprint.Text(message)
 		}
 	case "response", "generation":
@@ -257,10 +257,10 @@ func (it *item) run() spantree.Span {
 	return r
 }
 
-// told is what an agent that runs as a tool is told: the argument input, else all
+// inputOf is what an agent that runs as a tool is asked: the argument input, else all
 // arguments.
 // The SDK gives an agent that is a tool one argument, input.
-func told(args []byte) []byte {
+func inputOf(args []byte) []byte {
 	c := jsonwalk.New(args)
 	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) == "input" {

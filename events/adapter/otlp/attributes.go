@@ -186,9 +186,9 @@ type attributes struct {
 	// text and rank are indexed by field; a rank means nothing where the text is empty.
 	text [fields][]byte
 	rank [fields]uint8
-	// told and free fill in what conventions leave out, see their settle.
-	told told
-	free free
+	// eventContent and free fill in what conventions leave out, see their settle.
+	eventContent eventContent
+	free         free
 
 	lines []line // parts of messages that are attributes of their own
 }

@@ -375,9 +375,9 @@ type turn struct {
 	asked
 	flow string // the trace that the conversation began with
 	// The reader begins at it after a restart, since the content of the call is only there.
-	place int64 // of the first record of that, see adapter.Keeper; math.MaxInt64 when it is not needed
-	at    int64 // when it ended
-	told  bool  // the call was told
+	place   int64 // of the first record of that, see adapter.Keeper; math.MaxInt64 when it is not needed
+	at      int64 // when it ended
+	emitted bool  // the call was emitted
 
 	brought *brought // by a later request, nil before
 }
@@ -411,8 +411,8 @@ func (s *span) key(id string, opening events.Hash) string {
 
 // follow finds out what a request goes on with, and remembers what it asked for.
 //
-// It is called when the span comes, not when it is told: the flow of a trace has to be known
-// before anything of it is told.
+// It is called when the span comes, not when it is emitted: the flow of a trace has to be known
+// before anything of it is emitted.
 func (k *turns) follow(s *span, t *trace) {
 	d := s.dialogue
 	// A program with spans of tools is taken by these, see decision 78.
@@ -520,16 +520,16 @@ func (t *emitter) bring(s *span) {
 		key := s.key(b.id, s.dialogue.opening)
 		made, known := t.turns.open.Get(key)
 		switch {
-		// A call is told once, by the first request that brings its result.
-		case known && made.told:
+		// A call is emitted once, by the first request that brings its result.
+		case known && made.emitted:
 			continue // an earlier try of the same request brought it
 		case known:
-			made.told = true
+			made.emitted = true
 			// What the request itself says of the call gives way to what the model asked for.
 			b.asked = made.asked
 		// The call is known by the history alone: its asking was not in the log.
 		case b.name != "":
-			t.turns.open.Put(key, &turn{asked: b.asked, flow: cmp.Or(t.goesOn, t.id), place: t.place, at: s.end, told: true})
+			t.turns.open.Put(key, &turn{asked: b.asked, flow: cmp.Or(t.goesOn, t.id), place: t.place, at: s.end, emitted: true})
 		}
 		// A call that runs an agent is told by that agent's spans.
 		if b.name != "" && !t.isAgent(b.name) {

@@ -36,12 +36,12 @@ type emitter struct {
 	event *events.Event
 }
 
-// tell emits the events of all spans that ended by until, in the order of time.
+// emitUntil emits the events of all spans that ended by until, in the order of time.
 // When the trace is complete, so are the answers to its user.
 // Spans that end later stay pending: their trace is not complete yet.
 //
 // until is in ns, and counts only when the trace is not complete.
-func (t *emitter) tell(until int64, complete bool) {
+func (t *emitter) emitUntil(until int64, complete bool) {
 	// What spans are may have changed with those that came since the last turn.
 	t.prepare()
 	var moments []moment
@@ -73,7 +73,7 @@ func (t *emitter) tell(until int64, complete bool) {
 		case visit, toolUse:
 			moments = append(moments, moment{s.start, true, depth, s}, moment{s.end, false, depth, s})
 		case inference:
-			// The results that a request brings are told when it begins: they were there
+			// The results that a request brings are emitted when it begins: they were there
 			// before.
 			if s.dialogue != nil && len(s.dialogue.brought) > 0 && !t.turns.isTooled(s.source) {
 				moments = append(moments, moment{s.start, true, depth, s})
@@ -85,11 +85,11 @@ func (t *emitter) tell(until int64, complete bool) {
 			t.silent(s.why())
 		}
 	}
-	// What was told is let go of: only spans keeps it, for those that come later.
+	// What was emitted is let go of: only spans keeps it, for those that come later.
 	clear(t.pending[len(rest):])
 	t.pending = rest
 	slices.SortStableFunc(moments, inTime)
-	// A trace of which something was told before its workflow came has begun already.
+	// A trace of which something was emitted before its workflow came has begun already.
 	late := t.begun
 	t.begun = t.begun || len(moments) > 0
 	for _, m := range moments {
@@ -115,7 +115,7 @@ func (t *emitter) tell(until int64, complete bool) {
 	if !complete {
 		return
 	}
-	// Whoever passed control and was not followed is told before the answers.
+	// Whoever passed control and was not followed is emitted before the answers.
 	t.unanswered()
 	for _, s := range t.answers {
 		t.answer(s, events.Party{})
@@ -129,13 +129,13 @@ func (t *emitter) tell(until int64, complete bool) {
 // unanswered tells the handoffs to agents that did not run any more: they were
 // made all the same.
 //
-// Who handed over to an agent that leaves no spans, such as a remote one, is told like that.
+// Who handed over to an agent that leaves no spans, such as a remote one, is emitted like that.
 func (t *emitter) unanswered() {
 	// In the order of time, since the map has none.
 	left := slices.SortedFunc(maps.Values(t.said), byStart)
 	for _, s := range left {
 		from := t.actor(s)
-		// A handoff that failed was not made, and one that names nobody cannot be told.
+		// A handoff that failed was not made, and one that names nobody cannot be emitted.
 		if s.handoff == whoever || s.status == events.StatusError {
 			continue
 		}
@@ -153,7 +153,7 @@ func (t *emitter) handOver(s *span, from string) {
 	// Who passed control does not answer the user.
 	t.answers = slices.DeleteFunc(t.answers, func(a *span) bool { return agentOf(a) == from })
 	t.emit(e)
-	// It is remembered in case the run comes late, see isTold.
+	// It is remembered in case the run comes late, see isHandedOff.
 	if t.passed == nil || len(t.passed) >= maxParties {
 		t.passed = map[string][]*span{}
 	}
@@ -189,11 +189,11 @@ func (t *emitter) goOn(s *span, agent string) {
 	}
 }
 
-// isTold tells whether a call is the one that a handoff was told as before the run of
+// isHandedOff reports whether a call is the one that a handoff was emitted as before the run of
 // the agent came: the batch with it was overtaken by a later one.
 //
-// Told once before the run was seen, the call must not be told by the run again.
-func (t *emitter) isTold(s *span, c *call) bool {
+// Emitted once before the run was seen, the call must not be emitted by the run again.
+func (t *emitter) isHandedOff(s *span, c *call) bool {
 	if c.mode != events.PassControl {
 		return false
 	}
@@ -248,7 +248,7 @@ func (t *trace) depth(s *span) int {
 // begin fills what all events of a span share.
 //
 // phase makes the events of one span differ by id; the same span in another batch has the same
-// ids, and is told once.
+// ids, and is emitted once.
 func (t *emitter) begin(s *span, kind events.Kind, phase string, at int64) *events.Event {
 	// All events share the memory of one: emit's callee may not keep it.
 	*t.event = events.Event{
@@ -341,8 +341,8 @@ func (t *emitter) enter(s *span) {
 	c := t.callOf(s)
 	s.call = c
 	agent := agentOf(s)
-	// The run goes on with one that was told already.
-	if c.silent || t.isTold(s, c) {
+	// The run goes on with one that was emitted already.
+	if c.silent || t.isHandedOff(s, c) {
 		t.follow(s)
 		return
 	}
@@ -531,8 +531,8 @@ func (t *trace) passedOn(before, s *span) bool {
 
 // leave tells that an agent answered.
 //
-// The answer of a call that returns is told at once. All others may yet be followed by another
-// agent, and are told at the end of the trace as answers to the user.
+// The answer of a call that returns is emitted at once. All others may yet be followed by another
+// agent, and are emitted at the end of the trace as answers to the user.
 func (t *emitter) leave(s *span) {
 	c := s.call
 	if c.returns {
@@ -542,7 +542,7 @@ func (t *emitter) leave(s *span) {
 		}
 		return
 	}
-	// The oldest answer is told early rather than none being kept.
+	// The oldest answer is emitted early rather than none being kept.
 	if len(t.answers) >= maxRuns {
 		t.answer(t.answers[0], events.Party{})
 		t.answers = t.answers[1:]
@@ -562,7 +562,7 @@ func (t *emitter) answer(s *span, to events.Party) *events.Event {
 		}
 	}
 	e.HadWork = t.hadWork(s, e.From.Agent)
-	// The sum of the run is told beside its requests, as an aggregate.
+	// The sum of the run is emitted beside its requests, as an aggregate.
 	if s.usage.Known {
 		e.Usage = s.usage
 	}
@@ -679,7 +679,7 @@ func (t *emitter) result(s *span) {
 	t.emit(e)
 }
 
-// inference tells what a request used up. A request without tokens is told only if it failed.
+// inference tells what a request used up. A request without tokens is emitted only if it failed.
 func (t *emitter) inference(s *span) {
 	if !s.usage.Known && s.status != events.StatusError {
 		t.silent(adapter.SilentNoTokens)

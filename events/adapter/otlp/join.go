@@ -15,7 +15,7 @@ import (
 // It is called for each trace of which spans came with the batch, before anything of it is
 // told.
 func (r *reader) join(t *trace) {
-	// A trace of which something was told has a flow that cannot be changed any more.
+	// A trace of which something was emitted has a flow that cannot be changed any more.
 	if t.begun || t.cause == nil {
 		return
 	}

@@ -7,11 +7,11 @@ import (
 	"weir/events/adapter/jsonwalk"
 )
 
-// told is the content that span events carry, where a program follows the GenAI
+// eventContent is the content that span events carry, where a program follows the GenAI
 // conventions up to 1.36: one event for each message, none of it in attributes of the
 // span. It counts only where the span itself has no such attribute.
 // Its texts alias the record, and are hashed before it is gone.
-type told struct {
+type eventContent struct {
 	system, user []byte // what a run or a request was told
 	tool         []byte // what a tool was called with
 	choice       []byte // what came of it
@@ -44,13 +44,13 @@ func (s *span) readEvents(c *jsonwalk.Cursor, a *attributes) {
 		switch name {
 		// Events of the older conventions have the text as an attribute of the event.
 		case "gen_ai.system.message":
-			a.told.system = message(list)
+			a.eventContent.system = message(list)
 		case "gen_ai.user.message":
-			a.told.user = message(list)
+			a.eventContent.user = message(list)
 		case "gen_ai.tool.message":
-			a.told.tool = message(list)
+			a.eventContent.tool = message(list)
 		case "gen_ai.choice":
-			a.told.choice = message(list)
+			a.eventContent.choice = message(list)
 		// Those of today have the attributes of a span.
 		case "gen_ai.content.prompt", "gen_ai.content.completion", "gen_ai.client.inference.operation.details":
 			for _, f := range [...]field{input, output, systemPrompt, toolArgs, toolResult} {
@@ -96,7 +96,7 @@ func message(list []byte) (text []byte) {
 // is told by a message to it and the choice that came of it, anything else by what the
 // user said and the choice.
 // The attributes of the span go first in any case.
-func (t *told) settle(a *attributes, k kind) {
+func (t *eventContent) settle(a *attributes, k kind) {
 	take := func(f field, text []byte) {
 		if !a.has(f) {
 			a.text[f], a.rank[f] = text, math.MaxUint8

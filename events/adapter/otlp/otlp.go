@@ -11,7 +11,7 @@
 // Spans come when they end, children before their parents and often in an earlier
 // batch, so what a span means is known only later. Spans are held back until the
 // root of their trace has come, or until Options.Hold of event time has passed.
-// Then they are told in the order of time, a call at the start of its span, a
+// Then they are emitted in the order of time, a call at the start of its span, a
 // result or an answer at its end. Who called an agent is told by the spans above
 // it, by what the span says, by its link, or by the run before it.
 //
@@ -155,7 +155,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 
 // Flush tells all that was held back.
 //
-// After it a span that comes for a trace that was told begins that trace anew.
+// After it a span that comes for a trace that was emitted begins that trace anew.
 func (r *reader) Flush(emit func(*events.Event)) error {
 	for {
 		_, t, ok := r.traces.PopOldest()
@@ -222,29 +222,29 @@ func (r *reader) settle(t *trace, emit func(*events.Event)) {
 	// waits until it is worth a look.
 	const worth = 16
 	switch complete := t.rooted && len(t.awaited) == 0; {
-	case complete && !t.told:
-		t.told = true
-		r.tell(t, 0, true, emit)
-	// until has no bound, so all that is pending is told; it is not complete, since answers to
-	// the user were told before.
+	case complete && !t.emitted:
+		t.emitted = true
+		r.emitUntil(t, 0, true, emit)
+	// until has no bound, so all that is pending is emitted; it is not complete, since answers to
+	// the user were emitted before.
 	case complete && len(t.pending)*worth >= len(t.spans):
-		r.tell(t, math.MaxInt64, false, emit)
-	// Half of the time more, so that a trace without its root is not told anew with each
+		r.emitUntil(t, math.MaxInt64, false, emit)
+	// Half of the time more, so that a trace without its root is not emitted anew with each
 	// batch.
 	case !complete && len(t.pending) > 0 && t.newest-t.oldest > r.hold+r.hold/2:
-		r.tell(t, t.newest-r.hold, false, emit)
+		r.emitUntil(t, t.newest-r.hold, false, emit)
 	}
-	// Beyond its share a trace is told as far as it came and half of it is forgotten.
+	// Beyond its share a trace is emitted as far as it came and half of it is forgotten.
 	if most := max(1, r.most/ofOneTrace); len(t.spans) > most {
-		r.tell(t, math.MaxInt64, false, emit)
+		r.emitUntil(t, math.MaxInt64, false, emit)
 		r.held -= t.shrink(most / 2)
 	}
 }
 
-// tell makes an emitter for one turn.
-func (r *reader) tell(t *trace, until int64, complete bool, emit func(*events.Event)) {
+// emitUntil makes an emitter for one turn.
+func (r *reader) emitUntil(t *trace, until int64, complete bool, emit func(*events.Event)) {
 	w := emitter{trace: t, correlation: r.correlation, silent: r.silent, turns: &r.turns, emit: emit, event: &r.event}
-	w.tell(until, complete)
+	w.emitUntil(until, complete)
 }
 
 // bound forgets traces that have been silent for the time of holding back, and the
@@ -273,7 +273,7 @@ func (r *reader) bound(emit func(*events.Event)) {
 
 // drop tells what is left of a trace and forgets it.
 func (r *reader) drop(t *trace, emit func(*events.Event)) {
-	r.tell(t, 0, true, emit)
+	r.emitUntil(t, 0, true, emit)
 	for _, id := range t.joined {
 		delete(r.partOf, id)
 	}
@@ -470,7 +470,7 @@ func (b *batch) span(c *jsonwalk.Cursor, scope string) {
 	case s.start < 1e6 && s.end < 1e6 || s.start > latest || s.end > latest:
 		b.refuse(at, "endTimeUnixNano", "want a time in ns since 1970")
 	default:
-		// A span that is told before it began has only an end.
+		// A span that is emitted before it began has only an end.
 		if s.start < 1e6 {
 			s.start = s.end
 		}
@@ -483,7 +483,7 @@ func (b *batch) span(c *jsonwalk.Cursor, scope string) {
 	}
 }
 
-// refuse counts a span that is left out; the first one is told.
+// refuse counts a span that is left out; the first one is logged.
 func (b *batch) refuse(at int, name, reason string) {
 	if b.refused++; b.fault == nil {
 		b.fault = &events.DecodeError{Code: events.CodeInvalidValue, Field: name, Offset: at, Reason: reason}
@@ -561,7 +561,7 @@ func (s *span) readLinks(c *jsonwalk.Cursor) {
 
 // sampledRate reads how many spans one stands for out of the trace state of
 // consistent probability sampling, "ot=th:c": traces below the threshold, a
-// fraction in hex digits, were dropped. 0 means that nothing is told.
+// fraction in hex digits, were dropped. 0 means that none is known.
 //
 // Counts of a sampled log are estimates, and such events never refuse, see
 // events.Event.SampledRate.

@@ -82,7 +82,7 @@ type span struct {
 	retrieves bool      // it is a search, which instrumentations tell that tell no tools
 	dialogue  *dialogue // of an inference, or of a root that is no run
 
-	call *call // of a visit, once it was told
+	call *call // of a visit, once it was emitted
 }
 
 // make fills the span from its attributes.
@@ -100,7 +100,7 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 	s.frameworks(a)
 	s.known = s.kind != plain
 	// Events of the span fill in what its attributes leave out, by what the span is.
-	a.told.settle(a, s.kind)
+	a.eventContent.settle(a, s.kind)
 
 	s.readCaller(a)
 	s.executor = adapter.Word(a.text[executorID], events.MaxID)

@@ -19,18 +19,18 @@ type trace struct {
 	// An id that was joined has no trace of its own, see reader.partOf.
 	id    string // 32 lower-case hex digits
 	place int64  // of the record with its first span
-	// spans are all that are remembered, also those that were told, as parents of what comes.
+	// spans are all that are remembered, also those that were emitted, as parents of what comes.
 	spans   map[uint64]*span
-	pending []*span // not told yet
+	pending []*span // not emitted yet
 	newest  int64   // end of the span that ended last
-	oldest  int64   // end of the first span of those not told
+	oldest  int64   // end of the first span of those not emitted
 
 	// Times of the reader's clock are ends of spans, in ns.
 	seen    int64               // the reader's clock when the last span came
 	touched bool                // spans came with the record that is read
 	rooted  bool                // the root has come
-	told    bool                // and was told, with all below it that had come
-	begun   bool                // something was told
+	emitted bool                // and was emitted, with all below it that had come
+	begun   bool                // something was emitted
 	awaited map[uint64]struct{} // parents that have not come
 	cause   *span               // a root that is linked to another trace
 	joined  []string            // ids of the traces that became part of this one
@@ -55,7 +55,7 @@ type trace struct {
 	answers []*span               // runs whose answer nobody took yet: it goes to the user
 	worked  map[string]events.Tri // agents that did work, or may have, since they were called, or called somebody
 	said    map[string]*span      // the last handoff of an agent
-	passed  map[string][]*span    // handoffs that were told although nobody had followed them, by agent
+	passed  map[string][]*span    // handoffs that were emitted although nobody had followed them, by agent
 }
 
 // Bounds of what is remembered of one trace, whatever its spans say.
@@ -139,7 +139,7 @@ func (t *trace) container(s *span) uint64 {
 // again when more spans have come.
 //
 // It works on all spans of the trace, so it is called once for each turn of telling. What was
-// told keeps the kind and the name that it was told with.
+// emitted keeps the kind and the name that it was emitted with.
 func (t *trace) prepare() {
 	ordered := slices.SortedFunc(maps.Values(t.spans), byStart)
 
@@ -159,7 +159,7 @@ func (t *trace) prepare() {
 			agents = append(agents, s.agent)
 			// One run that two libraries tell of is one visit.
 			if up := t.above(s); up.visit != nil && up.carrier == nil && up.visit.agent == s.agent {
-				// Of two the one that was not told gives way.
+				// Of two the one that was not emitted gives way.
 				if s.emitted {
 					s = up.visit
 				}
@@ -237,7 +237,7 @@ func (t *trace) dropUnnamed(ordered []*span) {
 // nameByPlace gives a run without a name that of the component or the tool that it is
 // (Haystack). Only what stands below another such run needs one to be told apart.
 //
-// A run that was told keeps its name.
+// A run that was emitted keeps its name.
 func (t *trace) nameByPlace(s *span) {
 	if s.agent != "" || s.emitted {
 		return
@@ -350,8 +350,8 @@ func (t *trace) sortOut(s *span, agents []string) {
 }
 
 // shrink forgets the spans that ended first, until most are left, and returns how
-// many it forgot. All spans must have been told.
-// Those that come later and name a forgotten parent are told as if it had not come.
+// many it forgot. All spans must have been emitted.
+// Those that come later and name a forgotten parent are emitted as if it had not come.
 //
 // It is called for a trace that holds more than its share of all spans.
 func (t *trace) shrink(most int) int {

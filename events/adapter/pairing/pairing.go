@@ -139,10 +139,10 @@ func (t *Pairer) result(e *events.Event, emit func(*events.Event)) bool {
 		// The call says what was called and with what. Of the result only its own size is
 		// kept, and the hash where the call had none; the size of the arguments is told once,
 		// on the call.
-		told := e.Tool
-		e.Tool, e.Tool.ArgsSize, e.Tool.ArgsSim, e.Tool.ResultSize = c.tool, 0, events.Fingerprint{}, told.ResultSize
+		result := e.Tool
+		e.Tool, e.Tool.ArgsSize, e.Tool.ArgsSim, e.Tool.ResultSize = c.tool, 0, events.Fingerprint{}, result.ResultSize
 		if e.Tool.ArgsHash.IsZero() {
-			e.Tool.ArgsHash = told.ArgsHash
+			e.Tool.ArgsHash = result.ArgsHash
 		}
 		// A call that names nobody does not take away the party that its result names.
 		if e.From.IsZero() || !c.from.IsZero() {

@@ -368,10 +368,10 @@ func (f *flow) result(l *line, e *events.Event) {
 // are summed.
 // The event is the reader's one event, which is used again.
 func (r *reader) tokens(l *line, emit func(*events.Event)) {
-	told := r.event
+	last := r.event
 	r.event = events.Event{
-		ID: told.ID + "/llm", Source: told.Source, Time: told.Time, Sequence: told.Sequence, Kind: events.LLMCall,
-		CorrelationID: told.CorrelationID, From: told.From,
+		ID: last.ID + "/llm", Source: last.Source, Time: last.Time, Sequence: last.Sequence, Kind: events.LLMCall,
+		CorrelationID: last.CorrelationID, From: last.From,
 		Usage: events.Usage{Known: true, Input: l.in, Output: l.out},
 	}
 	emit(&r.event)
