@@ -62,6 +62,9 @@ func TestSoakChild(t *testing.T) {
 		t.Skip("it is a process of TestSoak")
 	}
 	debug.SetGCPercent(50) // as weir run does
+	if err := syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: soakRoom, Max: soakRoom}); err != nil {
+		t.Fatal(err)
+	}
 	address, err := os.ReadFile(filepath.Join(dir, "address"))
 	if err != nil {
 		t.Fatal(err)
@@ -451,11 +454,12 @@ func (s *soaking) followers() {
 }
 
 // The columns of the plot.
-var soakColumns = []string{"second", "process", "resident_mib", "descriptors", "goroutines", "series", "peak_mib", "acknowledged"}
+var soakColumns = []string{"second", "process", "private_mib", "descriptors", "goroutines", "series", "resident_mib", "acknowledged"}
 
-// soakRoom is how many MiB a process may ever have taken: the limit of the example for
-// Kubernetes, beyond which its kernel would have ended it.
-const soakRoom = 2048
+// soakRoom is how many bytes of its own a process may take: the limit of the example for
+// Kubernetes, whose kernel would end it beyond them. What it has mapped of the store's files
+// is not among them, since the kernel takes that back when it needs the room.
+const soakRoom = 2 << 30
 
 // watch notes each second what weir takes.
 func (s *soaking) watch() (plot [][]string) {
@@ -465,8 +469,8 @@ func (s *soaking) watch() (plot [][]string) {
 		s.pause(time.Second)
 		pid := s.pid.Load()
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		resident, peak := 0, 0
-		for name, n := range map[string]*int{"VmRSS:": &resident, "VmHWM:": &peak} { // the kernel keeps the peak
+		private, resident := 0, 0
+		for name, n := range map[string]*int{"RssAnon:": &private, "VmRSS:": &resident} {
 			if _, rest, ok := strings.Cut(string(status), name); ok && err == nil {
 				_, _ = fmt.Sscan(rest, n)
 			}
@@ -490,7 +494,7 @@ func (s *soaking) watch() (plot [][]string) {
 		acked := len(s.acked)
 		s.mu.Unlock()
 		line := []string{fmt.Sprint(int(time.Since(begun).Seconds()))}
-		for _, n := range []int{int(pid), resident >> 10, len(open), goroutines, series, peak >> 10, acked} {
+		for _, n := range []int{int(pid), private >> 10, len(open), goroutines, series, resident >> 10, acked} {
 			line = append(line, fmt.Sprint(n))
 		}
 		plot = append(plot, line)
@@ -538,14 +542,14 @@ func (s *soaking) tell(plot [][]string, faults int) {
 			s.Errorf("%s grows: from %d to %d", soakColumns[column], early, late)
 		}
 	}
-	peak := 0
+	peak := [2]int{}
 	for _, line := range plot {
-		n, _ := strconv.Atoi(line[6])
-		peak = max(peak, n)
+		for i, column := range []int{2, 6} {
+			n, _ := strconv.Atoi(line[column])
+			peak[i] = max(peak[i], n)
+		}
 	}
-	if s.Logf("at most %d MiB were resident in any process", peak); peak > soakRoom {
-		s.Errorf("a process took more than %d MiB", soakRoom)
-	}
+	s.Logf("at most %d MiB of a process were its own, of %d that it was given, and %d resident with what it had mapped of files", peak[0], soakRoom>>20, peak[1])
 }
 
 // compare folds the journal again, and looks for what was acknowledged.

@@ -40,7 +40,7 @@ type taken struct {
 }
 
 // Series are lines of /metrics: they grow when a label has ever more values.
-var amounts = [...]string{"resident_mib", "descriptors", "goroutines", "series"}
+var amounts = [...]string{"private_mib", "descriptors", "goroutines", "series"}
 
 // soakRate is how many events happen in a second of a soak.
 // It is little for a member, so what grows is no backlog.
@@ -176,7 +176,7 @@ func (k *soak) watch(ctx context.Context) {
 			t := taken{second: int(time.Since(begun).Seconds()), process: r.cmd.Process.Pid}
 			// The kernel's figures, since a process that leaks may not say so itself.
 			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", t.process))
-			if _, rest, ok := strings.Cut(string(status), "VmRSS:"); ok {
+			if _, rest, ok := strings.Cut(string(status), "RssAnon:"); ok {
 				_, _ = fmt.Sscan(rest, &t.amounts[0])
 				t.amounts[0] >>= 10
 			}
