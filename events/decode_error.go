@@ -26,6 +26,7 @@ const (
 	CodeReservedKind    Code = "reserved_kind"    // a kind that only weir may write
 )
 
+// codes are those that Decode and DecodeVerdict give.
 var codes = [...]Code{CodeSyntax, CodeTooLong, CodeTooDeep, CodeDuplicateField, CodeMisspelledField, CodeWrongType,
 	CodeOutOfRange, CodeInvalidValue, CodeMissingField, CodeInvalidUTF8, CodeTrailingData, CodeReservedKind}
 

@@ -218,6 +218,7 @@ func (s *scanner) notOneOf(at int, v string, words []string) bool {
 	return s.fail(CodeInvalidValue, at, fmt.Sprintf("%q is not known; want one of %s", cut(v), strings.Join(words, ", ")))
 }
 
+// bool reads true or false, and no number or text in their place.
 func (s *scanner) bool(dst *bool) bool {
 	switch c := s.peek(); c {
 	case 't':

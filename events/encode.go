@@ -222,6 +222,7 @@ func (w *writer) open(name string) {
 	w.b = append(w.b, '{')
 }
 
+// close ends what open or AppendJSON began.
 func (w *writer) close() { w.b = append(w.b, '}') }
 
 // comma knows by the last byte whether it is at the first member, so the writer needs no state
@@ -272,6 +273,7 @@ func (w *writer) word(name, v string) {
 	}
 }
 
+// bool writes v also when it is false.
 func (w *writer) bool(name string, v bool) {
 	w.key(name)
 	w.b = strconv.AppendBool(w.b, v)
@@ -354,6 +356,7 @@ func (w *writer) sum(name, algorithm string, v uint64) {
 	w.b = append(w.b, '"')
 }
 
+// hexDigits are in lower case, as ids and hashes are compared as text.
 const hexDigits = "0123456789abcdef"
 
 // raw writes JSON that somebody else has made.

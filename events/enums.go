@@ -101,6 +101,8 @@ const (
 	CorrelationPrincipal
 )
 
+// correlationNames begin with the default and not with an empty word: it is left out of what
+// is written.
 var correlationNames = [...]string{"explicit", "baggage", "prompt", "trace", "conversation", "session", "task", "derived", "principal"}
 
 // String returns the source as the schema spells it.
@@ -142,6 +144,7 @@ const (
 	PassControl
 )
 
+// Both words are of tasks between agents, where control comes back or does not.
 var transferNames = [...]string{"", "return_to_caller", "pass_control"}
 
 // String returns the mode as the schema spells it.
@@ -162,6 +165,7 @@ const (
 	StatusInputRequired
 )
 
+// input_required ends a call without an error: whoever asked has to answer first.
 var statusNames = [...]string{"", "ok", "error", "denied", "cancelled", "timeout", "input_required"}
 
 // String returns the status as the schema spells it.
@@ -178,6 +182,7 @@ const (
 	UsageAggregate
 )
 
+// As with correlationNames, the first is the default.
 var usageNames = [...]string{"delta", "cumulative", "aggregate"}
 
 // String returns the scope as the schema spells it.

@@ -35,14 +35,20 @@ func (s Stamp) Sub(o Stamp) time.Duration {
 // Strings of a decoded Event alias the bytes that Decode was given. Whoever keeps
 // one longer than those bytes must clone it.
 type Event struct {
-	ID       string // unique within Source; (Source, ID) is what repeats are told by
-	Source   string // URI reference of the producer
-	Time     Stamp  // when it happened
-	Observed Stamp  // when the producer or collector saw it
-	Appended Stamp  // when the log took it; set by the log's reader, never decoded
-	Sequence int64  // order within Source, to break ties of Time
+	// ID must stay the same when the event is sent again: a new one makes a retry look like a
+	// loop.
+	ID     string // unique within Source; (Source, ID) is what repeats are told by
+	Source string // URI reference of the producer
+	// Time is the start of calls and the end of returns and results.
+	Time     Stamp // when it happened
+	Observed Stamp // when the producer or collector saw it
+	Appended Stamp // when the log took it; set by the log's reader, never decoded
+	// Times of milliseconds are often equal; Sequence is what keeps a call before its result.
+	Sequence int64 // order within Source, to break ties of Time
 	Kind     Kind
 
+	// Without a CorrelationID an agent's call is answered with correlation_id_required, so it
+	// is not refused as input; see FlowKey.
 	CorrelationID     string // one flow: all that follows from one user, scheduler or applet action
 	CorrelationSource CorrelationSource
 	// ParentCorrelationID is the flow that opened this one, and RootCorrelationID the first of
@@ -51,36 +57,55 @@ type Event struct {
 
 	// CausationID is passed through for people; no rule reads it.
 	CausationID string // ID of the event that caused this one
-	Origin      Origin // who set it off; OriginUnset when the producer did not say (see By)
-	Claimed     bool   // that a user set it off is no more than its sender's claim; written by intakes
-	Ask         bool   // asked before it is sent: refused it counts as an attempt, not as a call
-	Tell        bool   // with Ask: the answer is to say what is left of each limit, see Verdict.Remaining
-	From, To    Party  // the zero Party as From means a human
+	// Origin is as it was told; rules ask By.
+	Origin Origin // who set it off; OriginUnset when the producer did not say (see By)
+	// Claimed only takes a right away, so nobody gains by sending or leaving it out (decision
+	// 59).
+	Claimed bool // that a user set it off is no more than its sender's claim; written by intakes
+	// Allowed, an Ask is the call itself and is not told again (decision 9).
+	Ask  bool // asked before it is sent: refused it counts as an attempt, not as a call
+	Tell bool // with Ask: the answer is to say what is left of each limit, see Verdict.Remaining
+	// From calls, returns or acts; To is called, returned to, or the agent that a rescue, a
+	// note or a review is about.
+	From, To Party // the zero Party as From means a human
 
+	// Names of the producer's own. Limits are counted by TaskID, ProjectID and ConversationID;
+	// all of them go into verdicts, so that people find the flow again.
 	MessageID, ConversationID, TaskID, TaskType string
 	ProjectID, TeamID, TenantID, MemoryTraceID  string
-	TraceID, SpanID, ParentSpanID               string // lower-case hex, W3C
+	// They place the event in a trace; weir does not follow spans.
+	TraceID, SpanID, ParentSpanID string // lower-case hex, W3C
 	// Another TurnID than the last one is another turn, and chains of tool calls are counted
 	// within one.
-	TurnID                     string // goal turn as the orchestrator marks it
-	LoopCount, DelegationDepth int64  // as the caller tells them; hints, never trusted below our own count
-	TransferMode               TransferMode
+	TurnID string // goal turn as the orchestrator marks it
+	// They may only raise what weir counts itself, so a caller that resets them gains nothing.
+	LoopCount, DelegationDepth int64 // as the caller tells them; hints, never trusted below our own count
+	// TransferMode is of agent.call.
+	TransferMode TransferMode
 
-	Tool    Tool
+	// Tool is of tool.call and tool.result.
+	Tool Tool
+	// Producers leave what changes by itself (ids, times, addresses) out before they hash, or
+	// nothing is ever the same again; package fingerprint does so for adapters.
 	Content Hash        // of the message of agent.call, the answer of agent.return, the result of tool.result
 	Sim     Fingerprint // of the same content, for "nearly the same"
 
 	// Status and ErrorType are of returns, results, inferences and flows.
-	Status     Status
-	ErrorType  string
+	Status    Status
+	ErrorType string
+	// DurationMS is how long it took, in milliseconds; 0 is not told.
 	DurationMS float64
-	HadWork    Tri // did the agent use tools or make outputs since it was called
-	Work       Work
-	Usage      Usage
-	Model      string
-	Provider   string
+	// Work is believed when HadWork, Work or the tools that weir has seen tell of it; that there
+	// was none is believed only of who would know (decision 4).
+	HadWork Tri // did the agent use tools or make outputs since it was called
+	Work    Work
+	// Of all kinds only llm.call carries deltas, see UsageScope.
+	Usage    Usage
+	Model    string
+	Provider string
 
-	// Each of these is nil unless the kind that stands behind it decoded one.
+	// Each of these up to Limits is nil unless its producer gave it, which belongs to the kind
+	// that stands behind.
 	AgentState  *AgentState // agent.status
 	Note        *Note       // note
 	Rescue      *Rescue     // rescue.request

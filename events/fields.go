@@ -76,6 +76,7 @@ func fold(buf *[maxFolded]byte, name string) []byte {
 // searched for every name of every event.
 type index [256]entry
 
+// entry is one name in its slot. All that collide form a chain by next.
 type entry struct {
 	head  uint64 // of name
 	name  string
@@ -251,6 +252,7 @@ var eventFields = newFields([]string{
 	eventAttributes:          "attributes",
 }, alias{"correlationId", eventCorrelationID}, alias{"correlationid", eventCorrelationID})
 
+// Fields of a party. As in all the lists below, a place is a bit of object.seen.
 const (
 	partySession = iota + 1
 	partyAgent
@@ -260,6 +262,7 @@ const (
 
 var partyFields = newFields([]string{partySession: "session", partyAgent: "agent", partyName: "name", partyType: "type"})
 
+// Fields of a tool; sizes are called args_bytes and result_bytes on the wire.
 const (
 	toolName = iota + 1
 	toolCallID
@@ -285,6 +288,7 @@ const (
 
 var workFields = newFields([]string{workToolCalls: "tool_calls", workOutputs: "outputs"})
 
+// Fields of usage, by the names of the GenAI conventions where they have one.
 const (
 	usageScope = iota + 1
 	usageInput
@@ -347,6 +351,7 @@ const (
 
 var reviewFields = newFields([]string{reviewDecision: "decision", reviewReason: "reason"})
 
+// Fields of an override. Extra came behind the others, whose places no file or state holds.
 const (
 	overrideScope = iota + 1
 	overrideScopeID

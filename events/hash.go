@@ -25,6 +25,7 @@ const (
 	hashCount
 )
 
+// hashNames stand at the places of the constants.
 var hashNames = [...]string{"", "xxh64", "sha256", "sha1", "md5", "blake3", "sha512"}
 
 // String returns the algorithm as it stands before the colon.
@@ -87,6 +88,7 @@ const (
 	Simhash64
 )
 
+// A second algorithm would need a bound of its own in the place of NearBits.
 var fingerprintNames = [...]string{"", "simhash64"}
 
 // String returns the algorithm as it stands before the colon.
@@ -151,6 +153,7 @@ func hex16(s string) (v uint64, ok bool) {
 	return v, true
 }
 
+// lowerHex is true for the empty text, too.
 func lowerHex(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {

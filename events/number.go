@@ -9,6 +9,7 @@ import (
 // same whole number.
 const MaxNumber = 1 << 53
 
+// No number of an event may be negative.
 const notNegative = "must not be negative"
 
 // count reads a whole number from least to MaxNumber. The bound is looked at with each digit,
@@ -155,6 +156,7 @@ func (s *scanner) float(dst *float64, most float64) bool {
 	return true
 }
 
+// notFloat is notCount where a fraction is allowed.
 func (s *scanner) notFloat(c byte) bool {
 	if c == '-' {
 		return s.fail(CodeOutOfRange, s.i, notNegative)

@@ -234,6 +234,8 @@ func (s *scanner) unknown(o *object) bool {
 	return true
 }
 
+// Readers differ in which of two equal names counts, so a sender could show weir one value and
+// others another.
 const givenTwice = "is given twice in one object; give it once"
 
 // twice refuses a known field that was given before.

@@ -39,6 +39,7 @@ func (s *scanner) skipObject() bool {
 	return s.err == nil
 }
 
+// skipArray reads over an array, element by element.
 func (s *scanner) skipArray() bool {
 	if !s.deeper() {
 		return false

@@ -127,4 +127,5 @@ func (s Stamp) append(dst []byte) []byte {
 	return append(appendTwo(dst, ms%100), 'Z')
 }
 
+// appendTwo appends a number below 100 as two digits.
 func appendTwo(dst []byte, n int) []byte { return append(dst, byte('0'+n/10), byte('0'+n%10)) }

@@ -53,17 +53,20 @@ const (
 // with the greater Revision holds (decision 7). An absent field is the zero value, but for
 // Limit and Observed, where 0 is a figure and nil is none.
 type Verdict struct {
-	SchemaVersion    int     `json:"schema_version,omitempty"`
-	ID               string  `json:"id"`
-	Time             RFC3339 `json:"time"`
-	Revision         int64   `json:"revision"`
-	Mode             Mode    `json:"mode"`
-	Scope            Scope   `json:"scope"`
-	Action           Action  `json:"action"`
-	ControlledCutoff bool    `json:"controlled_cutoff"`
-	Effective        string  `json:"effective,omitempty"` // now or next
-	Match            *Match  `json:"match,omitempty"`
-	Reason           Reason  `json:"reason_code"`
+	SchemaVersion int     `json:"schema_version,omitempty"`
+	ID            string  `json:"id"`
+	Time          RFC3339 `json:"time"`
+	Revision      int64   `json:"revision"`
+	Mode          Mode    `json:"mode"`
+	Scope         Scope   `json:"scope"`
+	Action        Action  `json:"action"`
+	// ControlledCutoff is true exactly for Deny and Halt.
+	ControlledCutoff bool `json:"controlled_cutoff"`
+	// Effective is empty for warnings, notices and what clears an order.
+	Effective string `json:"effective,omitempty"` // now or next
+	// Match is nil for an order about the whole scope.
+	Match  *Match `json:"match,omitempty"`
+	Reason Reason `json:"reason_code"`
 	// Reasons are all codes in force for the scope; Reason is the strictest of them.
 	Reasons []Reason `json:"reasons,omitempty"`
 	// RuleID is the name of the row as in the limits file; two rows may share a reason
@@ -76,11 +79,13 @@ type Verdict struct {
 	Observed *float64 `json:"observed,omitempty"`
 	Unit     Unit     `json:"unit,omitempty"`
 	// WindowS is in seconds; 0 means that the rule looks at no window of time.
-	WindowS      float64 `json:"window_s,omitempty"`
-	WindowCalls  int64   `json:"window_calls,omitempty"`  // last calls of the party that were looked at, its own included
-	Message      string  `json:"message,omitempty"`       // for people
-	AgentMessage string  `json:"agent_message,omitempty"` // for the model: fixed words and numbers only
-	Detail       string  `json:"detail,omitempty"`
+	WindowS     float64 `json:"window_s,omitempty"`
+	WindowCalls int64   `json:"window_calls,omitempty"` // last calls of the party that were looked at, its own included
+	// Message and Detail may name parties and tools; AgentMessage never holds a word of the
+	// log, since a model would take it for an instruction.
+	Message      string `json:"message,omitempty"`       // for people
+	AgentMessage string `json:"agent_message,omitempty"` // for the model: fixed words and numbers only
+	Detail       string `json:"detail,omitempty"`
 	// TTLS is how many seconds it stands from Time on; 0 means until it is cleared, and then
 	// ExpiresAt is zero as well.
 	TTLS      int64   `json:"ttl_s,omitempty"`
@@ -99,28 +104,30 @@ type Verdict struct {
 	RootCorrelationID string `json:"root_correlation_id,omitempty"`
 	// What follows up to DelegationDepth says whom it is about and which event brought it
 	// about, so that people and dispatchers find it by whatever id they know.
-	Session         string    `json:"session,omitempty"`
-	Agent           string    `json:"agent,omitempty"`
-	From            string    `json:"from,omitempty"`
-	To              string    `json:"to,omitempty"`
-	Tool            string    `json:"tool,omitempty"`
-	ArgsHash        string    `json:"args_hash,omitempty"`
-	TurnID          string    `json:"turn_id,omitempty"`
-	TaskID          string    `json:"task_id,omitempty"`
-	TaskType        string    `json:"task_type,omitempty"`
-	ProjectID       string    `json:"project_id,omitempty"`
-	TeamID          string    `json:"team_id,omitempty"`
-	TenantID        string    `json:"tenant_id,omitempty"`
-	MemoryTraceID   string    `json:"memory_trace_id,omitempty"`
-	ConversationID  string    `json:"conversation_id,omitempty"`
-	MessageID       string    `json:"message_id,omitempty"`
-	TraceID         string    `json:"trace_id,omitempty"`
-	SpanID          string    `json:"span_id,omitempty"`
-	LoopCount       int64     `json:"loop_count,omitempty"`
-	DelegationDepth int64     `json:"delegation_depth,omitempty"`
-	Trigger         *Trigger  `json:"trigger,omitempty"`
-	Evidence        *Evidence `json:"evidence,omitempty"`
-	Recovery        *Recovery `json:"recovery,omitempty"`
+	Session         string `json:"session,omitempty"`
+	Agent           string `json:"agent,omitempty"`
+	From            string `json:"from,omitempty"`
+	To              string `json:"to,omitempty"`
+	Tool            string `json:"tool,omitempty"`
+	ArgsHash        string `json:"args_hash,omitempty"`
+	TurnID          string `json:"turn_id,omitempty"`
+	TaskID          string `json:"task_id,omitempty"`
+	TaskType        string `json:"task_type,omitempty"`
+	ProjectID       string `json:"project_id,omitempty"`
+	TeamID          string `json:"team_id,omitempty"`
+	TenantID        string `json:"tenant_id,omitempty"`
+	MemoryTraceID   string `json:"memory_trace_id,omitempty"`
+	ConversationID  string `json:"conversation_id,omitempty"`
+	MessageID       string `json:"message_id,omitempty"`
+	TraceID         string `json:"trace_id,omitempty"`
+	SpanID          string `json:"span_id,omitempty"`
+	LoopCount       int64  `json:"loop_count,omitempty"`
+	DelegationDepth int64  `json:"delegation_depth,omitempty"`
+	// Trigger is nil where no event gave the verdict, such as at a deadline.
+	Trigger  *Trigger  `json:"trigger,omitempty"`
+	Evidence *Evidence `json:"evidence,omitempty"`
+	// Recovery is of verdicts about stuck agents.
+	Recovery *Recovery `json:"recovery,omitempty"`
 	// Degraded says that the limits were not those of quiet times, and why: DegradedLoad or
 	// DegradedBehind.
 	Degraded string `json:"degraded,omitempty"`
@@ -241,6 +248,7 @@ type RFC3339 Stamp
 // IsZero reports whether no time is given.
 func (t RFC3339) IsZero() bool { return t == 0 }
 
+// layout is what Stamp.append writes by hand.
 const layout = "2006-01-02T15:04:05.000Z"
 
 // MarshalText writes the time with exactly three digits of fraction.

@@ -108,6 +108,7 @@ func (v *Verdict) AppendJSON(dst []byte) []byte {
 // writes it.
 type verdictWriter struct{ writer }
 
+// match writes what narrows the order, in the order of the struct.
 func (w *verdictWriter) match(m *Match) {
 	w.open("match")
 	list(w, "from", m.From)
@@ -137,6 +138,7 @@ func (w *verdictWriter) match(m *Match) {
 	w.close()
 }
 
+// evidence leaves out figures that are 0, which are those that say nothing.
 func (w *verdictWriter) evidence(e *Evidence) {
 	w.open("evidence")
 	list(w, "stack", e.Stack)
@@ -157,6 +159,7 @@ func (w *verdictWriter) evidence(e *Evidence) {
 	w.close()
 }
 
+// recovery always says whether it is safe to resume.
 func (w *verdictWriter) recovery(r *Recovery) {
 	w.open("recovery")
 	w.bool("safe_to_resume", r.SafeToResume)
@@ -218,6 +221,7 @@ func list[S ~string](w *verdictWriter, name string, vs []S) {
 	w.b = append(w.b, ']')
 }
 
+// stamp writes t also when it is 0.
 func (w *verdictWriter) stamp(name string, t RFC3339) {
 	w.key(name)
 	w.b = append(Stamp(t).append(append(w.b, '"')), '"')

@@ -115,7 +115,6 @@ func Attributes(c *jsonwalk.Cursor, known func(key []byte) bool, take func(key, 
 				}
 			}
 		}
-		// A key that nobody knows, or none at all.
 		if wanted && key != nil {
 			take(key, value)
 		}
