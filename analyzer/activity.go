@@ -29,6 +29,7 @@ func (e *Engine) Relay(p *Partition, ev *events.Event, fx *Effects) bool {
 		return false
 	}
 	fx.Answer = nil
+	// The partition has seen its time, also if it means nothing to anybody.
 	when := p.take(ev, fx)
 	fx.Counts.Events++
 	if ev.Kind == events.VerdictAck {
@@ -58,6 +59,8 @@ func (e *Engine) repartition(f *Flow, m *moment, fx *Effects) {
 
 // passWord passes on what an agent says of itself, or others of it.
 func (e *Engine) passWord(ev *events.Event, when events.Stamp, fx *Effects) {
+	// A status is about who tells it; a note, a request or a review about whom it names, else
+	// about its author.
 	about := ev.To
 	if ev.Kind == events.AgentStatus || about.IsZero() {
 		about = ev.From
@@ -78,6 +81,7 @@ func (e *Engine) passCall(f *Flow, m *moment, fx *Effects) {
 	escaped := ev.CorrelationID == "" || ev.CorrelationSource == events.CorrelationDerived
 	if e.agents.Calls || e.agents.Escaped && escaped {
 		if a := fx.Say(ev.To, ev, m.when); a != nil {
+			// A sample is counted up where it is counted.
 			a.SampledRate = ev.SampledRate
 		}
 	}
@@ -99,6 +103,7 @@ func (e *Engine) passAck(ev *events.Event, when events.Stamp, fx *Effects) {
 	if a := fx.Say(ev.To, ev, when); a != nil {
 		a.Ack = ev.Ack
 	}
+	// One agent is told once, or its try would count twice.
 	if activity.AgentKey(ev.From) != activity.AgentKey(ev.To) {
 		if a := fx.Say(ev.From, ev, when); a != nil {
 			a.Ack = ev.Ack
@@ -112,6 +117,7 @@ func (e *Engine) passAck(ev *events.Event, when events.Stamp, fx *Effects) {
 // leaveNote has the agent stage keep a note with the agent that the event is of.
 func (e *Engine) leaveNote(m *moment, summary string, tags []string, fx *Effects) {
 	if a := fx.Say(m.ev.From, m.ev, m.when); a != nil {
+		// It is weir's own note, about whom the event was of.
 		a.Kind, a.To, a.From = events.NoteAdded, m.ev.From, events.Party{Agent: activity.NoteAuthor}
 		a.Note = &events.Note{Summary: summary, Tags: tags}
 	}

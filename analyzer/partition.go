@@ -34,6 +34,7 @@ func (p *Partition) Busy() bool { return p.busy }
 // It goes by the watermark and not by the time of the event: late events count as load when
 // they come.
 func (p *Partition) count(m *moment, l *Load) {
+	// Nobody asks for the load, so it is not counted; the buckets stay as they are.
 	if l.High == 0 {
 		return
 	}
@@ -53,6 +54,8 @@ func (p *Partition) count(m *moment, l *Load) {
 		p.sum++
 	}
 	switch {
+	// Between the two figures it stays as it was, so that limits do not shrink and return with
+	// each hop.
 	case p.sum > l.High:
 		p.busy = true
 	case p.sum < l.Low:
@@ -60,6 +63,7 @@ func (p *Partition) count(m *moment, l *Load) {
 	}
 }
 
+// A state of another version is refused, like a flow's record.
 const partitionVersion = 1
 
 // AppendBinary appends the partition's record to dst.

@@ -34,6 +34,7 @@ func (f *Flow) Depth() int { return int(f.depth()) }
 func (f *Flow) depth() int64 { return f.depthOf(f.pos) }
 
 // depthOf is the length of the path from the root to the party.
+// It is 0 for none. Steps are counted, see moveTo.
 func (f *Flow) depthOf(party uint8) int64 {
 	n := int64(0)
 	for i := party; int(i) < len(f.parties) && n < maxParties; i = f.parties[i].parent {
@@ -43,6 +44,7 @@ func (f *Flow) depthOf(party uint8) int64 {
 }
 
 // cameThrough reports whether control came to the party through the other one.
+// Every party came through itself.
 func (f *Flow) cameThrough(party, other uint8) bool {
 	for i, n := party, 0; int(i) < len(f.parties) && n < maxParties; i, n = f.parties[i].parent, n+1 {
 		if i == other {
@@ -57,6 +59,7 @@ func (f *Flow) onStack(party uint8) bool { return f.cameThrough(f.pos, party) }
 
 // Stack returns the names on the collapsed stack, root first.
 func (f *Flow) Stack() []string {
+	// Filled from its end, since parents are known and children are not.
 	out := make([]string, f.depth())
 	i := f.pos
 	for n := len(out) - 1; n >= 0; n-- {

@@ -579,6 +579,7 @@ It refuses to guess from fewer than 100 honest flows.`,
 					return err
 				}
 				// Without marks all flows that no rule stops count as honest.
+				// It refuses where too few honest flows would make a guess of it.
 				list, err := tried.Suggest(marks)
 				if err != nil {
 					return cli.Failure("%w", err).Advise("take a longer log; weir backtest says what there is")

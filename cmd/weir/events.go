@@ -75,6 +75,8 @@ func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event)
 	if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
 		return 0, 0, err
 	}
+	// All of them are opened first, so that a name that is wrong is told before anything is
+	// read.
 	inputs, err := r.open(env, args)
 	if err != nil {
 		return 0, 0, err
@@ -99,6 +101,7 @@ func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event)
 	}
 	err = rd.Read()
 	progress.Done()
+	// What ended the reading goes before what only broke the output.
 	if err == nil {
 		err = failed
 	}

@@ -54,6 +54,7 @@ their trace, and after a crash those of open traces are read again. Tool argumen
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			f := &ingestFlags{brokers: operate.NewBrokerFlags(fs), reading: newReading(fs), LimitFlags: operate.NewLimitFlags(fs)}
 			fs.StringVar(&f.topic, "from-topic", "", "read this raw `TOPIC` instead of files")
+			// Its own group, or a weir run of the same name would share the partitions with it.
 			fs.StringVar(&f.group, "ingest-group", "", "with --from-topic: the `NAME` that all who read it for one purpose share; else that of --group and -ingest")
 			f.until = cli.NewChoice(fs, "until", "", "with --from-topic: `end` ends when all that is there was read, by this process alone", "end")
 			return func(ctx context.Context, env *cli.Env, args []string) error { return f.run(ctx, env, args) }
@@ -142,12 +143,14 @@ func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafk
 			env.Notice("event %s: %s is not a known name and is ignored; is %s meant?", ev.ID, n.Name, n.Meant)
 		}
 	}}
+	// Decoding goes by the flags for all partitions alike.
 	t := &ingest.Topic{
 		Cluster: cluster, Name: f.topic, Group: f.group, Events: f.brokers.Topics.Events, DeadLetters: f.brokers.Topics.DeadLetters,
 		Decoder:  ingest.DecoderOptions{Format: f.reading.format.Value, IgnoreArgs: ignore, Own: near.Look},
 		UntilEnd: f.until.Value != "", Logger: env.ServerLog(), Now: env.Now,
 	}
 	err := t.Run(ctx)
+	// Also after an error: what was written stays written.
 	env.Notice("%s read, %s written, %s refused", cli.Count(t.Read.Load(), "record"), cli.Count(t.Written.Load(), "event"), cli.Count(t.Refused.Load(), "record"))
 	if n := found.Load() - namedRefusals; n > 0 {
 		env.Notice("and %s more with names that may be misspelled", cli.Count(n, "event"))
@@ -165,6 +168,7 @@ func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafk
 // what it has seen.
 func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafka.Cluster, ignore adapter.IgnoreArgs, args []string) error {
 	topics := f.brokers.Topics
+	// Before the files are opened: a topic that is missing is told at once.
 	w, err := ingest.NewWriter(ctx, cluster, topics.Events, topics.DeadLetters, env.Now)
 	if err != nil {
 		return err
@@ -180,6 +184,7 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 	// ends the reading.
 	var failed error
 	// Writes are bundled: a batch goes out when it is full, and the last one at the end.
+	// After a failure nothing more is tried.
 	flush := func(always bool) {
 		if failed == nil && (always || w.Full()) {
 			failed = w.Flush(ctx)
@@ -230,7 +235,6 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 	return err
 }
 
-// eventRefused tells of an event that is not fit for the log.
 // eventRefused tells of an event that is not fit for the log. It is named by its id, since it
 // may come out of many records.
 func eventRefused(ev *events.Event, err error) logs.BadRecord {

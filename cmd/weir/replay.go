@@ -474,6 +474,7 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 	for key, c := range r.rules {
 		s.Verdicts = append(s.Verdicts, ruleSummary{key.rule, key.action, c.verdicts, len(c.flows), len(c.agents)})
 	}
+	// Those that spoke most first.
 	slices.SortFunc(s.Verdicts, func(a, b ruleSummary) int {
 		return cmp.Or(cmp.Compare(b.Verdicts, a.Verdicts), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Action, b.Action))
 	})
@@ -495,6 +496,7 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 			return err
 		}
 		switch {
+		// Something was said, only not of a flow.
 		case s.FlowsWarned == 0 && s.Agents > 0:
 			_, err = fmt.Fprintln(env.Out, "no rule fired within a flow")
 		case s.FlowsWarned == 0:

@@ -130,6 +130,7 @@ func (s *offsetRange) sections(ctx context.Context, c *kafka.Cluster, topic stri
 	if err != nil {
 		return nil, 0, cli.Usage("--until: %w", err)
 	}
+	// A topic that is not there is an error here, before anything is printed.
 	n, err := c.Partitions(ctx, topic)
 	if err != nil {
 		return nil, 0, err
@@ -140,6 +141,7 @@ func (s *offsetRange) sections(ctx context.Context, c *kafka.Cluster, topic stri
 		if err != nil {
 			return nil, 0, err
 		}
+		// first is kept for looking back for limits.
 		one := section{first: first}
 		if one.from, err = from.in(ctx, c, topic, p, first, end); err != nil {
 			return nil, 0, err
@@ -310,6 +312,7 @@ func (t *topicReplay) foldReports(n int, rec *kafka.Record) error {
 
 // options are those of the pump of a partition.
 func (t *topicReplay) options(ctx context.Context, n int, part section) (pump.Options, error) {
+	// Without a store: nothing is kept, and what is given is handed back.
 	o := pump.Options{Partition: uint16(t.sources + n), Source: t.topic, Limits: t.first, Answer: t.answered}
 	if t.sources > 0 {
 		o.Stage, o.Sources, o.AgentPartitions = pump.AgentStage, t.sources, len(t.list)
@@ -369,6 +372,7 @@ func limitsBefore(ctx context.Context, c *kafka.Cluster, topic string, partition
 			if !bytes.Contains(r.Value, []byte(limitsSetKind)) || events.Decode(r.Value, &ev) != nil || ev.Kind != events.LimitsSet {
 				return nil
 			}
+			// Limits that cannot be read left those of before in force, and so they do here.
 			if l, err := limitfile.ParseJSON(limitsSetKind, ev.Limits); err == nil {
 				found.limits, found.set = l, true
 			}

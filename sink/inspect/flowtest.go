@@ -90,6 +90,7 @@ func (w *flowWriter) event(ev *events.Event) string {
 			fields = append(fields, key+"="+quoted(value))
 		}
 	}
+	// 0 is what the language has for a figure that is not given.
 	number := func(key string, n int64) {
 		if n != 0 {
 			add(key, strconv.FormatInt(n, 10))
@@ -219,6 +220,7 @@ func (w *flowWriter) tool(ev *events.Event, from string) string {
 		return from + "!" + tool
 	case ev.Status == events.StatusError || ev.ErrorType != "":
 		return from + "<" + tool + "?" + word(ev.ErrorType, ev.Content)
+	// A result is known to have come, and not what it was.
 	case ev.Content == events.Hash{}:
 		return from + "<" + tool + "="
 	}

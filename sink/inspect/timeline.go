@@ -95,6 +95,7 @@ func newFolding(l analyzer.Limits) *folding {
 // step folds one event and notes it, with what was said at it.
 func (t *folding) step(ev *events.Event) {
 	key := ev.FlowKey()
+	// Flows are kept decoded: a case or a page has few.
 	f := t.flows[key]
 	if f == nil {
 		f = new(analyzer.Flow)
@@ -102,6 +103,7 @@ func (t *folding) step(ev *events.Event) {
 	}
 	// Cases cannot know the ids of verdicts, so an acknowledgement is of the last order.
 	if ev.Ack != nil && ev.Ack.VerdictID == "" { // as cases are written
+		// The caller's event stays as it is.
 		ack := *ev.Ack
 		ack.VerdictID = t.refusing[key]
 		copied := *ev

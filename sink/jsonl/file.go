@@ -63,6 +63,8 @@ func (f *File) readTail(file *os.File) error {
 	if !st.Mode().IsRegular() || st.Size() == 0 {
 		return nil
 	}
+	// The first line of what is read may be cut; it equals none that is written, and does no
+	// harm.
 	from := max(0, st.Size()-tailBytes)
 	tail, err := io.ReadAll(io.NewSectionReader(file, from, st.Size()-from))
 	if err != nil {
@@ -133,6 +135,7 @@ func (f *File) Append(lines [][]byte) error {
 func (f *File) Reopen() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	// It is closed only when the new one is open, so that there is always one to write to.
 	old := f.file
 	if err := f.open(); err != nil {
 		return fmt.Errorf("reopen verdict file: %w; the old one stays in use", err)

@@ -43,6 +43,7 @@ type Exporter struct {
 }
 
 // New returns an Exporter, or an error when the URL cannot be one.
+// Nothing is sent yet, so an endpoint that is away is no error.
 func New(o Options) (*Exporter, error) {
 	u, err := recipient.Parse(o.URL)
 	if err != nil {

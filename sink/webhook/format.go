@@ -79,6 +79,8 @@ type notice struct {
 }
 
 // noticeOf returns what a person is told; false for what nobody has to know at once.
+// What lifts, warns, throttles or denies single calls is told to nobody: weir goes on by itself
+// then.
 func noticeOf(v *events.Verdict) (n notice, ok bool) {
 	// In shadow mode nothing happens that a person would have to act on.
 	if v.Mode != events.ModeEnforce {
@@ -118,6 +120,7 @@ func noticeOf(v *events.Verdict) (n notice, ok bool) {
 	if v.Limit != nil && v.Observed != nil {
 		n.fact("Observed", figure(*v.Observed)+" of "+figure(*v.Limit)+" "+string(v.Unit))
 	}
+	// By it the order is found in logs and on the page.
 	n.fact("Order", v.ID)
 	return n, true
 }

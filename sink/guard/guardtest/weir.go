@@ -86,6 +86,7 @@ func (w *Weir) Give(v events.Verdict) {
 	if v.Scope.Kind == "" {
 		v.Scope = events.Scope{Kind: events.ScopeFlow, ID: v.CorrelationID}
 	}
+	// Signed as it goes out, so the bytes on the stream are those that the signature is about.
 	text := v.AppendJSON(nil)
 	w.verdicts = append(w.verdicts, given{string(text), w.keys.Sign(text)})
 	w.note()
@@ -150,6 +151,7 @@ func (w *Weir) Forget() {
 }
 
 // Reports returns the events that were sent, acknowledgements for the most part.
+// A copy, which the test may keep.
 func (w *Weir) Reports() []events.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,6 +205,7 @@ func (w *Weir) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	switch r.Method + " " + r.URL.Path {
 	case "GET /v1/verdicts":
 		w.stream(rw, r)
+	// Whatever it is asked with: there are no tokens here.
 	case "GET /v1/limits":
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -212,6 +215,7 @@ func (w *Weir) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	case "POST /v1/events":
 		w.take(rw, r)
 	default:
+		// The only order of a person that guards ask for.
 		flow, isFlow := strings.CutPrefix(r.URL.Path, "/v1/flows/")
 		flow, isRelease := strings.CutSuffix(flow, "/release")
 		if !isFlow || !isRelease || r.Method != http.MethodPost {
