@@ -91,6 +91,7 @@ func (s *ServerFlags) Client(env *cli.Env) (*Client, error) {
 		return nil, err
 	}
 	c.HTTP.Transport = transport
+	// Space around the token is none of it: editors end a file with a newline.
 	file := cmp.Or(*s.TokenFile, env.Getenv(TokenVariable))
 	if file != "" {
 		b, err := os.ReadFile(file)
@@ -139,6 +140,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, heade
 	if err != nil {
 		return nil, err
 	}
+	// The caller's header is left as it is.
 	for name, values := range header {
 		r.Header[name] = values
 	}
@@ -147,6 +149,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, heade
 	}
 	resp, err := c.HTTP.Do(r)
 	if err != nil {
+		// Every other error of a connection says by itself what is wrong.
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			return nil, cli.Failure("no weir answers at %s", c.Base).Advise("start one with: weir run; or name it with --server URL")
 		}
@@ -291,6 +294,7 @@ func (c *Client) Check(ctx context.Context, event []byte) (a CheckAnswer, err er
 		if err := json.Unmarshal(e.Body, &a); err != nil {
 			return a, fmt.Errorf("read the refusal: %w", err)
 		}
+		// The problem's detail and status are what the call was answered with.
 		a.Message, a.HTTPStatus = e.detail, e.Status
 		return a, nil
 	}
@@ -319,6 +323,7 @@ func (c *Client) Verdicts(ctx context.Context, flow string, last int, fn func(*e
 	default:
 		q.Set("since", fmt.Sprint(-last))
 	}
+	// Server-sent events follow by themselves, until the server ends.
 	path := "/v1/verdicts?" + q.Encode()
 	resp, err := c.Do(ctx, http.MethodGet, path, nil, http.Header{"Accept": {"text/event-stream"}})
 	if err != nil {
@@ -329,6 +334,7 @@ func (c *Client) Verdicts(ctx context.Context, flow string, last int, fn func(*e
 	// A line holds one verdict and the word before it.
 	lines.Buffer(nil, 2*events.MaxVerdictBytes)
 	for lines.Scan() {
+		// Ids, signatures, comments and empty lines are for others.
 		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
 		if data = bytes.TrimSpace(data); !ok || len(data) == 0 || data[0] != '{' {
 			continue
@@ -341,6 +347,7 @@ func (c *Client) Verdicts(ctx context.Context, flow string, last int, fn func(*e
 			return err
 		}
 	}
+	// Whoever ends it does so by the context, as with Ctrl-C.
 	if ctx.Err() != nil {
 		return nil
 	}

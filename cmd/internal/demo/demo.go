@@ -63,6 +63,7 @@ ended. --once leaves that out. --live shows instead two agents, each a server of
 own, that talk through a dispatcher of ten lines, and what the model is told when weir
 cuts them short.`,
 		Setup: func(fs *pflag.FlagSet) cli.Run {
+			// Tests and scripts use it: without it the command ends by a signal alone.
 			once := fs.Bool("once", false, "end after the runs, without starting a server")
 			agents := fs.Bool("live", false, "let two agents, real servers, talk through a dispatcher until weir cuts it short")
 			live := newLiveFlags(fs)
@@ -114,6 +115,7 @@ func Runs() (runs []Run, err error) {
 		return nil, err
 	}
 	var honest []Run
+	// The honest ones are shown last.
 	add := func(r Run) {
 		if r.honest {
 			honest = append(honest, r)
@@ -124,6 +126,7 @@ func Runs() (runs []Run, err error) {
 	for i := range cases {
 		c := &cases[i]
 		title, isHonest := strings.CutPrefix(c.Title(), "honest: ")
+		// What a scenario says goes over the default.
 		limits := c.Limits(limitfile.Default())
 		add(Run{title, nameOf(title), isHonest, limits, c.Events()})
 	}

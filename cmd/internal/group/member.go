@@ -331,6 +331,8 @@ func (m *Member) ClockDiffers() string { return "" }
 
 // Ready says what is wrong, and how many records the fold is behind.
 func (m *Member) Ready() (why []string, lag int64) {
+	// A member that has lost one of its groups folds nothing of it, whatever its partitions
+	// look like.
 	for _, l := range []*partitionSet{m.flowSet, m.agentSet} {
 		if since, err := l.group.Trouble(); err != nil {
 			why = append(why, fmt.Sprintf("not a member of group %s since %s: %v", l.name, since.UTC().Format(time.RFC3339), err))
@@ -343,6 +345,7 @@ func (m *Member) Ready() (why []string, lag int64) {
 	why = append(why, m.replicator.ready()...)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// What is being taken over is in nobody's list yet.
 	for _, output := range slices.Sorted(maps.Keys(m.taking)) {
 		t := m.taking[output]
 		why = append(why, fmt.Sprintf("%s is being taken over since %s", t.what, t.since.UTC().Format(time.RFC3339)))
@@ -368,6 +371,7 @@ func (m *Member) Measure(r *prom.Reading) {
 	now := m.clock.Now()
 	for _, p := range m.own() {
 		s := prom.Source{Agents: p.set.stage == pump.AgentStage, Topic: p.set.topic, Partition: p.partition, LagRecords: p.behind()}
+		// By when the log took the last record that was read: nothing newer is folded.
 		if at := p.newest.Load(); s.LagRecords > 0 && at > 0 {
 			s.Lag = max(0, now.Sub(time.UnixMilli(at)))
 		}
@@ -375,6 +379,7 @@ func (m *Member) Measure(r *prom.Reading) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// What follows is counted for both groups together.
 	r.Rebalances = m.generations
 	for i := range m.troubles {
 		r.FetchTrouble[i] = m.troubles[i].Load()

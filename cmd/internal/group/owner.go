@@ -82,6 +82,7 @@ func (m *Member) fold(ctx context.Context, l *partitionSet, as kafka.Assignment)
 	for ctx.Err() == nil {
 		err := m.foldOnce(ctx, l, as)
 		switch {
+		// An error of a partition that is given up anyway is no matter.
 		case err == nil || ctx.Err() != nil && !m.fatal(err):
 			return
 		case errors.Is(err, errAgain):
@@ -90,6 +91,7 @@ func (m *Member) fold(ctx context.Context, l *partitionSet, as kafka.Assignment)
 			m.logger.Warn("the partition has another owner: this process gives up all of its own and joins the group again", "topic", l.topic, "partition", as.Partition, "error", err)
 			return
 		case m.fatal(err):
+			// The whole process ends: who starts it again sees the same sentence.
 			m.host.Fail(err)
 			return
 		}
@@ -221,6 +223,7 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 	}
 	p.reader = m.readFrom(p.set.topic, p.partition, p.pump.Next())
 	p.folded.Store(p.reader.Next())
+	// The counts begin with this ownership; an earlier one of the same process was another.
 	p.began, p.committed = m.clock.Now(), p.as.Committed
 	p.appended = clock.Uptime(m.clock, p.began, p.began)
 	p.turned.Store(p.began.UnixMilli())
@@ -261,8 +264,10 @@ func (p *partitionOwner) place(ctx context.Context, o *pump.Options) error {
 	switch {
 	case err != nil:
 		return err
+	// The topic was made anew, or lost its end: nothing here is about what stands there.
 	case known && meta.Next > end:
 		return &kafka.BeyondEndError{Topic: p.set.topic, Partition: p.partition, Next: meta.Next, End: end}
+	// The state is good, and the log has all that comes after it.
 	case known && meta.Next >= first:
 		return nil
 	case known:
@@ -305,6 +310,7 @@ func (p *partitionOwner) lookback(ctx context.Context, first, end int64) (time.T
 	// asOf is the least of what is known: too early only means that more is folded again.
 	asOf := m.Now()
 	if first < end {
+		// Where nobody has committed, the last record says how late it is.
 		at := end - 1
 		if committed := p.as.Committed; committed >= first && committed < end {
 			at = committed
@@ -313,6 +319,8 @@ func (p *partitionOwner) lookback(ctx context.Context, first, end int64) (time.T
 		if err != nil {
 			return time.Time{}, err
 		}
+		// A record may lack a time, as one of an old client; then the clock is all there
+		// is.
 		if r.Time != 0 {
 			asOf = min(asOf, r.Time)
 		}
@@ -378,6 +386,7 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		// nil is no error here, and passes.
 		if err := p.past(hard, err); err != nil {
 			return err
 		}
@@ -427,6 +436,7 @@ func (p *partitionOwner) behind() int64 { return max(0, p.reader.HighWatermark()
 // letter, and the next one is read; other errors are the caller's.
 func (p *partitionOwner) past(ctx context.Context, err error) error {
 	m := p.member
+	// The states are those of before the gap and are thrown away with it (see decision 25).
 	if gap, ok := errors.AsType[*kafka.GapError](err); ok {
 		m.logger.Error("records have expired while they were waited for", "topic", p.set.topic, "partition", p.partition, "error", gap)
 		return errAgain // which finds the gap, and begins behind it
@@ -508,11 +518,13 @@ func (p *partitionOwner) commit(ctx context.Context, last bool) {
 	}
 	select {
 	case <-p.commits:
+		// Noted before it has worked: a commit that fails is made good by the next one.
 		p.committed, p.committedAt = next, now
 		go func() {
 			p.commitOffset(next)
 			p.commits <- struct{}{}
 		}()
+	// One is under way; the next turn of the loop comes by here again.
 	default:
 	}
 }
@@ -536,6 +548,7 @@ func (p *partitionOwner) trouble() error {
 	if since, err := p.reader.Trouble(); err != nil {
 		return fmt.Errorf("%s cannot be read since %s: %w", what, since.UTC().Format(time.RFC3339), err)
 	}
+	// To read may work while to write does not, as with a broker that has no room.
 	troubles := []func() (time.Time, error){p.verdicts.Trouble, p.deadLetters.Trouble}
 	if p.set.stage == pump.FlowStage {
 		troubles = append(troubles, p.member.activity.Trouble)

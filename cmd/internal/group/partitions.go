@@ -133,6 +133,8 @@ func (m *Member) checkTopics(ctx context.Context) error {
 				name, counts[name], all, flows, t.Events, agents, t.Activity, name, all)
 		}
 	}
+	// The number of partitions decides where a flow is, so it may never change under a
+	// state.
 	for _, name := range []string{t.Events, t.Activity} {
 		if err := m.samePartitions(name, counts[name]); err != nil {
 			return err
@@ -172,10 +174,12 @@ func (m *Member) holds(l *partitionSet) (out []kafka.Hold) {
 		m.logger.Warn("the store does not say of which partitions it has the state; others may get them", "topic", l.topic, "error", err)
 	}
 	for _, output := range partitions {
+		// The store numbers the partitions of both stages in one row.
 		partition := int(output) - l.first
 		if partition < 0 || partition >= len(l.partitions) {
 			continue
 		}
+		// A state that cannot be read is not offered; whoever opens it says why.
 		if meta, ok, err := m.store.Meta(output); err == nil && ok {
 			out = append(out, kafka.Hold{Partition: partition, Next: meta.Next})
 		}

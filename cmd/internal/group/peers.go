@@ -68,6 +68,7 @@ func (o *ownerAddresses) get(ctx context.Context, c clock.Clock, timeout time.Du
 			close(asking)
 		}()
 	}
+	// Taken under the lock, since the next question has another channel.
 	asking := o.asking
 	o.mu.Unlock()
 	select {
@@ -163,6 +164,7 @@ func (m *Member) forward(ctx context.Context, address string, raw []byte) (*even
 		return nil, fmt.Errorf("pass the ask on: %w", err)
 	}
 	r.Header.Set("Content-Type", "application/json")
+	// Without one the owner lets in whoever may ask there, or refuses.
 	if token := m.host.Token(); token != nil {
 		r.Header.Set("Authorization", "Bearer "+string(token))
 	}

@@ -53,6 +53,7 @@ func (m *replicator) run(ctx context.Context) error {
 	defer cancel()
 	for n := range m.reached {
 		group.Go(func() {
+			// Each goroutine writes its own place.
 			if failed[n] = m.retry(ctx, n); failed[n] != nil {
 				cancel()
 			}
@@ -72,6 +73,7 @@ func (m *replicator) run(ctx context.Context) error {
 func (m *replicator) retry(ctx context.Context, number int) error {
 	for {
 		err := m.follow(ctx, number)
+		// Whatever ended the following, nobody knows any more where the end is.
 		m.reached[number].Store(false)
 		if err == nil || ctx.Err() != nil {
 			return nil
@@ -91,6 +93,7 @@ func (m *replicator) retry(ctx context.Context, number int) error {
 // line in the log.
 func (m *replicator) follow(ctx context.Context, number int) error {
 	topic := m.member.o.Topics.Verdicts
+	// Its name holds the topic, so that another one is copied from its own beginning.
 	cursor := fmt.Sprintf("mirror:%s:%d", topic, number)
 	from, err := m.begin(ctx, cursor, number)
 	if err != nil {

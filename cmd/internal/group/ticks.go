@@ -61,16 +61,20 @@ func (p *partitionOwner) tick(ctx context.Context, up time.Duration, now events.
 		// The partition goes back to what the topic itself has said (see decision 61).
 		case up-t.ahead >= aheadFor && seen.Sub(t.taken) > aheadBy:
 			value := pump.TurnBackRecord(seen, t.taken)
+			// Everything that was known of the time is of before the turn.
 			p.ticks, p.appended = ticks{}, up
 			_, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: value})
 			return m.later(ctx, err)
 		}
 	}
+	// A busy log needs no ticks, unless it is ahead: then only the topic's own time shows
+	// that.
 	if up-p.appended < m.host.Tick && !(ahead && up-t.sent >= m.host.Tick) {
 		return nil
 	}
 	p.appended = up
 	offset, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.TickRecord(now)})
+	// A tick that may not stand there says nothing about when it was taken.
 	if err == nil {
 		t.sent, t.offset, t.read = up, offset, false
 	}

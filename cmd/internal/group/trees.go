@@ -153,12 +153,15 @@ func (m *Member) treeWord(ctx context.Context, ask TreeAsk) *events.Verdict {
 		w, err := m.treeWordOnce(ctx, ask)
 		switch {
 		case err != nil:
+			// A hand-over looks like this from here; the word comes from the next owner
+			// (see decision 68).
 			m.agentSet.addresses.forget() // it may have changed
 			m.logger.Debug("a tree does not answer; it is asked again", "key", ask.Key, "error", err)
 			_ = retry.Pause(ctx, m.clock, treeAgain) // the loop ends with ctx
 		case w.verdict != nil:
 			return w.verdict
 		case w.next != nil:
+			// The tree belongs to a tree above, whose record is another one.
 			ask = *w.next
 		}
 	}

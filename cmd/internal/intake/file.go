@@ -97,7 +97,8 @@ type followCursor struct {
 }
 
 // cursorName is what the place is stored by. A file that is followed under another path is
-// another one, and read from its beginning; repeats are dropped by their ids.
+// another one, and read from its beginning; repeats are dropped as far back as ids are
+// known.
 func (f *follower) cursorName() string { return "follow:" + f.path }
 
 // newFollower looks at the file, when it is there, so that a format that is not known

@@ -27,10 +27,10 @@ import (
 // A file that nobody writes to is parked: it is closed, and nothing runs for it until it
 // has changed. So there may be as many of them as there are.
 type fileSet struct {
-	in   *Intake
-	spec Follow
-	// mu guards what follows, and what a followed has beside its follower.
+	in    *Intake
+	spec  Follow
 	turns chan struct{} // of those that read what is new to them
+	// mu guards what follows, and what a followed has beside its follower.
 	mu    sync.Mutex
 	files map[string]*followed
 	// One that has grown since is looked at again, for its first record may have been half

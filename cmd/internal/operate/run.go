@@ -68,6 +68,8 @@ by a configuration file; weir config print says what is in force and why.`,
 				if err := cli.Want(args, 0, 0, ""); err != nil {
 					return err
 				}
+				// What flags do not say comes from the environment and the file, into the
+				// same variables.
 				if _, err := Settings().Load(fs, env.Getenv); err != nil {
 					return err
 				}
@@ -289,6 +291,7 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 func UntilSignal(ctx context.Context, signals <-chan os.Signal, fn func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	// Room for one, so fn can end when nobody listens any more.
 	ended := make(chan error, 1)
 	go func() { ended <- fn(ctx) }()
 	for {

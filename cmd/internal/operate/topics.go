@@ -25,6 +25,7 @@ import (
 func TopicsCommand() cli.Command {
 	command := func(c cli.Command, run func(context.Context, *cli.Env, *TopicFlags) error) cli.Command {
 		c.Setup = func(fs *pflag.FlagSet) cli.Run {
+			// Both commands take the same flags, so that create makes what plan has said.
 			t := NewTopicFlags(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {
@@ -255,11 +256,14 @@ func (p *TopicPlan) Lacks(n topicNeeds, replication int) {
 // are no fault.
 func (p *TopicPlan) Compare(n topicNeeds, is kafka.TopicInfo) {
 	before := p.Differs
+	// Needs asks of the topics of events and activity what they have, so this is about the
+	// other two.
 	if is.Partitions < n.partitions {
 		p.differ(topicGap{Topic: n.Name, Setting: "partitions", Is: strconv.Itoa(is.Partitions), Want: strconv.Itoa(n.partitions),
 			Fix: fmt.Sprintf("kafka-topics.sh --alter --topic %s --partitions %d", n.Name, n.partitions)})
 	}
 	for _, s := range n.settings {
+		// Some services keep settings to themselves.
 		value, known := is.Config[s.name]
 		if known && !s.good(value) {
 			p.differ(topicGap{Topic: n.Name, Setting: s.name, Is: value, Want: s.want,
@@ -308,6 +312,7 @@ func planTopics(ctx context.Context, env *cli.Env, t *TopicFlags) error {
 	if err := p.print(env); err != nil {
 		return err
 	}
+	// It is the one remedy that weir has itself.
 	if len(p.Missing) > 0 {
 		env.Notice("weir topics create creates what is missing")
 	}

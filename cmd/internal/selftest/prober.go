@@ -147,6 +147,7 @@ func (s *Prober) flow() string {
 	if len(folded) == 0 {
 		return ""
 	}
+	// In turn, so that each partition that is folded here is proved now and then.
 	want := folded[round%len(folded)]
 	for i := range mostFlows {
 		id := fmt.Sprintf("%s%d", events.SelfTestFlows, i)

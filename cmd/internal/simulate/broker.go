@@ -92,6 +92,7 @@ func (o *owner) claim(to *partition, what string) (*producer, error) {
 		if o.world.fault(Sink, 30) {
 			return errBroker
 		}
+		// From here on what carries an older epoch is refused.
 		to.epoch++
 		p.epoch = to.epoch
 		o.world.append(to, entry{epoch: p.epoch})
@@ -175,6 +176,7 @@ func (p *producer) since(from int64, fn func(e *entry)) (end int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	// Nothing of a former owner can come any more: the partition was claimed before this.
 	for i := from; i < p.to.end(); i++ {
 		if e := &p.to.entries[i]; e.value != "" {
 			fn(e)
@@ -232,6 +234,7 @@ func (a *activityLog) Send(_ context.Context, list []pump.Repartitioned) error {
 	return a.wait("send", func() (err error) {
 		for p, b := range batches {
 			switch {
+			// Nothing is sent, and nothing fails.
 			case len(b) == 0:
 			case w.fault(Sink, 30):
 				put(p, w.rand.IntN(len(b)+1))
@@ -242,6 +245,8 @@ func (a *activityLog) Send(_ context.Context, list []pump.Repartitioned) error {
 			case w.fault(Wire, 40):
 				w.wire = append(w.wire, &request{to: w.activity[p], entries: b})
 				err = errBroker
+			// As by a producer that is not idempotent and tries again on an answer that was
+			// lost.
 			case w.fault(Twice, 20):
 				put(p, len(b))
 				put(p, len(b))

@@ -164,6 +164,7 @@ func (s *store) Records(partition uint16, subject state.Subject, fn func(string,
 	if k == nil {
 		return nil
 	}
+	// In one order, or the same plan would not be the same run.
 	for _, x := range slices.SortedFunc(maps.Keys(k.records), func(a, b subjectKey) int { return cmp.Compare(a.key, b.key) }) {
 		if x.subject != subject {
 			continue

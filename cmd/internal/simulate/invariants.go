@@ -132,6 +132,8 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 		w.violate(ahead, "partition %d: the checkpoint at %d holds %d verdicts, the log %d", partition, c.Next, n, have)
 	}
 	n = 0
+	// A record that cannot be read fires no deadlines, so its dead letter is due with the
+	// record.
 	for n < len(fold.deadLetters) && fold.deadLetters[n] < c.Next {
 		n++
 	}
@@ -139,6 +141,7 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 		w.violate(ahead, "partition %d: the checkpoint at %d holds %d dead letters, the log %d", partition, c.Next, n, have)
 	}
 	for _, a := range fold.activity {
+		// The list is in the order of the offsets.
 		if !due(a.at.Offset) {
 			break
 		}
@@ -304,6 +307,7 @@ func (w *world) state() string {
 		}
 		b.WriteByte('\n')
 	}
+	// Who hangs is mostly found by what he waits for.
 	for _, c := range w.waiting() {
 		fmt.Fprintf(&b, "%v waits for: %s\n", c.owner, c.what)
 	}
@@ -327,6 +331,7 @@ func (w *world) checkEnd() {
 		}
 		// Every state of the plain fold is on disk with its deadline, and no deadline more.
 		for key, want := range fold.records {
+			// The plain folds keep keys alone; what they are about follows from the stage.
 			subject := state.FlowSubject
 			if partition >= len(w.flows) {
 				subject = state.AgentSubject
@@ -339,6 +344,7 @@ func (w *world) checkEnd() {
 				w.violate("the last checkpoint holds everything", "partition %d, %q: no deadline at %d", partition, key, due)
 			}
 		}
+		// With the check above this means that they are the same.
 		if len(kept.due) != len(fold.due) {
 			w.violate("the last checkpoint holds everything", "partition %d: %d deadlines, want %d", partition, len(kept.due), len(fold.due))
 		}

@@ -31,6 +31,8 @@ func limitTrees(l *analyzer.Limits) {
 		set := &l.Agents.Rules[r]
 		switch agents.Rules[r].Counts {
 		case agents.CountedTreeCalls:
+			// The stop is the observed value at which it stops, one more than what is
+			// allowed (see decision 3).
 			set.Stop, set.Reserve = treeLimit+1, 2
 		case agents.CountedTreeDepth:
 			set.Stop = 4
@@ -39,6 +41,7 @@ func limitTrees(l *analyzer.Limits) {
 		default:
 			continue
 		}
+		// Budgets are armed by the last call that they allow, which Max says.
 		set.Mode, set.Max = rules.ModeEnforce, true
 	}
 }

@@ -116,6 +116,7 @@ var errBroken = errors.New("an invariant is broken")
 // behind what it reads back, then opens the pump, which recovers, and follows the log.
 func (o *owner) fold() error {
 	w := o.world
+	// Each of the two may fail by itself; then both are claimed anew.
 	out, err := o.claim(w.verdicts[o.partition], "verdicts")
 	if err != nil {
 		return err
@@ -127,6 +128,7 @@ func (o *owner) fold() error {
 	options := pump.Options{Partition: uint16(o.partition), Source: "events", Limits: firstLimits(), Parse: parseLimits, Store: &store{o, o.process.disk},
 		Sink: &verdicts{out}, DeadLetters: &deadLetters{dead}, Memory: w.memory, CheckpointEvery: w.checkpointEvery, Clock: w.clock, Logger: slog.New(slog.DiscardHandler)}
 	source, agents := w.sourceOf(o.partition)
+	// Trees pass on to trees, so the agent stage has one as well.
 	options.Activity = &activityLog{o, o.partition}
 	if agents {
 		options.Stage, options.Sources, options.AgentPartitions, options.Settled = pump.AgentStage, len(w.events), len(w.activity), o.settled
@@ -137,6 +139,7 @@ func (o *owner) fold() error {
 	if err != nil {
 		return err
 	}
+	// Nothing may fall behind where it was recovered.
 	o.seen = standing{o.pump.Standing().Watermark.Load(), o.pump.Next()}
 	if err := o.follow(source); err != nil {
 		// As after a crash: what the pump holds may be of an error, and must not reach the disk.
@@ -161,6 +164,7 @@ func (o *owner) follow(source *partition) error {
 			if w.fault(Back, 20) {
 				next = max(0, next-1-int64(w.rand.IntN(5)))
 			}
+			// Each is a copy, so the pump may do with it what it does with a reader's.
 			for n := 1 + w.rand.IntN(w.batch); n > 0 && next < source.end(); n, next = n-1, next+1 {
 				e := &source.entries[next]
 				records = append(records, pump.Record{Offset: next, Appended: e.appended, Value: []byte(e.value), Key: e.key, From: e.from})

@@ -201,6 +201,7 @@ func (p *plainFlows) one(offset int64, appended events.Stamp, value []byte) {
 	var f analyzer.Flow
 	p.open(&f, key)
 	p.engine.Step(&p.partition, &f, &ev, &p.fx)
+	// An ask that comes again under its id has an offset of its own, and an answer there.
 	if p.fx.Answer != nil {
 		p.answers[offset] = string(p.fx.Answer.AppendJSON(nil))
 	}
@@ -226,6 +227,7 @@ func (p *plainFlows) keep(f *analyzer.Flow, key string, offset int64) {
 	for _, a := range p.collect(offset) {
 		p.pass(a.Key, offset, &a.Event)
 	}
+	// As in the pump: what waits already may be due, and goes before what this step adds.
 	if len(p.fx.Reports) > 0 {
 		p.reportDue(offset)
 	}
@@ -272,9 +274,11 @@ const mostReports = 256
 // report passes on what waits, by the partition of the activity. What fills a record goes
 // before what does not.
 func (p *plainFlows) report(offset int64) {
+	// A record goes to one partition, so reports are gathered by theirs.
 	shares, last := map[int][]activity.Report{}, -1
 	put := func(n int) {
 		if s := shares[n]; len(s) > 0 {
+			// Any key of that partition will do; it is that of the first.
 			p.put(string(s[0].AppendKey(nil)), offset, string(pump.AppendReports(nil, s)))
 			shares[n] = nil
 		}

@@ -88,6 +88,7 @@ func (p *plainAgents) take(ev *events.Event, key string, from pump.Position, off
 	var a agents.Agent
 	p.open(&a, key)
 	p.engine.Agents().Step(&p.partition, &a, ev, &p.fx.Effects)
+	// By the position of the record that asked, which is how owners name it.
 	if v := p.fx.Answer; v != nil {
 		p.settled[from] = string(v.AppendJSON(nil))
 	}
@@ -119,6 +120,7 @@ func (p *plainAgents) spend(a *agents.Agent, key string, ev *events.Event) {
 	if last.Sub(b.last) > limits.Flow.Idle || last.Sub(b.began) > limits.Flow.MaxAge {
 		b.began, b.allowed = last, 0 // after silence it is whole again
 	}
+	// An event that came late may have left it where it was.
 	b.last = last
 	if v := p.fx.Answer; ev.Ask && v != nil && !v.Stops() {
 		if id := strings.Clone(ev.CorrelationID + " " + ev.ID); !b.known[id] {

@@ -150,12 +150,14 @@ func newWorld(plan Plan, settle func(), stats *Stats) *world {
 	}
 	for n := range sources {
 		w.flows = append(w.flows, newPlainFlows(n, firstLimits(), func(key string) int { return w.place(key, len(w.activity)) }))
+		// What is taken is folded plainly at once, and checked.
 		w.events = append(w.events, &partition{taken: w.eventTaken(n)})
 	}
 	for n := range agents {
 		w.agents = append(w.agents, newPlainAgents(sources+n, sources, agents, firstLimits()))
 		w.activity = append(w.activity, &partition{taken: w.activityTaken(n)})
 	}
+	// Each output partition belongs to one partition of a source, as in the Kafka form.
 	for n := range sources + agents {
 		w.verdicts = append(w.verdicts, &partition{taken: w.verdictTaken(n)})
 		w.deadLetters = append(w.deadLetters, &partition{taken: w.deadLetterTaken(n)})

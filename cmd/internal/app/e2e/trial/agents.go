@@ -67,6 +67,7 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 				seen[r.Partition][at.Source] = at
 			}
 		}
+		// FoldReports and FoldRecord both drop by its position what came before.
 		var given []events.Verdict
 		if reports {
 			if given, failed = p.FoldReports(&one); failed != nil {

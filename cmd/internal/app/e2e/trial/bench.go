@@ -51,6 +51,7 @@ const astray = 0.02
 // up builds weir and starts a broker, and returns what ends and removes what there is of it.
 // down is never nil and may be called after an error, too.
 func (b *bench) up(ctx context.Context) (down func() error, err error) {
+	// From step to step down undoes one thing more.
 	down = func() error { return nil }
 	if b.dir, err = os.MkdirTemp("", "weir-bench-"); err != nil {
 		return down, err
@@ -78,6 +79,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	fmt.Fprintf(b.out, "%s, %d cores, %d partitions, state synced to disk, all rules of the default profile\n\n", b.server.kind(), runtime.NumCPU(), b.partitions)
 	fmt.Fprintln(b.out, "| catch-up, medians (range) | events/s | events per CPU second | most memory | raw read: events/s, per CPU second | ratio: time, CPU |")
 	fmt.Fprintln(b.out, "| --- | --- | --- | --- | --- | --- |")
+	// With more flows for the same events each of them is shorter, and states cost more.
 	for _, flows := range []int{50_000, 250_000} {
 		if err := b.catchUp(ctx, flows); err != nil {
 			return err
@@ -219,6 +221,7 @@ func caughtUp(ctx context.Context, c *kgo.Client, group, topic string) (records 
 	for _, end := range ends {
 		records += end
 	}
+	// Partitions that hold nothing may have no commit.
 	err = eventually(ctx, 3*time.Minute, "the member to catch up with "+topic, func() (bool, error) {
 		at, err := committed(ctx, c, group, topic)
 		for p, end := range ends {
@@ -253,6 +256,7 @@ func readRaw(ctx context.Context, args []string) error {
 	if len(args) != 3 {
 		return errors.New("usage: trial read BROKER TOPIC PARTITIONS")
 	}
+	// They are given, so that no metadata of many topics have to be read.
 	partitions, err := strconv.Atoi(args[2])
 	if err != nil {
 		return err
@@ -301,6 +305,7 @@ func (b *bench) live(ctx context.Context) error {
 		return err
 	}
 	r := m.current()
+	// What comes before it is ready would be catch-up and no latency.
 	err = eventually(ctx, time.Minute, "the member to be ready", func() (bool, error) { _, ready := r.times(); return ready > 0, nil })
 	if err != nil {
 		_ = m.kill()
@@ -362,6 +367,8 @@ func (b *bench) live(ctx context.Context) error {
 		<-time.After(b.lasts)
 		used <- [2]time.Duration{cpuOf(r.cmd.Process.Pid) - before, time.Since(began)}
 	}()
+	// It is called when the broker has acknowledged, which may be after the verdict was
+	// read; both maps are put together at the end.
 	err = b.server.produce(ctx, t.events, tr, true, func(r *kgo.Record, at time.Time) {
 		mu.Lock()
 		defer mu.Unlock()

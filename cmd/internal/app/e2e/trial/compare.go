@@ -180,6 +180,7 @@ func readPublished(ctx context.Context, s *server, t topics, flows int32) (*publ
 				out.marks++
 				return
 			}
+			// A record without the header is none that a member writes.
 			trigger, err := strconv.ParseInt(header(r, offset), 10, 64)
 			name := ""
 			if err == nil {
@@ -303,6 +304,7 @@ func compare(o *oracle, p *published, folded map[int32]int64) *difference {
 		partition int32
 		offset    int64
 	}
+	// By place the bytes that have to stand there.
 	deadLetters := map[place]string{}
 	for _, l := range o.deadLetters {
 		deadLetters[place{l.partition, l.trigger}] = l.value
@@ -313,6 +315,7 @@ func compare(o *oracle, p *published, folded map[int32]int64) *difference {
 		// A dead letter has no id; where its record stood names it.
 		value, known := deadLetters[at]
 		switch {
+		// Also a dead letter of a record that can be read.
 		case !known || value != l.value:
 			d.note(&d.deadLettersExtra, "partition %d: the dead letter of offset %d is not the bad record: %.200s", l.partition, l.trigger, l.value)
 		case published[at]:
@@ -325,6 +328,7 @@ func compare(o *oracle, p *published, folded map[int32]int64) *difference {
 			d.note(&d.deadLettersMissing, "partition %d: the dead letter of offset %d is missing", l.partition, l.trigger)
 		}
 	}
+	// Both were found while the topics were read.
 	for _, s := range p.former {
 		d.note(&d.former, "%s", s)
 	}

@@ -45,6 +45,7 @@ func (b *bench) grow(ctx context.Context, most int) (err error) {
 	fmt.Fprintf(b.out, "%s, %d cores, both stages, all rules of the default profile, state synced to disk, flows within ten minutes; medians of %d (range)\n\n", b.server.kind(), runtime.NumCPU(), b.rounds)
 	fmt.Fprintln(b.out, "| live flows | partitions | events | CPU per event | events/s | most memory | state on disk |")
 	fmt.Fprintln(b.out, "| --- | --- | --- | --- | --- | --- | --- |")
+	// Each row has topics of its own, since the number of partitions cannot shrink.
 	for i, l := range loads(most) {
 		if err := b.growOne(ctx, fmt.Sprint("load-", i), l); err != nil {
 			return fmt.Errorf("%d flows over %d partitions: %w", l.flows, l.partitions, err)

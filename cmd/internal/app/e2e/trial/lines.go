@@ -150,7 +150,9 @@ func (l *lines) outage(ctx context.Context, s *server) error {
 	if err := m.start(); err != nil {
 		return err
 	}
+	// It has mostly ended by then.
 	defer func() { _ = m.kill() }()
+	// What a person sees who asks: the status and all of the body.
 	ready := func(what string) {
 		resp, err := http.Get("http://" + m.listen + "/readyz")
 		if err != nil {

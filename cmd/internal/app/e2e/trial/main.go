@@ -217,6 +217,7 @@ func judgeCommand(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	// The two stages are compared apart, each by the topic that it folds.
 	compare(o, ofFlows, folded).print("flows")
 	if folded, err = committed(ctx, c, agentGroup, t.activity); err != nil {
 		return err

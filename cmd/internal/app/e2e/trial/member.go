@@ -162,6 +162,7 @@ func (r *run) watch(url string) {
 			if r.up == 0 {
 				r.up = time.Since(r.started)
 			}
+			// The last word of a process that is never ready, for the problem.
 			r.why = fmt.Sprint(state.Why)
 			if caughtUp && before {
 				r.ready = time.Since(r.started)

@@ -93,10 +93,12 @@ func (b *bench) compareOn(ctx context.Context, name string, m peerMix, streams [
 		other = append(other, c)
 	}
 	n := float64(m.events)
+	// Both are held against the events of the topic, whatever each makes of one.
 	cpu := func(c cost) float64 { return n / c.cpu.Seconds() }
 	wall := func(c cost) float64 { return n / c.wall.Seconds() }
 	rss := func(c cost) float64 { return float64(c.rss) / (1 << 20) }
 	fmt.Fprintf(b.out, "| %s: %d events, %d flows | %s, %s MiB | %s, %s MiB, %d verdicts | %.2f, %.2f, %.2f |\n", m.name, m.events, m.flows,
+		// Above 1 weir needs less time, and more memory.
 		thousands(weir, cpu), span(weir, rss, 1), thousands(other, cpu), span(other, rss, 1), warned,
 		median(weir, cpu)/median(other, cpu), median(weir, wall)/median(other, wall), median(weir, rss)/median(other, rss))
 	return nil

@@ -53,6 +53,7 @@ func newServer(real bool, dir string) (*server, error) {
 // so.
 func freePort(n int) (int, error) {
 	for range 100 {
+		// Chance, and not the next one: several trials may look at the same time.
 		port, free := 20_000+rand.IntN(10_000), true
 		for i := 0; i < n && free; i++ {
 			l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+i)))
@@ -103,6 +104,7 @@ func (s *server) start(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
+	// This program itself, see serveFake.
 	s.cmd = exec.Command(self, "broker", port, s.dir)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	// It ends with the trial, however that ends.
@@ -135,6 +137,7 @@ func (s *server) script(ctx context.Context, args ...string) error {
 	defer said.Close()
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "kafka.sh"), args...)
 	if s.auth {
+		// It counts only at the first start of a folder.
 		cmd.Env = append(os.Environ(), "KAFKA_AUTH=yes")
 	}
 	cmd.Stdout, cmd.Stderr = said, said

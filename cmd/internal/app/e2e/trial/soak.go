@@ -61,6 +61,7 @@ func soakCommand(ctx context.Context, args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
+	// Everything else follows from how long it lasts.
 	lasts := s.soak.lasts
 	if s.soak.away == 0 {
 		s.soak.away = lasts / 12
@@ -209,6 +210,7 @@ func (k *soak) follow(ctx context.Context) {
 		// restarted.
 		one, cancel := context.WithTimeout(ctx, time.Second)
 		if all := k.all(); len(all) > 0 {
+			// What fails is left out: members come and go, and that is judged elsewhere.
 			if req, err := http.NewRequestWithContext(one, http.MethodGet, "http://"+all[n%len(all)].listen+"/v1/verdicts?since=now", nil); err == nil {
 				req.Header.Set("Accept", "text/event-stream")
 				if resp, err := http.DefaultClient.Do(req); err == nil {

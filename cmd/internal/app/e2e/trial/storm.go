@@ -98,6 +98,7 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 				fmt.Fprintln(s.out, "PROBLEM:", p)
 			}
 		}
+		// After a fault everything stays: trial judge can compare once more.
 		if ok && !s.keep {
 			err = errors.Join(err, os.RemoveAll(s.dir))
 		} else {
@@ -337,6 +338,7 @@ func (s *storm) strike(ctx context.Context, f fault) error {
 		}
 		s.setAway(true)
 		s.outage.Go(func() {
+			// Members wait for it meanwhile, and must not end (see decision 31).
 			<-time.After(s.soak.away)
 			began := time.Now()
 			if err := s.server.start(ctx); err != nil {
@@ -457,6 +459,7 @@ func (s *storm) reached(ctx context.Context, c *kgo.Client, group, topic string)
 		if err != nil {
 			return false, err
 		}
+		// Each look begins anew.
 		state = ""
 		for p, end := range ends {
 			if at[p] < end {
@@ -486,6 +489,8 @@ func (s *storm) settle(ctx context.Context, r *result) error {
 		if err != nil {
 			s.problem("%v", err)
 		}
+		// All are ended one after the other, so each but the last hands its partitions over
+		// first.
 		r.stopped = append(r.stopped, took)
 	}
 	c, err := s.server.client()
