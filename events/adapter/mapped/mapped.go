@@ -75,6 +75,7 @@ type reader struct {
 	values [fields][]byte
 }
 
+// newReader calls flows by the first name that is mapped, in the pairing's order.
 func newReader(m *mapping, o adapter.Options) adapter.Adapter {
 	r := &reader{m: m, pair: pairing.New(o, "map")}
 	// A log without uses of tools would make every hop look like one without work, which stops
@@ -263,6 +264,7 @@ func (r *reader) fill(e *events.Event) error {
 	return nil
 }
 
+// fillTool is for events about tools; elsewhere a mapped tool is a name of something else.
 func (r *reader) fillTool(e *events.Event) {
 	if e.Kind != events.ToolCall && e.Kind != events.ToolResult {
 		return
@@ -281,6 +283,7 @@ func (r *reader) fillTool(e *events.Event) {
 	}
 }
 
+// fillUsage reads tokens and money, on whatever kind of event the mapping finds them.
 func (r *reader) fillUsage(e *events.Event) {
 	// Spares most logs the parsing of empty numbers.
 	if !r.m.counts {

@@ -47,6 +47,7 @@ func parse(text string) (*mapping, error) {
 			return nil, err
 		}
 	}
+	// Without a name all lines would be one flow, or each its own.
 	if !m.named() {
 		return nil, errors.New("the mapping does not say what a flow is: want correlation_id=PATH, or one of baggage, trace_id, conversation_id, session_id, task_id")
 	}
@@ -113,6 +114,7 @@ func split(text string) (parts []string) {
 // add takes one FIELD=VALUE. FIELD.TEXT=VALUE may stand before or behind the place of its
 // field, and more than once.
 func (m *mapping) add(part string) error {
+	// A value may hold further equals signs, as expressions do.
 	name, value, ok := strings.Cut(part, "=")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 	if !ok || name == "" || value == "" {
@@ -127,6 +129,7 @@ func (m *mapping) add(part string) error {
 		if m.meaning[f] == nil {
 			m.meaning[f] = map[string]string{}
 		}
+		// Quotes are for texts with blanks or points in them.
 		m.meaning[f][strings.Trim(found, `"`)] = strings.Trim(value, `"`)
 		return nil
 	}
@@ -280,6 +283,7 @@ const maxSlots = 64
 
 // read finds the values of all fields in a record. They may alias it.
 func (m *mapping) read(record []byte, values *[fields][]byte) error {
+	// It is zeroed for each record, so no value is left from the one before.
 	var room [maxSlots][]byte
 	slots := room[:]
 	if m.slots > maxSlots {
@@ -295,6 +299,7 @@ func (m *mapping) read(record []byte, values *[fields][]byte) error {
 	if err := c.Err(); err != nil {
 		return err
 	}
+	// Paths were walked; now each field takes the first of its own that was found.
 	for f := range fields {
 		// A field has one of the three: a text, paths or an expression.
 		values[f] = m.fixed[f]

@@ -15,21 +15,25 @@ import (
 type line struct {
 	id, parent, kind, source, sender string
 	at                               events.Stamp
-	tool, call, actionID             string
-	args                             []byte // of a tool, as JSON
-	action                           string // kind of the action
-	child                            string // agent that is given a task
-	text                             []byte
-	said                             events.Hash
-	sim                              events.Fingerprint
-	status                           events.Status
-	failure                          string // normalised
-	usage                            events.Usage
+	// call is the model's id of the call, actionID the event's that a result answers.
+	tool, call, actionID string
+	// args and text alias the record.
+	args    []byte // of a tool, as JSON
+	action  string // kind of the action
+	child   string // agent that is given a task
+	text    []byte
+	said    events.Hash
+	sim     events.Fingerprint
+	status  events.Status
+	failure string // normalised
+	// usage is a sum since the conversation began.
+	usage events.Usage
 }
 
 // read reads one event of any kind. Members mean the same in all of them.
 func read(record []byte) (*line, error) {
 	l := &line{status: events.StatusOK}
+	// state and value are of an update of the conversation's state: which part of it, and what.
 	state := ""
 	var value, failure []byte
 	c := jsonwalk.New(record)
@@ -51,8 +55,10 @@ func read(record []byte) (*line, error) {
 			l.tool = adapter.Word(c.Text(), events.MaxID)
 		case "tool_call_id":
 			l.call = adapter.ID(c.Text())
+		// Results name the event of their action.
 		case "action_id":
 			l.actionID = adapter.ID(c.Text())
+		// The call as the model wrote it, beside the action that the program made of it.
 		case "tool_call":
 			l.readCall(c)
 		case "action":
@@ -90,6 +96,7 @@ func read(record []byte) (*line, error) {
 	case "AgentErrorEvent", "ConversationErrorEvent":
 		l.status, l.text = events.StatusError, failure
 	case "UserRejectObservation":
+		// Who rejects says why, in the place of a result.
 		l.status, l.text = events.StatusDenied, failure
 	case "ConversationStateUpdateEvent":
 		if state == "stats" || state == "full_state" {
@@ -108,6 +115,7 @@ func read(record []byte) (*line, error) {
 // stamp reads a time. It is a local one without a zone; taken for UTC it is right
 // but for the same number of hours everywhere.
 func stamp(p []byte) events.Stamp {
+	// A time with a zone is read as it is.
 	for _, zone := range [...]string{"", "Z"} {
 		if at, ok := events.ParseStamp(string(p) + zone); ok {
 			return at
@@ -132,6 +140,7 @@ func (l *line) readAction(c *jsonwalk.Cursor) {
 		c.Skip()
 		return
 	}
+	// Which of both is the text depends on the kind of the action.
 	var prompt, message []byte
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
@@ -167,6 +176,7 @@ func (l *line) readObservation(c *jsonwalk.Cursor) {
 		switch string(c.Key()) {
 		case "content":
 			l.text = texts(c)
+		// Any of the next three may say that it failed; the last one counts.
 		case "is_error":
 			if c.Bool() {
 				l.status = events.StatusError
@@ -212,6 +222,8 @@ func texts(c *jsonwalk.Cursor) []byte {
 // readStats adds up what the models of a conversation used: its agent's, its
 // condenser's.
 // A sum of all of them since the beginning, see reader.tokens.
+//
+// whole says that the statistics lie within the full state.
 func (l *line) readStats(c *jsonwalk.Cursor, whole bool) {
 	for c.MaybeObject(); c.Member(); {
 		switch {
@@ -232,6 +244,7 @@ func (l *line) readMetrics(c *jsonwalk.Cursor) {
 		c.Skip()
 		return
 	}
+	// Sums are bounded, so that several models cannot add up to more than an event may say.
 	u := &l.usage
 	for c.Object(); c.Member(); {
 		switch key := string(c.Key()); {

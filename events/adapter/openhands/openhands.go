@@ -57,12 +57,14 @@ const maxRemembered = 16384
 // reader holds what lasts from event to event. The memories forget what was used least
 // recently.
 type reader struct {
+	// source is that of the options, for events name none of their own.
 	source      string
 	correlation []events.CorrelationSource
 	ignore      adapter.IgnoreArgs
 	chain       *adapter.Recent[*conversation] // by the id of an event
-	actions     *adapter.Recent[*action]       // by the id of an event
-	calls       *adapter.Recent[string]        // id of the event, by tool call
+	// actions wait for their results, which may never come.
+	actions *adapter.Recent[*action] // by the id of an event
+	calls   *adapter.Recent[string]  // id of the event, by tool call
 	// For events without a chain.
 	last *conversation
 	// By it begin tells whether the conversation is the only one.
@@ -73,8 +75,9 @@ type reader struct {
 // conversation is one agent at work for a user, or for another agent.
 // It goes on for as long as events name one of its own.
 type conversation struct {
-	id      string
-	party   events.Party
+	id    string
+	party events.Party
+	// A derived one may be a part of another, so limits only warn about it.
 	derived bool // its first event was not seen
 	worked  bool // since it was called, or called somebody
 }
@@ -108,6 +111,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err != nil {
 		return err
 	}
+	// It is asked for each event, also those that tell nothing: their ids link others.
 	by := r.conversation(l)
 	switch l.kind {
 	case "MessageEvent":
@@ -118,6 +122,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		// An error or a rejection of an action is its result.
 		r.observation(l, by, emit)
 	case "ConversationErrorEvent":
+		// A conversation that broke off has no other answer.
 		r.answer(l, by, events.StatusError, emit)
 	case "ConversationStateUpdateEvent":
 		r.tokens(l, by, emit)
@@ -132,6 +137,7 @@ func (r *reader) Flush(func(*events.Event)) error { return nil }
 // A parent that is not known begins a conversation under the parent's id, so that all its
 // children find it.
 func (r *reader) conversation(l *line) *conversation {
+	// Each event names the one before it.
 	c, ok := r.chain.Get(l.parent)
 	switch {
 	case ok && l.parent != "":
@@ -183,6 +189,7 @@ func (r *reader) message(l *line, by *conversation, emit func(*events.Event)) {
 		}
 		by.worked = false
 		emit(e)
+	// A message of the agent ends its turn.
 	case "agent":
 		r.answer(l, by, events.StatusOK, emit)
 	}

@@ -31,9 +31,12 @@ type emitter struct {
 // stops where it cannot be told yet what a span is.
 // Its order does not depend on how records were cut into batches, as long as nothing was
 // forced.
+//
+// until is in µs, like all times here.
 func (t *emitter) emitUntil(until int64, force bool) {
 	t.sort()
 	t.blocked = 0
+	// n counts the moments that were told.
 	n := 0
 	for ; n < len(t.pending); n++ {
 		m := t.pending[n]
@@ -71,8 +74,10 @@ func (t *emitter) moment(m moment) {
 		t.use(n)
 	case n.Kind == Tool:
 		t.result(n)
+	// The end of a handoff says nothing: it is told with the call that follows.
 	case n.Kind == Handoff && m.begin:
 		t.handOff(n)
+	// A request is told when it is over, since its tokens come with its end.
 	case n.Kind == Inference && !m.begin:
 		t.inference(n)
 	case (n.Kind == Step || n.Kind == Node) && !m.begin:
@@ -106,6 +111,8 @@ func party(agent string) events.Party { return events.Party{Agent: agent} }
 func milliseconds(n *node) float64 { return float64(max(0, n.End-n.Start)) / 1000 }
 
 // agentOf is the name of an agent's span.
+//
+// An agent without a name is the program.
 func (t *emitter) agentOf(n *node) string { return cmp.Or(n.Agent, t.tree.source) }
 
 // actor is the agent that a tool or an inference belongs to: its own, the one above
@@ -154,6 +161,7 @@ func remember(m map[string]*node, group string, n *node) {
 // enter tells that an agent was called.
 // The maps are brought up to date also for a silent call: those who follow look there.
 func (t *emitter) enter(n *node) {
+	// before and said are taken before the maps change: they are what led to this call.
 	group, agent := t.group(n), t.agentOf(n)
 	c := t.callOf(n, group)
 	n.call = c
@@ -207,6 +215,7 @@ func (t *emitter) callOf(n *node, group string) *call {
 	}
 	before := t.last[group]
 	switch ended := before != nil && before.End != 0 && before.End <= n.Start; {
+	// Agents that follow each other in one group pass control on.
 	case ended && t.agentOf(before) != agent:
 		return &call{from: t.agentOf(before), origin: events.OriginAgent, mode: events.PassControl, carrier: up.carrier}
 	// The same agent again is the same turn going on, not a call of itself.
@@ -223,12 +232,15 @@ func (t *emitter) callOf(n *node, group string) *call {
 
 // leave tells the answer of an agent that nothing else will tell: one that was
 // called by the agent above without a tool, or that has nothing above it.
+//
+// An answer that is not told here is told by end, by result, or by close.
 func (t *emitter) leave(n *node) {
 	switch c := n.call; {
 	// The answers of the others are told by the tool that ran them, or by whoever follows.
 	case c == nil || c.carrier != nil || c.silent && n.Parent != "":
 	case c.mode == events.ReturnToCaller:
 		t.answer(n, c.from, n)
+	// The root agent answers the user, unless it handed over.
 	case n.Parent == "" && t.said[""] == nil:
 		delete(t.last, "")
 		t.answer(n, "", n)
@@ -240,6 +252,7 @@ func (t *emitter) leave(n *node) {
 func (t *emitter) end(n *node) {
 	// A step with tokens of its own and no request below it stands for the requests that are
 	// missing.
+	// Counted is set so that a request that comes late is not added to the sum.
 	if n.Kind == Step && n.marks == 0 && n.Usage.Known {
 		n.marks |= counted
 		t.inference(n)
@@ -270,6 +283,8 @@ func (t *emitter) close() {
 		delete(t.last, group)
 	}
 	for _, group := range slices.Sorted(maps.Keys(t.last)) {
+		// An agent that still runs has not answered, and the answers of the others are told
+		// elsewhere.
 		if n := t.last[group]; n.End != 0 && n.call != nil && n.call.carrier == nil && n.call.mode != events.ReturnToCaller {
 			t.answer(n, "", n)
 		}
@@ -278,6 +293,7 @@ func (t *emitter) close() {
 
 // unanswered tells a handoff of which the run has not come.
 func (t *emitter) unanswered(n *node) {
+	// A handoff that names nobody, or failed, led nowhere.
 	if n.To == "" || n.Status == events.StatusError {
 		return
 	}
@@ -335,6 +351,8 @@ func (t *emitter) groupOfActor(n *node) string {
 }
 
 // use tells the call of a tool, unless an agent runs below it.
+//
+// By then it is known whether one does, see undecided.
 func (t *emitter) use(n *node) {
 	if n.marks&hosts != 0 {
 		return // the call of the agent tells it all

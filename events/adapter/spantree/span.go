@@ -32,12 +32,14 @@ const (
 // Span is one span as far as a record tells of it. What a record does not tell is
 // zero.
 type Span struct {
+	// The id makes the ids of events, so it has to be the same however often the span is read.
 	ID, Parent string // unique in the source; Parent is empty for a root
 	Kind       Kind
 	// A span with an End and no Start begins at its end.
-	Start, End int64  // µs since 1970; End is 0 while it runs
-	Agent      string // name of the agent; of other spans the agent that they belong to
-	To         string // the agent to which a Handoff passes control
+	Start, End int64 // µs since 1970; End is 0 while it runs
+	// Agent may be empty: then it is found by what lies above.
+	Agent string // name of the agent; of other spans the agent that they belong to
+	To    string // the agent to which a Handoff passes control
 
 	Tool    events.Tool
 	Known   bool // the tool is known to run no agent: its call may be told before its end
@@ -98,11 +100,13 @@ const (
 // node is a span in its trace.
 type node struct {
 	Span
+	// marks only grow: a span that came below does not go away.
 	marks mark
 	begun bool // its beginning was told
 	ended bool // its end is told or waits to be
-	call  *call
-	last  *node // the last agent that ran below a tool
+	// call is nil until the agent's beginning was told.
+	call *call
+	last *node // the last agent that ran below a tool
 }
 
 // take notes what lies below and returns what of it the span above needs to know.
@@ -131,6 +135,8 @@ func (n *node) take(m mark) mark {
 
 // undecided is true while it cannot be told what the span is.
 // A tool that may run an agent, and a node that may be one, wait until they end or it shows.
+//
+// Settle gives up waiting after some time, and then it is told as what it looks like.
 func (n *node) undecided() bool {
 	switch {
 	case n.End != 0:

@@ -16,7 +16,9 @@ const (
 type trace struct {
 	id    string
 	place int64 // of the record with its first span
+	// names are the first of each kind that any record told.
 	names Names
+	// spans are all that are remembered, told or not, since later ones lie below them.
 	spans map[string]*node
 	// An entry without marks says that the parent is missed: the trace is complete when there
 	// is none.
@@ -34,6 +36,7 @@ type trace struct {
 	begun   bool // an agent was called
 	opens   bool // another trace, which descends from this one
 
+	// The next four are what telling leaves behind for what is told later.
 	worked  map[string]bool  // agents that did work since they were called, or called somebody
 	said    map[string]*node // by group: the handoff that nobody followed yet
 	last    map[string]*node // by group: the agent that ran last
@@ -57,6 +60,7 @@ func (t *trace) add(r Span) {
 		if n.ended && n.begun {
 			return
 		}
+		// What a span is may show only at its end.
 		before := n.Kind
 		n.learn(&r)
 		if before != n.Kind {
@@ -70,6 +74,7 @@ func (t *trace) add(r Span) {
 		n = &node{Span: r}
 		n.Start = cmp.Or(r.Start, r.End)
 		t.spans[r.ID] = n
+		// Both moments are pending until Settle finds that they may be told.
 		t.push(n.Start, true, n)
 		// Its children came before it, and said what they are.
 		if below, ok := t.awaited[r.ID]; ok {
@@ -90,6 +95,8 @@ func (t *trace) add(r Span) {
 }
 
 // push adds a moment; sort puts it into its place when something is to be told.
+//
+// oldest is kept beside, so that Settle need not sort to see how long something waits.
 func (t *trace) push(at int64, begin bool, n *node) {
 	t.pending = append(t.pending, moment{at, begin, n})
 	t.sorted = false
@@ -198,6 +205,8 @@ func (t *trace) above(n *node) (a above) {
 
 // group is the span below which agents follow each other: the parent, unless that is
 // the node of a graph in which only this agent runs.
+//
+// It is "" for the root.
 func (t *trace) group(n *node) string {
 	for range maxUp {
 		p := t.spans[n.Parent]
@@ -213,6 +222,7 @@ func (t *trace) group(n *node) string {
 // many it forgot. All moments must have been told.
 // Half of the bound is left, so that it is not done for each span of a long trace.
 func (t *Tree) shrink(tr *trace, most int) int {
+	// A span without an end counts from its start.
 	end := func(n *node) int64 { return cmp.Or(n.End, n.Start) }
 	ordered := slices.SortedFunc(maps.Values(tr.spans), func(a, b *node) int {
 		return cmp.Or(cmp.Compare(end(a), end(b)), cmp.Compare(a.ID, b.ID))

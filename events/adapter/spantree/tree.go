@@ -10,6 +10,7 @@ import (
 )
 
 const (
+	// Tracers send batches every few seconds, so parents come within this.
 	defaultHold = 30 * time.Second
 	defaultHeld = 65536
 	// ofOneTrace is the share of all spans that one trace may hold.
@@ -71,6 +72,7 @@ func New(o adapter.Options, source string) *Tree {
 
 // Name tells how the flow of a trace may be called. The first name of a kind stays.
 func (t *Tree) Name(id string, n Names) {
+	// A name may come before any span of its trace.
 	tr := t.trace(id)
 	tr.names.Explicit = cmp.Or(tr.names.Explicit, n.Explicit)
 	tr.names.Conversation = cmp.Or(tr.names.Conversation, n.Conversation)
@@ -158,6 +160,7 @@ func (t *Tree) flow(tr *trace) (string, events.CorrelationSource) {
 // Settle tells what has become ready. It is called after the spans of a record were
 // added.
 func (t *Tree) Settle(emit func(*events.Event)) {
+	// Traces that no record was about have nothing new to tell.
 	for _, tr := range t.touched {
 		tr.touched = false
 		w := t.emitter(tr, emit)
@@ -186,6 +189,8 @@ func (t *Tree) Settle(emit func(*events.Event)) {
 }
 
 // Flush tells all that was held back.
+//
+// What comes for a trace later begins it anew.
 func (t *Tree) Flush(emit func(*events.Event)) {
 	for {
 		_, tr, ok := t.traces.PopOldest()
