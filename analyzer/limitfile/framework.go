@@ -31,8 +31,8 @@ type frameworkSetting struct {
 	note     string // what its users have to know; may be empty
 }
 
-// It makes the table anew each time, because its functions are made with it; nobody calls it
-// often.
+// frameworks is the table. It is made anew each time, because its functions are made with it;
+// nobody calls it often.
 func frameworks() []framework {
 	calls := func(n float64) any { return integer(int64(n)) }
 	seconds := func(n float64) any { return duration(time.Duration(min(n, 1e9) * float64(time.Second))) }
@@ -118,9 +118,12 @@ func ImportFrom(frameworkName, name string, data []byte) ([]byte, error) {
 			l.look(r, text)
 		}
 		if l.there {
+			// In the order of the table, whatever the order in the text, so the same settings
+			// give the same file.
 			found = append(found, l)
 		}
 	}
+	// A file of limits without a limit would look like one that says there is none.
 	if len(found) == 0 && len(r.problems.List) == 0 {
 		var names []string
 		for _, s := range f.settings {
@@ -146,9 +149,10 @@ type frameworkLimit struct {
 	setting *frameworkSetting
 	name    string  // as it stands there
 	n       float64 // 0 for no limit
-	line    int     // of the greatest; 0 for none
-	times   int
-	there   bool
+	// times is how often it stood there with a number.
+	line  int // of the greatest; 0 for none
+	times int
+	there bool
 }
 
 // document writes a limits file. Each setting that was found has a line of comment, with what
@@ -171,11 +175,13 @@ func (f *framework) document(found []frameworkLimit, byItself bool) []byte {
 		if l.times > 1 {
 			comment += fmt.Sprintf(", the greatest of %d, for limits are about a flow as a whole", l.times)
 		}
+		// rules.<rule>.<key>, as in a limits file.
 		_, rest, _ := strings.Cut(s.path, ".")
 		rule, field, _ := strings.Cut(rest, ".")
 		switch {
 		case s.path == "":
 			comment += ": not carried over."
+		// The rule stays as the profile has it.
 		case l.n == 0:
 			comment += ": no limit here either."
 		// Two of a framework's limits may be one here; the first of the table counts.
@@ -220,6 +226,7 @@ func (l *frameworkLimit) says() string {
 func (l *frameworkLimit) look(r *reader, text string) {
 	for _, name := range l.setting.names {
 		for _, m := range settingOf(name).FindAllStringSubmatchIndex(text, -1) {
+			// Of the two groups the one that is not there is at -1.
 			from, to := max(m[2], m[4]), max(m[3], m[5])
 			said, line := text[from:to], 1+strings.Count(text[:from], "\n")
 			// The last word after a dot is what an attribute is called.
@@ -275,6 +282,7 @@ func endsValue(rest string) bool {
 // above its use.
 func numberSaid(said, text string) (n float64, ok bool) {
 	if said[0] >= '0' && said[0] <= '9' {
+		// Languages write 1_000 for people; the bound keeps what follows within whole numbers.
 		n, err := strconv.ParseFloat(strings.ReplaceAll(said, "_", ""), 64)
 		return n, err == nil && n <= 1e15
 	}
@@ -283,6 +291,7 @@ func numberSaid(said, text string) (n float64, ok bool) {
 	case "none", "null", "undefined", "nil", "infinity", "inf", "math.inf", "false", "sys.maxsize", "number.max_safe_integer":
 		return 0, true
 	}
+	// As an assignment to that very name, in whichever language.
 	at := regexp.MustCompile(`(?m)(?:^|[^A-Za-z0-9_.])` + regexp.QuoteMeta(said) + `\s*(?::\s*\w+\s*)?=\s*([0-9][0-9_]*(?:\.[0-9]+)?)`).FindStringSubmatch(text)
 	if at == nil {
 		return 0, false
@@ -301,6 +310,7 @@ func withoutComments(text string) string {
 		c := out[i]
 		switch {
 		case quote != 0:
+			// What is escaped ends nothing.
 			if c == '\\' {
 				i++
 			} else if c == quote || c == '\n' && quote != '`' {

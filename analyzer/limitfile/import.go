@@ -55,8 +55,11 @@ type systemKey struct {
 	unset bool   // zero means the system's default
 }
 
+// systems is the table of what can be imported. It is made anew each time, because its functions
+// are made with it; nobody calls it often.
 func systems() []system {
 	as := func(v int64) any { return integer(v) }
+	// Bounded, so that the product cannot run over.
 	seconds := func(v int64) any { return duration(time.Duration(min(v, 1e9)) * time.Second) } // 32 years are refused like more
 	// A window here has the call at hand in it.
 	next := func(v int64) any { return integer(v + 1) }
@@ -117,6 +120,7 @@ func (r *reader) importFile(data []byte) []byte {
 	if root == nil {
 		return nil
 	}
+	// The same strictness as for limits files: what is read must be what stands there.
 	r.plain(root)
 	s := r.detect(path, root)
 	if s == nil {
@@ -143,6 +147,8 @@ func (r *reader) importFile(data []byte) []byte {
 			r.fail(k, here, "keep one of them", "says the same as %s in line %d", before.Value, before.Line)
 			continue
 		}
+		// Before the value is looked at, so that a second key of one meaning is told even if the
+		// first is no number.
 		from[key.path] = k
 		if !r.scalar(here, "a number", v) {
 			continue
@@ -172,6 +178,7 @@ func (r *reader) importFile(data []byte) []byte {
 			comment += "\n# " + rule + " only warns, as in the profile; write max instead to refuse."
 		}
 		rules.putIn(rule, field, key.write(n))
+		// A later key may say the same for itself, so it is put in at the end.
 		if key.also != "" {
 			shared[key.also] = key.write(n)
 		}
@@ -184,6 +191,7 @@ func (r *reader) importFile(data []byte) []byte {
 			rules.putIn(rule, field, k)
 		}
 	}
+	// What the file does not say is as that system has it by itself.
 	doc := object{{"profile", word(s.profile)}}
 	if len(flow) > 0 {
 		doc.put("flow", flow)
@@ -224,6 +232,7 @@ func (r *reader) importedProblems(out []byte, from map[string]*yaml.Node) {
 	}
 	for _, p := range refused.List {
 		q := Problem{Path: p.Path, Message: p.Message, Hint: p.Hint}
+		// The place in the file of the person, not in the one that was made of it.
 		if k := from[p.Path]; k != nil {
 			q.Line, q.Column, q.Path = k.Line, k.Column, k.Value
 		}
@@ -238,6 +247,7 @@ func (r *reader) importRoot(data []byte) (*yaml.Node, string) {
 	if len(r.problems.List) > 0 {
 		return nil, ""
 	}
+	// A manifest may hold several documents, of which one is the ConfigMap.
 	for _, n := range roots {
 		if v := child(n, "kind"); v != nil && v.Value == "ConfigMap" && child(n, "data") != nil {
 			return r.configMap(n)
@@ -295,6 +305,8 @@ func (r *reader) detect(path string, root *yaml.Node) *system {
 	var best *system
 	most, tied := 0, false
 	for i := range all {
+		// Keys that are not known count for no system; they are told when it is known which it
+		// is.
 		n := 0
 		for j := 0; j+1 < len(root.Content); j += 2 {
 			if all[i].key(snake(root.Content[j].Value)) != nil {

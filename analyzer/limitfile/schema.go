@@ -177,6 +177,7 @@ func ruleSchema(r *analyzer.Row) object {
 	case "":
 	case "seconds":
 		keys.put("window", durationSchema("How far back it looks, from "+Amount(events.UnitSeconds, least)+" to "+Amount(events.UnitSeconds, widest)+"."))
+	// Windows that are counts are whole numbers.
 	case "gaps":
 		keys.put("window", object{{"type", "integer"}, {"minimum", integer(least)}, {"maximum", integer(widest)}, {"description", "How many mean gaps between its reports have to pass as well."}})
 	default:
@@ -271,6 +272,7 @@ func overrideSchema(rules list) object {
 		scopes = append(scopes, object{{"required", list{s}}})
 	}
 	keys.put("rule", object{{"enum", rules}})
+	// Whether it fits is for Parse, who knows the rule and its unit.
 	keys.put("warn", any)
 	keys.put("stop", any)
 	keys.put("max", any)

@@ -38,6 +38,7 @@ func digits(s string) (int64, bool) {
 // parseAmount reads a threshold in the unit of the rule: whole seconds, millionths of a
 // dollar, or a count. off is rules.Off in each.
 func parseAmount(n *yaml.Node, unit events.Unit) (int64, bool) {
+	// Quoted or not: the word is the same.
 	if n.Value == "off" {
 		return rules.Off, true
 	}
@@ -59,6 +60,7 @@ func parseAmount(n *yaml.Node, unit events.Unit) (int64, bool) {
 // floating point, which would not hold 0.1.
 func dollars(s string) (int64, bool) {
 	whole, part, dot := strings.Cut(s, ".")
+	// The part before the dot; 12 digits of dollars fit as millionths.
 	v, ok := digits(whole)
 	if !ok || len(whole) > 12 || dot && part == "" || len(part) > 6 || strings.Trim(part, "0123456789") != "" {
 		return 0, false

@@ -30,6 +30,7 @@ func (x *expansion) ofAgent(it *item, from, to events.Party, argument string) (e
 		to = partyOf(argument)
 		from = partyOf(x.value(it, "by"))
 	}
+	// Whom it is about, and who says so, as producers send it.
 	ev.From, ev.To = from, to
 	switch {
 	case a.verb == verbStatus:

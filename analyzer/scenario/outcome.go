@@ -47,9 +47,11 @@ func (o *Outcome) lines() (lines []string, said int) {
 	for i := range o.Said {
 		lines = append(lines, o.Said[i].String())
 	}
+	// Only lines of verdicts may have fields below them.
 	said = len(lines)
 	for _, f := range o.Flows {
 		for _, state := range strings.Split(strings.TrimRight(f.State, "\n"), "\n") {
+			// With one flow its name would say nothing, and most cases have one.
 			if len(o.Flows) > 1 {
 				state = f.Key + ": " + state
 			}
@@ -132,6 +134,7 @@ func figure(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 // field is the value of a field of the verdict, as JSON; the name may have dots. What is not
 // there is null, as a field that was left out of the JSON is.
 func (s *Said) field(name string) string {
+	// By its JSON, so that the names are those that dispatchers see.
 	raw, err := json.Marshal(&s.Verdict)
 	if err != nil {
 		return err.Error()
@@ -160,10 +163,12 @@ func (c *Case) expected(o *Outcome) []string {
 		if i >= said {
 			continue
 		}
+		// A line that is not there has no fields that could be wanted.
 		at := slices.Index(rest, line)
 		if at < 0 {
 			continue
 		}
+		// Equal lines are told apart by their order.
 		rest = rest[at+1:]
 		for len(rest) > 0 && strings.HasPrefix(rest[0], "  ") {
 			name, _, _ := strings.Cut(rest[0][2:], " ")
@@ -217,6 +222,7 @@ func difference(want, got []string) (out []string) {
 		case i < len(want) && j < len(got) && want[i] == got[j]:
 			out = append(out, "  "+want[i])
 			i, j = i+1, j+1
+		// What is missing goes before what is too many, as in other tools that compare.
 		case j == len(got) || i < len(want) && common[i+1][j] >= common[i][j+1]:
 			out = append(out, "- "+want[i])
 			i++

@@ -17,6 +17,7 @@ func (c *Case) Run(l analyzer.Limits) Outcome {
 	r := run{engine: analyzer.New(l), byKey: map[string]*tracked{}, stage: agentStage{byKey: map[string]*member{}}}
 	for i := range c.deliveries {
 		d := &c.deliveries[i]
+		// Deadlines up to the event fire before it, as the watermark of a log would have it.
 		r.advance(d.now)
 		ev := d.event()
 		r.acknowledge(&ev, d.ack)
@@ -31,6 +32,7 @@ func (c *Case) Run(l analyzer.Limits) Outcome {
 		r.out.Flows = append(r.out.Flows, FlowState{f.key, r.engine.Explain(&f.flow)})
 	}
 	for _, m := range r.stage.members {
+		// Agents that only took part in flows would fill every outcome.
 		if m.shown {
 			r.out.Agents = append(r.out.Agents, FlowState{m.key, r.engine.Agents().Explain(&r.stage.partition, &m.agent)})
 		}
@@ -100,6 +102,7 @@ func (r *run) step(n int, ev *events.Event) {
 // Those of agents wait until the flows have told them everything up to then, which they
 // do in steps of time.
 func (r *run) advance(now events.Stamp) {
+	// At the same times of the log as the pump, or silence would be judged by other reports.
 	if r.engine.ReportsDue(r.stage.reported, now) {
 		r.report()
 		r.stage.reported = now
@@ -110,6 +113,7 @@ func (r *run) advance(now events.Stamp) {
 			settled = r.knownBy(agent.due)
 		}
 		switch {
+		// A flow goes first where both are due: what it says may be about the agent.
 		case flow != nil && flow.due <= now && (agent == nil || flow.due <= settled):
 			r.fire(flow)
 		case agent != nil && settled <= now:
@@ -152,6 +156,7 @@ func (r *run) acknowledge(ev *events.Event, reason string) {
 	if ev.Ack == nil {
 		return
 	}
+	// From the latest on, since a dispatcher acts on what it heard last.
 	for i := len(r.out.Said) - 1; i >= 0; i-- {
 		v := &r.out.Said[i].Verdict
 		if v.Mode == events.ModeShadow || reason != "" && reason != string(v.Reason) {

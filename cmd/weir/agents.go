@@ -307,6 +307,7 @@ func reportOf(v *agents.View) string {
 		return fmt.Sprintf("%.2f", *f)
 	}
 	add("status", v.Status)
+	// In the words of the agent: some of them decide which rule about silence speaks.
 	add("margin", v.Margin)
 	add("health", v.Health)
 	add("coherence", number(v.Coherence))
@@ -353,6 +354,7 @@ func sayRescue(env *cli.Env, a *api.AgentAnswer, said []events.Verdict) error {
 	// whom.
 	for i := range said {
 		v := &said[i]
+		// Whom it helps, what is done, and by whom.
 		line := a.Agent + ": " + actionCell(v).Text
 		if r := v.Recovery; r != nil && r.Reviewer != "" {
 			line += " by " + r.Reviewer

@@ -73,6 +73,7 @@ starts in half the time, which an agent waits for at each use of a tool.`,
 				// given beside --hook-config.
 				case *setup.program != "":
 					return setup.run(env, p, *closed)
+				// Its failures are no refusals, see usageCode.
 				case *hook:
 					return runHook(ctx, env, p, *closed)
 				}
@@ -222,6 +223,7 @@ func printAnswer(env *cli.Env, a *client.CheckAnswer) error {
 				_, err = fmt.Fprintf(env.Out, "  %s\n", s)
 			}
 		}
+		// Only where waiting helps.
 		if a.RetryAfterS > 0 && err == nil {
 			_, err = fmt.Fprintf(env.Out, "  try again in %d s\n", a.RetryAfterS)
 		}

@@ -75,6 +75,7 @@ func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.Serve
 		// By the wall clock, for a log that is folded; a running weir reckons by its own.
 		o.since = events.StampOf(env.Now().Add(-long))
 	}
+	// A FILE decides: brokers that are set for good then say nothing.
 	if len(args) == 0 {
 		// Brokers may be named in the environment or a file; then the topic is meant, and no
 		// running weir.

@@ -130,9 +130,11 @@ func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 	if v.CostUSD > 0 {
 		fmt.Fprintf(b, ", %.2f US dollars", v.CostUSD)
 	}
+	// Who waits for whom, from the root to where control is.
 	if len(v.Stack) > 0 {
 		fmt.Fprintf(b, "\ncall stack: %s", strings.Join(v.Stack, " > "))
 	}
+	// No rule stops it until then, which explains why one that is over its limit goes on.
 	if v.Released != 0 {
 		fmt.Fprintf(b, "\nreleased by an operator until %s", v.Released)
 	}
@@ -155,6 +157,7 @@ func writeOrder(env *cli.Env, b *strings.Builder, o *events.Verdict) {
 	if o.ExpiresAt != 0 {
 		row("until", "%s", o.ExpiresAt)
 	}
+	// What a person needs to believe it, and to find it in the log.
 	if e := o.Evidence; e != nil {
 		if len(e.Ordinals) > 0 {
 			row("evidence", "events %s", ordinals(e.Ordinals))
@@ -185,6 +188,7 @@ func matchText(m *events.Match) string {
 			parts = append(parts, fmt.Sprintf(format, strings.Join(list, ", ")))
 		}
 	}
+	// A kind that is not named is for both.
 	what := map[string]string{events.AgentCall.String(): "calls to agents", events.ToolCall.String(): "tool calls"}[m.Kind]
 	if what == "" {
 		what = "every call"

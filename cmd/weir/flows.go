@@ -172,6 +172,8 @@ func tailVerdicts(ctx context.Context, env *cli.Env, p *target, last int, flow s
 		if p.Given() {
 			return cli.Usage("more than one place is named").Advise("give one of --server and --state")
 		}
+		// All of them are read before one is printed, since only the end says which are the
+		// last.
 		kept, err := keptVerdicts(*p.state, flow)
 		if err != nil {
 			return err

@@ -247,6 +247,7 @@ func diffLimits(env *cli.Env, args []string) error {
 		return err
 	}
 	lines := cli.NewLines(env, func(c *limitChange) []cli.Cell {
+		// A dash says that one of the two does not have the key.
 		dash := func(s string) string {
 			if s == "" {
 				return "-"

@@ -38,6 +38,7 @@ it leaves when it frees a stuck agent. All notes are in the log.`,
 						return err
 					}
 					defer done()
+					// The newest over all agents that were looked at.
 					list, err := k.Notes(ctx, pump.NoteQuery{Agent: *agent, Tags: *tags, Limit: *limit})
 					if err != nil {
 						return err

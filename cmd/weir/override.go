@@ -113,6 +113,7 @@ func (f *overrideFlags) order() (o api.OverrideOrder, err error) {
 			return o, cli.Usage("--scope %s: want one such as flow:order-77", *f.scope)
 		}
 	}
+	// Checked here, so that a slip is told before anybody is asked; the server reads it again.
 	if *f.until != "" {
 		if _, ok := events.ParseStamp(*f.until); !ok {
 			return o, cli.Usage("--until %s: want a time such as 2026-12-01T00:00:00Z", *f.until)

@@ -273,6 +273,7 @@ func showRule(env *cli.Env, apart bool, v *ruleView) error {
 		}
 		return "from " + amount(f) + " " + string(v.Unit)
 	}
+	// The scope that a stop begins with; attempts widen it (decision 8).
 	order := fmt.Sprintf("%s, for the %s", v.Action, v.Scope)
 	if v.Status != 0 {
 		order += fmt.Sprintf(", HTTP %d", v.Status)
@@ -284,6 +285,7 @@ func showRule(env *cli.Env, apart bool, v *ruleView) error {
 		{"order", order},
 		{"mode", v.Mode}, {"comes from", v.From},
 	}
+	// Only some rules look back over a window.
 	if v.Per != "" {
 		rows = append(rows, [2]string{"window", fmt.Sprintf("%d %s", v.Window, v.Per)})
 	}

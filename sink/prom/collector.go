@@ -54,6 +54,7 @@ func (s *series) example(v *VerdictCount, labels ...string) {
 }
 
 // one reads the only series of a row.
+// get must be quick and must not block: all rows are read in turn.
 func one(get func(*Reading) int64) func(*Reading, *series) {
 	return func(r *Reading, to *series) { to.count(get(r)) }
 }

@@ -79,6 +79,7 @@ func (c *Counters) Reject(code events.Code) {
 
 // DeadLetters returns how many records became dead letters, by code. The codes are a
 // closed list; those with no letters are there too.
+// The map is the caller's.
 func (c *Counters) DeadLetters() map[events.Code]int64 {
 	out := make(map[events.Code]int64, len(rejections))
 	for i, code := range rejections {

@@ -63,6 +63,7 @@ func New(o Options) *Metrics {
 	m.batch = h.one("batch_events", "Records in one batch that was folded.", 1, 10, 50, 100, 500, 1000)
 	m.fold = h.one("fold_duration_seconds", "Time to fold one batch and to publish its verdicts.", 1e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1, 5)
 	m.commit = h.one("store_commit_duration_seconds", "Time to write one checkpoint to disk.", 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1, 5)
+	// The first bound is about the grace for late events, by which every deadline is late.
 	m.lateness = h.one("timer_lateness_seconds", "Event time that passed between a deadline and its firing.", 5, 6, 10, 15, 30, 60, 300)
 	m.duration = h.one("flow_duration_seconds", "Time from the first to the last event of flows that were closed (a sample when many are).", 1, 10, 60, 300, 900, 1800, 3600)
 	m.calls = h.one("flow_calls", "Calls of agents in flows that were closed (a sample when many are).", 1, 2, 5, 10, 20, 50, 100)
@@ -79,6 +80,7 @@ func New(o Options) *Metrics {
 			m.ratios[reason.Place()] = ratios.WithLabelValues(string(reason))
 		}
 	}
+	// What is counted by the caller is made here as well, so that it is there from the start.
 	m.addChecks(h)
 	m.addRequests(o.Requests)
 	return m
@@ -163,6 +165,8 @@ type histograms struct {
 	native   bool
 }
 
+// options are those of a histogram under weir's prefix, with native buckets beside the classic
+// ones where they are wanted.
 func (h histograms) options(name, help string, buckets []float64) prometheus.HistogramOpts {
 	o := prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}
 	if h.native {
@@ -172,12 +176,14 @@ func (h histograms) options(name, help string, buckets []float64) prometheus.His
 	return o
 }
 
+// one makes and registers a histogram without labels.
 func (h histograms) one(name, help string, buckets ...float64) prometheus.Histogram {
 	x := prometheus.NewHistogram(h.options(name, help, buckets))
 	h.registry.MustRegister(x)
 	return x
 }
 
+// many makes and registers a histogram for each value of a label, from a list that is closed.
 func (h histograms) many(name, help, label string, buckets ...float64) *prometheus.HistogramVec {
 	x := prometheus.NewHistogramVec(h.options(name, help, buckets), []string{label})
 	h.registry.MustRegister(x)
@@ -187,6 +193,7 @@ func (h histograms) many(name, help, label string, buckets ...float64) *promethe
 // buildInfo tells which program this is. A program that was built without version control has
 // "unknown".
 func buildInfo() prometheus.Collector {
+	// As labels and not as values: what a program is made of is no figure.
 	labels := prometheus.Labels{"version": "unknown", "revision": "unknown", "goversion": "unknown"}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		labels["goversion"] = info.GoVersion

@@ -92,9 +92,12 @@ type VerdictCounts [events.ReasonCount][events.ActionCount][2]VerdictCount
 // Reading is where everything stands when Prometheus asks. The counters are monotonic over
 // the life of the process; what follows them is of now.
 // It is filled in by the program for each scrape, from what its parts have counted so far.
+//
+// It is large, so there is one that is used again, see collector.
 type Reading struct {
 	Counters
 	Verdicts VerdictCounts
+	// Names are labels here, and so the list is bounded; see the package comment for all others.
 	Waste    []Waste           // what was spent after a warning or a stop, at most MostSpenders and one for each Spender
 	Coverage coverage.Coverage // what the events of all sources tell
 	Longest  int64             // calls of the longest flow that was never stopped
@@ -110,7 +113,8 @@ type Reading struct {
 	AgentMemory  int64         // bytes of agents in memory
 	HasAgents    bool          // part of the agent stage is folded here; else AgentsBehind says nothing
 
-	Sources      []Source // that are folded
+	Sources []Source // that are folded
+	// Of a group alone; 0 in the embedded form.
 	Rebalances   int64    // so far
 	FetchTrouble Troubles // so far
 	Commits      [2]int64 // of offsets to the broker, so far; at 1 those that failed
@@ -125,8 +129,9 @@ type Reading struct {
 	Reloaded   bool             // the last reading of the limits went well
 	ReloadedAt time.Time        // when one last did
 	Ready      bool
-	SelfTest   SelfTest
-	Degraded   Degraded
+	// On says whether there is one.
+	SelfTest SelfTest
+	Degraded Degraded
 }
 
 // Posted is what became of the verdicts for one endpoint, so far.
@@ -165,6 +170,7 @@ type Spent struct {
 }
 
 // Add adds o to s.
+// o is only read.
 func (s *Spent) Add(o *Spent) {
 	s.Calls += o.Calls
 	for price, n := range o.Tokens {
