@@ -41,6 +41,35 @@ func spentBy(ev *events.Event) ledger.Amount {
 	return ledger.Amount{ledger.Calls: ev.Work.ToolCalls, ledger.Tokens: ev.Usage.Total, ledger.Cost: ev.Usage.CostMicroUSD}
 }
 
+// Spends is what a flow tells its tree by the event that it has spent or asks to spend; false
+// for an event that tells no such thing.
+func Spends(ev *events.Event) (ledger.Amount, bool) {
+	if w := work(ev); ev.Kind != events.AgentActivity || w != activity.WorkSpent && w != activity.WorkEnded {
+		return ledger.Amount{}, false
+	}
+	return spentBy(ev), true
+}
+
+// TreeJudged returns the reasons for which the tree is warned and stopped now; "" for none, as
+// of what is no tree or passes on all that it is told.
+func (a *Agent) TreeJudged() (warned, stopped events.Reason) {
+	if !a.isTree() {
+		return "", ""
+	}
+	for i := range a.orders {
+		o := &a.orders[i]
+		reason := Rules[o.rule].Reason
+		switch {
+		case o.Shadow:
+		case o.Phase == standing.Stop && stopped == "":
+			stopped = reason
+		case warned == "":
+			warned = reason
+		}
+	}
+	return warned, stopped
+}
+
 // maxPassed is through how many trees something is passed on.
 // Sequence of the event counts them. It bounds what a circle of names, or a line of thousands,
 // can make of one event.

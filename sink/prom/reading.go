@@ -1,6 +1,7 @@
 package prom
 
 import (
+	"iter"
 	"time"
 
 	"weir/analyzer"
@@ -206,6 +207,35 @@ type Waste struct {
 	By                      Spender
 	Name                    string // "" where events do not say
 	AfterWarning, AfterStop Spent
+}
+
+// wasted yields what those told apart by one thing have wasted. Rules are known before they
+// judge anybody, so all that the limits have judge flows or trees are there from the start: a
+// rate sees the first call that is wasted. Of the others a name is known when it comes.
+func (r *Reading) wasted(by Spender) iter.Seq[Waste] {
+	return func(yield func(Waste) bool) {
+		var told [events.ReasonCount]bool
+		for _, w := range r.Waste {
+			if w.By != by {
+				continue
+			}
+			if at := events.Reason(w.Name).Place(); at >= 0 {
+				told[at] = true
+			}
+			if !yield(w) {
+				return
+			}
+		}
+		if by != ByRule {
+			return
+		}
+		expected := expectedVerdicts(r.Limits)
+		for _, reason := range judging() {
+			if !told[reason.Place()] && !expected.silent(reason) && !yield(Waste{By: by, Name: string(reason)}) {
+				return
+			}
+		}
+	}
 }
 
 // Degraded is how things stand with the modes that are not those of quiet times.

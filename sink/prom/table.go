@@ -170,18 +170,12 @@ func spent() []row {
 	for by, name := range spenders {
 		// wasted gives read what each name of this kind has wasted. Names come and go, so what
 		// is 0 is left out.
+		by := Spender(by)
 		wasted := func(read func(s *Spent, to *series, labels ...string)) func(*Reading, *series) {
 			return func(r *Reading, to *series) {
-				for i := range r.Waste {
-					if w := &r.Waste[i]; w.By == Spender(by) {
-						// By the indexes of spentAfter; 0 is what nobody had warned of, and is
-						// no waste.
-						for when, s := range [...]*Spent{1: &w.AfterWarning, 2: &w.AfterStop} {
-							if s != nil && *s != (Spent{}) {
-								read(s, to, w.Name, spentAfter[when])
-							}
-						}
-					}
+				for w := range r.wasted(by) {
+					read(&w.AfterWarning, to, w.Name, spentAfter[1])
+					read(&w.AfterStop, to, w.Name, spentAfter[2])
 				}
 			}
 		}
@@ -191,17 +185,13 @@ func spent() []row {
 			row{name: "waste_by_" + name + "_tokens_total", help: "Tokens in flows that had been warned or stopped, by " + name + " and where their price is from.", kind: counter, labels: []string{name, "after", "price"},
 				read: wasted(func(s *Spent, to *series, labels ...string) {
 					for price, n := range s.Tokens {
-						if n != 0 {
-							to.count(n, append(labels, prices[price])...)
-						}
+						to.count(n, append(labels, prices[price])...)
 					}
 				})},
 			row{name: "waste_by_" + name + "_usd_total", help: "US dollars in flows that had been warned or stopped, by " + name + " and where the price is from.", kind: counter, labels: []string{name, "after", "price"},
 				read: wasted(func(s *Spent, to *series, labels ...string) {
 					for price, n := range s.MicroUSD {
-						if n != 0 {
-							to.is(float64(n)/1e6, append(labels, prices[price])...)
-						}
+						to.is(float64(n)/1e6, append(labels, prices[price])...)
 					}
 				})})
 	}

@@ -22,6 +22,17 @@ func flowReasons() (out []events.Reason) {
 	return out
 }
 
+// judging lists the reasons that rules about flows or trees of flows have, each once.
+func judging() []events.Reason {
+	out := flowReasons()
+	for i := range agents.Rules {
+		if r := &agents.Rules[i]; r.Counts.OfTree() && !slices.Contains(out, r.Reason) {
+			out = append(out, r.Reason)
+		}
+	}
+	return out
+}
+
 // refusing lists the reasons of orders that refuse calls, each once.
 func refusing() []events.Reason {
 	out := flowReasons()
@@ -81,6 +92,9 @@ func expectedVerdicts(l *analyzer.Limits) (x expectation) {
 	}
 	for i := range agents.Rules {
 		rule := &agents.Rules[i]
+		if l != nil && l.Agents.Rules[i].Mute() {
+			continue
+		}
 		e := &x[rule.Reason.Place()]
 		e[events.Allow.Place()][0] = true
 		e[events.Warn.Place()][0], e[events.Warn.Place()][1] = true, true

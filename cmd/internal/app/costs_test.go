@@ -32,6 +32,35 @@ func wasteful(fake *clock.Fake, flow string, n, m int, usage string) string {
 	return b.String()
 }
 
+// TestCostsOfTrees adds up by hand what two flows spend after their tree was warned and stopped, of
+// which neither was: it stands under the rule of the tree, and is there before anything happens.
+func TestCostsOfTrees(t *testing.T) {
+	limits, err := limitfile.Parse("test", []byte("profile: none\nrules: {max_tree_tokens: {warn: 300, stop: 600}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := begin(t, Options{Metrics: "127.0.0.1:0", Limits: limits})
+	r.scraped(
+		`weir_waste_by_rule_calls_total{after="stop",rule="max_tree_tokens_exceeded"} 0`,
+		`weir_waste_by_rule_tokens_total{after="warning",price="reported",rule="max_tree_tokens_exceeded"} 0`,
+		`weir_waste_by_rule_usd_total{after="stop",price="reported",rule="max_tree_tokens_exceeded"} 0`,
+	)
+	// Rounds of 150 tokens: the tree is warned by the second and stopped by the fourth of six.
+	for _, flow := range []string{"one", "two"} {
+		lines := wasteful(r.fake, flow, 0, 3, `"usage":{"input_tokens":100,"output_tokens":50,"cost_usd":0.002}`)
+		r.want(r.do("POST", "/v1/events", strings.ReplaceAll(lines, `"tenant_id"`, `"root_correlation_id":"top","tenant_id"`)), 202)
+		r.folded()
+	}
+	r.scraped(
+		`weir_waste_by_rule_calls_total{after="warning",rule="max_tree_tokens_exceeded"} 2`,
+		`weir_waste_by_rule_calls_total{after="stop",rule="max_tree_tokens_exceeded"} 3`,
+		`weir_waste_by_rule_tokens_total{after="warning",price="reported",rule="max_tree_tokens_exceeded"} 300`,
+		`weir_waste_by_rule_tokens_total{after="stop",price="reported",rule="max_tree_tokens_exceeded"} 300`,
+		`weir_waste_by_rule_usd_total{after="stop",price="reported",rule="max_tree_tokens_exceeded"} 0.004`,
+		`weir_spent_tokens_total{after="nothing",price="reported"} 900`, // neither flow was judged itself
+	)
+}
+
 // TestCosts adds up by hand what is spent after a warning and after a stop, in metrics and as weir
 // costs asks for it, before and after a restart: metrics begin anew, but what a flow was stopped
 // for before is known.

@@ -136,7 +136,13 @@ func (l *Ledger) Note(ev *events.Event, s Spent, when Phase, rule string) {
 	for list, name := range [...]string{byService: ev.Source, byAgent: cmp.Or(ev.From.Agent, ev.From.Session), byTool: ev.Tool.Name, byTenant: ev.TenantID} {
 		l.line(list, name).add(s, when)
 	}
-	if rule != "" {
+	l.NoteRule(s, when, rule)
+}
+
+// NoteRule enters under the rule alone what was noted under all other names already: a flow tells
+// what it spends, and its tree may have been stopped as well.
+func (l *Ledger) NoteRule(s Spent, when Phase, rule string) {
+	if rule != "" && s != (Spent{}) {
 		l.line(byRule, rule).add(s, when)
 	}
 }

@@ -79,8 +79,10 @@ func (s *agentStage) encode(dst []byte) ([]byte, error) { return s.scratch.Appen
 func (s *agentStage) empty() bool { return s.scratch.Events() == 0 }
 
 func (s *agentStage) step(ev *events.Event) {
+	was := treeJudgedBy(&s.scratch)
 	s.pump.engine.Agents().Step(&s.partition, &s.scratch, ev, &s.pump.fx.Effects)
 	s.pump.counted.Activity[0]++
+	s.spend(ev, was)
 }
 
 func (s *agentStage) advance(now events.Stamp) {

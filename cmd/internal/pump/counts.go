@@ -80,10 +80,22 @@ func (c *Counts) verdict(v *events.Verdict, flow uint64, now time.Time) {
 func (c *Counts) wasted(ev *events.Event, spent costs.Spent, when costs.Phase, rule events.Reason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.ledger().Note(ev, spent, when, string(rule))
+}
+
+// wastedIn enters what a flow spent after the rule had warned or stopped its tree.
+func (c *Counts) wastedIn(spent costs.Spent, when costs.Phase, rule events.Reason) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger().NoteRule(spent, when, string(rule))
+}
+
+// ledger is where waste is noted. The caller holds the lock.
+func (c *Counts) ledger() *costs.Ledger {
 	if c.waste == nil {
 		c.waste = costs.NewLedger(prom.MostSpenders)
 	}
-	c.waste.Note(ev, spent, when, string(rule))
+	return c.waste
 }
 
 // unstopped notes how many calls a flow had that was never stopped.

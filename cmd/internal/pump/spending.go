@@ -2,6 +2,8 @@ package pump
 
 import (
 	"weir/analyzer"
+	"weir/analyzer/agents"
+	"weir/analyzer/ledger"
 	"weir/cmd/internal/costs"
 	"weir/events"
 	"weir/sink/prom"
@@ -112,5 +114,25 @@ func (j *judged) hear(verdicts []events.Verdict) {
 		if j.stopped == 0 && v.Stops() && v.Effective == events.EffectiveNow {
 			j.stopped = uint8(at)
 		}
+	}
+}
+
+// treeJudgedBy is by what the tree is warned and stopped now; nothing of an agent or a project.
+func treeJudgedBy(a *agents.Agent) judged {
+	warned, stopped := a.TreeJudged()
+	return judged{uint8(max(0, warned.Place()+1)), uint8(max(0, stopped.Place()+1))}
+}
+
+// spend notes what a flow told the tree at hand that it spent, by how the tree was judged before.
+// The flow has noted it under all names but that rule's.
+func (s *agentStage) spend(ev *events.Event, was judged) {
+	p := s.pump
+	when, rule := was.phase()
+	// A call that was refused was not made, and what was passed up is spent in the tree above.
+	if when == costs.Unjudged || p.o.Store == nil || p.fx.Asked || p.fx.Answer != nil && p.fx.Answer.Stops() {
+		return
+	}
+	if n, ok := agents.Spends(ev); ok {
+		p.counts.wastedIn(p.o.Prices.By(ev, n[ledger.Calls], n[ledger.Tokens], n[ledger.Cost]), when, rule)
 	}
 }
