@@ -78,7 +78,7 @@ type Audit struct {
 
 // OpenAudit opens the file for appending, and makes one when there is none. Half a line at
 // its end, of a process that was killed, is ended.
-// The file has mode 0600: who reads it learns who may do what. An error ends the start.
+// The file has mode 0600, since it says who orders what. An error ends the start.
 func OpenAudit(path string) (*Audit, error) {
 	a := &Audit{path: path}
 	return a, a.open()

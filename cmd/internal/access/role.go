@@ -18,8 +18,8 @@ const (
 	Operate                   // stop, release, grant, override, rescue; be believed about users
 	Admin                     // have what people edit read again
 
-	// A file says these as words, see roleNames; the two sets below have none, because only
-	// the shared tokens and unnamed certificates have them.
+	// A file says these as words, see roleNames. Client below has none: it is what the
+	// intake token gives, and a certificate where no file says whose it is.
 	// Everything is what the admin token opens, Client what the intake token does.
 	Everything = Ingest | Ask | Observe | Operate | Admin
 	Client     = Ingest | Ask | Observe

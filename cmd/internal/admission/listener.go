@@ -22,10 +22,10 @@ const Patience = time.Second
 // being answered is never closed for another one.
 type Listener struct {
 	net.Listener
-	// begun is what now counts from.
 	most    int
 	refused func(net.Addr)
-	begun   time.Time
+	// begun is what now counts from.
+	begun time.Time
 
 	mu    sync.Mutex
 	open  map[*conn]struct{}

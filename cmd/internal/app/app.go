@@ -46,7 +46,6 @@ type App struct {
 	logger *slog.Logger
 	prices costs.Prices
 	trust  gate.Trust // who is believed that a user has spoken
-	// Made by New, without effects.
 	limits *limits.Source
 	hook   *webhook.Hook
 	otlp   *otlp.Exporter
@@ -56,8 +55,8 @@ type App struct {
 	audit  *access.Audit        // nil: orders are told nowhere
 	api    *api.Server
 
+	store *state.Store
 	// openBackend is newBackend, except in tests.
-	store       *state.Store
 	openBackend func() (backend, error)
 	backend     backend
 	verdicts    *state.Log // that streams and outlets read
@@ -93,7 +92,6 @@ func New(o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Verdicts that leave are signed by keys that may change, so the sinks get a function.
 	a := &App{o: o, clock: o.Clock, logger: o.Logger, done: make(chan struct{}), budget: budget.New(o.IntakeMemory)}
 	a.misnamed.Report = a.reportMisnamed
 	a.openBackend = a.newBackend
@@ -128,6 +126,7 @@ func New(o Options) (*App, error) {
 		if err != nil {
 			return nil, err
 		}
+		// Orders are signed by keys that may change, so it gets a function and not a key.
 		a.hook, err = webhook.New(webhook.Options{URL: o.WebhookURL, Format: format, Secret: secret, Order: a.keys.sign, After: a.clock.After, Now: a.clock.Now, Logger: o.Logger})
 		if err != nil {
 			return nil, err

@@ -68,8 +68,8 @@ func appendActivity(dst []byte, part int, key string, value []byte) []byte {
 }
 
 // activityRecord reads an entry of the log of activity.
-// Key and value are copied or point into the entry, so the record is good as long as that.
-// The error is that of a damaged store, since nobody else writes there.
+// The key is copied and the value points into the entry, so the record is good as long as
+// that. The error is that of a damaged store, since nobody else writes there.
 func activityRecord(e *state.Entry) (pump.Record, error) {
 	part, n := binary.Uvarint(e.Value)
 	length, m := uint64(0), 0

@@ -52,11 +52,11 @@ type Options struct {
 	// pump.Options.Settled.
 	Settle func(ev *events.Event, v *events.Verdict)
 	// Await calls append, which puts an ask into the log, and returns what the fold says.
-	// Await knows before the append that an answer is wanted: the fold may come to it at
+	// It notes before the append that an answer is wanted, since the fold may come to it at
 	// once.
 	Await func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error)
-	// CaughtUp is told when the pumps are at the end of their logs, the first time.
-	// CaughtUp is called by the pump loop.
+	// CaughtUp is told when the pumps are at the end of their logs, the first time, by the
+	// pump loop.
 	CaughtUp func()
 	// Fail is told of an error that the program cannot go on from.
 	Fail func(error)
@@ -420,8 +420,7 @@ func (f *feed) foldAhead() (more bool) {
 
 // readOn reads the next records of the log.
 // What has expired before it was folded is lost to the fold, which is counted and logged:
-// it is the one way to lose an acknowledged event, by a retention that is too short for the
-// outage.
+// the retention is too short for how long weir was away.
 func (f *feed) readOn() error {
 	first, entries, err := state.ReadOn(f.log.Read, f.next, batchRecords, f.entries[:0])
 	if err != nil {
