@@ -67,6 +67,13 @@ func (e *Engine) passWord(ev *events.Event, when events.Stamp, fx *Effects) {
 	}
 	if a := fx.Say(about, ev, when); a != nil {
 		a.AgentState, a.Note, a.Rescue, a.Review = ev.AgentState, ev.Note, ev.Rescue, ev.Review
+		a.Tags = ev.Tags
+	}
+	// As long as a successor reports, the agent that it took over from is not silent.
+	if ev.Kind == events.AgentStatus && activity.AgentKey(ev.To) != activity.AgentKey(ev.From) {
+		if a := fx.Say(ev.To, ev, when); a != nil {
+			a.Kind, a.AgentState = events.AgentActivity, fx.State(activity.WorkSpoken)
+		}
 	}
 }
 

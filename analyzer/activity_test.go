@@ -114,7 +114,7 @@ func TestActivity(t *testing.T) {
 		word(events.VerdictAck, "a", "b").Ack = &events.Ack{VerdictID: "0123456789abcdef-1", Applied: true}
 		word(events.VerdictAck, "a", "").Ack = &events.Ack{VerdictID: "0123456789abcdef-1", Applied: true}
 	}
-	said := []string{"agent:a agent.status active 1", "agent:a note 2", "agent:b note 3", "agent:b rescue.request 4",
+	said := []string{"agent:a agent.status active 1", "agent:b agent.activity spoken_for 1", "agent:a note 2", "agent:b note 3", "agent:b rescue.request 4",
 		"agent:b review.result 5", "agent:b verdict.ack 6", "agent:a verdict.ack 6", "agent:a verdict.ack 7"}
 
 	f("words in a flow", quiet(), func(s *story) { words(s, "story") }, said...)

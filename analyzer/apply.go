@@ -388,7 +388,7 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	// Runs count exempt and slow calls as well; rows about repetition are not judged for
 	// exempt tools at all.
 	f.followRun(m, p, c)
-	if !m.exempt && !f.slow(m, c) {
+	if !m.exempt && !f.slow(m, c) && !e.spares(ruleOfPoints, f, m) {
 		f.score(p, i)
 	}
 	f.followCycle(p, i)

@@ -134,7 +134,7 @@ func (s *story) obeyed() (made, refused int) {
 		case fx.Answer.ControlledCutoff || fx.Answer.Action == events.Throttle:
 			refused++
 			unmade[ev.Tool.CallID] = true
-			uncalled[ev.To.Agent] = ev.Kind == events.AgentCall && ev.To != ev.From
+			uncalled[ev.To.Agent] = ev.Kind == events.AgentCall && ev.To.ID() != ev.From.ID()
 		default:
 			made++
 			delete(uncalled, ev.To.Agent)

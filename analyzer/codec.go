@@ -74,6 +74,7 @@ const (
 	hadReports // of an older weir: when the agent stage was told
 	hasTries
 	hasTree
+	hasMarks
 )
 
 // Presence bits of a party.
@@ -110,6 +111,9 @@ func (f *Flow) encode(b []byte) []byte {
 	}
 	if f.root != "" {
 		has |= hasTree
+	}
+	if len(f.marks) > 0 {
+		has |= hasMarks
 	}
 	// The lengths of all lists stand in the head, one byte each: no list has more than 255
 	// elements.
@@ -165,6 +169,9 @@ func (f *Flow) encode(b []byte) []byte {
 	}
 	if has&hasTree != 0 {
 		b = record.AppendString(record.AppendString(b, f.root), f.parent)
+	}
+	if has&hasMarks != 0 {
+		b = record.AppendMarks(b, f.marks)
 	}
 	// The lists. Nothing stands between two of them, so the lengths in the head have to be
 	// right.
@@ -477,6 +484,9 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	}
 	if has&hasTree != 0 {
 		f.root, f.parent = d.String(), d.String()
+	}
+	if has&hasMarks != 0 {
+		f.marks = d.Marks(f.marks, rules.MostMarks)
 	}
 	f.ids = record.Sized(f.ids, d.Most(h[6], maxIDs))
 	e := d.Take(8 * len(f.ids))

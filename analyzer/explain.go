@@ -35,6 +35,9 @@ type View struct {
 	Offences   []OffenceView       `json:"offences,omitempty"`
 	Released   events.RFC3339      `json:"released_until,omitzero"`
 
+	// Exempt lists the rules that say less of the flow because of its own tags.
+	Exempt []string `json:"exempt,omitempty"`
+
 	// WorkUnknown lists the rules that did not count the last call, because nobody knows
 	// whether work was done before it; none where that is known.
 	WorkUnknown []string `json:"work_unknown,omitempty"`
@@ -77,6 +80,13 @@ func (e *Engine) View(f *Flow) View {
 		Released: events.RFC3339(f.released), Orders: []events.Verdict{}}
 	if f.flags&flagWorkUnknown != 0 {
 		v.WorkUnknown = e.limits.RulesThatNeed(rules.NeedWork)
+	}
+	var deadline moment // at which there is nobody but the flow
+	deadline.begin(f.clock)
+	for r := range RuleCount {
+		if mode := e.limits.Rules[r].Mode; f.exempted(e.byTag[r], mode, &deadline) != mode {
+			v.Exempt = append(v.Exempt, Rules[r].Name)
+		}
 	}
 	for _, s := range f.Stack() {
 		v.Stack = append(v.Stack, strings.Clone(s))

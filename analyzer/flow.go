@@ -130,6 +130,8 @@ type Flow struct {
 	offences      []offence
 	// What a person set or granted for this flow alone; each has its own end.
 	overrides []flowOverride
+	// Tags of the flow, its agents and its tools, by which limits may exempt.
+	marks rules.Marks
 
 	// The four below are what the flow has yet to say to the agent stage. They change no
 	// verdict of the flow: who listens must not matter to what is judged.
@@ -402,7 +404,7 @@ func (f *Flow) Reset(key string) {
 	parties := f.parties[:cap(f.parties)]
 	*f = Flow{key: key, pos: none, ids: f.ids[:0], parties: parties[:0], tools: f.tools[:0], rate: f.rate[:0], ring: f.ring[:0],
 		streakAt: f.streakAt[:0], pairs: f.pairs[:0], delegations: f.delegations[:0], turnSeen: f.turnSeen[:0],
-		conversations: f.conversations[:0], tasks: f.tasks[:0], orders: f.orders[:0], offences: f.offences[:0], overrides: f.overrides[:0], gone: f.gone[:0]}
+		conversations: f.conversations[:0], tasks: f.tasks[:0], orders: f.orders[:0], offences: f.offences[:0], overrides: f.overrides[:0], marks: f.marks[:0], gone: f.gone[:0]}
 }
 
 // addParty makes room for one more party in the slice, reusing what an earlier
@@ -769,6 +771,7 @@ func (f *Flow) copyTo(dst *Flow) {
 	dst.tasks = append(old.tasks, f.tasks...)
 	dst.offences = append(old.offences, f.offences...)
 	dst.overrides = append(old.overrides, f.overrides...)
+	dst.marks = append(old.marks, f.marks...)
 	// It is empty outside of an event, and copying is done between events or before one is
 	// applied.
 	dst.gone = old.gone

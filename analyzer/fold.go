@@ -26,6 +26,9 @@ type Engine struct {
 	version uint32       // of the limits, as orders keep it
 	agents  agents.Wants // what the agent stage is told
 	stage   *agents.Engine
+	// What tags do to each row; nil where they do nothing.
+	byTag   [RuleCount]rules.Exempt
+	tagged  bool                // they do something to some row
 	observe func(RuleID, int64) // see Observing; nil but in backtests
 }
 
@@ -33,7 +36,11 @@ type Engine struct {
 // It checks nothing itself.
 func New(l Limits) *Engine {
 	e := &Engine{limits: l, scaled: l.Load.Scale, version: standing.VersionOf(l.Version), agents: agents.WantsOf(&l.Agents), stage: agents.New(l.Agents, agents.Terms{
-		TTL: l.Order.TTL, Grace: l.Order.Grace, Hold: l.Order.Hold, Idle: l.Flow.Idle, MaxAge: l.Flow.MaxAge, WarnOnly: l.WarnOnly, Version: l.Version})}
+		TTL: l.Order.TTL, Grace: l.Order.Grace, Hold: l.Order.Hold, Idle: l.Flow.Idle, MaxAge: l.Flow.MaxAge, WarnOnly: l.WarnOnly, Exempt: l.Exempt, Version: l.Version})}
+	for i := range Rules {
+		e.byTag[i] = rules.ExemptOf(Rules[i].Name, l.Exempt)
+		e.tagged = e.tagged || e.byTag[i] != nil
+	}
 	e.tells = slices.ContainsFunc(l.Rules[:], func(s rules.Setting) bool { return s.Tell != 0 }) ||
 		slices.ContainsFunc(l.Overrides, func(o Override) bool { return o.Setting.Tell != 0 })
 	for i := range Rules {
@@ -167,6 +174,9 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 		f.events++
 	}
 	fx.Counts.Events++
+	if len(ev.Tags)+len(ev.From.Tags)+len(ev.To.Tags)+len(ev.Tool.Tags) > 0 {
+		f.mark(ev)
+	}
 	if len(f.orders) > 0 {
 		// Orders of other limits are looked at before anything is judged by them.
 		e.review(f, m, fx)

@@ -143,6 +143,7 @@ type Limits struct {
 	Degraded  Degraded
 	Tools     []ToolLimits
 	Overrides []Override
+	Exempt    []rules.Exemption
 	// An order carries four bytes of it, by which it is seen that other limits gave it
 	// (decision 20).
 	Version    string // hash of the effective limits, in every verdict
@@ -187,11 +188,12 @@ func Balanced() Limits {
 // events, so that setting has to be asked.
 // It is the fast way out: without it every row of every event would copy its setting.
 func (e *Engine) varies(f *Flow) bool {
-	return e.scaled != 0 || len(e.limits.Overrides) > 0 || len(f.overrides) > 0
+	return e.scaled != 0 || len(e.limits.Overrides) > 0 || len(f.overrides) > 0 || e.tagged && len(f.marks) > 0
 }
 
 // setting returns the setting of row r for the flow and event at hand.
-// What counts later wins: load, the overrides of the limits file, what a person gave the flow.
+// What counts later wins: load, the overrides of the limits file, its exemptions, what a person
+// gave the flow.
 // So a person's grant holds as given, however busy everything is.
 func (e *Engine) setting(r RuleID, f *Flow, m *moment) rules.Setting {
 	s := e.limits.Rules[r]
@@ -205,6 +207,9 @@ func (e *Engine) setting(r RuleID, f *Flow, m *moment) rules.Setting {
 				s = o.Setting
 			}
 		}
+	}
+	if x := e.byTag[r]; x != nil && len(f.marks) > 0 {
+		s.Mode = f.exempted(x, s.Mode, m)
 	}
 	for i := range f.overrides {
 		if o := &f.overrides[i]; o.rule == r && m.at < o.expires {
@@ -241,4 +246,34 @@ func (o *Override) covers(f *Flow, m *moment) bool {
 		return f.key == o.ID
 	}
 	return false
+}
+
+// spares reports whether the tags of the event's tool keep a row from giving any order about it.
+func (e *Engine) spares(r RuleID, f *Flow, m *moment) bool {
+	if e.byTag[r] == nil || len(f.marks) == 0 {
+		return false
+	}
+	mode := e.byTag[r].Mode(rules.ModeEnforce, m.at, f.marks, rules.OfTool(m.ev.Tool.Name))
+	return mode == rules.ModeOff || mode == rules.ModeShadow
+}
+
+// exempted returns the mode of a row, which would have the given one, as the tags of the flow and
+// of whose event it is let it be. At a deadline there is nobody but the flow.
+func (f *Flow) exempted(x rules.Exempt, mode rules.Mode, m *moment) rules.Mode {
+	if m.ev == nil {
+		return x.Mode(mode, m.at, f.marks, 0)
+	}
+	return x.Mode(mode, m.at, f.marks, 0, rules.OfAgent(m.ev.From.Agent), rules.OfAgent(m.ev.From.Session), rules.OfTool(m.ev.Tool.Name))
+}
+
+// mark keeps the tags that the event tells, of the flow, its agents and its tool.
+func (f *Flow) mark(ev *events.Event) {
+	if ev.Kind == events.AgentStatus {
+		f.marks.Add(rules.OfAgent(ev.From.ID()), ev.Tags)
+	} else {
+		f.marks.Add(0, ev.Tags)
+	}
+	f.marks.Add(rules.OfAgent(ev.From.ID()), ev.From.Tags)
+	f.marks.Add(rules.OfAgent(ev.To.ID()), ev.To.Tags)
+	f.marks.Add(rules.OfTool(ev.Tool.Name), ev.Tool.Tags)
 }

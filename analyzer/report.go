@@ -105,9 +105,23 @@ func (f *Flow) act(i uint8, when events.Stamp) {
 	if when < p.did.Add(-activity.Grace) {
 		return
 	}
+	before := p.did
 	p.did = max(p.did, when)
 	f.markActive(i)
+	if p.parent == none || before == 0 || before/spokenEvery == p.did/spokenEvery {
+		return
+	}
+	// A child that is at work speaks for who called it.
+	for j, n := p.parent, 0; j != none && n < maxParties; j, n = f.parties[j].parent, n+1 {
+		if q := &f.parties[j]; q.did != 0 && q.flags&partyDone == 0 {
+			q.did = max(q.did, p.did)
+			f.markActive(j)
+		}
+	}
 }
+
+// spokenEvery is how often a party that is at work speaks for those who wait for it.
+const spokenEvery = events.Stamp(time.Minute / time.Millisecond)
 
 // markActive has the step report the party.
 // It only sets a bit; report sends at the end of the step what the party has come to by then.

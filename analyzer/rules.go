@@ -489,6 +489,7 @@ const (
 	ruleOfTurns  = RuleTurns        // its setting says which turns count
 	ruleOfIdle   = RulePingPongSame // its setting says whether unknown work is none
 	ruleOfTalk   = RuleNoWorkHops   // its setting says whether a hop to somebody new counts
+	ruleOfPoints = RuleCircling     // what its exemptions leave alone adds no points
 	ruleOfTries  = RuleHammering    // it is about calls that were asked for and refused
 )
 

@@ -197,6 +197,8 @@ func (s *scanner) event(e *Event) bool {
 			ok = s.rawObject(&e.Limits)
 		case eventSampledRate:
 			ok = s.count(&e.SampledRate, 1)
+		case eventTags:
+			ok = s.tags(&e.Tags)
 		case eventAttributes:
 			ok = s.attributes(&e.Attributes)
 		}
@@ -247,6 +249,8 @@ func (s *scanner) party(dst *Party) bool {
 			ok = s.line(&dst.Name, MaxID)
 		case partyType:
 			ok = s.oneOf((*uint8)(&dst.Type), partyNames[:])
+		case partyTags:
+			ok = s.tags(&dst.Tags)
 		}
 		if !ok {
 			return s.in(&o)
@@ -292,6 +296,8 @@ func (s *scanner) tool(dst *Tool) bool {
 			ok = s.id(&dst.RetryOf)
 		case toolAttempt:
 			ok = s.count(&dst.Attempt, 1)
+		case toolTags:
+			ok = s.tags(&dst.Tags)
 		}
 		if !ok {
 			return s.in(&o)

@@ -243,6 +243,18 @@ func plainBool(set func(bool)) func([]byte) {
 	}
 }
 
+func plainTags(dst *[]string) func([]byte) {
+	return func(raw []byte) {
+		var tags []json.RawMessage
+		refuseIf(!startsWith(raw, '[') || json.Unmarshal(raw, &tags) != nil || len(tags) > 32, "tags %s", raw)
+		for _, tag := range tags {
+			var v string
+			plainText(&v, 0, 64, false)(tag)
+			*dst = append(*dst, v)
+		}
+	}
+}
+
 func plainParty(dst *Party) func([]byte) {
 	return func(raw []byte) {
 		if string(raw) == "null" {
@@ -253,6 +265,7 @@ func plainParty(dst *Party) func([]byte) {
 			"agent":   plainText(&dst.Agent, 1, 256, false),
 			"name":    plainText(&dst.Name, 0, 256, false),
 			"type":    plainOneOf(&dst.Type, partyNames[:]),
+			"tags":    plainTags(&dst.Tags),
 		})
 		refuseIf(dst.Session == "" && dst.Agent == "", "nobody")
 	}
@@ -319,6 +332,7 @@ func plainEvent(p []byte, e *Event) {
 				"args_bytes": plainCount(&e.Tool.ArgsSize, 0),
 				"retry_of":   id(&e.Tool.RetryOf),
 				"attempt":    plainCount(&e.Tool.Attempt, 1),
+				"tags":       plainTags(&e.Tool.Tags),
 			}), "name")
 		},
 		"content_hash": plainHash(&e.Content),
@@ -373,15 +387,7 @@ func plainEvent(p []byte, e *Event) {
 			e.Note = n
 			plainRead(raw, readers{
 				"summary": prose(&n.Summary, 1024),
-				"tags": func(raw []byte) {
-					var tags []json.RawMessage
-					refuseIf(!startsWith(raw, '[') || json.Unmarshal(raw, &tags) != nil || len(tags) > 32, "tags %s", raw)
-					for _, tag := range tags {
-						var v string
-						line(&v, 64)(tag)
-						n.Tags = append(n.Tags, v)
-					}
-				},
+				"tags":    plainTags(&n.Tags),
 				"details": prose(&n.Details, 8192),
 			})
 		},
@@ -447,6 +453,7 @@ func plainEvent(p []byte, e *Event) {
 			e.Limits = raw
 		},
 		"sampled_rate": plainCount(&e.SampledRate, 1),
+		"tags":         plainTags(&e.Tags),
 		"attributes": func(raw []byte) {
 			all := plainObject(raw)
 			refuseIf(len(all) > 64, "%d attributes", len(all))
@@ -459,12 +466,11 @@ func plainEvent(p []byte, e *Event) {
 	})
 	needAll(given, "id", "time", "kind")
 	refuseIf(correlations > 1, "correlation_id twice")
-	nobody := Party{}
 	switch e.Kind {
 	case AgentCall:
-		refuseIf(e.To == nobody, "no to")
+		refuseIf(e.To.IsZero(), "no to")
 	case AgentReturn:
-		refuseIf(e.From == nobody, "no from")
+		refuseIf(e.From.IsZero(), "no from")
 	case ToolCall, ToolResult:
 		needAll(given, "tool")
 	case TurnStart:
@@ -475,19 +481,19 @@ func plainEvent(p []byte, e *Event) {
 		}
 	case AgentStatus:
 		needAll(given, "agent_state")
-		refuseIf(e.From == nobody, "no from")
+		refuseIf(e.From.IsZero(), "no from")
 	case AgentActivity:
 		needAll(given, "agent_state")
 	case NoteAdded:
 		needAll(given, "note")
 	case RescueRequest:
 		needAll(given, "rescue")
-		refuseIf(e.To == nobody, "no to")
+		refuseIf(e.To.IsZero(), "no to")
 	case VerdictAck:
 		needAll(given, "ack")
 	case ReviewResult:
 		needAll(given, "review")
-		refuseIf(e.To == nobody, "no to")
+		refuseIf(e.To.IsZero(), "no to")
 	case OverrideSet:
 		needAll(given, "override")
 	case OperatorStop, OperatorRelease:

@@ -10,11 +10,11 @@ import (
 // full has every field that an event may have, in the order of the schema.
 const full = `{"id":"e-1","source":"/src","time":"2026-11-20T14:00:00.250Z","observed_time":"2026-11-20T14:00:01.000Z",` +
 	`"sequence":7,"kind":"tool.result","correlation_id":"f","correlation_source":"prompt","causation_id":"e-0","origin":"scheduler",` +
-	`"claimed":true,"ask":true,"tell":true,"from":{"session":"s1","agent":"a1","name":"Ann","type":"workflow"},"to":{"agent":"a2"},"message_id":"m",` +
+	`"claimed":true,"ask":true,"tell":true,"from":{"session":"s1","agent":"a1","name":"Ann","type":"workflow","tags":["batch"]},"to":{"agent":"a2"},"message_id":"m",` +
 	`"conversation_id":"c","task_id":"t","task_type":"loop","project_id":"p","team_id":"tm","tenant_id":"tn","memory_trace_id":"mt",` +
 	`"trace_id":"0af7651916cd43dd8448eb211c80319c","span_id":"b000000000000003","parent_span_id":"b000000000000002","turn_id":"2",` +
 	`"loop_count":3,"delegation_depth":2,"transfer_mode":"pass_control","tool":{"name":"search","call_id":"c1","server":"mcp",` +
-	`"type":"function","args":{"q":["a",1.50,null]},"args_hash":"xxh64:0123456789abcdef","args_bytes":20,"retry_of":"c0","attempt":2},` +
+	`"type":"function","args":{"q":["a",1.50,null]},"args_hash":"xxh64:0123456789abcdef","args_bytes":20,"retry_of":"c0","attempt":2,"tags":["safe","idle"]},` +
 	`"content_hash":"sha256:fedcba9876543210","content_sim":"simhash64:00ff00ff00ff00ff","status":"input_required","error_type":"E",` +
 	`"duration_ms":12.5,"had_work":false,"work":{"tool_calls":1,"outputs":2},"usage":{"scope":"cumulative","input_tokens":1,` +
 	`"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4,"reasoning_output_tokens":5,"total_tokens":6,` +
@@ -23,7 +23,7 @@ const full = `{"id":"e-1","source":"/src","time":"2026-11-20T14:00:00.250Z","obs
 	`"tags":["stuck","help"],"details":"d"},"rescue":{"reason":"r","admin":true},"ack":{"verdict_id":"v","applied":false,` +
 	`"override_reason":"o","latency_ms":3.25},"review":{"decision":"keep","reason":"r"},"override":{"scope":"tool","scope_id":"search",` +
 	`"rule":"repetition","warn":0,"stop":9,"extra":3,"mode":"shadow","reason":"r","by":"b","expires":"2026-12-01T00:00:00.000Z"},` +
-	`"operator":{"reason":"r","by":"b","for_s":60},"limits":{"profile":"balanced"},"sampled_rate":10,` +
+	`"operator":{"reason":"r","by":"b","for_s":60},"limits":{"profile":"balanced"},"sampled_rate":10,"tags":["env=batch"],` +
 	`"attributes":{"k":"v","n":-1.0e3,"b":true,"z":null}}`
 
 // seeds are where the fuzzers start.

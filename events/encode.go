@@ -82,6 +82,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	w.text("provider", e.Provider)
 	w.rare(e)
 	w.int("sampled_rate", e.SampledRate)
+	w.texts("tags", e.Tags)
 	if len(e.Attributes) > 0 {
 		w.open("attributes")
 		for _, a := range e.Attributes {
@@ -112,6 +113,7 @@ func (w *writer) party(name string, p Party) {
 	if p.Type != PartyAgent {
 		w.word("type", p.Type.String())
 	}
+	w.texts("tags", p.Tags)
 	w.close()
 }
 
@@ -129,6 +131,7 @@ func (w *writer) tool(t *Tool) {
 	w.int("result_bytes", t.ResultSize)
 	w.text("retry_of", t.RetryOf)
 	w.int("attempt", t.Attempt)
+	w.texts("tags", t.Tags)
 	w.close()
 }
 

@@ -115,7 +115,11 @@ type Event struct {
 	Operator    *Operator   // operator.stop, operator.release
 	Limits      []byte      // limits.set: the whole limits document, as JSON; written by weir alone
 	SampledRate int64       // this event stands for so many; 0 and 1 mean itself
-	Attributes  []Attribute // passed through, used by no rule
+	// Tags are what the producer tags the flow with, or in agent.status the agent that reports; a
+	// label is a tag written name=value. They are kept with what they are of, and limits may
+	// exempt by them.
+	Tags       []string
+	Attributes []Attribute // passed through, used by no rule
 }
 
 // By tells who set the event off: what the producer said, or, when it did not, a human for an
@@ -175,6 +179,7 @@ type Party struct {
 	Agent   string // the stable id
 	Name    string // for people
 	Type    PartyType
+	Tags    []string // what its producer tags the agent with, as Event.Tags
 }
 
 // IsZero reports whether nothing identifies the party, which as caller means a human.
@@ -207,6 +212,7 @@ type Tool struct {
 	RetryOf    string // CallID that this call legitimately repeats; never counted as repetition
 	// Attempt counts from 1, as the producer does; 0 means that it does not say.
 	Attempt int64
+	Tags    []string // as Event.Tags, of the tool
 }
 
 // Work is what an agent did between its call and this event, as the producer counts it. Known

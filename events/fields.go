@@ -189,6 +189,7 @@ const (
 	eventOperator
 	eventLimits
 	eventSampledRate
+	eventTags
 	eventAttributes
 )
 
@@ -249,6 +250,7 @@ var eventFields = newFields([]string{
 	eventOperator:            "operator",
 	eventLimits:              "limits",
 	eventSampledRate:         "sampled_rate",
+	eventTags:                "tags",
 	eventAttributes:          "attributes",
 }, alias{"correlationId", eventCorrelationID}, alias{"correlationid", eventCorrelationID})
 
@@ -258,9 +260,10 @@ const (
 	partyAgent
 	partyName
 	partyType
+	partyTags
 )
 
-var partyFields = newFields([]string{partySession: "session", partyAgent: "agent", partyName: "name", partyType: "type"})
+var partyFields = newFields([]string{partySession: "session", partyAgent: "agent", partyName: "name", partyType: "type", partyTags: "tags"})
 
 // Fields of a tool; sizes are called args_bytes and result_bytes on the wire.
 const (
@@ -275,11 +278,12 @@ const (
 	toolResultBytes
 	toolRetryOf
 	toolAttempt
+	toolTags
 )
 
 var toolFields = newFields([]string{toolName: "name", toolCallID: "call_id", toolServer: "server", toolType: "type",
 	toolArgs: "args", toolArgsHash: "args_hash", toolArgsBytes: "args_bytes",
-	toolArgsSim: "args_sim", toolResultBytes: "result_bytes", toolRetryOf: "retry_of", toolAttempt: "attempt"})
+	toolArgsSim: "args_sim", toolResultBytes: "result_bytes", toolRetryOf: "retry_of", toolAttempt: "attempt", toolTags: "tags"})
 
 const (
 	workToolCalls = iota + 1

@@ -19,8 +19,9 @@ const (
 	WorkChild   = "waiting_child"
 	WorkBackOff = "waiting_backoff"
 	WorkDone    = "done"
-	WorkRefused = "refused" // it tried calls that an order refused, as many as total_updates says
-	WorkOpened  = "opened"  // it opened a flow by calling the agent of the key
+	WorkRefused = "refused"    // it tried calls that an order refused, as many as total_updates says
+	WorkSpoken  = "spoken_for" // who took over from it reported
+	WorkOpened  = "opened"     // it opened a flow by calling the agent of the key
 
 	// Of a flow, to the tree that it belongs to: work and usage say what it spent since it told last.
 	WorkSpent = "spent"

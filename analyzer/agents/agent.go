@@ -2,6 +2,7 @@ package agents
 
 import (
 	"weir/analyzer/ledger"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -86,7 +87,8 @@ type Agent struct {
 	// At most one for each row about trees.
 	grants []treeGrant // by persons
 
-	tags []string // memory of the tags of notes that were decoded
+	marks rules.Marks // tags of the agent, by which limits may exempt
+	tags  []string    // memory of the tags of notes that were decoded
 }
 
 // figureSet says which figures the last report had. One that is missing is
@@ -183,5 +185,5 @@ func (a *Agent) Reset(key string) {
 	tree := a.tree
 	tree.Reset()
 	*a = Agent{key: key, ids: a.ids[:0], stamps: a.stamps[:0], works: a.works[:0], messages: a.messages[:0], opened: a.opened[:0],
-		tries: a.tries[:0], orders: a.orders[:0], notes: a.notes[:0], tags: a.tags[:0], tree: tree, grants: a.grants[:0]}
+		tries: a.tries[:0], orders: a.orders[:0], notes: a.notes[:0], tags: a.tags[:0], tree: tree, grants: a.grants[:0], marks: a.marks[:0]}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"weir/analyzer/record"
+	"weir/analyzer/rules"
 	"weir/analyzer/standing"
 	"weir/events"
 )
@@ -37,6 +38,7 @@ const (
 	hasStuck
 	hasShadow
 	hasFigures
+	hasMarks
 )
 
 // version, presence bits, what was told, and the lengths of eight lists, a byte each.
@@ -82,6 +84,9 @@ func (a *Agent) encode(b []byte) []byte {
 	if a.coherence != 0 || a.risk != 0 {
 		has |= hasFigures
 	}
+	if len(a.marks) > 0 {
+		has |= hasMarks
+	}
 	version := byte(codecVersion)
 	// Agents and projects keep the older version, so that a weir from before trees reads them
 	// still.
@@ -101,6 +106,9 @@ func (a *Agent) encode(b []byte) []byte {
 	b = record.AppendString(record.AppendString(record.AppendString(b, a.status), a.margin), a.health)
 	if has&hasFigures != 0 {
 		b = le.AppendUint64(le.AppendUint64(b, math.Float64bits(a.coherence)), math.Float64bits(a.risk))
+	}
+	if has&hasMarks != 0 {
+		b = record.AppendMarks(b, a.marks)
 	}
 	for _, id := range a.ids {
 		b = le.AppendUint64(b, id)
@@ -229,6 +237,9 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 		if sum := a.coherence + a.risk; math.IsNaN(sum) || math.IsInf(sum, 0) { // no event says so
 			d.Fail()
 		}
+	}
+	if has&hasMarks != 0 {
+		a.marks = d.Marks(a.marks, rules.MostMarks)
 	}
 	a.ids = record.Sized(a.ids, d.Most(h[3], a.mostIDs()))
 	for i := range a.ids {

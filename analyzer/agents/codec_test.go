@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"weir/analyzer/ledger"
+	"weir/analyzer/rules"
 	"weir/analyzer/standing"
 	"weir/events"
 )
@@ -87,7 +88,7 @@ func fillAny(t *testing.T, r *rand.Rand, v reflect.Value, path string, elements,
 }
 
 var listCaps = map[string]int{"Agent.ids": maxIDs, "Agent.stamps": maxGaps, "Agent.works": maxFlows, "Agent.messages": maxStamps,
-	"Agent.opened": maxStamps, "Agent.tries": maxStamps, "Agent.orders": maxOrders, "Agent.grants": maxTreeGrants, "Agent.notes": maxNotes, "Agent.notes[].Tags": maxNoteTags}
+	"Agent.opened": maxStamps, "Agent.tries": maxStamps, "Agent.orders": maxOrders, "Agent.grants": maxTreeGrants, "Agent.marks": rules.MostMarks, "Agent.notes": maxNotes, "Agent.notes[].Tags": maxNoteTags}
 
 func TestRecordOfAnAgentHoldsEveryField(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

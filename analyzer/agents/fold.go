@@ -8,6 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer/activity"
+	"weir/analyzer/rules"
 	"weir/analyzer/standing"
 	"weir/events"
 )
@@ -21,7 +22,8 @@ type Terms struct {
 	Hold         time.Duration // how long a tree that is held waits for a person; then it is halted
 	Idle, MaxAge time.Duration // silence that ends a tree, and its greatest age
 	WarnOnly     uint16        // bit set of 1<<CorrelationSource of what is never stopped
-	Version      string        // of the limits, in every verdict
+	Exempt       []rules.Exemption
+	Version      string // of the limits, in every verdict
 }
 
 // Engine folds what concerns agents, projects and trees by one set of limits. It is
@@ -30,8 +32,10 @@ type Engine struct {
 	limits  Limits
 	terms   Terms
 	version uint32 // of the limits, as orders keep it
-	trees   bool   // some row about trees is on
-	tells   bool   // and some row tells who asks what is left
+	// What tags do to each row; nil where they do nothing.
+	byTag [RuleCount]rules.Exempt
+	trees bool // some row about trees is on
+	tells bool // and some row tells who asks what is left
 	// In the order of the table, so verdicts of one event come in one order.
 	counting []RuleID // the rows that are on and count events of agents and projects
 }
@@ -40,6 +44,7 @@ type Engine struct {
 func New(l Limits, t Terms) *Engine {
 	e := &Engine{limits: l, terms: t, version: standing.VersionOf(t.Version)}
 	for r := range RuleCount {
+		e.byTag[r] = rules.ExemptOf(Rules[r].Name, t.Exempt)
 		if l.Rules[r].Mute() {
 			continue
 		}
@@ -112,6 +117,8 @@ func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Eff
 			e.spend(a, m, fx)
 		case activity.WorkBelongs:
 			e.belongs(a, m, fx)
+		case activity.WorkSpoken:
+			e.heard(a, m, m.when, fx)
 		default: // of an older weir, which told of each party in an event
 			// Such events may stand in an activity log that is folded again.
 			if w, ok := activity.WorkNamed(work(ev)); ok {
@@ -165,10 +172,35 @@ func (e *Engine) begin(a *Agent, ev *events.Event, m *moment, fx *activity.Effec
 		a.events++
 	}
 	fx.Counts.Events++
+	if !a.isTree() && !a.isProject() {
+		a.mark(ev)
+	}
 	if len(a.orders) > 0 {
 		e.reviewOrders(a, m, fx)
 	}
 	return true
+}
+
+// mark keeps the tags that the event tells of the agent.
+func (a *Agent) mark(ev *events.Event) {
+	for _, p := range [...]*events.Party{&ev.From, &ev.To} {
+		if activity.AgentKey(*p) == a.key {
+			a.marks.Add(0, p.Tags)
+		}
+	}
+	if ev.Kind == events.AgentStatus {
+		a.marks.Add(0, ev.Tags)
+	}
+}
+
+// mode returns what the row may do about the agent at a time: as the limits say, or what its tags
+// leave of that.
+func (e *Engine) mode(r RuleID, a *Agent, at events.Stamp) rules.Mode {
+	mode := e.limits.Rules[r].Mode
+	if x := e.byTag[r]; x != nil && len(a.marks) > 0 {
+		return x.Mode(mode, at, a.marks, 0)
+	}
+	return mode
 }
 
 // lastStamp is the latest time that is folded, so that what is added to one stays a time.

@@ -60,6 +60,9 @@ func (a *Agent) earliestOrder() *order {
 // time.
 func (e *Engine) judge(r RuleID, a *Agent, m *moment, t *tally, fx *activity.Effects) {
 	rule, set := &Rules[r], e.setting(r, a, m.at)
+	if set.Mode == rules.ModeOff {
+		return // the agent is exempt: rows that are off are not counted
+	}
 	action := rule.Action
 	if set.Hold {
 		action = events.Hold // a tree that waits for a person

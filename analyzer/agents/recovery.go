@@ -200,7 +200,7 @@ func (e *Engine) rescueAsked(p *Partition, a *Agent, m *moment, fx *activity.Eff
 // climbs, also where recovery of silent agents is off (Limits.Recover).
 func (e *Engine) rescue(p *Partition, a *Agent, m *moment, admin bool, fx *activity.Effects) {
 	s := &a.stuck
-	mode := e.limits.Rules[ruleOfRescue].Mode
+	mode := e.mode(ruleOfRescue, a, m.at)
 	by := m.ev.From.ID()
 	switch {
 	case mode == rules.ModeOff:

@@ -292,7 +292,7 @@ func (e *Engine) silenceAllowed(a *Agent, r RuleID, certain bool) events.Stamp {
 	if certain {
 		threshold = set.Limit()
 	}
-	if set.Mode == rules.ModeOff || threshold == rules.Off || !rule.Speaks(a) {
+	if e.silenceMode(r, a) == rules.ModeOff || threshold == rules.Off || !rule.Speaks(a) {
 		return rules.Off
 	}
 	ms := rules.StampOf(threshold)
@@ -302,6 +302,10 @@ func (e *Engine) silenceAllowed(a *Agent, r RuleID, certain bool) events.Stamp {
 	}
 	return ms
 }
+
+// silenceMode is the mode of a row about silence, of which no exemption ends: what ended would
+// have to be looked at when it does.
+func (e *Engine) silenceMode(r RuleID, a *Agent) rules.Mode { return e.mode(r, a, 0) }
 
 // meanGap is the mean time between the last reports, in seconds; 0 when there are too few.
 func (a *Agent) meanGap() (seconds float64) {
@@ -326,13 +330,13 @@ type alarm struct {
 func (e *Engine) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
 	shadow := s == &a.shadow
 	for r := range RuleCount {
-		rule, mode := &Rules[r], e.limits.Rules[r].Mode
+		rule, mode := &Rules[r], e.silenceMode(r, a)
 		if !rule.Silence || mode == rules.ModeOff || (mode == rules.ModeShadow) != shadow || !rule.Speaks(a) {
 			continue
 		}
 		// Stuck first, so that of two at one time it is the one that is told.
 		for _, certain := range [...]bool{true, false} {
-			if !e.news(s, certain, mode) {
+			if !e.news(a, s, certain, mode) {
 				continue
 			}
 			allowed := e.silenceAllowed(a, r, certain)
@@ -353,7 +357,7 @@ func (e *Engine) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
 // news reports whether it would change anything that the agent is found stuck, or
 // potentially stuck, by a row of that mode.
 // Without it a deadline would fire for ever at the same time.
-func (e *Engine) news(s *stuck, certain bool, mode rules.Mode) bool {
+func (e *Engine) news(a *Agent, s *stuck, certain bool, mode rules.Mode) bool {
 	switch {
 	case s.since == 0:
 		return true
@@ -362,7 +366,7 @@ func (e *Engine) news(s *stuck, certain bool, mode rules.Mode) bool {
 	case s.step != stepNone: // a resumed agent is given time again, once
 		return s.step == stepResume && s.due == 0
 	case s.certain: // a row that only warns does not keep others from recovery
-		return mode == rules.ModeEnforce && e.limits.Rules[s.rule].Mode == rules.ModeWarn
+		return mode == rules.ModeEnforce && e.silenceMode(s.rule, a) == rules.ModeWarn
 	}
 	return true
 }
@@ -408,7 +412,7 @@ func (e *Engine) silent(p *Partition, a *Agent, at events.Stamp, fx *activity.Ef
 		if s == &a.stuck && s.certain {
 			p.offer(a.name(), at, false) // who is stuck cannot review others
 		}
-		switch mode := e.limits.Rules[next.rule].Mode; {
+		switch mode := e.silenceMode(next.rule, a); {
 		case !next.certain || mode == rules.ModeWarn:
 			e.order(a, s, events.Warn, &m, fx)
 		case mode == rules.ModeShadow:

@@ -455,6 +455,7 @@ const maxTreeGrants = 6
 // A row that is off stays off in effect: its events are not judged at all.
 func (e *Engine) setting(r RuleID, a *Agent, at events.Stamp) rules.Setting {
 	set := e.limits.Rules[r]
+	set.Mode = e.mode(r, a, at)
 	for i := range a.grants {
 		if g := &a.grants[i]; g.rule == r && at < g.expires {
 			set.Warn, set.Stop = g.most, g.most

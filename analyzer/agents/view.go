@@ -39,6 +39,7 @@ type View struct {
 	Counters    []rules.CounterView `json:"counters,omitempty"`
 	Orders      []events.Verdict    `json:"orders,omitempty"`
 	Notes       []NoteView          `json:"notes,omitempty"`     // newest first
+	Exempt      []string            `json:"exempt,omitempty"`    // rules that say less of it because of its tags
 	Children    int64               `json:"children,omitempty"`  // of a tree: flows below the root that are at work
 	Flows       int                 `json:"flows"`               // in which it was at work lately
 	FlowKeys    []string            `json:"flow_keys,omitempty"` // of those: xxhash64 of their ids, as exemplars of metrics carry it
@@ -85,6 +86,11 @@ func (e *Engine) View(p *Partition, a *Agent) View {
 		v.Reason, v.Since = Rules[s.rule].Reason, events.RFC3339(s.since)
 		v.Step, v.StepDue = s.step.action(), events.RFC3339(s.due)
 		v.Reviewer, v.RequestedBy = clone(s.reviewer), clone(s.requestedBy)
+	}
+	for r := range RuleCount {
+		if e.mode(r, a, a.clock) != e.limits.Rules[r].Mode {
+			v.Exempt = append(v.Exempt, Rules[r].Name)
+		}
 	}
 	for i := range a.works {
 		// By their hashes: an agent keeps no ids of flows.

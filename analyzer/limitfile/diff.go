@@ -56,8 +56,8 @@ func Diff(a, b analyzer.Limits) []Change {
 // leaf is one value of a limits file and where it stands.
 type leaf struct{ path, value string }
 
-// flatten lists the values of a tree. Overrides go by what they are for and not by
-// their place in the list.
+// flatten lists the values of a tree. Overrides and exemptions go by what they are for and not
+// by their place in the list.
 func flatten(out []leaf, path string, v any) []leaf {
 	switch v := v.(type) {
 	case object:
@@ -71,11 +71,15 @@ func flatten(out []leaf, path string, v any) []leaf {
 		return out
 	case list:
 		// Any other list is one value: which of its members is new is plain to see.
-		if path != "overrides" {
+		if path != "overrides" && path != "exempt" {
 			break
 		}
 		for _, c := range v {
 			o := c.(object)
+			if path == "exempt" { // as describeExemption writes them
+				out = flatten(out, path+"["+inline(o[0].value)+" "+inline(o[1].value)+"]", o[2:])
+				continue
+			}
 			// As describeOverride writes them.
 			who, rule := o[0], o[1]
 			out = flatten(out, path+"["+who.key+" "+who.value.(string)+" "+string(rule.value.(word))+"]", o[2:])

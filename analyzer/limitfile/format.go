@@ -121,6 +121,13 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 		}
 		o.put("overrides", overrides)
 	}
+	if len(l.Exempt) > 0 {
+		exempt := list{}
+		for i := range l.Exempt {
+			exempt = append(exempt, describeExemption(&l.Exempt[i]))
+		}
+		o.put("exempt", exempt)
+	}
 	if len(status) > 0 {
 		o.put("http_status", status)
 	}
@@ -231,8 +238,28 @@ func describeOverride(x *analyzer.Override, from *rules.Setting) object {
 	r := analyzer.FlowRow(x.Rule)
 	o := object{{string(x.Scope), x.ID}, {"rule", word(r.Name)}}
 	o = append(o, describeSetting(&r, &x.Setting, from)...)
-	// Milliseconds are left out where there are none, as people write times.
-	return append(o, pair{"reason", x.Reason}, pair{"expires", word(strings.Replace(events.RFC3339(x.Expires).String(), ".000Z", "Z", 1))})
+	return append(o, pair{"reason", x.Reason}, pair{"expires", timeText(x.Expires)})
+}
+
+// describeExemption writes whom it is for first, then the mode: flatten relies on the order.
+func describeExemption(x *rules.Exemption) object {
+	tags, names := list{}, list{}
+	for _, t := range x.Tags {
+		tags = append(tags, t)
+	}
+	for _, n := range x.Rules {
+		names = append(names, word(n))
+	}
+	o := object{{"tags", tags}, {"mode", word(x.Mode.String())}, {"rules", names}, {"reason", x.Reason}}
+	if x.Expires != 0 {
+		o.put("expires", timeText(x.Expires))
+	}
+	return o
+}
+
+// timeText writes a point in time as people do who mean a second.
+func timeText(at events.Stamp) word {
+	return word(strings.Replace(events.RFC3339(at).String(), ".000Z", "Z", 1))
 }
 
 // duration writes a length of time as limits files do.

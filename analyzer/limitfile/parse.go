@@ -47,7 +47,7 @@ func parse(r *reader, data []byte) (analyzer.Limits, error) {
 }
 
 // In the order in which they are listed to who mistypes one.
-var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "degraded", "overrides", "http_status", "texts", "$schema"}
+var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "degraded", "overrides", "exempt", "http_status", "texts", "$schema"}
 
 // limits reads the whole file. Sections are read in an order of their own, for
 // overrides change what rules say and rules change what the profile says. It goes on behind
@@ -104,6 +104,9 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	l.Tools = r.tools(top["tools"], l.Tools)
 	for i, n := range r.items("overrides", top["overrides"]) {
 		l.Overrides = append(l.Overrides, r.override(index("overrides", i), n, &l.Rules))
+	}
+	for i, n := range r.items("exempt", top["exempt"]) {
+		l.Exempt = append(l.Exempt, r.exemption(index("exempt", i), n))
 	}
 	for key, v := range r.pairs("http_status", top["http_status"]) {
 		if row, ok := r.anyRule(join("http_status", key.Value), key); ok {
@@ -293,13 +296,7 @@ func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]
 		o.ID, _ = r.text(path+"."+name, v)
 	}
 	o.Reason, _ = r.text(path+".reason", f["reason"])
-	if v := f["expires"]; r.scalar(path+".expires", "a time", v) {
-		at, ok := events.ParseStamp(v.Value)
-		if !ok {
-			r.fail(v, path+".expires", "", "want a time such as 2026-12-01T00:00:00Z, got %s", describe(v))
-		}
-		o.Expires = at
-	}
+	o.Expires = r.time(path+".expires", f["expires"])
 	v := f["rule"]
 	if v == nil {
 		if n.Kind == yaml.MappingNode {
@@ -320,6 +317,28 @@ func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]
 		r.fail(n, path, "say what is different: "+strings.Join(settingKeys[:4], ", "), "changes nothing")
 	}
 	return o
+}
+
+// exemption reads what some tags are exempt from.
+func (r *reader) exemption(path string, n *yaml.Node) (x rules.Exemption) {
+	f := r.fields(path, n, "tags", "rules", "mode", "reason", "expires")
+	for i, c := range r.items(path+".tags", f["tags"]) {
+		if tag, ok := r.text(index(path+".tags", i), c); ok {
+			x.Tags = append(x.Tags, tag)
+		}
+	}
+	for i, c := range r.items(path+".rules", f["rules"]) {
+		if row, ok := r.rule(index(path+".rules", i), c); ok {
+			x.Rules = append(x.Rules, row.Name)
+		}
+	}
+	x.Mode = rules.ModeOff
+	if i, ok := r.choice(path+".mode", f["mode"], modes()); ok {
+		x.Mode, _ = rules.ParseMode(modes()[i])
+	}
+	x.Reason, _ = r.text(path+".reason", f["reason"])
+	x.Expires = r.time(path+".expires", f["expires"])
+	return x
 }
 
 // settingKeys are the keys of a setting, the usual ones first. An override takes all of them,

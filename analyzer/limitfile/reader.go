@@ -259,6 +259,18 @@ func (r *reader) duration(path string, n *yaml.Node, set *time.Duration) {
 	}
 }
 
+// time reads a point in time; 0 for one that was not given.
+func (r *reader) time(path string, n *yaml.Node) events.Stamp {
+	if !r.scalar(path, "a time", n) {
+		return 0
+	}
+	at, ok := events.ParseStamp(n.Value)
+	if !ok {
+		r.fail(n, path, "", "want a time such as 2026-12-01T00:00:00Z, got %s", describe(n))
+	}
+	return at
+}
+
 // sources reads a list of correlation sources into a bit set. The list replaces the profile's,
 // also when it is empty.
 func (r *reader) sources(path string, n *yaml.Node, set *uint16) {
@@ -317,6 +329,8 @@ func follows(path string, found []Problem) bool {
 		// The override has a fault inside, and is told of there.
 		case above == path && slices.Contains([]string{"rule", "project", "agent", "tool", "flow"}, last):
 			return true // an override
+		case above == path && strings.HasPrefix(path, "exempt["):
+			return true // a member of its lists
 		case above == holder && slices.Contains(dependsOn(key), last):
 			return true
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -101,6 +102,7 @@ func JSONSchema() []byte {
 				})},
 			}},
 			{"overrides", object{{"description", "Other limits for one project, agent, tool or flow, for a reason and until a time."}, {"type", "array"}, {"items", overrideSchema(names)}}},
+			{"exempt", object{{"description", "Flows, agents and tools that rules leave alone because of their tags, for a reason. A flow is exempt that has one of the tags, and in any flow the calls of an agent, or of a tool, that has one."}, {"type", "array"}, {"items", exemptSchema()}}},
 			{"http_status", closed("HTTP status of a refusal, where it is not the rule's own.", status)},
 			{"texts", closed(strings.TrimSuffix(stands, ";")+".", said)},
 		})
@@ -290,6 +292,26 @@ func overrideSchema(rules list) object {
 	o.put("required", list{"rule", "reason", "expires"})
 	o.put("oneOf", scopes)
 	o.put("not", object{{"required", list{"stop", "max"}}})
+	return o
+}
+
+// exemptSchema names only the rules that are about something that has tags.
+func exemptSchema() object {
+	names := list{}
+	for _, r := range analyzer.Rows() {
+		if !r.Fixed && !(r.OfAgents() && (r.Counts().OfTree() || r.Counts() == agents.CountedProject)) {
+			names = append(names, word(r.Name))
+		}
+	}
+	tag := object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", integer(events.MaxTag)}}
+	o := closed("", object{
+		{"tags", append(listSchema(tag, "Any one of them is enough, whatever its case. A label is a tag such as env=batch."), pair{"minItems", number("1")})},
+		{"rules", append(listSchema(object{{"enum", names}}, "What they are exempt from."), pair{"minItems", number("1")})},
+		{"mode", object{{"enum", list{word("off"), word("shadow"), word("warn")}}, {"default", word("off")}, {"description", "What the rules may still do: nothing, be judged and counted, or warn. An exemption turns nothing on."}}},
+		{"reason", object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", integer(maxReason)}, {"description", "Why; it stands in the audit log."}}},
+		{"expires", object{{"type", "string"}, {"format", "date-time"}, {"description", "When it ends; never when not said. Not for rules about silence."}}},
+	})
+	o.put("required", list{"tags", "rules", "reason"})
 	return o
 }
 

@@ -62,6 +62,7 @@ func check(l *analyzer.Limits) []Problem {
 	c.degraded(&l.Degraded)
 	c.tools(l.Tools)
 	c.overrides(l.Overrides)
+	c.exempt(l.Exempt)
 	if len(c.problems) == 0 {
 		arrange(l)
 	}
@@ -469,6 +470,66 @@ func (c *checker) overrides(overrides []analyzer.Override) {
 	}
 }
 
+// exempt checks that each exemption names somebody, says why, and can come into force.
+func (c *checker) exempt(list []rules.Exemption) {
+	if len(list) > maxListed {
+		c.fail("exempt", "", "%d exemptions are more than the %d that can be listed", len(list), maxListed)
+		return
+	}
+	for i := range list {
+		x, path := &list[i], "exempt["+strconv.Itoa(i)+"]"
+		switch {
+		case len(x.Tags) == 0:
+			c.fail(path+".tags", "say which: tags: [nightly]", "names no tag")
+		case len(x.Tags) > maxIgnored:
+			c.fail(path+".tags", "", "%d tags are more than the %d that can be listed", len(x.Tags), maxIgnored)
+		}
+		for j, tag := range x.Tags {
+			at := path + ".tags[" + strconv.Itoa(j) + "]"
+			c.text(at, tag, events.MaxTag)
+			if slices.ContainsFunc(x.Tags[:j], func(t string) bool { return strings.EqualFold(t, tag) }) {
+				c.fail(at, "keep one of them; case makes no difference", "%q is listed twice", tag)
+			}
+		}
+		if len(x.Rules) == 0 {
+			c.fail(path+".rules", "say from which: rules: [circling]", "names no rule")
+		}
+		for j, name := range x.Rules {
+			at := path + ".rules[" + strconv.Itoa(j) + "]"
+			row, ok := analyzer.RowNamed(name)
+			switch {
+			case !ok || row.Fixed:
+				c.fail(at, "", "names no rule that has limits")
+			case slices.Contains(x.Rules[:j], name):
+				c.fail(at, "keep one of them", "%s is listed twice", name)
+			case row.OfAgents() && (row.Counts().OfTree() || row.Counts() == agents.CountedProject):
+				c.fail(at, "tags are of flows, agents and tools", "%s is about trees or projects, which have no tags", name)
+			case row.Silence && x.Expires != 0:
+				c.fail(path+".expires", "delete the key, or write an exemption of its own for "+name, "an exemption from %s cannot end by itself: nobody would look at the silence then", name)
+			}
+		}
+		if x.Mode == rules.ModeEnforce || x.Mode > rules.ModeWarn {
+			c.fail(path+".mode", "write off, shadow or warn", "an exemption turns nothing on")
+		}
+		if strings.TrimSpace(x.Reason) == "" {
+			c.fail(path+".reason", "say why; it stands in the audit log", "is missing")
+		} else {
+			c.text(path+".reason", x.Reason, maxReason)
+		}
+		for j := range list[:i] {
+			if o := &list[j]; len(x.Tags) > 0 && o.Mode == x.Mode && slices.Equal(sortedTags(o.Tags), sortedTags(x.Tags)) {
+				c.fail(path, "put the rules of both into one", "has the tags and the mode of exempt[%d]", j)
+				break
+			}
+		}
+	}
+}
+
+// sortedTags are tags as they are compared.
+func sortedTags(tags []string) []string {
+	return slices.Sorted(slices.Values(strings.Split(strings.ToLower(strings.Join(tags, "\x00")), "\x00")))
+}
+
 // text checks a name that goes into verdicts, logs and pages. Its bound is in bytes.
 func (c *checker) text(path, s string, most int) {
 	switch {
@@ -505,6 +566,15 @@ func arrange(l *analyzer.Limits) {
 	l.Overrides = slices.SortedFunc(slices.Values(l.Overrides), func(a, b analyzer.Override) int {
 		return cmp.Or(cmp.Compare(scopeRank(a.Scope), scopeRank(b.Scope)), strings.Compare(a.ID, b.ID), cmp.Compare(a.Rule, b.Rule))
 	})
+	var exempt []rules.Exemption
+	for _, x := range l.Exempt {
+		x.Tags, x.Rules = sortedTags(x.Tags), slices.Sorted(slices.Values(x.Rules))
+		exempt = append(exempt, x)
+	}
+	slices.SortFunc(exempt, func(a, b rules.Exemption) int {
+		return cmp.Or(slices.Compare(a.Tags, b.Tags), cmp.Compare(a.Mode, b.Mode))
+	})
+	l.Exempt = exempt
 	// What a file spells out and what it leaves to the default must be one value, since versions
 	// are hashes.
 	for _, r := range analyzer.Rows() {

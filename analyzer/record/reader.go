@@ -154,3 +154,11 @@ func (d *Reader) Runs(runs []uint16) {
 		}
 	}
 }
+
+// Marks reads what AppendMarks wrote, at most so many, behind what is in list.
+func (d *Reader) Marks(list []uint64, most int) []uint64 {
+	for range d.Most(d.Take(1)[0], most) {
+		list = append(list, binary.LittleEndian.Uint64(d.Take(8)))
+	}
+	return list
+}

@@ -65,6 +65,15 @@ func AppendRuns(b []byte, runs []uint16) []byte {
 	return b
 }
 
+// AppendMarks appends at most 255 hashes behind their number.
+func AppendMarks(b []byte, marks []uint64) []byte {
+	b = append(b, byte(len(marks)))
+	for _, m := range marks {
+		b = binary.LittleEndian.AppendUint64(b, m)
+	}
+	return b
+}
+
 // Sized returns s with n elements, whatever they hold: each must be written.
 func Sized[E any](s []E, n int) []E {
 	if n > cap(s) {

@@ -45,6 +45,7 @@
 //	override:rule           an operator changes a rule; see warn, stop, extra, mode and for; of
 //	                        rules about trees only extra is taken
 //	a^active a^             a reports its status, or that it is there; see margin below
+//	b^active->a             b reports, who took over from a
 //	a#stuck#help:text       a leaves a note with these tags; a#stuck->b about b
 //	rescue:b                help is asked for b; see by and admin
 //	review:b                what the reviewer of b decided; see by and decision
@@ -99,6 +100,8 @@
 //	                 of override; for= also of stop and release
 //	margin=tight health=moderate coherence=0.5 risk=0.2 void
 //	                 of a report; void: the void is active
+//	tags=a,b         tags of the flow, or of the agent that reports; from_tags= of who acts,
+//	                 tool_tags= of the tool
 //	by=c             who asks for a rescue, reviews, acknowledges
 //	claimed          that a user said it is only the sender's claim
 //	admin            of rescue: asked for by an administrator

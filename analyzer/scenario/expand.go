@@ -493,6 +493,7 @@ func (x *expansion) word(it *item, ev *events.Event, argument string) {
 // as an intake would, so that no case rests on what cannot come in.
 func (x *expansion) deliver(it *item, ev events.Event) (events.Kind, error) {
 	ev.Ask = it.act.ask
+	ev.Tags, ev.From.Tags, ev.Tool.Tags = x.tags(it, "tags"), x.tags(it, "from_tags"), x.tags(it, "tool_tags")
 	// now is when it is delivered, which is later than its own time where it is late.
 	d := delivery{ev: ev, now: x.now}
 	if reason, refused := x.field(it, "refused"); refused && (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall) {
@@ -508,6 +509,14 @@ func (x *expansion) deliver(it *item, ev events.Event) (events.Kind, error) {
 	}
 	x.out = append(x.out, d)
 	return d.ev.Kind, nil
+}
+
+// tags are those that a field lists.
+func (x *expansion) tags(it *item, key string) []string {
+	if v := x.value(it, key); v != "" {
+		return strings.Split(v, ",")
+	}
+	return nil
 }
 
 // dup delivers an event once more. No time passes. The event is the same to the last field, so

@@ -36,6 +36,7 @@ var fieldKeys = [...]struct {
 	}},
 	{"retry", flag}, {"noid", flag}, {"refused", anything},
 	{"margin", anything}, {"health", anything}, {"coherence", part}, {"risk", part}, {"void", flag},
+	{"tags", anything}, {"from_tags", anything}, {"tool_tags", anything},
 	{"by", anything}, {"admin", flag}, {"claimed", flag},
 	{"decision", func(v string) error { return known(index(decisions[:], v) >= 0, v, decisions[:]) }},
 }

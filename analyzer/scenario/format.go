@@ -115,6 +115,10 @@ func (a *action) format(b *strings.Builder) {
 		if a.word != "" {
 			b.WriteString(bareOrQuoted(a.word, nameByte))
 		}
+		if !a.to.isZero() {
+			b.WriteString("->")
+			a.to.format(b)
+		}
 	case verbNote:
 		for _, tag := range a.tags {
 			b.WriteString("#" + bareOrQuoted(tag, nameByte))

@@ -324,7 +324,8 @@ func (s *scanner) action() (a action, err error) {
 	return a, err
 }
 
-// status reads what an agent says that it is doing, which may be nothing.
+// status reads what an agent says that it is doing, which may be nothing, and from whom it took
+// over.
 func (s *scanner) status(a *action, at string) (err error) {
 	if a.from.isZero() {
 		return fmt.Errorf("%s: say who reports, as in a^active", at)
@@ -333,6 +334,9 @@ func (s *scanner) status(a *action, at string) (err error) {
 		var word name
 		word, err = s.plain("its status")
 		a.word = word.session
+	}
+	if err == nil && s.take("->") {
+		a.to, err = s.name("from whom it took over")
 	}
 	return err
 }

@@ -428,6 +428,12 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 				say("  %q: %s, then %s", x.Flow, outcomeText(x.Was), outcomeText(x.Is))
 			}
 		}
+		if len(r.Exempted) > 0 {
+			say("\nlet through by exemptions, %s that would have been stopped but for tags:", cli.Count(int64(len(r.Exempted)), "flow"))
+			for _, s := range r.Exempted[:min(shownStops, len(r.Exempted))] {
+				say("  %q by %s at call %d, %d calls after", s.Flow, s.Rule, s.Call, s.CallsAfter)
+			}
+		}
 		if len(r.Stops) == 0 {
 			return nil
 		}

@@ -72,6 +72,9 @@ func explain(env *cli.Env, v *analyzer.View) error {
 			fmt.Fprintf(&b, "Whether work was done before its calls is unknown, so %s do not count them: the log has to tell uses of tools, or had_work.\n", strings.Join(v.WorkUnknown, ", "))
 		}
 	}
+	if len(v.Exempt) > 0 {
+		fmt.Fprintf(&b, "\nIts tags exempt it from %s: 'weir limits show' says why.\n", strings.Join(v.Exempt, ", "))
+	}
 	for i := range v.Orders {
 		b.WriteByte('\n')
 		writeOrder(env, &b, &v.Orders[i])

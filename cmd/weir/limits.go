@@ -27,7 +27,16 @@ func limitsCommand() cli.Command {
 		{
 			Name: "show", Args: "[FILE|PROFILE]", Short: "print limits with every value spelled out", Words: limitfile.Profiles,
 			Long: `Prints what is in force: the profile, with what the file and the flags change. What is
-printed is a limits file itself.`,
+printed is a limits file itself.
+
+Beside rules and their figures a file may exempt tagged flows, agents and tools, for a
+reason:
+
+  exempt:
+    - {tags: [nightly, env=batch], rules: [circling], reason: batch jobs are alike}
+
+mode says what the rules may still do: off (when not said), shadow or warn; expires when
+the exemption ends. Tags come with events (tags, from.tags, tool.tags).`,
 			Examples: []string{"weir limits show", "weir limits show gateway", "weir limits show my.yaml --set flow.idle=5m"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				// What is shown may be a mixture of file, profile and values, which exists

@@ -100,6 +100,9 @@ func (w *flowWriter) event(ev *events.Event) string {
 	add("task", ev.TaskID)
 	add("conv", ev.ConversationID)
 	add("project", ev.ProjectID)
+	add("tags", strings.Join(ev.Tags, ","))
+	add("from_tags", strings.Join(ev.From.Tags, ","))
+	add("tool_tags", strings.Join(ev.Tool.Tags, ","))
 	if ev.Origin != events.OriginUnset {
 		add("origin", ev.Origin.String())
 	}

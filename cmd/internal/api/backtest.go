@@ -100,6 +100,7 @@ func (a *Server) serveBacktest(w http.ResponseWriter, r *http.Request) error {
 	out.Differ, out.Differences = len(out.Differences), out.Differences[:min(len(out.Differences), maxDifferences)]
 	for _, report := range []*backtest.Report{out.A, out.B} {
 		report.Stops = report.Stops[:min(len(report.Stops), maxStops)]
+		report.Exempted = report.Exempted[:min(len(report.Exempted), maxStops)]
 	}
 	return answer(w, out)
 }

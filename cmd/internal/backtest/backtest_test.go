@@ -330,6 +330,26 @@ func TestReportsQuote(t *testing.T) {
 	}
 }
 
+// TestExempted holds that it is told what an exemption let through, and that nobody is stopped
+// for it.
+func TestExempted(t *testing.T) {
+	records := log(t, 30, 30)
+	for i := range records {
+		if records[i].CorrelationID == "f0" {
+			records[i].Tags = []string{"Nightly"}
+		}
+	}
+	r := fold(t, limits(t, "rules: {max_total_calls: 10}\nexempt: [{tags: [nightly], rules: [max_total_calls], reason: batch}]"), false, records).Report(nil)
+	if len(r.Stops) != 1 || r.Stops[0].Flow != "f1" || len(r.Exempted) != 1 || r.Exempted[0].Flow != "f0" || r.Exempted[0].CallsAfter != r.Stops[0].CallsAfter {
+		t.Errorf("stopped %+v, exempted %+v", r.Stops, r.Exempted)
+	}
+	// What is in shadow mode for everybody is let through by nobody's exemption.
+	r = fold(t, limits(t, "rules: {max_total_calls: {max: 10, mode: shadow}}\nexempt: [{tags: [nightly], rules: [max_total_calls], reason: batch}]"), false, records).Report(nil)
+	if len(r.Stops) != 0 || len(r.Exempted) != 0 {
+		t.Errorf("stopped %+v, exempted %+v by a rule in shadow mode", r.Stops, r.Exempted)
+	}
+}
+
 func TestCoverage(t *testing.T) {
 	l := limits(t, tenCalls)
 	blind := fold(t, l, false, log(t, 3)).Report(nil).Blind

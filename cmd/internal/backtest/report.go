@@ -40,7 +40,8 @@ type Report struct {
 
 	Costs    *costs.Costs      `json:"costs"`
 	Rules    []RuleReport      `json:"rules"`
-	Stops    []Stop            `json:"stops"` // the review list, those with the most calls after them first
+	Stops    []Stop            `json:"stops"`    // the review list, those with the most calls after them first
+	Exempted []Stop            `json:"exempted"` // flows that would have been stopped but for an exemption by tags
 	Coverage coverage.Coverage `json:"coverage"`
 	Blind    []coverage.Blind  `json:"blind"`
 }
@@ -116,7 +117,7 @@ const (
 // may be nil.
 func (t *Trial) Report(marks Marks) *Report {
 	r := &Report{Profile: t.Limits.Profile, ConfigVersion: t.Limits.Version, Flows: len(t.list), Coverage: t.seen, Costs: t.Costs().Most(listed),
-		Blind: t.seen.Blind(&t.Limits), Stops: []Stop{}}
+		Blind: t.seen.Blind(&t.Limits), Stops: []Stop{}, Exempted: []Stop{}}
 	r.Events, r.Repeats = t.Events()
 	by := map[string]*[2]int{}
 	count := func(m *Moment, what int) {
@@ -134,12 +135,17 @@ func (t *Trial) Report(marks Marks) *Report {
 		if m := f.Stopped; m != nil {
 			r.Stopped++
 			count(m, 1)
-			s := Stop{Flow: f.ID, Moment: *m, Calls: f.Calls, CallsAfter: f.Calls - m.Call, TokensAfter: f.Tokens - m.Tokens, CostAfter: f.Cost - m.Cost, Mark: marks[f.ID]}
+			s := f.stop(m, marks)
 			r.CallsAfterStop, r.TokensAfterStop, r.CostAfterStop = r.CallsAfterStop+s.CallsAfter, r.TokensAfterStop+s.TokensAfter, r.CostAfterStop+s.CostAfter
 			r.Stops = append(r.Stops, s)
 		}
+		if m := f.Exempted; m != nil && f.Stopped == nil {
+			r.Exempted = append(r.Exempted, f.stop(m, marks))
+		}
 	}
-	slices.SortStableFunc(r.Stops, func(a, b Stop) int { return cmp.Compare(b.CallsAfter, a.CallsAfter) })
+	for _, list := range [...][]Stop{r.Stops, r.Exempted} {
+		slices.SortStableFunc(list, func(a, b Stop) int { return cmp.Compare(b.CallsAfter, a.CallsAfter) })
+	}
 	for i := range analyzer.Rules {
 		row := &analyzer.Rules[i]
 		if row.Fixed {
@@ -152,6 +158,11 @@ func (t *Trial) Report(marks Marks) *Report {
 		r.Rules = append(r.Rules, rule)
 	}
 	return r
+}
+
+// stop is the flow that was, or would have been, stopped then.
+func (f *Flow) stop(m *Moment, marks Marks) Stop {
+	return Stop{Flow: f.ID, Moment: *m, Calls: f.Calls, CallsAfter: f.Calls - m.Call, TokensAfter: f.Tokens - m.Tokens, CostAfter: f.Cost - m.Cost, Mark: marks[f.ID]}
 }
 
 // rule sums up what one row measured, over all flows, and where its thresholds lie in it.

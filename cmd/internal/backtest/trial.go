@@ -3,9 +3,11 @@ package backtest
 import (
 	"context"
 	"math"
+	"slices"
 
 	"weir/analyzer"
 	"weir/analyzer/coverage"
+	"weir/analyzer/rules"
 	"weir/cmd/internal/costs"
 	"weir/cmd/internal/pump"
 	"weir/events"
@@ -38,6 +40,7 @@ type Flow struct {
 	Cost        int64        // millionths of a US dollar
 	Warned      *Moment      // first warning or stop that is enforced; nil for none
 	Stopped     *Moment      // first order that refuses calls at once; nil for none
+	Exempted    *Moment      // first stop that an exemption kept from being an order; nil for none
 
 	// most is the greatest value that each row measured.
 	most [analyzer.RuleCount]int32
@@ -127,12 +130,24 @@ type Trial struct {
 // ctx is for as long as the trial is used.
 func NewTrial(ctx context.Context, limits analyzer.Limits) (*Trial, error) {
 	t := &Trial{Limits: limits, flows: map[string]*Flow{}, ledger: costs.NewLedger(mostLines)}
-	replay, err := pump.NewReplay(ctx, pump.Options{Limits: limits, Observe: t.observe})
+	replay, err := pump.NewReplay(ctx, pump.Options{Limits: watched(limits), Observe: t.observe})
 	if err != nil {
 		return nil, err
 	}
 	t.replay = replay
 	return t, nil
+}
+
+// watched returns the limits with all exemptions in shadow mode, so that it is heard what they let
+// through. No order comes of that, as none would without.
+func watched(l analyzer.Limits) analyzer.Limits {
+	l.Exempt = slices.Clone(l.Exempt)
+	for i := range l.Exempt {
+		if x := &l.Exempt[i]; x.Mode == rules.ModeOff {
+			x.Mode = rules.ModeShadow
+		}
+	}
+	return l
 }
 
 // Fold takes the next event of the log.
@@ -161,9 +176,19 @@ func (t *Trial) Fold(ev *events.Event) {
 	}
 	for i := range given {
 		if v := &given[i]; v.CorrelationID != "" { // those about agents and projects bind all flows
-			t.flow(v.CorrelationID).Hear(v)
+			f := t.flow(v.CorrelationID)
+			f.Hear(v)
+			if v.Mode == events.ModeShadow && v.Stops() && v.Effective == events.EffectiveNow && f.Exempted == nil && t.exempts(v.RuleID) {
+				f.Exempted = f.moment(v)
+			}
 		}
 	}
+}
+
+// exempts reports whether a verdict of the row that is in shadow mode is so by an exemption.
+func (t *Trial) exempts(rule string) bool {
+	row, ok := analyzer.RowNamed(rule)
+	return ok && row.Setting(&t.Limits).Mode == rules.ModeEnforce
 }
 
 // mostLines is how many names one list of the ledger keeps.
@@ -241,13 +266,7 @@ func (f *Flow) Hear(v *events.Verdict) {
 	if !v.Stops() && v.Action != events.Warn {
 		return
 	}
-	m := &Moment{Rule: v.RuleID, Reason: v.Reason, Message: v.Message, Call: f.Calls, Tokens: f.Tokens, Cost: f.Cost}
-	if v.Observed != nil {
-		m.Observed = *v.Observed
-	}
-	if v.Limit != nil {
-		m.Limit = *v.Limit
-	}
+	m := f.moment(v)
 	if f.Warned == nil {
 		f.Warned = m
 	}
@@ -255,6 +274,18 @@ func (f *Flow) Hear(v *events.Verdict) {
 	if v.Stops() && v.Effective == events.EffectiveNow && f.Stopped == nil {
 		f.Stopped = m
 	}
+}
+
+// moment is when the verdict is heard.
+func (f *Flow) moment(v *events.Verdict) *Moment {
+	m := &Moment{Rule: v.RuleID, Reason: v.Reason, Message: v.Message, Call: f.Calls, Tokens: f.Tokens, Cost: f.Cost}
+	if v.Observed != nil {
+		m.Observed = *v.Observed
+	}
+	if v.Limit != nil {
+		m.Limit = *v.Limit
+	}
+	return m
 }
 
 // Saved is the share of its calls that came after the first stop, which a dispatcher would have

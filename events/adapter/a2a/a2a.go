@@ -237,7 +237,7 @@ func (r *reader) place(c *call, said *message) {
 			// Deleting what was yielded last is allowed, see adapter.Recent.All.
 			r.open.Delete(key) // its answer was not seen, or never came
 		// An agent does not call itself, and a call is not within itself.
-		case o.event.To == e.To || o.id == c.id:
+		case o.event.To.Agent == e.To.Agent && o.event.To.Session == e.To.Session || o.id == c.id:
 		// Only calls of the same flow count: the flow that both say, or none of both.
 		case named != isOwn(&o.event), named && o.event.CorrelationID != e.CorrelationID:
 		default:

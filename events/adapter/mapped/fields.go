@@ -26,6 +26,7 @@ const (
 	projectID
 	teamID
 	tenantID
+	tags
 	from
 	fromSession
 	to
@@ -65,7 +66,7 @@ var names = [fields]string{
 	id: "id", at: "time", kind: "kind", source: "source", sequence: "sequence",
 	correlationID: "correlation_id", parentID: "parent_correlation_id", rootID: "root_correlation_id", baggage: "baggage", promptID: "prompt_id", traceID: "trace_id", spanID: "span_id",
 	conversationID: "conversation_id", sessionID: "session_id", taskID: "task_id", turnID: "turn_id", messageID: "message_id",
-	projectID: "project_id", teamID: "team_id", tenantID: "tenant_id",
+	projectID: "project_id", teamID: "team_id", tenantID: "tenant_id", tags: "tags",
 	from: "from", fromSession: "from_session", to: "to", toSession: "to_session", origin: "origin",
 	tool: "tool", callID: "call_id", server: "server", args: "args", argsHash: "args_hash", retryOf: "retry_of",
 	content: "content", status: "status", failure: "error", duration: "duration_ms", hadWork: "had_work",
@@ -77,7 +78,7 @@ var names = [fields]string{
 // others are further spellings.
 // They are words that people try first; what Fields lists and errors say is in names.
 var others = map[string]field{"result": content, "message": content, "answer": content, "correlation": correlationID, "flow": correlationID, "ts": at,
-	"timestamp": at, "conversation": conversationID, "session": sessionID, "task": taskID, "turn": turnID, "trace": traceID}
+	"timestamp": at, "conversation": conversationID, "session": sessionID, "task": taskID, "turn": turnID, "trace": traceID, "labels": tags}
 
 // fieldNamed finds a field by any of its spellings. Fields are found in any case, their texts
 // (FIELD.TEXT) are not.

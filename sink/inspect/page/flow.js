@@ -120,6 +120,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
     const orders = (view.orders ?? []).toSorted((a, b) => weight[a.action] - weight[b.action]);
     reasons.replaceChildren(el("h2", { id: "why" }, orders.length ? "Why" : "Nothing stands against it"), ...orders.map((o) => why(o, { stepLink: (n) => link(n, shift) })),
       ...(!orders.length && view.work_unknown?.length && view.hops > 1 ? [el("p", {}, `Whether work was done before its calls is unknown, so ${view.work_unknown.join(", ")} do not count them.`)] : []),
+      ...(view.exempt ? [el("p", {}, `Its tags exempt it from ${view.exempt.join(", ")}.`)] : []),
       ...(view.released_until ? [el("p", {}, "Released by an operator until ", moment(view.released_until))] : []),
       ...(view.offences ?? []).filter((o) => o.count > 1 || !orders.some((x) => x.rule_id === o.rule)).map((o) => el("p", {}, `It was stopped for ${o.rule} ${many(o.count, "time")}, last at ${o.last}.`)));
     stack.replaceChildren(el("span", { class: "faint" }, "Call stack: "), ...(view.stack?.length ? [el("ol", {}, view.stack.map((s) => el("li", {}, name(s, 30))))] : ["empty"]));
