@@ -247,7 +247,6 @@ const (
 // version goes through those that do not know it.
 type Action string
 
-// The actions, from allow (an earlier verdict is cleared) to halt, then the
 // The actions, from allow (an earlier verdict is cleared) to halt, then the recovery steps for
 // stuck agents, and Hold. Their order up to Halt is that of severity.
 const (

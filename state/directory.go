@@ -26,11 +26,11 @@ type directory struct {
 }
 
 const (
-	// lockRetry is short because the wait is for a process that has ended already, in the usual
-	// case.
 	directoryName = "badger"
 	pidFile       = "LOCK"
-	lockRetry     = 20 * time.Millisecond
+	// lockRetry is short because the wait is for a process that has ended already, in the usual
+	// case.
+	lockRetry = 20 * time.Millisecond
 )
 
 // openDirectory creates the directory below dir when it is missing, and locks it.

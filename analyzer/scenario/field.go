@@ -12,7 +12,7 @@ import (
 	"weir/events"
 )
 
-// fields are the keys that brackets know, with how a value is told good from bad. They are
+// fieldKeys are the keys that brackets know, with how a value is told good from bad. They are
 // checked when the file is read, before any event is made.
 var fieldKeys = [...]struct {
 	key   string

@@ -485,7 +485,7 @@ func textByte(c byte) bool {
 	return c > ' ' && c < 0x7f && !strings.ContainsRune(`[]()"=?~^`, rune(c))
 }
 
-// Quotations are Go's, so whatever a case holds can be written.
+// quoted reads a quotation, which is one of Go's, so whatever a case holds can be written.
 func (s *scanner) quoted() (string, error) {
 	prefix, err := strconv.QuotedPrefix(s.rest())
 	if err != nil {

@@ -69,6 +69,8 @@ silent for longer than its limits allow, though nothing is known that it waits f
 						return err
 					}
 					defer done()
+					// The same id may be an agent's, a project's and a flow's: only the kind
+					// tells which is meant.
 					kind := events.ScopeAgent
 					switch {
 					case *project:
@@ -113,6 +115,8 @@ admin token, and wants it. The exit code is 3 when the request is refused.`,
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			// It has the flags of whoever orders something: whom to ask, the token, who and why.
 			h := newHand(fs)
+			// It is part of the request and not of the token, so that it is never used by
+			// accident.
 			admin := fs.Bool("admin", false, "whether it is stuck or not; wants the admin token")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 1, 1, "the id of an AGENT"); err != nil {
@@ -156,6 +160,7 @@ func stateCell(state, waiting string) cli.Cell {
 func lasting(seconds float64) string {
 	// Seconds come as a fraction from the server; a duration writes them as people do.
 	d := time.Duration(seconds * float64(time.Second))
+	// The seconds of hours are of no use to anybody.
 	if d >= time.Hour {
 		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
 	}
@@ -228,6 +233,7 @@ func listAgents(ctx context.Context, env *cli.Env, target *target, q pump.AgentQ
 func showAgent(env *cli.Env, v *agents.View) error {
 	var b strings.Builder
 	state := stateCell(v.State, v.Waiting)
+	// One sentence first, which is what is asked.
 	fmt.Fprintf(&b, "%s is %s", v.Agent, env.Painted(state.Text, state.Paint))
 	if v.Reason != "" {
 		fmt.Fprintf(&b, " (%s)", v.Reason)
@@ -265,6 +271,7 @@ func showAgent(env *cli.Env, v *agents.View) error {
 		}
 		row("step", "%s", step)
 	}
+	// Somebody asked for help, so it is not silence alone that has begun this.
 	if v.RequestedBy != "" {
 		row("asked by", "%s", v.RequestedBy)
 	}
@@ -345,6 +352,7 @@ func refusedHelp(said []events.Verdict) error {
 
 // sayRescue prints what came of asking for help.
 func sayRescue(env *cli.Env, a *api.AgentAnswer, said []events.Verdict) error {
+	// The request is in the log, and what comes of it is told by the stream of verdicts.
 	if len(said) == 0 {
 		if _, err := fmt.Fprintf(env.Out, "%s: help is asked for, and weir has not answered yet\n", a.Agent); err != nil {
 			return err

@@ -308,6 +308,7 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 	if err := printBacktest(env, d, elapsed); err != nil {
 		return err
 	}
+	// Last, so that all that was found has been printed when a pipeline fails.
 	if err := broken(env, trials[0], marks, check); err != nil {
 		return err
 	}

@@ -224,6 +224,7 @@ func silencedBy(g *adapter.Gives) (out []silenced) {
 	// sources.
 	for i := range analyzer.Rules {
 		state, why := "", ""
+		// A rule may need several things; the worst of them decides.
 		for _, n := range needs(g) {
 			// Needs is a set of bits, one for each need.
 			if analyzer.Rules[i].Needs&n.of == 0 {

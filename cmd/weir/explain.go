@@ -126,6 +126,7 @@ func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 	if v.Incomplete {
 		b.WriteString("; the beginning was not seen")
 	}
+	// Of this episode, as the limits count them.
 	fmt.Fprintf(b, "\n%s between %s, %s", cli.Count(v.Hops, "call"), cli.Count(int64(len(v.Parties)), "agent"), cli.Count(v.ToolCalls, "tool call"))
 	if v.Tokens > 0 {
 		b.WriteString(", " + cli.Count(v.Tokens, "token"))
@@ -250,6 +251,7 @@ func times(n int) string {
 // Near is the share of the limit that is used; 0 for a rule that is off or has measured
 // nothing, which is left out.
 func nearest(env *cli.Env, v *analyzer.View) error {
+	// A copy, so that the view stays as it is.
 	near := slices.DeleteFunc(slices.Clone(v.Counters), func(c rules.CounterView) bool { return c.Near == 0 })
 	// Stable, so that equal ones stay in the order of the rules.
 	slices.SortStableFunc(near, func(a, b rules.CounterView) int { return cmp.Compare(b.Near, a.Near) })

@@ -26,6 +26,7 @@ func flowsCommand() cli.Command {
 			Examples: []string{"weir flows ls", "weir flows ls --sort near --limit 5 -o json", "weir flows ls --search planner"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				p := newTarget(fs, true)
+				// As many as fit on a screen.
 				limit := fs.Int("limit", 20, "list at most so many `FLOWS`")
 				search := fs.String("search", "", "only flows with this `TEXT` in their id or in the name of one of their agents")
 				sort := cli.NewChoice(fs, "sort", "last", "`ORDER`: last (the last event first) or near (the one nearest to a limit first)", "last", "near")
@@ -56,6 +57,7 @@ ended. With --state those that a weir has kept that does not run.`,
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				// Without logs: what a log brings about is printed by weir replay.
 				p := newTarget(fs, false)
+				// 0 shows only what comes from now on.
 				last := fs.IntP("last", "n", 20, "begin with the last `N` verdicts")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 0, 1, "the id of one FLOW"); err != nil {
@@ -143,6 +145,7 @@ func showFlow(env *cli.Env, v *analyzer.View) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	// All of them, where weir explain shows those near their limits.
 	if err := counters(env, v.Counters, "\n"); err != nil || len(v.Orders) == 0 {
 		return err
 	}

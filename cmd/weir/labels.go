@@ -21,7 +21,6 @@ import (
 // labelled is one line of a label file: what it says of a flow, as marks do; "" for nothing.
 type labelled struct{ flow, mark string }
 
-// labelFile is one file of labels.
 // labelFile is one file of labels: what a data set says of its runs, as opposed to marks,
 // which are what somebody said of single stops.
 type labelFile struct {

@@ -113,6 +113,7 @@ func limitsNamed(name string) (analyzer.Limits, error) {
 		if slices.Contains(limitfile.Profiles(), name) {
 			return limitfile.Profile(name)
 		}
+		// Both readings of the name are in the sentence, since nobody knows which was meant.
 		f := cli.Failure("%w, nor a profile of that name", err)
 		// Most names that are no file are misspelled profiles.
 		if near := spelling.Nearest(name, limitfile.Profiles()); near != "" {
@@ -142,6 +143,7 @@ func showLimits(env *cli.Env, limitFlags *operate.LimitFlags, args []string) err
 		}
 		// The argument becomes the flag that it stands for, so that --set goes on top of
 		// either.
+		// A name that is neither is taken for a file, and its absence is told as that.
 		if _, err := os.Stat(args[0]); err != nil && limitFlags.Profile.Set(args[0]) == nil {
 			args = nil
 		} else {
@@ -153,6 +155,7 @@ func showLimits(env *cli.Env, limitFlags *operate.LimitFlags, args []string) err
 		return err
 	}
 	// The text of a limits file is YAML, with comments and in the order of the tables.
+	// YAML by -o yaml is the same text.
 	if env.Format != cli.JSONFormat {
 		_, err = env.Out.Write(limitfile.Format(l))
 		return err
@@ -164,6 +167,8 @@ func showLimits(env *cli.Env, limitFlags *operate.LimitFlags, args []string) err
 //
 // Line and Column are those of the file, from 1; 0 when it is about the file as a whole.
 // Path is the key, such as rules.max_turns.stop.
+//
+// It is printed as JSON, so its names are a promise to programs.
 type limitProblem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"`
@@ -182,6 +187,7 @@ func validateLimits(env *cli.Env, args []string) error {
 	}
 	lines := cli.NewLines(env, func(p *limitProblem) []cli.Cell {
 		where, what := p.File, p.Message
+		// In the form that editors and terminals make a link of.
 		if p.Line > 0 {
 			where = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 		}
@@ -194,6 +200,7 @@ func validateLimits(env *cli.Env, args []string) error {
 		return []cli.Cell{{Text: where, Paint: cli.Bad}, {Text: what}}
 	})
 	wrong := 0
+	// Files are read one after the other and none is put into force.
 	for _, name := range args {
 		data, err := os.ReadFile(name)
 		if err != nil {
@@ -201,6 +208,7 @@ func validateLimits(env *cli.Env, args []string) error {
 		}
 		l, err := limitfile.Parse(name, data)
 		if err == nil {
+			// With the version, by which verdicts will name these limits.
 			env.Notice("%s: good, profile %s, version %s", name, l.Profile, l.Version)
 			for _, r := range limitfile.Remarks(&l) {
 				env.Notice("%s: %s: %s; %s", name, r.Path, r.Message, r.Hint)
@@ -247,6 +255,7 @@ func diffLimits(env *cli.Env, args []string) error {
 		// One argument is what changed against the defaults.
 		args = []string{limitfile.Default().Profile, args[0]}
 	}
+	// The older one first: what is printed is how to get from it to the other.
 	from, err := limitsNamed(args[0])
 	if err != nil {
 		return err
@@ -274,6 +283,7 @@ func diffLimits(env *cli.Env, args []string) error {
 	if err := lines.Flush(); err != nil {
 		return err
 	}
+	// Same in what they judge by, whatever their texts.
 	if len(changes) == 0 {
 		env.Notice("%s and %s are the same", args[0], args[1])
 		return nil

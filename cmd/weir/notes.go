@@ -89,6 +89,7 @@ func listNotes(env *cli.Env, list *pump.NoteList) error {
 	if err := lines.Flush(); err != nil {
 		return err
 	}
+	// Said, because a misspelled tag finds nothing either.
 	if len(list.Notes) == 0 {
 		env.Notice("there are no such notes")
 	}

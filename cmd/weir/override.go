@@ -43,6 +43,7 @@ stand under overrides in the limits file, which a running weir reads again by it
 			f := overrideFlags{
 				rule: fs.String("rule", "", "change the `RULE`; weir rules ls lists them"),
 				flow: fs.String("flow", "", "for the `FLOW` with this id"), scope: fs.String("scope", "", "for a `SCOPE` such as flow:order-77; only flows so far"),
+				// Texts, because their unit is that of the rule, which is read later.
 				warn: fs.String("warn", "", "warn from this `VALUE` on"), stop: fs.String("stop", "", "stop at this `VALUE`"),
 				mode:  cli.NewChoice(fs, "mode", "", "what the rule may do, a `MODE`: off, shadow, warn or enforce", "off", "shadow", "warn", "enforce"),
 				until: fs.String("until", "", "it holds until this `TIME`, such as 2026-12-01T00:00:00Z"),
@@ -81,6 +82,7 @@ type overrideFlags struct {
 // and makes the order. Whether the rule is on by the limits in force only the running weir
 // knows, and it has the last word.
 func (f *overrideFlags) order() (o api.OverrideOrder, err error) {
+	// The zero row, of a name that is not known, is about no agents.
 	row, ok := analyzer.RowNamed(*f.rule)
 	switch {
 	case *f.rule == "":

@@ -61,6 +61,7 @@ func (h *hand) release(ctx context.Context, env *cli.Env, flow string, o api.Ope
 		}
 		// What was taken back by then; the rest comes by the stream of verdicts.
 		for i, v := range verdictsOf(&a) {
+			// By their rules, each once for each order.
 			word := "; taken back: "
 			if i > 0 {
 				word = ", "
@@ -102,6 +103,7 @@ running weir.`,
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			h := newHand(fs)
+			// 0 grants nothing of it, as does a flag that is not given.
 			calls := fs.Int64("calls", 0, "so `MANY` calls more")
 			tokens := fs.Int64("tokens", 0, "so `MANY` tokens more")
 			cost := fs.Float64("cost", 0, "so many `DOLLARS` more")
@@ -119,6 +121,7 @@ running weir.`,
 				if !(o.CostUSD >= 0 && o.CostUSD <= api.MostGranted) {
 					return cli.Usage("--cost %v: want dollars, at most %.0f", o.CostUSD, api.MostGranted)
 				}
+				// One of them is enough; the others stay as they are.
 				if o.Calls <= 0 && o.Tokens <= 0 && o.CostUSD == 0 && *long <= 0 {
 					return cli.Usage("nothing is granted").Advise("give --calls, --tokens, --cost or --duration, each above 0")
 				}

@@ -62,6 +62,7 @@ those. Flows that began before --from are judged by what is left of them.`,
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			o := &replayFlags{LimitFlags: operate.NewLimitFlags(fs), reading: newReading(fs), brokers: operate.NewBrokerFlags(fs), stretch: newOffsetRange(fs)}
 			fs.BoolVar(&o.summary, "summary", false, "print the summary only, not the verdicts")
+			// Label files may stand among the arguments, too: they are told by their content.
 			o.labels = cli.NewList(fs, "labels", "compare with the labels in `FILE`; more may follow among the arguments")
 			o.caught = cli.NewList(fs, "caught", "with --labels: `FIELD[=VALUE]` says that a trace should be caught")
 			o.honest = cli.NewList(fs, "honest", "with --labels: `FIELD[=VALUE]` says that a trace should be left alone")

@@ -72,6 +72,7 @@ func viewOfRule(r *analyzer.Row, l *analyzer.Limits) ruleView {
 	if id, ok := r.Flow(); ok {
 		rule := &analyzer.Rules[id]
 		v.Over, v.Scope = events.ScopeFlow, rule.Scope
+		// In the order of the kinds, whatever that of the table.
 		for _, k := range events.Kinds() {
 			if rule.On.Has(k) {
 				on = append(on, k)

@@ -167,6 +167,7 @@ func (s *source) testMarks(ctx context.Context, env *cli.Env, args []string) err
 	if err != nil {
 		return err
 	}
+	// A file without marks would pass for ever.
 	if len(marks) == 0 {
 		return cli.Failure("there is no mark in %s", *s.marks).Advise("weir review mark FLOW right|wrong makes one")
 	}
@@ -175,6 +176,7 @@ func (s *source) testMarks(ctx context.Context, env *cli.Env, args []string) err
 	if err != nil {
 		return err
 	}
+	// By name, for marks name flows.
 	flows := map[string]*backtest.Flow{}
 	for _, f := range tried.Flows() {
 		flows[f.ID] = f

@@ -70,6 +70,7 @@ func New(o Options) *Metrics {
 	latency := h.many("detection_latency_seconds", "Time from the append of the event that offends until its verdict is safe for dispatchers to read.", "action",
 		1e-3, 5e-3, 0.025, 0.1, 0.25, 0.5, 1, 5, 30)
 	for _, a := range []events.Action{events.Warn, events.Throttle, events.Deny, events.Halt} {
+		// Looked up once, since it is told for each verdict.
 		m.latency[a.Place()] = latency.WithLabelValues(string(a))
 	}
 	ratios := h.many("flow_limit_ratio", "What flows that were closed had used up of a limit (a sample when many are).", "rule", 0.5, 0.8, 1)
@@ -137,6 +138,7 @@ func (m *Metrics) FlowClosed(lasted time.Duration, calls int64, counters []rules
 	m.duration.Observe(lasted.Seconds())
 	m.calls.Observe(float64(calls))
 	// Several rows of one reason count as the one that was used up most.
+	// On the stack: nothing is allocated for a flow that has ended.
 	var near [events.ReasonCount]float64
 	var known [events.ReasonCount]bool
 	for i := range counters {

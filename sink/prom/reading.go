@@ -88,6 +88,7 @@ type Intake struct {
 }
 
 // VerdictCounts is how many verdicts were published; the last index is 1 for shadow verdicts.
+// Dense, so that counting one costs an index and no look into a map.
 type VerdictCounts [events.ReasonCount][events.ActionCount][2]VerdictCount
 
 // Reading is where everything stands when Prometheus asks. The counters are monotonic over
@@ -104,7 +105,8 @@ type Reading struct {
 	Longest  int64             // calls of the longest flow that was never stopped
 
 	// What follows is not added up: each figure is as it is at the time of the scrape.
-	Intake     Intake
+	Intake Intake
+	// A gauge by standing, so the sum of it is the number of live flows.
 	Live       [analyzer.StandingCount]int64 // flows: without orders, warned, stopped, held
 	FlowMemory int64                         // bytes of flows in memory
 	Unsent     int64                         // verdicts that wait to be published
@@ -122,6 +124,7 @@ type Reading struct {
 
 	Posted []Posted // to endpoints of others, one for each
 
+	// In the order of the label part: lsm, vlog.
 	StoreBytes          [2]int64      // of the state on disk: tables, value log
 	DiskFree, DiskFloor int64         // bytes; nothing is written below the floor
 	Restored            time.Duration // from the last start until the log was caught up with; 0 before that

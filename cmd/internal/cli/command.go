@@ -144,7 +144,6 @@ func (p *Program) command(row *Command, env *Env) *cobra.Command {
 	return c
 }
 
-// setup declares the flags of a command, the common ones included.
 // setup declares the flags of a command, the common ones included, and returns what runs it. A
 // command must not declare one of the common names itself, on which pflag panics.
 func setup(row *Command, fs *pflag.FlagSet) (*globals, Run) {

@@ -28,7 +28,6 @@ type Fault struct {
 	Next string // how to go on; may be empty
 }
 
-// Error returns what went wrong.
 // Error returns what went wrong, without what to do about it. A bare exit code has no words;
 // these are for tests and logs.
 func (f *Fault) Error() string {

@@ -146,7 +146,6 @@ func (t *Table) line(b *strings.Builder, cells []Cell) {
 	b.WriteByte('\n')
 }
 
-// cut shortens s to n characters.
 // cut shortens s to n characters, of which the last says that there was more.
 func cut(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {

@@ -39,9 +39,9 @@ func (x *deadline) before(due events.Stamp, key string) bool {
 
 // A deadline takes some 130 bytes: one for each KiB is an eighth of a budget.
 const (
-	// leastDeadlines keeps a small budget from fetching from the store for every few that fire.
 	bytesPerDeadline = 1 << 10
-	leastDeadlines   = 64
+	// leastDeadlines keeps a small budget from fetching from the store for every few that fire.
+	leastDeadlines = 64
 )
 
 // newDeadlines returns deadlines within a budget of memory; 0 for any number.

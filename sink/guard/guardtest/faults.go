@@ -68,8 +68,8 @@ func order(flow, more string) string {
 }
 
 const (
+	alive = ": heartbeat\n\n"
 	// refuse is an answer of weir that refuses a call, for answers that are nearly it.
-	alive  = ": heartbeat\n\n"
 	refuse = `{"instance":"urn:weir:verdict:a","reason_code":"self_call","action":"deny","detail":"no","agent_message":"n"}`
 )
 
