@@ -96,6 +96,7 @@ func read(c *jsonwalk.Cursor) *line {
 	var inner *line
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
+		// A log that was collected from several files wraps each line.
 		case "line":
 			if c.Peek() == '{' {
 				inner = read(c)
@@ -108,6 +109,7 @@ func read(c *jsonwalk.Cursor) *line {
 			if session := sessionIn(string(c.Text())); session != "" {
 				l.session, l.post = session, true
 			}
+		// A message has a body, an event has data.
 		case "body", "data":
 			l.data = c.Raw()
 		case "id":
@@ -119,6 +121,7 @@ func read(c *jsonwalk.Cursor) *line {
 		}
 	}
 	if inner != nil {
+		// A name within the line goes before that of the file.
 		inner.session = cmp.Or(inner.session, l.session)
 		return inner
 	}
@@ -129,6 +132,7 @@ func read(c *jsonwalk.Cursor) *line {
 //
 // It is "" for any other path.
 func sessionIn(path string) string {
+	// What lies deeper is no message to the session itself.
 	rest, ok := strings.CutPrefix(path, "/api/sessions/")
 	session, isMessage := strings.CutSuffix(rest, "/messages")
 	if !ok || !isMessage || strings.Contains(session, "/") {
@@ -176,6 +180,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	case !l.post && l.kind == "":
 		return nil
 	}
+	// Whether the line has a time of its own, before the clock gives it one.
 	timed := l.at != 0
 	l.at = r.clock.At(l.at)
 	l.id = cmp.Or(l.id, r.pair.Key(record, timed))
@@ -197,6 +202,7 @@ func (r *reader) begin(l *line, phase string, kind events.Kind, explicit string)
 		names[events.CorrelationSession] = f
 	}
 	e := r.pair.Begin(l.id+phase, kind, l.at, &names)
+	// Each session is a conversation, whatever flow it is in.
 	e.ConversationID = l.session
 	return e
 }
@@ -208,6 +214,7 @@ func party(session string) events.Party { return events.Party{Session: session} 
 func (r *reader) post(l *line, emit func(*events.Event)) {
 	var prompt []byte
 	var origin, from, correlation string
+	// The frame was read by read; this is the body.
 	c := jsonwalk.New(l.data)
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -280,6 +287,7 @@ func (r *reader) entry(l *line, emit func(*events.Event)) {
 	r.at = l.session
 	switch l.kind {
 	case "user.message":
+		// In a log the sender stands in front of the text.
 		origin, from, text := sender(d.content)
 		// It was told when it was posted, with more of its sender.
 		if _, echoed := r.heard.Get(heardAs(l.session, text)); echoed {
@@ -309,6 +317,7 @@ func (r *reader) entry(l *line, emit func(*events.Event)) {
 			e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(d.result), "error")
 		}
 		r.pair.Pair(e, emit)
+	// Tokens come as an event of their own, beside the answer.
 	case "assistant.usage":
 		e := r.begin(l, "/llm", events.LLMCall, "")
 		e.From, e.Usage, e.Model = party(l.session), d.usage, d.model
@@ -372,6 +381,7 @@ func readData(raw []byte) (d data) {
 			d.args = c.Raw()
 		case "content":
 			d.content = c.Text()
+		// A result is an object, and what it says is in content.
 		case "result":
 			d.result = c.TextOf("content")
 		case "success":

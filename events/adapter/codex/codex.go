@@ -66,6 +66,7 @@ type reader struct {
 	parent string // session of the agent that made this one
 	// An agent's first message is what it was made for, and no user's.
 	asked bool // what it was made for was told
+	// The model is told with each turn, and holds for the answers in it.
 	model string
 	// used.Total is what the sums are known by.
 	used  events.Usage           // since the session began

@@ -65,6 +65,7 @@ func read(record []byte) (*line, error) {
 
 // readPayload reads the payload of any type: the names mean the same in all of them.
 func (l *line) readPayload(c *jsonwalk.Cursor) {
+	// The output is read last, so that it is the text whatever else the payload has.
 	var output []byte
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -92,10 +93,12 @@ func (l *line) readPayload(c *jsonwalk.Cursor) {
 			l.namespace = adapter.Word(c.Text(), events.MaxID/2)
 		case "call_id":
 			l.call = adapter.ID(c.Text())
+		// Functions have arguments, custom tools an input, and shells and searches an action.
 		case "arguments", "input", "action":
 			if l.args = c.Raw(); len(l.args) > 0 && l.args[0] == '"' {
 				l.args = arguments(l.args)
 			}
+		// What is no text here is of a type of which nothing is told.
 		case "message", "last_agent_message":
 			if c.Peek() == '"' {
 				l.text = c.Text()
@@ -106,6 +109,7 @@ func (l *line) readPayload(c *jsonwalk.Cursor) {
 			l.readItem(c)
 		case "output":
 			output = c.Raw()
+		// Of a token_count, and null while there is nothing to tell.
 		case "info":
 			l.readTokens(c)
 		}
@@ -138,6 +142,7 @@ func arguments(quoted []byte) []byte {
 func (l *line) readSource(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
+		// An agent of a user's is nested: subagent, and in it thread_spawn.
 		case "subagent", "thread_spawn":
 			if c.Peek() == '{' {
 				l.readSource(c)
@@ -170,6 +175,7 @@ func (l *line) readItem(c *jsonwalk.Cursor) {
 func (l *line) readTokens(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
+		// Of the sum only the total is needed: it tells whether a request was made since.
 		case "total_token_usage":
 			l.total = counts.Read(c).Total
 		case "last_token_usage":
@@ -181,6 +187,7 @@ func (l *line) readTokens(c *jsonwalk.Cursor) {
 }
 
 // counts are Codex's names. The total is that of the session and not of the request.
+// Cached tokens are a part of the input, as reasoning is of the output.
 var counts = usage.Names{
 	"input_tokens":             usage.Input,
 	"output_tokens":            usage.Output,
@@ -234,7 +241,7 @@ func (l *line) readOutput(output []byte) {
 // took, how many tokens that is. How the command ended stays.
 func (l *line) readShell() {
 	// Older versions write a result as JSON in a string.
-	if wrapped := jsonwalk.New(l.text); wrapped.Peek() == '{' { // as older versions write it
+	if wrapped := jsonwalk.New(l.text); wrapped.Peek() == '{' {
 		l.readWrapped(wrapped)
 		return
 	}
@@ -249,6 +256,7 @@ func (l *line) readShell() {
 	for each := range bytes.SplitSeq(head, []byte("\n")) {
 		name, value, _ := bytes.Cut(each, []byte(": "))
 		switch string(name) {
+		// These differ between equal runs.
 		case "Chunk ID", "Wall time", "Original token count", "Total output lines":
 			continue
 		case "Exit code":
@@ -299,6 +307,7 @@ func (l *line) readWrapped(c *jsonwalk.Cursor) {
 // An empty code is that of a command whose head tells none, which ended well.
 func (l *line) exited(code string, out []byte) {
 	l.text = out
+	// What went well needs no code: most commands do.
 	if code = cmp.Or(code, "0"); code != "0" {
 		l.status = events.StatusError
 		l.text = append([]byte("exit code "+code+"\n"), out...)

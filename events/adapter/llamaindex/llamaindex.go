@@ -49,13 +49,15 @@ func score(head *adapter.Head) adapter.Match {
 
 // reader follows one run after the other: events do not say which one they are of.
 type reader struct {
+	// The pairing knows which parties worked, and that all work is told.
 	pair *pairing.Pairer
 	// Lines have no times, so they follow each other at adapter.Pace.
 	clock   adapter.Clock
 	repeats *adapter.Repeats
 	// flow is the key of the line that the run began with.
-	flow   string
-	agent  string // at work
+	flow  string
+	agent string // at work
+	// The next input of that agent is no call of its own.
 	called string // handed over to, and not yet at work
 }
 
@@ -70,13 +72,15 @@ func newReader(o adapter.Options) adapter.Adapter {
 //
 // args and said alias the record.
 type line struct {
+	// agent is who was at work when the event was made, whatever its class.
 	event, agent   string
 	role           string // of the last message of an input
 	said           []byte
 	tool, call, to string
 	args           []byte // JSON
-	uses           bool   // the output calls tools
-	failed         bool
+	// uses tells an answer from a step on the way to one.
+	uses   bool // the output calls tools
+	failed bool
 }
 
 // read reads the class of an event and what its data has.
@@ -104,6 +108,7 @@ func (l *line) data(c *jsonwalk.Cursor) {
 		switch string(c.Key()) {
 		case "current_agent_name":
 			l.agent = adapter.Word(c.Text(), events.MaxID)
+		// The last message of an input is what the turn begins with.
 		case "input":
 			for c.MaybeArray(); c.Element(); {
 				l.message(c)
@@ -123,6 +128,7 @@ func (l *line) data(c *jsonwalk.Cursor) {
 				c.Skip()
 				l.uses = true
 			}
+		// What the tool returned in Python is beside its blocks, and is left out.
 		case "tool_output":
 			l.output(c)
 		}
@@ -151,6 +157,7 @@ func (l *line) output(c *jsonwalk.Cursor) {
 		switch string(c.Key()) {
 		case "blocks":
 			l.said = c.Texts()
+		// LlamaIndex catches what a tool raises, and says so here.
 		case "is_error":
 			l.failed = c.Bool()
 		}
@@ -167,7 +174,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		return err
 	}
 	// Equal lines are one event: two calls of a tool differ by their ids.
-	if r.repeats.Again(record) { // ids of calls are in all of them
+	if r.repeats.Again(record) {
 		return nil
 	}
 	at := r.clock.At(0)
@@ -197,6 +204,7 @@ func (r *reader) Flush(func(*events.Event)) error { return nil }
 
 // begin fills what all events of a line share.
 func (r *reader) begin(id string, kind events.Kind, at events.Stamp) *events.Event {
+	// A log that begins in the middle of a run has no line to name the flow by.
 	names := adapter.Names{events.CorrelationDerived: "llamaindex:" + cmp.Or(r.flow, "run")}
 	e := r.pair.Begin(id, kind, at, &names)
 	if kind == events.AgentCall {
@@ -210,6 +218,7 @@ func (r *reader) begin(id string, kind events.Kind, at events.Stamp) *events.Eve
 // An agent that takes over without a handoff is called by the one before.
 func (r *reader) input(l *line, key string, at events.Stamp, emit func(*events.Event)) {
 	switch {
+	// Without an agent an input tells nothing.
 	case l.agent == "":
 		return
 	// A run begins with the user's message, or where the log does.
@@ -231,6 +240,7 @@ func (r *reader) input(l *line, key string, at events.Stamp, emit func(*events.E
 // use tells a call of a tool, or a handoff.
 func (r *reader) use(l *line, call string, at events.Stamp, emit func(*events.Event)) {
 	from := events.Party{Agent: cmp.Or(r.agent, "agent")}
+	// A tool of a program may be called handoff, too; it has no to_agent.
 	if l.tool == "handoff" && l.to != "" {
 		e := r.begin(call+"/call", events.AgentCall, at)
 		e.From, e.To, e.TransferMode = from, events.Party{Agent: l.to}, events.PassControl
@@ -251,6 +261,7 @@ func (r *reader) use(l *line, call string, at events.Stamp, emit func(*events.Ev
 
 // result tells what a tool brought; a handoff brings nothing.
 func (r *reader) result(l *line, call string, at events.Stamp, emit func(*events.Event)) {
+	// See use: what is not told as a call of a tool has no result either.
 	if l.tool == "handoff" && l.to != "" || l.tool == "" {
 		return
 	}

@@ -24,9 +24,10 @@ type entry struct {
 	use, request          string // what it is the result, or the end, of
 	failed                bool
 	failure               []byte
-	stop                  string
-	usage                 events.Usage
-	model                 string
+	// stop is why a session is idle, by the type of its reason.
+	stop  string
+	usage events.Usage
+	model string
 }
 
 // read reads an event, or the events of a page.
@@ -48,12 +49,14 @@ func read(c *jsonwalk.Cursor) []entry {
 			}
 		case "id":
 			n.id = id(c)
+		// The type has the area before the point: user, agent, session or span.
 		case "type":
 			n.kind = string(c.Text())
 		case "session_id":
 			n.session = id(c)
 		case "correlation_id":
 			n.correlation = id(c)
+		// A thread is one agent at work within the session.
 		case "session_thread_id":
 			n.thread = id(c)
 		case "agent_name":
@@ -79,6 +82,7 @@ func read(c *jsonwalk.Cursor) []entry {
 			n.server = id(c)
 		case "input":
 			n.input = c.Raw()
+		// Each kind of tool has a word of its own for the use that a result is of.
 		case "tool_use_id", "mcp_tool_use_id", "custom_tool_use_id":
 			n.use = id(c)
 		// The end of a request names its start, which has the time.
@@ -86,6 +90,7 @@ func read(c *jsonwalk.Cursor) []entry {
 			n.request = id(c)
 		case "is_error":
 			n.failed = c.Bool()
+		// An error is an object; what it says is in message.
 		case "error":
 			n.failure = c.TextOf("message")
 		case "stop_reason":

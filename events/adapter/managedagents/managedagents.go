@@ -41,6 +41,7 @@ func Format() adapter.Format {
 // score looks into the first event, whatever it is wrapped in.
 func score(head *adapter.Head) adapter.Match {
 	for c := range adapter.Heads(stream(head.Bytes)) {
+		// One event is enough: no other format names its ids so.
 		if looksLike(c) {
 			return adapter.Certain
 		}
@@ -86,6 +87,7 @@ func looksLike(c *jsonwalk.Cursor) (is bool) {
 			}
 		}
 	}
+	// A page is one as soon as it holds an event.
 	area, _, _ := strings.Cut(kind, ".")
 	return is || strings.HasPrefix(id, "sevt_") && (area == "user" || area == "agent" || area == "session" || area == "span")
 }
@@ -129,10 +131,10 @@ func newReader(o adapter.Options) adapter.Adapter {
 // Decode reads one event, or a page of them. Events that tell nothing of agents and
 // tools are passed over.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
-	// Lines of server-sent events that hold no data are passed over.
 	if err := adapter.CheckSize(record); err != nil {
 		return err
 	}
+	// Lines of server-sent events that hold no data are passed over.
 	record = bytes.TrimSpace(record)
 	if data, ok := bytes.CutPrefix(record, []byte("data:")); ok {
 		record = bytes.TrimSpace(data)
@@ -145,6 +147,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := c.Err(); err != nil {
 		return err
 	}
+	// An event that cannot be read ends the page, and those before it were told.
 	for i := range read {
 		if err := r.entry(&read[i], emit); err != nil {
 			return err
@@ -175,6 +178,7 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 	n.at = r.clock
 	r.meet(n)
 	switch n.kind {
+	// A message begins a flow where no session is named.
 	case "user.message":
 		r.last = n.id
 		// What was said before the message cannot be the answer to it.
@@ -204,6 +208,7 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 	case "agent.tool_result", "agent.mcp_tool_result", "user.custom_tool_result":
 		e := r.begin(n, "", events.ToolResult)
 		// The result has the id of its use, so that both are one call.
+		// The name of the tool is left to the pairing, which saw the use.
 		e.ID, e.Tool.CallID = n.use+"/result", n.use
 		said := n.text()
 		pairing.Said(e, said)
@@ -213,6 +218,7 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 		r.pair.Pair(e, emit)
 	case "agent.thread_message_sent", "agent.thread_message_received":
 		r.message(n, emit)
+	// Only its time is of use, for how long the request took.
 	case "span.model_request_start":
 		r.started.Put(n.id, n.at)
 	case "span.model_request_end":
@@ -239,6 +245,7 @@ func (r *reader) begin(n *entry, phase string, kind events.Kind) *events.Event {
 // meet remembers whose threads are whose.
 // It is called for each event before the event is told.
 func (r *reader) meet(n *entry) {
+	// Most events name neither.
 	if n.thread == "" || n.agent == "" {
 		return
 	}
@@ -302,6 +309,7 @@ func (r *reader) message(n *entry, emit func(*events.Event)) {
 		// With a name on the other end it is the coordinator's.
 		other := r.party(n, cmp.Or(n.toThread, n.fromThread), cmp.Or(n.toAgent, n.fromAgent))
 		kind, from, to := events.AgentCall, own, other
+		// What the coordinator receives is told as the answer of the other one.
 		if !sent {
 			kind, from, to = events.AgentReturn, other, own
 		}

@@ -21,8 +21,9 @@ type item struct {
 	group, correlation        string // of a trace
 	parentFlow, rootFlow      string
 	start, end                int64 // µs since 1970
-	failed                    bool
-	failure                   string
+	// failure is normalised, so that equal failures are equal.
+	failed  bool
+	failure string
 
 	kind, name, from, to string // span_data
 	// A custom span says what it is in its data, if it is the SDK's own.
@@ -40,11 +41,14 @@ type item struct {
 // read returns the items of a record.
 //
 // A record is one item, or a body with a list of them.
+//
+// A fault anywhere refuses all of them.
 func read(record []byte, ignore adapter.IgnoreArgs) ([]item, error) {
 	var items []item
 	c := jsonwalk.New(record)
 	if isBody(record) {
 		for c.Object(); c.Member(); {
+			// Other members of a body say nothing of spans.
 			if string(c.Key()) != "data" {
 				continue
 			}
@@ -97,8 +101,10 @@ func readItem(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) item {
 			it.trace = adapter.ID(c.Text())
 		case "parent_id":
 			it.parent = adapter.ID(c.Text())
+		// Traces of one conversation share it.
 		case "group_id":
 			it.group = adapter.ID(c.Text())
+		// Both are texts in RFC 3339, and null while there is no end.
 		case "started_at":
 			it.start = spantree.Micros(c.Text())
 		case "ended_at":
@@ -125,6 +131,7 @@ func (it *item) readData(c *jsonwalk.Cursor) {
 			it.kind = string(c.Text())
 		case "name":
 			it.name = adapter.Word(c.Text(), events.MaxID)
+		// These two are of a handoff; the second is null until it is made.
 		case "from_agent":
 			it.from = adapter.Word(c.Text(), events.MaxID)
 		case "to_agent":
@@ -137,6 +144,7 @@ func (it *item) readData(c *jsonwalk.Cursor) {
 			it.model = adapter.Word(c.Text(), events.MaxID)
 		case "usage":
 			it.usage = counts.Read(c)
+		// A tool of an MCP server names it here.
 		case "mcp_data":
 			it.server = adapter.Word(c.TextOf("server"), events.MaxID)
 		case "data":
@@ -231,6 +239,7 @@ func (it *item) run() spantree.Span {
 		r.Status, r.Failure = events.StatusError, it.failure
 	}
 	switch it.kind {
+	// The tree tells the calls from how agents lie within each other.
 	case "agent":
 		r.Kind, r.Agent = spantree.Agent, it.name
 	case "handoff":
@@ -246,6 +255,7 @@ func (it *item) run() spantree.Span {
 			message := inputOf(it.args)
 			r.Content, r.Sim = fingerprint.Content(message), fingerprint.Text(message)
 		}
+	// A response is one of the Responses API, a generation one of any other.
 	case "response", "generation":
 		r.Kind, r.Model, r.Usage = spantree.Inference, it.model, it.usage
 	case "custom":

@@ -103,6 +103,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 			fault = cmp.Or(fault, err)
 		}
 	}
+	// Once per record, so that spans of one body are seen together.
 	r.tree.Settle(emit)
 	// The error says how many items it is about, since the others were read.
 	if fault != nil {

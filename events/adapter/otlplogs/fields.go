@@ -8,8 +8,10 @@ type what uint8
 
 const (
 	nothing what = iota
+	// A prompt is the call of the agent by its user.
 	userPrompt
 	toolResult
+	// A request and one that failed are told alike, but for the counts.
 	apiRequest
 	apiError
 	heartbeat
@@ -36,12 +38,14 @@ type field uint8
 const (
 	eventName field = iota
 	serviceName
+	// The next four name flows, see newReader.
 	sessionID
 	promptID
 	correlationID
 	baggageID
 	sequence
 	agentName
+	// From here on to agentVoid it is what a heartbeat says.
 	agentStatus
 	agentMargin
 	agentHealth
@@ -54,6 +58,7 @@ const (
 	toolServer
 	toolArgs
 	succeeded
+	// The next two are of uses of tools and of requests alike.
 	failure
 	duration
 	model

@@ -78,9 +78,11 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	}
 	// All records are read first, so that a batch that is broken at its end tells nothing.
 	var read []*line
+	// other is what a document of another kind has in place of logs, for the message.
 	other, isBatch, refused := "", false, 0
 	c := jsonwalk.New(record)
 	for c.Object(); c.Member(); {
+		// Spans and metrics are named so that whoever sent them sees it.
 		if string(c.Key()) != "resourceLogs" {
 			other = adapter.Word(c.Key(), 40)
 			c.Skip()
@@ -129,8 +131,9 @@ func (r *reader) Flush(func(*events.Event)) error { return nil }
 // It starts as a copy of what its resource says.
 // text and rank are indexed by field, see aliases; rank has a bit for the record's own.
 type line struct {
-	what  what
-	at    events.Stamp
+	what what
+	at   events.Stamp
+	// Trace and span are those within which the record was written, if any.
 	trace string
 	span  string
 	text  [fields][]byte
@@ -172,6 +175,7 @@ func (l *line) attributes(c *jsonwalk.Cursor, own bool) {
 func resource(c *jsonwalk.Cursor) (out []*line) {
 	var shared line
 	var late []byte
+	// named says that the resource was read, so that records may be.
 	named := false
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
@@ -230,6 +234,7 @@ func (l *line) read(c *jsonwalk.Cursor) {
 		switch string(c.Key()) {
 		case "timeUnixNano":
 			l.at, _ = c.Stamp()
+		// A collector sets it where the record came without a time.
 		case "observedTimeUnixNano":
 			observed, _ = c.Stamp()
 		case "eventName":
@@ -256,6 +261,8 @@ func (l *line) read(c *jsonwalk.Cursor) {
 }
 
 // hexID returns n hex digits in lower case, or nothing.
+//
+// One of zeros only is none, as OpenTelemetry has it.
 func hexID(p []byte, n int) string {
 	text := strings.ToLower(string(p))
 	if len(text) != n || strings.Trim(text, "0123456789abcdef") != "" || strings.Trim(text, "0") == "" {
@@ -363,6 +370,7 @@ func (r *reader) tool(l *line, emit func(*events.Event)) {
 	if args := l.text[toolArgs]; len(args) > 0 {
 		r.pair.Args(e, args)
 	}
+	// The pairing takes it from the time of the end to place the call.
 	e.DurationMS = float64(l.number(duration))
 	// What does not say that it failed went well.
 	if success := string(l.text[succeeded]); success != "" && success != "true" {
@@ -381,8 +389,8 @@ func (r *reader) request(l *line, emit func(*events.Event)) {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.text[failure]), "error")
 	} else {
 		e.Usage = events.Usage{Known: true, Input: l.number(inputTokens), Output: l.number(outputTokens),
-			// Money comes in dollars, and is kept in millionths of one.
 			CacheRead: l.number(cacheRead), CacheCreation: l.number(cacheCreation)}
+		// Money comes in dollars, and is kept in millionths of one.
 		if usd, err := strconv.ParseFloat(string(l.text[costUSD]), 64); err == nil && usd > 0 && usd <= events.MaxCostUSD {
 			e.Usage.CostMicroUSD = int64(math.Round(usd * 1e6))
 		}

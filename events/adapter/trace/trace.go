@@ -60,6 +60,7 @@ type reader struct {
 
 // flow is what is remembered of one trace.
 type flow struct {
+	// It is dataset/trace_id, since two datasets may number their traces alike.
 	id     string
 	open   map[string][]call // by party: tool calls without a result, the last one last
 	worked map[string]bool   // parties that did work since they were called, or called somebody
@@ -69,7 +70,8 @@ type flow struct {
 type call struct {
 	id, tool string
 	args     events.Hash
-	at       events.Stamp
+	// The time of the call, for how long it took.
+	at events.Stamp
 }
 
 // newReader needs no order of names: a line says its trace, and there is nothing else.
@@ -113,10 +115,12 @@ func read(record []byte) (*line, error) {
 	c := jsonwalk.New(record)
 	for c.Object(); c.Member(); {
 		switch key := string(c.Key()); key {
+		// A quarter of the bound leaves room for the trace behind it.
 		case "dataset":
 			l.dataset = adapter.Word(c.Text(), events.MaxID/4)
 		case "trace_id":
 			l.trace = adapter.ID(c.Scalar())
+		// The place makes ids and, without times, the time.
 		case "seq":
 			l.seq = count(c, key, math.MaxInt32)
 		case "ts":
@@ -175,6 +179,8 @@ func read(record []byte) (*line, error) {
 }
 
 // count reads a whole number from 0 to most, or null.
+//
+// What is anything else fails the line, as its numbers are the facts.
 func count(c *jsonwalk.Cursor, field string, most int64) int64 {
 	if c.Peek() == 'n' {
 		c.Skip()
@@ -191,6 +197,7 @@ func count(c *jsonwalk.Cursor, field string, most int64) int64 {
 func stamp(c *jsonwalk.Cursor) events.Stamp {
 	isText := c.Peek() == '"'
 	p := c.Scalar()
+	// A null is a time that the dataset did not have.
 	if p == nil {
 		return 0
 	}
@@ -236,6 +243,7 @@ func (r *reader) emit(l *line, emit func(*events.Event)) error {
 		ID: f.id + "/" + strconv.FormatInt(l.seq, 10), Source: r.source, Time: l.ts, Sequence: l.seq,
 		CorrelationID: f.id, From: party(l.from), Sim: l.sim, Content: l.hash,
 	}
+	// The methods below fill in what their kind needs.
 	e := &r.event
 	// A line without a time is placed by its number.
 	if e.Time == 0 {
@@ -268,6 +276,7 @@ func (r *reader) emit(l *line, emit func(*events.Event)) error {
 		return &events.DecodeError{Code: events.CodeInvalidValue, Field: "kind", Offset: -1,
 			Reason: fmt.Sprintf("%q is not known; want call, return, tool, result, message or error", adapter.Word([]byte(l.kind), 40))}
 	}
+	// A line may lack what its kind needs, such as the addressee of a call.
 	if err := e.Validate(); err != nil {
 		return err
 	}
@@ -300,6 +309,7 @@ func (f *flow) call(l *line, e *events.Event) {
 
 // back is an answer, or an error that nothing else explains.
 func (f *flow) back(l *line, e *events.Event) {
+	// A human is nobody here: an answer to one has no addressee.
 	e.Kind, e.To = events.AgentReturn, party(l.to)
 	if e.Status == events.StatusUnset {
 		e.Status = events.StatusOK
@@ -368,6 +378,7 @@ func (f *flow) result(l *line, e *events.Event) {
 // are summed.
 // The event is the reader's one event, which is used again.
 func (r *reader) tokens(l *line, emit func(*events.Event)) {
+	// It is copied first, since the new event overwrites it.
 	last := r.event
 	r.event = events.Event{
 		ID: last.ID + "/llm", Source: last.Source, Time: last.Time, Sequence: last.Sequence, Kind: events.LLMCall,
