@@ -30,7 +30,7 @@ var Files embed.FS
 //
 // Those that are not honest are runaways as their framework let them go on. They are events
 // of other people's programs, so what can be said of them depends on what their logs tell.
-// Which of them are stopped a test holds, by these names.
+// They are the same files as the adapters are tested by, which a test holds.
 var Recordings = [...]struct {
 	File, title string
 	honest      bool
@@ -306,7 +306,6 @@ type demoPrinter struct {
 	text  strings.Builder
 }
 
-// line adds a line.
 func (p *demoPrinter) line(format string, args ...any) { fmt.Fprintf(&p.text, format+"\n", args...) }
 
 // results writes a line for each run and the sums below them. What was saved is that of

@@ -291,7 +291,6 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 func UntilSignal(ctx context.Context, signals <-chan os.Signal, fn func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// Room for one, so fn can end when nobody listens any more.
 	ended := make(chan error, 1)
 	go func() { ended <- fn(ctx) }()
 	for {
