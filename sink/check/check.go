@@ -13,6 +13,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"weir/events"
@@ -29,6 +30,9 @@ type Handler struct {
 	// It keeps neither.
 	// Its error may be ErrTimeout, see there; others are told by Fail as they are.
 	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
+	// Together is Ask for several asks, which share what they can. It does not wait for an
+	// answer that takes long: the ask's Wait does. Without it each is asked by Ask.
+	Together func(asks []*Asked)
 	// Fail writes an error: one of Ask, or one of the request, which is a *Error or an
 	// *events.DecodeError.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
@@ -65,7 +69,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var ev events.Event
-	raw, err := prepare(body, &ev)
+	raw, err := prepare(body, &ev, nil)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
@@ -80,6 +84,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, ev *events.Event, raw []byte, format DenyFormat) {
 	v, err := h.Ask(r.Context(), ev, raw)
+	h.tell(w, r, v, err, format)
+}
+
+// tell writes what an ask was answered with.
+func (h *Handler) tell(w http.ResponseWriter, r *http.Request, v *events.Verdict, err error, format DenyFormat) {
 	if err != nil {
 		h.Fail(w, r, err)
 		return
@@ -87,10 +96,21 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, ev *events.Even
 	Write(w, v, format)
 }
 
+// together asks for several calls.
+func (h *Handler) together(asks []*Asked) {
+	if h.Together != nil {
+		h.Together(asks)
+		return
+	}
+	for _, q := range asks {
+		q.Wait = func() (*events.Verdict, error) { return h.Ask(q.Context, q.Event, q.Raw) }
+	}
+}
+
 // prepare reads the event and makes an ask of it.
 // The returned line is what goes into the log. It may be body itself, which the caller then
-// may not change.
-func prepare(body []byte, ev *events.Event) ([]byte, error) {
+// may not change, or be written over what room holds.
+func prepare(body []byte, ev *events.Event, room []byte) ([]byte, error) {
 	if err := events.Decode(body, ev); err != nil {
 		return nil, err
 	}
@@ -106,7 +126,7 @@ func prepare(body []byte, ev *events.Event) ([]byte, error) {
 	// log as it is.
 	if begin(ev) || !ev.Ask {
 		ev.Ask = true
-		return ev.AppendJSON(make([]byte, 0, len(body)+askRoom)), nil
+		return ev.AppendJSON(slices.Grow(room[:0], len(body)+askRoom)), nil
 	}
 	if bytes.IndexByte(body, '\n') < 0 { // it is one line already
 		return body, nil
@@ -158,8 +178,11 @@ func Write(w http.ResponseWriter, v *events.Verdict, d DenyFormat) {
 
 // allowance is the body of an answer that allows the call.
 func allowance(v *events.Verdict) []byte {
-	out := append(make([]byte, 0, 1<<10), `{"verdict":`...)
-	return append(v.AppendJSON(out), "}\n"...)
+	return append(appendAllowance(make([]byte, 0, 1<<10), v), '\n')
+}
+
+func appendAllowance(dst []byte, v *events.Verdict) []byte {
+	return append(v.AppendJSON(append(dst, `{"verdict":`...)), '}')
 }
 
 // The status of the verdict goes first, since limits may set it (see decision 53).

@@ -45,17 +45,38 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 	}
 	// Each goroutine writes its own element, so no lock is needed.
 	replies := make([]reply, len(lines))
-	asks := make([]events.Event, len(lines))
-	var asking sync.WaitGroup
+	several := make([]struct {
+		ev events.Event
+		Asked
+	}, len(lines))
+	asks := make([]*Asked, 0, len(lines))
 	for i, line := range lines {
-		to, ev := &replies[i], &asks[i]
-		raw, err := prepare(line, ev)
+		q := &several[i]
+		raw, err := prepare(line, &q.ev, nil)
 		if err != nil {
 			// Fail writes into the line's own reply, in the form of any other error.
-			h.Fail(to, r, err)
+			h.Fail(&replies[i], r, err)
 			continue
 		}
-		asking.Go(func() { h.answer(to, r, ev, raw, format) })
+		q.Asked = Asked{Context: r.Context(), Event: &q.ev, Raw: raw}
+		asks = append(asks, &q.Asked)
+	}
+	h.together(asks)
+	var asking sync.WaitGroup
+	for i := range several {
+		q := &several[i].Asked
+		if q.Event == nil { // it was wrong
+			continue
+		}
+		tell := func() {
+			v, err := q.Answer()
+			h.tell(&replies[i], r, v, err, format)
+		}
+		if q.Wait != nil {
+			asking.Go(tell)
+		} else {
+			tell()
+		}
 	}
 	asking.Wait()
 	header := w.Header()
@@ -102,13 +123,17 @@ func (r *reply) append(dst []byte) []byte { return r.appendMembers(append(dst, '
 // appendMembers appends the answer without the brace that it begins with.
 // The stream puts the number of the line before them.
 func (r *reply) appendMembers(dst []byte) []byte {
-	dst = append(dst, `"status":`...)
-	dst = strconv.AppendInt(dst, int64(r.status), 10)
-	dst = append(dst, `,"body":`...)
+	dst = appendStatus(dst, r.status)
 	if r.status == 0 { // nobody is there any more who could read it
 		return append(dst, "null}\n"...)
 	}
 	// A body is JSON without line ends inside, so the answer stays one line.
 	dst = append(dst, bytes.TrimSpace(r.body)...)
 	return append(dst, "}\n"...)
+}
+
+func appendStatus(dst []byte, status int) []byte {
+	dst = append(dst, `"status":`...)
+	dst = strconv.AppendInt(dst, int64(status), 10)
+	return append(dst, `,"body":`...)
 }

@@ -24,6 +24,8 @@ const StreamPath = "/v1/check/stream"
 const (
 	// bytesUnderWay is how much of a stream may wait for answers before more is read.
 	bytesUnderWay = 64 << 10
+	// mostSpare is how much memory of a line is used again; longer ones are rare.
+	mostSpare = 16 << 10
 	// answerTimeout is how long one write of answers may wait for its reader.
 	answerTimeout = 5 * time.Second
 )
@@ -78,7 +80,7 @@ func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, leave := context.WithCancel(r.Context())
 	out := &answers{w: w, control: control, broken: leave}
 	// The head goes out before the first ask, so that the client knows that it may begin.
-	if out.flush(nil); out.err == nil {
+	if out.flush(nil); out.err == nil { // nobody else writes yet
 		s.read(r.WithContext(ctx), in, out, format)
 	}
 	_ = control.SetReadDeadline(time.Unix(1, 0)) // nobody waits for the rest of the request
@@ -86,36 +88,41 @@ func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // read asks for each line until there are no more, and returns when all have their answers.
-// The answers are written by the goroutines of the asks, in whatever order these end.
+// The lines that have come at one time are asked for together, and answered by this goroutine
+// as far as their answers are there at once. It waits for no other answer: those are written by
+// goroutines of their own, in whatever order they come.
 func (s *Stream) read(r *http.Request, in *bufio.Reader, out *answers, format DenyFormat) {
 	under := newUnderWay()
-	var asking sync.WaitGroup
-	defer asking.Wait()
+	b := &batch{stream: s, r: r, out: out, format: format, under: under}
+	defer b.late.Wait()
 	for n := int64(1); ; n++ {
-		line, err := readLine(in)
+		q := b.next(n)
+		var err error
+		q.line, err = readLine(in, q.line[:0])
 		if s.Read != nil {
 			s.Read(r)
 		}
-		if err != nil && (!errors.Is(err, io.EOF) || len(line) == 0) {
+		if err != nil && (!errors.Is(err, io.EOF) || len(q.line) == 0) {
 			// A connection that is lost or ended has nobody to tell it to; a line that is too
 			// long has.
 			if _, lost := errors.AsType[net.Error](err); !lost && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				to := reply{}
 				s.Fail(&to, r, err)
-				out.say(n, &to)
+				out.write(to.appendMembers(appendLine(nil, n)), false)
 			}
 			return
 		}
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			if !under.begin(r.Context(), len(line)) {
-				return
+		if text := bytes.TrimSpace(q.line); len(text) > 0 {
+			if !under.try(len(text)) {
+				b.ask() // the room may be that of its own asks
+				if !under.begin(r.Context(), len(text)) {
+					return
+				}
 			}
-			asking.Go(func() {
-				to := reply{}
-				s.askFor(&to, r, line, format)
-				out.say(n, &to)
-				under.end(len(line))
-			})
+			b.take(q, text)
+		}
+		if err != nil || !hasLine(in) {
+			b.ask()
 		}
 		// The last line may come without an end.
 		if err != nil {
@@ -124,47 +131,141 @@ func (s *Stream) read(r *http.Request, in *bufio.Reader, out *answers, format De
 	}
 }
 
-// askFor lets each ask in anew, so a token that was taken out in the meantime asks no more
-// (see decision 79).
-func (s *Stream) askFor(to *reply, r *http.Request, line []byte, format DenyFormat) {
-	ctx := r.Context()
-	if s.Begin != nil {
-		c, end, err := s.Begin(r)
-		if err != nil {
-			s.Fail(to, r, err)
-			return
-		}
-		defer end()
-		ctx = c
-	}
-	var ev events.Event
-	raw, err := prepare(line, &ev)
-	if err != nil {
-		s.Fail(to, r, err)
-		return
-	}
-	v, err := s.Ask(ctx, &ev, raw)
-	switch {
-	case err != nil:
-		s.Fail(to, r, err)
-	case Refuses(v):
-		Refuse(v, format, nil).write(to)
-	default:
-		to.status, to.body = http.StatusOK, allowance(v)
-	}
+// hasLine reports whether another line has come already.
+func hasLine(in *bufio.Reader) bool {
+	come, _ := in.Peek(in.Buffered())
+	return bytes.IndexByte(come, '\n') >= 0
 }
 
-// readLine returns the next line, which is the caller's; io.EOF may come with one.
-// ReadSlice lends its buffer, so the line is a copy.
-func readLine(in *bufio.Reader) ([]byte, error) {
-	var line []byte
+// batch is what a stream asks for together: the lines that have come at one time. It belongs
+// to who reads them.
+type batch struct {
+	stream *Stream
+	r      *http.Request
+	out    *answers
+	format DenyFormat
+	under  *underWay
+	late   sync.WaitGroup // answers that were not there at once
+
+	taken []*asking
+	asks  []*Asked
+	text  []byte    // of the answers
+	spare []*asking // whose memory is used again
+}
+
+// asking is one line and its answer.
+type asking struct {
+	n    int64
+	line []byte
+	size int    // that is charged
+	room []byte // for what goes into the log
+	ev   events.Event
+	Asked
+	end func() // see Stream.Begin; may be nil
+	to  reply  // unless the answer allows
+}
+
+// next returns room for the next line.
+func (b *batch) next(n int64) *asking {
+	last := len(b.spare) - 1
+	if last < 0 {
+		b.spare, last = append(b.spare, new(asking)), 0
+	}
+	q := b.spare[last]
+	q.n = n
+	return q
+}
+
+// take makes an ask of a line, for which next has given the room. Each is let in anew, so a
+// token that was taken out in the meantime asks no more (see decision 79).
+func (b *batch) take(q *asking, text []byte) {
+	b.spare = b.spare[:len(b.spare)-1]
+	b.taken = append(b.taken, q)
+	q.size, q.end, q.to, q.Asked = len(text), nil, reply{}, Asked{Context: b.r.Context()}
+	var err error
+	if b.stream.Begin != nil {
+		q.Context, q.end, err = b.stream.Begin(b.r)
+	}
+	if err == nil {
+		q.Raw, err = prepare(text, &q.ev, q.room)
+	}
+	if q.Err = err; err != nil {
+		return
+	}
+	if &q.Raw[0] != &text[0] {
+		q.room = q.Raw
+	}
+	q.Event = &q.ev
+	b.asks = append(b.asks, &q.Asked)
+}
+
+// ask asks for what was taken, and answers as far as the answers are there.
+func (b *batch) ask() {
+	if len(b.taken) == 0 {
+		return
+	}
+	b.stream.together(b.asks)
+	b.text = b.text[:0]
+	for _, q := range b.taken {
+		if q.Wait == nil {
+			b.text = b.appendAnswer(b.text, q)
+		}
+	}
+	b.out.write(b.text, false)
+	for _, q := range b.taken {
+		if q.Wait != nil {
+			b.late.Go(func() { b.answerLate(q) })
+			continue
+		}
+		b.under.end(q.size)
+		if cap(q.line)+cap(q.room) <= mostSpare {
+			b.spare = append(b.spare, q)
+		}
+	}
+	clear(b.taken)
+	clear(b.asks)
+	b.taken, b.asks = b.taken[:0], b.asks[:0]
+}
+
+func (b *batch) answerLate(q *asking) {
+	q.Verdict, q.Err = q.Wait()
+	b.out.write(b.appendAnswer(nil, q), true)
+	b.under.end(q.size)
+}
+
+// appendAnswer appends the answer to a line.
+func (b *batch) appendAnswer(dst []byte, q *asking) []byte {
+	if q.end != nil {
+		q.end()
+	}
+	dst = appendLine(dst, q.n)
+	switch {
+	case q.Err != nil:
+		b.stream.Fail(&q.to, b.r, q.Err)
+	case Refuses(q.Verdict):
+		Refuse(q.Verdict, b.format, nil).write(&q.to)
+	default:
+		return append(appendAllowance(appendStatus(dst, http.StatusOK), q.Verdict), "}\n"...)
+	}
+	return q.to.appendMembers(dst)
+}
+
+// appendLine appends how the answer to a line begins.
+func appendLine(dst []byte, n int64) []byte {
+	dst = append(dst, `{"line":`...)
+	dst = strconv.AppendInt(dst, n, 10)
+	return append(dst, ',')
+}
+
+// readLine appends the next line, with its end; io.EOF may come with one.
+func readLine(in *bufio.Reader, line []byte) ([]byte, error) {
 	for {
 		part, err := in.ReadSlice('\n')
 		line = append(line, part...)
 		switch {
 		// Two more bytes, for the line end.
 		case len(line) > events.MaxEventBytes+2:
-			return nil, &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the line has more than %d bytes", events.MaxEventBytes)}
+			return line[:0], &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the line has more than %d bytes", events.MaxEventBytes)}
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return line, err
 		}
@@ -193,23 +294,40 @@ func (u *underWay) begin(ctx context.Context, bytes int) bool {
 	case <-ctx.Done():
 		return false
 	}
-	for {
-		u.mu.Lock()
-		// A line that is longer than the bound alone is let in when it is the only one.
-		fits := u.bytes == 0 || u.bytes+bytes <= bytesUnderWay
-		if fits {
-			u.bytes += bytes
-		}
-		u.mu.Unlock()
-		if fits {
-			return true
-		}
+	for !u.fits(bytes) {
 		select {
 		case <-u.fewer:
 		case <-ctx.Done():
 			return false
 		}
 	}
+	return true
+}
+
+// try reports whether there is room at once, and takes it.
+func (u *underWay) try(bytes int) bool {
+	select {
+	case u.asks <- struct{}{}:
+	default:
+		return false
+	}
+	if u.fits(bytes) {
+		return true
+	}
+	<-u.asks
+	return false
+}
+
+// fits takes room for so many bytes. A line that is longer than the bound alone is let in when
+// it is the only one.
+func (u *underWay) fits(bytes int) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.bytes > 0 && u.bytes+bytes > bytesUnderWay {
+		return false
+	}
+	u.bytes += bytes
+	return true
 }
 
 func (u *underWay) end(bytes int) {
@@ -236,21 +354,27 @@ type answers struct {
 	err     error
 }
 
-// say writes an answer, or leaves it to whoever is writing.
-func (o *answers) say(n int64, to *reply) {
+// write writes answers, or leaves them to whoever is writing. One that comes alone may be
+// gathered with those that come at the same time.
+func (o *answers) write(text []byte, gather bool) {
 	o.mu.Lock()
-	o.out = append(o.out, `{"line":`...)
-	o.out = strconv.AppendInt(o.out, n, 10)
-	o.out = append(o.out, ',')
-	o.out = to.appendMembers(o.out)
+	defer o.mu.Unlock()
+	if o.writing || gather {
+		o.out = append(o.out, text...)
+	}
 	if o.writing {
-		o.mu.Unlock()
 		return
 	}
 	o.writing = true
-	o.mu.Unlock()
-	runtime.Gosched() // what was answered at the same time goes out with it
-	o.mu.Lock()
+	if gather {
+		o.mu.Unlock()
+		runtime.Gosched()
+		o.mu.Lock()
+	} else {
+		o.mu.Unlock()
+		o.flush(text)
+		o.mu.Lock()
+	}
 	for len(o.out) > 0 {
 		out := o.out
 		o.out = o.spare[:0]
@@ -260,7 +384,6 @@ func (o *answers) say(n int64, to *reply) {
 		o.spare = out
 	}
 	o.writing = false
-	o.mu.Unlock()
 }
 
 // flush writes to the connection. It is for one goroutine at a time.

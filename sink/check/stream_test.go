@@ -123,6 +123,47 @@ func TestStreamAnswersAsItJudges(t *testing.T) {
 	s.wantEnd()
 }
 
+// TestStreamAsksTogether asks together for what has come together, and lets one that is
+// answered late hold up neither its companions nor who comes after it.
+func TestStreamAsksTogether(t *testing.T) {
+	late := make(chan struct{})
+	var several []int
+	s := openStream(t, &Stream{Handler: Handler{Together: func(asks []*Asked) {
+		several = append(several, len(asks))
+		for _, q := range asks {
+			var again events.Event
+			if err := events.Decode(q.Raw, &again); err != nil || !again.Ask || again.ID != q.Event.ID {
+				t.Errorf("asked with %s (%v)", q.Raw, err)
+			}
+			verdict := allow()
+			verdict.ID = q.Event.ID
+			switch q.Event.ID {
+			case "late":
+				q.Wait = func() (*events.Verdict, error) { <-late; return verdict, nil }
+			case "wrong":
+				q.Err = ErrTimeout
+			default:
+				q.Verdict = verdict
+			}
+		}
+	}}}, "")
+	s.send(lineOfMany("late") + "\n\n" + lineOfMany("wrong") + "\n{}\n" + lineOfMany("quick") + "\n")
+	s.want(3, 400, "takes too long")
+	s.want(4, 400, "missing_field")
+	s.want(5, 200, `{"verdict":{"id":"quick"`)
+	s.send(lineOfMany("again") + "\n")
+	s.want(6, 200, `{"verdict":{"id":"again"`)
+	close(late)
+	s.want(1, 200, `{"verdict":{"id":"late"`)
+	if err := s.out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.wantEnd()
+	if fmt.Sprint(several) != "[3 1]" {
+		t.Errorf("asked for %v together", several)
+	}
+}
+
 // TestStreamIsRefused answers as any request what cannot be a stream of asks.
 func TestStreamIsRefused(t *testing.T) {
 	s := openStream(t, &Stream{}, "?deny=what")

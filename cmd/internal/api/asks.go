@@ -80,7 +80,7 @@ func (a *Server) askStreams() func(http.ResponseWriter, *http.Request) error {
 	// A stream holds one seat for as long as it lasts, while a request for a check holds a
 	// place of its gate only until its answer.
 	seats := admission.NewSeats(a.o.Streams)
-	ask := check.Handler{Ask: a.timedAsk(prom.RouteCheck), Fail: a.writeError}
+	ask := check.Handler{Together: a.timedTogether(prom.RouteCheck), Fail: a.writeError}
 	return func(w http.ResponseWriter, r *http.Request) error {
 		leave, ok := seats.Take(r)
 		if !ok {

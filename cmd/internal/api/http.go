@@ -60,7 +60,7 @@ type route struct {
 func (a *Server) routes() []route {
 	// The handlers of package check serve any program that can answer an ask; who may ask
 	// is told apart here, before they see the request.
-	checks := &check.Handler{Ask: a.timedAsk(prom.RouteCheck), Fail: a.writeError}
+	checks := &check.Handler{Ask: a.timedAsk(prom.RouteCheck), Together: a.timedTogether(prom.RouteCheck), Fail: a.writeError}
 	return slices.Concat(a.receiverRoutes(), a.gatewayRoutes(), a.hookRoutes(), a.inspectorRoutes(), a.operatorRoutes(), a.agentRoutes(), []route{
 		{"POST", "/v1/events", sender, a.serveIntake},
 		{"POST", "/v1/check", asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {

@@ -118,24 +118,64 @@ func (a *Server) readAgents(r *prom.Reading) {
 // log; it is written anew only when a mark belongs into it.
 func (a *Server) timedAsk(route prom.Route) func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
 	return func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
-		if err := gate.Ask.Admit(ev); err != nil {
+		raw, err := a.mayAsk(ctx, ev, raw)
+		if err != nil {
 			return nil, err
-		}
-		v := visitOf(ctx)
-		if err := v.owns(ev); err != nil {
-			return nil, err
-		}
-		v.cost.Add(1)
-		if a.trust.Weigh(gate.Ask, ev) {
-			raw = ev.AppendJSON(nil)
 		}
 		begun := a.clock.Now()
-		said, err := a.ask(ctx, ev, raw)
-		// What was wrong with the ask is no measure of weir; what weir could not do is.
-		if err == nil || errors.Is(err, check.ErrTimeout) || errors.Is(err, state.ErrDiskLow) {
-			a.metrics.Check(route, said, a.clock.Now().Sub(begun))
+		v, err := a.ask(ctx, ev, raw)
+		a.tellAsk(route, begun, v, err)
+		return v, err
+	}
+}
+
+// timedTogether is timedAsk for several asks, see check.Handler.
+func (a *Server) timedTogether(route prom.Route) func([]*check.Asked) {
+	return func(asks []*check.Asked) {
+		may := make([]*check.Asked, 0, len(asks))
+		for _, q := range asks {
+			if q.Raw, q.Err = a.mayAsk(q.Context, q.Event, q.Raw); q.Err == nil {
+				may = append(may, q)
+			}
 		}
-		return said, err
+		begun := a.clock.Now()
+		a.together(may)
+		for _, q := range may {
+			wait := q.Wait
+			if wait == nil {
+				a.tellAsk(route, begun, q.Verdict, q.Err)
+				continue
+			}
+			q.Wait = func() (*events.Verdict, error) {
+				v, err := wait()
+				a.tellAsk(route, begun, v, err)
+				return v, err
+			}
+		}
+	}
+}
+
+// mayAsk refuses what a visitor may not ask, and returns what goes into the log.
+func (a *Server) mayAsk(ctx context.Context, ev *events.Event, raw []byte) ([]byte, error) {
+	if err := gate.Ask.Admit(ev); err != nil {
+		return nil, err
+	}
+	v := visitOf(ctx)
+	if err := v.owns(ev); err != nil {
+		return nil, err
+	}
+	v.cost.Add(1)
+	if a.trust.Weigh(gate.Ask, ev) {
+		raw = ev.AppendJSON(nil)
+	}
+	return raw, nil
+}
+
+// tellAsk tells how long an ask has taken. What was wrong with the ask is no measure of weir;
+// what weir could not do is.
+func (a *Server) tellAsk(route prom.Route, begun time.Time, v *events.Verdict, err error) {
+	if a.metrics != nil && (err == nil || errors.Is(err, check.ErrTimeout) || errors.Is(err, state.ErrDiskLow)) {
+		a.metrics.Check(route, v, a.clock.Now().Sub(begun))
 	}
 }
 

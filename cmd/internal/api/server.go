@@ -25,6 +25,7 @@ import (
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/selftest"
 	"weir/events"
+	"weir/sink/check"
 	"weir/sink/prom"
 	"weir/state"
 )
@@ -212,6 +213,8 @@ type Parts struct {
 
 	// Ask answers whether the call of an event may be made.
 	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
+	// Together is Ask for several asks, see check.Handler.
+	Together func(asks []*check.Asked)
 }
 
 // Server serves HTTP. Make it with New, then Listen, then Serve, then Shutdown and Close.
@@ -243,6 +246,7 @@ type Server struct {
 	selfTest    *selftest.Prober
 	degraded    Degraded
 	ask         func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
+	together    func(asks []*check.Asked)
 
 	listener    net.Listener
 	connections *admission.Listener // of the server
@@ -299,7 +303,7 @@ func (a *Server) Listen() (err error) {
 // main port or that of gateways fails later, the program does.
 func (a *Server) Serve(p Parts) error {
 	a.auditLog = p.Audit
-	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.deadLetters, a.selfTest, a.degraded, a.ask = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.DeadLetters, p.SelfTest, p.Degraded, p.Ask
+	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.deadLetters, a.selfTest, a.degraded, a.ask, a.together = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.DeadLetters, p.SelfTest, p.Degraded, p.Ask, p.Together
 	a.server = a.newServer()
 	a.serveMetrics()
 	if err := a.listenForGateways(); err != nil {

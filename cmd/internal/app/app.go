@@ -220,7 +220,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	// is there.
 	a.runAll()
 	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
-		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Ask: a.orders.Ask}); err != nil {
+		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Ask: a.orders.Ask, Together: a.orders.Together}); err != nil {
 		return err
 	}
 	a.serving = true

@@ -11,6 +11,7 @@ import (
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
 	"weir/events"
+	"weir/sink/check"
 )
 
 // backend is how a program comes by its log: it keeps a journal of its own, or it is a
@@ -28,6 +29,9 @@ type backend interface {
 
 	// Ask puts an event that asks into the log and returns what the fold says of it.
 	Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
+
+	// Together is Ask for several asks, see ask.Log.
+	Together(asks []*check.Asked)
 
 	// Now is the time of the log: what it would say of an event that it took now.
 	Now() events.Stamp
@@ -84,24 +88,23 @@ func (f folded) Known(flow string) (*analyzer.Flow, analyzer.Partition, error) {
 func (a *App) newBackend() (backend, error) {
 	shared := pump.Options{Limits: a.limits.Current(), Parse: pump.ParseLimits, Answer: a.answers.Deliver, Memory: a.o.Memory,
 		CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Prices: a.prices, Metrics: a.api.Metrics(), Clock: a.clock, Logger: a.logger}
-	// An ask goes first to degraded mode, which answers it when the fold is behind, and
-	// else waits for its answer. end is where the log ends before the ask is in it, if that
-	// is known here.
-	await := func(end func() int64) func(context.Context, *events.Event, func() error) (*events.Verdict, error) {
-		return func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error) {
-			return a.degraded.Ask(ctx, ev, func(ctx context.Context) (*events.Verdict, error) {
-				return a.answers.Await(ctx, ev, end(), append)
-			})
-		}
-	}
 	if a.o.Kafka == nil {
 		// An allowance that waits for the word of its tree: both stages are folded in this
 		// process. In a group the owner of the flow may have to ask another member for it.
 		shared.Held = func(_ int64, ev *events.Event, _ string, v *events.Verdict) { a.answers.Hold(ev, v) }
-		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: await(a.store.Journal(0).End), Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
+		// An ask goes first to degraded mode, which answers it when the fold is behind.
+		await := func(asks []*check.Asked, write func([][]byte) error) {
+			a.degraded.Together(asks, a.store.Journal(0).End, write)
+		}
+		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: await, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 	}
 	shared.Read = a.misnamed.Look
+	await := func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error) {
+		return a.degraded.Ask(ctx, ev, func(ctx context.Context) (*events.Verdict, error) {
+			return a.answers.Await(ctx, ev, ask.EndUnknown, append)
+		})
+	}
 	return group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Token: a.access.Own, Client: &http.Client{Transport: a.tls.Transport()}, Tick: a.o.Tick,
-		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current, Await: await(func() int64 { return ask.EndUnknown }),
+		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current, Await: await,
 		Hold: a.answers.Hold, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 }

@@ -27,9 +27,8 @@ type Answers struct {
 	clock   clock.Clock
 	timeout time.Duration
 
-	mu sync.Mutex
-	// Each channel has room for one answer and gets one at most.
-	waiting map[askKey][]chan *events.Verdict
+	mu      sync.Mutex
+	waiting map[askKey]*waiter // the last one of each to come
 	used    map[uint64]use
 	// What is asked by more than so many others is forgotten; the fold knows the id of a repeat
 	// by itself, as long as it remembers it (decision 6).
@@ -49,6 +48,18 @@ type Answers struct {
 // call is the identity, content what is asked for; both fit into a map without keeping the
 // event.
 type askKey struct{ call, content uint64 }
+
+// waiter waits for one answer, for which its channel has room.
+type waiter struct {
+	ev     *events.Event
+	key    askKey
+	since  time.Time
+	answer chan *events.Verdict
+	before *waiter // who waits for the same and came before
+}
+
+// waiters are those that wait no more, whose channels are empty.
+var waiters = sync.Pool{New: func() any { return &waiter{answer: make(chan *events.Verdict, 1)} }}
 
 // held is what the flow of a call has allowed.
 type held struct {
@@ -72,7 +83,7 @@ const (
 // NewAnswers returns answers that are waited for so long at most.
 // It has room for the ids of the last 65,536 asks from the start, half a MiB.
 func NewAnswers(c clock.Clock, timeout time.Duration) *Answers {
-	return &Answers{clock: c, timeout: timeout, waiting: make(map[askKey][]chan *events.Verdict), used: make(map[uint64]use), held: make(map[uint64]held)}
+	return &Answers{clock: c, timeout: timeout, waiting: make(map[askKey]*waiter), used: make(map[uint64]use), held: make(map[uint64]held)}
 }
 
 // keyOf leaves out of the content what differs when the same call is asked for again:
@@ -113,10 +124,18 @@ func (a *Answers) Deliver(offset int64, ev *events.Event, v *events.Verdict) {
 
 // deliver answers those who wait. The caller holds the lock.
 func (a *Answers) deliver(key askKey, v *events.Verdict) {
-	for _, c := range a.waiting[key] {
-		c <- v // has room
+	w := a.waiting[key]
+	if w == nil {
+		return
 	}
 	delete(a.waiting, key)
+	delete(a.held, key.call) // which nobody waits for any more
+	for w != nil {
+		before := w.before
+		w.before = nil
+		w.answer <- v // has room; from here on it is another one's
+		w = before
+	}
 }
 
 // Hold is called by the pump for each ask that its flow has allowed and whose tree has the
@@ -127,7 +146,7 @@ func (a *Answers) Hold(ev *events.Event, v *events.Verdict) bool {
 	defer a.mu.Unlock()
 	a.register(key)
 	a.last.verdict = nil // no longer the last
-	if len(a.waiting[key]) == 0 {
+	if a.waiting[key] == nil {
 		return false
 	}
 	a.held[key.call] = held{key, v}
@@ -164,6 +183,10 @@ func (a *Answers) register(key askKey) use {
 func (a *Answers) begin(ev *events.Event, key askKey) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.beginLocked(ev, key)
+}
+
+func (a *Answers) beginLocked(ev *events.Event, key askKey) error {
 	if a.register(key).content == key.content {
 		return nil
 	}
@@ -189,39 +212,94 @@ func (a *Answers) give(ev *events.Event, key askKey, v *events.Verdict) (*events
 	return v, nil
 }
 
-// stands returns the answer that was given last when it was given to the same ask and
-// the log, which ends at end, has nothing after it: the fold would say the same.
-func (a *Answers) stands(key askKey, end int64) *events.Verdict {
+// enter begins to wait for the answer to an ask that is about to be put into the log, which
+// ends at end. Its caller puts it there and calls said, await or leave. Without a waiter what it
+// returns is the answer: that which was given last, when it was given to the same ask and the
+// log has nothing after it, because the fold would say the same.
+func (a *Answers) enter(ev *events.Event, end int64) (*waiter, *events.Verdict, error) {
+	key, since := keyOf(ev), a.clock.Now()
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if l := &a.last; l.verdict != nil && l.key == key && l.offset+1 == end {
-		return l.verdict
+	if err := a.beginLocked(ev, key); err != nil {
+		a.mu.Unlock()
+		return nil, nil, err
 	}
-	return nil
+	if l := &a.last; l.verdict != nil && l.key == key && l.offset+1 == end {
+		v := l.verdict
+		a.mu.Unlock()
+		v, err := a.give(ev, key, v)
+		return nil, v, err
+	}
+	w := waiters.Get().(*waiter)
+	w.ev, w.key, w.since, w.before = ev, key, since, a.waiting[key]
+	a.waiting[key] = w
+	a.mu.Unlock()
+	return w, nil, nil
 }
 
-// await returns a channel for the answer. The caller calls leave when it waits no more.
-func (a *Answers) await(key askKey) (c chan *events.Verdict, leave func()) {
+// leave waits no more.
+func (a *Answers) leave(w *waiter) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	c = make(chan *events.Verdict, 1)
-	a.waiting[key] = append(a.waiting[key], c)
-	return c, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		rest := a.waiting[key][:0]
-		for _, other := range a.waiting[key] {
-			if other != c {
-				rest = append(rest, other)
+	last := a.waiting[w.key]
+	if last == w {
+		last = w.before
+	} else {
+		for o := last; o != nil; o = o.before {
+			if o.before == w {
+				o.before = w.before
+				break
 			}
 		}
-		if len(rest) == 0 {
-			delete(a.waiting, key)
-			// Nobody is left whom the tree's answer could be given to.
-			delete(a.held, key.call)
-		} else {
-			a.waiting[key] = rest
-		}
+	}
+	if last != nil {
+		a.waiting[w.key] = last
+	} else {
+		delete(a.waiting, w.key)
+		// Nobody is left whom the tree's answer could be given to.
+		delete(a.held, w.key.call)
+	}
+	a.mu.Unlock()
+	select {
+	case <-w.answer: // it came meanwhile
+	default:
+	}
+	w.free()
+}
+
+// free lets somebody else wait.
+func (w *waiter) free() {
+	w.ev, w.before = nil, nil
+	waiters.Put(w)
+}
+
+// said returns the answer when it has come; then nobody waits any more.
+func (a *Answers) said(w *waiter) (v *events.Verdict, err error, ok bool) {
+	select {
+	case v = <-w.answer:
+		v, err = a.give(w.ev, w.key, v)
+		w.free()
+		return v, err, true
+	default:
+		return nil, nil, false
+	}
+}
+
+// await waits for the answer.
+func (a *Answers) await(ctx context.Context, w *waiter) (*events.Verdict, error) {
+	if v, err, ok := a.said(w); ok { // as when who asks folds by himself
+		return v, err
+	}
+	select {
+	case v := <-w.answer:
+		v, err := a.give(w.ev, w.key, v)
+		w.free()
+		return v, err
+	case <-a.clock.After(max(0, a.timeout-a.clock.Now().Sub(w.since))):
+		a.leave(w)
+		return nil, check.ErrTimeout
+	// The ask stays in the log and is folded; whoever gave up asks again with its id.
+	case <-ctx.Done():
+		a.leave(w)
+		return nil, context.Cause(ctx)
 	}
 }
 
@@ -239,27 +317,14 @@ const EndUnknown = -1
 // what the fold says. One that asks again is answered by what stands now, as the fold says
 // it.
 func (a *Answers) Await(ctx context.Context, ev *events.Event, end int64, append func() error) (*events.Verdict, error) {
-	key := keyOf(ev)
-	if err := a.begin(ev, key); err != nil {
-		return nil, err
-	}
-	if v := a.stands(key, end); v != nil {
-		return a.give(ev, key, v)
-	}
 	// Before the ask is in the log: the fold may be done before append returns.
-	answer, leave := a.await(key)
-	defer leave()
-	timeout := a.clock.After(a.timeout)
+	w, v, err := a.enter(ev, end)
+	if w == nil {
+		return v, err
+	}
 	if err := append(); err != nil {
+		a.leave(w)
 		return nil, err
 	}
-	select {
-	case v := <-answer:
-		return a.give(ev, key, v)
-	case <-timeout:
-		return nil, check.ErrTimeout
-	// The ask stays in the log and is folded; whoever gave up asks again with its id.
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return a.await(ctx, w)
 }

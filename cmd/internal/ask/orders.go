@@ -14,6 +14,7 @@ import (
 
 	"weir/cmd/internal/clock"
 	"weir/events"
+	"weir/sink/check"
 	"weir/sink/guard"
 	"weir/state"
 )
@@ -47,6 +48,9 @@ type Verdicts interface {
 type Log interface {
 	// Ask puts an event that asks into the log and returns what the fold says of it.
 	Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
+	// Together is Ask for several asks. It waits for no answer, but as long as a disk may
+	// take: an answer that takes longer is told by the ask's Wait.
+	Together(asks []*check.Asked)
 	// Append puts events into the log and returns when they are safe there.
 	Append(ctx context.Context, entries []state.Entry) error
 	// Now is the time of the log: what it would say of an event that it took now.
@@ -147,12 +151,39 @@ func (w *GlobalOrders) Ask(ctx context.Context, ev *events.Event, raw []byte) (*
 	if v == nil {
 		return w.Log.Ask(ctx, ev, raw)
 	}
+	return w.refuse(ctx, ev, &c, v), nil
+}
+
+// Together is Ask for several asks, see Log.
+func (w *GlobalOrders) Together(asks []*check.Asked) {
+	free := make([]*check.Asked, 0, len(asks))
+	for _, q := range asks {
+		c, refusable := guard.CallOf(q.Event)
+		if !refusable {
+			free = append(free, q)
+			continue
+		}
+		v, err := w.refusing(q.Context, &c)
+		switch {
+		case err != nil:
+			q.Err = err
+		case v == nil:
+			free = append(free, q)
+		default:
+			q.Wait = func() (*events.Verdict, error) { return w.refuse(q.Context, q.Event, &c, v), nil }
+		}
+	}
+	w.Log.Together(free)
+}
+
+// refuse answers by the order that refuses a call.
+func (w *GlobalOrders) refuse(ctx context.Context, ev *events.Event, c *guard.Call, v *events.Verdict) *events.Verdict {
 	// The attempt stands in the log in place of the ask. When the log takes nothing, the
 	// order refuses the call all the same.
 	if err := w.Log.Append(ctx, []state.Entry{{Value: attempt(ev, v)}}); err != nil {
 		w.Logger.Warn("a call that an order refused is not in the log", "flow", ev.FlowKey(), "verdict", v.ID, "error", err)
 	}
-	return guard.Answer(v, &c, w.Log.Now()), nil
+	return guard.Answer(v, c, w.Log.Now())
 }
 
 // checkSource is the source of the events by which weir tells of calls that it refused.

@@ -8,6 +8,7 @@ import (
 
 	"weir/cmd/internal/clock"
 	"weir/events"
+	"weir/sink/check"
 	"weir/sink/guard"
 	"weir/state"
 )
@@ -27,6 +28,12 @@ func (l *oneOrder) Append(context.Context, []state.Entry) error { return nil }
 func (l *oneOrder) Now() events.Stamp                           { return l.now }
 func (l *oneOrder) Ask(context.Context, *events.Event, []byte) (*events.Verdict, error) {
 	return &events.Verdict{Action: events.Allow}, nil
+}
+
+func (l *oneOrder) Together(asks []*check.Asked) {
+	for _, q := range asks {
+		q.Verdict, q.Err = l.Ask(q.Context, q.Event, q.Raw)
+	}
 }
 
 // TestOrdersEndByTheTimeOfTheLog sets the clock of the machine three hours ahead: an order

@@ -294,6 +294,12 @@ func (g *grove) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.
 	return g.now().answers.Await(ctx, ev, ask.EndUnknown, func() error { return g.Append(ctx, []state.Entry{{Value: raw}}) })
 }
 
+func (g *grove) Together(asks []*check.Asked) {
+	for _, q := range asks {
+		q.Wait = func() (*events.Verdict, error) { return g.Ask(q.Context, q.Event, q.Raw) }
+	}
+}
+
 // call is the n-th call: of one of a thousand flows, in three levels.
 func call(n int) *events.Event {
 	f := n % groveFlows

@@ -17,6 +17,7 @@ import (
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/retry"
 	"weir/events"
+	"weir/sink/check"
 	"weir/sink/prom"
 	"weir/state"
 )
@@ -51,10 +52,10 @@ type Options struct {
 	// Settle gets what the agent stage says to asks of which a tree has the last word, see
 	// pump.Options.Settled.
 	Settle func(ev *events.Event, v *events.Verdict)
-	// Await calls append, which puts an ask into the log, and returns what the fold says.
-	// It notes before the append that an answer is wanted, since the fold may come to it at
-	// once.
-	Await func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error)
+	// Await calls write, which puts asks into the log, and gives what the fold says, or a Wait
+	// where it has not said it by then. It knows before the write that answers are wanted: the
+	// fold may come to them at once.
+	Await func(asks []*check.Asked, write func(values [][]byte) error)
 	// CaughtUp is told when the pumps are at the end of their logs, the first time, by the
 	// pump loop.
 	CaughtUp func()
@@ -192,12 +193,8 @@ const few = 16
 // when it returns. state.ErrDiskLow passes by itself; repeats are dropped by their ids in
 // the fold.
 func (j *Journal) Append(_ context.Context, entries []state.Entry) error {
-	now := j.logClock.now()
-	for i := range entries {
-		entries[i].Appended = now
-	}
-	if _, err := j.log.Append(entries); err != nil {
-		return fmt.Errorf("append to the journal: %w", err)
+	if err := j.append(entries); err != nil {
+		return err
 	}
 	if len(entries) <= few {
 		j.foldAhead()
@@ -207,10 +204,39 @@ func (j *Journal) Append(_ context.Context, entries []state.Entry) error {
 	return nil
 }
 
+func (j *Journal) append(entries []state.Entry) error {
+	now := j.logClock.now()
+	for i := range entries {
+		entries[i].Appended = now
+	}
+	if _, err := j.log.Append(entries); err != nil {
+		return fmt.Errorf("append to the journal: %w", err)
+	}
+	return nil
+}
+
 // Ask puts an event that asks into the log and returns what the fold says of it.
 // Mostly the caller folds it himself, in Append.
 func (j *Journal) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
-	return j.o.Await(ctx, ev, func() error { return j.Append(ctx, []state.Entry{{Value: raw}}) })
+	q := check.Asked{Context: ctx, Event: ev, Raw: raw}
+	j.Together([]*check.Asked{&q})
+	return q.Answer()
+}
+
+// Together puts events that ask into the log by one write, and gives what the fold says of
+// them, or a Wait where it has not said it by then.
+func (j *Journal) Together(asks []*check.Asked) {
+	j.o.Await(asks, func(values [][]byte) error {
+		entries := make([]state.Entry, len(values))
+		for i, v := range values {
+			entries[i].Value = v
+		}
+		if err := j.append(entries); err != nil {
+			return err
+		}
+		j.foldAhead()
+		return nil
+	})
 }
 
 // wake lets the pump loop turn.

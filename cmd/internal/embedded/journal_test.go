@@ -12,6 +12,7 @@ import (
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
+	"weir/sink/check"
 	"weir/state"
 )
 
@@ -34,8 +35,15 @@ func openAsking(t *testing.T) *asking {
 			Answer: func(_ int64, ev *events.Event, v *events.Verdict) { a.answered.Store(ev.ID, v) }},
 		Store: store, Tick: time.Hour, CaughtUp: func() { close(caughtUp) }, Fail: fail,
 		Settle: func(*events.Event, *events.Verdict) {},
-		Await: func(_ context.Context, ev *events.Event, append func() error) (*events.Verdict, error) {
-			return nil, append()
+		Await: func(asks []*check.Asked, write func([][]byte) error) {
+			values := make([][]byte, len(asks))
+			for i, q := range asks {
+				values[i] = q.Raw
+			}
+			err := write(values)
+			for _, q := range asks {
+				q.Err = err
+			}
 		},
 	})
 	if err := a.Start(t.Context()); err != nil {
@@ -97,6 +105,35 @@ func TestAskWaitsForNobodyWhoFolds(t *testing.T) {
 	release()
 	for !a.has(first.ID) || !a.has(second.ID) {
 		a.ask(t, callOf("g", 1)) // lets others run
+	}
+}
+
+// TestAsksTogetherAreFoldedTogether by who asks: the answers are there when they are in the log.
+func TestAsksTogetherAreFoldedTogether(t *testing.T) {
+	a := openAsking(t)
+	end := a.log.End()
+	var asks []*check.Asked
+	for n := range 2 * few {
+		ev := callOf("f", n)
+		ev.Ask = true
+		asks = append(asks, &check.Asked{Context: t.Context(), Event: ev, Raw: ev.AppendJSON(nil)})
+	}
+	a.Together(asks)
+	for _, q := range asks {
+		if v, err := q.Answer(); err != nil || v != nil {
+			t.Fatal(v, err)
+		}
+	}
+	if got := a.log.End() - end; got != 2*few {
+		t.Errorf("the log has %d more", got)
+	}
+	for a.flows.behind() > 0 { // somebody else may have been folding
+		runtime.Gosched()
+	}
+	for _, q := range asks {
+		if !a.has(q.Event.ID) {
+			t.Errorf("%s has no answer", q.Event.ID)
+		}
 	}
 }
 

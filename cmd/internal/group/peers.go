@@ -105,6 +105,14 @@ func (m *Member) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events
 	return m.forward(ctx, address, raw)
 }
 
+// Together asks for several at the same time, each by itself: they are folded by several
+// members.
+func (m *Member) Together(asks []*check.Asked) {
+	for _, q := range asks {
+		q.Wait = func() (*events.Verdict, error) { return m.Ask(q.Context, q.Event, q.Raw) }
+	}
+}
+
 // elsewhere is the error of a request that another member could answer.
 // 421 says that the request is right and the server is not; where to ask stands in the
 // detail.

@@ -99,7 +99,7 @@ var laws = []law{
 	{folder: "cmd/internal/phase", not: []string{"net", "os"}},
 	{folder: "cmd/internal/problem", not: []string{"net", "os"}},
 	{folder: "cmd/internal/retry", may: []string{"weir/state", "weir/cmd/internal/clock"}, not: []string{"net", "os"}},
-	{folder: "cmd/internal/embedded", may: append(backend, "weir/events"), not: []string{"os", "weir/events/kafka"}},
+	{folder: "cmd/internal/embedded", may: append(backend, "weir/events", "weir/sink/check"), not: []string{"os", "weir/events/kafka"}},
 	{folder: "cmd/internal/group", may: append(backend, "weir/events", "weir/sink/kafka", "weir/sink/check", "github.com/segmentio/kafka-go"), not: []string{"os"}},
 	{folder: "cmd/internal/app/e2e", may: []string{"weir/", "github.com/twmb/franz-go"}},
 	{folder: "cmd", may: []string{"weir/", "go.yaml.in/yaml/v4", "github.com/cespare/xxhash/v2", "github.com/segmentio/kafka-go", "github.com/spf13", "golang.org/x/term", "github.com/dustin/go-humanize"}},

@@ -1,0 +1,129 @@
+package ask
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"weir/events"
+	"weir/sink/check"
+)
+
+func together(t *testing.T, evs ...*events.Event) (asks []*check.Asked) {
+	for _, ev := range evs {
+		asks = append(asks, &check.Asked{Context: t.Context(), Event: ev, Raw: ev.AppendJSON(nil)})
+	}
+	return asks
+}
+
+// TestTogetherIsOneWrite asks for several calls at one time: what is answered by the time that
+// they are in the log is answered, and nothing that is not waits for the others.
+func TestTogetherIsOneWrite(t *testing.T) {
+	d, _, _ := newDegraded(t, degradedLimits)
+	d.look()
+	answers, none := d.Answers, func() int64 { return EndUnknown }
+	used := asking("f", 4, "a", "b")
+	answers.Deliver(0, used, &events.Verdict{ID: "used"})
+	other := *used
+	other.To.Agent = "c"
+	asks := together(t, asking("f", 1, "a", "b"), asking("f", 2, "a", "b"), &other, asking("f", 3, "a", "b"))
+	asks = append(asks, together(t, asking("f", 1, "a", "b"))...) // once more, as when an answer was lost
+	writes := 0
+	d.Together(asks, none, func(values [][]byte) error {
+		if writes++; len(values) != 4 || !slices.Equal(values[2], asks[3].Raw) {
+			t.Errorf("%q are written", values)
+		}
+		answers.Deliver(1, asks[0].Event, &events.Verdict{ID: "first"})
+		answers.Deliver(2, asks[1].Event, &events.Verdict{ID: "second"})
+		return nil
+	})
+	for i, want := range map[int]string{0: "first", 1: "second", 4: "first"} {
+		if q := asks[i]; q.Wait != nil || q.Err != nil || q.Verdict.ID != want {
+			t.Errorf("ask %d is answered by %+v (%v), want %s", i, q.Verdict, q.Err, want)
+		}
+	}
+	if e, ok := errors.AsType[*check.Error](asks[2].Err); !ok || e.Status != 409 || asks[2].Wait != nil {
+		t.Errorf("an id that was used for another call: %v", asks[2].Err)
+	}
+	if writes != 1 || asks[3].Wait == nil || answers.Waiting() != 1 {
+		t.Fatalf("%d writes, %d wait", writes, answers.Waiting())
+	}
+	answers.Deliver(3, asks[3].Event, &events.Verdict{ID: "third"})
+	if v, err := asks[3].Answer(); err != nil || v.ID != "third" {
+		t.Errorf("answered late by %+v (%v)", v, err)
+	}
+
+	full := errors.New("full")
+	refused := together(t, asking("f", 5, "a", "b"), asking("f", 6, "a", "b"))
+	d.Together(refused, none, func([][]byte) error { return full })
+	for _, q := range refused {
+		if _, err := q.Answer(); err != full {
+			t.Errorf("what the log does not take is answered by %v", err)
+		}
+	}
+	if n := answers.Waiting(); n != 0 {
+		t.Errorf("%d wait for what is not in the log", n)
+	}
+}
+
+// TestTogetherWhileBehind lets the mode answer: one that is in the log already when it begins,
+// and one that comes later.
+func TestTogetherWhileBehind(t *testing.T) {
+	d, fold, fake := newDegraded(t, degradedLimits)
+	d.Answers = NewAnswers(fake, time.Minute)
+	d.look()
+	fold.end = 1
+	d.after(fake, 1)
+	none, written := func() int64 { return EndUnknown }, 0
+	write := func(values [][]byte) error {
+		written += len(values)
+		return nil
+	}
+	before := together(t, asking("f", 1, "a", "b"))
+	d.Together(before, none, write)
+	d.after(fake, 4)
+	d.want(t, true)
+	after := together(t, asking("f", 2, "a", "b"))
+	d.Together(after, none, write)
+	for _, q := range append(before, after...) {
+		if q.Wait == nil {
+			t.Fatalf("answered by %+v (%v)", q.Verdict, q.Err)
+		}
+		if v, err := q.Answer(); err != nil || v.Degraded != "behind" {
+			t.Errorf("answered by %+v (%v)", v, err)
+		}
+	}
+	if written != 1 || len(fold.log) != 1 || d.Answers.Waiting() != 0 {
+		t.Errorf("%d asks and %d calls are in the log, %d wait", written, len(fold.log), d.Answers.Waiting())
+	}
+}
+
+// TestWhoLeavesIsForgotten has several wait for one answer, of whom some leave.
+func TestWhoLeavesIsForgotten(t *testing.T) {
+	d, _, _ := newDegraded(t, degradedLimits)
+	a := d.Answers
+	enter := func() *waiter {
+		w, v, err := a.enter(asking("f", 1, "a", "b"), EndUnknown)
+		if w == nil {
+			t.Fatalf("answered by %+v (%v)", v, err)
+		}
+		return w
+	}
+	first, second, third := enter(), enter(), enter()
+	a.leave(second)
+	a.leave(third)
+	fourth := enter()
+	a.Deliver(1, first.ev, &events.Verdict{ID: "v"})
+	for _, w := range []*waiter{first, fourth} {
+		if v, err, ok := a.said(w); !ok || err != nil || v.ID != "v" {
+			t.Errorf("told %+v (%v, %t)", v, err, ok)
+		}
+	}
+	alone := enter()
+	a.Deliver(2, alone.ev, &events.Verdict{ID: "w"})
+	a.leave(alone) // though the answer has come
+	if w := enter(); len(w.answer) != 0 || a.Waiting() != 1 {
+		t.Error("an answer to another one is left")
+	}
+}
