@@ -81,6 +81,7 @@ func (a *Server) serveAgent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	// One agent is one look-up, so this takes no turn.
 	view, known, err := p.AgentView(key)
 	if err != nil {
 		return err
@@ -113,7 +114,7 @@ type AgentAnswer struct {
 	ID    string `json:"id"` // of the event
 	Kind  string `json:"kind"`
 	Agent string `json:"agent"`
-	// Time is that of the event, which may be later than the clock, see tell.
+	// Time is that of the event, which may be later than the clock, see appendAbout.
 	Time  events.RFC3339 `json:"time"`
 	By    string         `json:"by"`
 	Admin bool           `json:"admin,omitempty"`
@@ -173,6 +174,7 @@ func (a *Server) appendAbout(w http.ResponseWriter, r *http.Request, ev *events.
 		ev.Time = max(ev.Time, events.Stamp(view.Last)) // it is said of the agent as it is known
 		waits = waits && view.StepDue == 0              // else help is under way, and nothing more is said
 	}
+	// Whether anything comes of it, the event is in the log from here on.
 	said, err := a.put(r.Context(), ev)
 	if err != nil {
 		return err

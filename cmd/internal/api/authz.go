@@ -141,6 +141,7 @@ func (a *Server) listenForGateways() error {
 	}
 	a.gateways.server = &http.Server{
 		Handler: admission.Track(a.charged(func(w http.ResponseWriter, r *http.Request) {
+			// Who asks is filled in by Allowed above, which sees the token.
 			calls.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, new(visit))))
 		})),
 		ConnContext:       admission.ConnContext,
@@ -158,6 +159,8 @@ func (a *Server) listenForGateways() error {
 		a.gateways.server.Protocols.SetHTTP2(true)
 		limited = tls.NewListener(limited, a.o.TLS.Server(true, "h2"))
 	} else {
+		// gRPC in the clear begins with HTTP/2 at once; nothing else is spoken on this
+		// port.
 		a.gateways.server.Protocols.SetUnencryptedHTTP2(true)
 	}
 	go func() {

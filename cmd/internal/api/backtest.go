@@ -92,6 +92,7 @@ func (a *Server) serveBacktest(w http.ResponseWriter, r *http.Request) error {
 	}
 	t.alive()
 	out := backtestAnswer{A: t.a.Report(marks), B: t.b.Report(marks), Differences: backtest.Differences(t.a, t.b), Logs: t.logs, Seconds: a.clock.Now().Sub(begun).Seconds()}
+	// Both have read the same records.
 	out.A.BadRecords, out.B.BadRecords = t.bad, t.bad
 	if out.A.Events == 0 {
 		return refusedTrial(errors.New("there is no event in it" + t.whyNone()))
@@ -177,6 +178,7 @@ func (a *Server) tryAll(ctx context.Context, form *multipart.Reader, t *tried) (
 			if t.a == nil || t.b == nil {
 				return nil, errors.New("limits A or limits B are missing")
 			}
+			// What adapters have held back belongs to the last log.
 			return marks, reader.End()
 		}
 		if err != nil {
@@ -190,6 +192,7 @@ func (a *Server) tryAll(ctx context.Context, form *multipart.Reader, t *tried) (
 			if err != nil {
 				err = fmt.Errorf("marks: %w", err)
 			}
+		// A form may have both; their flows are then counted together.
 		case "log", "since":
 			if t.a == nil || t.b == nil {
 				return nil, errors.New("the limits have to come before the log")
@@ -257,6 +260,7 @@ func (t *tried) log(reader *logs.Reader, part *multipart.Part) error {
 			return err
 		}
 	}
+	// The list of logs is cut like the others, and the logs are folded all the same.
 	if len(t.logs) < maxStops {
 		t.logs = append(t.logs, l)
 	}
@@ -297,6 +301,7 @@ func (a *Server) eachOwn(ctx context.Context, since events.Stamp, alive func(), 
 		if n++; n%1024 == 0 {
 			alive()
 		}
+		// It became a dead letter when it was folded; here it is counted.
 		if events.Decode(line, &ev) != nil {
 			bad++
 			return true

@@ -98,6 +98,7 @@ func (a *Server) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	// It says when the episode began, and 404 before the answer begins.
 	view, err := a.view(id)
 	if err != nil {
 		return err

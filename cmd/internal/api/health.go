@@ -70,6 +70,7 @@ func (a *Server) serveReady(w http.ResponseWriter, _ *http.Request) error {
 // told under Degraded then and not under Why.
 func (a *Server) readiness() readyAnswer {
 	out := readyAnswer{Why: []string{}, SelfTest: a.selfTest.State()}
+	// The answer says how much is free also while it is enough, for who looks in time.
 	free, floor := a.store.Free()
 	out.DiskMiB = free >> 20
 	_, out.Limits = a.limits.State()
@@ -80,6 +81,7 @@ func (a *Server) readiness() readyAnswer {
 	if a.program.Err() != nil {
 		out.Why = append(out.Why, "weir has failed and is stopping")
 	}
+	// A load balancer takes it out of its list while requests are still answered.
 	if a.program.Ending().Err() != nil {
 		out.Why = append(out.Why, "weir is stopping")
 	}
@@ -91,6 +93,7 @@ func (a *Server) readiness() readyAnswer {
 	} else {
 		out.Why = append(out.Why, why...)
 	}
+	// Under load asks are answered by the fold as ever, only by smaller limits.
 	if busy := a.busy(); len(busy) > 0 {
 		out.Degraded = append(out.Degraded, ask.DegradedStatus{Reason: events.DegradedLoad, Partitions: busy})
 	}

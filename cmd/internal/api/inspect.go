@@ -214,6 +214,7 @@ func (a *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
 		}
 		from += int64(len(entries))
 	}
+	// A key cannot be turned back into an id, so all that are known are tried.
 	list, err := pump.FlowsOf(a.log.Pumps(), pump.FlowQuery{Limit: pump.MaxScanned})
 	if err != nil {
 		return err

@@ -161,6 +161,8 @@ func (t *delivery) take(in *lineReader) error {
 	err := t.check(in)
 	if err != nil {
 		t.refuse(in, err)
+		// A body of nothing but bad lines is flushed, too, or it would hold all of them at
+		// once.
 		if len(t.deadLetters) < takeEntries {
 			return nil
 		}

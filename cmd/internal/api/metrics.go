@@ -105,6 +105,7 @@ func (a *Server) readAgents(r *prom.Reading) {
 		if w := events.Stamp(p.Standing().Watermark.Load()); w != 0 {
 			at = w.Time()
 		}
+		// The one that is furthest behind counts: silence is told only up to there.
 		if at.Before(watermark) {
 			watermark = at
 		}

@@ -178,6 +178,8 @@ func (a *Server) lookAt(key string) (view *analyzer.View, known bool, err error)
 // verdicts: it stands in the log all the same.
 func (a *Server) said(ctx context.Context, from int64, id string, timeout <-chan time.Time) (out []json.RawMessage) {
 	for {
+		// An order is in the log; that its verdicts cannot be read is no reason to refuse
+		// it.
 		first, batch, err := state.ReadOn(a.verdicts.Read, from, streamBatch, nil)
 		if err != nil {
 			a.logger.Warn("the verdicts on an order cannot be read", "event", id, "error", err)
