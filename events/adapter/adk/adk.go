@@ -63,6 +63,7 @@ const (
 // reader holds what is known of the last invocations. The events of a session come in order,
 // but those of parallel branches in between each other.
 type reader struct {
+	// source and correlation are those of the options, or ADK's own.
 	source      string
 	correlation []events.CorrelationSource
 	ignore      adapter.IgnoreArgs
@@ -232,6 +233,7 @@ func (r *reader) arrive(v *invocation, m *message, emit func(*events.Event)) {
 	from := b.agent
 	b.agent, b.at = m.author, m.at
 	switch {
+	// The first of a branch, or the same agent going on.
 	case from == "" || from == m.author:
 	case b.next == m.author: // it was told when control was handed over
 	default:
@@ -391,6 +393,7 @@ func (r *reader) result(v *invocation, m *message, p *part, emit func(*events.Ev
 // The agent shows up with its first event, and is then known to have been told of.
 func (r *reader) transfer(v *invocation, m *message, to string, emit func(*events.Event)) {
 	b := v.branches[m.branch]
+	// The response may come in the user's name, in a branch that nobody was seen in.
 	if to == "" || b == nil {
 		return
 	}
@@ -411,6 +414,7 @@ func (r *reader) tokens(v *invocation, m *message, emit func(*events.Event)) {
 	emit(e)
 }
 
+// agent is a party: ADK knows its agents by name.
 func agent(name string) events.Party { return events.Party{Agent: name} }
 
 // begin fills what all events of a message share.

@@ -20,10 +20,11 @@ type message struct {
 	branch, transfer, model string
 	at                      events.Stamp
 	parts                   []part
-	text                    []byte
-	said                    events.Hash
-	sim                     events.Fingerprint
-	failure                 string // normalised
+	// The text is gathered from the parts, and dropped once it is hashed.
+	text    []byte
+	said    events.Hash
+	sim     events.Fingerprint
+	failure string // normalised
 	// partial is of a piece of a streamed text, whose whole follows.
 	partial bool
 	usage   events.Usage
@@ -81,6 +82,7 @@ func read(record []byte, ignore adapter.IgnoreArgs) ([]*message, error) {
 		}
 		isSession = true
 		for c.Array(); c.Element(); {
+			// Each event is checked by itself, before the session's id is known.
 			one := &message{}
 			for c.Object(); c.Member(); {
 				one.member(c, ignore)
@@ -141,6 +143,7 @@ func (m *message) member(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 		m.author = word(c)
 	case "branch":
 		m.branch = word(c)
+	// A number of seconds with a fraction.
 	case "timestamp":
 		m.at = seconds(c.Scalar())
 	case "partial":
@@ -209,6 +212,7 @@ func (m *message) readContent(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 // readPart reads one part: a text, or a call, or a response. Thoughts are no answer and are
 // left out.
 func (m *message) readPart(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
+	// What is no object is no part.
 	if c.Peek() != '{' {
 		c.Skip()
 		return
@@ -230,6 +234,7 @@ func (m *message) readPart(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	if thought || len(text) == 0 {
 		return
 	}
+	// Texts of several parts are lines of one.
 	if len(m.text) > 0 {
 		m.text = append(m.text, '\n')
 	}

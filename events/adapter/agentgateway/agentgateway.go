@@ -77,6 +77,7 @@ type line struct {
 
 // take notes a value whose key is known, unless a preferred key told it already.
 func (l *line) take(key, value []byte) {
+	// Most keys of a line are of no use here.
 	p, known := places[string(key)]
 	if known && len(value) > 0 && p.Rank > l.rank[p.Field] {
 		l.text[p.Field], l.rank[p.Field] = value, p.Rank
@@ -111,6 +112,7 @@ func read(p []byte) (*line, error) {
 	}
 	// 2026-11-20T14:00:00.123456Z info request key=value ...
 	// Time, level and target are words in front, parted by tabs in some versions.
+	// Only the time is needed of them.
 	first, rest, _ := bytes.Cut(p, []byte("\t"))
 	if len(rest) == 0 {
 		first, rest, _ = bytes.Cut(p, []byte(" "))
@@ -137,6 +139,7 @@ func read(p []byte) (*line, error) {
 func pair(p []byte) (key, value, rest []byte) {
 	p = bytes.TrimLeft(p, " \t")
 	n := bytes.IndexAny(p, "= \t")
+	// The last word of the line.
 	if n < 0 {
 		return p, nil, nil
 	}
@@ -185,6 +188,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	case l.at == 0:
 		return adapter.Missing("time", "want a time on every request")
 	}
+	// The key makes the ids of all events of the request.
 	r.line(l, r.pair.Key(record, true), emit)
 	return nil
 }
@@ -196,8 +200,10 @@ func (r *reader) Flush(func(*events.Event)) error { return nil }
 func (r *reader) line(l *line, key string, emit func(*events.Event)) {
 	method := string(l.text[a2aMethod])
 	switch {
+	// Other methods of MCP list or prepare, and are no use of a tool.
 	case string(l.text[mcpMethod]) == "tools/call" && l.text[toolName] != nil:
 		r.tool(l, key, emit)
+	// By their names of both versions of A2A.
 	case method == "SendMessage", method == "SendStreamingMessage", method == "message/send", method == "message/stream":
 		r.agent(l, key, emit)
 	// A model's request is known by its tokens, whatever its path.
@@ -309,6 +315,7 @@ func (r *reader) agent(l *line, key string, emit func(*events.Event)) {
 
 // path is the path of the request, without its query.
 func (l *line) path() string {
+	// The query may hold secrets, and would make a name of its own of each request.
 	u, err := url.Parse(l.word(httpPath))
 	if err != nil {
 		return ""
@@ -318,6 +325,7 @@ func (l *line) path() string {
 
 // model tells what a request to a model used up.
 func (r *reader) model(l *line, key string, emit func(*events.Event)) {
+	// What is no count is 0, which says nothing.
 	number := func(f field) int64 {
 		v, err := strconv.ParseInt(string(l.text[f]), 10, 64)
 		if err != nil || v < 0 || v > events.MaxNumber {

@@ -55,10 +55,12 @@ const maxRemembered = 4096
 
 // reader keeps what hooks do not tell on each input.
 type reader struct {
-	pair     *pairing.Pairer
+	pair *pairing.Pairer
+	// The clock serves all sessions, as their lines stand in one file.
 	clock    adapter.Clock
 	sessions *adapter.Recent[*session]
-	uses     *adapter.Recent[*use]
+	// Uses of tools that run agents only; the pairing knows the others.
+	uses *adapter.Recent[*use]
 }
 
 // session is what is remembered of one.
@@ -146,6 +148,7 @@ func read(record []byte) (*line, error) {
 			l.input = c.Raw()
 		case "tool_response":
 			l.readResponse(c)
+		// It is true in a turn that a Stop hook made go on.
 		case "stop_hook_active":
 			l.again = c.Bool()
 		case "prompt", "last_assistant_message", "error":
@@ -174,6 +177,7 @@ func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/
 func (l *line) readResponse(c *jsonwalk.Cursor) {
 	raw := c.Raw()
 	l.said = raw
+	// The object is read for how it went; as the result it counts whole.
 	inner := jsonwalk.New(raw)
 	// A text, or an object of the tool's own, which counts as it is.
 	switch inner.Peek() {
@@ -315,6 +319,7 @@ func (r *reader) before(l *line, s *session, emit func(*events.Event)) {
 // use tells a call of a tool or of an agent.
 func (r *reader) use(l *line, s *session, call string, emit func(*events.Event)) {
 	if delegates(l.tool) {
+		// An agent that is run by a tool is told as a call of an agent, not of the tool.
 		kind, prompt := readTask(l.input)
 		u := &use{from: actor(l), to: child(kind)}
 		r.uses.Put(call, u)

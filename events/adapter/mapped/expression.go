@@ -31,6 +31,7 @@ func clock(tree reflect.Value) string {
 		if tree.IsNil() {
 			return ""
 		}
+		// Only calls are Funcs: a member of that name is not one.
 		if f, ok := tree.Interface().(*gojq.Func); ok && clocks[f.Name] {
 			return f.Name
 		}
@@ -58,6 +59,7 @@ func clock(tree reflect.Value) string {
 // compile is called when the mapping is read, so that a fault is told before the first record.
 // The error of gojq says where in the expression it is.
 func compile(f field, text string) (expression, error) {
+	// What is no path was meant as an expression, so its fault is told as one of either.
 	query, err := gojq.Parse(text)
 	if err != nil {
 		return expression{}, fmt.Errorf("neither a path nor a jq expression: %w", err)

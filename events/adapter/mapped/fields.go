@@ -11,6 +11,7 @@ const (
 	kind
 	source
 	sequence
+	// From here to traceID, and the three after spanID, are names of flows.
 	correlationID
 	parentID
 	rootID
@@ -27,11 +28,13 @@ const (
 	teamID
 	tenantID
 	tags
+	// Agents and their sessions; an agent may be known by either.
 	from
 	fromSession
 	to
 	toSession
 	origin
+	// The next six are of uses of tools.
 	tool
 	callID
 	server
@@ -94,4 +97,6 @@ func fieldNamed(name string) (field, bool) {
 }
 
 // Fields lists the fields that a mapping can fill, as it spells them.
+//
+// The list is the caller's own.
 func Fields() []string { return append([]string(nil), names[:]...) }

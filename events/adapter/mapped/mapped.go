@@ -55,6 +55,7 @@ func Format(mapping string) (adapter.Format, error) {
 // gives says what a log can tell that is read by the mapping.
 // What is mapped is told sometimes at best: no mapping says that each record has it.
 func (m *mapping) gives() adapter.Gives {
+	// One of the fields is enough.
 	level := func(fields ...field) adapter.Level {
 		if slices.ContainsFunc(fields, m.has) {
 			return adapter.Sometimes
@@ -137,6 +138,8 @@ func (r *reader) wrong(f field, reason string) error {
 }
 
 // word and id cut what is too long; an id leaves room for what is put around it.
+//
+// Both are "" where nothing is mapped.
 func (r *reader) word(f field) string { return adapter.Word(r.values[f], events.MaxID) }
 func (r *reader) id(f field) string   { return adapter.Word(r.values[f], events.MaxID/2) }
 
@@ -161,6 +164,8 @@ func (r *reader) kind() (events.Kind, bool) {
 }
 
 // expressible reports whether a mapping can say all that an event of the kind needs.
+//
+// The others need what no field of a mapping fills.
 func expressible(k events.Kind) bool {
 	switch k {
 	case events.AgentCall, events.AgentReturn, events.ToolCall, events.ToolResult, events.LLMCall, events.TurnStart,
@@ -173,6 +178,7 @@ func expressible(k events.Kind) bool {
 // begin gives an event all of its names. That the flow is called by the first of them that is
 // there is up to the order of the pairing.
 func (r *reader) begin(id string, kind events.Kind, when events.Stamp) *events.Event {
+	// A header of baggage names the flow, its parent and its root at once.
 	said := wire.Baggage(r.values[baggage])
 	flow := adapter.Names{
 		events.CorrelationExplicit: r.word(correlationID), events.CorrelationBaggage: said.ID,
@@ -319,6 +325,7 @@ func (r *reader) fillUsage(e *events.Event) {
 	if usd := r.float(costUSD); usd > 0 && usd <= events.MaxCostUSD {
 		u.Known, u.CostMicroUSD = true, int64(math.Round(usd*1e6))
 	}
+	// Without a scope the counts are of this one event.
 	switch string(r.values[scope]) {
 	case "cumulative":
 		u.Scope = events.UsageCumulative

@@ -51,6 +51,7 @@ func parse(text string) (*mapping, error) {
 	if !m.named() {
 		return nil, errors.New("the mapping does not say what a flow is: want correlation_id=PATH, or one of baggage, trace_id, conversation_id, session_id, task_id")
 	}
+	// Without these no record would be an event.
 	if !m.has(to) && !m.has(toSession) && !m.has(tool) && !m.has(kind) {
 		return nil, errors.New("the mapping tells no calls: want to=PATH, the agent that is called, or tool=PATH")
 	}
@@ -120,6 +121,7 @@ func (m *mapping) add(part string) error {
 	if !ok || name == "" || value == "" {
 		return fmt.Errorf("%q: want FIELD=VALUE, such as from=.sender.id", part)
 	}
+	// A text may have points: only the first one parts it from the field.
 	base, found, isMeaning := strings.Cut(name, ".")
 	f, known := fieldNamed(base)
 	if !known {
@@ -133,12 +135,14 @@ func (m *mapping) add(part string) error {
 		m.meaning[f][strings.Trim(found, `"`)] = strings.Trim(value, `"`)
 		return nil
 	}
+	// A field that is given twice is a slip: one of the two would be passed over.
 	if m.filled[f] {
 		return fmt.Errorf("%q: %s is given twice; put // between several places of one field", part, names[f])
 	}
 	m.filled[f] = true
 	// See the order of the constants.
 	m.counts = m.counts || f >= inputTokens && f <= costUSD
+	// A text in quotes is the same in each record.
 	if fixed, ok := quoted(value); ok {
 		m.fixed[f] = fixed
 		return nil
@@ -164,6 +168,7 @@ func quoted(value string) ([]byte, bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return nil, false
 	}
+	// The quotes and escapes are those of JSON.
 	c := jsonwalk.New([]byte(value))
 	text := c.Text()
 	c.End()
@@ -179,6 +184,7 @@ type step struct {
 
 // readPaths reads paths with // between them. It is false for anything else.
 func readPaths(text string) (paths [][]step, ok bool) {
+	// Also // within quotes cuts, and what it leaves is no path: it is then left to jq.
 	for part := range strings.SplitSeq(text, "//") {
 		p, ok := readPath(strings.TrimSpace(part))
 		if !ok {
@@ -192,6 +198,7 @@ func readPaths(text string) (paths [][]step, ok bool) {
 // readPath reads one path as jq writes it: .a.b, .a[0], ."a b" and .["a b"]. The path "." is
 // the whole record.
 func readPath(p string) (steps []step, ok bool) {
+	// It has no steps, and its value is the record as it stands.
 	if p == "." {
 		return nil, true
 	}
@@ -217,6 +224,7 @@ func readPath(p string) (steps []step, ok bool) {
 				}
 				steps = append(steps, step{item: int(n), isItem: true})
 			}
+			// What follows the bracket may be the next step of any form.
 			p = p[end+1:]
 		case strings.HasPrefix(p, `."`):
 			end := strings.IndexByte(p[2:], '"')
@@ -342,6 +350,7 @@ func (n *node) walk(c *jsonwalk.Cursor, slots [][]byte) {
 		for _, slot := range n.slots {
 			slots[slot] = value
 		}
+		// The raw text is walked again for the children.
 		if len(n.members) > 0 || len(n.items) > 0 {
 			n.within(jsonwalk.New(raw), slots)
 		}
@@ -360,6 +369,7 @@ func (n *node) within(c *jsonwalk.Cursor, slots [][]byte) {
 			}
 		}
 	case '[':
+		// Elements are counted, as a path names them.
 		i := 0
 		for c.Array(); c.Element(); i++ {
 			if next := n.items[i]; next != nil {

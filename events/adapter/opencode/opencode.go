@@ -50,6 +50,7 @@ func score(head *adapter.Head) adapter.Match {
 		for c.Object(); c.Member(); {
 			switch string(c.Key()) {
 			case "info":
+				// The names are counted, since members come in any order.
 				named := 0
 				for c.MaybeObject(); c.Member(); c.Skip() {
 					switch string(c.Key()) {
@@ -288,6 +289,7 @@ func (r *reader) message(s, m *info, parts *jsonwalk.Cursor, asked bool, emit fu
 	case "assistant":
 		r.log.Uses(&turn, uses, emit)
 		// An answer that was broken off has no end.
+		// Its tokens were used all the same.
 		end := cmp.Or(m.completed, m.created)
 		r.log.Inference(&turn, m.id, end, m.model, m.provider, m.used, emit)
 		switch {

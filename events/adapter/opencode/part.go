@@ -14,10 +14,12 @@ import (
 // info is what a session or a message says of itself.
 // The two share a reader, since their members have the same names; each uses its own half.
 type info struct {
+	// parent is the session that opened this one, or the message that is answered.
 	id, parent, role, agent string
 	model, provider         string
-	finish, failure         string
-	created, completed      events.Stamp
+	// finish is why the model stopped; failure is the name of an error.
+	finish, failure    string
+	created, completed events.Stamp
 	// used is of a message: what all of its requests took.
 	used events.Usage
 }
@@ -134,6 +136,7 @@ func (p *part) read(c *jsonwalk.Cursor) {
 			p.kind = string(c.Text())
 		case "messageID":
 			p.message = adapter.ID(c.Text())
+		// Of a step-finish: why the model stopped.
 		case "reason":
 			p.reason = string(c.Text())
 		case "text":
@@ -161,6 +164,7 @@ func (p *part) read(c *jsonwalk.Cursor) {
 func (p *part) readState(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
+		// pending, running, completed or error.
 		case "status":
 			p.status = string(c.Text())
 		case "input":

@@ -46,6 +46,7 @@ func score(head *adapter.Head) adapter.Match {
 		for c.Object(); c.Member(); {
 			switch string(c.Key()) {
 			case "uuid", "parentUuid", "sessionId", "type":
+				// Their values do not matter.
 				named++
 				c.Skip()
 			case "message":
@@ -88,7 +89,8 @@ type record struct {
 	uuid, session, kind, model string
 	at                         events.Stamp
 	// text is all that was said, without thoughts.
-	text    []byte
+	text []byte
+	// Calls and results are in the order of the parts.
 	calls   []transcript.Use
 	results []transcript.Use
 	// A record has one result, though the list may hold several.
@@ -109,6 +111,7 @@ func (r *reader) Decode(line []byte, emit func(*events.Event)) error {
 	}
 	turn := transcript.Turn{Session: l.session, By: events.Party{Session: l.session, Agent: program}}
 	// Without a prompt the session is the flow.
+	// The prompt is that of the session's last user record.
 	turn.Prompt, _ = r.turns.Get(l.session)
 	switch l.kind {
 	case "user":
@@ -131,6 +134,7 @@ func (r *reader) Decode(line []byte, emit func(*events.Event)) error {
 	// Results are records of their own.
 	case "tool_result":
 		for i := range l.results {
+			// Its status is the record's.
 			r.result(l, &turn, &l.results[i], emit)
 		}
 	}
@@ -212,6 +216,7 @@ func read(line []byte) (*record, error) {
 					l.readParts(jsonwalk.New(parts))
 				}
 			}
+		// Of an answer of the model; other records have none.
 		case "usageMetadata":
 			l.used = counts.Read(c)
 		case "toolCallResult":
