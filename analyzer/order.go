@@ -291,6 +291,7 @@ func matchAll(_ *Flow, _ *moment, o *order)       { o.picks = selectAll }
 func matchCalls(_ *Flow, _ *moment, o *order)     { o.kind = events.AgentCall }
 func matchToolCalls(_ *Flow, _ *moment, o *order) { o.kind = events.ToolCall }
 
+// matchEdge refuses the call at hand, whatever it says, and no other between the two.
 func matchEdge(_ *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectEdges
 	o.edges = append(o.edges[:0], edge{m.from, m.to})
@@ -324,14 +325,17 @@ func (f *Flow) fromDepth(o *order, least int64) {
 	}
 }
 
+// matchNewParties lets those go on who take part already.
 func matchNewParties(_ *Flow, _ *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectNew
 }
 
+// matchCaller refuses calls to agents by who made the one at hand; its tools it may go on using.
 func matchCaller(_ *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectCaller
 }
 
+// matchCallee refuses calls to the one that control came back to, whoever makes them.
 func matchCallee(_ *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectCallee
 	o.edges = append(o.edges[:0], edge{none, m.to})
@@ -381,6 +385,7 @@ func matchPair(f *Flow, m *moment, o *order) {
 	o.edges = append(o.edges[:0], edge{r.from, r.to})
 }
 
+// matchTool refuses a tool to the party of the order, whatever the arguments.
 func matchTool(_ *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.ToolCall, selectTools
 	o.calls = append(o.calls[:0], callRef{tool: m.tool})
@@ -407,6 +412,7 @@ func matchFailing(f *Flow, m *moment, o *order) {
 	}
 }
 
+// matchCall refuses the call at hand: this tool with these arguments.
 func matchCall(f *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.ToolCall, selectCalls
 	o.calls = append(o.calls[:0], refTo(&f.parties[m.from].calls[m.callAt]))
@@ -459,6 +465,8 @@ func matchNewTurn(f *Flow, _ *moment, o *order) {
 	o.picks, o.subject = selectNewTurn, f.turnID
 }
 
+// matchConversation refuses messages of the conversation; where the log names none, all calls of
+// the flow.
 func matchConversation(_ *Flow, m *moment, o *order) {
 	o.kind = events.AgentCall
 	if m.ev.ConversationID != "" {
@@ -466,6 +474,7 @@ func matchConversation(_ *Flow, m *moment, o *order) {
 	}
 }
 
+// matchTask refuses calls and iterations of the task.
 func matchTask(_ *Flow, m *moment, o *order) {
 	o.picks, o.subject = selectTask, m.ev.TaskID
 }

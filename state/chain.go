@@ -18,6 +18,7 @@ import (
 // would have to lie in tables that were complete for so long.
 const chainLength = 16 << 10
 
+// chainOp is what each transaction adds for the chain.
 func chainOp(version uint64) *op {
 	key := binary.BigEndian.AppendUint16([]byte{chainPrefix}, uint16(version%chainLength))
 	return &op{entry: badger.Entry{Key: key}}

@@ -161,6 +161,7 @@ func (s *Store) Meta(partition uint16) (Meta, bool, error) {
 	return m, true, nil
 }
 
+// decodeMeta reads what checkpointBatch has written of the partition itself.
 func decodeMeta(content []byte) (Meta, error) {
 	d := decoder{rest: content}
 	m := Meta{Next: d.int("next offset"), Published: d.int("published position"), State: d.bytes("state")}

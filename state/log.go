@@ -308,6 +308,7 @@ func (l *Log) endOp(end int64) *op {
 	return &op{entry: badger.Entry{Key: key, Value: v}}
 }
 
+// endCost is what endOp takes of a transaction, at most.
 const endCost = 1 + maxLogID + sealBytes + binary.MaxVarintLen64 + entryOverhead
 
 // opens reports whether the log has no entry yet in a segment.

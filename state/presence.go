@@ -33,6 +33,7 @@ type presence struct {
 // presenceEvery is how often those files are looked for that a write does not need.
 const presenceEvery = time.Second
 
+// It is damage for whoever opens the database next, and so it is told as that.
 var errRemoved = errors.New("the file was removed while it was in use")
 
 // newPresence looks at the files of a database that was just opened.
@@ -103,6 +104,7 @@ func (p *presence) path(number int) string {
 	return filepath.Join(p.dir, fmt.Sprintf("%05d.mem", number))
 }
 
+// close closes the log, which stays where it is.
 func (p *presence) close() error {
 	if p == nil || p.log == nil {
 		return nil

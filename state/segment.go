@@ -105,6 +105,7 @@ func startOp(g segment, l *Log, first int64) *op {
 	return &op{entry: badger.Entry{Key: key, Value: v}}
 }
 
+// startCost is what startOp takes of a transaction, at most.
 const startCost = 1 + 4 + maxLogID + sealBytes + 2*binary.MaxVarintLen64 + entryOverhead
 
 // startKeyPrefix begins the keys of the starts in a segment.

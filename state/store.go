@@ -62,6 +62,7 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
+// open is Open without the words that its errors begin with.
 func open(dir string, o Options) (_ *Store, err error) {
 	o, err = o.withDefaults()
 	if err != nil {

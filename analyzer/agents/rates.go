@@ -196,8 +196,10 @@ type agentCap struct {
 	counts [capBuckets]uint32
 }
 
-// windowOf is the width of the window of the row, bucketOf that of its buckets.
+// windowOf is the width of the window of the row, in milliseconds; never 0, as bucketOf is not.
 func windowOf(set *rules.Setting) events.Stamp { return max(1, rules.StampOf(set.Window)) }
+
+// bucketOf is the width of a bucket. Times are divided by it.
 func bucketOf(set *rules.Setting) events.Stamp { return max(1, windowOf(set)/capBuckets) }
 
 // place is where a bucket is counted; buckets are numbered from 1970 on.

@@ -139,6 +139,7 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	return l
 }
 
+// identities are the words for analyzer.Identity, in the order of its values.
 var identities = []string{"session", "agent"}
 
 // base returns the limits that the file changes. A file without a profile changes the balanced

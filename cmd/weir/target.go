@@ -128,6 +128,7 @@ func (ps *pumps) Agents(_ context.Context, q pump.AgentQuery) (pump.AgentList, e
 	return pump.AgentsOf(ps.ofAgents, q)
 }
 
+// Agent asks one partition after the other, as View does.
 func (ps *pumps) Agent(_ context.Context, kind events.ScopeKind, id string) (v agents.View, ok bool, err error) {
 	// The first partition that knows it has it; an agent is in one alone.
 	for _, p := range ps.ofAgents {

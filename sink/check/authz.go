@@ -186,6 +186,7 @@ func unreserved(id string) string {
 	return id
 }
 
+// named is a header as an id, unless it is one that is weir's own.
 func (f *Forwarded) named(header string) string { return unreserved(f.word(header)) }
 
 // read makes an ask of the request; false when there is no call in it.
@@ -287,6 +288,7 @@ func (f *Forwarded) callee() string {
 	return cmp.Or(f.word("X-To-Agent"), clip(strings.TrimSuffix(f.Host+path, "/")), "agent")
 }
 
+// word is a header as an id; "" where it is not there.
 func (f *Forwarded) word(header string) string { return clip(f.Header(header)) }
 
 // clip makes an id of text: what no id may hold is left out.

@@ -82,6 +82,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.answer(w, r, &ev, raw, format)
 }
 
+// answer asks and writes what is said, in the form that was asked for. raw is the event as it
+// goes into the log.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, ev *events.Event, raw []byte, format DenyFormat) {
 	v, err := h.Ask(r.Context(), ev, raw)
 	h.tell(w, r, v, err, format)

@@ -240,6 +240,7 @@ type rpcAnswer struct {
 	Error   *rpcError       `json:"error,omitempty"`
 }
 
+// rpcError is an error of JSON-RPC. Data differs between protocols, see rpcData.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -269,6 +270,7 @@ func metaOf(v *events.Verdict) *resultMeta {
 	return &resultMeta{v.Remaining}
 }
 
+// textPart is a piece of content that is text.
 type textPart struct {
 	Type string `json:"type"`
 	Text string `json:"text"`
@@ -282,6 +284,8 @@ type errorInfo struct {
 	Metadata map[string]string `json:"metadata"`
 }
 
+// rpcData is what details a refusal: for messages of A2A in the form that A2A has for errors,
+// else what the bare format says.
 func rpcData(v *events.Verdict, rpc *Message) any {
 	if !rpc.sendsMessage() {
 		return bareOf(v)

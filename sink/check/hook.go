@@ -106,6 +106,8 @@ func reasonOf(err error) string {
 	return "a fault"
 }
 
+// answer asks about what may be refused, one call after the other, and tells of the rest unless
+// a call was refused. The first refusal is the answer: the agent can be told one thing.
 func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, err error) {
 	list, err := h.read(in)
 	if err != nil {
@@ -224,6 +226,7 @@ func (h *Hook) unique() string {
 	return h.word + "-" + strconv.FormatInt(h.serial, 36)
 }
 
+// quoted is a text as JSON.
 func quoted(s string) json.RawMessage {
 	b, _ := json.Marshal(s) // text always has a form
 	return b

@@ -19,6 +19,7 @@ type HookPlugin struct {
 // pluginVersion is that of the form, not of weir: what is in it runs the weir that is there.
 const pluginVersion = "1.0.0"
 
+// It is shown where people choose plugins.
 const pluginAbout = "Asks weir before each use of a tool, and refuses those of runs that run away"
 
 // HookPluginPrograms are the programs that HookPluginFor knows.

@@ -98,6 +98,7 @@ type reply struct {
 	body   []byte
 }
 
+// Header is made when it is asked for first: most answers set one or two.
 func (r *reply) Header() http.Header {
 	if r.header == nil {
 		r.header = make(http.Header)
@@ -112,12 +113,14 @@ func (r *reply) WriteHeader(status int) {
 	}
 }
 
+// Write keeps what is written, after status 200 if none was set.
 func (r *reply) Write(p []byte) (int, error) {
 	r.WriteHeader(http.StatusOK)
 	r.body = append(r.body, p...)
 	return len(p), nil
 }
 
+// append appends the answer as an object.
 func (r *reply) append(dst []byte) []byte { return r.appendMembers(append(dst, '{')) }
 
 // appendMembers appends the answer without the brace that it begins with.

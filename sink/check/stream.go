@@ -283,6 +283,7 @@ type underWay struct {
 	fewer chan struct{} // told when there are fewer bytes
 }
 
+// newUnderWay has room for MostAsks asks.
 func newUnderWay() *underWay {
 	return &underWay{asks: make(chan struct{}, MostAsks), fewer: make(chan struct{}, 1)}
 }
@@ -330,6 +331,7 @@ func (u *underWay) fits(bytes int) bool {
 	return true
 }
 
+// end gives back the room of an ask that was answered, with as many bytes as begin was told.
 func (u *underWay) end(bytes int) {
 	u.mu.Lock()
 	u.bytes -= bytes

@@ -121,12 +121,14 @@ type askAnswer struct {
 	err    error
 }
 
+// newAskStream returns a stream of which nothing was sent yet. cancel ends its request.
 func newAskStream(cancel context.CancelFunc) *askStream {
 	s := &askStream{cancel: cancel, waiting: make(map[int64]chan askAnswer)}
 	s.more.L = &s.mu
 	return s
 }
 
+// It is what those are told who wait when a stream ends; they ask by a request then.
 var errStreamEnded = errors.New("the stream of asks has ended")
 
 // run makes the request, calls ready when asks may be sent, and returns why it has ended.

@@ -80,6 +80,7 @@ func party(id, agent string) events.Party {
 	return events.Party{Session: id, Agent: agent}
 }
 
+// kind tells by the name of a tool: a call without one is to an agent.
 func (c *Call) kind() events.Kind {
 	if c.Tool != "" {
 		return events.ToolCall

@@ -71,6 +71,8 @@ type Decision struct {
 	Note      string
 }
 
+// allowed is a decision that nothing is said against. It is stale where the orders were, and the
+// guard is set to let calls through then.
 func allowed(by Source) Decision {
 	return Decision{Action: events.Allow, Source: by, Stale: by == StaleOpen}
 }

@@ -34,6 +34,7 @@ var (
 // lineBehind is a sign of life of a weir that has not folded all of its log yet.
 const lineBehind = ": behind"
 
+// An answer of another type is not weir's, and is not read.
 const eventStream = "text/event-stream"
 
 // mostMessage is the length of the longest message of a stream that is read: of a
@@ -217,6 +218,7 @@ type message struct {
 	long                 bool // it is passed over
 }
 
+// field takes in one line. A line without a colon is a name without a value.
 func (m *message) field(line []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -239,6 +241,7 @@ func (m *message) field(line []byte) {
 // lines reads lines, and passes over those that are longer than any verdict.
 type lines struct{ r *bufio.Reader }
 
+// newLines has the room for one line made once, for as long as the stream lasts.
 func newLines(r io.Reader) *lines { return &lines{bufio.NewReaderSize(r, mostMessage)} }
 
 // next returns the next line. It calls passed before it passes over one.
@@ -314,6 +317,7 @@ func (r rule) most() int64 {
 	return 0
 }
 
+// window is what the limits say, else a minute, which is the default of these rules.
 func (r rule) window() time.Duration {
 	text, _ := r.Window.(string)
 	d, err := time.ParseDuration(text)

@@ -242,6 +242,7 @@ func (g *Guard) Check(ctx context.Context, c Call) (d Decision) {
 	return g.check(&c)
 }
 
+// check decides by what is known here, without asking anybody: it is on the way of each call.
 func (g *Guard) check(c *Call) Decision {
 	state := g.state.Load()
 	now := moment{guard: g}

@@ -34,6 +34,7 @@ type limiter struct {
 	parts [64]limiterPart
 }
 
+// limiterPart is the flows whose keys hash to one place.
 type limiterPart struct {
 	mu sync.Mutex
 	// Two generations: when now is full it becomes old, and what is used moves on. So
@@ -50,6 +51,7 @@ type spent struct {
 	before int64 // calls in the window before it
 }
 
+// newLimiter returns a limiter that remembers about so many flows.
 func newLimiter(flows int) *limiter {
 	l := &limiter{seed: maphash.MakeSeed()}
 	// Two generations in each part make up the whole.

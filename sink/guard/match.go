@@ -97,6 +97,7 @@ func (c *Call) inTree(root string) bool { return root != "" && (c.Root == root |
 // called reports whether a party is called so, by its session or its agent.
 func called(id, agent, name string) bool { return name != "" && (id == name || agent == name) }
 
+// calledAny reports whether a party is called by one of the names.
 func calledAny(id, agent string, names []string) bool {
 	for _, name := range names {
 		if called(id, agent, name) {
@@ -116,6 +117,7 @@ func along(edges []events.Edge, c *Call) bool {
 	return false
 }
 
+// sameAny reports whether a hash equals one of a list.
 func sameAny(hash string, list []string) bool {
 	for _, h := range list {
 		if sameHash(h, hash) {

@@ -96,6 +96,8 @@ func (g *Guard) deliverAcks(ctx context.Context, body []byte, n int64) {
 	}
 }
 
+// appendAck appends the line that tells weir of a refusal, and logs it: here, by the goroutine
+// that reports, and not on the way of the call.
 func (g *Guard) appendAck(dst []byte, a *ack) []byte {
 	ev := a.call.event(events.VerdictAck)
 	// An attempt is told by its flow; whether it came with work is not known of a call that

@@ -168,6 +168,7 @@ type moment struct {
 	at    events.Stamp
 }
 
+// stamp is the time of the decision by weir's clock, as near as that is known.
 func (m *moment) stamp() events.Stamp {
 	if m.at == 0 {
 		m.at = m.guard.about()
@@ -189,6 +190,7 @@ func (t *Table) place(v *events.Verdict) (p *part, key string, wide bool) {
 	return t.widePart(v.Scope.ID), v.Scope.ID, true
 }
 
+// part holds the orders about one flow, widePart those beyond one; each has a lock of its own.
 func (t *Table) part(flow string) *part { return &t.parts[t.hash(flow)%uint64(len(t.parts))] }
 
 func (t *Table) widePart(id string) *part { return &t.wide[t.hash(id)%uint64(len(t.wide))] }

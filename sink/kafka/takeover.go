@@ -220,6 +220,7 @@ func number(r *eventkafka.Record, key string) (int64, bool) {
 	return n, err == nil
 }
 
+// decimal is a header whose value is a number, as text that people can read.
 func decimal(key string, n int64) kafkago.Header {
 	return kafkago.Header{Key: key, Value: strconv.AppendInt(nil, n, 10)}
 }

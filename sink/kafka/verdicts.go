@@ -12,6 +12,7 @@ import (
 	"weir/sink/sign"
 )
 
+// The name is part of the format that consumers read.
 const triggerHeader = "weir-trigger"
 
 // Verdicts is the log of verdicts of one partition. The key of a record is the scope,

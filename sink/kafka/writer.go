@@ -137,6 +137,7 @@ func (l *writer) shrink(b *recordbatch.Encoder, msgs *[]Message, i int) bool {
 	return l.cut(&(*msgs)[i], half)
 }
 
+// tooLarge reports whether the broker refuses the size of a batch, which a smaller one may pass.
 func tooLarge(err error) bool {
 	return errors.Is(err, kafkago.MessageSizeTooLarge) || errors.Is(err, kafkago.RecordListTooLarge)
 }

@@ -113,6 +113,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 // depthBuckets are the bounds of the histogram of depths.
 var depthBuckets = [...]int{1, 2, 3, 4, 5, 6, 8, 12, 20}
 
+// depthDesc is made once, for the one metric that is not in the table.
 var depthDesc = prometheus.NewDesc(namespace+"_flow_depth", "Depth of the collapsed call stack after each call of an agent.", nil, nil)
 
 // depths is the only histogram that is read when it is asked for: it has a figure for each call.

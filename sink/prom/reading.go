@@ -259,6 +259,7 @@ type Source struct {
 	Lag        time.Duration // since the oldest of them was appended
 }
 
+// stage is the value of the label stage.
 func (s *Source) stage() string {
 	if s.Agents {
 		return "agents"

@@ -20,6 +20,7 @@ func table() []row {
 	return slices.Concat(intake, judged, live, agentStage, spent(), partitions, store, limits, itself)
 }
 
+// intake is what came in, and what did not.
 var intake = []row{
 	{name: "events_total", help: "Events that were read from the log, by what became of them.", kind: counter, labels: []string{"kind", "outcome"},
 		read: func(r *Reading, to *series) {

@@ -24,6 +24,7 @@ const (
 	formatCount
 )
 
+// In the order of the constants; the zero format is what settings say by saying nothing.
 var formatNames = [formatCount]string{"verdict", "slack", "teams"}
 
 // String returns the format as settings spell it.

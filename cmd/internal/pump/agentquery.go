@@ -185,6 +185,7 @@ func AgentsOf(pumps []*Pump, q AgentQuery) (AgentList, error) {
 	return list, nil
 }
 
+// agentSummary is the agent in a list; its age is reckoned up to the low watermark.
 func agentSummary(v *agents.View, lowWatermark events.Stamp) AgentSummary {
 	s := AgentSummary{Agent: v.Agent, Kind: v.Kind, State: v.State, Waiting: v.Waiting, Reason: v.Reason, SilentS: v.SilentS, Last: v.Last, Since: v.Since,
 		Step: v.Step, StepDue: v.StepDue, Reviewer: v.Reviewer, Status: v.Status, Events: v.Events, Orders: len(v.Orders), Notes: len(v.Notes), Flows: v.Flows}

@@ -40,6 +40,7 @@ func (s *agentStage) fresh(r *Record) (bool, error) {
 	return true, nil
 }
 
+// admit takes in what the sources say of time, and passes on the rest to whom it concerns.
 func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
 	if fresh, err := s.fresh(r); !fresh {
 		return "", err
@@ -89,6 +90,7 @@ func (s *agentStage) advance(now events.Stamp) {
 	s.pump.engine.Agents().Advance(&s.partition, &s.scratch, now, &s.pump.fx.Effects)
 }
 
+// due is when the agent has to be looked at; it may be set later than it is known, see postpone.
 func (s *agentStage) due() events.Stamp { return s.pump.engine.Agents().Due(&s.scratch) }
 
 // watermark and seen are one here: the flow stages took the grace for late events off before they

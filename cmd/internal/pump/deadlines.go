@@ -25,12 +25,14 @@ type deadlines struct {
 	older map[string]events.Stamp // those of records of an older format, which do not say them
 }
 
+// deadline is the next deadline of one flow or agent.
 type deadline struct {
 	due   events.Stamp
 	key   string
 	place int // in the heap
 }
 
+// before reports whether x comes before the deadline of a time and key.
 func (x *deadline) before(due events.Stamp, key string) bool {
 	// The key decides between equal times, so that the order is one of the log and not of the
 	// heap.

@@ -37,6 +37,8 @@ func (p *Pump) logLoad() {
 	}
 }
 
+// admit takes in what the log says of time, fills in what the producer left out, and passes on
+// what only agents are told by.
 func (s *flowStage) admit(ev *events.Event, r *Record) (string, error) {
 	p := s.pump
 	if ev.Kind == events.Tick {
@@ -108,6 +110,7 @@ func (s *flowStage) encode(dst []byte) ([]byte, error) { return s.scratch.Append
 // empty: a flow that has taken no event, because the first one was dropped, leaves no record.
 func (s *flowStage) empty() bool { return s.scratch.Events() == 0 }
 
+// step folds an event by the limits in force, and counts what came of it.
 func (s *flowStage) step(ev *events.Event) {
 	// before and after measure what the step between them has changed; hush comes last because
 	// after looks at what the step gave.
@@ -117,6 +120,7 @@ func (s *flowStage) step(ev *events.Event) {
 	s.hush()
 }
 
+// advance fires deadlines. There is no event, so nothing is counted as one.
 func (s *flowStage) advance(now events.Stamp) {
 	s.judge().Advance(&s.partition, &s.scratch, now, &s.pump.fx)
 	// A deadline warns and stops as an event does.

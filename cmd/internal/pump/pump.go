@@ -378,6 +378,7 @@ func (p *Pump) Gather(ctx context.Context, records []Record) error {
 	return p.Batch(ctx, records[n:])
 }
 
+// deadBytes is how much memory the dead letters hold that wait to be published.
 func (p *Pump) deadBytes() (n int) {
 	for i := range p.deadLetters {
 		n += len(p.deadLetters[i].Raw)
@@ -692,6 +693,7 @@ const (
 	refusedPerSecond = 100
 )
 
+// take reports whether one more line may be written.
 func (q *quota) take() bool {
 	if now := q.clock.Now().Unix(); now != q.second {
 		q.second, q.left = now, q.most
@@ -704,6 +706,7 @@ func (q *quota) take() bool {
 	return true
 }
 
+// missed is how many lines were left out since it was called last.
 func (q *quota) missed() (n int64) {
 	n, q.missing = q.missing, 0
 	return n

@@ -152,6 +152,7 @@ func FlowsOf(pumps []*Pump, q FlowQuery) (FlowList, error) {
 	return all, nil
 }
 
+// sort puts the list into order; by id where two are equal, so that it is the same each time.
 func (l *FlowList) sort(order Order) {
 	slices.SortFunc(l.Flows, func(a, b FlowSummary) int {
 		// Equal ones are sorted by their ids in the end, so that a list does not change from
@@ -171,6 +172,7 @@ func (s *FlowSummary) near() float64 {
 	return s.Nearest.Near
 }
 
+// summary is the flow in a list, with the counter that is nearest to its limit.
 func summary(v analyzer.View) FlowSummary {
 	s := FlowSummary{Flow: v.Flow, Status: v.Status, Events: v.Events, Hops: v.Hops, ToolCalls: v.ToolCalls, Parties: len(v.Parties),
 		Orders: len(v.Orders), Start: v.Start, Last: v.Last, Tokens: v.Tokens, CostUSD: v.CostUSD, Agents: make([]string, 0, min(len(v.Parties), MaxListed))}

@@ -56,6 +56,7 @@ type recordCache struct {
 	lost int64                         // flows that were live when they had to go
 }
 
+// newRecordCache returns a cache that has all flows there are: none.
 func newRecordCache() *recordCache {
 	s := &recordCache{byKey: make(map[string]*cachedRecord), sent: make(map[uint64]struct{})}
 	s.ends.older, s.ends.newer, s.fading = &s.ends, &s.ends, &s.ends

@@ -49,6 +49,7 @@ func AppendReports(dst []byte, reports []activity.Report) []byte {
 	return dst
 }
 
+// Nobody but weir makes batches, so there is no other way out.
 var errReports = &unfit{adapter.CodeFormat, "a batch of reports that is damaged, or of a newer weir: only weir may write to this log"}
 
 // EachReport calls fn for each report of a batch, with one that is good until fn returns.

@@ -36,6 +36,7 @@ type spent struct {
 	tokens, cost int64
 }
 
+// spent is what the flow at hand has spent so far in its episode.
 func (s *flowStage) spent() (x spent) {
 	x.episode, x.tokens, x.cost = s.scratch.Spent()
 	return x
