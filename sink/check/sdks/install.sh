@@ -1,5 +1,5 @@
 #!/bin/sh
-# Puts the official clients of language models, of MCP and of A2A into a folder: Python's into an
+# Puts the official clients of language models, of MCP and of A2A, and the engine of n8n, into a folder: Python's into an
 # environment of their own, those of TypeScript beside it. What cannot be had is named,
 # and its rows are then missing from the table.
 set -u
@@ -10,6 +10,7 @@ cd "$dir" || exit 1
 for package in openai==3.54.0 anthropic==2.12.0 google-genai==3.4.0 mcp==2.3.0 a2a-sdk==1.3.0; do
 	python/bin/pip install --quiet --disable-pip-version-check "$package" || echo "*** NOT THERE: $package for Python" >&2
 done
-for package in openai@6.49.0 @anthropic-ai/sdk@1.12.0 @google/genai@2.32.0 @modelcontextprotocol/sdk@1.32.2 @a2a-js/sdk@1.3.0; do
-	[ -d "node/node_modules/${package%@*}" ] || npm install --silent --no-audit --no-fund --prefix node "$package" || echo "*** NOT THERE: $package for TypeScript" >&2
+for package in openai@7.57.0 @anthropic-ai/sdk@1.12.0 @google/genai@3.1.0 @modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/client@2.4.0 @a2a-js/sdk@1.3.0 n8n-core@2.41.1; do
+	grep -q "\"version\": \"${package##*@}\"" "node/node_modules/${package%@*}/package.json" 2>/dev/null ||
+		npm install --silent --no-audit --no-fund --ignore-scripts --omit=optional --prefix node "$package" || echo "*** NOT THERE: $package for TypeScript" >&2
 done

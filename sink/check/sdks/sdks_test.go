@@ -1,5 +1,5 @@
-// Package sdks holds refusals to what the official clients of language models, of MCP and of A2A
-// make of them: who is told that waiting does not help must not try again.
+// Package sdks holds refusals to what the official clients of language models, of MCP and of A2A,
+// and the engine of n8n, make of them: who is told that waiting does not help must not try again.
 package sdks
 
 import (
@@ -51,6 +51,7 @@ type counted struct {
 	refusal refusal
 	mu      sync.Mutex
 	calls   int
+	flows   map[string]bool // that calls said they were of
 }
 
 func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -75,6 +76,7 @@ func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.mu.Lock()
 	c.calls++
+	c.flows[r.Header.Get("X-Correlation-Id")] = true
 	c.mu.Unlock()
 	reply := check.Refuse(&c.refusal.verdict, check.Problem, nil)
 	for name, values := range reply.Header {
@@ -99,7 +101,7 @@ func TestRetries(t *testing.T) {
 		t.Fatal(err)
 	}
 	var table strings.Builder
-	fmt.Fprintf(&table, "\n%-40s", "tried again")
+	fmt.Fprintf(&table, "\n%-48s", "tried again")
 	for _, r := range refusals() {
 		fmt.Fprintf(&table, " | %s", r.name)
 	}
@@ -109,12 +111,16 @@ func TestRetries(t *testing.T) {
 		name    string
 		command []string
 	}{{"Python", python}, {"TypeScript", node}} {
-		for _, sdk := range []string{"openai", "anthropic", "google", "mcp", "a2a"} {
+		sdks := []string{"openai", "anthropic", "google", "mcp", "a2a"}
+		if language.name == "TypeScript" {
+			sdks = append(sdks, "mcp-client", "n8n")
+		}
+		for _, sdk := range sdks {
 			t.Run(language.name+"_"+sdk, func(t *testing.T) {
 				var refusing []*counted
 				args := append(language.command[1:len(language.command):len(language.command)], sdk)
 				for _, r := range refusals() {
-					c := &counted{refusal: r}
+					c := &counted{refusal: r, flows: map[string]bool{}}
 					server := httptest.NewServer(c)
 					defer server.Close()
 					refusing, args = append(refusing, c), append(args, server.URL)
@@ -133,6 +139,14 @@ func TestRetries(t *testing.T) {
 						return
 					}
 					cells += fmt.Sprintf(" | %*d", len(r.name), c.calls-1)
+					if sdk == "n8n" {
+						// It tries again whatever a node failed of. All tries are one execution,
+						// so who names that as the flow has one budget for them.
+						if c.calls != 3 || len(c.flows) != 1 {
+							t.Errorf("%s: %d tries in the flows %v, want 3 in one", r.name, c.calls, c.flows)
+						}
+						continue
+					}
 					// Clients of language models know the header; others go by the status alone.
 					knows := sdk == "openai" || sdk == "anthropic"
 					if !r.retried && c.calls > 1 && (knows || r.verdict.HTTPStatus != http.StatusTooManyRequests) {
@@ -142,7 +156,7 @@ func TestRetries(t *testing.T) {
 						t.Errorf("%s: did not try again", r.name)
 					}
 				}
-				fmt.Fprintf(&table, "\n%-40s%s", language.name+" "+name, cells)
+				fmt.Fprintf(&table, "\n%-48s%s", language.name+" "+name, cells)
 			})
 		}
 	}

@@ -28,6 +28,34 @@ const calls = {
     await client.connect(new StreamableHTTPClientTransport(new URL(url)));
     await client.callTool({ name: "t", arguments: {} });
   }],
+  "mcp-client": ["@modelcontextprotocol/client", async (url) => {
+    const { Client, StreamableHTTPClientTransport } = await load("@modelcontextprotocol/client");
+    const client = new Client({ name: "test", version: "1" });
+    await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+    await client.callTool({ name: "t", arguments: {} });
+  }],
+  // A node that asks and fails, run by the engine with "Retry On Fail".
+  n8n: ["n8n-core", async (url) => {
+    await load("reflect-metadata");
+    const { WorkflowExecute, ExecutionLifecycleHooks } = (await load("n8n-core")).default;
+    const { Workflow } = (await load("n8n-workflow")).default;
+    const kind = (name, inputs, execute) => ({ execute, description: { displayName: name, name, group: [], version: 1, description: "", defaults: { name }, inputs, outputs: ["main"], properties: [] } });
+    const kinds = {
+      start: kind("start", [], async () => [[{ json: {} }]]),
+      agent: kind("agent", ["main"], async function () {
+        const answer = await fetch(url, { method: "POST", body: "{}", headers: { "x-correlation-id": this.getExecutionId() } });
+        throw new Error(`HTTP ${answer.status}`);
+      }),
+    };
+    const node = (name, more) => ({ id: name, name, type: name, typeVersion: 1, position: [0, 0], parameters: {}, ...more });
+    const workflow = new Workflow({ id: "w", name: "w", active: false, nodeTypes: { getByName: (n) => kinds[n], getByNameAndVersion: (n) => kinds[n], getKnownTypes: () => ({}) },
+      nodes: [node("start"), node("agent", { retryOnFail: true, maxTries: 3, waitBetweenTries: 1 })], settings: { executionOrder: "v1" },
+      connections: { start: { main: [[{ node: "agent", type: "main", index: 0 }]] } } });
+    const execution = "execution-1";
+    const run = await new WorkflowExecute({ executionId: execution, hooks: new ExecutionLifecycleHooks("manual", execution, workflow), variables: {}, setExecutionStatus() {}, sendDataToUI() {} }, "manual")
+      .run({ workflow, startNode: workflow.getNode("start") });
+    throw run.data.resultData.error;
+  }],
   a2a: ["@a2a-js/sdk", async (url) => {
     const { ClientFactory } = await load("@a2a-js/sdk/client");
     const card = { name: "t", description: "t", version: "1", capabilities: {}, defaultInputModes: ["text/plain"], defaultOutputModes: ["text/plain"], skills: [],
