@@ -84,6 +84,7 @@ func (s *scanner) tags(dst *[]string) bool {
 		if s.peek(); len(*dst) == MaxTags {
 			return s.fail(CodeTooLong, s.i, fmt.Sprintf("want at most %d tags", MaxTags))
 		}
+		// A tag is one line, as it stands in lists and labels.
 		var tag string
 		if !s.line(&tag, MaxTag) {
 			return false
@@ -240,6 +241,7 @@ func (s *scanner) attributes(dst *[]Attribute) bool {
 			s.fail(CodeTooLong, o.at, fmt.Sprintf("want at most %d attributes", MaxAttributes))
 			return s.in(&o)
 		}
+		// Names of attributes are bounded as ids are.
 		if utf8.RuneCountInString(o.key) > MaxID {
 			s.fail(CodeTooLong, o.at, fmt.Sprintf("want at most %d characters in a name", MaxID))
 			return s.in(&o)
@@ -248,6 +250,7 @@ func (s *scanner) attributes(dst *[]Attribute) bool {
 			s.fail(CodeWrongType, s.i, "want a string, a number, true, false or null")
 			return s.in(&o)
 		}
+		// A scalar is left as it is written: 1.0 stays 1.0.
 		v, ok := s.raw()
 		if !ok {
 			return s.in(&o)

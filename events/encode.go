@@ -37,6 +37,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	w.text("root_correlation_id", e.RootCorrelationID)
 	w.text("causation_id", e.CausationID)
 	w.word("origin", e.Origin.String())
+	// A flag that is false is left out.
 	w.flag("claimed", e.Claimed)
 	w.flag("ask", e.Ask)
 	w.flag("tell", e.Tell)
@@ -50,6 +51,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	w.text("team_id", e.TeamID)
 	w.text("tenant_id", e.TenantID)
 	w.text("memory_trace_id", e.MemoryTraceID)
+	// The next three are ids of W3C's trace context; all other ids are the producer's own.
 	w.text("trace_id", e.TraceID)
 	w.text("span_id", e.SpanID)
 	w.text("parent_span_id", e.ParentSpanID)
@@ -85,6 +87,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	w.texts("tags", e.Tags)
 	if len(e.Attributes) > 0 {
 		w.open("attributes")
+		// A name may be any text, so it is quoted; the value is JSON already.
 		for _, a := range e.Attributes {
 			w.comma()
 			w.quote(a.Name)
@@ -159,6 +162,7 @@ func (w *writer) rare(e *Event) {
 		w.text("status", a.Status)
 		w.text("margin", a.Margin)
 		w.text("health", a.Health)
+		// 0 is a figure here, so whether it was given is kept beside it.
 		w.given("coherence", a.HasCoherence, a.Coherence)
 		w.given("risk", a.HasRisk, a.Risk)
 		w.flag("void_active", a.VoidActive)
@@ -182,6 +186,7 @@ func (w *writer) rare(e *Event) {
 	if a := e.Ack; a != nil {
 		w.open("ack")
 		w.text("verdict_id", a.VerdictID)
+		// That a verdict was not applied is said, and not left out.
 		w.bool("applied", a.Applied)
 		w.text("override_reason", a.OverrideReason)
 		w.float("latency_ms", a.LatencyMS)
@@ -198,6 +203,7 @@ func (w *writer) rare(e *Event) {
 		w.word("scope", string(o.Scope))
 		w.text("scope_id", o.ScopeID)
 		w.text("rule", o.Rule)
+		// A threshold of 0 is one; an absent one leaves the rule's own.
 		w.optional("warn", o.Warn)
 		w.optional("stop", o.Stop)
 		w.int("extra", o.Extra)
@@ -327,6 +333,7 @@ func (w *writer) dollars(name string, micro int64) {
 	w.b = strconv.AppendInt(w.b, micro/1_000_000, 10)
 	if micro %= 1_000_000; micro != 0 {
 		w.b = append(w.b, '.')
+		// Each turn writes one digit and takes it away; what is left 0 needs no digits.
 		for weight := int64(100_000); micro != 0; weight /= 10 {
 			w.b = append(w.b, byte('0'+micro/weight))
 			micro %= weight
@@ -353,6 +360,7 @@ func (w *writer) sum(name, algorithm string, v uint64) {
 	w.b = append(w.b, '"')
 	w.b = append(w.b, algorithm...)
 	w.b = append(w.b, ':')
+	// Four bits are one digit, the highest first.
 	for shift := 60; shift >= 0; shift -= 4 {
 		w.b = append(w.b, hexDigits[v>>shift&15])
 	}
@@ -416,6 +424,7 @@ func (w *writer) quote(v string) {
 		switch c {
 		case '"', '\\':
 			w.b = append(w.b, '\\', c)
+		// These three are frequent; other control characters are spelt by their number.
 		case '\n':
 			w.b = append(w.b, '\\', 'n')
 		case '\r':

@@ -285,6 +285,7 @@ var toolFields = newFields([]string{toolName: "name", toolCallID: "call_id", too
 	toolArgs: "args", toolArgsHash: "args_hash", toolArgsBytes: "args_bytes",
 	toolArgsSim: "args_sim", toolResultBytes: "result_bytes", toolRetryOf: "retry_of", toolAttempt: "attempt", toolTags: "tags"})
 
+// Fields of work, which are counts.
 const (
 	workToolCalls = iota + 1
 	workOutputs
@@ -308,6 +309,7 @@ var usageFields = newFields([]string{usageScope: "scope", usageInput: "input_tok
 	usageCacheRead: "cache_read_input_tokens", usageCacheCreation: "cache_creation_input_tokens",
 	usageReasoning: "reasoning_output_tokens", usageTotal: "total_tokens", usageCost: "cost_usd"})
 
+// Fields of an agent's state, as it reports it.
 const (
 	stateStatus = iota + 1
 	stateMargin
@@ -323,6 +325,7 @@ var stateFields = newFields([]string{stateStatus: "status", stateMargin: "margin
 	stateCoherence: "coherence", stateRisk: "risk", stateVoidActive: "void_active", stateTotalUpdates: "total_updates",
 	stateLastUpdate: "last_update"})
 
+// Fields of a note.
 const (
 	noteSummary = iota + 1
 	noteTags
@@ -331,6 +334,7 @@ const (
 
 var noteFields = newFields([]string{noteSummary: "summary", noteTags: "tags", noteDetails: "details"})
 
+// Fields of a cry for help.
 const (
 	rescueReason = iota + 1
 	rescueAdmin
@@ -338,6 +342,7 @@ const (
 
 var rescueFields = newFields([]string{rescueReason: "reason", rescueAdmin: "admin"})
 
+// Fields of an answer to a verdict.
 const (
 	ackVerdictID = iota + 1
 	ackApplied
@@ -348,6 +353,7 @@ const (
 var ackFields = newFields([]string{ackVerdictID: "verdict_id", ackApplied: "applied",
 	ackOverrideReason: "override_reason", ackLatencyMS: "latency_ms"})
 
+// Fields of a review; who is reviewed is the event's to.
 const (
 	reviewDecision = iota + 1
 	reviewReason
@@ -373,6 +379,7 @@ var overrideFields = newFields([]string{overrideScope: "scope", overrideScopeID:
 	overrideWarn: "warn", overrideStop: "stop", overrideMode: "mode", overrideReason: "reason", overrideBy: "by",
 	overrideExpires: "expires", overrideExtra: "extra"})
 
+// Fields of an order of a person's. The time is in whole seconds on the wire, hence its name.
 const (
 	operatorReason = iota + 1
 	operatorBy

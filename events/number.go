@@ -64,6 +64,7 @@ func (s *scanner) number() (text string, d decimal, ok bool) {
 	if i < len(p) && p[i] == '-' {
 		i++
 	}
+	// The digits begin behind the sign.
 	whole := i
 	for ; i < len(p) && p[i]-'0' <= 9; i++ {
 		// A digit of the whole part that finds no room still makes the number ten times
@@ -77,6 +78,8 @@ func (s *scanner) number() (text string, d decimal, ok bool) {
 	}
 	if i < len(p) && p[i] == '.' {
 		i++
+		// A digit behind the point that finds room makes all digits ten times as many; one
+		// that finds none is too small to count.
 		fraction := i
 		for ; i < len(p) && p[i]-'0' <= 9; i++ {
 			if d.add(p[i]) {
@@ -104,6 +107,7 @@ func (s *scanner) number() (text string, d decimal, ok bool) {
 		if i == exponent {
 			return "", d, s.fail(CodeSyntax, start, "want digits after the e")
 		}
+		// It comes on top of what the point did.
 		d.exp += sign * e
 	}
 	s.i = i
@@ -193,6 +197,7 @@ func (s *scanner) dollars(dst *int64) bool {
 // millionths is false when d is more than MaxCostUSD.
 func (d decimal) millionths() (int64, bool) {
 	const most = MaxCostUSD * 1_000_000
+	// In millionths the point stands six digits further to the right.
 	v, exp, rest := d.digits, d.exp+6, d.dropped
 	if v == 0 {
 		return 0, true
@@ -204,6 +209,7 @@ func (d decimal) millionths() (int64, bool) {
 			return 0, false
 		}
 	}
+	// last is the digit that was cut off last, and rest whether any behind it was not 0.
 	last := uint64(0)
 	for ; exp < 0 && v|last != 0; exp++ {
 		rest = rest || last != 0

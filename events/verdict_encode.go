@@ -42,6 +42,7 @@ func (v *Verdict) AppendJSON(dst []byte) []byte {
 	list(&w, "reasons", v.Reasons)
 	w.text("rule_id", v.RuleID)
 	w.text("config_version", v.ConfigVersion)
+	// A limit and an observation may be 0, so they are pointers.
 	if v.Limit != nil {
 		w.number("limit", *v.Limit)
 	}
@@ -118,6 +119,7 @@ func (w *verdictWriter) match(m *Match) {
 	list(w, "tool", m.Tool)
 	list(w, "args_hash", m.ArgsHash)
 	list(w, "content_hash", m.ContentHash)
+	// An edge always has both ends, empty or not.
 	if len(m.Edges) > 0 {
 		w.key("edges")
 		for i, e := range m.Edges {
@@ -186,6 +188,7 @@ func (w *verdictWriter) remaining(left []Remaining) {
 		w.number("left", r.Left)
 		w.number("limit", r.Limit)
 		w.string("unit", string(r.Unit))
+		// Only a limit of time has it: when it is used up.
 		if !r.Until.IsZero() {
 			w.stamp("until", r.Until)
 		}
