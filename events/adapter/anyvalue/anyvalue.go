@@ -55,6 +55,7 @@ func appendJSON(dst []byte, c *jsonwalk.Cursor) []byte {
 // appendComposite appends a list, or an object with its members in the order in which they
 // came; hashes sort them.
 func appendComposite(dst []byte, kind string, c *jsonwalk.Cursor) []byte {
+	// The two differ in their brackets and in whether elements have keys.
 	isList := kind == "arrayValue"
 	open, end := byte('{'), byte('}')
 	if isList {
@@ -62,6 +63,7 @@ func appendComposite(dst []byte, kind string, c *jsonwalk.Cursor) []byte {
 	}
 	dst = append(dst, open)
 	for c.Object(); c.Member(); {
+		// There is no other member; one that comes is passed over.
 		if string(c.Key()) != "values" {
 			continue
 		}
@@ -115,6 +117,7 @@ func Attributes(c *jsonwalk.Cursor, known func(key []byte) bool, take func(key, 
 				}
 			}
 		}
+		// One without a key is nobody's.
 		if wanted && key != nil {
 			take(key, value)
 		}

@@ -103,6 +103,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	}
 	list := jsonwalk.New(messages)
 	for list.MaybeArray(); list.Element(); {
+		// It is read to its end in any case, so that the next one begins where it should.
 		m := read(list)
 		// A message without id or time cannot be told once.
 		if list.Err() == nil && m.id != "" && m.at != 0 {
@@ -155,6 +156,7 @@ func (r *reader) message(t *transcript.Turn, m *message, parent string, emit fun
 		r.log.Asked(t, events.Party{Session: parent, Agent: program}, m.at, m.text, emit)
 	// What the user says begins a flow.
 	case m.role == "user" && len(m.text) > 0:
+		// The turn is that of all messages that follow, until the next prompt.
 		t.Prompt = m.id
 		r.log.Prompt(t, m.id, m.at, m.text, emit)
 	}
@@ -196,6 +198,7 @@ func read(c *jsonwalk.Cursor) *message {
 			for c.MaybeArray(); c.Element(); {
 				m.readPart(c)
 			}
+		// Answers name the model that gave them, since it may change within a session.
 		case "modelInfo":
 			for c.MaybeObject(); c.Member(); {
 				switch string(c.Key()) {
@@ -227,6 +230,7 @@ func (m *message) readPart(c *jsonwalk.Cursor) {
 			kind = string(c.Text())
 		case "text":
 			text = c.Text()
+		// A use has an id of its own, a result that of its use.
 		case "id", "tool_use_id":
 			u.ID = adapter.ID(c.Text())
 		case "name":
@@ -241,6 +245,7 @@ func (m *message) readPart(c *jsonwalk.Cursor) {
 	}
 	switch kind {
 	case "text":
+		// Texts of one message are parts of what was said at once.
 		m.text = append(m.text, text...)
 	case "tool_use":
 		// Without an id its result would not find it.

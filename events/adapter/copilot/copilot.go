@@ -135,6 +135,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if l.interaction != "" {
 		r.prompt = l.interaction
 	}
+	// Who acts is asked before the line is told, as it may make another agent known.
 	turn := r.turn(l)
 	switch l.kind {
 	case "user.message":
@@ -196,6 +197,7 @@ func (r *reader) use(l *line, t *transcript.Turn, emit func(*events.Event)) {
 	if l.call == "" || l.tool == "" {
 		return
 	}
+	// A task without a prompt is told as the use of a tool.
 	if kind, asked := task(l.args); l.tool == "task" && len(asked) > 0 {
 		// The use is the party, as the agent's id is not known yet.
 		u.To, u.Asked = events.Party{Session: adapter.Word([]byte(r.session+"/"+l.call), events.MaxID), Agent: cmp.Or(kind, "task")}, asked

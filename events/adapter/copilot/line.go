@@ -40,6 +40,7 @@ func read(record []byte) (*line, error) {
 	switch l.kind {
 	case "session.start", "user.message", "assistant.message", "session.usage_record", "assistant.usage",
 		"tool.execution_start", "tool.execution_complete", "subagent.started", "abort":
+		// The type may stand behind the data, so the data is read last.
 		inner := jsonwalk.New(l.data)
 		l.readData(inner)
 		return l, inner.Err()
@@ -87,8 +88,10 @@ func (l *line) readData(c *jsonwalk.Cursor) {
 		// A result that says nothing of it went well.
 		case "success":
 			l.failed = !c.Bool()
+		// A result is an object; what goes to the model is its content.
 		case "result":
 			l.content = c.TextOf("content")
+		// Code and message are of a use that failed or was refused.
 		case "error":
 			for c.MaybeObject(); c.Member(); {
 				switch string(c.Key()) {

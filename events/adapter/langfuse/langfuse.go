@@ -40,6 +40,7 @@ func score(head *adapter.Head) adapter.Match {
 		if (has(`"traceId"`) && (has(`"parentObservationId"`) || has(`"isRootObservation"`)) || has(`"trace_id"`) && has(`"parent_observation_id"`)) && has(`"type"`) {
 			return adapter.Certain
 		}
+		// One object is enough, since the names are looked for in all of the beginning.
 		break
 	}
 	return adapter.NoMatch
@@ -71,6 +72,7 @@ func rows(record []byte) (out []spanrow.Row, err error) {
 			out = append(out, more...)
 			continue
 		}
+		// An observation that names its session itself goes before its trace.
 		row, err := o.row(whole.Session)
 		if err != nil {
 			return nil, err
@@ -128,6 +130,7 @@ func (o observation) row(session string) (spanrow.Row, error) {
 	if o["metadata"] != nil && json.Unmarshal([]byte(o.text("metadata")), &metadata) != nil { // files have it as text
 		return row, nil
 	}
+	// These three are LangChain's and LangGraph's; by them package otlp finds agents and nodes.
 	for _, name := range []string{"lc_agent_name", "langgraph_node", "langgraph_checkpoint_ns"} {
 		if value := metadata[name]; len(value) > 0 {
 			// Attributes of these names are JSON, so a number or an object becomes a text.

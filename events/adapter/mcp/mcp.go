@@ -74,8 +74,8 @@ const (
 type reader struct {
 	source      string
 	correlation []events.CorrelationSource
-	// By what wire.Record.Key says, so one exchange at a time has the key.
-	ignore  adapter.IgnoreArgs
+	ignore      adapter.IgnoreArgs
+	// open is by wire.Record.Key, so one exchange at a time has the key.
 	open    *adapter.Recent[*exchange]
 	clients *adapter.Recent[string] // names, by session
 	asking  *adapter.Recent[string] // ids of the calls that asked for input, by what they called
@@ -251,6 +251,7 @@ func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
 func (r *reader) result(rec *wire.Record, c *call, got result, emit func(*events.Event)) {
 	r.event = c.event
 	e := &r.event
+	// A result is never before its call, whatever the clocks say.
 	e.ID, e.Kind, e.Time = c.event.Tool.CallID+"/result", events.ToolResult, max(rec.At, c.event.Time)
 	e.DurationMS = float64(e.Time - c.event.Time)
 	// The size of the arguments and what was tried again are told once, with the call.

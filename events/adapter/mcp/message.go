@@ -32,6 +32,7 @@ func readParams(raw []byte, ignore adapter.IgnoreArgs) *params {
 			p.tool = adapter.Word(c.Text(), events.MaxID)
 		case "arguments":
 			args = c.Raw()
+		// It is an object of answers, one for each question.
 		case "inputResponses":
 			p.resent = p.resent || c.Peek() == '{'
 			c.Skip()
@@ -78,6 +79,7 @@ type result struct {
 // readResult takes a result in two ways of failing: a JSON-RPC error, and isError of a tool
 // that ran. Both are errors of the call.
 func readResult(m *wire.Message) result {
+	// An error has no result beside it.
 	if m.Error != nil {
 		failure := m.Failure()
 		return result{status: events.StatusError, failure: failure, said: fingerprint.Content([]byte(failure))}

@@ -38,6 +38,7 @@ func Format() adapter.Format {
 // score asks for the kind as well, since other logs have members of these names.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
+		// weir's own events have these four as well, and a correlation id.
 		if !top.Has("id", "timestamp", "source", "kind") || top.Has("correlation_id") {
 			continue
 		}
@@ -140,9 +141,12 @@ func (r *reader) conversation(l *line) *conversation {
 	// Each event names the one before it.
 	c, ok := r.chain.Get(l.parent)
 	switch {
+	// A link that is known goes before all else.
 	case ok && l.parent != "":
+	// The log begins in the middle of the conversation.
 	case l.parent != "":
 		c = r.start(l.parent, true)
+	// A conversation begins with the prompt of the system, or with the log.
 	case l.kind == "SystemPromptEvent" || r.last == nil:
 		if c, ok = r.chain.Get(l.id); !ok { // else it is read again
 			c = r.start(l.id, l.kind != "SystemPromptEvent")
@@ -199,6 +203,7 @@ func (r *reader) message(l *line, by *conversation, emit func(*events.Event)) {
 func (r *reader) answer(l *line, by *conversation, status events.Status, emit func(*events.Event)) {
 	e := r.begin(l.id+"/return", events.AgentReturn, l, by)
 	e.From, e.Content, e.Sim, e.Status, e.ErrorType = by.party, l.said, l.sim, status, l.failure
+	// All tools of the agent are in the log, so none means no work.
 	e.HadWork = adapter.YesNo(by.worked)
 	emit(e)
 }
@@ -258,12 +263,14 @@ func (r *reader) observation(l *line, by *conversation, emit func(*events.Event)
 	if id == "" {
 		id, _ = r.calls.Get(l.call)
 	}
+	// Both ways of naming it lead to the id of the action's event.
 	a, ok := r.actions.Get(id)
 	if !ok {
 		return
 	}
 	r.actions.Delete(id)
 	e := r.begin(id+"/result", events.ToolResult, l, by)
+	// A result is never before its action.
 	e.Time = max(l.at, a.at)
 	e.DurationMS = float64(e.Time - a.at)
 	e.Status, e.ErrorType, e.Content, e.Sim = l.status, l.failure, l.said, l.sim
@@ -284,6 +291,7 @@ func (r *reader) tokens(l *line, by *conversation, emit func(*events.Event)) {
 	}
 	e := r.begin(l.id+"/llm", events.LLMCall, l, by)
 	e.From, e.Usage, e.Status = by.party, l.usage, events.StatusOK
+	// The fold counts what each of them is more than the one before.
 	e.Usage.Scope = events.UsageCumulative
 	emit(e)
 }

@@ -45,6 +45,7 @@ func score(head *adapter.Head) adapter.Match {
 
 // rows reads a page, or one span.
 func rows(record []byte) (out []spanrow.Row, err error) {
+	// A page has its spans in data; a line is one by itself.
 	spans, err := spanrow.Objects(record, "data")
 	if err != nil {
 		return nil, err
@@ -74,7 +75,9 @@ func rows(record []byte) (out []spanrow.Row, err error) {
 				flatten(row.Attributes, name, value)
 			}
 		}
+		// Only now are all columns there.
 		gather(row.Attributes)
+		// Of a data frame the context is in columns of its own.
 		if row.Trace == "" {
 			row.Trace, row.Span = spanrow.Text(span["context.trace_id"]), spanrow.Text(span["context.span_id"])
 		}

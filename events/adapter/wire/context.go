@@ -58,6 +58,7 @@ func Baggage(p []byte) (f Flow) {
 		// What stands behind a semicolon are properties of the member, of which none is read.
 		entry, _, _ = bytes.Cut(entry, []byte(";"))
 		key, value, _ := bytes.Cut(entry, []byte("="))
+		// Other members of a baggage are other people's.
 		var to *string
 		switch string(bytes.TrimPrefix(bytes.TrimSpace(key), []byte("weir."))) {
 		case "correlation_id":

@@ -54,6 +54,7 @@ func (m *Message) Failure() string {
 // The messages are good as long as the record that they alias.
 func (r *Record) Messages() iter.Seq[*Message] {
 	return func(yield func(*Message) bool) {
+		// A record has one of the two; the other is empty and holds no value.
 		for _, text := range [...][]byte{r.body, r.stream} {
 			c := jsonwalk.New(text)
 			switch c.Peek() {

@@ -91,6 +91,7 @@ func walk(c *jsonwalk.Cursor) (r *Record, direction string) {
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
 		case "time":
+			// What is no time is told as missing, by Read.
 			if at, ok := events.ParseStamp(string(c.Text())); ok {
 				r.At = at
 			}
@@ -156,6 +157,7 @@ func (h *Header) read(c *jsonwalk.Cursor) {
 			h.Trace = Traceparent(c.Text())
 		case "mcp-session-id":
 			h.MCP, h.Session = true, adapter.Word(c.Text(), events.MaxID)
+		// That they are there is enough to tell the protocol.
 		case "mcp-protocol-version", "mcp-method", "mcp-name":
 			h.MCP = true
 			c.Skip()
