@@ -60,59 +60,83 @@ func TestPythonAsksOnOneConnection(t *testing.T) {
 	}
 }
 
-// TestTypeScriptAsksTogether asks for parallel calls in one request, by what reads them in weir,
-// and one by one where that takes no more than one.
-func TestTypeScriptAsksTogether(t *testing.T) {
-	command := languages()[1].command(t)
-	for _, older := range []bool{false, true} {
-		var mu sync.Mutex
-		asked, requests := make(map[string]int), make(map[string]int)
-		asks := check.Handler{
-			Ask: func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				asked[ev.ID]++
-				if ev.To.Agent == "forbidden" {
-					return &events.Verdict{ID: "v", Mode: "enforce", Action: "deny", Reason: "operator_stop", HTTPStatus: 403, Message: "no"}, nil
-				}
-				return &events.Verdict{ID: "v", Mode: "enforce", Action: "allow"}, nil
-			},
-			Fail: func(w http.ResponseWriter, _ *http.Request, err error) {
-				http.Error(w, err.Error(), http.StatusBadRequest)
-			},
+// TestAsksTogether asks for calls of one moment in one request, by what reads them in weir, and
+// one by one where that takes no more than one: parallel calls of TypeScript after one that is
+// alone, and those of threads of Python while one waits for its answer.
+func TestAsksTogether(t *testing.T) {
+	for _, of := range []struct {
+		language string
+		command  func(t *testing.T, url string) []string
+	}{
+		{"TypeScript", func(t *testing.T, url string) []string {
+			command := languages()[1].command(t)
+			return []string{command[0], "testdata/together.mjs", command[2], url}
+		}},
+		{"Python", func(t *testing.T, url string) []string {
+			return []string{found(t, "python3"), "testdata/together.py", "python", url}
+		}},
+	} {
+		for _, older := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/older=%t", of.language, older), func(t *testing.T) { asksTogether(t, of.command, older) })
 		}
-		weir := guardtest.New()
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/v1/check" {
-				weir.ServeHTTP(w, r)
-				return
-			}
+	}
+}
+
+func asksTogether(t *testing.T, command func(t *testing.T, url string) []string, older bool) {
+	var mu sync.Mutex
+	asked, requests, all := make(map[string]int), make(map[string]int), make(chan struct{})
+	asks := check.Handler{
+		Ask: func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
 			mu.Lock()
-			requests[r.Header.Get("Content-Type")]++
-			mu.Unlock()
-			if older && r.Header.Get("Content-Type") != "application/json" {
-				http.Error(w, "{}", http.StatusBadRequest)
-				return
+			asked[ev.ID]++
+			if len(asked) == 101 {
+				close(all)
 			}
-			asks.ServeHTTP(w, r)
-		}))
-		run := exec.CommandContext(t.Context(), command[0], "testdata/together.mjs", command[2], server.URL)
-		run.Stderr = os.Stderr
-		out, err := run.Output()
-		weir.Set(guardtest.Away)
-		server.Close()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
+			mu.Unlock()
+			switch ev.To.Agent {
+			case "forbidden":
+				return &events.Verdict{ID: "v", Mode: "enforce", Action: "deny", Reason: "operator_stop", HTTPStatus: 403, Message: "no"}, nil
+			case "held":
+				<-all
+			}
+			return &events.Verdict{ID: "v", Mode: "enforce", Action: "allow"}, nil
+		},
+		Fail: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		},
+	}
+	weir := guardtest.New()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/check" {
+			weir.ServeHTTP(w, r)
+			return
 		}
-		want := map[string]int{"application/json": 1, "application/x-ndjson": 2} // one alone, and 100 in 64 and 36
-		if older {
-			want["application/json"] += 100
+		mu.Lock()
+		requests[r.Header.Get("Content-Type")]++
+		mu.Unlock()
+		if older && r.Header.Get("Content-Type") != "application/json" {
+			http.Error(w, "{}", http.StatusBadRequest)
+			return
 		}
-		if !reflect.DeepEqual(requests, want) {
-			t.Errorf("requests %v, want %v", requests, want)
-		}
-		if len(asked) != 101 {
-			t.Errorf("%d calls were asked for, want 101: %s", len(asked), fmt.Sprint(asked))
-		}
+		asks.ServeHTTP(w, r)
+	}))
+	args := command(t, server.URL)
+	run := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	run.Stderr = os.Stderr
+	out, err := run.Output()
+	weir.Set(guardtest.Away)
+	server.Close()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	want := map[string]int{"application/json": 1, "application/x-ndjson": 2} // one alone, and 100 in 64 and 36
+	if older {
+		want["application/json"] += 100
+	}
+	if !reflect.DeepEqual(requests, want) {
+		t.Errorf("requests %v, want %v", requests, want)
+	}
+	if len(asked) != 101 {
+		t.Errorf("%d calls were asked for, want 101: %s", len(asked), fmt.Sprint(asked))
 	}
 }

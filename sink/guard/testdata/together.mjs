@@ -1,4 +1,4 @@
-// Asks once, and then for a hundred calls at one time, for TestTypeScriptAsksTogether.
+// Asks once, and then for a hundred calls at one time, for TestAsksTogether.
 import { pathToFileURL } from "node:url";
 
 const { Guard } = await import(pathToFileURL(process.argv[2]));

@@ -52,6 +52,7 @@ _SHORTEST, _LONGEST = 0.1, 30.0  # seconds between two tries to connect
 _MOST_MESSAGE = (1 << 18) + 4096  # bytes of a message of the stream: a verdict, its id and its signature
 _MOST_ID = 1024  # characters of the id of a message
 _MOST_ANSWER = 1 << 20  # bytes of any other answer
+_MOST_ASKS = 64  # that one request may make, as weir has it
 _MOST_IDLE = 8  # connections of asks that are kept while nobody uses them
 _IDLE = 30.0  # seconds that one is kept for; weir would close it after 120
 _MOST_BOUND = 1 << 40  # more than any limit of weir
@@ -324,7 +325,9 @@ class Guard:
         self._warned = False
         self._last_id = ""
         self._serial = 0
-        self._lock = threading.Lock()  # of the limiter, the serial number and the parked connections; never held while anything waits
+        self._lock = threading.Lock()  # of the limiter, the serial number, the asks and the parked connections; never held while anything waits
+        self._under_way = 0  # asks
+        self._gathering: Optional[_Asks] = None  # those that the next request will make
         self._parked: List[Tuple[float, int, Any]] = []  # connections of asks that are free: since when, of which process
         self._orders: Dict[str, Tuple[Mapping[str, Any], ...]] = {}  # lists are replaced whole, so that readers need no lock
         self._wide: Dict[str, Tuple[Mapping[str, Any], ...]] = {}  # orders that bind more than one flow
@@ -827,9 +830,9 @@ class Guard:
         if call.had_work is not None:
             ev["had_work"] = call.had_work
         try:
-            _, body = self._call("POST", "/v1/check", json.dumps(ev).encode(), self._ask_timeout, {"Content-Type": "application/json"}, keep=True)
+            answer = self._ask_by(json.dumps(ev))
         except _StatusError as err:
-            p = err.problem
+            p = dict(err.problem)
             if not p.get("reason_code"):
                 raise
             prefix = "urn:weir:verdict:"
@@ -838,10 +841,71 @@ class Guard:
             if p.get("action") not in _STOPS:
                 p["action"] = "deny"  # by an action of a later version: it is a refusal all the same
             return _telling(self._refused(_typed(p), call.flow, "weir"), p)
-        v = _verdict(json.loads(body)["verdict"])
+        v = _verdict(answer["verdict"])
         if v.get("mode") == "enforce" and (v["action"] == "warn" or v["action"] in _STOPS):
             return _telling(self._refused(v, call.flow, "weir"), v)
         return _telling(Decision("allow", "weir", flow=call.flow or v.get("correlation_id", "")), v)
+
+    def _ask_by(self, line: str) -> Dict[str, Any]:
+        """Returns what weir answers to a line that asks. Asks that several threads make at the
+        same moment share a request: weir judges each as if it had come alone. None waits for a
+        request that is under way."""
+        with self._lock:
+            asks = self._gathering
+            leads = asks is None or asks.process != os.getpid() or len(asks.lines) >= _MOST_ASKS
+            if leads or asks is None:
+                asks = self._gathering = _Asks(os.getpid())
+            place = len(asks.lines)
+            asks.lines.append(line)
+            self._under_way += 1
+            several = self._under_way > 1
+        try:
+            if leads:
+                try:
+                    if several:
+                        _give_way()
+                finally:
+                    with self._lock:
+                        if self._gathering is asks:
+                            self._gathering = None
+                    self._ask_together(asks)
+            else:
+                asks.answered.wait()
+            if asks.error is not None:
+                raise asks.error
+            if not asks.answers:
+                return self._ask_alone(line)
+            status, body = asks.answers[place]
+            if status != 200:
+                raise _StatusError(status, body)
+            return body
+        finally:
+            with self._lock:
+                self._under_way -= 1
+
+    def _ask_alone(self, line: str) -> Dict[str, Any]:
+        _, body = self._call("POST", "/v1/check", line.encode(), self._ask_timeout, {"Content-Type": "application/json"}, keep=True)
+        return _object(json.loads(body), "the answer")
+
+    def _ask_together(self, asks: _Asks) -> None:
+        """Makes the request that asks share, if there are several and weir takes them."""
+        try:
+            if len(asks.lines) > 1:
+                text = "".join(line + "\n" for line in asks.lines).encode()
+                _, body = self._call("POST", "/v1/check", text, self._ask_timeout, {"Content-Type": "application/x-ndjson"}, keep=True)
+                answers = [_object(json.loads(line), "the answer") for line in body.splitlines()]
+                if len(answers) != len(asks.lines):
+                    raise ConnectionError(f"weir gives {len(answers)} answers to {len(asks.lines)} asks")
+                asks.answers = [(int(a["status"]), _object(a["body"], "the answer")) for a in answers]
+        except _StatusError as err:
+            if err.status not in (400, 413, 415):  # an older weir takes one at a time, and some are too long together
+                asks.error = err
+        except BaseException as err:  # what ends this thread leaves the others without an answer
+            asks.error = err if isinstance(err, Exception) else ConnectionError("the request was given up")
+            if asks.error is not err:
+                raise
+        finally:
+            asks.answered.set()
 
     def _connection(self, until: _Deadline) -> Any:
         conn: Any
@@ -917,6 +981,22 @@ def read_keys(path: str) -> Dict[str, str]:
     if not words or any(len(w) != 2 for w in words):
         raise ValueError(f"{path}: want keys, one per line: its id, a space and its secret")
     return {id: secret for id, secret in words}
+
+
+class _Asks:
+    """Asks of several threads that share a request, which the first of them makes."""
+
+    def __init__(self, process: int) -> None:
+        self.process = process
+        self.lines: List[str] = []  # of the guard's lock, until it is the guard's _gathering no more
+        self.answers: List[Tuple[int, Dict[str, Any]]] = []  # by their places; none when each has to ask alone
+        self.error: Optional[Exception] = None
+        self.answered = threading.Event()
+
+
+def _give_way() -> None:
+    """Lets other threads run that are about to ask."""
+    time.sleep(0)
 
 
 class _Deadline:
