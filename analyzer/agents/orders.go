@@ -166,6 +166,7 @@ func (e *Engine) orderDue(a *Agent, o *order, fx *activity.Effects) {
 		o.Action = events.Halt
 		o.Until(m.at, m.at.Add(e.terms.MaxAge))
 		e.publish(a, m, o.finding(), fx)
+		o.Revision = a.revision
 		return
 	}
 	if o.Action == events.Halt || o.Action == events.Hold {

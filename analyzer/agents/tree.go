@@ -274,11 +274,15 @@ func (a *Agent) treeEnds(e *Engine) events.Stamp { return a.tree.Last.Add(e.term
 const boundFor events.Stamp = 60_000
 
 // bindFlow tells a flow that came through another tree, and so knows nothing of this one, of
-// an order that refuses its calls.
+// each order that refuses its calls. It hears of them again when the first has run out.
 func (e *Engine) bindFlow(a *Agent, c *ledger.Child, m *moment, fx *activity.Effects) {
+	if c == nil || c.NotifiedAt > m.at {
+		return
+	}
+	again := events.Stamp(0)
 	for i := range a.orders {
 		o := &a.orders[i]
-		if c == nil || !o.Binds() || o.Expires <= m.at || c.NotifiedAt > m.at {
+		if !o.Binds() || o.Expires <= m.at {
 			continue
 		}
 		x := o.finding()
@@ -287,7 +291,12 @@ func (e *Engine) bindFlow(a *Agent, c *ledger.Child, m *moment, fx *activity.Eff
 		x.Phase, x.Since, x.Begun = standing.Stop, m.at, m.at
 		x.Until(m.at, min(o.Expires, m.at+boundFor))
 		e.publish(a, m, x, fx)
-		c.NotifiedAt = x.Expires
+		if again == 0 || x.Expires < again {
+			again = x.Expires
+		}
+	}
+	if again != 0 {
+		c.NotifiedAt = again
 	}
 }
 
