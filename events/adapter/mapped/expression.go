@@ -2,6 +2,7 @@ package mapped
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -83,6 +84,35 @@ func decode(record []byte) (v any, err error) {
 	return v, err
 }
 
+// mostSteps is how many instructions jq may take for one field of one record: an expression over
+// some hundred thousand values needs as many.
+const mostSteps = 1 << 22
+
+// errEndless is an error of the record, which becomes a dead letter; the reader goes on.
+var errEndless = fmt.Errorf("the expression has no result within %d steps: does it end?", mostSteps)
+
+// steps ends an expression that takes too many of them. jq asks Done before each; a bound in time
+// would give another event of the same record on a busy machine.
+type steps struct {
+	context.Context
+	left int
+}
+
+var over = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+func (s *steps) Done() <-chan struct{} {
+	if s.left--; s.left >= 0 {
+		return nil
+	}
+	return over
+}
+
+func (s *steps) Err() error { return errEndless }
+
 // text returns the first result: what a string says, or JSON; nothing for null
 // and where there is no result.
 // An error of the expression is an error of the record, and the log goes on.
@@ -90,7 +120,7 @@ func decode(record []byte) (v any, err error) {
 // Further results are not computed. Numbers, lists and objects are written as gojq does, with
 // members sorted, so that equal ones have equal hashes.
 func (x *expression) text(input any) ([]byte, error) {
-	result, ok := x.code.Run(input).Next()
+	result, ok := x.code.RunWithContext(&steps{context.Background(), mostSteps}, input).Next()
 	if !ok {
 		return nil, nil
 	}

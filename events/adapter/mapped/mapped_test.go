@@ -113,6 +113,11 @@ llm.call x> 12+3 ok f/explicit
 ! invalid_value, field "time": want an RFC 3339 time, or a number of seconds, ms, µs or ns since 1970, found "noon"
 ! syntax at byte 5: the text ends where a value is wanted
 `, `[1]`, `{"f":"f","b":"x","t":"noon"}`, `{"f":`)
+	// An expression that never ends costs its record, and the next one is read.
+	for _, endless := range []string{`until(. == "y"; .)`, `last(repeat(1))`, `def f: f; f`, `[range(infinite)]`, `try (def f: f; f) catch "x"`, `until(. == "y"; try error catch .)`} {
+		f(`flow=.f,to=if .b == "y" then .b else (.b|`+endless+`) end`,
+			"! invalid_value, field \"to\": the expression has no result within 4194304 steps: does it end?\nagent.call >y f/explicit\n", `{"f":"f","b":"x"}`, `{"f":"f","b":"y"}`)
+	}
 	f(`flow=.f,to=.b|error("no")`, "! invalid_value, field \"to\": error: no\n", `{"f":"f"}`)
 }
 
@@ -169,7 +174,7 @@ func FuzzMapping(f *testing.F) {
 	f.Fuzz(func(t *testing.T, mapping string, record []byte) {
 		m, err := Format(mapping)
 		if err != nil || strings.ContainsAny(mapping, "|(") {
-			return // jq may compute without end
+			return // jq may double a text without end
 		}
 		a := m.New(adapter.Options{MaxHeld: 8})
 		for range 2 {
