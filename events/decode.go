@@ -213,6 +213,7 @@ func (s *scanner) event(e *Event) bool {
 // of the event can be trusted.
 // Absent means 1, too: see AppendJSON, which never writes it.
 func (s *scanner) version() bool {
+	s.peek()
 	start, v := s.i, int64(0)
 	if !s.count(&v, 0) {
 		// The fault is told already.

@@ -213,6 +213,7 @@ func TestDecodeRefuses(t *testing.T) {
 	g(`"origin":""`, `""`, CodeInvalidValue, "origin")
 	g(`"origin":"robot"`, `"robot"`, CodeInvalidValue, "origin")
 	g(`"schema_version":2`, `2}`, CodeInvalidValue, "schema_version")
+	g(`"schema_version":  2`, `2}`, CodeInvalidValue, "schema_version")
 	g(`"limits":[]`, `[]`, CodeWrongType, "limits")
 	g(`"attributes":{"a":{}}`, `{}}`, CodeWrongType, "attributes.a")
 	g(`"attributes":{"k":1`+manyFields(MaxAttributes)+`}`, lastName(), CodeTooLong, "attributes."+strings.Trim(lastName(), `"`))

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -209,9 +211,8 @@ func tailVerdicts(ctx context.Context, env *cli.Env, p *target, last int, flow s
 
 // keptVerdicts reads the verdict log of a state folder, or what it has of one flow.
 //
-// They come partition by partition, each in the order in which it was given: across
-// partitions the order is not that of time. It takes the lock of the folder, so it fails while
-// a weir runs there.
+// They come in the order in which they were put into the log, of one moment partition by
+// partition. It takes the lock of the folder, so it fails while a weir runs there.
 func keptVerdicts(dir, flow string) (kept []events.Verdict, err error) {
 	// No pump is made: the verdict log can be read as it is.
 	s, err := openStore(dir)
@@ -223,6 +224,11 @@ func keptVerdicts(dir, flow string) (kept []events.Verdict, err error) {
 	if err != nil {
 		return nil, err
 	}
+	type entry struct {
+		verdict  events.Verdict
+		appended events.Stamp
+	}
+	var all []entry
 	for _, n := range partitions {
 		log := s.Verdicts(n)
 		// What retention has dropped from the front is stepped over by ReadOn, which says
@@ -238,11 +244,15 @@ func keptVerdicts(dir, flow string) (kept []events.Verdict, err error) {
 					return nil, fmt.Errorf("verdict %d: %w", entries[i].Offset, err)
 				}
 				if flow == "" || v.CorrelationID == flow {
-					kept = append(kept, v)
+					all = append(all, entry{v, entries[i].Appended})
 				}
 			}
 			next = first + int64(len(entries))
 		}
+	}
+	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.appended, b.appended) })
+	for i := range all {
+		kept = append(kept, all[i].verdict)
 	}
 	return kept, nil
 }

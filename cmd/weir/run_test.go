@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/client"
 	"weir/events"
+	"weir/state"
 )
 
 // running is a command that goes on until it is told to end.
@@ -227,6 +229,41 @@ func weirNow(t *testing.T, stdin string, args ...string) (code int, stdout, stde
 	env := cli.Env{In: strings.NewReader(stdin), Out: &out, Err: &err, Getenv: func(string) string { return "" }, Now: time.Now}
 	code = program().Main(t.Context(), env, args)
 	return code, out.String(), err.String()
+}
+
+// TestTailOfPartitions holds that the last verdicts of a state folder are the last ones of all of
+// its partitions, in the order in which they were given.
+func TestTailOfPartitions(t *testing.T) {
+	dir := t.TempDir()
+	store, err := state.Open(dir, state.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range []events.Stamp{3000, 1000, 4000, 2000} {
+		partition := uint16(i / 2)
+		v := events.Verdict{ID: fmt.Sprintf("%016x-1", at), Time: events.RFC3339(at), CorrelationID: fmt.Sprintf("flow%d", at), Action: events.Halt, Message: "stopped"}
+		if err := store.Commit(&state.Checkpoint{Partition: partition}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Verdicts(partition).Append([]state.Entry{{Appended: at, Value: v.AppendJSON(nil)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, out, errs := weir(t, "", "flows", "tail", "-n", "2", "-o", "json", "--state", dir)
+	var flows []string
+	for line := range strings.Lines(out) {
+		var v events.Verdict
+		if err := events.DecodeVerdict([]byte(line), &v); err != nil {
+			t.Fatalf("%v: %s%s", err, out, errs)
+		}
+		flows = append(flows, v.CorrelationID)
+	}
+	if got := strings.Join(flows, " "); got != "flow3000 flow4000" {
+		t.Errorf("the last two are %q, want flow3000 and flow4000%s", got, errs)
+	}
 }
 
 // lookIntoState asks the state of a weir that has ended.

@@ -108,13 +108,15 @@ func (a *Server) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 		since = 0
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
+	var answer []byte
 	err = a.log.EventsOf(r.Context(), id, since, func(line []byte) bool {
 		if limit == 0 {
 			return false
 		}
 		limit--
-		// The line may be written over behind its end: it is good only until this returns.
-		_, werr := w.Write(append(line, '\n'))
+		// Copied, because what stands behind the line in its memory is not ours to write over.
+		answer = append(append(answer[:0], line...), '\n')
+		_, werr := w.Write(answer)
 		return werr == nil
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -10,9 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"weir/analyzer/limitfile"
 	"weir/cmd/internal/access"
 	"weir/cmd/internal/budget"
 	"weir/cmd/internal/clock"
+	"weir/cmd/internal/pump"
+	"weir/events"
 )
 
 // served is a server of which only the routes are asked.
@@ -90,5 +94,46 @@ func TestOwnRoutesAreRoutes(t *testing.T) {
 				t.Errorf("%s is open to who is bound, and is no route", path)
 			}
 		}
+	}
+}
+
+// adjacent is a log whose lines lie side by side in memory, as those of a reader of Kafka may.
+type adjacent struct {
+	Log
+	pump  *pump.Pump
+	lines []byte
+}
+
+func (l *adjacent) PumpOf(string) (*pump.Pump, error) { return l.pump, nil }
+
+func (l *adjacent) EventsOf(_ context.Context, _ string, _ events.Stamp, fn func(line []byte) bool) error {
+	for rest := l.lines; len(rest) > 0; {
+		n := bytes.IndexByte(rest, '}') + 1
+		if !fn(rest[:n]) {
+			return nil
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// TestFlowEventsLeavesTheLog holds that an answer writes over nothing that the log has behind a line.
+func TestFlowEventsLeavesTheLog(t *testing.T) {
+	p, err := pump.New(t.Context(), pump.Options{Limits: limitfile.Default()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev := events.Event{ID: "1", Source: "test", Time: 1_700_000_000_000, Kind: events.FlowStart, CorrelationID: "f"}
+	p.FoldRecord(&ev, &pump.Record{Value: ev.AppendJSON(nil)})
+	log := &adjacent{pump: p, lines: []byte(`{"id":"1"}{"id":"2"}{"id":"3"}`)}
+	a := &Server{log: log, logger: slog.New(slog.DiscardHandler)}
+	r := httptest.NewRequest(http.MethodGet, "/v1/flows/f/events", nil)
+	r.SetPathValue("id", "f")
+	w := httptest.NewRecorder()
+	if err := a.serveFlowEvents(w, r); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.Body.String(); got != "{\"id\":\"1\"}\n{\"id\":\"2\"}\n{\"id\":\"3\"}\n" {
+		t.Errorf("%q", got)
 	}
 }
