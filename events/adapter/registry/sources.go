@@ -97,10 +97,13 @@ const mapping = mapped.Prefix + "correlation_id=.flow,time=.ts,kind=.type,kind.a
 
 // sources is the table. Sample is a recorded log below events/adapter/testdata; a test holds
 // SOURCES.md to the same rows.
+//
+// Where several rows have one format, its name stands for the first of them, see Source.
 func sources() []adapter.Source {
 	// Short names keep the rows readable.
 	const never, sometimes, always = adapter.Never, adapter.Sometimes, adapter.Always
 	return []adapter.Source{
+		// Events of weir's own go first: nothing has to be read into them.
 		{Name: "canonical", Format: "canonical", Sample: "golden/canonical/basic.in",
 			Set:   "Have the program write events of weir's own, as schemas/event.v1.json defines them, one per line.",
 			Run:   "weir replay events.jsonl",
@@ -113,6 +116,8 @@ func sources() []adapter.Source {
 			Flow:  "correlationid, or correlation_id in the data",
 			Sees:  "As weir's own format; attributes fill in what the data does not say.",
 			Blind: "CloudEvents of other types."},
+		// From here to voltagent are spans, and between them the exports of those who collect spans.
+		// The general row stands before the libraries of which something is particular.
 		{Name: "otel-genai", Format: "otlp", Sample: "real/google_adk/tool_loop.otlp.jsonl.gz", Gives: spans(sometimes, sometimes, sometimes, sometimes),
 			Known: []string{"opentelemetry", "otel", "genkit"},
 			Title: "any program with OpenTelemetry spans by the GenAI conventions, old and new names",
@@ -319,6 +324,7 @@ func sources() []adapter.Source {
 			Flow:  "the trace",
 			Sees:  "Agents, tools with arguments and results, tokens. " + otlp.Free,
 			Blind: "What has not ended. Of a span whose attributes say neither a kind nor a type nothing is seen, and how many these are is said."},
+		// Agents that write code, by the logs that they keep of themselves.
 		{Name: "claude-code", Format: "claudecode", Sample: "golden/claudecode/files.in",
 			Known: []string{"claude"},
 			Set:   "Nothing: Claude Code writes transcripts to ~/.claude/projects/PROJECT/SESSION.jsonl and, for child agents, below SESSION/.",
@@ -381,6 +387,7 @@ func sources() []adapter.Source {
 			Flow:  "one prompt of the user (prompt.id), else the session",
 			Sees:  "Uses of tools when they are over, tokens, money and errors of every request.",
 			Blind: "Results of tools, so repetition is told late and by the calls alone; which agent called which."},
+		// Libraries and services, by records of a form of their own.
 		{Name: "managed-agents", Format: "managedagents", Sample: "golden/managedagents/stream.in",
 			Set:   "Save the stream of a session (GET /v1/sessions/ID/events/stream) or its list; add session_id to each line when a file holds several sessions.",
 			Run:   "weir replay events.jsonl",
@@ -435,6 +442,7 @@ func sources() []adapter.Source {
 			Flow:  "one invocation, which is one message of the user",
 			Sees:  "Transfers, sub-agents, parallel branches, tools with arguments and results, tokens.",
 			Blind: "Who called a workflow agent, where the events do not name it."},
+		// What goes between agents, clients and servers, as somebody in between wrote it down.
 		{Name: "mcp", Format: "mcp", Sample: "real/mcp/tool_loop_meta.jsonl.gz",
 			Set:   "Put a proxy before the server that logs requests and responses, one JSON object each (time, direction, exchange, proxy, headers, body).",
 			Run:   "weir replay mcp.jsonl",
@@ -454,6 +462,7 @@ func sources() []adapter.Source {
 			Flow:  "correlation_id where it was added, else the trace, the A2A context or the MCP session, else all requests of a caller, marked as derived",
 			Sees:  "Calls of tools, agents and models when they are over, with tokens for models, refusals of the gateway included.",
 			Blind: "Arguments and results, unless they were added; what agents do beside the gateway, so work is unknown."},
+		// Single programs, and recorded runs.
 		{Name: "caco", Format: "caco", Sample: "golden/caco/posts.in",
 			Set:   "Log each POST /api/sessions/ID/messages as {time, path, body}; session logs lie in session-state/ID/events.jsonl.",
 			Run:   "weir replay caco.jsonl",
@@ -472,6 +481,7 @@ func sources() []adapter.Source {
 			Flow:  "dataset/trace_id",
 			Sees:  "All facts of the run, texts as hashes.",
 			Blind: "Times, where the dataset has none; kinds of errors."},
+		// Mappings have the last row, where Source looks for it.
 		{Name: "map", Format: mapping, Sample: "map/any.jsonl", Title: "JSON objects of any kind, by a mapping that you give",
 			Gives: adapter.Gives{Tools: sometimes, Args: sometimes, Results: sometimes, Caller: sometimes, Turn: sometimes, Tokens: sometimes,
 				Time: sometimes, Starts: sometimes, Work: sometimes, Tasks: sometimes},
