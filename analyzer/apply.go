@@ -417,6 +417,8 @@ func (f *Flow) applyUsage(m *moment) {
 			return
 		}
 		p := &f.parties[m.from]
+		// The sums are kept by party alone: two sources that tell sums of one party would each
+		// look to the other as if they began again.
 		// A sum that is smaller than before is one that has begun again: nothing is taken back,
 		// and the next growth counts from there.
 		reported := [3]int64{in, out, total}
@@ -429,6 +431,8 @@ func (f *Flow) applyUsage(m *moment) {
 	f.tokens[0] = saturate(f.tokens[0], in)
 	f.tokens[1] = saturate(f.tokens[1], out)
 	f.tokens[2] = saturate(f.tokens[2], total)
+	// Of money no sum is kept per party: what is told is added whole, also where the tokens
+	// beside it are sums.
 	f.cost = saturate(f.cost, u.CostMicroUSD)
 }
 

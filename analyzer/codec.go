@@ -288,6 +288,7 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 		has |= partyHasTries
 	}
 	b, e := record.Room(b, sizeParty)
+	// The length of the name is in the head; the name stands behind it.
 	le.PutUint16(e, uint16(len(p.name)))
 	e[2], e[3], e[4], e[5], e[6], e[7] = p.parent, byte(p.flags), byte(len(p.calls)), byte(len(p.seen)), byte(len(p.runs)), has
 	le.PutUint32(e[8:], p.lastSeen)
@@ -301,6 +302,7 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	}
 	le.PutUint32(e[18:], did)
 	b = append(b, p.name...)
+	// In the order of decode, which is not that of the bits.
 	if p.open != 0 {
 		b = append(b, p.open)
 	}
@@ -629,6 +631,7 @@ func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int)
 		p.seen[i] = le.Uint32(e)
 		e = e[4:]
 	}
+	// Each element is written whole, since Sized leaves in them what was there before.
 	p.runs = record.Sized(p.runs, d.Most(h[6], maxRuns))
 	e = d.Take(sizeRun * len(p.runs))
 	for i := range p.runs {
@@ -652,6 +655,7 @@ func (p *pair) decode(d *record.Reader, parties int) {
 	p.open, p.fresh, p.used = h[2]&1 != 0, h[2]&2 != 0, h[2]&4 != 0
 	p.stale, p.same, p.lastSeen = le.Uint32(h[4:]), le.Uint32(h[8:]), le.Uint32(h[12:])
 	n, size := d.Most(h[3], maxAnswers), sizeAnswer
+	// The fourth bit of the flags says that there are fingerprints.
 	if h[2]&8 != 0 {
 		size += 8
 	}
@@ -683,6 +687,7 @@ func (o *order) decode(d *record.Reader, parties, tools int) {
 	o.Revision, o.Observed, o.Limit = int64(stamp(4)), int64(stamp(5)), int64(stamp(6))
 	x := d.Take(16)
 	o.tokens0, o.content.Value = int64(le.Uint64(x)), le.Uint64(x[8:])
+	// What has no fixed length comes last, and its lengths are in the head.
 	o.subject = d.Text(int(le.Uint16(h[14:])))
 	for range d.Most(h[12], maxOrderCalls) {
 		x := d.Take(2)

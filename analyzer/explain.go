@@ -148,6 +148,7 @@ func (e *Engine) counters(f *Flow, m *moment) []rules.CounterView {
 		}
 		if s.Stop != rules.Off {
 			c.Limit = float64(s.Limit()) / unit
+			// A limit of 0 cannot be divided by; how near the warning is stands then.
 			if c.Limit > 0 {
 				c.Near = c.Observed / c.Limit
 			}
@@ -159,12 +160,13 @@ func (e *Engine) counters(f *Flow, m *moment) []rules.CounterView {
 	return out
 }
 
-// Explain returns the canonical text of a flow, which golden tests, the command
-// line and bug reports share: one line of state, then one line per order.
+// Explain returns the state of a flow as cases of weir test show it, in one line. What stands
+// is not in it: a case lists verdicts, which say the same.
 // It names no time and no hash, so golden files stay as they are when one of these changes.
 func (e *Engine) Explain(f *Flow) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "stack=%s calls=%d agents=%d", strings.Join(f.Stack(), ","), f.hops, f.unique)
+	// What is 0 is left out: few flows have all of these.
 	if f.toolCalls > 0 {
 		fmt.Fprintf(&b, " tools=%d", f.toolCalls)
 	}
@@ -177,6 +179,7 @@ func (e *Engine) Explain(f *Flow) string {
 	if f.root != "" {
 		fmt.Fprintf(&b, " root=%s", standing.Printable(f.root))
 	}
+	// People count episodes from 1.
 	if f.episode > 0 {
 		fmt.Fprintf(&b, " episode=%d", f.episode+1)
 	}

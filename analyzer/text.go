@@ -16,10 +16,12 @@ import (
 // 71). Ids that come from events are made printable: they end up in terminals and logs.
 func (e *Engine) message(f *Flow, o *order, m *moment, window int64, limit, observed float64) string {
 	head := o.Head(o.kind)
+	// Only where attempts have made it wider than the rule's own scope.
 	if o.wide > 0 && o.Attempts > 0 && o.scope != Rules[o.rule].Scope {
 		head = fmt.Sprintf("Rejected after %d attempts, now for the whole %s: ", o.Attempts, wideName(o.scope))
 	}
 	rule := &Rules[o.rule]
+	// What the limits say goes before the rule's own words.
 	text := e.limits.Texts[o.rule]
 	if text == "" {
 		text = rule.Sentence()

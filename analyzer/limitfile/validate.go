@@ -275,6 +275,7 @@ func (c *checker) thresholds(path string, r *analyzer.Row, s *rules.Setting) {
 		c.fail(path+".max", "write stop: silence may last so long, and no longer", "means nothing here")
 		return
 	case s.Max:
+		// Messages name the key that stands in the file.
 		stop = "max"
 		good = c.threshold(path+".max", r, s.Stop, 1, most, why) && good
 	default:
@@ -478,6 +479,7 @@ func (c *checker) exempt(list []rules.Exemption) {
 	}
 	for i := range list {
 		x, path := &list[i], "exempt["+strconv.Itoa(i)+"]"
+		// Without a tag it would be for nobody, and nobody would notice.
 		switch {
 		case len(x.Tags) == 0:
 			c.fail(path+".tags", "say which: tags: [nightly]", "names no tag")
@@ -487,6 +489,7 @@ func (c *checker) exempt(list []rules.Exemption) {
 		for j, tag := range x.Tags {
 			at := path + ".tags[" + strconv.Itoa(j) + "]"
 			c.text(at, tag, events.MaxTag)
+			// Tags are compared without regard to case, and so are two of one list.
 			if slices.ContainsFunc(x.Tags[:j], func(t string) bool { return strings.EqualFold(t, tag) }) {
 				c.fail(at, "keep one of them; case makes no difference", "%q is listed twice", tag)
 			}
@@ -494,6 +497,7 @@ func (c *checker) exempt(list []rules.Exemption) {
 		if len(x.Rules) == 0 {
 			c.fail(path+".rules", "say from which: rules: [circling]", "names no rule")
 		}
+		// Unlike an override, an exemption may be from rules of either table.
 		for j, name := range x.Rules {
 			at := path + ".rules[" + strconv.Itoa(j) + "]"
 			row, ok := analyzer.RowNamed(name)
@@ -516,6 +520,7 @@ func (c *checker) exempt(list []rules.Exemption) {
 		} else {
 			c.text(path+".reason", x.Reason, maxReason)
 		}
+		// arrange sorts by tags and mode, and needs an order in which no two are equal.
 		for j := range list[:i] {
 			if o := &list[j]; len(x.Tags) > 0 && o.Mode == x.Mode && slices.Equal(sortedTags(o.Tags), sortedTags(x.Tags)) {
 				c.fail(path, "put the rules of both into one", "has the tags and the mode of exempt[%d]", j)
@@ -525,7 +530,8 @@ func (c *checker) exempt(list []rules.Exemption) {
 	}
 }
 
-// sortedTags are tags as they are compared.
+// sortedTags are tags as they are compared: in lower case and in order. They are lowered
+// together, with a byte between them that no good tag has.
 func sortedTags(tags []string) []string {
 	return slices.Sorted(slices.Values(strings.Split(strings.ToLower(strings.Join(tags, "\x00")), "\x00")))
 }
@@ -566,6 +572,7 @@ func arrange(l *analyzer.Limits) {
 	l.Overrides = slices.SortedFunc(slices.Values(l.Overrides), func(a, b analyzer.Override) int {
 		return cmp.Or(cmp.Compare(scopeRank(a.Scope), scopeRank(b.Scope)), strings.Compare(a.ID, b.ID), cmp.Compare(a.Rule, b.Rule))
 	})
+	// None at all is nil, however it was given.
 	var exempt []rules.Exemption
 	for _, x := range l.Exempt {
 		x.Tags, x.Rules = sortedTags(x.Tags), slices.Sorted(slices.Values(x.Rules))

@@ -48,6 +48,7 @@ func FlowTest(title string, l analyzer.Limits, evs []events.Event) (string, erro
 	if err != nil {
 		return "", fmt.Errorf("write the flow as a case: %w", err)
 	}
+	// Whoever changes limits later sees in the case what becomes different.
 	// The outcome is what these limits give, and not what was said at the time.
 	for i := range cases {
 		out := cases[i].Run(cases[i].Limits(l))
@@ -130,6 +131,7 @@ func (w *flowWriter) event(ev *events.Event) string {
 	// else.
 	w.similar = w.similar || ev.Sim != (events.Fingerprint{})
 	wait := ""
+	// The first event sets the clock, and waits for nothing.
 	// An event that came late is written as such, for the order of the log has to stay.
 	switch gap := ev.Time.Sub(w.clock); {
 	case w.clock == 0:
@@ -168,11 +170,13 @@ func (w *flowWriter) act(ev *events.Event) (act string, fields []string) {
 	}
 	switch ev.Kind {
 	case events.AgentCall:
+		// A call by nobody in particular is written as one of a person.
 		if ev.From.IsZero() {
 			return ask + "@" + to + content(ev.Content), nil
 		}
 		return ask + from + "->" + to + content(ev.Content), fields
 	case events.AgentReturn:
+		// A return to nobody is one to a person.
 		if ev.To.IsZero() {
 			to = ""
 		}
@@ -181,6 +185,7 @@ func (w *flowWriter) act(ev *events.Event) (act string, fields []string) {
 		}
 		return from + "=>" + to + content(ev.Content), fields
 	case events.ToolCall, events.ToolResult:
+		// The sign of a tool begins with whose call it is, so one of nobody has none.
 		if ev.From.IsZero() {
 			return "", nil
 		}
@@ -245,7 +250,8 @@ func toolFields(ev *events.Event) (fields []string) {
 	return fields
 }
 
-// party is a session with its agent, or the one of them that is known.
+// party is a session with its agent, or the one of them that is known. Which of the two
+// makes parties the same is for the limits to say, so both are written.
 func party(p events.Party) string {
 	if p.Session != "" && p.Agent != "" {
 		return quoted(p.Session) + "@" + quoted(p.Agent)

@@ -89,6 +89,7 @@ func recordOf(v *events.Verdict, now time.Time) record {
 	say("weir.verdict.scope.id", v.Scope.ID)
 	say("weir.reason_code", string(v.Reason))
 	say("weir.rule", v.RuleID)
+	// Numbers stay numbers, so that views can compare and plot them; 0 is one that is known.
 	for _, n := range []struct {
 		key string
 		v   *float64
@@ -116,6 +117,7 @@ func recordOf(v *events.Verdict, now time.Time) record {
 // finishReason is why a run ends by the verdict, in the words proposed for
 // gen_ai.agent.finish_reason; "" for a verdict that ends nothing.
 func finishReason(v *events.Verdict) string {
+	// A throttle ends by itself, and an order that waits for the next call may end nothing.
 	if v.Mode != events.ModeEnforce || !v.Stops() || v.Action == events.Throttle || v.Effective != events.EffectiveNow {
 		return ""
 	}
@@ -170,6 +172,7 @@ func traceOf(v *events.Verdict) (trace, span string) {
 // W3C wants lower case, and views of traces find the call by exactly this text.
 func isID(s string, size int) bool {
 	b, err := hex.DecodeString(s)
+	// Read and written again, which shows upper case.
 	if err != nil || len(b) != size || hex.EncodeToString(b) != s {
 		return false
 	}
@@ -181,7 +184,8 @@ func isID(s string, size int) bool {
 	return false
 }
 
-// body returns the request that tells of the records.
+// body returns the request that tells of the records. They are all of one resource and one
+// scope, weir itself: which flow a record is about stands in its attributes.
 func body(records []record) ([]byte, error) {
 	return json.Marshal(request{[]resourceLogs{{
 		Resource:  attributes{[]attribute{{"service.name", text("weir")}}},

@@ -25,6 +25,7 @@ func flowReasons() (out []events.Reason) {
 // judging lists the reasons that rules about flows or trees of flows have, each once.
 func judging() []events.Reason {
 	out := flowReasons()
+	// Rules about agents and projects judge no flow.
 	for i := range agents.Rules {
 		if r := &agents.Rules[i]; r.Counts.OfTree() && !slices.Contains(out, r.Reason) {
 			out = append(out, r.Reason)
@@ -150,6 +151,7 @@ func ordered(get func(*Counters) [events.ReasonCount]int64) func(*Reading, *seri
 
 // readVerdicts gives a series to whatever was counted or may be, see expectation.
 func readVerdicts(r *Reading, to *series) {
+	// What was counted stays to be seen when the limits turn its rule off.
 	expected := expectedVerdicts(r.Limits)
 	for at, reason := range events.Reasons() {
 		for a := events.Allow.Place(); a < events.ActionCount; a++ {
@@ -184,6 +186,7 @@ func readAcks(r *Reading, to *series) {
 			say(string(reason), n)
 		}
 	}
+	// Acks that are about no order of a flow are counted last, under one word.
 	say("other", r.Fold.Acks[events.ReasonCount])
 }
 
@@ -209,6 +212,7 @@ func readStuck(r *Reading, to *series) {
 
 // readRecoveries counts steps of the ladder by the verdicts that order them, each reason once.
 func readRecoveries(r *Reading, to *series) {
+	// Verdicts are counted by reason, so rows that share one would be added up twice.
 	var known [events.ReasonCount]bool
 	var steps [len(recoverySteps)]int64
 	for i := range agents.Rules {

@@ -60,6 +60,7 @@ func (f Format) body(verdict []byte) ([]byte, error) {
 	if err := events.DecodeVerdict(verdict, &v); err != nil {
 		return nil, err
 	}
+	// Only the messages for people leave verdicts out; the bare format sends all of them.
 	n, ok := noticeOf(&v)
 	if !ok {
 		return nil, nil
@@ -99,6 +100,7 @@ func noticeOf(v *events.Verdict) (n notice, ok bool) {
 		n.command = grantCommand(v.Unit, flow) + "\nweir flows stop " + flow + ` --reason "WHY"`
 		n.fact("Waits until", v.ExpiresAt.String()+", then it is halted")
 	case events.Halt:
+		// A halt that waits for the next call may never come to pass.
 		if v.Effective != events.EffectiveNow {
 			return n, false
 		}
@@ -106,7 +108,6 @@ func noticeOf(v *events.Verdict) (n notice, ok bool) {
 		if flow != "" {
 			n.command = "weir explain " + flow
 		}
-	// A halt that waits for the next call may never come to pass.
 	case events.Notify:
 		n.title = "An agent needs a person"
 	default:
