@@ -12,25 +12,22 @@ import (
 // is taken for volatile.
 //
 // The result may alias text. Everything here runs on each message and each result, so it looks
-// at eight bytes at a time and at a word more closely only when it can begin something
-// volatile.
+// at 64 bytes at a time, and at a word more closely only when it can begin something volatile.
 func fold(dst, text []byte, isError bool) []byte {
 	copied := 0
-	// inside spans the step from one eight bytes to the next.
-	inside := uint64(0) // the bit of the byte before those that are looked at: it is of a word
+	// inside spans the step from one 64 bytes to the next.
+	inside := uint64(0) // the lowest bit is set if the byte before those that are looked at is of a word
 	for i := 0; i < len(text); {
-		words := wordBits(eight(text, i))
+		words, digits, joins := classes(text, i)
 		// Volatile parts begin where a word begins.
-		begins := words &^ (words<<8 | inside)
-		inside = words >> 56
-		next := i + 8
+		begins := words &^ (words<<1 | inside)
+		inside = words >> 63
+		if !isError {
+			begins = suspects(text, i, begins, digits, joins)
+		}
+		next := i + 64
 		for ; begins != 0; begins &= begins - 1 {
-			at := i + bits.TrailingZeros64(begins)>>3
-			// In contents only digits, ids with a dash behind eight letters, and labels can
-			// begin something; in errors any word may be a hex number.
-			if c := text[at]; !isError && c-'0' > 9 && byteAt(text, at+8) != '-' && !(beginsLabel[c] && mayLabel(text, at)) {
-				continue
-			}
+			at := i + bits.TrailingZeros64(begins)
 			if n, name := volatile(text, at, isError); n > 0 {
 				// The search goes on right behind, where a new word may begin.
 				dst = append(append(dst, text[copied:at]...), name...)
@@ -47,6 +44,30 @@ func fold(dst, text []byte, isError bool) []byte {
 	return append(dst, text[copied:]...)
 }
 
+// suspects are those of the words that begin at i and the 64 bytes from there that may be
+// volatile in a content: what begins with a digit, what has a dash behind eight letters, as ids
+// have, and what labels begin with. What else is called suspect costs a closer look and no more.
+func suspects(text []byte, i int, begins, digits, joins uint64) uint64 {
+	behind := joinBits(eight(text, i+64))
+	near := joins | joins>>1 | joins>>2 | joins>>3 | joins>>8 | behind<<63 | behind<<62 | behind<<61 | behind<<56
+	sure := begins & (digits | near)
+	// One word in three begins as a label does, which no processor foretells: so the first four
+	// letters are looked up without a branch.
+	for left := begins &^ sure; left != 0; left &= left - 1 {
+		at := i + bits.TrailingZeros64(left)
+		first, bit := four(text, at)|0x20202020, uint64(0)
+		if labels[first*labelsFactor>>28] == first {
+			bit = left & -left
+		}
+		sure |= bit
+		if bit = 0; first&0xff == 'x' {
+			bit = left & -left
+		}
+		sure |= bit
+	}
+	return sure
+}
+
 // eight returns the eight bytes of p from i on, zeros behind its end.
 //
 // Bytes behind the end are no word, so a word at the end is found as any other.
@@ -55,19 +76,46 @@ func eight(p []byte, i int) uint64 {
 		return binary.LittleEndian.Uint64(p[i:])
 	}
 	var room [8]byte
-	copy(room[:], p[i:])
+	copy(room[:], p[min(i, len(p)):])
 	return binary.LittleEndian.Uint64(room[:])
 }
 
-// wordBits is isWord of eight bytes, in their top bits.
-//
-// A letter, a digit, an underscore, or any byte beyond ASCII: the parts of other alphabets'
-// letters count as such.
-func wordBits(x uint64) uint64 {
-	_, plain := lowered(x)
-	scores := x&^jsontext.Tops ^ jsontext.Ones*'_' // zero where there is one, or a byte beyond ASCII
-	return plain | (x|^(scores+(jsontext.Ones*0x7f)))&jsontext.Tops
+// four is eight for four bytes.
+func four(p []byte, i int) uint32 {
+	if i+4 <= len(p) {
+		return binary.LittleEndian.Uint32(p[i:])
+	}
+	return uint32(eight(p, i))
 }
+
+// classes returns a bit for each of the 64 bytes of p from i on: whether isWord is true of it,
+// whether it is a decimal digit, and whether it is a dash or an underscore.
+func classes(p []byte, i int) (words, digits, joins uint64) {
+	for k := 0; k < 64 && i+k < len(p); k += 8 {
+		x := eight(p, i+k)
+		ascii, low := ^x&jsontext.Tops, x&^jsontext.Tops
+		small := low | 0x20*jsontext.Ones
+		// Adding 0x80-c sets the top bit of what is c or more.
+		letter := (small + (0x80-'a')*jsontext.Ones) &^ (small + (0x80-'z'-1)*jsontext.Ones)
+		digit := (low + (0x80-'0')*jsontext.Ones) &^ (low + (0x80-'9'-1)*jsontext.Ones) & ascii
+		score := ^((low ^ '_'*jsontext.Ones) + 0x7f*jsontext.Ones)
+		dash := ^((low ^ '-'*jsontext.Ones) + 0x7f*jsontext.Ones)
+		words |= gather((letter|score)&ascii|digit|x&jsontext.Tops) << k
+		digits |= gather(digit) << k
+		joins |= gather((score|dash)&ascii) << k
+	}
+	return words, digits, joins
+}
+
+// joinBits is a bit for each of eight bytes: whether it is a dash or an underscore.
+func joinBits(x uint64) uint64 {
+	low := x &^ jsontext.Tops
+	score, dash := ^((low ^ '_'*jsontext.Ones) + 0x7f*jsontext.Ones), ^((low ^ '-'*jsontext.Ones) + 0x7f*jsontext.Ones)
+	return gather((score | dash) &^ x & jsontext.Tops)
+}
+
+// gather puts the top bits of eight bytes side by side.
+func gather(tops uint64) uint64 { return tops >> 7 * 0x0102040810204080 >> 56 }
 
 // volatile tells how many bytes from i on are volatile, and what to write instead.
 //
@@ -83,9 +131,15 @@ func volatile(p []byte, i int, isError bool) (n int, name string) {
 		if n := labelled(p, i); n > 0 {
 			return n, "<id>"
 		}
-		if n := hexRun(p, i); isError && n > 0 {
+		if !isError {
+			return 0, ""
+		}
+		if n := hexRun(p, i); n > 0 {
 			return n, "<hex>"
 		}
+		return 0, ""
+	}
+	if !isError && isPlainNumber(p, i) {
 		return 0, ""
 	}
 	if n := timestamp(p, i); n > 0 {
@@ -115,6 +169,22 @@ func volatile(p []byte, i int, isError bool) (n int, name string) {
 		return n, "<hex>"
 	}
 	return 0, ""
+}
+
+// isPlainNumber reports whether the number at i is followed by nothing that makes it a time, an
+// address or a duration: most numbers of a content, and one look at each is enough.
+func isPlainNumber(p []byte, i int) bool {
+	n := digits(p, i)
+	switch c := byteAt(p, i+n); {
+	case n >= 10 || c == '.': // perhaps a Unix time, or a fraction
+		return false
+	case c == '-': // behind a year
+		return n != 4
+	case c == ' ': // before a unit of time
+		return !wordAt(p, i+n+1)
+	default:
+		return !isWord(c)
+	}
 }
 
 // isWord is true for letters, digits and the underscore, and for all bytes of

@@ -90,23 +90,26 @@ func mayLabel(p []byte, i int) bool {
 		return false // the shortest is longer
 	}
 	first := binary.LittleEndian.Uint32(p[i:]) | 0x20202020
-	switch first {
-	case 'a' | 'i'<<8 | 't'<<16 | 'x'<<24,
-		'c' | 'a'<<8 | 'l'<<16 | 'l'<<24,
-		'c' | 'h'<<8 | 'a'<<16 | 't'<<24,
-		'c' | 'o'<<8 | 'r'<<16 | 'r'<<24,
-		'r' | 'e'<<8 | 'q'<<16 | 'u'<<24,
-		'r' | 'e'<<8 | 's'<<16 | 'p'<<24,
-		'r' | 'u'<<8 | 'n'<<16 | 'i'<<24,
-		's' | 'p'<<8 | 'a'<<16 | 'n'<<24,
-		't' | 'o'<<8 | 'o'<<16 | 'l'<<24,
-		't' | 'r'<<8 | 'a'<<16 | 'c'<<24:
+	if labels[first*labelsFactor>>28] == first {
 		return true
 	}
 	const ones, tops = 0x01010101, 0x80808080
 	isZero := func(x uint32) bool { return (x-ones)&^x&tops != 0 }
 	return isZero(first^('_'|0x20)*ones) || isZero(first^'-'*ones) // which names may hold anywhere
 }
+
+// labels are the first four letters that names and prefixes below begin with, where they have
+// neither dash nor underscore, each at the place that its number times labelsFactor gives.
+var labels = func() (table [16]uint32) {
+	for _, word := range [...]string{"aitx", "call", "chat", "corr", "requ", "resp", "runi", "span", "tool", "trac"} {
+		first := binary.LittleEndian.Uint32([]byte(word))
+		table[first*labelsFactor>>28] = first
+	}
+	return table
+}()
+
+// labelsFactor gives each of labels a place of its own.
+const labelsFactor = 0x1e2feb89
 
 // idName tells whether a name is that of an id that is new for every request.
 //
