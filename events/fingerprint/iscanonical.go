@@ -1,6 +1,11 @@
 package fingerprint
 
-import "bytes"
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"weir/events/jsontext"
+)
 
 // isCanonical reports whether p is an object or an array in canonical form, as far
 // as that can be told at a glance: it may be false for a canonical text, never
@@ -36,8 +41,7 @@ func (g *glance) next() byte {
 func (g *glance) value() bool {
 	switch c := g.next(); {
 	case c == '"':
-		_, ok := g.text()
-		return ok
+		return g.text()
 	case c == '{' || c == '[':
 		return g.members(c)
 	case c-'0' <= 9:
@@ -75,10 +79,33 @@ func (g *glance) number() bool {
 	return n == 1 || n <= 15 && g.p[start] != '0'
 }
 
-// text takes printable ASCII without escapes.
-//
-// The order of such keys by bytes is that by UTF-16 code units.
-func (g *glance) text() (s []byte, ok bool) {
+// text takes UTF-8 with the short escapes of quotes, backslashes and control characters, which
+// are those of the canonical form.
+func (g *glance) text() bool {
+	start := g.at + 1
+	for i := start; ; {
+		i = jsontext.StringEnd(g.p, i)
+		if i+1 >= len(g.p) && (i >= len(g.p) || g.p[i] != '"') {
+			return false
+		}
+		switch g.p[i] {
+		case '"':
+			g.at = i + 1
+			return utf8.Valid(g.p[start:i])
+		case '\\':
+			switch g.p[i+1] {
+			case '"', '\\', 'b', 'f', 'n', 'r', 't':
+				i += 2
+				continue
+			}
+		}
+		return false
+	}
+}
+
+// key takes printable ASCII without escapes: the order of such keys by bytes is that by UTF-16
+// code units.
+func (g *glance) key() (s []byte, ok bool) {
 	start := g.at + 1
 	for i := start; i < len(g.p); i++ {
 		switch c := g.p[i]; {
@@ -111,7 +138,7 @@ func (g *glance) members(open byte) bool {
 			if g.next() != '"' {
 				return false
 			}
-			key, ok := g.text()
+			key, ok := g.key()
 			if !ok || last != nil && bytes.Compare(last, key) >= 0 || g.next() != ':' {
 				return false
 			}

@@ -5,9 +5,9 @@
 package jsontext
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -76,12 +76,31 @@ func Hex4(p []byte, i int) (r rune, ok bool) {
 // raw are not checked to be UTF-8.
 func AppendUnescaped(dst, raw []byte) (out []byte, known bool) {
 	known = true
+	dst = slices.Grow(dst, len(raw))
 	for len(raw) > 0 {
-		n := bytes.IndexByte(raw, '\\')
-		if n < 0 {
-			return append(dst, raw...), known
+		// In code and in what programs print an escape stands at the end of every line, so that
+		// a search and a copy of what lies between cost more than taking eight bytes with each
+		// step. There is always room for eight, since dst does not grow faster than raw ends.
+		n := 0
+		for n+8 <= len(raw) {
+			x := binary.LittleEndian.Uint64(raw[n:])
+			binary.LittleEndian.PutUint64(dst[len(dst):len(dst)+8], x)
+			if stop := ZeroBytes(x ^ Ones*'\\'); stop != 0 {
+				k := bits.TrailingZeros64(stop) >> 3
+				n += k
+				dst = dst[:len(dst)+k]
+				break
+			}
+			n += 8
+			dst = dst[:len(dst)+8]
 		}
-		dst = append(dst, raw[:n]...)
+		for n < len(raw) && raw[n] != '\\' {
+			dst = append(dst, raw[n])
+			n++
+		}
+		if n == len(raw) {
+			break
+		}
 		// A backslash at the end is cut off.
 		if n+1 == len(raw) {
 			return append(dst, '\\'), false

@@ -280,6 +280,9 @@ func texts(c *jsonwalk.Cursor) []byte {
 		}
 		parts = append(parts, part)
 	}
+	if len(parts) == 1 { // as nearly always, and long
+		return parts[0]
+	}
 	return bytes.Join(parts, []byte("\n"))
 }
 

@@ -8,7 +8,9 @@ package jsonwalk
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"strconv"
 
 	"weir/events"
@@ -378,13 +380,17 @@ func (c *Cursor) skipString() (escaped bool) {
 	// Most strings are names and short texts, for which a search costs more than a look.
 	const short = 24
 	i := c.at + 1
-	for end := min(i+short, len(c.text)); i < end; i++ {
-		if b := c.text[i]; b == '"' {
+	for end := min(i+short, len(c.text)-7); i < end; i += 8 {
+		x := binary.LittleEndian.Uint64(c.text[i:])
+		stop := jsontext.ZeroBytes(x^jsontext.Ones*'"') | jsontext.ZeroBytes(x^jsontext.Ones*'\\')
+		if stop == 0 {
+			continue
+		}
+		if i += bits.TrailingZeros64(stop) >> 3; c.text[i] == '"' {
 			c.at = i + 1
 			return false
-		} else if b == '\\' {
-			break
 		}
+		break
 	}
 	// begin is where the last quote that was none ended.
 	for begin := i; ; {

@@ -1,11 +1,13 @@
 package jsonwalk_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"weir/events"
 	"weir/events/adapter/jsonwalk"
@@ -155,7 +157,8 @@ func TestCursorSkips(t *testing.T) {
 // FuzzCursor compares with encoding/json: what that takes the cursor takes, and a
 // skipped value ends at the same place.
 func FuzzCursor(f *testing.F) {
-	for _, s := range []string{`{"a":[1,{"b":"x\\\""}]}`, `"\u00e9"`, `[[],{},null]`, `-1e9`} {
+	for _, s := range []string{`{"a":[1,{"b":"x\\\""}]}`, `"\u00e9"`, `[[],{},null]`, `-1e9`,
+		`"a string that is longer than a look, \n with an \"escape\" \\\\ in it"`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -166,6 +169,12 @@ func FuzzCursor(f *testing.F) {
 		c := jsonwalk.New(text)
 		if raw := c.Raw(); json.Valid(text) && c.Err() == nil && strings.TrimSpace(string(text)) != string(raw) {
 			t.Fatalf("%q was skipped to %q", text, raw)
+		}
+		var want string
+		if utf8.Valid(text) && !bytes.Contains(text, []byte("null")) && json.Unmarshal(text, &want) == nil {
+			if got := jsonwalk.New(text).Text(); string(got) != want {
+				t.Fatalf("%q says %q, want %q", text, got, want)
+			}
 		}
 	})
 }
