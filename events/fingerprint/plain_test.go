@@ -48,7 +48,9 @@ func plainWord(dst, text []byte, i int) ([]byte, int) {
 // FuzzPlain holds what looks at eight bytes at a time to what looks at one.
 func FuzzPlain(f *testing.F) {
 	for _, s := range []string{"Order A-17 is pending, at 2026-11-21T15:03:36.642Z.", "x_Request-Id: q7f3 c_allid=abcd toolu_0123456789 re-turn",
-		"ÄÖü straße_x 日本語 12é3 \xff\xfe@[`{/:AZaz09", "726b77f4-f289-4d2b-b5dc-13edd2f02e7a", "a longer word than eightbytes_or_so"} {
+		"ÄÖü straße_x 日本語 12é3 \xff\xfe@[`{/:AZaz09", "726b77f4-f289-4d2b-b5dc-13edd2f02e7a", "a longer word than eightbytes_or_so",
+		"of aitxt-0123456789 call_0123456789 chatcmpl-0123456789 correlation_id=abcd adk-0123456789 \"request_id\": \"q-7\" msg_0123456789 resp_0123456789 Run_ID=abc",
+		"a runId: abc, span_0123456789, tool_call_id=q-7, toolu_0123456789 and X-Request-Id: q-7 trace_0123456789 within more than sixty-four bytes, 12 of 1.5 ms 2026-1"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
