@@ -52,6 +52,7 @@ type counted struct {
 	mu      sync.Mutex
 	calls   int
 	flows   map[string]bool // that calls said they were of
+	asTool  bool            // calls of tools are refused by their result
 }
 
 func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +79,11 @@ func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.calls++
 	c.flows[r.Header.Get("X-Correlation-Id")] = true
 	c.mu.Unlock()
-	reply := check.Refuse(&c.refusal.verdict, check.Problem, nil)
+	format, call := check.Problem, (*check.Message)(nil)
+	if c.asTool {
+		format, call = check.AnyFormat, &rpc
+	}
+	reply := check.Refuse(&c.refusal.verdict, format, call)
 	for name, values := range reply.Header {
 		w.Header()[name] = values
 	}
@@ -105,8 +110,7 @@ func TestRetries(t *testing.T) {
 	for _, r := range refusals() {
 		fmt.Fprintf(&table, " | %s", r.name)
 	}
-	python := []string{filepath.Join(dir, "python", "bin", "python"), "testdata/retries.py"}
-	node := []string{"node", "testdata/retries.mjs", filepath.Join(dir, "node")}
+	python, node := languages(dir)
 	for _, language := range []struct {
 		name    string
 		command []string
@@ -161,4 +165,42 @@ func TestRetries(t *testing.T) {
 		}
 	}
 	t.Log(table.String())
+}
+
+// languages are how the SDKs of each are run.
+func languages(dir string) (python, node []string) {
+	return []string{filepath.Join(dir, "python", "bin", "python"), "testdata/retries.py"}, []string{"node", "testdata/retries.mjs", filepath.Join(dir, "node")}
+}
+
+// TestMCPClientsReadWhatIsLeft refuses a tool by its result, in which each client of MCP has to find
+// the reason and what is left of the limits.
+func TestMCPClientsReadWhatIsLeft(t *testing.T) {
+	dir, err := filepath.Abs(os.Getenv(installed))
+	if err != nil || os.Getenv(installed) == "" {
+		t.Skip("the SDKs are not installed; run: make sdks")
+	}
+	r := refusals()[2]
+	r.verdict.Remaining = []events.Remaining{{RuleID: "max_tool_calls", Left: 0, Limit: 5, Unit: "calls"}}
+	python, node := languages(dir)
+	for _, command := range [][]string{append(python, "mcp"), append(node, "mcp"), append(node, "mcp-client")} {
+		c := &counted{refusal: r, flows: map[string]bool{}, asTool: true}
+		server := httptest.NewServer(c)
+		defer server.Close()
+		run := exec.CommandContext(t.Context(), command[0], append(command[1:], server.URL)...)
+		run.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "NO_PROXY=127.0.0.1"}
+		out, err := run.CombinedOutput()
+		name, text, _ := strings.Cut(string(out), "\n")
+		var result struct {
+			IsError bool
+			Meta    map[string][]events.Remaining `json:"_meta"`
+		}
+		if jerr := json.Unmarshal([]byte(text), &result); err != nil || jerr != nil || !result.IsError {
+			t.Errorf("%s: %v, %v: %.2000s", name, err, jerr, text)
+			continue
+		}
+		if left := result.Meta["weir/remaining"]; len(left) != 1 || left[0] != r.verdict.Remaining[0] || c.calls != 1 {
+			t.Errorf("%s reads that %v are left, after %d calls: %s", name, left, c.calls, text)
+		}
+		t.Logf("%s reads %.400s", name, text)
+	}
 }

@@ -26,13 +26,13 @@ const calls = {
     const { StreamableHTTPClientTransport } = await load("@modelcontextprotocol/sdk/client/streamableHttp.js");
     const client = new Client({ name: "test", version: "1" });
     await client.connect(new StreamableHTTPClientTransport(new URL(url)));
-    await client.callTool({ name: "t", arguments: {} });
+    return await client.callTool({ name: "t", arguments: {} });
   }],
   "mcp-client": ["@modelcontextprotocol/client", async (url) => {
     const { Client, StreamableHTTPClientTransport } = await load("@modelcontextprotocol/client");
     const client = new Client({ name: "test", version: "1" });
     await client.connect(new StreamableHTTPClientTransport(new URL(url)));
-    await client.callTool({ name: "t", arguments: {} });
+    return await client.callTool({ name: "t", arguments: {} });
   }],
   // A node that asks and fails, run by the engine with "Retry On Fail".
   n8n: ["n8n-core", async (url) => {
@@ -69,7 +69,8 @@ const [name, call] = calls[sdk];
 console.log(name, JSON.parse(readFileSync(`${folder}/node_modules/${name}/package.json`, "utf8")).version);
 for (const url of urls) {
   try {
-    await call(url);
+    const result = await call(url); // of the clients of MCP alone
+    if (result) console.log(JSON.stringify(result));
   } catch (err) {
     console.log(err.constructor.name);
   }

@@ -33,7 +33,8 @@ def mcp():
 
     async def call():
         async with Client(url, mode="legacy") as client:
-            await client.call_tool("t", {})
+            result = await client.call_tool("t", {})
+            print(result.model_dump_json(by_alias=True))
 
     asyncio.run(call())
 
