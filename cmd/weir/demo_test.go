@@ -83,8 +83,8 @@ func TestDemoRecordings(t *testing.T) {
 		}
 	}
 	entries, err := demo.Files.ReadDir("recordings")
-	if err != nil || len(entries) != len(demo.Recordings)+2 {
-		t.Errorf("demo holds %d files, want %d recordings, the scenarios and the real client (%v)", len(entries), len(demo.Recordings), err)
+	if err != nil || len(entries) != len(demo.Recordings)+3 {
+		t.Errorf("demo holds %d files, want %d recordings, the scenarios and two of the real client (%v)", len(entries), len(demo.Recordings), err)
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 
 // Files are scenarios, and recordings as the frameworks wrote them.
 //
-//go:embed recordings/scenarios.flow recordings/claude_code.txt recordings/*.gz
+//go:embed recordings/scenarios.flow recordings/*.txt recordings/*.gz
 var Files embed.FS
 
 // Recordings are the recorded runs of the demonstration.
@@ -345,19 +345,29 @@ func (p *demoPrinter) results(results []Result) {
 	p.line("honest:   %d of %d went through untouched", untouched, honest)
 }
 
-// client writes what became of a real client that weir was the hook of: its name, the calls
-// that ran and those that were refused, and what its model was told, as a test of the real
-// program has written it down (package clients).
+// client writes what became of a real client that weir was the hook of, as tests of the real
+// program have written it down (package clients): its name, the calls that ran and those that were
+// refused, and how what its model was told begins; then what it was told in a run that was held
+// and granted more.
 func (p *demoPrinter) client() {
 	text, _ := Files.ReadFile("recordings/claude_code.txt") // it is embedded
 	said := strings.SplitN(strings.TrimSpace(string(text)), "\n", 3)
-	if len(said) < 3 {
+	text, _ = Files.ReadFile("recordings/claude_code_held.txt")
+	held := strings.SplitN(strings.TrimSpace(string(text)), "\n", 2)
+	if len(said) < 3 || len(held) < 2 {
 		return
 	}
+	_, told, _ := strings.Cut(said[2], ": ") // behind the name of the rule, which comes again
+	told, _, _ = strings.Cut(told, ". ")
 	p.line("\nrecorded %s, weir its hook: calls that ran / were refused of those asked for: %s;", said[0], said[1])
-	line := "         the model was told:"
-	for word := range strings.FieldsSeq(said[2]) {
-		// As wide as the longest lines above it.
+	p.told("the model was told: " + told + " ...")
+	p.told("five calls for it and an agent that it starts: " + held[1])
+}
+
+// told writes what was said, in lines as wide as the longest above it.
+func (p *demoPrinter) told(text string) {
+	line := "        "
+	for word := range strings.FieldsSeq(text) {
 		if len(line)+len(word) > 106 {
 			p.line("%s", p.env.Painted(line, cli.Faint))
 			line = "         "

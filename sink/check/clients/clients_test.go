@@ -284,15 +284,20 @@ var update = flag.Bool("update", false, "write what weir demo shows of a real cl
 // keep holds what the demonstration shows of a real client to what happened.
 func (r *run) keep(found row) {
 	r.Helper()
-	const shown = "../../../cmd/internal/demo/recordings/claude_code.txt"
 	told, _ := strconv.Unquote(found.saw)
-	text := fmt.Sprintf("Claude Code %s\n%s\n%s\n", found.version, found.loop, strings.TrimSpace(told))
+	r.shown("claude_code.txt", fmt.Sprintf("Claude Code %s\n%s\n%s\n", found.version, found.loop, strings.TrimSpace(told)))
+}
+
+// shown holds a text of the demonstration to what happened.
+func (r *run) shown(name, text string) {
+	r.Helper()
+	file := filepath.Join("../../../cmd/internal/demo/recordings", name)
 	if *update {
-		if err := os.WriteFile(shown, []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			r.Fatal(err)
 		}
 	}
-	if kept, err := os.ReadFile(shown); err != nil || string(kept) != text {
+	if kept, err := os.ReadFile(file); err != nil || string(kept) != text {
 		r.Errorf("the demonstration shows %q (%v), and what happened is %q: write it anew with -update", kept, err, text)
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -161,4 +163,16 @@ func TestClaudeCodeIsHeldAndGoesOn(t *testing.T) {
 	model.mu.Lock()
 	defer model.mu.Unlock()
 	t.Logf("%s %s\n%s\nof the held call the model hears: %s", c.name, c.installed(t), transcript.String(), model.heard["toolu_lead4"])
+	said := func(call, pattern string) string {
+		all := regexp.MustCompile(pattern).FindAllString(model.heard["toolu_"+call], -1)
+		if len(all) == 0 {
+			return ""
+		}
+		return all[len(all)-1] // what it heard before comes first
+	}
+	const left = `\d+ of \d+ calls left`
+	shown := fmt.Sprintf("Claude Code %s\n%s, %s, %s, held: %s; granted 2: %s\n", c.installed(t),
+		said("mate2", left), said("mate3", left), said("lead3", left), said("lead4", `The flow waits for a person[^."\\]*`), said("lead5", left))
+	r := run{T: t}
+	r.shown("claude_code_held.txt", shown)
 }
