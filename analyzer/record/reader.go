@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"unsafe"
 
 	"weir/events"
@@ -50,6 +51,21 @@ func (d *Reader) Take(n int) []byte {
 	if len(d.b) < n {
 		d.Fail()
 		return zeros[:n]
+	}
+	p := d.b[:n]
+	d.b = d.b[n:]
+	return p
+}
+
+// Rest returns what is left to read; nothing after a fault. It is part of the record's memory.
+func (d *Reader) Rest() []byte { return d.b }
+
+// Field reads bytes with their length before them. They are part of the record's memory.
+func (d *Reader) Field() []byte {
+	n := int(d.Count(math.MaxInt32))
+	if n > len(d.b) {
+		d.Fail()
+		return nil
 	}
 	p := d.b[:n]
 	d.b = d.b[n:]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"weir/analyzer/agents"
+	"weir/analyzer/record"
 	"weir/events"
 	"weir/events/adapter"
 )
@@ -105,10 +106,10 @@ func (s *agentStage) appendState(dst []byte) ([]byte, error) {
 }
 
 func (s *agentStage) restoreState(b []byte) error {
-	d := stateReader{rest: b}
+	d := record.NewReader(b)
 	s.sources.read(&d)
-	if d.err != nil {
-		return d.err
+	if d.Bad() {
+		return errState
 	}
-	return s.partition.UnmarshalBinary(d.rest)
+	return s.partition.UnmarshalBinary(d.Rest())
 }

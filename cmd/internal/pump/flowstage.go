@@ -6,6 +6,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/activity"
+	"weir/analyzer/record"
 	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/prom"
@@ -165,12 +166,12 @@ func (s *flowStage) appendState(dst []byte) ([]byte, error) {
 }
 
 func (s *flowStage) restoreState(b []byte) error {
-	d := stateReader{rest: b}
+	d := record.NewReader(b)
 	t := &s.pump.repartitioning
-	t.step, t.offset, t.parts = d.number(), d.number(), int(d.number())
+	t.step, t.offset, t.parts = d.Varint(), d.Varint(), int(d.Varint())
 	t.readReports(&d)
-	if d.err != nil {
-		return d.err
+	if d.Bad() {
+		return errState
 	}
-	return s.partition.UnmarshalBinary(d.rest)
+	return s.partition.UnmarshalBinary(d.Rest())
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"weir/analyzer/record"
 	"weir/events"
 )
 
@@ -154,27 +155,27 @@ func upgraded(b []byte) ([]byte, error) {
 		}
 		return b, nil
 	}
-	var told []byte // what was passed on, and what waits to be
-	d := stateReader{rest: b[1:]}
+	var passed []byte // what was passed on, and what waits to be
+	d := record.NewReader(b[1:])
 	if b[0] == reportsWaited {
-		d.rest = b[2:]
+		d = record.NewReader(b[2:])
 	}
-	fold := stateReader{rest: d.bytes(), err: d.err}
+	fold := record.NewReader(d.Field())
 	// Step, offset and parts of repartitioning, all 0 where nothing was passed on yet.
 	for range 3 {
 		n := int64(0)
 		if b[0] == reportsWaited {
-			n = fold.number()
+			n = fold.Varint()
 		}
-		told = binary.AppendVarint(told, n)
+		passed = binary.AppendVarint(passed, n)
 	}
-	if fold.err != nil {
-		return nil, fold.err
+	if d.Bad() || fold.Bad() {
+		return nil, errState
 	}
 	// No reports wait: an older weir kept them with the flows.
-	told = append(new(repartitioning).appendReports(told), fold.rest...)
-	b = binary.AppendUvarint([]byte{stateVersion, byte(FlowStage)}, uint64(len(told)))
-	return append(append(b, told...), d.rest...), nil
+	passed = append(new(repartitioning).appendReports(passed), fold.Rest()...)
+	b = binary.AppendUvarint([]byte{stateVersion, byte(FlowStage)}, uint64(len(passed)))
+	return append(append(b, passed...), d.Rest()...), nil
 }
 
 // restoreState reads what appendState has written. Any error ends New: to fold on with a state
@@ -193,20 +194,20 @@ func (p *Pump) restoreState(b []byte) error {
 	case Stage(b[1]) != p.o.Stage:
 		return fmt.Errorf("the state of the partition is of stage %d and not %d: the topics of before had other numbers of partitions; begin with an empty state directory", b[1], p.o.Stage)
 	}
-	d := stateReader{rest: b[2:]}
-	fold, document := d.bytes(), d.bytes()
-	p.dedup.deadLettersFrom, p.limits.at = d.number(), events.Stamp(d.number())
+	d := record.NewReader(b[2:])
+	fold, document := d.Field(), d.Field()
+	p.dedup.deadLettersFrom, p.limits.at = d.Varint(), events.Stamp(d.Varint())
 	// The record that was folded last, with its checksum as the last 8 bytes; missing where none
 	// was.
-	if d.err == nil && len(d.rest) > 0 {
-		p.last.offset, p.last.known = d.number(), true
-		if len(d.rest) != 8 {
+	if !d.Bad() && len(d.Rest()) > 0 {
+		p.last.offset, p.last.known = d.Varint(), true
+		if len(d.Rest()) != 8 {
 			return errState
 		}
-		p.last.sum = binary.LittleEndian.Uint64(d.rest)
+		p.last.sum = binary.LittleEndian.Uint64(d.Rest())
 	}
-	if d.err != nil {
-		return d.err
+	if d.Bad() {
+		return errState
 	}
 	if err := p.stage.restoreState(fold); err != nil {
 		return err

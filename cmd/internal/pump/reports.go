@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"weir/analyzer/activity"
+	"weir/analyzer/record"
 	"weir/events"
 	"weir/events/adapter"
 )
@@ -60,29 +61,25 @@ func EachReport(batch []byte, fn func(r *activity.Report)) error {
 	if !IsReports(batch) {
 		return errReports
 	}
-	d := stateReader{rest: batch[1:]}
-	first := events.Stamp(d.number())
+	d := record.NewReader(batch[1:])
+	first := events.Stamp(d.Varint())
 	var r activity.Report
-	for d.err == nil && len(d.rest) > 0 {
-		if len(d.rest) < 8 {
-			return errReports
-		}
-		r.Flow = binary.LittleEndian.Uint64(d.rest)
-		d.rest = d.rest[8:]
-		r.Did = first + events.Stamp(d.number())
+	for !d.Bad() && len(d.Rest()) > 0 {
+		r.Flow = binary.LittleEndian.Uint64(d.Take(8))
+		r.Did = first + events.Stamp(d.Varint())
 		// Work is an index into tables of the agent stage, so it has to be one that this weir
 		// knows.
-		if len(d.rest) < 2 || d.rest[0] >= byte(activity.WorkCount) {
+		how := d.Take(2)
+		if how[0] >= byte(activity.WorkCount) {
 			return errReports
 		}
-		r.Work, r.Source = activity.Work(d.rest[0]), events.CorrelationSource(d.rest[1])
-		d.rest = d.rest[2:]
-		r.Name, r.Agent = aliased(d.bytes()), aliased(d.bytes())
-		if d.err == nil {
+		r.Work, r.Source = activity.Work(how[0]), events.CorrelationSource(how[1])
+		r.Name, r.Agent = aliased(d.Field()), aliased(d.Field())
+		if !d.Bad() {
 			fn(&r)
 		}
 	}
-	if d.err != nil {
+	if d.Bad() {
 		return errReports
 	}
 	return nil
@@ -298,9 +295,9 @@ func (t *repartitioning) appendReports(dst []byte) []byte {
 
 // readReports reads what appendReports has written. The order is kept, because what waits is
 // passed on in that order.
-func (t *repartitioning) readReports(d *stateReader) {
-	t.reported = events.Stamp(d.number())
-	if batch := d.bytes(); d.err == nil && EachReport(batch, t.reports.Add) != nil {
-		d.fail()
+func (t *repartitioning) readReports(d *record.Reader) {
+	t.reported = events.Stamp(d.Varint())
+	if batch := d.Field(); !d.Bad() && EachReport(batch, t.reports.Add) != nil {
+		d.Fail()
 	}
 }

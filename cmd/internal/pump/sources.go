@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 
+	"weir/analyzer/record"
 	"weir/events"
 )
 
@@ -93,61 +94,19 @@ func (s *sources) appendBinary(b []byte) []byte {
 }
 
 // read reads what appendBinary has written, and leaves the rest.
-func (s *sources) read(d *stateReader) {
-	n := d.size(mostSources)
-	last := make([]source, 0, min(n, len(d.rest)))
-	for ; n > 0 && d.err == nil; n-- {
+func (s *sources) read(d *record.Reader) {
+	n := d.Count(mostSources)
+	last := make([]source, 0, min(int(n), len(d.Rest())))
+	for ; n > 0 && !d.Bad(); n-- {
 		var x source
-		if offset := d.size(math.MaxInt64); offset > 0 {
-			x = source{any: true, offset: int64(offset) - 1, part: d.size(math.MaxInt32), low: events.Stamp(d.number())}
+		if offset := d.Count(math.MaxInt64); offset > 0 {
+			x = source{any: true, offset: offset - 1, part: int(d.Count(math.MaxInt32)), low: events.Stamp(d.Varint())}
 		}
 		last = append(last, x)
 	}
-	if d.err == nil {
+	if !d.Bad() {
 		s.last = last
 	}
 }
 
-// stateReader reads what a checkpoint says of a partition itself.
-type stateReader struct {
-	rest []byte
-	err  error // the first
-}
-
 var errState = errors.New("the state of the partition is damaged; fold the log again with an empty state directory")
-
-func (d *stateReader) fail() { d.rest, d.err = nil, errState }
-
-// number reads a number of either sign.
-func (d *stateReader) number() int64 {
-	n, size := binary.Varint(d.rest)
-	if size <= 0 {
-		d.fail()
-		return 0
-	}
-	d.rest = d.rest[size:]
-	return n
-}
-
-// size reads a number from 0 to most.
-func (d *stateReader) size(most int) int {
-	n, size := binary.Uvarint(d.rest)
-	if size <= 0 || n > uint64(most) {
-		d.fail()
-		return 0
-	}
-	d.rest = d.rest[size:]
-	return int(n)
-}
-
-// bytes reads a field with its length before it.
-func (d *stateReader) bytes() []byte {
-	n := d.size(math.MaxInt32)
-	if n > len(d.rest) {
-		d.fail()
-		return nil
-	}
-	v := d.rest[:n]
-	d.rest = d.rest[n:]
-	return v
-}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"weir/analyzer/record"
 	"weir/events"
 )
 
@@ -54,9 +55,9 @@ func TestSourcesTake(t *testing.T) {
 			}
 			if rnd.IntN(30) == 0 { // the reader goes on from what it has kept
 				again := newSources(partitions)
-				d := stateReader{rest: s.appendBinary(nil)}
-				if again.read(&d); d.err != nil || len(d.rest) > 0 {
-					t.Fatal(d.err, d.rest)
+				d := record.NewReader(s.appendBinary(nil))
+				if again.read(&d); d.Bad() || len(d.Rest()) > 0 {
+					t.Fatal(d.Bad(), d.Rest())
 				}
 				s = again
 			}
@@ -90,10 +91,10 @@ func TestLowWatermark(t *testing.T) {
 		at++
 		s.take(Position{Source: source, Offset: at})
 		s.raise(source, told)
-		d := stateReader{rest: s.appendBinary(nil)}
+		d := record.NewReader(s.appendBinary(nil))
 		again := newSources(3)
 		again.read(&d)
-		if got := s.lowWatermark(); got != want || again.lowWatermark() != want || d.err != nil {
+		if got := s.lowWatermark(); got != want || again.lowWatermark() != want || d.Bad() {
 			t.Errorf("told is %d, and %d when it was kept, want %d", got, again.lowWatermark(), want)
 		}
 	}
@@ -116,9 +117,9 @@ func TestSourcesBinary(t *testing.T) {
 	}
 	good := first[len("before"):]
 	again := newSources(1)
-	d := stateReader{rest: append(bytes.Clone(good), "rest"...)}
-	if again.read(&d); d.err != nil || string(d.rest) != "rest" {
-		t.Fatal(d.err, d.rest)
+	d := record.NewReader(append(bytes.Clone(good), "rest"...))
+	if again.read(&d); d.Bad() || string(d.Rest()) != "rest" {
+		t.Fatal(d.Bad(), d.Rest())
 	}
 	if second := again.appendBinary(nil); !bytes.Equal(second, good) {
 		t.Errorf("%x became %x", good, second)
@@ -127,15 +128,15 @@ func TestSourcesBinary(t *testing.T) {
 		t.Error("what was seen is not what was kept")
 	}
 	for n := range good {
-		d := stateReader{rest: good[:n]}
-		if new(sources).read(&d); d.err == nil {
+		d := record.NewReader(good[:n])
+		if new(sources).read(&d); !d.Bad() {
 			t.Errorf("the first %d bytes of %d are accepted", n, len(good))
 		}
 	}
 	f := func(b ...byte) {
 		t.Helper()
-		d := stateReader{rest: b}
-		if new(sources).read(&d); d.err == nil {
+		d := record.NewReader(b)
+		if new(sources).read(&d); !d.Bad() {
 			t.Errorf("%x is accepted", b)
 		}
 	}
@@ -148,14 +149,14 @@ func FuzzSourcesBinary(f *testing.F) {
 	f.Add([]byte{2, 1, 0, 2, 0, 6, 7, 3})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s, again sources
-		d := stateReader{rest: b}
-		if s.read(&d); d.err != nil {
+		d := record.NewReader(b)
+		if s.read(&d); d.Bad() {
 			return
 		}
 		first := s.appendBinary(nil)
-		d = stateReader{rest: first}
-		if again.read(&d); d.err != nil || len(d.rest) > 0 {
-			t.Fatal(d.err, d.rest)
+		d = record.NewReader(first)
+		if again.read(&d); d.Bad() || len(d.Rest()) > 0 {
+			t.Fatal(d.Bad(), d.Rest())
 		}
 		if second := again.appendBinary(nil); !bytes.Equal(first, second) {
 			t.Fatalf("%x became %x", first, second)
