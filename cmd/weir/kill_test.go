@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -24,6 +25,7 @@ import (
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/pump"
 	"weir/events"
+	"weir/sink/check"
 	"weir/state"
 )
 
@@ -33,9 +35,9 @@ var (
 )
 
 // TestKill kills the real program with SIGKILL at random moments while producers send
-// loops, and then holds the verdict log against an undisturbed fold of the journal:
-// none lost, none doubled by id, equal byte for byte; and every acknowledged event
-// must be in the journal.
+// loops and ask on a stream, and then holds the verdict log against an undisturbed fold of
+// the journal: none lost, none doubled by id, equal byte for byte; and every acknowledged
+// event and every ask that was allowed must be in the journal.
 func TestKill(t *testing.T) {
 	seed := *killSeed
 	if seed == 0 {
@@ -106,10 +108,13 @@ func compareLogs(t *testing.T, folder string, acknowledged []string) {
 			want = append(want, string(v.AppendJSON(nil)))
 		}
 	}
-	lost := 0
+	lost, asks := 0, 0
 	for _, id := range acknowledged {
 		if !stored[id] {
 			lost++
+		}
+		if strings.HasPrefix(id, "ask-") {
+			asks++
 		}
 	}
 	ids := map[string]int{}
@@ -133,7 +138,7 @@ func compareLogs(t *testing.T, folder string, acknowledged []string) {
 	for _, lines := range [][]string{got, want} {
 		slices.SortStableFunc(lines, func(a, b string) int { return about(a) - about(b) })
 	}
-	t.Logf("events in the journal %d, acknowledged %d, of these lost %d", len(journal), len(acknowledged), lost)
+	t.Logf("events in the journal %d, acknowledged %d (asks: %d), of these lost %d", len(journal), len(acknowledged), asks, lost)
 	t.Logf("verdicts in the log %d, of an undisturbed fold %d, doubled by id %d, equal byte for byte: %v", len(got), len(want), doubled, slices.Equal(got, want))
 	if lost > 0 || doubled > 0 || !slices.Equal(got, want) {
 		t.Error("the crash shows: see above")
@@ -231,6 +236,53 @@ func (p *producers) start() {
 				p.flow(ctx)
 			}
 		})
+	}
+	p.group.Go(func() { p.ask(ctx) })
+}
+
+// ask asks for sixteen calls at a time on a stream, and notes which were allowed: those have to
+// be in the journal, whenever the program is killed.
+func (p *producers) ask(ctx context.Context) {
+	body, out := io.Pipe()
+	defer out.Close()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+check.StreamPath, body)
+	if err != nil {
+		return
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil { // weir was killed
+		return
+	}
+	defer resp.Body.Close()
+	in := bufio.NewReader(resp.Body)
+	var ids []string // by line
+	for ctx.Err() == nil {
+		var lines []byte
+		for range 16 {
+			p.mu.Lock()
+			p.serial++
+			id := fmt.Sprintf("ask-%d", p.serial)
+			p.mu.Unlock()
+			ids = append(ids, id)
+			ev := events.Event{ID: id, Source: "kill", Kind: events.AgentCall, Time: events.StampOf(time.Now()), CorrelationID: "of-" + id,
+				From: events.Party{Agent: "asks-" + id}, To: events.Party{Agent: "asked-" + id}}
+			lines = append(ev.AppendJSON(lines), '\n')
+		}
+		if _, err := out.Write(lines); err != nil {
+			return
+		}
+		for range 16 {
+			var answer struct{ Line, Status int }
+			text, err := in.ReadBytes('\n')
+			if err != nil || json.Unmarshal(text, &answer) != nil {
+				return
+			}
+			if answer.Status == http.StatusOK {
+				p.mu.Lock()
+				p.acknowledged = append(p.acknowledged, ids[answer.Line-1])
+				p.mu.Unlock()
+			}
+		}
 	}
 }
 
