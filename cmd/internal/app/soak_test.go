@@ -286,7 +286,7 @@ func (s *soaking) fullDisk(*rand.Rand) {
 // Honest senders are so many that they keep their rate, of all together so many events a
 // second, also when a request takes a while.
 const (
-	honestSenders = 20
+	honestSenders = 50
 	honestRate    = 500
 )
 
