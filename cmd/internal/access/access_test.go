@@ -108,3 +108,26 @@ func TestBucket(t *testing.T) {
 		t.Error("less than one a second")
 	}
 }
+
+// TestRefusedFileChangesNoRate reads a file whose first entry has another rate, and whose
+// second is refused: the first keeps the rate that it has.
+func TestRefusedFileChangesNoRate(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"ann", "bob"} {
+		write(t, filepath.Join(dir, name), strings.Repeat(name[:1], 32))
+	}
+	path := write(t, filepath.Join(dir, "access.yaml"), "ann: {token-file: ann, roles: ask, rate: 100}\n")
+	k, err := New(Options{File: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rate := func() float64 { return k.ByToken(strings.Repeat("a", 32)).bucket.rate }
+	write(t, path, "ann: {token-file: ann, roles: ask, rate: 7}\nbob: {certificate: bob, roles: ask}\n")
+	if err := k.Load(); err == nil || rate() != 100 {
+		t.Errorf("error %v, rate %v", err, rate())
+	}
+	write(t, path, "ann: {token-file: ann, roles: ask, rate: 7}\n")
+	if err := k.Load(); err != nil || rate() != 7 {
+		t.Errorf("error %v, rate %v", err, rate())
+	}
+}

@@ -76,6 +76,7 @@ func (k *Keeper) Load() error {
 	defer k.load.Unlock()
 	next := &register{byToken: make(map[[sha256.Size]byte]*Principal), byCertificate: make(map[string]*Principal), buckets: make(map[string]*bucket)}
 	var faults []error
+	var rates map[*bucket]float64
 	// All tokens of one shared file are one Principal: who of those that have them sends a
 	// request is not known, so it is not Named and has no rate.
 	shared := func(path, what string, roles Roles) (own []byte) {
@@ -102,7 +103,9 @@ func (k *Keeper) Load() error {
 		next.own = admin
 	}
 	if k.o.File != "" {
-		faults = append(faults, k.read(next))
+		var err error
+		rates, err = k.read(next)
+		faults = append(faults, err)
 		// Without an access file whoever shows a verified certificate is a client. With one
 		// only those whom it names are somebody, since it says all that anybody may do.
 	} else if k.o.Certificates {
@@ -111,34 +114,36 @@ func (k *Keeper) Load() error {
 	if err := errors.Join(faults...); err != nil {
 		return err
 	}
+	for b, rate := range rates {
+		b.change(rate)
+	}
 	k.now.Store(next)
 	return nil
 }
 
 // read reads the access file.
-// It adds to what the shared files have put into next, which is not in use yet.
-func (k *Keeper) read(next *register) error {
+// It adds to what the shared files have put into next, which is not in use yet. Buckets that
+// are taken over are in use: rates are what theirs become when nothing else is wrong.
+func (k *Keeper) read(next *register) (rates map[*bucket]float64, err error) {
 	next.files = append(next.files, k.o.File)
 	text, err := os.ReadFile(k.o.File)
 	if err != nil {
-		return fmt.Errorf("access file: %w", err)
+		return nil, fmt.Errorf("access file: %w", err)
 	}
 	entries, files, err := parse(k.o.File, text)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	next.files = append(next.files, files...)
+	rates = make(map[*bucket]float64)
 	for _, e := range entries {
 		p := e.principal
 		next.hasIntake = true
 		next.hasAdmin = next.hasAdmin || p.roles&Operate != 0
-		// The rate of a bucket that is taken over changes here, before the register is in
-		// place. If the file turns out to be refused below, the old policy goes on with the
-		// new rate.
 		if e.rate > 0 { // what was used up stays so, or reading the file again would give it back
 			if old := k.now.Load(); old != nil && old.buckets[p.Name] != nil {
 				p.bucket = old.buckets[p.Name]
-				p.bucket.change(e.rate)
+				rates[p.bucket] = e.rate
 			} else {
 				p.bucket = newBucket(e.rate)
 			}
@@ -148,18 +153,18 @@ func (k *Keeper) read(next *register) error {
 		// that stand in a shared file as well, which would make it chance who shows them.
 		for _, sum := range e.tokens {
 			if other := next.byToken[k.hide(sum)]; other != nil {
-				return fmt.Errorf("%s: %s has the %s; each needs its own", k.o.File, p.Name, other.Name)
+				return nil, fmt.Errorf("%s: %s has the %s; each needs its own", k.o.File, p.Name, other.Name)
 			}
 			next.byToken[k.hide(sum)] = p
 		}
 		for _, c := range e.certificates {
 			if !k.o.Certificates {
-				return fmt.Errorf("%s: %s has a certificate, and nothing verifies those of clients; name their authorities by tls-client-ca-file", k.o.File, p.Name)
+				return nil, fmt.Errorf("%s: %s has a certificate, and nothing verifies those of clients; name their authorities by tls-client-ca-file", k.o.File, p.Name)
 			}
 			next.byCertificate[c] = p
 		}
 	}
-	return nil
+	return rates, nil
 }
 
 // hide makes the hash of a token one that nobody else knows, so that how long it takes to

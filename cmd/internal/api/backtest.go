@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/costs"
@@ -188,9 +188,11 @@ func (a *Server) tryAll(ctx context.Context, form *multipart.Reader, t *tried) (
 		case "a", "b":
 			err = t.limits(ctx, name, part)
 		case "marks":
-			marks, err = backtest.ReadMarks(io.LimitReader(part, maxSettings))
-			if err != nil {
-				err = fmt.Errorf("marks: %w", err)
+			var text []byte
+			if text, err = settings("marks", part); err == nil {
+				if marks, err = backtest.ReadMarks(bytes.NewReader(text)); err != nil {
+					err = fmt.Errorf("marks: %w", err)
+				}
 			}
 		// A form may have both; their flows are then counted together.
 		case "log", "since":
@@ -211,20 +213,31 @@ func (a *Server) tryAll(ctx context.Context, form *multipart.Reader, t *tried) (
 	}
 }
 
+// settings reads a part of the form that is kept as a whole; what names it in an error. A part
+// that is too long is refused: the beginning of a limits file may be one, with other rules.
+func settings(what string, part io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(part, maxSettings+1))
+	if err == nil && len(text) > maxSettings {
+		err = &problem.Error{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("%s: has more than %d bytes", what, maxSettings)}
+	}
+	return text, err
+}
+
 // limits takes one of the limits.
 // A limits file that is refused ends the trial with its faults, each with its line. The
 // trial lives as long as ctx, the request.
 func (t *tried) limits(ctx context.Context, name string, part io.Reader) error {
-	text, err := io.ReadAll(io.LimitReader(part, maxSettings))
+	name = strings.ToUpper(name)
+	text, err := settings("limits "+name, part)
 	if err != nil {
 		return err
 	}
-	var l analyzer.Limits
-	if l, err = limitfile.Parse("limits "+strings.ToUpper(name), text); err != nil {
+	l, err := limitfile.Parse("limits "+name, text)
+	if err != nil {
 		return err
 	}
 	trial, err := backtest.NewTrial(ctx, l)
-	if name == "a" {
+	if name == "A" {
 		t.a = trial
 	} else {
 		t.b = trial
@@ -271,7 +284,7 @@ func (t *tried) log(reader *logs.Reader, part *multipart.Part) error {
 // Events of flows that began before since are judged from there on, without what came
 // before.
 func (a *Server) ownLog(ctx context.Context, t *tried, part io.Reader) error {
-	text, err := io.ReadAll(io.LimitReader(part, maxSettings))
+	text, err := settings("since", part)
 	if err != nil {
 		return err
 	}

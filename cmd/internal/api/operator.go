@@ -185,24 +185,28 @@ func (a *Server) said(ctx context.Context, from int64, id string, timeout <-chan
 			a.logger.Warn("the verdicts on an order cannot be read", "event", id, "error", err)
 			return nil
 		}
+		last := false
 		for i := range batch {
 			var v events.Verdict
-			if line := batch[i].Value; bytes.Contains(line, []byte(id)) && events.DecodeVerdict(line, &v) == nil && v.Trigger != nil && v.Trigger.EventID == id {
+			line := batch[i].Value
+			if last = bytes.Contains(line, []byte(id)) && events.DecodeVerdict(line, &v) == nil && v.Trigger != nil && v.Trigger.EventID == id; last {
 				out = append(out, bytes.Clone(line))
 			}
 		}
-		if len(out) > 0 {
-			return out // those of one event are published together
+		// Those of one event are published together, so there may be more of them only
+		// behind a batch that ends with one.
+		if from = first + int64(len(batch)); len(out) > 0 && !(last && len(batch) == streamBatch) {
+			return out
 		}
-		if from = first + int64(len(batch)); len(batch) > 0 {
+		if len(batch) > 0 {
 			continue
 		}
 		select {
 		case <-a.verdicts.Ready(from):
 		case <-timeout:
-			return nil
+			return out
 		case <-ctx.Done():
-			return nil
+			return out
 		}
 	}
 }

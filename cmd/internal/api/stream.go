@@ -11,6 +11,7 @@ import (
 
 	"weir/cmd/internal/access"
 	"weir/cmd/internal/admission"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/problem"
 	"weir/cmd/internal/selftest"
 	"weir/events"
@@ -136,7 +137,17 @@ func (v *viewer) run(r *http.Request) error {
 		return nil
 	}
 	a := v.server
+	// Whether he may still follow is asked by time, and not by silence: verdicts that never
+	// cease would keep a token that was taken out.
+	began := a.clock.Now()
+	var admitted time.Duration // after that
 	for v.follow || v.from < v.end {
+		if now := clock.Uptime(a.clock, began, a.clock.Now()); v.follow && now-admitted >= a.o.Heartbeat {
+			if _, e := a.door.admit(r, follower); e != nil {
+				return nil // he is told why when he comes again
+			}
+			admitted = now
+		}
 		first, entries, err := state.ReadOn(a.verdicts.Read, v.from, streamBatch, nil)
 		if err != nil {
 			if !errors.Is(err, state.ErrClosed) {
@@ -176,9 +187,6 @@ func (v *viewer) run(r *http.Request) error {
 		// Also the time after which a viewer that is not there any more is noticed, by a
 		// write.
 		case <-a.clock.After(a.o.Heartbeat):
-			if _, e := a.door.admit(r, follower); e != nil {
-				return nil // his token was taken out meanwhile; he is told why when he comes again
-			}
 			v.beat()
 			if v.send() != nil {
 				return nil

@@ -138,6 +138,9 @@ func TestInspectorBacktest(t *testing.T) {
 	ask(422, with(), "there is no event in it")
 	ask(422, with([2]string{"log", "nothing"}), "there is no event in it: a.jsonl")
 	ask(422, with([2]string{"marks", "nothing"}), "marks: line 1")
+	padded := "profile: balanced\n" + strings.Repeat("#", 1<<20) + "\nrules: {max_total_calls: {max: 1}}\n"
+	ask(413, [][2]string{limits[0], {"b", padded}, {"log", log}}, "limits B: has more than 1048576 bytes")
+	ask(413, with([2]string{"marks", `{"flow":"f","mark":"wrong"}` + strings.Repeat("\n", 1<<20)}), "marks: has more than")
 	ask(422, with([2]string{"since", "yesterday"}), "no span of time")
 	r.want(r.do("POST", "/v1/inspect/backtest", "x"), 400, "not as the page asks")
 

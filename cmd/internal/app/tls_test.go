@@ -267,7 +267,7 @@ func TestRotation(t *testing.T) {
 	}
 	write("ann.token", secret+"\n")
 	write("access.yaml", accessFile)
-	r := begin(t, Options{TLS: one.files(), AccessFile: one.file("access.yaml"), Clock: clock.System{}, Heartbeat: 20 * time.Millisecond})
+	r := begin(t, Options{TLS: one.files(), AccessFile: one.file("access.yaml"), Clock: clock.System{}, Heartbeat: time.Second})
 	serial := func() int64 {
 		t.Helper()
 		c, err := tls.Dial("tcp", r.Addr(), &tls.Config{RootCAs: one.client("").Transport.(*http.Transport).TLSClientConfig.RootCAs})
@@ -308,8 +308,23 @@ func TestRotation(t *testing.T) {
 	}
 	write("ann.token", next+"\n")
 	r.until(func() bool { return !ok(secret) })
-	if _, err := io.Copy(io.Discard, stream.Body); err != nil {
-		t.Error("the stream of a token that was taken out:", err)
+	// It ends although verdicts never cease, so that it never has to show that it is alive.
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, stream.Body)
+		ended <- err
+	}()
+	for n, open := 0, true; open; n++ {
+		if status, text := r.by(bare, next, "POST", fmt.Sprintf("/v1/flows/f%d/stop", n), `{"by":"ann","reason":"test"}`); status != 202 {
+			t.Fatal(status, text)
+		}
+		select {
+		case err := <-ended:
+			if open = false; err != nil {
+				t.Error("the stream of a token that was taken out:", err)
+			}
+		default:
+		}
 	}
 	// What is broken leaves everything as it was.
 	write("access.yaml", "ann: {roles: [king]}\n")
