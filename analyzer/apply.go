@@ -6,6 +6,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer/ledger"
+	"weir/analyzer/record"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -94,6 +95,9 @@ func (e *Engine) apply(f *Flow, m *moment) {
 	ev := m.ev
 	m.from, m.to, m.tool = none, none, none
 	f.trace(ev.CorrelationSource)
+	if f.service == "" && ev.Source != "" {
+		f.service = record.Cut(ev.Source, maxService)
+	}
 	// Whatever comes after the end shows that somebody is at work again.
 	f.flags &^= flagEnded
 	if m.word {

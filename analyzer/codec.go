@@ -118,7 +118,7 @@ func (f *Flow) encode(b []byte) []byte {
 	// The lengths of all lists stand in the head, one byte each: no list has more than 255
 	// elements.
 	b, h := record.Room(b, sizeHead)
-	h[0], h[1], h[2], h[3], h[4], h[5] = codecVersion, has, byte(f.flags), f.aged, byte(f.source), f.pos
+	h[0], h[1], h[2], h[3], h[4], h[5] = codecVersion, has, byte(f.recordFlags()), f.aged, byte(f.source), f.pos
 	h[6], h[7], h[8], h[9] = byte(len(f.ids)), byte(len(f.tools)), byte(len(f.parties)), byte(len(f.rate))
 	h[10], h[11], h[12], h[13] = byte(len(f.ring)), byte(len(f.streakAt)), byte(len(f.pairs)), byte(len(f.delegations))
 	h[14], h[15], h[16], h[17] = byte(len(f.turnSeen)), byte(len(f.conversations)), byte(len(f.tasks)), byte(len(f.orders))
@@ -159,7 +159,14 @@ func (f *Flow) encode(b []byte) []byte {
 	}
 	if has&hasReporting != 0 {
 		for _, r := range f.reporting {
+			// Records from before services have all four places.
+			if r == 0 && f.service != "" {
+				break
+			}
 			b = le.AppendUint32(b, r)
+		}
+		if f.service != "" && f.reporting[len(f.reporting)-1] == 0 {
+			b = le.AppendUint32(b, 0)
 		}
 	}
 	if has&hasTries != 0 {
@@ -172,6 +179,9 @@ func (f *Flow) encode(b []byte) []byte {
 	}
 	if has&hasMarks != 0 {
 		b = record.AppendMarks(b, f.marks)
+	}
+	if f.service != "" {
+		b = record.AppendString(b, f.service)
 	}
 	// The lists. Nothing stands between two of them, so the lengths in the head have to be
 	// right.
@@ -240,6 +250,14 @@ func (f *Flow) encode(b []byte) []byte {
 		b = le.AppendUint64(le.AppendUint64(le.AppendUint64(b, uint64(o.warn.Value)), uint64(o.stop.Value)), uint64(o.expires))
 	}
 	return b
+}
+
+// recordFlags are the flags with the presence bit for which the head has no room.
+func (f *Flow) recordFlags() flowFlags {
+	if f.service != "" {
+		return f.flags | flagService
+	}
+	return f.flags
 }
 
 // encode writes a party. Calls of a party have all the same size: where one of them has a
@@ -471,9 +489,10 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 		d.Runs(f.sameRun[1:])
 	}
 	if has&hasReporting != 0 {
-		e := d.Take(16)
 		for i := range f.reporting {
-			f.reporting[i] = le.Uint32(e[4*i:])
+			if f.reporting[i] = le.Uint32(d.Take(4)); f.reporting[i] == 0 && f.flags&flagService != 0 {
+				break
+			}
 		}
 	}
 	// Read over: nobody asks for it any more.
@@ -489,6 +508,10 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	}
 	if has&hasMarks != 0 {
 		f.marks = d.Marks(f.marks, rules.MostMarks)
+	}
+	if f.flags&flagService != 0 {
+		f.flags &^= flagService
+		f.service = d.String()
 	}
 	f.ids = record.Sized(f.ids, d.Most(h[6], maxIDs))
 	e := d.Take(8 * len(f.ids))

@@ -16,6 +16,7 @@ import (
 type View struct {
 	Flow    string         `json:"flow"`
 	Root    string         `json:"root_correlation_id,omitempty"` // of the tree that it belongs to
+	Service string         `json:"service,omitempty"`             // who told of it first, at most 64 bytes of it
 	Episode int            `json:"episode"`
 	Start   events.RFC3339 `json:"start"`
 	Last    events.RFC3339 `json:"last"`
@@ -74,7 +75,7 @@ func (l *Limits) RulesThatNeed(what rules.Need) (names []string) {
 // It shows the flow as of its own clock; what is due by the partition's time has to be fired
 // before.
 func (e *Engine) View(f *Flow) View {
-	v := View{Flow: strings.Clone(f.key), Root: strings.Clone(f.root), Episode: int(f.episode) + 1, Start: events.RFC3339(f.start), Last: events.RFC3339(f.last),
+	v := View{Flow: strings.Clone(f.key), Root: strings.Clone(f.root), Service: strings.Clone(f.service), Episode: int(f.episode) + 1, Start: events.RFC3339(f.start), Last: events.RFC3339(f.last),
 		Events: int64(f.events), Status: "ok", Incomplete: f.flags&flagIncomplete != 0, Stack: []string{}, Hops: int64(f.hops),
 		ToolCalls: int64(f.toolCalls), Turns: int64(f.turns), Tokens: f.tokens[2], CostUSD: float64(f.cost) / 1e6,
 		Released: events.RFC3339(f.released), Orders: []events.Verdict{}}

@@ -45,6 +45,7 @@ const (
 	maxTasks         = 12
 	maxTurnIDs       = 16
 	maxOverrides     = 8
+	maxService       = 64
 	// It is stored as one byte, see partyHasDone.
 	maxSpan = 255 // events from a call to its result
 
@@ -83,6 +84,9 @@ type Flow struct {
 	// flow may be stopped at all (Limits.WarnOnly).
 	source events.CorrelationSource
 
+	// Who told of the flow first, as people call the program, cut to maxService bytes. It changes no
+	// verdict.
+	service      string
 	root, parent string // of the tree that it belongs to; a root's own is its key. The parent is empty when it is the root
 
 	// A hash of id and source, in order of arrival. The first half of the list has its newest
@@ -149,6 +153,7 @@ const (
 	flagEnded                             // nobody is at work: the flow ended, or gave its answer to the person who began it
 	flagTurnOpen                          // the call that opens the turn was seen
 	flagWorkUnknown                       // of the last hop nobody knows whether it came without work
+	flagService                           // in a record alone: the service stands in it
 )
 
 // party is one session or agent of the flow and what is remembered of its tool calls. Windows

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"weir/analyzer/activity"
+	"weir/analyzer/record"
 	"weir/events"
 )
 
@@ -36,9 +37,9 @@ func (a *Agent) keep(n Note) {
 		a.notes = a.notes[:maxNotes-1]
 	}
 	for _, tag := range n.Tags[:min(len(n.Tags), maxNoteTags)] {
-		tags = append(tags, cut(tag, maxTagBytes))
+		tags = append(tags, record.Cut(tag, maxTagBytes))
 	}
-	n.Tags, n.Summary = tags, cut(n.Summary, maxNoteBytes)
+	n.Tags, n.Summary = tags, record.Cut(n.Summary, maxNoteBytes)
 	a.notes = append(a.notes, n)
 }
 

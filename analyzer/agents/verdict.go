@@ -7,6 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer/activity"
+	"weir/analyzer/record"
 	"weir/analyzer/rules"
 	"weir/analyzer/standing"
 	"weir/events"
@@ -71,7 +72,7 @@ func (e *Engine) verdict(a *Agent, m *moment, x *finding) events.Verdict {
 	v.Message = e.text(x)
 	v.Recovery = x.recovery
 	// Cut before it is cloned: the text may be long.
-	v.Detail = strings.Clone(cut(x.detail, maxDetail))
+	v.Detail = strings.Clone(record.Cut(x.detail, maxDetail))
 	// What takes an order back refuses nothing and tells the model nothing.
 	if x.Action == events.Allow {
 		return v
@@ -225,16 +226,4 @@ func (x *finding) agentMessage() string {
 		return what + standing.AdviceHold
 	}
 	return what + standing.AdviceReport
-}
-
-// cut returns at most n bytes of the text, whole characters of it.
-// It aliases s; who keeps the text clones it.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xc0 == 0x80 {
-		n--
-	}
-	return s[:n]
 }

@@ -81,3 +81,15 @@ func Sized[E any](s []E, n int) []E {
 	}
 	return s[:n]
 }
+
+// Cut returns at most n bytes of the text, whole characters of it.
+// It aliases s; who keeps the text clones it.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xc0 == 0x80 {
+		n--
+	}
+	return s[:n]
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 
 	"weir/analyzer"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/costs"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
@@ -30,7 +32,7 @@ func flowsCommand() cli.Command {
 				p := newTarget(fs, true)
 				// As many as fit on a screen.
 				limit := fs.Int("limit", 20, "list at most so many `FLOWS`")
-				search := fs.String("search", "", "only flows with this `TEXT` in their id or in the name of one of their agents")
+				search := fs.String("search", "", "only flows with this `TEXT` in their id, their service or the name of one of their agents")
 				sort := cli.NewChoice(fs, "sort", "last", "`ORDER`: last (the last event first) or near (the one nearest to a limit first)", "last", "near")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 0, 0, ""); err != nil {
@@ -98,8 +100,16 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 		if n := f.Nearest; n != nil {
 			near = fmt.Sprintf("%3.0f %% %s", 100*n.Near, n.Rule)
 		}
-		return []cli.Cell{{Text: f.Flow}, statusCell(f.Status), number(f.Events), number(f.Hops), number(f.ToolCalls), number(int64(f.Parties)), {Text: f.Last.String()}, {Text: near}}
-	}, "FLOW", "STATUS", "EVENTS", "CALLS", "TOOLS", "AGENTS", "LAST EVENT", "NEAREST LIMIT")
+		// Most logs tell neither.
+		tokens, cost := cli.Cell{Text: "-", Right: true}, cli.Cell{Text: "-", Right: true}
+		if f.Tokens > 0 {
+			tokens = number(f.Tokens)
+		}
+		if f.CostUSD > 0 {
+			cost.Text = costs.Dollars(int64(math.Round(f.CostUSD*1e6)), 3)
+		}
+		return []cli.Cell{{Text: f.Flow}, statusCell(f.Status), {Text: f.Service}, number(f.Events), number(f.Hops), number(f.ToolCalls), number(int64(f.Parties)), tokens, cost, {Text: f.Last.String()}, {Text: near}}
+	}, "FLOW", "STATUS", "SERVICE", "EVENTS", "CALLS", "TOOLS", "AGENTS", "TOKENS", "COST", "LAST EVENT", "NEAREST LIMIT")
 	for i := range list.Flows {
 		if err := lines.Print(&list.Flows[i]); err != nil {
 			return err
@@ -112,7 +122,7 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 	// What is said depends on why the list ends: nothing fits, nothing is there, not all were
 	// looked at, or not all are listed.
 	case len(list.Flows) == 0 && q.Text != "":
-		env.Notice("none of %s has %q in its id or in the name of an agent", cli.Count(int64(list.Scanned), "flow"), q.Text)
+		env.Notice("none of %s has %q in its id, its service or the name of an agent", cli.Count(int64(list.Scanned), "flow"), q.Text)
 	case len(list.Flows) == 0:
 		env.Notice("there are no flows yet")
 	case list.Truncated:

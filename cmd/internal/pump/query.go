@@ -16,7 +16,8 @@ import (
 // FlowSummary is one flow in a list.
 type FlowSummary struct {
 	Flow      string         `json:"flow"`
-	Status    string         `json:"status"` // ok, warned, armed, stopped
+	Status    string         `json:"status"`            // ok, warned, armed, stopped
+	Service   string         `json:"service,omitempty"` // who told of it first, at most 64 bytes of it
 	Events    int64          `json:"events"`
 	Hops      int64          `json:"hops"`
 	ToolCalls int64          `json:"tool_calls"`
@@ -53,7 +54,7 @@ type FlowList struct {
 // FlowQuery says which flows are wanted, how many and in which order.
 // The zero Limit wants none.
 type FlowQuery struct {
-	// Text is in the id of the flow or in the name of one of its agents, whatever its
+	// Text is in the id of the flow, its service or the name of one of its agents, whatever its
 	// case; "" is in all.
 	Text  string
 	Limit int
@@ -127,7 +128,7 @@ func (q *FlowQuery) wants(v *analyzer.View) bool {
 		return true
 	}
 	text := strings.ToLower(q.Text)
-	return strings.Contains(strings.ToLower(v.Flow), text) ||
+	return strings.Contains(strings.ToLower(v.Flow), text) || strings.Contains(strings.ToLower(v.Service), text) ||
 		slices.ContainsFunc(v.Parties, func(p analyzer.PartyView) bool { return strings.Contains(strings.ToLower(p.Name), text) })
 }
 
@@ -174,7 +175,7 @@ func (s *FlowSummary) near() float64 {
 
 // summary is the flow in a list, with the counter that is nearest to its limit.
 func summary(v analyzer.View) FlowSummary {
-	s := FlowSummary{Flow: v.Flow, Status: v.Status, Events: v.Events, Hops: v.Hops, ToolCalls: v.ToolCalls, Parties: len(v.Parties),
+	s := FlowSummary{Flow: v.Flow, Service: v.Service, Status: v.Status, Events: v.Events, Hops: v.Hops, ToolCalls: v.ToolCalls, Parties: len(v.Parties),
 		Orders: len(v.Orders), Start: v.Start, Last: v.Last, Tokens: v.Tokens, CostUSD: v.CostUSD, Agents: make([]string, 0, min(len(v.Parties), MaxListed))}
 	for i := range v.Parties[:min(len(v.Parties), MaxListed)] {
 		s.Agents = append(s.Agents, v.Parties[i].Name)

@@ -13,6 +13,7 @@ export const urgency = (f) => 10 * (rank[f.status] ?? 0) + (f.nearest?.near ?? 0
 const columns = [
   { key: "flow", head: "Flow", cell: (f) => el("a", { href: flowPath(f.flow), tabindex: -1 }, name(f.flow, 44)) },
   { key: "status", head: "Status", value: (f) => rank[f.status], cell: (f) => badge(f.status) },
+  { key: "service", head: "Service", value: (f) => f.service ?? "", cell: (f) => (f.service ? name(f.service, 24) : "–") },
   { key: "near", head: "Nearest limit", value: urgency, cell: nearest },
   { key: "parties", head: "Agents", cell: agents },
   { key: "hops", head: "Calls", number: true },
@@ -48,7 +49,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
     remember({ q: wanted.text, status: wanted.status, rule: wanted.rule, from: wanted.from, to: wanted.to, sort: wanted.sort, up: wanted.up && "1" });
     arrange(true);
   };
-  const search = el("input", { type: "search", "aria-label": "Search by flow or agent", placeholder: "flow or agent", value: wanted.text, oninput: () => { change({ text: search.value }); clearTimeout(typing); typing = setTimeout(() => load().catch(() => {}), 200); } });
+  const search = el("input", { type: "search", "aria-label": "Search by flow, service or agent", placeholder: "flow, service, agent", value: wanted.text, oninput: () => { change({ text: search.value }); clearTimeout(typing); typing = setTimeout(() => load().catch(() => {}), 200); } });
   const status = el("select", { "aria-label": "Filter by status", onchange: () => change({ status: status.value }) },
     ["", "ok", "expired", "warned", "armed", "stopped", "held"].map((s) => el("option", { value: s, selected: s === wanted.status }, s ? called(s) : "every status")));
   const rule = el("input", { type: "text", "aria-label": "Filter by rule or reason", placeholder: "rule or reason", value: wanted.rule, onchange: () => { change({ rule: rule.value.trim() }); byVerdicts().catch(() => {}); } });
@@ -60,7 +61,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
   const count = el("p", { class: "faint", id: "count" });
   const range = el("p", {});
   const table = sheet({ label: "Flows", columns, id: (f) => f.flow, path: (f) => flowPath(f.flow), state: (f) => f.status, about: "count", main, signal, go,
-    reorder: (key) => change({ sort: key, up: wanted.sort === key ? !wanted.up : key === "flow" }) });
+    reorder: (key) => change({ sort: key, up: wanted.sort === key ? !wanted.up : key === "flow" || key === "service" }) });
   const none = el("p", { hidden: true }, "No flow is like that.");
   main.append(el("h1", {}, "Flows"), el("div", { class: "bar" }, search, status, rule, pause, button("Copy link", (e) => copy(location.href, e.target))), range, count, table.node, none);
 
@@ -86,7 +87,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
 
   function arrange(anew) {
     const text = wanted.text.toLowerCase();
-    const named = (f) => f.flow.toLowerCase().includes(text) || f.agents?.some((a) => a.toLowerCase().includes(text));
+    const named = (f) => f.flow.toLowerCase().includes(text) || f.service?.toLowerCase().includes(text) || f.agents?.some((a) => a.toLowerCase().includes(text));
     // The server looks through all agents of a flow, of which the list names the first.
     const found = loaded === wanted.text ? new Set(all.map((f) => f.flow)) : new Set();
     const fits = (f) => (!text || found.has(f.flow) || named(f)) && (!wanted.status || f.status === wanted.status) && (!spoken || spoken.has(f.flow));
