@@ -36,7 +36,7 @@ type Coverage struct {
 	AfterOthers int64 `json:"tool_calls_after_others"` // of their flow
 
 	// It is made with the first call of a tool.
-	flows *[rememberedFlows]uint64 // of the last calls of tools, by what their ids hash to
+	flows *[2 * rememberedFlows]uint64 // of the last calls of tools, by what their ids hash to
 }
 
 const (
@@ -80,13 +80,17 @@ func (c *Coverage) Add(ev *events.Event) {
 // wrongly but for equal hashes.
 func (c *Coverage) follows(flow string) bool {
 	if c.flows == nil {
-		c.flows = new([rememberedFlows]uint64)
+		c.flows = new([2 * rememberedFlows]uint64)
 	}
 	sum := xxhash.Sum64String(flow)
-	// The place is decided by the hash, so a look costs one read whatever number of flows there
-	// is.
-	last := &c.flows[sum%rememberedFlows]
-	known := *last == sum
+	// The place is decided by the hash, so a look costs two reads whatever number of flows there
+	// is. One half keeps who came first, by which flows are known that run side by side in any
+	// number, the other who came last, by which those are known that follow each other.
+	first, last := &c.flows[sum%rememberedFlows], &c.flows[rememberedFlows+sum%rememberedFlows]
+	known := *first == sum || *last == sum
+	if *first == 0 {
+		*first = sum
+	}
 	*last = sum
 	return known
 }

@@ -57,3 +57,17 @@ func TestBlind(t *testing.T) {
 	f("", apart[:14]...)
 	f("", together...)
 }
+
+// TestTogetherSideBySide holds that thousands of flows whose calls take turns are not taken for
+// calls that are each a flow of its own.
+func TestTogetherSideBySide(t *testing.T) {
+	var c coverage.Coverage
+	for range 3 {
+		for i := range 5000 {
+			c.Add(&events.Event{Kind: events.ToolCall, CorrelationID: strconv.Itoa(i), Tool: events.Tool{Name: "t"}})
+		}
+	}
+	if c.AfterOthers == 0 {
+		t.Error("no call comes after another one of its flow")
+	}
+}
