@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -139,6 +140,43 @@ func TestReplayOfPartOfTopic(t *testing.T) {
 		expects(t, 2, []string{"--from: want "}, n.flags("replay", b, "--from", wrong)...)
 	}
 	expects(t, 1, []string{"no such topic"}, newNames(t).flags("replay", b)...)
+}
+
+// TestBacktestOfTopic tries limits on last week's records of a topic, and says of them what it
+// says of the same events in a file. What is older than that is left out.
+func TestBacktestOfTopic(t *testing.T) {
+	b, n := startBroker(t), newNames(t)
+	n.create(t, b, 3)
+	list := recordedMessages(t)
+	older := recordOf(t, []byte(`{"id":"o","time":"2026-11-01T14:00:00Z","kind":"flow.start","correlation_id":"older"}`))
+	older.Time = time.Now().Add(-8 * 24 * time.Hour)
+	b.produce(t, n.events, nil, older)
+	b.produce(t, n.events, nil, append(list, kafkago.Message{Key: []byte("k"), Value: []byte("no event")})...)
+	read := func(args ...string) map[string]any {
+		t.Helper()
+		var report map[string]any
+		if err := json.Unmarshal([]byte(expects(t, 0, nil, args...)), &report); err != nil {
+			t.Fatal(err)
+		}
+		return report
+	}
+	file, err := filepath.Abs(recorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := read("backtest", file, "-o", "json")
+	got := read(n.flags("backtest -o json", b, "--from", "-7d")...)
+	if want["events"] != float64(len(list)) || want["flows_stopped"] == 0.0 || got["bad_records"] != 1.0 {
+		t.Errorf("%v of %d events in the file, %v stopped; %v bad records in the topic", want["events"], len(list), want["flows_stopped"], got["bad_records"])
+	}
+	for _, what := range []string{"events", "flows", "flows_warned", "flows_stopped", "calls", "calls_after_stop", "tokens", "rules"} {
+		if !reflect.DeepEqual(got[what], want[what]) {
+			t.Errorf("%s of the topic:\n%v\nof the file:\n%v", what, got[what], want[what])
+		}
+	}
+	if whole := read(n.flags("backtest -o json", b)...); whole["events"] != float64(len(list)+1) {
+		t.Errorf("%v events in the whole topic, want %d", whole["events"], len(list)+1)
+	}
 }
 
 // TestReplayByLimitsOfTheLog judges by a limits.set in the log, and by others.
