@@ -170,10 +170,10 @@ start() { # folder, port
   echo $pid >"$dir/pid"
   # A broker that was killed is let in again only when its old session has ended: that
   # takes some 15 s, and until then it is not "started".
-  local deadline=$((SECONDS + 90))
+  local deadline=$((SECONDS + 240))
   until grep -qs 'Kafka Server started' "$dir/broker.log"; do
     kill -0 $pid 2>/dev/null || { tail -5 "$dir/broker.log" >&2; die "the broker ended: $dir/broker.log"; }
-    [ $SECONDS -lt $deadline ] || { stop "$dir"; die "the broker does not serve after 90 s: $dir/broker.log"; }
+    [ $SECONDS -lt $deadline ] || { stop "$dir"; die "the broker does not serve after 240 s: $dir/broker.log"; }
     sleep 0.1
   done
   say "Kafka $version serves 127.0.0.1:$port, process $pid, data in $dir"
