@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"reflect"
 	"regexp"
@@ -534,6 +535,24 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, p []byte) {
 		if e, ok := agree(t, p); ok {
 			roundTrip(t, &e)
+		}
+	})
+}
+
+// FuzzNumber holds the readers of numbers against math/big and strconv, for all digits and
+// exponents: FuzzDecode seldom comes to change the digits of a number alone.
+func FuzzNumber(f *testing.F) {
+	for _, whole := range []uint64{0, 1, 999_999_999, MaxCostUSD, 1 << 53, 922337203685477581, 1844674407370955162, math.MaxUint64} {
+		f.Add(whole, uint64(0), int16(0))
+		f.Add(whole, uint64(499_999_999), int16(-6))
+		f.Add(whole, whole, int16(-11))
+	}
+	f.Fuzz(func(t *testing.T, whole, fraction uint64, exp int16) {
+		for _, text := range []string{fmt.Sprint(whole), fmt.Sprintf("%d%019d", whole, fraction), fmt.Sprintf("%d.%d", whole, fraction), fmt.Sprintf("%de%d", whole, exp%40),
+			fmt.Sprintf("%d.%09dE%+d", whole, fraction, exp%40), fmt.Sprintf("0.%020d%de%d", whole, fraction, exp%40)} {
+			agree(t, []byte(`{"id":"1","time":"2026-11-20T14:00:00Z","kind":"flow.end","usage":{"cost_usd":`+text+`}}`))
+			agree(t, []byte(`{"id":"1","time":"2026-11-20T14:00:00Z","kind":"tick","sequence":`+text+`}`))
+			agree(t, []byte(`{"id":"1","time":"2026-11-20T14:00:00Z","kind":"tick","duration_ms":`+text+`}`))
 		}
 	})
 }

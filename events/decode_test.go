@@ -193,6 +193,7 @@ func TestDecodeRefuses(t *testing.T) {
 	g(`"agent_state":{"risk":1.0000001}`, `1.0000001`, CodeOutOfRange, "agent_state.risk")
 	g(`"usage":{"cost_usd":1000000000.00000000000000000001}`, `1000`, CodeOutOfRange, "usage.cost_usd")
 	g(`"usage":{"cost_usd":1e30}`, `1e30`, CodeOutOfRange, "usage.cost_usd")
+	g(`"usage":{"cost_usd":1844674407370955162}`, `1844674407370955162`, CodeOutOfRange, "usage.cost_usd") // ten times it is 4 above 2^64
 	g(`"source":null`, `null`, CodeWrongType, "source")
 	g(`"ask":1`, `1}`, CodeWrongType, "ask")
 	g(`"from":"me"`, `"me"`, CodeWrongType, "from")

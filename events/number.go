@@ -205,9 +205,10 @@ func (d decimal) millionths() (int64, bool) {
 	// Both loops end early, by most or when nothing is left, so an exponent of a billion costs
 	// no time.
 	for ; exp > 0; exp-- {
-		if v *= 10; v > most {
+		if v > most/10 { // asked before, since digits times ten may be more than a uint64 holds
 			return 0, false
 		}
+		v *= 10
 	}
 	// last is the digit that was cut off last, and rest whether any behind it was not 0.
 	last := uint64(0)
