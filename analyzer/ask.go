@@ -2,7 +2,6 @@ package analyzer
 
 import (
 	"slices"
-	"time"
 
 	"weir/analyzer/activity"
 	"weir/analyzer/rules"
@@ -243,9 +242,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		o.rule, o.Phase, o.Action, o.scope, o.episode = ruleOfPerson, standing.Stop, events.Halt, events.ScopeFlow, f.episode
 		stands := ev.Operator.For
 		if stands <= 0 {
-			// A stop that nobody limits has an end, so that forgotten ones do not stand for
-			// ever.
-			stands = 24 * time.Hour
+			stands = events.DefaultStop
 		}
 		o.Until(m.at, m.at.Add(stands))
 		e.emit(f, o, m, fx)

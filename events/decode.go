@@ -34,6 +34,10 @@ const (
 // longer than a year is a setting and not an order.
 const MaxHold = 366 * 24 * time.Hour
 
+// DefaultStop is how long a person's stop stands that does not say for how long: long enough
+// for somebody to look, and not for ever if nobody does.
+const DefaultStop = 24 * time.Hour
+
 // Decode reads one canonical JSON event, as event.v1.json describes it, into e,
 // which it resets first. It is strict where two readers could differ: names are
 // exact (correlation_id may also be spelled correlationId or correlationid), no

@@ -304,7 +304,7 @@ type Optional struct {
 }
 
 // Operator is a person's order about the flow of the event. For is how long a stop stands, and
-// 0 stands for 24 hours; of a release it is how long nothing of the tree is limited. It is
+// 0 stands for DefaultStop; of a release it is how long nothing of the tree is limited. It is
 // written in whole seconds and is at most MaxHold.
 type Operator struct {
 	Reason string

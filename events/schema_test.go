@@ -2,11 +2,13 @@ package events
 
 import (
 	"encoding/json"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"weir/schemas"
@@ -14,12 +16,13 @@ import (
 
 // shape is what of a JSON Schema is compared with the lists here.
 type shape struct {
-	Ref        string           `json:"$ref"`
-	Enum       []string         `json:"enum"`
-	Default    any              `json:"default"`
-	Examples   []any            `json:"examples"`
-	Properties map[string]shape `json:"properties"`
-	Defs       map[string]shape `json:"$defs"`
+	Ref         string           `json:"$ref"`
+	Enum        []string         `json:"enum"`
+	Default     any              `json:"default"`
+	Description string           `json:"description"`
+	Examples    []any            `json:"examples"`
+	Properties  map[string]shape `json:"properties"`
+	Defs        map[string]shape `json:"$defs"`
 }
 
 func readShape(t *testing.T, text []byte) (s shape) {
@@ -49,6 +52,13 @@ func TestDecoderKnowsNoFieldThatTheSchemaLacks(t *testing.T) {
 				t.Errorf("%q: no property %s", where, name)
 			}
 		}
+	}
+}
+
+func TestTheSchemaSaysHowLongAStopStands(t *testing.T) {
+	said := readShape(t, schemas.Event()).Properties["operator"].Properties["for_s"].Description
+	if want := fmt.Sprintf("0 or absent: a stop stands for %.0f hours", DefaultStop.Hours()); !strings.Contains(said, want) {
+		t.Errorf("for_s: %q, want %q in it", said, want)
 	}
 }
 

@@ -37,8 +37,7 @@ is not stopped. The exit code is 1 when flows may have been missed.`,
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			h := newHand(fs)
-			// Long enough for somebody to look, and not for ever if nobody does.
-			long := fs.Duration("for", 24*time.Hour, "it stands for this `DURATION`")
+			long := fs.Duration("for", events.DefaultStop, "it stands for this `DURATION`")
 			all := fs.Bool("all", false, "stop every flow that is live now")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if *all && len(args) > 0 {
