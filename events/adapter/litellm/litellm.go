@@ -18,6 +18,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/spanrow"
+	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
 
@@ -263,9 +264,7 @@ func (q *request) toolResults() (last message, results []message) {
 // That usage is known is certain, also if all counts are 0.
 func (q *request) used() events.Usage {
 	u := events.Usage{Known: true, Input: max(0, q.Input), Output: max(0, q.Output), Total: max(0, q.Total)}
-	if usd := cmp.Or(q.Cost, q.Spend); usd > 0 && usd <= events.MaxCostUSD {
-		u.CostMicroUSD = int64(math.Round(usd * 1e6))
-	}
+	u.CostMicroUSD, _ = usage.CostOf(cmp.Or(q.Cost, q.Spend))
 	return u
 }
 

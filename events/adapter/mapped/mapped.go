@@ -26,6 +26,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/pairing"
+	"weir/events/adapter/usage"
 	"weir/events/adapter/wire"
 	"weir/events/fingerprint"
 )
@@ -320,10 +321,8 @@ func (r *reader) fillUsage(e *events.Event) {
 			u.Known = true
 		}
 	}
-	// Money is kept in millionths of a dollar. What is over the bound is a fault of the log
-	// and is passed over, as what is negative is.
-	if usd := r.float(costUSD); usd > 0 && usd <= events.MaxCostUSD {
-		u.Known, u.CostMicroUSD = true, int64(math.Round(usd*1e6))
+	if micro, ok := usage.Cost(r.values[costUSD]); ok {
+		u.Known, u.CostMicroUSD = true, micro
 	}
 	// Without a scope the counts are of this one event.
 	switch string(r.values[scope]) {

@@ -2,7 +2,6 @@ package opencode
 
 import (
 	"cmp"
-	"strconv"
 
 	"weir/events"
 	"weir/events/adapter"
@@ -95,16 +94,15 @@ var counts = usage.Names{
 	"cache":     usage.Details,
 }
 
-// readCost reads money. Money comes in dollars and is kept in millionths of one; what is no
-// number, or beyond a million, is passed over.
+// readCost reads money, and passes over what is no number.
 func readCost(c *jsonwalk.Cursor, u *events.Usage) {
 	// A text would be read as the number that it holds.
 	if b := c.Peek(); b != '-' && b-'0' > 9 {
 		c.Skip()
 		return
 	}
-	if usd, err := strconv.ParseFloat(string(c.Scalar()), 64); err == nil && usd > 0 && usd < 1e6 {
-		u.CostMicroUSD, u.Known = int64(usd*1e6), true
+	if micro, ok := usage.Cost(c.Scalar()); ok {
+		u.CostMicroUSD, u.Known = micro, true
 	}
 }
 

@@ -249,10 +249,8 @@ func (l *line) readMetrics(c *jsonwalk.Cursor) {
 	for c.Object(); c.Member(); {
 		switch key := string(c.Key()); {
 		case key == "accumulated_cost":
-			// In dollars; beyond a million it is a fault of the log.
-			if usd, err := strconv.ParseFloat(string(c.Scalar()), 64); err == nil && usd > 0 && usd < 1e6 {
-				u.CostMicroUSD = min(u.CostMicroUSD+int64(usd*1e6), events.MaxNumber)
-			}
+			micro, _ := usage.Cost(c.Scalar())
+			u.CostMicroUSD = min(u.CostMicroUSD+micro, events.MaxCostUSD*1_000_000)
 		case key == "accumulated_token_usage" && c.Peek() == '{':
 			one := counts.Read(c) // of one model
 			for _, sum := range [...]struct {

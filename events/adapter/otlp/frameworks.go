@@ -3,8 +3,6 @@ package otlp
 import (
 	"bytes"
 	"cmp"
-	"math"
-	"strconv"
 	"strings"
 
 	"weir/events"
@@ -217,9 +215,8 @@ func usageObjects(tokens, cost []byte) (u events.Usage) {
 		if string(c.Key()) != "total" {
 			continue
 		}
-		// A float, which is what it is written as; rounded to millionths.
-		if usd, err := strconv.ParseFloat(string(c.Scalar()), 64); err == nil && usd > 0 && usd <= events.MaxCostUSD {
-			u.CostMicroUSD, u.Known = int64(math.Round(usd*1e6)), true
+		if micro, ok := usage.Cost(c.Scalar()); ok {
+			u.CostMicroUSD, u.Known = micro, true
 		}
 	}
 	return u

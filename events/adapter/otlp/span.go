@@ -3,12 +3,11 @@ package otlp
 import (
 	"bytes"
 	"cmp"
-	"math"
-	"strconv"
 	"strings"
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
 
@@ -303,9 +302,7 @@ func (s *span) readUsage(a *attributes) {
 	u.Input, u.Output, u.Total = a.number(inputTokens), a.number(outputTokens), a.number(totalTokens)
 	u.CacheRead, u.CacheCreation = a.number(cacheReadTokens), a.number(cacheCreationTokens)
 	u.Reasoning = a.number(reasoningTokens)
-	if usd, err := strconv.ParseFloat(string(a.text[costUSD]), 64); err == nil && usd > 0 && usd <= events.MaxCostUSD {
-		u.CostMicroUSD = int64(math.Round(usd * 1e6))
-	}
+	u.CostMicroUSD, _ = usage.Cost(a.text[costUSD])
 }
 
 // failure is what went wrong, in words that are the same the next time.

@@ -19,7 +19,6 @@ package otlplogs
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -28,6 +27,7 @@ import (
 	"weir/events/adapter/anyvalue"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/pairing"
+	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
 
@@ -390,10 +390,7 @@ func (r *reader) request(l *line, emit func(*events.Event)) {
 	} else {
 		e.Usage = events.Usage{Known: true, Input: l.number(inputTokens), Output: l.number(outputTokens),
 			CacheRead: l.number(cacheRead), CacheCreation: l.number(cacheCreation)}
-		// Money comes in dollars, and is kept in millionths of one.
-		if usd, err := strconv.ParseFloat(string(l.text[costUSD]), 64); err == nil && usd > 0 && usd <= events.MaxCostUSD {
-			e.Usage.CostMicroUSD = int64(math.Round(usd * 1e6))
-		}
+		e.Usage.CostMicroUSD, _ = usage.Cost(l.text[costUSD])
 	}
 	r.pair.Pair(e, emit)
 }

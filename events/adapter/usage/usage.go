@@ -1,9 +1,12 @@
-// Package usage reads counts of tokens, which every source keeps in an object of its own
-// with names of its own. An adapter has a table of the names; this is the one reader.
+// Package usage reads what a request to a model took. Counts of tokens every source keeps in an
+// object of its own with names of its own: an adapter has a table of the names, and this is the
+// one reader. Money all of them tell in US dollars.
 package usage
 
 import (
 	"cmp"
+	"math"
+	"strconv"
 
 	"weir/events"
 	"weir/events/adapter/jsonwalk"
@@ -64,4 +67,23 @@ func (n Names) Member(c *jsonwalk.Cursor, u *events.Usage) bool {
 		*to, u.Known = v, true
 	}
 	return true
+}
+
+// Cost reads an amount of US dollars as millionths of one, see CostOf.
+func Cost(text []byte) (micro int64, ok bool) {
+	usd, err := strconv.ParseFloat(string(text), 64)
+	if err != nil {
+		return 0, false
+	}
+	return CostOf(usd)
+}
+
+// CostOf returns US dollars as millionths of one, rounded to the nearest. Nothing, less than
+// nothing, and more than an event may carry are a cost that is not told.
+func CostOf(usd float64) (micro int64, ok bool) {
+	// A number that is none compares as false.
+	if !(usd > 0 && usd <= events.MaxCostUSD) {
+		return 0, false
+	}
+	return int64(math.Round(usd * 1e6)), true
 }

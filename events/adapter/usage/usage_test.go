@@ -8,6 +8,23 @@ import (
 	"weir/events/adapter/usage"
 )
 
+// TestCost holds that money is rounded, and what is taken for a cost.
+func TestCost(t *testing.T) {
+	f := func(text string, want int64, known bool) {
+		t.Helper()
+		if got, ok := usage.Cost([]byte(text)); got != want || ok != known {
+			t.Errorf("%s: %d, %t; want %d, %t", text, got, ok, want, known)
+		}
+	}
+	f("0.000009", 9, true)
+	f("2.01", 2_010_000, true)
+	f("0.0000004", 0, true)
+	f("1e9", events.MaxCostUSD*1_000_000, true)
+	for _, text := range []string{"", "0", "-1", "1000000000.1", "NaN", "Inf", "1e999", "x", "null"} {
+		f(text, 0, false)
+	}
+}
+
 func TestRead(t *testing.T) {
 	names := usage.Names{"in": usage.Input, "prompt": usage.Input, "out": usage.Output, "all": usage.Total, "cached": usage.CacheRead, "written": usage.CacheCreation,
 		"thought": usage.Reasoning, "details": usage.Details}
