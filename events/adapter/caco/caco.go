@@ -258,10 +258,9 @@ func (r *reader) call(l *line, origin, from, correlation string, prompt []byte, 
 	e.To = party(l.session)
 	if e.Origin = origins[origin]; from != "" {
 		e.Origin, e.From = events.OriginAgent, party(from)
-		// Whether its caller worked is known only if that one's log is read.
-		worked, _ := r.logs.Get(from)
-		r.pair.Work = worked
 	}
+	// Whether its caller worked is known only if that one's log is read.
+	r.pair.Work, _ = r.logs.Get(from)
 	if e.Origin == events.OriginAgent && from == "" {
 		e.From = events.Party{Agent: "caco"} // some session, it does not say which
 	}
@@ -326,6 +325,7 @@ func (r *reader) entry(l *line, emit func(*events.Event)) {
 		if len(d.content) == 0 {
 			return // it only calls tools
 		}
+		r.pair.Work, _ = r.logs.Get(l.session)
 		e := r.begin(l, "/return", events.AgentReturn, "")
 		e.From = party(l.session)
 		pairing.Said(e, d.content)

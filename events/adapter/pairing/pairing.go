@@ -227,8 +227,5 @@ func (t *Pairer) work(e *events.Event, p events.Party) {
 	}
 }
 
-func (t *Pairer) forget(e *events.Event, p events.Party) {
-	if t.Work {
-		t.worked.Delete(who(e, p))
-	}
-}
+// forget does not ask for Work, which may be of one of two parties alone.
+func (t *Pairer) forget(e *events.Event, p events.Party) { t.worked.Delete(who(e, p)) }
