@@ -400,17 +400,13 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 
 // applyUsage adds what the event spent. Producers tell it in three ways: as deltas, as sums of
 // a party since its start, of which only the growth counts, and as aggregates of what was told
-// in parts before. Aggregates are left out once deltas were seen, or all would count twice.
+// in parts before. Aggregates are left out once others were seen, or all would count twice.
 func (f *Flow) applyUsage(m *moment) {
 	u := &m.ev.Usage
 	if !u.Known {
 		return
 	}
-	in, out, total := u.Input, u.Output, u.Total
-	// Some tell the parts alone.
-	if total == 0 {
-		total = saturate(in, out)
-	}
+	spent := [4]int64{u.Input, u.Output, u.Total, u.CostMicroUSD}
 	switch u.Scope {
 	case events.UsageAggregate:
 		if f.flags&flagDelta != 0 {
@@ -420,24 +416,79 @@ func (f *Flow) applyUsage(m *moment) {
 		if m.from == none {
 			return
 		}
-		p := &f.parties[m.from]
-		// The sums are kept by party alone: two sources that tell sums of one party would each
-		// look to the other as if they began again.
-		// A sum that is smaller than before is one that has begun again: nothing is taken back,
-		// and the next growth counts from there.
-		reported := [3]int64{in, out, total}
-		in, out, total = max(0, in-p.usage[0]), max(0, out-p.usage[1]), max(0, total-p.usage[2])
-		p.usage = reported
-		p.flags |= partyUsage
+		spent = f.sumOf(m).grow(spent, m.late)
+		f.flags |= flagDelta
 	default:
 		f.flags |= flagDelta
 	}
-	f.tokens[0] = saturate(f.tokens[0], in)
-	f.tokens[1] = saturate(f.tokens[1], out)
-	f.tokens[2] = saturate(f.tokens[2], total)
-	// Of money no sum is kept per party: what is told is added whole, also where the tokens
-	// beside it are sums.
-	f.cost = saturate(f.cost, u.CostMicroUSD)
+	// Some tell the parts alone.
+	if spent[2] == 0 {
+		spent[2] = saturate(spent[0], spent[1])
+	}
+	for i := range f.tokens {
+		f.tokens[i] = saturate(f.tokens[i], spent[i])
+	}
+	f.cost = saturate(f.cost, spent[3])
+}
+
+// sumOf returns the sums that the source of the event tells of the session at hand, new ones
+// when it told none before. Two sources that tell of one party count each for itself, as do the
+// sessions of an agent where parties are agents.
+func (f *Flow) sumOf(m *moment) *sum {
+	p := &f.parties[m.from]
+	by := shortHash(m.ev.Source + "\x00" + m.ev.From.Session)
+	for i := range p.sums {
+		s := &p.sums[i]
+		if s.by == 0 {
+			// An older weir kept tokens alone, and counted each sum of money whole.
+			s.by, s.told[3] = by, m.ev.Usage.CostMicroUSD
+		}
+		if s.by == by {
+			return s
+		}
+	}
+	// The sums of a whole flow are bounded and not those of each party, because most parties
+	// have one at most. Where there are as many as parties fit, whoever has most gives one up:
+	// somebody has two, or each has one and so has this one.
+	total, most := 0, p
+	for i := range f.parties {
+		q := &f.parties[i]
+		if total += len(q.sums); len(q.sums) > len(most.sums) {
+			most = q
+		}
+	}
+	if total >= maxParties {
+		most.sums = most.sums[:copy(most.sums, most.sums[1:])]
+	}
+	p.sums = append(p.sums, sum{by: by})
+	return &p.sums[len(p.sums)-1]
+}
+
+// grow returns by how much the figures are more than those told before, which they replace. A
+// figure of 0 was not told. When one is less than before, all have begun again and count whole;
+// but one that comes late is from before, and says nothing new.
+func (s *sum) grow(now [4]int64, late bool) (more [4]int64) {
+	for i, n := range now {
+		if n == 0 || n >= s.told[i] {
+			continue
+		}
+		if late {
+			return more
+		}
+		s.told = [4]int64{}
+		break
+	}
+	for i, n := range now {
+		if n != 0 {
+			more[i], s.told[i] = n-s.told[i], n
+		}
+	}
+	// A total that is not told has grown by its parts, so that one that is told later fits.
+	if now[2] == 0 {
+		more[2] = saturate(more[0], more[1])
+		s.told[2] = saturate(s.told[2], more[2])
+	}
+	return more
 }
 
 // applyTurn notes a turn that begins. A turn that comes back is one that was counted,

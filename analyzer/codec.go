@@ -87,6 +87,7 @@ const (
 	partyHasTries
 	partyHasArgSims
 	partyHasDone
+	partyHasSums
 )
 
 // encode writes the record as UnmarshalBinary reads it, part by part in the same order.
@@ -305,6 +306,9 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	if p.tries != 0 {
 		has |= partyHasTries
 	}
+	if len(p.sums) > 0 {
+		has |= partyHasSums
+	}
 	b, e := record.Room(b, sizeParty)
 	// The length of the name is in the head; the name stands behind it.
 	le.PutUint16(e, uint16(len(p.name)))
@@ -365,10 +369,13 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	if has&partyHasCycle != 0 {
 		b = record.AppendRuns(b, p.cycleRun[1:])
 	}
-	// Only parties whose producer tells sums have this.
-	if p.flags&partyUsage != 0 {
-		for _, u := range p.usage {
-			b = binary.AppendUvarint(b, uint64(u))
+	if len(p.sums) > 0 {
+		b = append(b, byte(len(p.sums)))
+		for i := range p.sums {
+			b = le.AppendUint32(b, p.sums[i].by)
+			for _, n := range p.sums[i].told {
+				b = binary.AppendUvarint(b, uint64(n))
+			}
 		}
 	}
 	return b
@@ -664,9 +671,20 @@ func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int)
 	if h[7]&partyHasCycle != 0 {
 		d.Runs(p.cycleRun[1:])
 	}
-	if p.flags&partyUsage != 0 {
-		for i := range p.usage {
-			p.usage[i] = int64(d.Uvarint())
+	if p.flags&partyUsage != 0 { // as an older weir wrote it: one, of tokens alone
+		p.flags &^= partyUsage
+		p.sums = append(p.sums, sum{})
+		for i := range 3 {
+			p.sums[0].told[i] = int64(d.Uvarint())
+		}
+	}
+	if h[7]&partyHasSums != 0 {
+		for range d.Most(d.Take(1)[0], maxParties) {
+			s := sum{by: le.Uint32(d.Take(4))}
+			for i := range s.told {
+				s.told[i] = int64(d.Uvarint())
+			}
+			p.sums = append(p.sums, s)
 		}
 	}
 }

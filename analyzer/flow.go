@@ -148,7 +148,7 @@ type Flow struct {
 type flowFlags uint8
 
 const (
-	flagDelta       flowFlags = 1 << iota // token deltas were seen: aggregates say nothing new
+	flagDelta       flowFlags = 1 << iota // usage was told in parts: aggregates say nothing new
 	flagIncomplete                        // the first event seen was not a start
 	flagEnded                             // nobody is at work: the flow ended, or gave its answer to the person who began it
 	flagTurnOpen                          // the call that opens the turn was seen
@@ -183,9 +183,14 @@ type party struct {
 	// For each tool how often in a row it brought the same, for rules that do not look at
 	// arguments.
 	runs []run
-	// Input, output and total as the producer last summed them up: only what goes beyond
-	// counts.
-	usage [3]int64 // cumulative figures last told
+	sums []sum // what sources that add up by themselves told last
+}
+
+// sum is what a source told last of what a session has spent since it began. Only what goes
+// beyond it counts.
+type sum struct {
+	by   uint32   // hash of source and session; 0 for one that an older weir wrote
+	told [4]int64 // tokens of input, of output and in total, and millionths of a US dollar
 }
 
 type partyFlags uint8
@@ -194,7 +199,7 @@ const (
 	partyActive partyFlags = 1 << iota // in this episode
 	partyHuman
 	partyWorked // since it was called
-	partyUsage  // usage holds cumulative figures
+	partyUsage  // of records of an older weir, which kept three figures, of tokens
 	partyPlaced // called or was called, so that its parent means something
 	_           // was stored once
 	partyDone   // gave control back: nothing is expected of it
@@ -419,7 +424,7 @@ func (f *Flow) addParty() *party {
 	if n < cap(f.parties) {
 		f.parties = f.parties[:n+1]
 		p := &f.parties[n]
-		*p = party{calls: p.calls[:0], seen: p.seen[:0], runs: p.runs[:0]}
+		*p = party{calls: p.calls[:0], seen: p.seen[:0], runs: p.runs[:0], sums: p.sums[:0]}
 		return p
 	}
 	f.parties = append(f.parties, party{})
@@ -549,7 +554,7 @@ func (f *Flow) makeParty(name string) uint8 {
 		f.unreported &^= 1 << victim
 		f.forgetParty(victim)
 		total -= len(p.name)
-		*p = party{parent: none, calls: p.calls[:0], seen: p.seen[:0], runs: p.runs[:0]}
+		*p = party{parent: none, calls: p.calls[:0], seen: p.seen[:0], runs: p.runs[:0], sums: p.sums[:0]}
 		if total <= maxPartyBytes {
 			p.name = name
 			f.trimAgents()

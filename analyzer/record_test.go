@@ -1,11 +1,13 @@
 package analyzer_test
 
 import (
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
 
 	"weir/analyzer"
+	"weir/events"
 )
 
 // FuzzRecord reads records that nobody wrote: they are refused, or are flows that
@@ -57,5 +59,63 @@ func TestRecordOfAnotherVersionIsRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has version %d, this weir reads version %d", version, mine)) {
 			t.Errorf("version %d: %v", version, err)
 		}
+	}
+}
+
+// sumTold is a model's call of which its source tells the sum so far, in tokens and dollars.
+func sumTold(n int, source, agent string, tokens, dollars int64) events.Event {
+	return events.Event{ID: fmt.Sprint(source, n), Source: source, Time: 1_700_000_000_000, Kind: events.LLMCall, CorrelationID: "main",
+		From:  events.Party{Agent: agent},
+		Usage: events.Usage{Known: true, Scope: events.UsageCumulative, Total: tokens, CostMicroUSD: dollars * 1_000_000}}
+}
+
+// TestOlderSums reads a record of an older weir, which kept sums of tokens alone and counted
+// 4 dollars and then 5 as 9: what was told before is not counted again.
+func TestOlderSums(t *testing.T) {
+	record, err := hex.DecodeString("0402020000ff0200010000000000000000000000000068e5cf8b0100000068e5cf8b0100000068e5cf8b01000000000000000000000068e5cf8b01000002000000000000000000000000000100000000000000cc08c0a8a504f974527c634b1b7630bb2e73a80f600d0100ff09000000000200000000000000000000000000610000cc08")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newFold(analyzer.Balanced())
+	f := new(analyzer.Flow)
+	read := func() {
+		t.Helper()
+		if err := f.UnmarshalBinary("main", record); err != nil {
+			t.Fatal(err)
+		}
+		w.flows["main"] = f
+	}
+	read()
+	record, _ = f.AppendBinary(nil) // written again before anything else is told
+	read()
+	for n, want := range [][2]int64{{1200, 9_000_000}, {1300, 10_000_000}} {
+		w.step(t, sumTold(2+n, "x", "a", 1200+100*int64(n), 6+int64(n)))
+		if _, tokens, cost := f.Spent(); tokens != want[0] || cost != want[1] {
+			t.Errorf("%d tokens and %d, want %d", tokens, cost, want)
+		}
+		record, _ = f.AppendBinary(nil)
+		read()
+	}
+}
+
+// TestManySums holds a record to its size, whoever tells sums of whom; the last that were told
+// are kept.
+func TestManySums(t *testing.T) {
+	w := newFold(analyzer.Balanced())
+	const most = 1 << 59
+	for n := range 40 {
+		for a := range 40 {
+			w.step(t, sumTold(n*40+a, fmt.Sprint("source-", n), fmt.Sprint("agent-", a), most, 1))
+		}
+	}
+	f := w.flows["main"]
+	record, err := f.AppendBinary(nil)
+	if err != nil || len(record) > 3<<10 {
+		t.Fatalf("the record has %d bytes: %v", len(record), err)
+	}
+	_, _, before := f.Spent()
+	w.step(t, sumTold(2000, "source-39", "agent-39", most, 3))
+	if _, _, cost := f.Spent(); cost != before+2_000_000 {
+		t.Errorf("cost grew from %d to %d", before, cost)
 	}
 }

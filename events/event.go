@@ -223,8 +223,10 @@ type Work struct {
 	Outputs   int64
 }
 
-// Usage is tokens and money. Only deltas are summed; a cumulative figure is
-// differenced per source and party; an aggregate is ignored when a delta was seen.
+// Usage is tokens and money. Deltas are summed. Of a cumulative figure, tokens and money alike,
+// the growth is, for each source and party by itself: one that is less than the one before has
+// begun again and counts whole, unless it comes late, and 0 is a figure that is not told. An
+// aggregate counts only where neither was seen.
 type Usage struct {
 	Known         bool
 	Scope         UsageScope

@@ -38,7 +38,8 @@ func (s *Spent) Add(o Spent) {
 // money (millionths of a US dollar) grew by so much. What the event does not price is priced by p.
 func (p Prices) By(ev *events.Event, calls, tokens, reported int64) Spent {
 	s := Spent{Calls: calls, Tokens: tokens, Reported: reported}
-	if reported != 0 || tokens <= 0 {
+	// A cumulative figure of money that has not grown is a price, too.
+	if reported != 0 || ev.Usage.CostMicroUSD != 0 || tokens <= 0 {
 		return s
 	}
 	// What a cumulative figure grew by is taken to be input and output as all of it is.
