@@ -111,8 +111,7 @@ func (p *Pump) checkpoint(ctx context.Context) error {
 			return err
 		}
 	}
-	p.handOver()
-	return nil
+	return p.handOver()
 }
 
 // A checkpoint writes every flow that was touched since the last one, however often, and
@@ -170,9 +169,18 @@ func (p *Pump) land(err error) error {
 }
 
 // handOver starts the next checkpoint. Everything folded is published, and none is in flight.
-// It copies what it writes, so that folding goes on meanwhile.
-func (p *Pump) handOver() {
+// It copies what it writes, so that folding goes on meanwhile. After an error, which ends the
+// pump, nothing is written: the checkpoint before stands, and all since is folded again.
+func (p *Pump) handOver() error {
 	c := &p.checkpoints
+	folded := p.next
+	if p.ripe() { // the checkpoint passes amid the deadlines that the last record fires
+		folded--
+	}
+	p.dedup.pass(folded, p.end, p.deadLettersEnd)
+	if c.state, p.err = p.appendState(c.state[:0]); p.err != nil {
+		return p.err
+	}
 	c.number++
 	total := 0
 	for _, r := range c.dirty {
@@ -199,18 +207,13 @@ func (p *Pump) handOver() {
 	}
 	clear(c.dirty)
 	c.dirty, c.bytes, c.writes = c.dirty[:0], 0, 0
-	folded := p.next
-	if p.ripe() { // the checkpoint passes amid the deadlines that the last record fires
-		folded--
-	}
-	p.dedup.pass(folded, p.end, p.deadLettersEnd)
-	c.state = p.appendState(c.state[:0])
 	c.one.Partition, c.one.Next, c.one.Published, c.one.State = p.o.Partition, p.next, p.dedup.verdictsFrom, c.state
 	c.written, c.last = p.next, p.o.Clock.Now()
 	p.counts.uncheckpointed.Add(-c.uncheckpointed)
 	c.uncheckpointed = 0
 	c.flight = make(chan error, 1)
 	go p.write(&c.one, c.flight)
+	return nil
 }
 
 // write commits a checkpoint, trying again while there is too little free space.

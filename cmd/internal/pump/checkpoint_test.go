@@ -1,6 +1,7 @@
 package pump
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -53,4 +54,56 @@ func TestCheckpointsFollowTheRefold(t *testing.T) {
 	if n := counts.uncheckpointed.Load(); n != 0 || written[len(written)-1] != p.Next() {
 		t.Errorf("%d records are left after the last checkpoint; checkpoints %d", n, written)
 	}
+}
+
+// stateless is a stage whose own state cannot be encoded.
+type stateless struct{ folding }
+
+var errNoState = errors.New("no state")
+
+func (stateless) appendState([]byte) ([]byte, error) { return nil, errNoState }
+
+// TestCheckpointWithoutState shows that a stage whose state cannot be encoded ends the pump, and
+// that the checkpoint before stands.
+func TestCheckpointWithoutState(t *testing.T) {
+	f := func(name string, end func(*Pump, *clock.Fake, []Record) error) {
+		t.Run(name, func(t *testing.T) {
+			store, fake, records := pumptest.OpenState(t), clock.NewFake(), steady(20, 100, 0)
+			p := newTestPump(t, Options{Store: store, Sink: &memoryLog{}, Clock: fake})
+			if err := p.Batch(t.Context(), records[:50]); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			p = newTestPump(t, Options{Store: store, Sink: &memoryLog{}, Clock: fake})
+			p.stage = stateless{p.stage}
+			for range 2 { // it stays so
+				if err := end(p, fake, records[50:]); !errors.Is(err, errNoState) {
+					t.Fatal(err)
+				}
+			}
+			p.CloseWithoutCheckpoint()
+			again := newTestPump(t, Options{Store: store, Sink: &memoryLog{}, Clock: fake})
+			if again.Next() != 50 {
+				t.Errorf("the next pump goes on at %d", again.Next())
+			}
+			if err := again.Batch(t.Context(), records[50:]); err != nil {
+				t.Fatal(err)
+			}
+			if err := again.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	f("due", func(p *Pump, fake *clock.Fake, records []Record) error {
+		fake.Advance(seldom * DefaultCheckpointEvery)
+		return p.Batch(t.Context(), records)
+	})
+	f("last", func(p *Pump, _ *clock.Fake, records []Record) error {
+		if err := p.Batch(t.Context(), records); err != nil {
+			return err
+		}
+		return p.Close(t.Context())
+	})
 }

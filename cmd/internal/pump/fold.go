@@ -127,7 +127,11 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 		p.rejectEvent(codeOf(err), err.Error(), ev, r)
 		return
 	}
-	p.keep()
+	// What cannot be kept ends the pump, and the log is folded again up to here: nothing may
+	// have been said of it.
+	if p.err = p.keep(); p.err != nil {
+		return
+	}
 	// The answer may go out before the verdicts of its batch, see Options.Answer: the log has
 	// the ask, and whoever folds it again says the same.
 	p.answer(r, ev)
@@ -259,7 +263,7 @@ func (p *Pump) flow(key string) (*cachedRecord, error) {
 // depend on how records are batched. The bytes replace the record only when scratch
 // is closed, because the flow's strings alias the record until then. What needs no
 // record leaves no trace.
-func (p *Pump) keep() {
+func (p *Pump) keep() error {
 	if p.stage.empty() {
 		// One that drop has marked stays, because the next checkpoint has to take its deadline
 		// away.
@@ -267,12 +271,11 @@ func (p *Pump) keep() {
 			p.cache.remove(p.open)
 			p.open = nil
 		}
-		return
+		return nil
 	}
 	encoded, err := p.stage.encode(p.encoded[:0])
 	if err != nil {
-		p.err = fmt.Errorf("encode %s %q: %w", p.subject, p.open.key, err)
-		return
+		return fmt.Errorf("encode %s %q: %w", p.subject, p.open.key, err)
 	}
 	if s, ok := p.stage.(*agentStage); ok {
 		// What reports may skip follows what was kept last, see mayWatch.
@@ -286,6 +289,7 @@ func (p *Pump) keep() {
 	// The new size counts for the next checkpoint at once, though the record is replaced by
 	// close.
 	p.note(p.open, encoded)
+	return nil
 }
 
 // postpone is setDue, but leaves an agent's deadline that is earlier where it is: it fires
@@ -367,8 +371,9 @@ func (p *Pump) fire() {
 		}
 		// Else postpone would leave the deadline that has just fired where it is.
 		p.setDue(p.open, 0)
-		p.keep()
-		p.collect(p.next - 1)
+		if p.err = p.keep(); p.err == nil {
+			p.collect(p.next - 1)
+		}
 	}
 }
 

@@ -503,7 +503,9 @@ func (p *Pump) Close(ctx context.Context) error {
 	}
 	// The checkpoint that was in flight has not what was folded since it was handed over.
 	if p.checkpoints.behind(p) {
-		p.handOver()
+		if err := p.handOver(); err != nil {
+			return err
+		}
 	}
 	return p.awaitCheckpoint(ctx)
 }

@@ -526,6 +526,55 @@ func TestPanicOfDeadline(t *testing.T) {
 	}
 }
 
+// forgetful is a stage of which no record can be encoded.
+type forgetful struct{ folding }
+
+func (forgetful) encode([]byte) ([]byte, error) { return nil, errors.New("no record") }
+
+// TestUnkept shows that of a step, or a deadline, that cannot be kept nothing is said: the pump
+// ends, and the log is folded again up to there.
+func TestUnkept(t *testing.T) {
+	ask := pumptest.SelfCall("f", 1)
+	ask.Ask = true
+	f := func(name string, last *events.Event) {
+		t.Run(name, func(t *testing.T) {
+			store, log := pumptest.OpenState(t), &memoryLog{}
+			said := 0
+			o := Options{Store: store, Sink: log, Answer: func(int64, *events.Event, *events.Verdict) { said++ }}
+			p := newTestPump(t, o)
+			first := pumptest.Call("f", 0, "a", "b")
+			records := []Record{{Offset: 0, Appended: first.Time, Value: limitsSet(first.Time, "strict")}, // a flow may last four minutes
+				{Offset: 1, Appended: first.Time, Value: first.AppendJSON(nil)}, {Offset: 2, Appended: last.Time, Value: last.AppendJSON(nil)}}
+			if err := p.Batch(t.Context(), records[:2]); err != nil {
+				t.Fatal(err)
+			}
+			p.stage = forgetful{p.stage}
+			given := p.FoldRecord(last, &records[2])
+			err := p.Batch(t.Context(), nil)
+			if err == nil || !strings.Contains(err.Error(), "no record") {
+				t.Error(err)
+			}
+			if said+len(given)+len(log.lines) > 0 {
+				t.Errorf("%d answers, verdicts %+v, published %d", said, given, len(log.lines))
+			}
+			p.CloseWithoutCheckpoint()
+			// The same said by a pump that keeps it, or the test would show nothing.
+			p = newTestPump(t, o)
+			if err := p.Batch(t.Context(), records); err != nil {
+				t.Fatal(err)
+			}
+			if said+len(log.lines) == 0 {
+				t.Error("nothing was said")
+			}
+			if err := p.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	f("ask", ask)
+	f("deadline", &events.Event{ID: "tick", Time: ask.Time.Add(time.Hour), Kind: events.Tick})
+}
+
 // TestForgottenFlow has a deadline in the store whose flow has expired.
 func TestForgottenFlow(t *testing.T) {
 	store, log := pumptest.OpenState(t), &memoryLog{}

@@ -84,11 +84,11 @@ const (
 
 // appendState encodes what a partition has beside its flows: the stage and its own state,
 // the limits in force, where the dead letters end, and by what the last record is known.
-func (p *Pump) appendState(dst []byte) []byte {
+func (p *Pump) appendState(dst []byte) ([]byte, error) {
 	dst = append(dst, stateVersion, byte(p.o.Stage))
 	fold, err := p.stage.appendState(nil)
 	if err != nil {
-		p.err = err
+		return nil, fmt.Errorf("encode the state of partition %d: %w", p.o.Partition, err)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(fold)))
 	dst = append(dst, fold...)
@@ -97,10 +97,10 @@ func (p *Pump) appendState(dst []byte) []byte {
 	dst = binary.AppendVarint(dst, p.dedup.deadLettersFrom)
 	dst = binary.AppendVarint(dst, int64(p.limits.at))
 	if !p.last.known {
-		return dst
+		return dst, nil
 	}
 	dst = binary.AppendVarint(dst, p.last.offset)
-	return binary.LittleEndian.AppendUint64(dst, p.last.sum)
+	return binary.LittleEndian.AppendUint64(dst, p.last.sum), nil
 }
 
 // resume takes up the last checkpoint and looks what was published after it.

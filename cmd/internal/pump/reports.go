@@ -239,8 +239,9 @@ func (p *Pump) takeReport(s *agentStage, key string, report *activity.Report, r 
 	if s.empty() && len(p.open.record) == 0 {
 		s.unknown(key)
 	}
-	p.keep()
-	p.collect(r.Offset)
+	if p.err = p.keep(); p.err == nil {
+		p.collect(r.Offset)
+	}
 	p.fx.ResetActivity()
 }
 
