@@ -85,6 +85,41 @@ func TestDiskLow(t *testing.T) {
 	}
 }
 
+// State of an older format that is opened on a full disk is given its format with the first
+// thing that is written, or the weir that wrote it would take what is new for damage.
+func TestOlderFormatOnAFullDisk(t *testing.T) {
+	var free atomic.Int64
+	free.Store(math.MaxInt64)
+	o := state.WithFree(state.Options{MemTableSize: 8 << 20, LockWait: -1, MinFree: 100 << 20}, func(string) (int64, error) { return free.Load(), nil })
+	dir := t.TempDir()
+	s := open(t, dir, o)
+	format := state.AllStored(s, state.FormatKey)[0]
+	must(t, s.SetCursor("c", []byte("before")))
+	closeStore(t, s)
+	older := append(bytes.Clone(format.Value[:len(format.Value)-1]), 1)
+	badgerSet(t, dir, format.Key, older)
+
+	free.Store(50 << 20) // half the floor is enough to open, and not to write
+	s = open(t, dir, o)
+	is := func(want []byte) {
+		t.Helper()
+		if got := state.AllStored(s, state.FormatKey); len(got) != 1 || !bytes.Equal(got[0].Value, want) {
+			t.Fatalf("the format is %+v, want %q", got, want)
+		}
+	}
+	record := &state.Checkpoint{Next: 1, Records: []state.Record{{Subject: state.FlowSubject, Key: "f", Value: []byte("record")}}}
+	if err := s.Commit(record); !errors.Is(err, state.ErrDiskLow) {
+		t.Fatal(err)
+	}
+	is(older)
+	free.Store(math.MaxInt64)
+	must(t, s.Commit(record))
+	is(format.Value)
+	closeStore(t, s)
+	s = open(t, dir, o)
+	is(format.Value)
+}
+
 // A call that is split reaches the floor on its way: what it has written stays, and it
 // is told.
 func TestDiskLowDuringAppend(t *testing.T) {

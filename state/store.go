@@ -42,6 +42,8 @@ type Store struct {
 	// closed and users go together under mu: once closed is set nobody joins any more.
 	users sync.WaitGroup // calls under way
 
+	older bool // the format is yet to be written, see formatOp; of the writer after open
+
 	// snapshot guards committed, and the moment in which an iterator is made, see eachFrom.
 	snapshot  sync.RWMutex
 	committed uint64 // version of the last transaction; written by the writer only
@@ -95,12 +97,14 @@ func open(dir string, o Options) (_ *Store, err error) {
 	} else {
 		go s.watch()
 	}
-	// State of an older format on a full disk is opened as it is, and given its format another
-	// time; an empty one would have none, and is not opened.
+	// State of an older format on a full disk is opened as it is, and given its format with the
+	// first transaction that has room; an empty one would have none, and is not opened.
 	if fresh {
-		if err := s.writeFormat(); err != nil && (s.committed == 0 || !errors.Is(err, ErrDiskLow)) {
+		err := s.writer.write(&batch{ops: []op{*formatOp()}})
+		if err != nil && (s.committed == 0 || !errors.Is(err, ErrDiskLow)) {
 			return nil, errors.Join(err, s.Close())
 		}
+		s.older = err != nil
 	}
 	return s, nil
 }
@@ -249,11 +253,9 @@ func (s *Store) checkFormat() (fresh bool, err error) {
 	return n < formatVersion, nil
 }
 
-// writeFormat writes the format of this weir. Its value has no seal, see formatMagic.
-func (s *Store) writeFormat() error {
-	b := &batch{}
-	b.set([]byte{formatPrefix}, binary.BigEndian.AppendUint32([]byte(formatMagic), formatVersion), 0)
-	return s.writer.write(b)
+// formatOp gives the database the format of this weir. Its value has no seal, see formatMagic.
+func formatOp() *op {
+	return &op{entry: badger.Entry{Key: []byte{formatPrefix}, Value: binary.BigEndian.AppendUint32([]byte(formatMagic), formatVersion)}}
 }
 
 // Close waits for the calls under way, wakes those who wait for a log to grow, and

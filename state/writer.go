@@ -295,6 +295,11 @@ func (g *group) commit() error {
 			g.add(startOp(g.segment, l, grown.first))
 		}
 	}
+	// Nothing that an older weir cannot read may stand under its format: it would be taken for
+	// damage.
+	if s.older {
+		g.add(formatOp())
+	}
 	// Dense, and given only to what is written: a version that is left out would look like a
 	// hole.
 	version := s.committed + 1
@@ -314,6 +319,7 @@ func (g *group) commit() error {
 	// Only what is synced is shown: to iterations, then to the readers of logs, then to those
 	// who wait.
 	s.advance(version)
+	s.older = false
 	for l, grown := range g.logs {
 		l.grow(grown, g.segment.number)
 	}
