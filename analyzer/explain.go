@@ -125,6 +125,29 @@ func (e *Engine) View(f *Flow) View {
 	return v
 }
 
+// statuses are the words of View.Status, the strictest last.
+var statuses = [...]string{"ok", "expired", "warned", "armed", "stopped", "held"}
+
+// Bind adds orders that were given elsewhere than where the flow is folded, as about its tree,
+// and makes its status that of the strictest. It keeps copies.
+func (v *View) Bind(orders []*events.Verdict) {
+	for _, o := range orders {
+		status := "stopped"
+		switch {
+		case !o.Stops():
+			status = "warned"
+		case o.Effective == events.EffectiveNext:
+			status = "armed"
+		case o.Action == events.Hold:
+			status = "held"
+		}
+		if slices.Index(statuses[:], status) > slices.Index(statuses[:], v.Status) {
+			v.Status = status
+		}
+		v.Orders = append(v.Orders, *o)
+	}
+}
+
 // overridden reports whether a person's other limit stands for a row.
 func (f *Flow) overridden(r RuleID, at events.Stamp) bool {
 	return slices.ContainsFunc(f.overrides, func(o flowOverride) bool { return o.rule == r && at < o.expires })

@@ -103,6 +103,14 @@ func (e *Engine) belongs(a *Agent, m *moment, fx *activity.Effects) {
 	l.Begin(l.Start)
 }
 
+// TreeAbove is the root of the tree that the tree passes on to; "" where it is judged itself.
+func (a *Agent) TreeAbove() string {
+	if a.within == a.name() {
+		return ""
+	}
+	return strings.Clone(a.within)
+}
+
 // passUp passes on to the tree above what concerns the tree, where there is one; that has the
 // last word on what is asked for.
 // It returns false for a tree that is a root, or where the line is too long: then it is judged

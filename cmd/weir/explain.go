@@ -155,6 +155,9 @@ func writeOrder(env *cli.Env, b *strings.Builder, o *events.Verdict) {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
+	if o.Scope.Kind == events.ScopeTree {
+		row("tree of", "%s: about all of its flows; what one of them is granted, all are", o.Scope.ID)
+	}
 	if o.Match != nil {
 		row("refuses", "%s", matchText(o.Match))
 	}

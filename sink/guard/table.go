@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -40,8 +41,16 @@ func (t *Table) Len() int { return int(t.held.Load()) }
 // reports whether the table has changed.
 func (t *Table) Take(v *events.Verdict) bool {
 	// Warnings and verdicts in shadow mode order nothing.
+	if v.Action != events.Allow && !v.Stops() {
+		return false
+	}
+	return t.Keep(v)
+}
+
+// Keep is Take of warnings, too, which refuse nothing and are there for Standing.
+func (t *Table) Keep(v *events.Verdict) bool {
 	clears := v.Action == events.Allow
-	if !clears && (!v.Stops() || v.Mode != events.ModeEnforce) {
+	if !clears && (!v.Stops() && v.Action != events.Warn || v.Mode != events.ModeEnforce) {
 		return false
 	}
 	p, key, wide := t.place(v)
@@ -144,13 +153,36 @@ func (t *Table) refusing(c *Call, now *moment) *events.Verdict {
 	return best
 }
 
+// Standing returns the orders, and the warnings that were kept, that stand at a time about a
+// flow, or about one of the trees of flows, the first that was given first. None of them may be
+// changed.
+func (t *Table) Standing(flow string, trees []string, now events.Stamp) (out []*events.Verdict) {
+	stands := func(v *events.Verdict) bool { return v.ExpiresAt == 0 || events.Stamp(v.ExpiresAt) > now }
+	for _, v := range t.part(flow).load()[flow] {
+		if stands(v) {
+			out = append(out, v)
+		}
+	}
+	for _, tree := range trees {
+		for _, v := range t.widePart(tree).load()[tree] {
+			if v.Scope.Kind == events.ScopeTree && stands(v) {
+				out = append(out, v)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *events.Verdict) int {
+		return cmp.Or(cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
 // first returns the order of the list that refuses the call, if it was given before
 // best. It takes what it needs one by one, so that the call need not be on the heap.
 // The first that was given is the one that people were told of; of equal revisions the id
 // decides, so that all guards say the same.
 func first(best *events.Verdict, list []*events.Verdict, c *Call, now *moment) *events.Verdict {
 	for _, v := range list {
-		if !Matches(v, c) || v.ExpiresAt != 0 && events.Stamp(v.ExpiresAt) <= now.stamp() {
+		if !v.Stops() || !Matches(v, c) || v.ExpiresAt != 0 && events.Stamp(v.ExpiresAt) <= now.stamp() {
 			continue
 		}
 		if best == nil || v.Revision < best.Revision || v.Revision == best.Revision && v.ID < best.ID {

@@ -43,11 +43,17 @@ func (a *Server) serveFlows(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("sort=%q is not known; want newest or near", sort)}
 	}
-	list, err := pump.FlowsOf(a.log.Pumps(), pump.FlowQuery{Text: r.URL.Query().Get("q"), Limit: int(limit), Order: order, Wanted: ownOf(r)})
+	list, err := pump.FlowsOf(a.log.Pumps(), pump.FlowQuery{Text: r.URL.Query().Get("q"), Limit: int(limit), Order: order, Wanted: ownOf(r), Standing: a.standingAt(r)})
 	if err != nil {
 		return err
 	}
 	return answer(w, list)
+}
+
+// standingAt returns what stands against a flow because of its tree, for the time of a request.
+// It is what asks are refused by, so that whoever looks sees what callers are told.
+func (a *Server) standingAt(r *http.Request) func(flow, root string) ([]*events.Verdict, error) {
+	return func(flow, root string) ([]*events.Verdict, error) { return a.standing(r.Context(), flow, root) }
 }
 
 // ownOf says which flows the visitor may see; nil for all.
@@ -68,11 +74,22 @@ func noFlow(id string) error {
 // of its limits. In a group it is answered by whoever folds it; another member says who
 // that is.
 func (a *Server) serveFlow(w http.ResponseWriter, r *http.Request) error {
-	view, err := a.view(r.PathValue("id"))
+	view, err := a.viewInTree(r, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	return answer(w, view)
+}
+
+// viewInTree is view with what stands about the tree of the flow.
+func (a *Server) viewInTree(r *http.Request, id string) (analyzer.View, error) {
+	view, err := a.view(id)
+	if err != nil {
+		return view, err
+	}
+	orders, err := a.standingAt(r)(view.Flow, view.Root)
+	view.Bind(orders)
+	return view, err
 }
 
 // view looks at one flow, in memory or in the store. The error is one to answer with.

@@ -93,7 +93,7 @@ type flowLog struct {
 func (a *Server) flowLog(r *http.Request) (*flowLog, error) {
 	q := r.URL.Query()
 	id := q.Get("flow")
-	view, err := a.view(id)
+	view, err := a.viewInTree(r, id)
 	if err != nil {
 		return nil, err
 	}

@@ -215,6 +215,9 @@ type Parts struct {
 	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
 	// Together is Ask for several asks, see check.Handler.
 	Together func(asks []*check.Asked)
+	// Standing returns what Ask would refuse calls of a flow by, or warns of, because of its
+	// tree.
+	Standing func(ctx context.Context, flow, root string) ([]*events.Verdict, error)
 }
 
 // Server serves HTTP. Make it with New, then Listen, then Serve, then Shutdown and Close.
@@ -247,6 +250,7 @@ type Server struct {
 	degraded    Degraded
 	ask         func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
 	together    func(asks []*check.Asked)
+	standing    func(ctx context.Context, flow, root string) ([]*events.Verdict, error)
 
 	listener    net.Listener
 	connections *admission.Listener // of the server
@@ -303,7 +307,7 @@ func (a *Server) Listen() (err error) {
 // main port or that of gateways fails later, the program does.
 func (a *Server) Serve(p Parts) error {
 	a.auditLog = p.Audit
-	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.deadLetters, a.selfTest, a.degraded, a.ask, a.together = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.DeadLetters, p.SelfTest, p.Degraded, p.Ask, p.Together
+	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.deadLetters, a.selfTest, a.degraded, a.ask, a.together, a.standing = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.DeadLetters, p.SelfTest, p.Degraded, p.Ask, p.Together, p.Standing
 	a.server = a.newServer()
 	a.serveMetrics()
 	if err := a.listenForGateways(); err != nil {

@@ -220,7 +220,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	// is there.
 	a.runAll()
 	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
-		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Ask: a.orders.Ask, Together: a.orders.Together}); err != nil {
+		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Ask: a.orders.Ask, Together: a.orders.Together, Standing: a.orders.Standing}); err != nil {
 		return err
 	}
 	a.serving = true
@@ -245,7 +245,7 @@ func (a *App) open() (err error) {
 	}
 	// The backend was made with what asks go through, and that now gets the backend.
 	a.degraded.Fold, a.degraded.Append, a.degraded.Now = folded{a.backend}, a.backend.Append, a.backend.Now
-	a.orders = &ask.GlobalOrders{Verdicts: a.verdicts, Log: a.backend, Clock: a.clock, Logger: a.logger}
+	a.orders = &ask.GlobalOrders{Verdicts: a.verdicts, Log: a.backend, Clock: a.clock, Logger: a.logger, Above: folded{a.backend}.Above}
 	if a.o.AuditFile != "" {
 		if a.audit, err = access.OpenAudit(a.o.AuditFile); err != nil {
 			return err

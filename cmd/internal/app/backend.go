@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/ask"
 	"weir/cmd/internal/embedded"
@@ -82,6 +83,17 @@ func (f folded) Known(flow string) (*analyzer.Flow, analyzer.Partition, error) {
 		return nil, analyzer.Partition{}, err
 	}
 	return p.Known(flow)
+}
+
+// Above is the tree that a tree of flows passes on to; "" for none, and where another process
+// folds it.
+func (f folded) Above(tree string) string {
+	p, err := f.AgentsOf(activity.TreeKey(tree))
+	if err != nil {
+		return ""
+	}
+	above, _ := p.TreeAbove(tree) // a record that cannot be read ends the fold by itself
+	return above
 }
 
 // newBackend makes the one that the options want. It begins nothing.

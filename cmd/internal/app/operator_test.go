@@ -332,6 +332,66 @@ func TestHoldOfATree(t *testing.T) {
 	h.scraped(`weir_grants_total{rule="max_tree_calls_exceeded"} 1`)
 }
 
+// TestFlowsOfATreeShowItsOrders holds that each flow of a tree shows in lists and views what calls
+// of it are refused by, be it the root, told by the root or by its parent alone, until the order
+// is taken back or has expired.
+func TestFlowsOfATreeShowItsOrders(t *testing.T) {
+	h := beginHand(t, Options{Limits: only(t, "max_tree_calls: {warn: 2, max: 4, action: hold}")})
+	ask := func(flow, member, of string, n int) reply {
+		h.t.Helper()
+		return h.do("POST", "/v1/check", strings.Replace(lines(call(flow, n, "a", "b")), `"correlation_id"`, `"`+member+`":"`+of+`","correlation_id"`, 1))
+	}
+	flows := []string{"top", "child", "grandchild", "other"}
+	show := func(of string, want ...string) {
+		t.Helper()
+		h.folded()
+		var list pump.FlowList
+		got := h.do("GET", "/v1/flows?sort=near", "")
+		if err := json.Unmarshal([]byte(got.body), &list); err != nil {
+			t.Fatal(err)
+		}
+		for i, flow := range flows {
+			var view analyzer.View
+			if err := json.Unmarshal([]byte(h.do("GET", "/v1/flows/"+flow, "").body), &view); err != nil {
+				t.Fatal(err)
+			}
+			at := slices.IndexFunc(list.Flows, func(f pump.FlowSummary) bool { return f.Flow == flow })
+			if at < 0 || list.Flows[at].Status != want[i] || view.Status != want[i] || list.Flows[at].Orders != len(view.Orders) {
+				t.Errorf("%s: %s is %q in its view with %d orders, want %q; listed as %+v", of, flow, view.Status, len(view.Orders), want[i], list.Flows)
+				continue
+			}
+			if want[i] == "ok" {
+				continue
+			}
+			o := &view.Orders[0]
+			if len(view.Orders) != 1 || o.Scope != (events.Scope{Kind: events.ScopeTree, ID: "top"}) || o.RuleID != "max_tree_calls" || o.ExpiresAt.IsZero() {
+				t.Errorf("%s: %s shows %+v", of, flow, view.Orders)
+			}
+		}
+	}
+	h.want(ask("top", "root_correlation_id", "top", 1), 200)
+	h.want(ask("other", "root_correlation_id", "elsewhere", 1), 200)
+	h.want(ask("child", "root_correlation_id", "top", 1), 200)
+	h.want(ask("grandchild", "parent_correlation_id", "child", 1), 200)
+	show("warned", "warned", "warned", "warned", "ok")
+	h.want(ask("child", "root_correlation_id", "top", 2), 200)
+	show("used up", "armed", "armed", "armed", "ok")
+	for i, flow := range flows[:3] {
+		h.want(ask(flow, []string{"root_correlation_id", "root_correlation_id", "parent_correlation_id"}[i], []string{"top", "top", "child"}[i], 3), 402, `"action":"hold"`)
+	}
+	show("held", "held", "held", "held", "ok")
+	h.want(h.do("GET", "/v1/inspect/timeline?flow=child", ""), 200, `"status":"held"`, `"root_correlation_id":"top"`)
+	h.want(h.order("/v1/flows/grandchild/grant", `{"calls":9,"for_s":3600,"reason":"nearly done","by":"ann"}`), 202, `"rules":["max_tree_calls"]`)
+	show("granted", "ok", "ok", "ok", "ok")
+	h.want(ask("grandchild", "parent_correlation_id", "child", 4), 200)
+	for n := 5; n < 13; n++ {
+		h.want(ask("top", "root_correlation_id", "top", n), 200)
+	}
+	show("used up again", "armed", "armed", "armed", "ok")
+	h.fake.Advance(24 * time.Hour)
+	show("expired", "ok", "ok", "ok", "ok")
+}
+
 func TestOverride(t *testing.T) {
 	h := beginHand(t, Options{Limits: only(t, "max_total_calls: {max: 2}")})
 	if !h.allowed("f", 1) || !h.allowed("f", 2) || h.allowed("f", 3) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,9 @@ type GlobalOrders struct {
 	Log      Log
 	Clock    clock.Clock
 	Logger   *slog.Logger
+	// Above is the tree that a tree of flows belongs to, as far as this process folds it; ""
+	// for none. nil knows of none.
+	Above func(tree string) string
 
 	// table is held as dispatchers hold theirs, so both decide alike.
 	table guard.Table
@@ -93,6 +97,30 @@ func (w *GlobalOrders) refusing(ctx context.Context, c *guard.Call) (*events.Ver
 	return w.table.Refusing(c, w.Log.Now()), nil
 }
 
+// mostTrees is how many trees one above the other are looked at, as in the fold.
+const mostTrees = 16
+
+// Standing returns the orders and warnings that stand about the tree of a flow, about one above
+// it, or about the flow because of its tree: those that asks are refused by. root is what the flow was
+// told; "" for nothing. They must not be changed.
+func (w *GlobalOrders) Standing(ctx context.Context, flow, root string) ([]*events.Verdict, error) {
+	if err := w.readOn(ctx); err != nil {
+		return nil, err
+	}
+	if w.table.Len() == 0 {
+		return nil, nil
+	}
+	trees := []string{flow}
+	for tree := root; tree != "" && !slices.Contains(trees, tree) && len(trees) < mostTrees; {
+		trees = append(trees, tree)
+		if w.Above == nil {
+			break
+		}
+		tree = w.Above(tree)
+	}
+	return w.table.Standing(flow, trees, w.Log.Now()), nil
+}
+
 // readOn takes in what the log has.
 func (w *GlobalOrders) readOn(ctx context.Context) error {
 	end := w.Verdicts.End()
@@ -131,6 +159,10 @@ func (w *GlobalOrders) take(e *state.Entry) {
 	v := new(events.Verdict)
 	if err := events.DecodeVerdict(e.Value, v); err != nil {
 		w.Logger.Error("a verdict of the log cannot be read; if it was an order, nobody here knows it", "offset", e.Offset, "error", err)
+		return
+	}
+	if v.Scope.Kind == events.ScopeTree {
+		w.table.Keep(v) // a warning is shown, see Standing
 		return
 	}
 	w.table.Take(v)

@@ -146,6 +146,21 @@ func (p *Pump) AgentView(key string) (agents.View, bool, error) {
 	return engine.Agents().View(all, &a), true, nil
 }
 
+// TreeAbove returns the root of the tree that a tree of flows passes on to; "" for none, and
+// where nothing is known of it. It is for pumps of the agent stage; any goroutine may call it.
+func (p *Pump) TreeAbove(root string) (string, error) {
+	key := activity.TreeKey(root)
+	record, _, err := p.lookUp(key)
+	if err != nil || len(record) == 0 {
+		return "", err
+	}
+	var a agents.Agent
+	if err := a.UnmarshalBinary(key, record); err != nil {
+		return "", fmt.Errorf("%q: %w", key, err)
+	}
+	return a.TreeAbove(), nil
+}
+
 // AgentsOf returns the agents that pumps of the agent stage know.
 func AgentsOf(pumps []*Pump, q AgentQuery) (AgentList, error) {
 	list := AgentList{Agents: []AgentSummary{}}

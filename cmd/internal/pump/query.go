@@ -16,7 +16,7 @@ import (
 // FlowSummary is one flow in a list.
 type FlowSummary struct {
 	Flow      string         `json:"flow"`
-	Status    string         `json:"status"`            // ok, warned, armed, stopped
+	Status    string         `json:"status"`            // as in analyzer.View
 	Service   string         `json:"service,omitempty"` // who told of it first, at most 64 bytes of it
 	Events    int64          `json:"events"`
 	Hops      int64          `json:"hops"`
@@ -61,6 +61,9 @@ type FlowQuery struct {
 	Order Order
 	// Wanted reports whether a flow may be shown at all; nil shows all.
 	Wanted func(id string) bool
+	// Standing returns what stands against a flow and is not in its fold, as about its tree; nil
+	// knows of nothing. It must not be changed.
+	Standing func(flow, root string) ([]*events.Verdict, error)
 }
 
 // Order is how flows are sorted in a list.
@@ -111,9 +114,18 @@ func (p *Pump) Flows(q FlowQuery) (FlowList, error) {
 		if err := f.UnmarshalBinary(r.key, r.record); err != nil {
 			return FlowList{}, fmt.Errorf("flow %q: %w", r.key, err)
 		}
-		if view := engine.View(&f); q.wants(&view) {
-			list.Flows = append(list.Flows, summary(view))
+		view := engine.View(&f)
+		if !q.wants(&view) {
+			continue
 		}
+		if q.Standing != nil {
+			orders, err := q.Standing(view.Flow, view.Root)
+			if err != nil {
+				return FlowList{}, err
+			}
+			view.Bind(orders)
+		}
+		list.Flows = append(list.Flows, summary(view))
 	}
 	if order == Nearby {
 		list.sort(order)

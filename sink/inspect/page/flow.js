@@ -134,6 +134,9 @@ export default async function ({ main, signal, parameters, remember, go }) {
     const now = await get(`/v1/inspect/flow?${query({ flow })}`, signal).catch(() => story.view);
     const more = now.events - story.view.events;
     if (more > 0 && !signal.aborted) news.replaceChildren(button(`${many(more, "new event")}: show ${more === 1 ? "it" : "them"}`, reload));
+    // Its tree may be stopped, or granted more, without an event of its own.
+    else if (now.status !== story.view.status && !signal.aborted) news.replaceChildren(button(`It is ${now.status} now: show why`, reload));
+    else news.replaceChildren();
   }, signal);
   document.title = `${short(flow, 30)} · weir`;
   seek(at);

@@ -48,6 +48,7 @@ export function why(order, { stepLink }) {
   const rows = [];
   const row = (term, ...content) => content.flat().some(Boolean) && rows.push(el("dt", {}, term), el("dd", {}, content));
   row("Rule", el("a", { href: `/ui/limits?q=${encodeURIComponent(order.rule_id ?? "")}` }, order.rule_id ?? order.reason_code), order.mode === "shadow" && " (in shadow: nobody is refused)");
+  if (order.scope?.kind === "tree") row("Tree of", name(order.scope.id, 40), ": about all of its flows; what one of them is granted, all are");
   if (order.observed !== undefined) {
     row("Observed", el("strong", {}, number(order.observed)), order.limit !== undefined && [" against a limit of ", el("strong", {}, number(order.limit))], order.unit && order.unit !== "none" && ` ${order.unit}`, order.window_s && ` within ${number(order.window_s)} s`);
   }
