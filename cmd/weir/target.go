@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,18 +111,51 @@ func (p *target) replay(ctx context.Context, env *cli.Env) (*replay, error) {
 type pumps struct{ ofFlows, ofAgents []*pump.Pump }
 
 // Flows and what follows answer as the routes of a running weir do, by the same functions.
-func (ps *pumps) Flows(_ context.Context, q pump.FlowQuery) (pump.FlowList, error) {
+func (ps *pumps) Flows(ctx context.Context, q pump.FlowQuery) (pump.FlowList, error) {
+	q.Standing = func(flow, root string) ([]*events.Verdict, error) { return ps.standing(ctx, flow, root) }
 	return pump.FlowsOf(ps.ofFlows, q)
 }
 
 // View asks one partition after the other, because nothing here says how flows were spread.
-func (ps *pumps) View(_ context.Context, flow string) (v analyzer.View, ok bool, err error) {
+func (ps *pumps) View(ctx context.Context, flow string) (v analyzer.View, ok bool, err error) {
 	for _, p := range ps.ofFlows {
 		if v, ok, err = p.View(flow); ok || err != nil {
 			break
 		}
 	}
+	if !ok || err != nil {
+		return v, ok, err
+	}
+	orders, err := ps.standing(ctx, v.Flow, v.Root)
+	v.Bind(orders)
 	return v, ok, err
+}
+
+// standing is what stands against a flow because of its tree, or of one above. A running weir
+// knows it by the orders that it refuses asks by; here nobody asks, and the trees tell it.
+func (ps *pumps) standing(ctx context.Context, flow, root string) (out []*events.Verdict, err error) {
+	var trees []string
+	for tree := cmp.Or(root, flow); tree != "" && !slices.Contains(trees, tree); {
+		trees = append(trees, tree)
+		v, _, err := ps.Agent(ctx, events.ScopeTree, tree)
+		if err != nil {
+			return nil, err
+		}
+		for i := range v.Orders {
+			if v.Orders[i].Mode == events.ModeEnforce {
+				out = append(out, &v.Orders[i])
+			}
+		}
+		tree = ""
+		for _, p := range ps.ofAgents {
+			above, err := p.TreeAbove(trees[len(trees)-1])
+			if err != nil {
+				return nil, err
+			}
+			tree = cmp.Or(tree, above)
+		}
+	}
+	return out, nil
 }
 
 func (ps *pumps) Agents(_ context.Context, q pump.AgentQuery) (pump.AgentList, error) {
