@@ -32,6 +32,8 @@ func (r *reader) join(t *trace) {
 		parent, _ := to.flowOf(from, r.correlation)
 		if own, _ := t.flowOf(t.cause, r.correlation); own != parent {
 			t.parent, to.opens = parent, true
+			// Each has to be read again for what the other one is told with.
+			t.reach, to.reach = min(t.reach, to.place), min(to.reach, t.place)
 		}
 		return
 	}
@@ -50,6 +52,7 @@ func (r *reader) join(t *trace) {
 	if to.oldest == 0 || t.oldest != 0 && t.oldest < to.oldest {
 		to.oldest = t.oldest
 	}
+	to.place, to.reach = min(to.place, t.place), min(to.reach, t.reach)
 	to.newest, to.seen = max(to.newest, t.newest), max(to.seen, t.seen)
 	to.touched, to.joined = true, append(append(to.joined, t.id), t.joined...)
 	to.baggage, to.session = cmp.Or(to.baggage, t.baggage), cmp.Or(to.session, t.session)

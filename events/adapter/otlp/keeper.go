@@ -6,12 +6,12 @@ import "math"
 // See adapter.Keeper.
 func (r *reader) At(place int64) { r.place = place }
 
-// Oldest returns the place of the first span of all traces that are remembered, and
-// of those whose calls have not been brought.
+// Oldest returns the place of the first span of all traces that are remembered and of those
+// that they are told with, and of those whose calls have not been brought.
 func (r *reader) Oldest() (place int64, ok bool) {
 	for _, t := range r.traces.All() {
-		if !ok || t.place < place {
-			place, ok = t.place, true
+		if from := min(t.place, t.reach); !ok || from < place {
+			place, ok = from, true
 		}
 	}
 	for _, made := range r.turns.open.All() {
