@@ -19,7 +19,7 @@ type trace struct {
 	// An id that was joined has no trace of its own, see reader.partOf.
 	id    string // 32 lower-case hex digits
 	place int64  // of the record with its first span
-	reach int64  // that of the trace which it descends from, or which descends from it, if that is older
+	reach int64  // that of the oldest trace that it is told with
 	// spans are all that are remembered, also those that were emitted, as parents of what comes.
 	spans   map[uint64]*span
 	pending []*span // not emitted yet

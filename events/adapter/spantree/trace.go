@@ -16,6 +16,7 @@ const (
 type trace struct {
 	id    string
 	place int64 // of the record with its first span
+	reach int64 // that of the oldest trace that it is told with, which is place if there is none
 	// names are the first of each kind that any record told.
 	names Names
 	// spans are all that are remembered, told or not, since later ones lie below them.

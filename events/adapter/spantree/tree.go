@@ -134,6 +134,8 @@ func (t *Tree) opens(from, tr *trace, span string) {
 	if own, _ := t.flow(tr); tr.names.Parent == "" && parent != own {
 		tr.names.Parent, tr.names.Root = parent, cmp.Or(tr.names.Root, from.names.Root, from.names.Parent)
 		from.opens = true
+		// Each has to be read again for what the other one is told with.
+		tr.reach, from.reach = min(tr.reach, from.reach), min(from.reach, tr.place)
 	}
 }
 
@@ -205,7 +207,7 @@ func (t *Tree) Flush(emit func(*events.Event)) {
 func (t *Tree) trace(id string) *trace {
 	tr, ok := t.traces.Get(id)
 	if !ok {
-		tr = &trace{id: id, place: t.place, spans: map[string]*node{}, awaited: map[string]mark{}, worked: map[string]bool{},
+		tr = &trace{id: id, place: t.place, reach: t.place, spans: map[string]*node{}, awaited: map[string]mark{}, worked: map[string]bool{},
 			said: map[string]*node{}, last: map[string]*node{}}
 		tr.seen = t.clock
 		t.traces.Put(id, tr)

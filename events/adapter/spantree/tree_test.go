@@ -95,3 +95,36 @@ func TestLoops(t *testing.T) {
 		t.Error("nothing told")
 	}
 }
+
+// TestOldestIsOfTheFlowsAround holds that the trace which a flow descends from is read again as
+// long as the flow is told, and the other way round.
+func TestOldestIsOfTheFlowsAround(t *testing.T) {
+	const second = int64(time.Second / time.Microsecond)
+	f := func(name string, order ...string) {
+		t.Helper()
+		tree := New(adapter.Options{}, "test")
+		emit := func(*events.Event) {}
+		add := func(place int64, trace string, r Span, at int64) {
+			tree.At(place)
+			r.Kind, r.Agent, r.Start, r.End = Agent, trace, at*second, at*second+1
+			tree.Add(trace, r)
+			tree.Settle(emit)
+		}
+		spans := map[string]Span{"above": {ID: "1", Parent: "0"}, "below": {ID: "2", Parent: "1"}}
+		for i, trace := range order {
+			add(int64(i), trace, spans[trace], int64(i+1))
+		}
+		// Only the trace that came last goes on, until the first is forgotten.
+		last := order[len(order)-1]
+		add(2, last, Span{ID: "3", Parent: spans[last].ID}, 25)
+		add(3, "else", Span{ID: "4"}, 45)
+		if tree.traces.Len() != 2 {
+			t.Fatalf("%s: %d traces are remembered, want 2", name, tree.traces.Len())
+		}
+		if place, ok := tree.Oldest(); place != 0 || !ok {
+			t.Errorf("%s: from %d, %t; want 0", name, place, ok)
+		}
+	}
+	f("the one below goes on", "above", "below")
+	f("the one above goes on", "below", "above")
+}
