@@ -81,7 +81,7 @@ type invocation struct {
 	// asked is kept because the message does not say which agent gets it.
 	asked    *message         // the user's, until it is known who gets it
 	branches map[string]*turn // by branch; the main one is ""
-	worked   map[string]bool  // agents that used tools since they were called, or called somebody
+	worked   adapter.Work     // agents that used tools since they were called, or called somebody
 	// open are calls in the order in which they were made; the oldest goes for a new one.
 	open []call
 }
@@ -163,7 +163,7 @@ func (r *reader) end(v *invocation, emit func(*events.Event)) {
 func (r *reader) take(m *message, emit func(*events.Event)) {
 	v, ok := r.invocations.Get(m.invocation)
 	if !ok {
-		v = &invocation{id: m.invocation, branches: map[string]*turn{}, worked: map[string]bool{}}
+		v = &invocation{id: m.invocation, branches: map[string]*turn{}, worked: adapter.NewWork(maxOpen)}
 		// An invocation that is forgotten has ended, as far as is known.
 		if old, full := r.invocations.Put(m.invocation, v); full {
 			r.end(old, emit)
@@ -204,7 +204,7 @@ func (r *reader) user(v *invocation, m *message, emit func(*events.Event)) {
 	// The same invocation may be gone on with by a further message; nothing of before counts
 	// then.
 	clear(v.branches)
-	clear(v.worked)
+	v.worked = adapter.NewWork(maxOpen)
 	v.open, v.asked = v.open[:0], m
 }
 
@@ -247,7 +247,7 @@ func (r *reader) arrive(v *invocation, m *message, emit func(*events.Event)) {
 			e.TransferMode = events.ReturnToCaller
 		}
 		// Leaving uses up what was worked, see decision 4.
-		e.HadWork = v.leave(from)
+		v.leave(from, e)
 		emit(e)
 	}
 	// What was said before is told by then, as the message of the handover.
@@ -288,10 +288,9 @@ func parentOf(branch, author string) string {
 }
 
 // leave tells whether an agent did work before it handed over.
-func (v *invocation) leave(agent string) events.Tri {
-	worked := adapter.YesNo(v.worked[agent])
-	delete(v.worked, agent)
-	return worked
+func (v *invocation) leave(agent string, e *events.Event) {
+	v.worked.Tell(e, agent)
+	v.worked.Spend(agent)
 }
 
 // say keeps what may be the answer, and gives that of a parallel branch to its
@@ -326,7 +325,7 @@ func (r *reader) answer(v *invocation, m *message, to string, emit func(*events.
 	if e.Status = events.StatusOK; m.failure != "" {
 		e.Status, e.ErrorType = events.StatusError, m.failure
 	}
-	e.HadWork = v.leave(m.author)
+	v.leave(m.author, e)
 	emit(e)
 }
 
@@ -343,11 +342,7 @@ func (r *reader) call(v *invocation, m *message, p *part, i int, emit func(*even
 	if isTransfer(p.name) {
 		return // it is told when the transfer is confirmed
 	}
-	// Bounded as everything is; work that is forgotten counts as none.
-	if len(v.worked) >= maxOpen {
-		clear(v.worked)
-	}
-	v.worked[m.author] = true
+	v.worked.Note(m.author, events.Yes)
 	e := r.begin(v, m, strconv.Itoa(i)+"/call", events.ToolCall)
 	e.From, e.Tool = agent(m.author), c.tool
 	e.Tool.ArgsSize = p.size
@@ -400,7 +395,7 @@ func (r *reader) transfer(v *invocation, m *message, to string, emit func(*event
 	b.next = to
 	e := r.begin(v, m, "transfer", events.AgentCall)
 	e.From, e.To, e.TransferMode = agent(m.author), agent(to), events.PassControl
-	e.HadWork = v.leave(m.author)
+	v.leave(m.author, e)
 	emit(e)
 }
 

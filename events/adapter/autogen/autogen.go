@@ -135,7 +135,7 @@ type flow struct {
 	asked   *message // what the user said, until it is known to whom
 	speaker string   // who has the word, or had it last
 	reply   *message // what the speaker said, until somebody else is asked
-	worked  map[string]bool
+	worked  adapter.Work
 	// calls wait until it is known whether one of them was a handoff, see release.
 	calls []*use
 	// asks keeps a ToolCall of the core from being told again.
@@ -207,7 +207,7 @@ func (r *reader) flow(l *line) *flow {
 	key := cmp.Or(l.agent.key, l.from.key, l.to.key, "autogen")
 	f, ok := r.flows.Get(key)
 	if !ok {
-		f = &flow{key: key, worked: map[string]bool{}, asks: map[string]bool{}}
+		f = &flow{key: key, worked: adapter.NewWork(maxOpen), asks: map[string]bool{}}
 		r.flows.Put(key, f)
 	}
 	// A correlation id that any message of it names is that of the flow.
@@ -314,9 +314,9 @@ func (r *reader) next(f *flow, agent string, emit func(*events.Event)) {
 func (r *reader) call(f *flow, m *message, to string, emit func(*events.Event)) {
 	e := r.begin(f, m.id+"/call", events.AgentCall, cmp.Or(m.at, f.clock))
 	e.From, e.To, e.TransferMode, e.Content, e.Sim = party(m.source), party(to), events.PassControl, m.said, m.sim
-	e.HadWork = adapter.YesNo(f.worked[m.source])
-	delete(f.worked, m.source)
-	delete(f.worked, to)
+	f.worked.Tell(e, m.source)
+	f.worked.Spend(m.source)
+	f.worked.Spend(to)
 	emit(e)
 }
 
@@ -391,7 +391,7 @@ func (r *reader) end(f *flow, emit func(*events.Event)) {
 	}
 	e := r.begin(f, m.id+"/return", events.AgentReturn, cmp.Or(m.at, f.clock))
 	e.From, e.Content, e.Sim, e.Status = party(m.source), m.said, m.sim, events.StatusOK
-	e.HadWork = adapter.YesNo(f.worked[m.source])
+	f.worked.Tell(e, m.source)
 	emit(e)
 }
 
@@ -407,7 +407,7 @@ func (r *reader) direct(f *flow, l *line, emit func(*events.Event)) {
 		}
 		e := r.begin(f, id+"/return", events.AgentReturn, f.clock)
 		e.From, e.To, e.Content, e.Sim, e.Status = party(l.from.name), party(l.to.name), l.payload.said, l.payload.sim, events.StatusOK
-		e.HadWork = adapter.YesNo(f.worked[l.from.name])
+		f.worked.Tell(e, l.from.name)
 		emit(e)
 		return
 	}
@@ -415,9 +415,10 @@ func (r *reader) direct(f *flow, l *line, emit func(*events.Event)) {
 	e.To, e.Content, e.Sim = party(l.to.name), l.payload.said, l.payload.sim
 	// Without a sender it is the program's, and so the user's.
 	if e.Origin = events.OriginUser; l.from.name != "" {
-		e.Origin, e.From, e.HadWork = events.OriginAgent, party(l.from.name), adapter.YesNo(f.worked[l.from.name])
-		delete(f.worked, l.from.name)
+		e.Origin, e.From = events.OriginAgent, party(l.from.name)
+		f.worked.Tell(e, l.from.name)
+		f.worked.Spend(l.from.name)
 	}
-	delete(f.worked, l.to.name)
+	f.worked.Spend(l.to.name)
 	emit(e)
 }

@@ -48,11 +48,7 @@ func (r *reader) release(f *flow, agent string, next *message, emit func(*events
 // All calls stand before all results, since the model asked for them at once.
 func (r *reader) use(f *flow, calls []*use, emit func(*events.Event)) {
 	for _, u := range calls {
-		// Bounded; work that is forgotten counts as none.
-		if len(f.worked) >= maxOpen {
-			clear(f.worked)
-		}
-		f.worked[u.by] = true
+		f.worked.Note(u.by, events.Yes)
 		e := r.begin(f, u.id+"/start", events.ToolCall, u.at)
 		e.From, e.Tool = party(u.by), u.event()
 		emit(e)

@@ -51,7 +51,7 @@ func TestBounded(t *testing.T) {
 			for _, tr := range r.traces.All() {
 				held += len(tr.spans)
 				for what, size := range map[string]int{"pending": len(tr.pending), "awaited": len(tr.awaited), "runs": len(tr.runs),
-					"answers": len(tr.answers), "worked": len(tr.worked), "said": len(tr.said)} {
+					"answers": len(tr.answers), "worked": tr.worked.Len(), "said": len(tr.said)} {
 					if size > most {
 						t.Fatalf("%s: %d %s", name, size, what)
 					}

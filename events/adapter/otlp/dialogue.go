@@ -544,7 +544,7 @@ func (t *emitter) bring(s *span) {
 	}
 	// All calls before all results, as the model asked for them side by side.
 	for i := range calls {
-		t.work(agent, events.Yes)
+		t.worked.Note(agent, events.Yes)
 		t.emit(begin(events.ToolCall, &calls[i], "/start"))
 	}
 	for i := range calls {

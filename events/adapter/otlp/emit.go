@@ -149,7 +149,7 @@ func (t *emitter) handOver(s *span, from string) {
 	e := t.begin(s, events.AgentCall, "start", s.start)
 	e.From, e.To = events.Party{Agent: from}, events.Party{Agent: s.handoff}
 	e.Origin, e.TransferMode, e.Content, e.Sim = events.OriginAgent, events.PassControl, s.content, s.sim
-	e.HadWork = t.did(from)
+	t.worked.Tell(e, from)
 	// Who passed control does not answer the user.
 	t.answers = slices.DeleteFunc(t.answers, func(a *span) bool { return agentOf(a) == from })
 	t.emit(e)
@@ -184,8 +184,8 @@ func (t *emitter) goOn(s *span, agent string) {
 		// say better.
 		maps.DeleteFunc(t.said, func(_ string, made *span) bool { return made == h })
 		// Who passes control begins anew, and so does who gets it.
-		delete(t.worked, from)
-		delete(t.worked, h.handoff)
+		t.worked.Spend(from)
+		t.worked.Spend(h.handoff)
 	}
 }
 
@@ -351,11 +351,11 @@ func (t *emitter) enter(s *span) {
 	// What a run was told comes from its caller, if the span itself does not say it.
 	e.Content, e.Sim = t.message(s, c)
 	if c.origin == events.OriginAgent {
-		e.HadWork = t.hadWork(s, c.agent)
+		t.tellWork(e, s, c.agent)
 	}
 	// Both begin without work after the hop.
-	delete(t.worked, c.agent)
-	delete(t.worked, agent)
+	t.worked.Spend(c.agent)
+	t.worked.Spend(agent)
 	delete(t.said, c.agent)
 	// Who is called as a function answers its caller; only the others may be followed.
 	if !c.returns {
@@ -538,7 +538,7 @@ func (t *emitter) leave(s *span) {
 	if c.returns {
 		// The work that an answer took is work of the caller, too.
 		if e := t.answer(s, c.from); e.HadWork == events.Yes {
-			t.work(c.agent, events.Yes) // an answer that took work
+			t.worked.Note(c.agent, events.Yes) // an answer that took work
 		}
 		return
 	}
@@ -561,7 +561,7 @@ func (t *emitter) answer(s *span, to events.Party) *events.Event {
 			e.Content, e.Sim = up.carrier.answer, up.carrier.near
 		}
 	}
-	e.HadWork = t.hadWork(s, e.From.Agent)
+	t.tellWork(e, s, e.From.Agent)
 	// The sum of the run is emitted beside its requests, as an aggregate.
 	if s.usage.Known {
 		e.Usage = s.usage
@@ -570,36 +570,15 @@ func (t *emitter) answer(s *span, to events.Party) *events.Event {
 	return e
 }
 
-// hadWork tells whether an agent worked, which is not known of a call or an answer that
+// tellWork tells whether an agent worked, which is not known of a call or an answer that
 // was only seen on the wire. Such calls have a source of their own, so that the tools of
 // others are not taken to be all that there are.
-func (t *emitter) hadWork(s *span, agent string) events.Tri {
-	switch {
-	case !s.wire || t.did(agent) != events.No:
-		return t.did(agent)
-	default:
-		t.event.Source = adapter.Word([]byte(t.event.Source+"/a2a"), events.MaxID)
-		return events.Unknown
+func (t *emitter) tellWork(e *events.Event, s *span, agent string) {
+	if !s.wire || t.worked.Of(agent) != events.No {
+		t.worked.Tell(e, agent)
+		return
 	}
-}
-
-// work notes that an agent worked, or may have. Yes goes before Unknown, and that before No.
-//
-// At maxParties agents all are forgotten, so that a trace without end stays bounded.
-func (t *trace) work(agent string, worked events.Tri) {
-	if len(t.worked) >= maxParties {
-		clear(t.worked)
-	}
-	t.worked[agent] = max(t.worked[agent], worked)
-}
-
-// did tells whether an agent worked since it was called.
-func (t *trace) did(agent string) events.Tri {
-	if worked, known := t.worked[agent]; known {
-		return worked
-	}
-	// Spans tell all uses of tools, so who is not in the map did nothing (decision 4).
-	return events.No
+	e.Source = adapter.Word([]byte(e.Source+"/a2a"), events.MaxID)
 }
 
 // actor is the agent that a tool or an inference belongs to.
@@ -640,7 +619,7 @@ func (t *emitter) use(s *span) {
 	case s.asks != "":
 		t.ask(s, agent)
 	default:
-		t.work(agent, events.Yes)
+		t.worked.Note(agent, events.Yes)
 		e := t.begin(s, events.ToolCall, "start", s.start)
 		e.From, e.Tool = events.Party{Agent: agent}, s.tool
 		t.emit(e)
@@ -653,9 +632,10 @@ func (t *emitter) use(s *span) {
 func (t *emitter) ask(s *span, agent string) {
 	e := t.begin(s, events.AgentCall, "start", s.start)
 	e.From, e.To, e.Origin, e.TransferMode = events.Party{Agent: agent}, events.Party{Agent: s.asks}, events.OriginAgent, events.ReturnToCaller
-	e.Content, e.Sim, e.HadWork = s.content, s.sim, t.did(agent)
-	delete(t.worked, agent)
-	delete(t.worked, s.asks)
+	e.Content, e.Sim = s.content, s.sim
+	t.worked.Tell(e, agent)
+	t.worked.Spend(agent)
+	t.worked.Spend(s.asks)
 	t.emit(e)
 }
 
@@ -668,7 +648,7 @@ func (t *emitter) result(s *span) {
 	kind, from, to := events.ToolResult, t.actor(s), ""
 	if s.asks != "" {
 		kind, from, to = events.AgentReturn, s.asks, from
-		t.work(to, events.Unknown) // what the answer took is not seen
+		t.worked.Note(to, events.Unknown) // what the answer took is not seen
 	}
 	e := t.begin(s, kind, "end", s.end)
 	e.From, e.To = events.Party{Agent: from}, events.Party{Agent: to}

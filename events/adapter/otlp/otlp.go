@@ -172,7 +172,7 @@ func (r *reader) add(id string, s *span) {
 	t, ok := r.trace(id)
 	if !ok {
 		// The place is that of the batch that is read, from which a restart has to read again.
-		t = &trace{id: id, place: r.place, reach: r.place, spans: map[uint64]*span{}, worked: map[string]events.Tri{}, said: map[string]*span{}, awaited: map[uint64]struct{}{}}
+		t = &trace{id: id, place: r.place, reach: r.place, spans: map[uint64]*span{}, worked: adapter.NewWork(maxParties), said: map[string]*span{}, awaited: map[uint64]struct{}{}}
 		r.traces.Put(id, t)
 	}
 	// A span that is sent again is the same one.

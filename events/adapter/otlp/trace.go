@@ -52,11 +52,11 @@ type trace struct {
 	turn    string
 
 	// What was found out while telling, in the order of time.
-	runs    []*span               // the last runs of agents without an agent above them, by start
-	answers []*span               // runs whose answer nobody took yet: it goes to the user
-	worked  map[string]events.Tri // agents that did work, or may have, since they were called, or called somebody
-	said    map[string]*span      // the last handoff of an agent
-	passed  map[string][]*span    // handoffs that were emitted although nobody had followed them, by agent
+	runs    []*span            // the last runs of agents without an agent above them, by start
+	answers []*span            // runs whose answer nobody took yet: it goes to the user
+	worked  adapter.Work       // agents that did work, or may have, since they were called, or called somebody
+	said    map[string]*span   // the last handoff of an agent
+	passed  map[string][]*span // handoffs that were emitted although nobody had followed them, by agent
 }
 
 // Bounds of what is remembered of one trace, whatever its spans say.

@@ -33,7 +33,7 @@ type Pairer struct {
 	ignore adapter.IgnoreArgs
 	calls  *adapter.Recent[call]     // by id
 	open   *adapter.Recent[[]string] // by flow, party and tool: calls that were logged without an id
-	worked *adapter.Recent[bool]     // by flow and party
+	worked adapter.Work              // by flow and party
 	lines  *adapter.Recent[int]      // by key: how often lines without times came
 	// event is the one event of the pairing: Begin empties it and Pair hands it over, so that
 	// a log of millions of lines asks for no memory per line.
@@ -59,7 +59,7 @@ func New(o adapter.Options, source string, order ...events.CorrelationSource) *P
 	// calls open takes no more room than this.
 	most := o.HeldOr(maxRemembered)
 	return &Pairer{source: cmp.Or(o.Source, source), order: o.CorrelationOr(order...), ignore: o.IgnoreArgs,
-		calls: adapter.NewRecent[call](most), open: adapter.NewRecent[[]string](most), worked: adapter.NewRecent[bool](most), lines: adapter.NewRecent[int](most)}
+		calls: adapter.NewRecent[call](most), open: adapter.NewRecent[[]string](most), worked: adapter.NewWork(most), lines: adapter.NewRecent[int](most)}
 }
 
 // Begin returns an event to be filled in and handed to Pair. It is the same one each
@@ -89,7 +89,7 @@ func (t *Pairer) Pair(e *events.Event, emit func(*events.Event)) {
 	switch e.Kind {
 	case events.AgentCall:
 		if e.By() == events.OriginAgent && t.Work && e.HadWork == events.Unknown {
-			e.HadWork = adapter.YesNo(t.hasWorked(e, e.From))
+			t.worked.Tell(e, who(e, e.From))
 		}
 		// A hop uses up what both did before it: the next one counts as work only if a tool is
 		// used after this one.
@@ -97,10 +97,11 @@ func (t *Pairer) Pair(e *events.Event, emit func(*events.Event)) {
 		t.forget(e, e.To)
 	case events.AgentReturn:
 		if t.Work && e.HadWork == events.Unknown {
-			e.HadWork = adapter.YesNo(t.hasWorked(e, e.From))
+			t.worked.Tell(e, who(e, e.From))
 		}
-		if e.HadWork == events.Yes && !e.To.IsZero() {
-			t.work(e, e.To) // an answer that took work
+		// An answer that took work, or may have where all work is told.
+		if e.HadWork != events.No && !e.To.IsZero() {
+			t.work(e, e.To, e.HadWork)
 		}
 		// A log that says nothing of how a call ended tells that it ended well: StatusUnset is
 		// the least value.
@@ -114,7 +115,7 @@ func (t *Pairer) Pair(e *events.Event, emit func(*events.Event)) {
 		}
 		// An id that is used again takes the place of the call before it.
 		t.calls.Put(e.Tool.CallID, call{e.Tool, e.From, e.Time})
-		t.work(e, e.From)
+		t.work(e, e.From, events.Yes)
 	case events.ToolResult:
 		if !t.result(e, emit) {
 			return
@@ -167,7 +168,7 @@ func (t *Pairer) result(e *events.Event, emit func(*events.Event)) bool {
 		Sequence: e.Sequence, CorrelationID: e.CorrelationID, CorrelationSource: e.CorrelationSource, ConversationID: e.ConversationID,
 		ParentCorrelationID: e.ParentCorrelationID, RootCorrelationID: e.RootCorrelationID,
 		TraceID: e.TraceID, SpanID: e.SpanID, TurnID: e.TurnID, TaskID: e.TaskID, Origin: e.Origin, From: e.From, Tool: e.Tool}
-	t.work(e, e.From)
+	t.work(e, e.From, events.Yes)
 	t.calls.Put(e.Tool.CallID, call{e.Tool, e.From, began})
 	emit(e)
 	*e = result
@@ -216,16 +217,11 @@ func (t *Pairer) Key(line []byte, timed bool) string {
 // who is a party within one flow: what it did in another flow is no work here.
 func who(e *events.Event, p events.Party) string { return e.FlowKey() + "\x00" + p.ID() }
 
-func (t *Pairer) hasWorked(e *events.Event, p events.Party) bool {
-	did, _ := t.worked.Get(who(e, p))
-	return did
-}
-
-func (t *Pairer) work(e *events.Event, p events.Party) {
+func (t *Pairer) work(e *events.Event, p events.Party, worked events.Tri) {
 	if t.Work {
-		t.worked.Put(who(e, p), true)
+		t.worked.Note(who(e, p), worked)
 	}
 }
 
 // forget does not ask for Work, which may be of one of two parties alone.
-func (t *Pairer) forget(e *events.Event, p events.Party) { t.worked.Delete(who(e, p)) }
+func (t *Pairer) forget(e *events.Event, p events.Party) { t.worked.Spend(who(e, p)) }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"weir/events"
-	"weir/events/adapter"
 )
 
 // call is how an agent came to run.
@@ -132,22 +131,10 @@ func (t *emitter) actor(n *node) string {
 	return t.agentOf(up.top)
 }
 
-// hadWork tells whether an agent worked, and forgets it.
-// It is forgotten because the next hop is judged by what comes behind this one.
-func (t *emitter) hadWork(agent string) events.Tri {
-	worked := adapter.YesNo(t.worked[agent])
-	delete(t.worked, agent)
-	return worked
-}
-
-// work notes that an agent did something since its last hop.
-func (t *emitter) work(agent string) {
-	// All are forgotten at once when there are too many: then some hops count as without work,
-	// which costs less than a map without end.
-	if len(t.worked) >= maxParties {
-		clear(t.worked)
-	}
-	t.worked[agent] = true
+// hop tells whether an agent worked, and spends it.
+func (t *emitter) hop(e *events.Event, agent string) {
+	t.worked.Tell(e, agent)
+	t.worked.Spend(agent)
 }
 
 // remember puts n into one of the maps by group.
@@ -194,9 +181,9 @@ func (t *emitter) enter(n *node) {
 		}
 	}
 	if c.origin == events.OriginAgent {
-		e.HadWork = t.hadWork(c.from)
+		t.hop(e, c.from)
 	}
-	delete(t.worked, agent)
+	t.worked.Spend(agent)
 	t.emit(e)
 }
 
@@ -300,7 +287,8 @@ func (t *emitter) unanswered(n *node) {
 	from := t.actor(n)
 	e := t.begin(n, events.AgentCall, "start", n.Start)
 	e.From, e.To, e.TransferMode = party(from), party(n.To), events.PassControl
-	e.Content, e.Sim, e.HadWork = n.Content, n.Sim, t.hadWork(from)
+	e.Content, e.Sim = n.Content, n.Sim
+	t.hop(e, from)
 	t.emit(e)
 }
 
@@ -321,12 +309,9 @@ func (t *emitter) answer(n *node, to string, by *node) {
 			e.Status, e.ErrorType = r.Status, cmp.Or(r.Failure, "error")
 		}
 	}
-	// An answer that took work is work of whoever gets it, too.
-	if e.HadWork = events.No; t.worked[agent] {
-		e.HadWork = events.Yes
-		if to != "" {
-			t.work(to)
-		}
+	// An answer that took work, or may have, is work of whoever gets it, too.
+	if t.worked.Tell(e, agent); e.HadWork != events.No && to != "" {
+		t.worked.Note(to, e.HadWork)
 	}
 	t.emit(e)
 }
@@ -360,7 +345,7 @@ func (t *emitter) use(n *node) {
 	agent := t.actor(n)
 	// A refused use is told as a call, since it was tried, but it is no work.
 	if !n.Refused {
-		t.work(agent)
+		t.worked.Note(agent, events.Yes)
 	}
 	e := t.begin(n, events.ToolCall, "start", n.Start)
 	e.From, e.Tool = party(agent), n.Tool

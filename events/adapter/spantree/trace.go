@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"weir/events/adapter"
 )
 
 // Without these bounds a log could make each span cost as much as all before it.
@@ -38,7 +39,7 @@ type trace struct {
 	opens   bool // another trace, which descends from this one
 
 	// The next four are what telling leaves behind for what is told later.
-	worked  map[string]bool  // agents that did work since they were called, or called somebody
+	worked  adapter.Work     // agents that did work since they were called, or called somebody
 	said    map[string]*node // by group: the handoff that nobody followed yet
 	last    map[string]*node // by group: the agent that ran last
 	current *node            // the agent that was called last

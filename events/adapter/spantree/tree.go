@@ -207,7 +207,7 @@ func (t *Tree) Flush(emit func(*events.Event)) {
 func (t *Tree) trace(id string) *trace {
 	tr, ok := t.traces.Get(id)
 	if !ok {
-		tr = &trace{id: id, place: t.place, reach: t.place, spans: map[string]*node{}, awaited: map[string]mark{}, worked: map[string]bool{},
+		tr = &trace{id: id, place: t.place, reach: t.place, spans: map[string]*node{}, awaited: map[string]mark{}, worked: adapter.NewWork(maxParties),
 			said: map[string]*node{}, last: map[string]*node{}}
 		tr.seen = t.clock
 		t.traces.Put(id, tr)

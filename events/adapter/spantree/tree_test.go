@@ -30,7 +30,7 @@ func TestBounds(t *testing.T) {
 			held := tree.traces.Len()
 			for _, tr := range tree.traces.All() {
 				held += len(tr.spans)
-				if len(tr.awaited) > most || len(tr.pending) > 2*most || len(tr.said) > maxParties || len(tr.last) > maxParties || len(tr.worked) > maxParties {
+				if len(tr.awaited) > most || len(tr.pending) > 2*most || len(tr.said) > maxParties || len(tr.last) > maxParties || tr.worked.Len() > maxParties {
 					t.Fatalf("%s: run %d: %d awaited, %d pending", name, i, len(tr.awaited), len(tr.pending))
 				}
 			}
@@ -127,4 +127,27 @@ func TestOldestIsOfTheFlowsAround(t *testing.T) {
 	}
 	f("the one below goes on", "above", "below")
 	f("the one above goes on", "below", "above")
+}
+
+// TestForgottenWorkIsUnknown has more agents work than are remembered, before the first of them
+// calls another.
+func TestForgottenWorkIsUnknown(t *testing.T) {
+	tree := New(adapter.Options{}, "test")
+	got := []events.Tri(nil)
+	emit := func(e *events.Event) {
+		if e.Kind == events.AgentCall && e.From.Agent == "a0" {
+			got = append(got, e.HadWork)
+		}
+	}
+	tree.Add("t", Span{ID: "root", Kind: Agent, Agent: "a0", Start: 1, End: 1_000_000})
+	for i := range 2 * maxParties {
+		at := int64(i+1) * 10
+		tree.Add("t", Span{ID: fmt.Sprint(i), Parent: "root", Kind: Tool, Agent: fmt.Sprint("a", i), Tool: events.Tool{Name: "x"}, Start: at, End: at + 5})
+	}
+	tree.Add("t", Span{ID: "last", Parent: "root", Kind: Agent, Agent: "z", Start: 900_000, End: 900_001})
+	tree.Settle(emit)
+	tree.Flush(emit)
+	if len(got) != 1 || got[0] != events.Unknown {
+		t.Errorf("%v, want one call of which nothing is known", got)
+	}
 }

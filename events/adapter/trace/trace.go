@@ -63,7 +63,7 @@ type flow struct {
 	// It is dataset/trace_id, since two datasets may number their traces alike.
 	id     string
 	open   map[string][]call // by party: tool calls without a result, the last one last
-	worked map[string]bool   // parties that did work since they were called, or called somebody
+	worked adapter.Work      // parties that did work since they were called, or called somebody
 }
 
 // call is a tool call that has no result.
@@ -299,12 +299,10 @@ func (f *flow) call(l *line, e *events.Event) {
 		e.Origin = events.OriginUser
 	} else {
 		e.Origin = events.OriginAgent
-		if e.HadWork = l.hadWork; e.HadWork == events.Unknown {
-			e.HadWork = f.hadWork(l.from)
-		}
-		delete(f.worked, l.from)
+		f.tellWork(l, e)
+		f.worked.Spend(l.from)
 	}
-	delete(f.worked, l.to)
+	f.worked.Spend(l.to)
 }
 
 // back is an answer, or an error that nothing else explains.
@@ -314,19 +312,19 @@ func (f *flow) back(l *line, e *events.Event) {
 	if e.Status == events.StatusUnset {
 		e.Status = events.StatusOK
 	}
-	if e.HadWork = l.hadWork; e.HadWork == events.Unknown {
-		e.HadWork = f.hadWork(l.from)
-	}
-	// An answer that took work is work for whoever asked.
-	if e.HadWork == events.Yes && l.to != "" {
-		f.worked[l.to] = true
+	f.tellWork(l, e)
+	// An answer that took work, or may have, is work for whoever asked.
+	if e.HadWork != events.No && l.to != "" {
+		f.worked.Note(l.to, e.HadWork)
 	}
 }
 
-// hadWork tells whether a party used a tool since its last hop; a trace tells all that it
-// knows of.
-func (f *flow) hadWork(name string) events.Tri {
-	return adapter.YesNo(f.worked[name])
+// tellWork tells whether a party used a tool since its last hop, if the line does not say so
+// itself; a trace tells all that it knows of.
+func (f *flow) tellWork(l *line, e *events.Event) {
+	if e.HadWork = l.hadWork; e.HadWork == events.Unknown {
+		f.worked.Tell(e, l.from)
+	}
 }
 
 const (
@@ -340,12 +338,10 @@ const (
 func (f *flow) use(l *line, e *events.Event) {
 	e.Kind, e.Content, e.Sim = events.ToolCall, events.Hash{}, events.Fingerprint{}
 	e.Tool = events.Tool{Name: l.tool, CallID: strconv.FormatInt(l.seq, 10), ArgsHash: l.hash, ArgsSim: l.sim}
-	// Both maps are emptied together, so that neither outlives the other's bound.
 	if len(f.open) >= maxParties {
 		clear(f.open)
-		clear(f.worked)
 	}
-	f.worked[l.from] = true
+	f.worked.Note(l.from, events.Yes)
 	open := append(f.open[l.from], call{e.Tool.CallID, l.tool, l.hash, e.Time})
 	f.open[l.from] = open[max(0, len(open)-maxOpen):]
 }
@@ -392,7 +388,7 @@ func (r *reader) tokens(l *line, emit func(*events.Event)) {
 func (r *reader) flow(id string) *flow {
 	f, ok := r.flows.Get(id)
 	if !ok {
-		f = &flow{id: id, open: map[string][]call{}, worked: map[string]bool{}}
+		f = &flow{id: id, open: map[string][]call{}, worked: adapter.NewWork(maxParties)}
 		r.flows.Put(id, f)
 	}
 	return f
