@@ -20,7 +20,10 @@
 //   - Reads never block writes and do not wait for them.
 //   - A disk that runs full kills a Badger process with SIGBUS, so nothing is
 //     written below a floor of free space: the write fails with ErrDiskLow before
-//     Badger is touched, and may be tried again when there is room.
+//     Badger is touched, and may be tried again when there is room. Merges go on
+//     below the floor; against other programs their room is held by a reserve, a
+//     file as large as the tables, up to the floor, that is given back when the disk
+//     is nearly full.
 //
 // What the caller owes: one writer per partition, Close at the end, and an exit
 // when a write fails with anything but ErrDiskLow, ErrTooLarge or ErrClosed: how

@@ -21,7 +21,8 @@ type Options struct {
 	// MinFree is the free disk space in bytes below which nothing is written; 0 means
 	// the larger of 512 MiB and sixteen memtables. Flushes and compactions go on below
 	// it for a while and were seen to take 150 MiB and ten memtables; with less than
-	// the default the process may end by SIGBUS.
+	// the default the process may end by SIGBUS. A reserve of up to as much is held beside
+	// it where the disk has room, see reserve.
 	MinFree int64
 
 	// RecordTTL removes records with their deadlines so long after they were last

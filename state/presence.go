@@ -146,14 +146,18 @@ func (p *presence) all(db *badger.DB) error {
 // watch looks for the files until the store is closed.
 func (s *Store) watch() {
 	defer close(s.watched)
-	every := time.NewTicker(presenceEvery)
+	every, often := time.NewTicker(presenceEvery), time.NewTicker(reserveEvery)
 	defer every.Stop()
+	defer often.Stop()
 	for {
 		select {
 		case <-s.closing:
 			return
 		case <-every.C:
 			s.look()
+			s.growReserve()
+		case <-often.C:
+			s.needReserve()
 		}
 	}
 }

@@ -156,7 +156,7 @@ func (w *writer) removeStarts(number uint32) error {
 		return err
 	}
 	g := w.newGroup()
-	g.floor /= 2 // or nothing would ever make room
+	g.floor = w.store.disk.floor / 2 // or nothing would ever make room
 	for i := range b.ops {
 		g.add(&b.ops[i])
 	}

@@ -23,6 +23,7 @@ type Store struct {
 	db        *badger.DB
 	directory *directory // nil in memory
 	disk      disk
+	reserve   *reserve
 	mark      *mark.Mark // how far transactions are synced; nil in memory
 	presence  *presence  // nil in memory
 	writer    *writer
@@ -73,7 +74,7 @@ func open(dir string, o Options) (_ *Store, err error) {
 	s := &Store{options: o, logs: make(map[string]*Log), closing: make(chan struct{}), watched: make(chan struct{})}
 	path := ""
 	if dir == "" {
-		s.disk = disk{free: boundless}
+		s.disk, s.reserve = disk{free: boundless}, new(reserve)
 	} else {
 		// The lock comes first: nothing may be looked at while another process writes.
 		if s.directory, err = openDirectory(dir, o.LockWait); err != nil {
@@ -81,6 +82,9 @@ func open(dir string, o Options) (_ *Store, err error) {
 		}
 		path = s.directory.path
 		s.disk = disk{path: path, floor: o.MinFree, free: o.free}
+		if s.reserve, err = openReserve(filepath.Join(dir, reserveName)); err != nil {
+			return nil, errors.Join(err, s.directory.close())
+		}
 	}
 	// From here on whatever was opened is closed again before an error is returned, the lock
 	// last.
@@ -116,7 +120,7 @@ func (s *Store) openDatabase(path string) error {
 		// Opening itself writes what was in memory when the last process ended. Half
 		// the floor is enough for that, so that a process which had stopped writing at
 		// the floor can be started again.
-		if err := s.disk.admit(0, s.disk.floor/2); err != nil {
+		if err := s.admitHalf(); err != nil {
 			return err
 		}
 		if err := s.directory.tidy(); err != nil {
@@ -281,7 +285,7 @@ func (s *Store) Close() error {
 	if s.presence != nil && s.presence.manifest() != nil {
 		// Badger would try for ever to write what is in memory.
 		closing = func() error { return nil }
-	} else if s.disk.path != "" && s.disk.admit(0, s.disk.floor/2) != nil {
+	} else if s.disk.path != "" && s.admitHalf() != nil {
 		// To close Badger is to write what is in memory into a table, by a memory map: on a
 		// full disk that ends the process. All of it is in the logs that are synced with each
 		// write, and the next open, which asks for the same room, makes the table of them.
@@ -294,14 +298,26 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// admitHalf admits what Badger writes when it is opened and closed, for which half the floor is
+// enough, and the reserve where there is less.
+func (s *Store) admitHalf() error {
+	err := s.disk.admit(0, s.disk.floor/2)
+	if errors.Is(err, ErrDiskLow) {
+		s.reserve.release()
+		err = s.disk.admit(0, s.disk.floor/2)
+	}
+	return err
+}
+
 // Free returns the free bytes of the disk and the floor below which nothing is
-// written. Free bytes that cannot be asked for are 0. In memory there is no floor.
+// written, which is higher while the reserve is given back. Free bytes that cannot
+// be asked for are 0. In memory there is no floor.
 func (s *Store) Free() (free, floor int64) {
 	free, err := s.disk.free(s.disk.path)
 	if err != nil {
 		free = 0
 	}
-	return free, s.disk.floor
+	return free, s.disk.floor + s.reserve.owes()
 }
 
 // Size returns the bytes that the files take on disk: tables with their logs, and the value

@@ -203,7 +203,7 @@ type growth struct {
 
 // newGroup begins a transaction with nothing in it.
 func (w *writer) newGroup() *group {
-	return &group{w: w, floor: w.store.disk.floor, logs: make(map[*Log]*growth)}
+	return &group{w: w, floor: w.store.disk.floor + w.store.reserve.owes(), logs: make(map[*Log]*growth)}
 }
 
 // fits reports whether so much more goes into the transaction. An empty one takes
@@ -285,6 +285,7 @@ func (g *group) commit() error {
 	}
 	// Before Badger is touched, so nothing has happened and it may be tried again.
 	if err := s.disk.admit(g.bytes, g.floor); err != nil {
+		s.needReserve() // at once: a merge may be at work
 		return g.done(fmt.Errorf("write state: %w", err))
 	}
 	// In the same transaction as the entries, so that what Open reads of a log fits what is in

@@ -105,6 +105,7 @@ func TestSoakChild(t *testing.T) {
 type soaking struct {
 	*testing.T
 	ctx              context.Context
+	cancel           context.CancelFunc
 	dir              string
 	address, metrics string
 	child            *exec.Cmd
@@ -135,7 +136,7 @@ func TestSoak(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	ctx, cancel := context.WithTimeout(t.Context(), *soak)
 	defer cancel()
-	s := &soaking{T: t, ctx: ctx, dir: t.TempDir()}
+	s := &soaking{T: t, ctx: ctx, cancel: cancel, dir: t.TempDir()}
 	s.setUp()
 	s.start()
 	var senders sync.WaitGroup
@@ -486,6 +487,10 @@ func (s *soaking) watch() (plot [][]string) {
 				}
 				_, _ = fmt.Sscanf(line, "go_goroutines %d", &goroutines)
 			}
+		}
+		if strings.Contains(string(status), "State:\tZ") && pid == s.pid.Load() && !s.away.Load() {
+			s.Error("weir has ended by itself")
+			s.cancel() // or somebody else may get its port, and acknowledge what is sent there
 		}
 		if resident == 0 || series == 0 {
 			continue // it is being started
