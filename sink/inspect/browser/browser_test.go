@@ -293,7 +293,7 @@ func TestManyFlows(t *testing.T) {
 	b.until(`document.querySelector(".flows tbody").innerText.includes("flow-4999")`)
 	// It stays live: a new event shows in its row.
 	w.send(w.call("flow-4999", "b", "c"))
-	b.until(`[...document.querySelectorAll(".flows tbody tr")].some(r => r.innerText.includes("flow-4999") && r.cells[4].textContent === "2")`)
+	b.until(`[...document.querySelectorAll(".flows tbody tr")].some(r => r.innerText.includes("flow-4999") && r.cells[5].textContent === "2")`)
 	b.shoot("many")
 	b.quiet("many flows")
 }
