@@ -74,34 +74,86 @@ func (c *crew) hears(call, words string, want bool) {
 	}
 }
 
+// budgeted is Claude Code with a crew for a model, hooked to a weir of some limits, and a person
+// who gives that weir orders.
+type budgeted struct {
+	*testing.T
+	client                 client
+	weir, url, token, home string
+	transcript             strings.Builder // of the orders
+}
+
+func newBudgeted(t *testing.T, limits string) *budgeted {
+	dir, weir := begin(t)
+	b := &budgeted{T: t, weir: weir, home: t.TempDir(), client: all[slices.IndexFunc(all, func(c client) bool { return c.name == "claude-code" })]}
+	b.client.find(t, dir)
+	b.token = b.file("admin", strings.Repeat("a-token-of-this-test-", 2))
+	b.url = startWeir(t, weir, "--limits", b.file("limits.yaml", limits), "--admin-token-file", b.token)
+	return b
+}
+
+// file writes a file into the home and returns where it is.
+func (b *budgeted) file(path, text string) string {
+	path = filepath.Join(b.home, path)
+	r := run{T: b.T}
+	r.write(path, text)
+	return path
+}
+
+// command gives an order.
+func (b *budgeted) command(args ...string) string {
+	out, err := exec.Command(b.weir, append(args, "--server", b.url, "--token-file", b.token)...).CombinedOutput()
+	b.transcript.WriteString("$ weir " + strings.Join(args, " ") + "\n" + string(out))
+	if err != nil {
+		b.Errorf("weir %v: %v", args, err)
+	}
+	return string(out)
+}
+
+// drive has the client build what the lead is asked for. It returns the model, and the words that
+// the commands of the plays have written.
+func (b *budgeted) drive(plays map[string][]use) (model *crew, ran string) {
+	b.Helper()
+	model = &crew{t: b.T, heard: make(map[string]string), plays: plays}
+	server := httptest.NewServer(model)
+	b.Cleanup(server.Close)
+	fill := strings.NewReplacer("{model}", server.URL, "{home}", b.home).Replace
+	project := filepath.Dir(b.file("project/README", "a project\n"))
+	emptied := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.home}
+	install := exec.Command(b.weir, "check", "--hook-config", b.client.name, "--server", b.url, "--closed", "--install", "--yes")
+	install.Env = emptied
+	if out, err := install.CombinedOutput(); err != nil {
+		b.Fatalf("install the hooks: %v\n%s", err, out)
+	}
+	ctx, cancel := context.WithTimeout(b.Context(), 4*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, b.client.binary, "-p", "lead: build it", "--permission-mode", "bypassPermissions", "--output-format", "json")
+	cmd.Dir, cmd.Env = project, emptied
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with what it started
+	for _, e := range b.client.env {
+		cmd.Env = append(cmd.Env, fill(e))
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("the client ends with %v\n%s", err, tail(out))
+	}
+	text, _ := os.ReadFile(filepath.Join(project, "ran"))
+	return model, strings.Join(strings.Fields(string(text)), " ")
+}
+
+// echo writes a word behind those of the calls before it.
+func echo(word string) use {
+	return use{tool: "Bash", input: object{"command": "echo " + word + " >> ran", "description": word}}
+}
+
 // TestClaudeCodeIsHeldAndGoesOn drives Claude Code with an agent that it starts itself: both
 // spend one budget. The agent is told that it ends and wraps up, its caller is held, a person
 // grants more, and it goes on in the same run.
 func TestClaudeCodeIsHeldAndGoesOn(t *testing.T) {
-	dir, weir := begin(t)
-	c := all[slices.IndexFunc(all, func(c client) bool { return c.name == "claude-code" })]
-	c.find(t, dir)
-	home := t.TempDir()
-	write := func(path, text string) string {
-		r := run{T: t}
-		r.write(filepath.Join(home, path), text)
-		return filepath.Join(home, path)
-	}
-	token := write("admin", strings.Repeat("a-token-of-this-test-", 2))
-	limits := write("limits.yaml", "rules:\n  max_tool_calls: {max: 5, tell: 2, action: hold}\n")
-	url := startWeir(t, weir, "--limits", limits, "--admin-token-file", token)
-	var transcript strings.Builder
-	command := func(args ...string) string {
-		out, err := exec.Command(weir, append(args, "--server", url, "--token-file", token)...).CombinedOutput()
-		transcript.WriteString("$ weir " + strings.Join(args, " ") + "\n" + string(out))
-		if err != nil {
-			t.Errorf("weir %v: %v", args, err)
-		}
-		return string(out)
-	}
+	s := newBudgeted(t, "rules:\n  max_tool_calls: {max: 5, tell: 2, action: hold}\n")
 	grant := func() {
 		var list struct{ Flows []struct{ Flow string } }
-		res, err := http.Get(url + "/v1/flows")
+		res, err := http.Get(s.url + "/v1/flows")
 		if err != nil {
 			t.Error(err)
 			return
@@ -111,40 +163,15 @@ func TestClaudeCodeIsHeldAndGoesOn(t *testing.T) {
 			t.Errorf("%d flows (%v), want one for the session and the agent that it starts", len(list.Flows), err)
 			return
 		}
-		command("flows", "ls")
-		command("flows", "grant", list.Flows[0].Flow, "--calls", "2", "--until", "1h", "--reason", "nearly done", "--by", "ann")
-	}
-	echo := func(word string) use {
-		return use{tool: "Bash", input: object{"command": "echo " + word + " >> ran", "description": word}}
+		s.command("flows", "ls")
+		s.command("flows", "grant", list.Flows[0].Flow, "--calls", "2", "--until", "1h", "--reason", "nearly done", "--by", "ann")
 	}
 	held := echo("seven")
 	held.then = grant
-	model := &crew{t: t, heard: make(map[string]string), plays: map[string][]use{
+	model, ran := s.drive(map[string][]use{
 		"lead": {echo("one"), {tool: "Agent", input: object{"description": "part", "prompt": "mate: do your part", "subagent_type": "general-purpose"}}, echo("five"), echo("six"), held},
 		"mate": {echo("two"), echo("three"), echo("four")},
-	}}
-	server := httptest.NewServer(model)
-	t.Cleanup(server.Close)
-	fill := strings.NewReplacer("{model}", server.URL, "{home}", home).Replace
-	project := filepath.Dir(write("project/README", "a project\n"))
-	emptied := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
-	install := exec.Command(weir, "check", "--hook-config", c.name, "--server", url, "--closed", "--install", "--yes")
-	install.Env = emptied
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Fatalf("install the hooks: %v\n%s", err, out)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, c.binary, "-p", "lead: build it", "--permission-mode", "bypassPermissions", "--output-format", "json")
-	cmd.Dir, cmd.Env = project, emptied
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with what it started
-	for _, e := range c.env {
-		cmd.Env = append(cmd.Env, fill(e))
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("the client ends with %v\n%s", err, tail(out))
-	}
+	})
 	model.hears("mate1", "calls left", false)
 	model.hears("mate2", "2 of 5 calls left", true)
 	model.hears("mate3", "1 of 5 calls left", true)
@@ -153,16 +180,15 @@ func TestClaudeCodeIsHeldAndGoesOn(t *testing.T) {
 	model.hears("lead4", "a person", true)
 	model.hears("lead5", "1 of 7 calls left", true)
 	model.hears("lead5", "0 of 7 calls left", false)
-	ran, _ := os.ReadFile(filepath.Join(project, "ran"))
-	if got := strings.Join(strings.Fields(string(ran)), " "); got != "one two three four five seven" {
-		t.Errorf("%q ran, want all but six, which was held", got)
+	if ran != "one two three four five seven" {
+		t.Errorf("%q ran, want all but six, which was held", ran)
 	}
-	if out := command("flows", "ls"); !strings.Contains(out, " ok ") {
+	if out := s.command("flows", "ls"); !strings.Contains(out, " ok ") {
 		t.Errorf("a flow that was granted more and goes on:\n%s", out)
 	}
 	model.mu.Lock()
 	defer model.mu.Unlock()
-	t.Logf("%s %s\n%s\nof the held call the model hears: %s", c.name, c.installed(t), transcript.String(), model.heard["toolu_lead4"])
+	t.Logf("%s %s\n%s\nof the held call the model hears: %s", s.client.name, s.client.installed(t), s.transcript.String(), model.heard["toolu_lead4"])
 	said := func(call, pattern string) string {
 		all := regexp.MustCompile(pattern).FindAllString(model.heard["toolu_"+call], -1)
 		if len(all) == 0 {
@@ -171,7 +197,7 @@ func TestClaudeCodeIsHeldAndGoesOn(t *testing.T) {
 		return all[len(all)-1] // what it heard before comes first
 	}
 	const left = `\d+ of \d+ calls left`
-	shown := fmt.Sprintf("Claude Code %s\n%s, %s, %s, held: %s; granted 2: %s\n", c.installed(t),
+	shown := fmt.Sprintf("Claude Code %s\n%s, %s, %s, held: %s; granted 2: %s\n", s.client.installed(t),
 		said("mate2", left), said("mate3", left), said("lead3", left), said("lead4", `The flow waits for a person[^."\\]*`), said("lead5", left))
 	r := run{T: t}
 	r.shown("claude_code_held.txt", shown)
