@@ -109,10 +109,15 @@ func (s *Store) needReserve() {
 	}
 }
 
-// growReserve makes the reserve follow the tables.
+// growReserve makes the reserve follow the tables, whose sizes Badger has in memory.
 func (s *Store) growReserve() {
-	if free, err := s.disk.free(s.disk.path); err == nil {
-		tables, _ := s.Size()
-		s.reserve.hold(min(tables, s.disk.floor), free, s.disk.floor)
+	free, err := s.disk.free(s.disk.path)
+	if err != nil {
+		return
 	}
+	tables := int64(0)
+	for _, t := range s.db.Tables() {
+		tables += int64(t.OnDiskSize)
+	}
+	s.reserve.hold(min(tables, s.disk.floor), free, s.disk.floor)
 }

@@ -103,6 +103,18 @@ func (e *Engine) belongs(a *Agent, m *moment, fx *activity.Effects) {
 	l.Begin(l.Start)
 }
 
+// Trees returns a tree and those above it whose orders bind its flows, as many as the fold passes
+// on to; none for "". above says which tree the one at hand passes on to, "" for none.
+func Trees(root string, above func(tree string) (string, error)) (trees []string, err error) {
+	for tree := root; tree != "" && !slices.Contains(trees, tree) && len(trees) < maxPassed; {
+		trees = append(trees, tree)
+		if tree, err = above(tree); err != nil {
+			return nil, err
+		}
+	}
+	return trees, nil
+}
+
 // TreeAbove is the root of the tree that the tree passes on to; "" where it is judged itself.
 func (a *Agent) TreeAbove() string {
 	if a.within == a.name() {

@@ -530,10 +530,14 @@ func (c *checker) exempt(list []rules.Exemption) {
 	}
 }
 
-// sortedTags are tags as they are compared: in lower case and in order. They are lowered
-// together, with a byte between them that no good tag has.
+// sortedTags are tags as they are compared: in lower case and in order.
 func sortedTags(tags []string) []string {
-	return slices.Sorted(slices.Values(strings.Split(strings.ToLower(strings.Join(tags, "\x00")), "\x00")))
+	sorted := slices.Clone(tags)
+	for i, tag := range sorted {
+		sorted[i] = strings.ToLower(tag)
+	}
+	slices.Sort(sorted)
+	return sorted
 }
 
 // text checks a name that goes into verdicts, logs and pages. Its bound is in bytes.

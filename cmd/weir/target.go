@@ -134,9 +134,18 @@ func (ps *pumps) View(ctx context.Context, flow string) (v analyzer.View, ok boo
 // standing is what stands against a flow because of its tree, or of one above. A running weir
 // knows it by the orders that it refuses asks by; here nobody asks, and the trees tell it.
 func (ps *pumps) standing(ctx context.Context, flow, root string) (out []*events.Verdict, err error) {
-	var trees []string
-	for tree := cmp.Or(root, flow); tree != "" && !slices.Contains(trees, tree); {
-		trees = append(trees, tree)
+	trees, err := agents.Trees(cmp.Or(root, flow), func(tree string) (above string, err error) {
+		for _, p := range ps.ofAgents {
+			if above, err = p.TreeAbove(tree); above != "" || err != nil {
+				break
+			}
+		}
+		return above, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, tree := range trees {
 		v, _, err := ps.Agent(ctx, events.ScopeTree, tree)
 		if err != nil {
 			return nil, err
@@ -145,14 +154,6 @@ func (ps *pumps) standing(ctx context.Context, flow, root string) (out []*events
 			if v.Orders[i].Mode == events.ModeEnforce {
 				out = append(out, &v.Orders[i])
 			}
-		}
-		tree = ""
-		for _, p := range ps.ofAgents {
-			above, err := p.TreeAbove(trees[len(trees)-1])
-			if err != nil {
-				return nil, err
-			}
-			tree = cmp.Or(tree, above)
 		}
 	}
 	return out, nil

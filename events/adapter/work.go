@@ -23,9 +23,9 @@ func (w *Work) Note(agent string, worked events.Tri) {
 	}
 }
 
-// Tell says of an event whether an agent worked since its last hop. Where that is not known the
+// Set says of an event whether an agent worked since its last hop. Where that is not known the
 // event has a source of its own: of a source that tells of tools silence would mean no work.
-func (w *Work) Tell(e *events.Event, agent string) {
+func (w *Work) Set(e *events.Event, agent string) {
 	if e.HadWork = w.Of(agent); e.HadWork == events.Unknown {
 		e.Source = Word([]byte(e.Source+"/unseen"), events.MaxID)
 	}

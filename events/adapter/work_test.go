@@ -36,13 +36,13 @@ func TestWorkThatIsForgottenIsUnknown(t *testing.T) {
 	is("b", events.Unknown)
 	var e events.Event
 	e.Source = "s"
-	if w.Tell(&e, "c"); e.Source != "s" && e.HadWork != events.Unknown {
+	if w.Set(&e, "c"); e.Source != "s" && e.HadWork != events.Unknown {
 		t.Errorf("%d of %s", e.HadWork, e.Source)
 	}
 	if e.Source = "s"; w.Len() > 2 {
 		t.Errorf("%d agents are remembered", w.Len())
 	}
-	if w.Tell(&e, "nobody"); e.HadWork != events.Unknown || e.Source != "s/unseen" {
+	if w.Set(&e, "nobody"); e.HadWork != events.Unknown || e.Source != "s/unseen" {
 		t.Errorf("%d of %s, want a source of its own", e.HadWork, e.Source)
 	}
 }

@@ -86,11 +86,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // goes into the log.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, ev *events.Event, raw []byte, format DenyFormat) {
 	v, err := h.Ask(r.Context(), ev, raw)
-	h.tell(w, r, v, err, format)
+	h.respond(w, r, v, err, format)
 }
 
-// tell writes what an ask was answered with.
-func (h *Handler) tell(w http.ResponseWriter, r *http.Request, v *events.Verdict, err error, format DenyFormat) {
+// respond writes what an ask was answered with.
+func (h *Handler) respond(w http.ResponseWriter, r *http.Request, v *events.Verdict, err error, format DenyFormat) {
 	if err != nil {
 		h.Fail(w, r, err)
 		return

@@ -68,14 +68,14 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 		if q.Event == nil { // it was wrong
 			continue
 		}
-		tell := func() {
+		respond := func() {
 			v, err := q.Answer()
-			h.tell(&replies[i], r, v, err, format)
+			h.respond(&replies[i], r, v, err, format)
 		}
 		if q.Wait != nil {
-			asking.Go(tell)
+			asking.Go(respond)
 		} else {
-			tell()
+			respond()
 		}
 	}
 	asking.Wait()

@@ -125,7 +125,7 @@ func (a *Server) timedAsk(route prom.Route) func(context.Context, *events.Event,
 		}
 		begun := a.clock.Now()
 		v, err := a.ask(ctx, ev, raw)
-		a.tellAsk(route, begun, v, err)
+		a.countAsk(route, begun, v, err)
 		return v, err
 	}
 }
@@ -144,12 +144,12 @@ func (a *Server) timedTogether(route prom.Route) func([]*check.Asked) {
 		for _, q := range may {
 			wait := q.Wait
 			if wait == nil {
-				a.tellAsk(route, begun, q.Verdict, q.Err)
+				a.countAsk(route, begun, q.Verdict, q.Err)
 				continue
 			}
 			q.Wait = func() (*events.Verdict, error) {
 				v, err := wait()
-				a.tellAsk(route, begun, v, err)
+				a.countAsk(route, begun, v, err)
 				return v, err
 			}
 		}
@@ -172,9 +172,9 @@ func (a *Server) mayAsk(ctx context.Context, ev *events.Event, raw []byte) ([]by
 	return raw, nil
 }
 
-// tellAsk tells how long an ask has taken. What was wrong with the ask is no measure of weir;
+// countAsk measures how long an ask has taken. What was wrong with the ask is no measure of weir;
 // what weir could not do is.
-func (a *Server) tellAsk(route prom.Route, begun time.Time, v *events.Verdict, err error) {
+func (a *Server) countAsk(route prom.Route, begun time.Time, v *events.Verdict, err error) {
 	if a.metrics != nil && (err == nil || errors.Is(err, check.ErrTimeout) || errors.Is(err, state.ErrDiskLow)) {
 		a.metrics.Check(route, v, a.clock.Now().Sub(begun))
 	}

@@ -275,12 +275,18 @@ func (w *waiter) free() {
 func (a *Answers) said(w *waiter) (v *events.Verdict, err error, ok bool) {
 	select {
 	case v = <-w.answer:
-		v, err = a.give(w.ev, w.key, v)
-		w.free()
+		v, err = a.taken(w, v)
 		return v, err, true
 	default:
 		return nil, nil, false
 	}
+}
+
+// taken gives an answer that was taken out, with which its waiter is done.
+func (a *Answers) taken(w *waiter, v *events.Verdict) (*events.Verdict, error) {
+	v, err := a.give(w.ev, w.key, v)
+	w.free()
+	return v, err
 }
 
 // await waits for the answer.
@@ -290,9 +296,7 @@ func (a *Answers) await(ctx context.Context, w *waiter) (*events.Verdict, error)
 	}
 	select {
 	case v := <-w.answer:
-		v, err := a.give(w.ev, w.key, v)
-		w.free()
-		return v, err
+		return a.taken(w, v)
 	case <-a.clock.After(max(0, a.timeout-a.clock.Now().Sub(w.since))):
 		a.leave(w)
 		return nil, check.ErrTimeout

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/analyzer/agents"
 	"weir/cmd/internal/clock"
 	"weir/events"
 	"weir/sink/check"
@@ -97,9 +98,6 @@ func (w *GlobalOrders) refusing(ctx context.Context, c *guard.Call) (*events.Ver
 	return w.table.Refusing(c, w.Log.Now()), nil
 }
 
-// mostTrees is how many trees one above the other are looked at, as in the fold.
-const mostTrees = 16
-
 // Standing returns the orders and warnings that stand about the tree of a flow, about one above
 // it, or about the flow because of its tree: those that asks are refused by. root is what the flow was
 // told; "" for nothing. They must not be changed.
@@ -110,13 +108,17 @@ func (w *GlobalOrders) Standing(ctx context.Context, flow, root string) ([]*even
 	if w.table.Len() == 0 {
 		return nil, nil
 	}
-	trees := []string{flow}
-	for tree := root; tree != "" && !slices.Contains(trees, tree) && len(trees) < mostTrees; {
-		trees = append(trees, tree)
+	trees, err := agents.Trees(root, func(tree string) (string, error) {
 		if w.Above == nil {
-			break
+			return "", nil
 		}
-		tree = w.Above(tree)
+		return w.Above(tree), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(trees, flow) {
+		trees = append(trees, flow)
 	}
 	return w.table.Standing(flow, trees, w.Log.Now()), nil
 }

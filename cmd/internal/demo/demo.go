@@ -360,12 +360,12 @@ func (p *demoPrinter) client() {
 	_, told, _ := strings.Cut(said[2], ": ") // behind the name of the rule, which comes again
 	told, _, _ = strings.Cut(told, ". ")
 	p.line("\nrecorded %s, weir its hook: calls that ran / were refused of those asked for: %s;", said[0], said[1])
-	p.told("the model was told: " + told + " ...")
-	p.told("five calls for it and an agent that it starts: " + held[1])
+	p.wrapped("the model was told: " + told + " ...")
+	p.wrapped("five calls for it and an agent that it starts: " + held[1])
 }
 
-// told writes what was said, in lines as wide as the longest above it.
-func (p *demoPrinter) told(text string) {
+// wrapped writes what was said, in lines as wide as the longest above it.
+func (p *demoPrinter) wrapped(text string) {
 	line := "        "
 	for word := range strings.FieldsSeq(text) {
 		if len(line)+len(word) > 106 {

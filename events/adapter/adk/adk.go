@@ -289,7 +289,7 @@ func parentOf(branch, author string) string {
 
 // leave tells whether an agent did work before it handed over.
 func (v *invocation) leave(agent string, e *events.Event) {
-	v.worked.Tell(e, agent)
+	v.worked.Set(e, agent)
 	v.worked.Spend(agent)
 }
 

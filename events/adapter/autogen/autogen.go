@@ -314,7 +314,7 @@ func (r *reader) next(f *flow, agent string, emit func(*events.Event)) {
 func (r *reader) call(f *flow, m *message, to string, emit func(*events.Event)) {
 	e := r.begin(f, m.id+"/call", events.AgentCall, cmp.Or(m.at, f.clock))
 	e.From, e.To, e.TransferMode, e.Content, e.Sim = party(m.source), party(to), events.PassControl, m.said, m.sim
-	f.worked.Tell(e, m.source)
+	f.worked.Set(e, m.source)
 	f.worked.Spend(m.source)
 	f.worked.Spend(to)
 	emit(e)
@@ -391,7 +391,7 @@ func (r *reader) end(f *flow, emit func(*events.Event)) {
 	}
 	e := r.begin(f, m.id+"/return", events.AgentReturn, cmp.Or(m.at, f.clock))
 	e.From, e.Content, e.Sim, e.Status = party(m.source), m.said, m.sim, events.StatusOK
-	f.worked.Tell(e, m.source)
+	f.worked.Set(e, m.source)
 	emit(e)
 }
 
@@ -407,7 +407,7 @@ func (r *reader) direct(f *flow, l *line, emit func(*events.Event)) {
 		}
 		e := r.begin(f, id+"/return", events.AgentReturn, f.clock)
 		e.From, e.To, e.Content, e.Sim, e.Status = party(l.from.name), party(l.to.name), l.payload.said, l.payload.sim, events.StatusOK
-		f.worked.Tell(e, l.from.name)
+		f.worked.Set(e, l.from.name)
 		emit(e)
 		return
 	}
@@ -416,7 +416,7 @@ func (r *reader) direct(f *flow, l *line, emit func(*events.Event)) {
 	// Without a sender it is the program's, and so the user's.
 	if e.Origin = events.OriginUser; l.from.name != "" {
 		e.Origin, e.From = events.OriginAgent, party(l.from.name)
-		f.worked.Tell(e, l.from.name)
+		f.worked.Set(e, l.from.name)
 		f.worked.Spend(l.from.name)
 	}
 	f.worked.Spend(l.to.name)

@@ -149,7 +149,7 @@ func (t *emitter) handOver(s *span, from string) {
 	e := t.begin(s, events.AgentCall, "start", s.start)
 	e.From, e.To = events.Party{Agent: from}, events.Party{Agent: s.handoff}
 	e.Origin, e.TransferMode, e.Content, e.Sim = events.OriginAgent, events.PassControl, s.content, s.sim
-	t.worked.Tell(e, from)
+	t.worked.Set(e, from)
 	// Who passed control does not answer the user.
 	t.answers = slices.DeleteFunc(t.answers, func(a *span) bool { return agentOf(a) == from })
 	t.emit(e)
@@ -351,7 +351,7 @@ func (t *emitter) enter(s *span) {
 	// What a run was told comes from its caller, if the span itself does not say it.
 	e.Content, e.Sim = t.message(s, c)
 	if c.origin == events.OriginAgent {
-		t.tellWork(e, s, c.agent)
+		t.setWork(e, s, c.agent)
 	}
 	// Both begin without work after the hop.
 	t.worked.Spend(c.agent)
@@ -561,7 +561,7 @@ func (t *emitter) answer(s *span, to events.Party) *events.Event {
 			e.Content, e.Sim = up.carrier.answer, up.carrier.near
 		}
 	}
-	t.tellWork(e, s, e.From.Agent)
+	t.setWork(e, s, e.From.Agent)
 	// The sum of the run is emitted beside its requests, as an aggregate.
 	if s.usage.Known {
 		e.Usage = s.usage
@@ -570,12 +570,12 @@ func (t *emitter) answer(s *span, to events.Party) *events.Event {
 	return e
 }
 
-// tellWork tells whether an agent worked, which is not known of a call or an answer that
+// setWork tells whether an agent worked, which is not known of a call or an answer that
 // was only seen on the wire. Such calls have a source of their own, so that the tools of
 // others are not taken to be all that there are.
-func (t *emitter) tellWork(e *events.Event, s *span, agent string) {
+func (t *emitter) setWork(e *events.Event, s *span, agent string) {
 	if !s.wire || t.worked.Of(agent) != events.No {
-		t.worked.Tell(e, agent)
+		t.worked.Set(e, agent)
 		return
 	}
 	e.Source = adapter.Word([]byte(e.Source+"/a2a"), events.MaxID)
@@ -633,7 +633,7 @@ func (t *emitter) ask(s *span, agent string) {
 	e := t.begin(s, events.AgentCall, "start", s.start)
 	e.From, e.To, e.Origin, e.TransferMode = events.Party{Agent: agent}, events.Party{Agent: s.asks}, events.OriginAgent, events.ReturnToCaller
 	e.Content, e.Sim = s.content, s.sim
-	t.worked.Tell(e, agent)
+	t.worked.Set(e, agent)
 	t.worked.Spend(agent)
 	t.worked.Spend(s.asks)
 	t.emit(e)

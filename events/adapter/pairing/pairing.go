@@ -89,7 +89,7 @@ func (t *Pairer) Pair(e *events.Event, emit func(*events.Event)) {
 	switch e.Kind {
 	case events.AgentCall:
 		if e.By() == events.OriginAgent && t.Work && e.HadWork == events.Unknown {
-			t.worked.Tell(e, who(e, e.From))
+			t.worked.Set(e, who(e, e.From))
 		}
 		// A hop uses up what both did before it: the next one counts as work only if a tool is
 		// used after this one.
@@ -97,7 +97,7 @@ func (t *Pairer) Pair(e *events.Event, emit func(*events.Event)) {
 		t.forget(e, e.To)
 	case events.AgentReturn:
 		if t.Work && e.HadWork == events.Unknown {
-			t.worked.Tell(e, who(e, e.From))
+			t.worked.Set(e, who(e, e.From))
 		}
 		// An answer that took work, or may have where all work is told.
 		if e.HadWork != events.No && !e.To.IsZero() {

@@ -133,7 +133,7 @@ func (t *emitter) actor(n *node) string {
 
 // hop tells whether an agent worked, and spends it.
 func (t *emitter) hop(e *events.Event, agent string) {
-	t.worked.Tell(e, agent)
+	t.worked.Set(e, agent)
 	t.worked.Spend(agent)
 }
 
@@ -310,7 +310,7 @@ func (t *emitter) answer(n *node, to string, by *node) {
 		}
 	}
 	// An answer that took work, or may have, is work of whoever gets it, too.
-	if t.worked.Tell(e, agent); e.HadWork != events.No && to != "" {
+	if t.worked.Set(e, agent); e.HadWork != events.No && to != "" {
 		t.worked.Note(to, e.HadWork)
 	}
 	t.emit(e)

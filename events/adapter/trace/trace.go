@@ -299,7 +299,7 @@ func (f *flow) call(l *line, e *events.Event) {
 		e.Origin = events.OriginUser
 	} else {
 		e.Origin = events.OriginAgent
-		f.tellWork(l, e)
+		f.setWork(l, e)
 		f.worked.Spend(l.from)
 	}
 	f.worked.Spend(l.to)
@@ -312,18 +312,18 @@ func (f *flow) back(l *line, e *events.Event) {
 	if e.Status == events.StatusUnset {
 		e.Status = events.StatusOK
 	}
-	f.tellWork(l, e)
+	f.setWork(l, e)
 	// An answer that took work, or may have, is work for whoever asked.
 	if e.HadWork != events.No && l.to != "" {
 		f.worked.Note(l.to, e.HadWork)
 	}
 }
 
-// tellWork tells whether a party used a tool since its last hop, if the line does not say so
+// setWork tells whether a party used a tool since its last hop, if the line does not say so
 // itself; a trace tells all that it knows of.
-func (f *flow) tellWork(l *line, e *events.Event) {
+func (f *flow) setWork(l *line, e *events.Event) {
 	if e.HadWork = l.hadWork; e.HadWork == events.Unknown {
-		f.worked.Tell(e, l.from)
+		f.worked.Set(e, l.from)
 	}
 }
 
