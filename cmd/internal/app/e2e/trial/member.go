@@ -58,6 +58,11 @@ type member struct {
 	frozen   bool
 	// failures are ends that nobody asked for. Each is a problem of the storm.
 	failures []string
+	// away says whether the broker is away; nil where it never is. A process that is started
+	// meanwhile ends after its minute of waiting, as it should, for whatever starts it again:
+	// vain counts those.
+	away func() bool
+	vain int
 }
 
 // run is one process of a member.
@@ -118,10 +123,15 @@ func (m *member) start() error {
 // After twenty of them it is left dead: it ends at each start, and nothing more is learned.
 func (m *member) wait(r *run) {
 	r.err = r.cmd.Wait()
+	_, ready := r.times()
+	waited := ready == 0 && m.away != nil && m.away()
 	m.mu.Lock()
 	// A member that was started again by hand meanwhile has another run.
 	surprise := !m.expected && m.run == r
-	if surprise {
+	switch {
+	case surprise && waited:
+		m.vain++
+	case surprise:
 		m.failures = append(m.failures, fmt.Sprintf("%s ended by itself after %s: %v\n%s", m.name, time.Since(r.started).Round(time.Millisecond), r.err, m.lastLines(6)))
 	}
 	tired := len(m.failures) > 20

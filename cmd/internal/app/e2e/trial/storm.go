@@ -265,6 +265,7 @@ func (s *storm) join() error {
 		if m, err = newMember(s.binary, s.dir, fmt.Sprintf("member-%d", s.serial), s.server.addr, groupName, flags...); err != nil {
 			return err
 		}
+		m.away = s.isAway
 	}
 	s.soak.add(m)
 	s.members = append(s.members, m)
@@ -368,6 +369,13 @@ func (s *storm) setAway(away bool) {
 			}
 		}
 	}
+}
+
+// isAway reports whether the broker is away.
+func (s *storm) isAway() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.away
 }
 
 // problem notes something that must not have been. It may be called by any goroutine.
@@ -506,6 +514,7 @@ func (s *storm) settle(ctx context.Context, r *result) error {
 	}
 	// Members that have left may have failed before.
 	for _, m := range append(slices.Clone(s.members), s.resting...) {
+		r.vain += m.vain
 		for _, f := range m.failures {
 			s.problem("%s", f)
 		}
@@ -566,6 +575,7 @@ type result struct {
 	caught  map[int32]int64 // ends of the partitions before the calm
 	settled time.Duration
 	stopped []time.Duration
+	vain    int // starts of members that ended because the broker was away
 	// folded is up to where each partition of the events was folded when the members had
 	// ended.
 	folded     map[int32]int64
@@ -629,7 +639,7 @@ func (r *result) print(w io.Writer) {
 		[2]string{"hand-over to a node without state, the same", figures(r.losses) + r.refolded(r.losses)},
 		[2]string{"kill -9 amid the other faults, the same", figures(r.after[hardExit])},
 		[2]string{"join amid the other faults, the same", figures(r.after[join])},
-		[2]string{"broker back after", fmt.Sprint(rounded(r.back))},
+		[2]string{"broker back after; starts that ended because it was away", fmt.Sprintf("%v; %d", rounded(r.back), r.vain)},
 		[2]string{"caught up after the last event; members ended after SIGTERM within", fmt.Sprintf("%s; %s", r.settled.Round(time.Millisecond), slices.Max(append(r.stopped, 0)).Round(time.Millisecond))},
 		[2]string{"all of it took", fmt.Sprintf("%s on %d cores", r.took.Round(time.Second), runtime.NumCPU())},
 	)
