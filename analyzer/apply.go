@@ -50,6 +50,7 @@ type moment struct {
 	delegation   int // index into delegations, -1
 	errors       int64
 	oks          int64
+	storm        int64 // calls in a row, without a pause, to a provider that is busy or away
 	loops        int64
 	reflects     int64
 	earlier      int64 // loops, or reflections, of the task before the one at hand
@@ -379,8 +380,13 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 		c.flags |= callSim
 		c.sim = ev.Sim.Value
 	}
-	if failed && infrastructure(ev) && f.backedOff(p, i) {
-		c.flags &^= callHashed | callSim // who waits for a provider goes in no circle
+	busy := failed && infrastructure(ev)
+	if busy && !m.retry {
+		m.storm = f.followStorm(p, i)
+		if m.storm <= shortStorm {
+			c.flags |= callRetry // who waits for a provider goes in no circle
+			m.retry = true
+		}
 	}
 	if s := ev.Tool.ResultSize; s > 0 && s <= shortResult && !failed {
 		c.flags |= callShort
@@ -391,9 +397,11 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	}
 	// Runs count exempt and slow calls as well; rows about repetition are not judged for
 	// exempt tools at all.
-	f.followRun(m, p, c)
+	if !busy {
+		f.followRun(m, p, c)
+	}
 	if !m.exempt && !f.slow(m, c) && !e.spares(ruleOfPoints, f, m) {
-		f.score(p, i)
+		f.score(m, p, i)
 	}
 	f.followCycle(p, i)
 }

@@ -251,8 +251,11 @@ type run struct {
 	tool   uint8
 	failed bool // the same error, not the same result
 	n      uint16
-	hash   uint64
+	hash   uint64 // 0 only in a storm, whose calls may fail in several ways
 }
+
+// storm tells whether the run is one of calls that a busy provider failed, see followStorm.
+func (r *run) storm() bool { return r.failed && r.hash == 0 }
 
 // rateStamp is the time and the caller of one hop. The caller is none when that party has been
 // forgotten since; the hop still counts for the flow.

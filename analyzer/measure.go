@@ -266,12 +266,12 @@ func widest(value func(*party) int64) func(*Flow, *rules.Setting) int64 {
 	}
 }
 
-// longestRun is the longest run of one tool of any party, of errors or of results that are
-// none.
+// longestRun is the longest run of one tool of any party: of errors, or of results that are none
+// and of storms.
 func longestRun(failed bool) func(*Flow, *rules.Setting) int64 {
 	return widest(func(p *party) (n int64) {
 		for _, x := range p.runs {
-			if x.failed == failed {
+			if (x.failed && !x.storm()) == failed {
 				n = max(n, int64(x.n))
 			}
 		}

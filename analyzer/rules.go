@@ -336,7 +336,7 @@ var Rules = [RuleCount]FlowRule{
 		Value: func(f *Flow, m *moment, _ *rules.Setting) int64 { return m.toolCycle(f, 8, maxPeriod) }, Match: matchCycle},
 	{ID: RuleRepeatedError, On: results, Scope: events.ScopeSession, Cleans: true, Repeat: true, Row: rules.Row{
 		Name: "repeated_error", Reason: "repeated_error", Unit: events.UnitRepeats,
-		About:  "One tool brought the same error in a row, whatever its arguments; 429s and timeouts do not count. Where the tool also worked, only the calls that failed are refused.",
+		About:  "One tool brought the same error in a row, whatever its arguments; 429s and timeouts do not count (see no_progress). Where the tool also worked, only the calls that failed are refused.",
 		Text:   "{head}the tool failed in the same way {n} times in a row {bound}",
 		Action: events.Deny, Status: 403, From: "weir",
 		Needs: rules.NeedTools, Most: countKept, Paced: true,
@@ -345,13 +345,13 @@ var Rules = [RuleCount]FlowRule{
 		Value: func(_ *Flow, m *moment, _ *rules.Setting) int64 { return m.errors }, Match: matchFailing},
 	{ID: RuleNoProgress, On: results, Scope: events.ScopeSession, Cleans: true, Repeat: true, Row: rules.Row{
 		Name: "no_progress", Reason: "no_progress", Unit: events.UnitRepeats,
-		About:  "One tool brought the same result in a row, whatever its arguments.",
-		Text:   "{head}the tool brought the same result {n} times in a row {bound}",
+		About:  "One tool brought the same result in a row, whatever its arguments. Errors that say that the provider is busy or away, as 429, 503, ECONNREFUSED and timeouts, count as the same result where no pause of five seconds comes before the next try.",
+		Text:   "{head}the tool brought nothing new {n} times in a row {bound}",
 		Action: events.Deny, Status: 403, From: "weir",
 		Needs: rules.NeedTools | rules.NeedResults, Most: countKept,
 		Default: rules.Stop(30, 60)},
 		Show:  longestRun(false),
-		Value: func(_ *Flow, m *moment, _ *rules.Setting) int64 { return m.oks }, Match: matchTool},
+		Value: func(_ *Flow, m *moment, _ *rules.Setting) int64 { return max(m.oks, m.storm) }, Match: matchTool},
 	{ID: RuleToolCalls, On: toolCalls, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
 		Name: "max_tool_calls", Reason: "max_tool_calls_exceeded", Unit: events.UnitCalls,
 		About:  "Tool calls of the episode.",

@@ -3,6 +3,7 @@ package analyzer
 import (
 	"math/bits"
 	"slices"
+	"strings"
 
 	"weir/events"
 )
@@ -288,6 +289,11 @@ func (p *party) progressed(since uint32) bool {
 	return false
 }
 
+// shortStorm is how many calls in a row without a pause to a provider that is busy or away are
+// none of a loop. Clients try again two to ten times by themselves, the first times within
+// seconds: of ten calls two are looked at then, about which no rule warns.
+const shortStorm = 8
+
 // backOff is how long somebody waits, in milliseconds, who knows that the provider is busy, or
 // that what is asked for takes its time.
 const backOff = 5_000
@@ -321,6 +327,14 @@ func (p *party) hadBeside(c *call) bool {
 		}
 	}
 	return false
+}
+
+// failedBeside tells whether a call of the same tool that was made side by side with c has failed
+// already.
+func (p *party) failedBeside(c *call) bool {
+	return slices.ContainsFunc(p.calls, func(o call) bool {
+		return o.n != c.n && o.tool == c.tool && o.done != 0 && o.flags&callError != 0 && atOnce(&o, c)
+	})
 }
 
 // Rewording: the arguments of another call of the tool, and what it brought, differ in so few
@@ -363,7 +377,7 @@ func (p *party) polls(i int) bool {
 // made side by side are one attempt: none is evidence against another, and one of them scores.
 // Points fall by two for anything new and never below 0, so honest work wears off what was
 // counted. The figures are measured on labelled runs (decision 11, EVIDENCE.md).
-func (f *Flow) score(p *party, i int) {
+func (f *Flow) score(m *moment, p *party, i int) {
 	c := &p.calls[i]
 	// Only results with known content make points, and a legal repeat makes none.
 	if c.flags&callHashed == 0 || c.flags&callRetry != 0 {
@@ -407,6 +421,8 @@ func (f *Flow) score(p *party, i int) {
 		return // waiting for something to change, and something does
 	case near:
 		points = 3
+	case m.storm > 0:
+		return // what a busy provider says of another call says nothing of this one
 	// It proves nothing, and is something new all the same: points fall.
 	case c.flags&callShort != 0:
 	case known && n == len(different), alike:
@@ -465,36 +481,23 @@ func rounds(run []uint16, lo, hi int) (best int64, period int) {
 
 // followRun counts results of one tool that are the same in a row.
 // What the run has come to goes into the moment, as errors or as oks, for the rows that judge
-// it. Errors of a provider that is busy neither count nor end a run.
+// it. Errors of a provider that is busy, which are followed apart (see followStorm), neither
+// count nor end it.
 func (f *Flow) followRun(m *moment, p *party, c *call) {
-	i := 0
-	for i < len(p.runs) && p.runs[i].tool != c.tool {
-		i++
+	failed := c.flags&callError != 0
+	worked := !failed && m.ev.Status == events.StatusOK
+	// Whoever answers is not busy, whatever the answer.
+	if i := p.findRun(c.tool, true); i < len(p.runs) && (failed || worked) {
+		p.runs[i].n = 0
 	}
 	if c.flags&callHashed == 0 || m.retry {
-		if i < len(p.runs) && p.runs[i].failed && c.flags&callError == 0 && m.ev.Status == events.StatusOK {
+		if i := p.findRun(c.tool, false); i < len(p.runs) && p.runs[i].failed && worked {
 			p.runs[i].n = 0 // it worked, whatever it brought
 		}
 		return
 	}
-	if i == len(p.runs) {
-		total := 0
-		for j := range f.parties {
-			total += len(f.parties[j].runs)
-		}
-		// The tool that was followed first gives way to the one at hand.
-		if i == maxRuns || total >= maxRunsTotal && i > 0 {
-			copy(p.runs, p.runs[1:])
-			i--
-			p.runs = p.runs[:i]
-		} else if total >= maxRunsTotal {
-			return
-		}
-		p.runs = append(p.runs, run{tool: c.tool})
-	}
-	r := &p.runs[i]
-	failed := c.flags&callError != 0
-	if failed && infrastructure(m.ev) {
+	r := f.runOf(p, c.tool, false)
+	if r == nil {
 		return
 	}
 	switch {
@@ -512,16 +515,76 @@ func (f *Flow) followRun(m *moment, p *party, c *call) {
 	}
 }
 
-// infrastructure tells whether the error says that the provider is busy and not
-// that the call is wrong.
-// These are statuses, codes of systems and names that the libraries of providers use for it.
+// followStorm counts the results of one tool in a row that say that the provider is busy, and
+// that were asked for without a pause: each of them may be another one, so they are not compared.
+// Who waits begins again, and calls that were made side by side are one try.
+func (f *Flow) followStorm(p *party, i int) int64 {
+	c := &p.calls[i]
+	r := f.runOf(p, c.tool, true)
+	switch {
+	case r == nil:
+		return 1
+	case r.n == 0 || f.backedOff(p, i):
+		r.n = 1
+	case !p.failedBeside(c):
+		r.n = min(1<<15, r.n+1)
+	}
+	return int64(r.n)
+}
+
+// findRun returns the place of the run of the tool, or of its storm; the number of runs
+// where there is none.
+func (p *party) findRun(tool uint8, storm bool) int {
+	i := 0
+	for i < len(p.runs) && (p.runs[i].tool != tool || p.runs[i].storm() != storm) {
+		i++
+	}
+	return i
+}
+
+// runOf returns the run that findRun finds, a new one where there is none, and nil where other
+// parties leave no room for it.
+func (f *Flow) runOf(p *party, tool uint8, storm bool) *run {
+	i := p.findRun(tool, storm)
+	if i == len(p.runs) {
+		total := 0
+		for j := range f.parties {
+			total += len(f.parties[j].runs)
+		}
+		// The tool that was followed first gives way to the one at hand.
+		if i == maxRuns || total >= maxRunsTotal && i > 0 {
+			copy(p.runs, p.runs[1:])
+			i--
+			p.runs = p.runs[:i]
+		} else if total >= maxRunsTotal {
+			return nil
+		}
+		p.runs = append(p.runs, run{tool: tool, failed: storm})
+	}
+	return &p.runs[i]
+}
+
+// infrastructure tells whether the error says that the provider is busy or away, and not
+// that the call is wrong. Of a class the last name counts, since some say the package as well,
+// and of "HTTP 503" the status.
 func infrastructure(ev *events.Event) bool {
 	if ev.Status == events.StatusTimeout {
 		return true
 	}
-	switch ev.ErrorType {
-	case "429", "502", "503", "504", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "EAI_AGAIN", "rate_limit", "rate_limit_error", "RateLimitError", "overloaded_error", "timeout", "TimeoutError",
-		"APITimeoutError", "DeadlineExceeded", "deadline_exceeded", "resource_exhausted", "RESOURCE_EXHAUSTED", "service_unavailable":
+	name := strings.TrimPrefix(ev.ErrorType, "HTTP ")
+	if i := strings.LastIndexByte(name, '.'); i >= 0 {
+		name = name[i+1:]
+	}
+	switch name {
+	// Statuses of HTTP, and of gRPC.
+	case "408", "429", "502", "503", "504", "529",
+		"DeadlineExceeded", "deadline_exceeded", "DEADLINE_EXCEEDED", "ResourceExhausted", "resource_exhausted", "RESOURCE_EXHAUSTED", "UNAVAILABLE",
+		// Codes of systems.
+		"ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "ETIMEDOUT", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH",
+		// What the libraries of providers call it.
+		"rate_limit", "rate_limit_error", "rate_limit_exceeded", "RateLimitError", "ThrottlingException", "TooManyRequests", "overloaded_error", "OverloadedError",
+		"service_unavailable", "ServiceUnavailable", "ServiceUnavailableError", "timeout", "TimeoutError", "APITimeoutError", "TimeoutException", "Timeout",
+		"ConnectTimeout", "ReadTimeout", "APIConnectionError", "ConnectError", "ConnectionRefusedError", "ConnectionResetError", "ConnectException":
 		return true
 	}
 	return false
