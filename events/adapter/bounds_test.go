@@ -1,9 +1,14 @@
 package adapter_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -132,4 +137,107 @@ func TestManyNames(t *testing.T) {
 	f("map", `{"flow":"f#","type":"tool","sender":{"id":"s#"},"target":"t#","tool":{"name":"n#","args":{"x":#}}}`)
 	f("mcp", `{"time":"2026-11-21T14:53:22.951Z","direction":"request","exchange":#,"proxy":"p#","path":"/mcp","headers":{"mcp-session-id":"s#"},"body":{"jsonrpc":"2.0","id":#,"method":"tools/call","params":{"name":"t#","arguments":{}}}}`)
 	f("a2a", `{"time":"2026-11-21T14:53:22.951Z","direction":"request","exchange":#,"proxy":"p#","path":"/","headers":{},"body":{"jsonrpc":"2.0","id":"#","method":"SendMessage","params":{"message":{"messageId":"m#","contextId":"c#","role":"ROLE_USER","parts":[{"text":"x#"}]}}}}`)
+}
+
+// leaf is a text in a record that can be replaced.
+type leaf struct {
+	path string // of names, without indexes
+	set  func(s string)
+	old  string
+}
+
+// leaves lists the texts in a record.
+func leaves(v any, path string, set func(any), out *[]leaf) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, inner := range v {
+			at := path + "." + name
+			if key, ok := v["key"].(string); ok && name == "value" {
+				at += "[" + key + "]"
+			}
+			leaves(inner, at, func(x any) { v[name] = x }, out)
+		}
+	case []any:
+		for i, inner := range v {
+			leaves(inner, path, func(x any) { v[i] = x }, out)
+		}
+	case string:
+		*out = append(*out, leaf{path, func(s string) { set(s) }, v})
+	}
+}
+
+var hexID = regexp.MustCompile(`^[0-9a-f-]{16,}$`)
+
+// other is another text of the same kind, so that ids differ.
+func other(s string, i int) string {
+	switch {
+	case hexID.MatchString(s):
+		return s[:len(s)-4] + fmt.Sprintf("%04x", i+0x1000)
+	case len(s) > 3 && strings.ContainsAny(s, "0123456789") && !strings.Contains(s, ":"):
+		return s + fmt.Sprint(i)
+	}
+	return s
+}
+
+// TestLongTexts holds that whatever text of a record is long, an adapter does not keep it:
+// what it remembers is bounded by a number of things, and each thing has to be small.
+func TestLongTexts(t *testing.T) {
+	const size, times = 64 << 10, 8
+	for _, format := range registry.Formats() {
+		files, _ := filepath.Glob("testdata/golden/" + format.Name + "/*.in")
+		done := map[string]bool{}
+		for _, file := range files {
+			in, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var records [][]byte
+			if json.Valid(in) {
+				records = append(records, in)
+			} else {
+				for line := range bytes.Lines(in) {
+					records = append(records, bytes.TrimSpace(line))
+				}
+			}
+			for _, record := range records {
+				var v any
+				if json.Unmarshal(record, &v) != nil {
+					continue
+				}
+				var all []leaf
+				leaves(v, "", func(x any) { v = x }, &all)
+				before := heap()
+				for n, l := range all {
+					if done[l.path] {
+						continue
+					}
+					done[l.path] = true
+					// Alone, and with other ids beside it.
+					readers := [2]adapter.Adapter{format.New(adapter.Options{}), format.New(adapter.Options{})}
+					for i := range times {
+						for k, a := range readers {
+							for m, o := range all {
+								if k == 1 && m != n {
+									o.set(other(o.old, i))
+								}
+							}
+							l.set(fmt.Sprintf("%s %x", l.old, i) + strings.Repeat("word ", size/5))
+							b, err := json.Marshal(v)
+							if err != nil {
+								t.Fatal(err)
+							}
+							_ = a.Decode(b, func(*events.Event) {}) // it may well be refused
+							for _, o := range all {
+								o.set(o.old)
+							}
+						}
+					}
+					if grown := int64(heap() - before); grown > size*times*3/4 { // one record may be there still, of each
+						t.Errorf("%s: %s: %d KiB are kept of %d", format.Name, l.path, grown>>10, size*times>>10)
+					}
+					runtime.KeepAlive(readers)
+				}
+			}
+		}
+	}
 }

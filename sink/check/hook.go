@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,6 +48,7 @@ type Hook struct {
 	// One for each program, since the source of its events has the name of the program.
 	readers map[string]adapter.Adapter // by name of the program
 	// With it the end of a use finds its beginning, where programs number neither.
+	// Keys are hashes (see keyOf), since inputs of tools are as long as their senders like.
 	open    *adapter.Recent[string] // ids that were given to uses of tools, by what was used
 	prompts *adapter.Recent[prompt] // that came without an id, by session: the last one
 	word    string                  // of this run, so that ids of two runs differ
@@ -66,6 +69,18 @@ func NewHook(ask func(context.Context, *events.Event, []byte) (*events.Verdict, 
 
 // prompt is the id that was given to a prompt, and to the one before it.
 type prompt struct{ id, before string }
+
+// keyOf is what is remembered of texts that belong together: as many bytes however long they
+// are. A hash that nobody can forge keeps one session from answering for another.
+func keyOf(texts ...string) string {
+	h := sha256.New()
+	for _, text := range texts {
+		// The length tells "a", "bc" from "ab", "c".
+		_ = binary.Write(h, binary.LittleEndian, int64(len(text)))
+		_, _ = io.WriteString(h, text)
+	}
+	return string(h.Sum(nil))
+}
 
 // openUses is how many uses of tools may wait for their end, and how many sessions for
 // their next prompt.
@@ -159,7 +174,8 @@ func (h *Hook) read(in *hookInput) (list []events.Event, err error) {
 	// Clocks of those who run agents are not trusted: the time is that of the answer.
 	in.fields["time"] = quoted(events.RFC3339(events.StampOf(now)).String())
 	if in.text("prompt_id") == "" { // so that two prompts of a session are two flows
-		p, known := h.prompts.Get(session)
+		key := keyOf(session)
+		p, known := h.prompts.Get(key)
 		switch {
 		case in.event == "UserPromptSubmit":
 			// The first is the session's own flow: Copilot CLI does not wait for the
@@ -167,17 +183,17 @@ func (h *Hook) read(in *hookInput) (list []events.Event, err error) {
 			if p = (prompt{before: p.id}); known {
 				p.id = h.unique()
 			}
-			h.prompts.Put(session, p)
+			h.prompts.Put(key, p)
 		case in.ends() && in.program == gemini && string(in.fields[again]) == "true":
 			// What was taken for a prompt was what a hook said that did not let the turn
 			// end: Gemini CLI hands that over as one.
 			p.id = p.before
-			h.prompts.Put(session, p)
+			h.prompts.Put(key, p)
 		}
 		in.fields["prompt_id"] = quoted(p.id)
 	}
 	if in.text("tool_name") != "" && in.text("tool_use_id") == "" {
-		in.fields["tool_use_id"] = quoted(h.useID(in.event, session+"\x00"+in.text("tool_name")+"\x00"+string(in.fields["tool_input"])))
+		in.fields["tool_use_id"] = quoted(h.useID(in.event, keyOf(session, in.text("tool_name"), string(in.fields["tool_input"]))))
 	}
 	line, err := json.Marshal(in.fields)
 	if err != nil {

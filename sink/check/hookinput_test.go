@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -126,4 +127,33 @@ func TestHookOpenedBy(t *testing.T) {
 	f("weir.parent_correlation_id=a%2Cb", trace, "a,b", "")
 	f("correlation_id=f,root_correlation_id=top", "", "f", "top")
 	f("", trace, "0af7651916cd43dd8448eb211c80319c", "")
+}
+
+// TestHooksKeepNoInputs sends uses of tools without ids, whose inputs and sessions are long:
+// what is remembered until they end is not what they say.
+func TestHooksKeepNoInputs(t *testing.T) {
+	h := NewHook(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
+		return &events.Verdict{Action: events.Allow}, nil
+	}, func(context.Context, [][]byte) error { return nil }, func(err error) { t.Error(err) }, time.Now)
+	const times, size = 16, 512 << 10
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for i := range times {
+		long := fmt.Sprint(i) + strings.Repeat("x", size)
+		for _, body := range []string{
+			fmt.Sprintf(`{"hook_event_name":"PreToolUse","session_id":"s","tool_name":"t","tool_input":{"x":%q}}`, long),
+			fmt.Sprintf(`{"hook_event_name":"UserPromptSubmit","session_id":%q,"prompt":"go"}`, long),
+		} {
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", HookPath, strings.NewReader(body)))
+		}
+	}
+	if grown := heap() - before; grown > times*size/4 {
+		t.Errorf("the heap grew by %d KiB", grown>>10)
+	}
+	runtime.KeepAlive(h)
 }

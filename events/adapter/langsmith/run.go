@@ -71,7 +71,8 @@ func (u *run) member(c *jsonwalk.Cursor, name string) {
 	case "name":
 		u.name = adapter.Word(c.Text(), events.MaxID)
 	case "run_type":
-		u.kind = string(c.Text())
+		// It is remembered until the run ends, so one that is long is no kind that is known.
+		u.kind = adapter.Word(c.Text(), events.MaxID)
 	case "start_time":
 		u.start = spantree.Micros(c.Scalar())
 	case "end_time":
