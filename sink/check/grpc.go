@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -118,8 +119,8 @@ func (g *GRPC) serve(r *http.Request) (answer []byte, code int, err error) {
 	// Soft, because Envoy is told by the status in the message whether to refuse, and any
 	// status may be sent with it.
 	f := Forwarded{Method: c.method, Host: c.host, Path: c.path, Address: c.address, Body: c.body, Soft: true,
-		Header: func(name string) string { return c.headers[strings.ToLower(name)] }}
-	if f.Deny, err = ParseDenyFormat(cmp.Or(c.extensions["deny"], f.Header("Weir-Deny"))); err != nil {
+		Header: func(name string) string { return string(c.headers[strings.ToLower(name)]) }}
+	if f.Deny, err = ParseDenyFormat(cmp.Or(string(c.extensions["deny"]), f.Header("Weir-Deny"))); err != nil {
 		return nil, grpcInvalid, err
 	}
 	// By the same decision as ext_authz over HTTP: the two differ in how they are spoken alone.
@@ -174,9 +175,9 @@ func readFrame(r io.Reader) ([]byte, error) {
 type checkRequest struct {
 	method, path, host string
 	address            string // of the client
-	headers            map[string]string
+	headers            map[string][]byte
 	body               []byte
-	extensions         map[string]string
+	extensions         map[string][]byte
 }
 
 // The numbers of fields, from the definitions of Envoy.
@@ -206,7 +207,7 @@ const (
 // read reads a CheckRequest. A field that is missing leaves its member empty: the request is
 // then judged by what there is.
 func (c *checkRequest) read(message []byte) error {
-	c.headers, c.extensions = map[string]string{}, map[string]string{}
+	c.headers, c.extensions = map[string][]byte{}, map[string][]byte{}
 	return fields(message, func(n protowire.Number, attributes []byte) error {
 		if n != fieldAttributes {
 			return nil
@@ -271,23 +272,28 @@ func (c *checkRequest) http(n protowire.Number, v []byte) error {
 }
 
 // entry reads an entry of a map: a name and a text, or, of a header, raw bytes.
-func entry(p []byte, into map[string]string) error {
-	var name, value string
+//
+// What comes again is appended in place: copying all that came before for each would take
+// seconds for a message of nothing but headers.
+func entry(p []byte, into map[string][]byte) error {
+	var name string
+	var value []byte
 	err := fields(p, func(n protowire.Number, v []byte) error {
 		// A key is field 1 of an entry; its value is 2, or 3 where it is raw.
 		if n == 1 {
 			name = string(v)
 		} else {
-			value = string(v)
+			value = v[:len(v):len(v)] // what is appended goes elsewhere, and not over the message
 		}
 		return nil
 	})
 	// A header that comes again is one list, as in HTTP; the same value twice, once in each
 	// form of the map, stays one.
-	if have, ok := into[name]; ok && have != value {
-		value = have + "," + value
+	if have, ok := into[name]; !ok {
+		into[name] = value
+	} else if !bytes.Equal(have, value) {
+		into[name] = append(append(have, ','), value...)
 	}
-	into[name] = value
 	return err
 }
 

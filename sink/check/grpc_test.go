@@ -8,6 +8,8 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +37,7 @@ func askGRPC(method, path, body string, headers map[string]string, extensions ma
 // readAnswer reads a CheckResponse.
 func readAnswer(t testing.TB, p []byte) (status int, header map[string]string, body string) {
 	t.Helper()
-	header = map[string]string{}
+	told := map[string][]byte{}
 	err := fields(p, func(n protowire.Number, v []byte) error {
 		if n != 2 {
 			return nil
@@ -46,7 +48,7 @@ func readAnswer(t testing.TB, p []byte) (status int, header map[string]string, b
 				code, _ := protowire.ConsumeVarint(v[1:])
 				status = int(code)
 			case 2:
-				return fields(v, func(_ protowire.Number, v []byte) error { return entry(v, header) })
+				return fields(v, func(_ protowire.Number, v []byte) error { return entry(v, told) })
 			case 3:
 				body = string(v)
 			}
@@ -55,6 +57,10 @@ func readAnswer(t testing.TB, p []byte) (status int, header map[string]string, b
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	header = make(map[string]string)
+	for name, value := range told {
+		header[name] = string(value)
 	}
 	return status, header, body
 }
@@ -175,7 +181,7 @@ func FuzzCheckRequest(f *testing.F) {
 				}
 				return &events.Verdict{Mode: "enforce", Action: "deny"}, nil
 			}, nil, time.Now)
-			_, _, _ = a.Decide(t.Context(), &Forwarded{Method: c.method, Host: c.host, Path: c.path, Body: c.body, Header: func(name string) string { return c.headers[strings.ToLower(name)] }})
+			_, _, _ = a.Decide(t.Context(), &Forwarded{Method: c.method, Host: c.host, Path: c.path, Body: c.body, Header: func(name string) string { return string(c.headers[strings.ToLower(name)]) }})
 		}
 	})
 }
@@ -190,5 +196,29 @@ func BenchmarkGRPC(b *testing.B) {
 		if _, code, _ := c.call(grpcCheckPath, p); code != "0" {
 			b.Fatal(code)
 		}
+	}
+}
+
+// TestManyHeadersOfOneName reads a message of nothing but one header, many times over with
+// another value: what that allocates grows with the message and not with its square.
+func TestManyHeadersOfOneName(t *testing.T) {
+	header := func(value string) []byte { return message(message(nil, 1, []byte("x")), 2, []byte(value)) }
+	var http []byte
+	for i := range 50_000 {
+		http = message(http, fieldHeaders, header(strconv.Itoa(i)))
+	}
+	p := message(nil, fieldAttributes, message(nil, fieldRequest, message(nil, fieldHTTP, http)))
+	var c checkRequest
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := c.read(p); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := int(after.TotalAlloc - before.TotalAlloc); took > 20*len(p) {
+		t.Errorf("%d bytes were allocated for a message of %d", took, len(p))
+	}
+	if got := string(c.headers["x"]); !strings.HasPrefix(got, "0,1,2,") || !strings.HasSuffix(got, ",49999") {
+		t.Errorf("the list is %.40q", got)
 	}
 }
