@@ -235,7 +235,7 @@ type Server struct {
 	counts  *pump.Counts
 	metrics *prom.Metrics // nil when nobody asks for them
 	meter   meter
-	turns   turns // of dear answers
+	turns   *turns // of dear answers
 
 	// What follows is set by Serve and is nil before.
 	program     Program

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // stuck is a client that reads nothing until it is let go.
@@ -27,7 +30,8 @@ func (s *stuck) Write(p []byte) (int, error) {
 }
 
 func TestTurns(t *testing.T) {
-	list := turns(make(chan struct{}, 2))
+	list := newTurns()
+	list.free = make(chan struct{}, 2)
 	var now, most atomic.Int64
 	text := strings.Repeat("x", 3*turnBuffer)
 	serve := list.of(func(w http.ResponseWriter, r *http.Request) error {
@@ -79,7 +83,69 @@ func TestTurns(t *testing.T) {
 		close(s.goOn)
 	}
 	group.Wait()
-	if len(list) != 0 {
-		t.Error("a turn was not given back")
+	if len(list.free) != 0 || len(list.begun) != 0 {
+		t.Error("a turn or a place was not given back")
+	}
+}
+
+// cut is a client that reads nothing, on a connection that can be cut.
+type cut struct {
+	*httptest.ResponseRecorder
+	begun, gone chan struct{}
+}
+
+func (c *cut) Write([]byte) (int, error) {
+	close(c.begun)
+	<-c.gone
+	return 0, os.ErrDeadlineExceeded
+}
+
+func (c *cut) SetWriteDeadline(time.Time) error {
+	close(c.gone)
+	return nil
+}
+
+// TestAnswersThatAreNotTaken has more clients ask for long answers than may be held, of
+// whom none reads: the next one gets the place of who has read nothing for the longest.
+func TestAnswersThatAreNotTaken(t *testing.T) {
+	list := newTurns()
+	serve := list.of(func(w http.ResponseWriter, r *http.Request) error {
+		_, err := fmt.Fprint(w, strings.Repeat("x", 2*turnBuffer))
+		return err
+	})
+	var group sync.WaitGroup
+	ask := func() *cut {
+		c := &cut{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+		group.Go(func() { _ = serve(c, httptest.NewRequest("GET", "/", nil)) }) // its error is that it was cut
+		<-c.begun
+		return c
+	}
+	var held []*cut
+	for range mostAnswers {
+		held = append(held, ask())
+	}
+	list.mu.Lock()
+	for w := range list.begun {
+		if w.ResponseWriter == held[5] {
+			w.since = w.since.Add(-time.Hour)
+		}
+	}
+	list.mu.Unlock()
+	if len(list.room) != mostAnswers {
+		t.Errorf("%d answers are held", len(list.room))
+	}
+	last := ask()
+	<-held[5].gone
+	for i, c := range append(slices.Delete(held, 5, 6), last) {
+		select {
+		case <-c.gone:
+			t.Errorf("%d was cut, too", i)
+		default:
+			close(c.gone)
+		}
+	}
+	group.Wait()
+	if len(list.room)+len(list.free)+len(list.begun) != 0 {
+		t.Error("a place was not given back")
 	}
 }
