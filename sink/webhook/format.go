@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"weir/events"
 )
@@ -97,7 +98,7 @@ func noticeOf(v *events.Verdict) (n notice, ok bool) {
 		}
 		n.title = "A flow is held and waits for you"
 		// Both ways out: let it go on, or end it.
-		n.command = grantCommand(v.Unit, flow) + "\nweir flows stop " + flow + ` --reason "WHY"`
+		n.command = grantCommand(v.Unit, flow) + "\nweir flows stop --reason \"WHY\" " + flow
 		n.fact("Waits until", v.ExpiresAt.String()+", then it is halted")
 	case events.Halt:
 		// A halt that waits for the next call may never come to pass.
@@ -140,28 +141,34 @@ func (n *notice) fact(name, value string) {
 func grantCommand(u events.Unit, flow string) string {
 	what := map[events.Unit]string{events.UnitCalls: "--calls 20", events.UnitTokens: "--tokens 100000", events.UnitUSD: "--cost 1", events.UnitSeconds: "--duration 30m"}[u]
 	if what == "" {
-		return "weir flows release " + flow + ` --reason "WHY"`
+		return `weir flows release --reason "WHY" ` + flow
 	}
-	return "weir flows grant " + flow + " " + what + ` --until 1h --reason "WHY"`
+	return "weir flows grant " + what + ` --until 1h --reason "WHY" ` + flow
 }
 
 // shellWord writes an id so that a shell takes it for one word: ids come from whoever sends
 // events, and a person may paste the command.
 // Control characters are replaced, because a terminal obeys them even when they are pasted.
+// It stands last in a command: an id that looks like a flag, such as --all, has the sign before
+// it that flags have ended.
 func shellWord(id string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@", r)
 	}
+	ended := ""
+	if strings.HasPrefix(id, "-") {
+		ended = "-- "
+	}
 	if id == "" || !strings.ContainsFunc(id, func(r rune) bool { return !plain(r) }) {
-		return id
+		return ended + id
 	}
 	id = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) { // C1 and what turns the direction of text, too
 			return '?'
 		}
 		return r
 	}, id)
-	return "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
+	return ended + "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
 }
 
 // firstOf is the first of the words that is not empty; "" when all are.

@@ -156,8 +156,8 @@ func TestCommandsCanBePasted(t *testing.T) {
 			t.Errorf("%q: %s, want %s", id, got, want)
 		}
 	}
-	for unit, want := range map[events.Unit]string{events.UnitCalls: "weir flows grant f --calls 20 --until 1h", events.UnitUSD: "weir flows grant f --cost 1 --until 1h",
-		events.UnitSeconds: "weir flows grant f --duration 30m --until 1h", events.UnitRounds: "weir flows release f --reason"} {
+	for unit, want := range map[events.Unit]string{events.UnitCalls: "weir flows grant --calls 20 --until 1h --reason \"WHY\" f", events.UnitUSD: "weir flows grant --cost 1 --until 1h --reason \"WHY\" f",
+		events.UnitSeconds: "weir flows grant --duration 30m --until 1h --reason \"WHY\" f", events.UnitRounds: "weir flows release --reason \"WHY\" f"} {
 		if got := grantCommand(unit, "f"); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s", unit, got)
 		}
@@ -175,5 +175,23 @@ func TestFormats(t *testing.T) {
 	}
 	if b, err := FormatSlack.body([]byte("{")); b != nil || err == nil {
 		t.Errorf("%s, %v", b, err)
+	}
+}
+
+// TestCommandsAreAboutOneFlow holds that whatever a flow is called, the command that a person
+// pastes is about that flow: none that looks like a flag, and nothing that a terminal obeys.
+func TestCommandsAreAboutOneFlow(t *testing.T) {
+	for id, want := range map[string]string{
+		"f-1":              "f-1",
+		"--all":            "-- --all",
+		"-x y":             "-- '-x y'",
+		"it's":             `'it'\''s'`,
+		"a\u009b2J\u202eb": "'a?2J?b'",
+		"a$(reboot)":       "'a$(reboot)'",
+	} {
+		got := grantCommand(events.UnitCalls, shellWord(id))
+		if !strings.HasSuffix(got, ` --reason "WHY" `+want) {
+			t.Errorf("%q gives %s", id, got)
+		}
 	}
 }
