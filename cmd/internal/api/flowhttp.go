@@ -25,6 +25,10 @@ const (
 	defaultLimit   = 1000
 	maxLimit       = 100_000
 	maxDeadLetters = 1000
+
+	// A list of dead letters ends when it has so much of what came, and says where to go on.
+	// The last hundred are never more.
+	deadLetterBytes = 100 * state.MaxRaw
 )
 
 // serveFlows is GET /v1/flows: the flows that this process folds. Parameters: q, a text in
@@ -227,10 +231,22 @@ func (a *Server) serveDeadLetters(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	// Dead letters expire; the list begins at the first that is left.
-	from, deadLetters, err := state.ReadOn(a.store.DeadLetters, from, int(limit), nil)
-	if err != nil {
-		return err
+	// Dead letters expire; the list begins at the first that is left. They are read a few at a
+	// time, since each may hold as much as state.MaxRaw.
+	var deadLetters []state.DeadLetter
+	next := from
+	for held := 0; int64(len(deadLetters)) < limit && held < deadLetterBytes; {
+		first, more, err := state.ReadOn(a.store.DeadLetters, next, int(min(16, limit-int64(len(deadLetters)))), nil)
+		if err != nil {
+			return err
+		}
+		if next = first + int64(len(more)); len(more) == 0 {
+			break
+		}
+		for i := range more {
+			held += len(more[i].Raw)
+		}
+		deadLetters = append(deadLetters, more...)
 	}
 	counted := a.counts.Sum()
 	out := struct {
@@ -239,7 +255,7 @@ func (a *Server) serveDeadLetters(w http.ResponseWriter, r *http.Request) error 
 		ByCode      map[events.Code]int64 `json:"by_code"`
 		DeadLetters []DeadLetterAnswer    `json:"dead_letters"`
 		NotKept     int64                 `json:"not_kept,omitempty"` // since the start: counted alone, for there were too many
-	}{count, from + int64(len(deadLetters)), counted.DeadLetters(), make([]DeadLetterAnswer, 0, len(deadLetters)), counted.NotKept}
+	}{count, next, counted.DeadLetters(), make([]DeadLetterAnswer, 0, len(deadLetters)), counted.NotKept}
 	for i := range deadLetters {
 		l := &deadLetters[i]
 		// A person reads the text; who wants to send the record again needs its bytes.

@@ -236,6 +236,8 @@ type Server struct {
 	metrics *prom.Metrics // nil when nobody asks for them
 	meter   meter
 	turns   *turns // of dear answers
+	// catchUp is taken by viewers of the verdicts that read what they have missed, as turns are.
+	catchUp chan struct{}
 
 	// What follows is set by Serve and is nil before.
 	program     Program
@@ -265,6 +267,7 @@ type Server struct {
 // keeps them out.
 func New(o Options) (*Server, error) {
 	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, counts: o.Counts, turns: newTurns()}
+	a.catchUp = make(chan struct{}, cap(a.turns.free))
 	var err error
 	if a.door, err = newDoor(o.Access, o.Listen, ""); err != nil {
 		return nil, err

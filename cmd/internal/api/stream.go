@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -148,31 +149,17 @@ func (v *viewer) run(r *http.Request) error {
 			}
 			admitted = now
 		}
-		first, entries, err := state.ReadOn(a.verdicts.Read, v.from, streamBatch, nil)
+		n, err := v.gather(r)
 		if err != nil {
-			if !errors.Is(err, state.ErrClosed) {
+			if !errors.Is(err, state.ErrClosed) && r.Context().Err() == nil {
 				a.logger.Error("a viewer of the verdicts is dropped", "error", err)
 			}
 			return nil // the answer has begun
 		}
-		if first > v.from {
-			v.writeGap(v.from, first)
-			v.from = first
-		}
-		for i := range entries {
-			if v.from >= v.end && !v.follow {
-				break
-			}
-			v.from++
-			if err := v.write(&entries[i]); err != nil {
-				a.logger.Error("a viewer of the verdicts is dropped", "error", err)
-				return nil
-			}
-		}
 		if v.send() != nil {
 			return nil
 		}
-		if len(entries) > 0 {
+		if n > 0 {
 			continue
 		}
 		if !v.current { // dispatchers wait for this before they decide
@@ -198,6 +185,44 @@ func (v *viewer) run(r *http.Request) error {
 		}
 	}
 	return nil
+}
+
+// liveBatch is how many verdicts a viewer may be behind who reads without waiting for others.
+const liveBatch = 16
+
+// gather puts the next verdicts that are for this viewer into the buffer, and returns how many
+// there were for anybody. Nothing of them is held afterwards but the buffer.
+//
+// Viewers that are far behind read in turn: each would take a processor for a moment, and who
+// asks for a call would wait for hundreds of them.
+func (v *viewer) gather(r *http.Request) (int, error) {
+	a := v.server
+	if a.verdicts.End()-v.from > liveBatch {
+		select {
+		case a.catchUp <- struct{}{}:
+			defer func() { <-a.catchUp }()
+		case <-r.Context().Done():
+			return 0, context.Cause(r.Context())
+		}
+	}
+	first, entries, err := state.ReadOn(a.verdicts.Read, v.from, streamBatch, nil)
+	if err != nil {
+		return 0, err
+	}
+	if first > v.from {
+		v.writeGap(v.from, first)
+		v.from = first
+	}
+	for i := range entries {
+		if v.from >= v.end && !v.follow {
+			break
+		}
+		v.from++
+		if err := v.write(&entries[i]); err != nil {
+			return 0, err
+		}
+	}
+	return len(entries), nil
 }
 
 // write puts a verdict into the buffer if it is for this viewer. Verdicts of the self-test

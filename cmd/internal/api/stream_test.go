@@ -4,6 +4,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,5 +63,45 @@ func TestSlowViewerIsDropped(t *testing.T) {
 	}
 	if w.deadline.IsZero() {
 		t.Error("the write had no deadline")
+	}
+}
+
+// busy is a log of many verdicts that notes how many read it at one time.
+type busy struct{ now, most atomic.Int64 }
+
+func (b *busy) End() int64                  { return 10 * streamBatch }
+func (b *busy) Ready(int64) <-chan struct{} { return nil }
+func (b *busy) Read(from int64, most int, dst []state.Entry) ([]state.Entry, error) {
+	for n, seen := b.now.Add(1), b.most.Load(); n > seen && !b.most.CompareAndSwap(seen, n); seen = b.most.Load() {
+	}
+	runtime.Gosched() // and others would read, too
+	b.now.Add(-1)
+	for ; most > 0 && from < b.End(); most, from = most-1, from+1 {
+		dst = append(dst, state.Entry{Offset: from, Value: []byte("{}")})
+	}
+	return dst, nil
+}
+
+// TestViewersCatchUpInTurn has many viewers read all verdicts: few of them read at one time, and
+// each gets all.
+func TestViewersCatchUpInTurn(t *testing.T) {
+	verdicts := new(busy)
+	a := &Server{o: Options{Streams: 1}, clock: clock.NewFake(), log: &lagging{}, verdicts: verdicts, catchUp: make(chan struct{}, 2)}
+	serve := a.streams()
+	var group sync.WaitGroup
+	for range 100 {
+		group.Go(func() {
+			w := httptest.NewRecorder()
+			if err := serve(w, httptest.NewRequest(http.MethodGet, "/v1/verdicts", nil)); err != nil || strings.Count(w.Body.String(), "{}") != 10*streamBatch {
+				t.Errorf("%v, %d verdicts", err, strings.Count(w.Body.String(), "{}"))
+			}
+		})
+	}
+	group.Wait()
+	if n := verdicts.most.Load(); n > 2 {
+		t.Errorf("%d viewers read at one time, want at most 2", n)
+	}
+	if len(a.catchUp) != 0 {
+		t.Error("a turn was not given back")
 	}
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"net"
 	"runtime"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"weir/state"
 )
 
 // packed is how a body goes through gzip.
@@ -53,7 +56,7 @@ func TestHostileBodies(t *testing.T) {
 	part := func(name string) string {
 		return "--x\r\nContent-Disposition: form-data; name=\"" + name + "\"; filename=\"" + name + "\"\r\n\r\n"
 	}
-	const ndjson, json, proto = "application/x-ndjson", "application/json", "application/x-protobuf"
+	const ndjson, plain, proto = "application/x-ndjson", "application/json", "application/x-protobuf"
 	for _, c := range []struct {
 		name, path, contentType string
 		body                    []byte
@@ -64,13 +67,13 @@ func TestHostileBodies(t *testing.T) {
 		{"one long line", "/v1/events", ndjson, repeated("", "x", "", 7<<20), 413},
 		{"spans without content", "/v1/traces", proto, spans(3 << 20), 413},
 		{"a name that has to be escaped", "/v1/traces", proto, text(7 << 20), 413},
-		{"spans without ids", "/v1/traces", json, repeated(`{"resourceSpans":[{"scopeSpans":[{"spans":[`, `{},`, `{}]}]}]}`, 2_500_000), 413},
-		{"records without content", "/v1/logs", json, repeated(`{"resourceLogs":[{"scopeLogs":[{"logRecords":[`, `{},`, `{}]}]}]}`, 2_500_000), 413},
-		{"runs without ids", "/runs/batch", json, repeated(`{"post":[`, `{},`, `{}]}`, 2_500_000), 413},
+		{"spans without ids", "/v1/traces", plain, repeated(`{"resourceSpans":[{"scopeSpans":[{"spans":[`, `{},`, `{}]}]}]}`, 2_500_000), 413},
+		{"records without content", "/v1/logs", plain, repeated(`{"resourceLogs":[{"scopeLogs":[{"logRecords":[`, `{},`, `{}]}]}]}`, 2_500_000), 413},
+		{"runs without ids", "/runs/batch", plain, repeated(`{"post":[`, `{},`, `{}]}`, 2_500_000), 413},
 		{"parts without content", "/runs/multipart", "multipart/form-data; boundary=x", repeated("", "--x\n", "--x--", 1_700_000), 413},
-		{"a hook with many members", "/v1/hook", json, members(200_000), 200},
-		{"an ask with many members", "/v1/check", json, members(200_000), 400},
-		{"an order with many members", "/v1/inspect/play", json, members(200_000), 400},
+		{"a hook with many members", "/v1/hook", plain, members(200_000), 200},
+		{"an ask with many members", "/v1/check", plain, members(200_000), 400},
+		{"an order with many members", "/v1/inspect/play", plain, members(200_000), 400},
 		{"a log of nothing but faults", "/v1/inspect/backtest", "multipart/form-data; boundary=x",
 			repeated(part("a")+"profile: balanced\r\n"+part("b")+"profile: none\r\n"+part("log")+"{\"kind\":\"agent.call\"}\n", "x\n", "\r\n--x--\r\n", 2_000_000), 422},
 	} {
@@ -159,5 +162,38 @@ func TestIntakeMemory(t *testing.T) {
 	r.want(r.do("POST", "/v1/check", lines(call("f", 1, "a", "b"))), 200)
 	for i := range 3 {
 		r.want(r.do("POST", "/v1/events", strings.Repeat(lines(call("f", i, "a", "b")), 3000), "Content-Type", "application/x-ndjson"), 202)
+	}
+}
+
+// TestManyLongDeadLetters asks for a thousand dead letters of 64 KiB each: an answer holds a part
+// of them, and says where to go on for the rest.
+func TestManyLongDeadLetters(t *testing.T) {
+	r := begin(t, Options{})
+	const count = 150
+	for range count {
+		if err := r.store.DeadLetter(state.DeadLetter{Source: "s", Code: "syntax", Raw: bytes.Repeat([]byte("x"), state.MaxRaw)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answers, seen := 0, int64(0)
+	for ; seen < count; answers++ {
+		got := r.do("GET", fmt.Sprintf("/v1/deadletters?limit=1000&from=%d", seen), "")
+		var list struct {
+			Next        int64
+			DeadLetters []struct{ Sequence int64 } `json:"dead_letters"`
+		}
+		if err := json.Unmarshal([]byte(got.body), &list); err != nil || got.status != 200 {
+			t.Fatalf("%v: %d %.200s", err, got.status, got.body)
+		}
+		if len(got.body) > 9<<20 || len(list.DeadLetters) == 0 || list.DeadLetters[0].Sequence != seen || list.Next != seen+int64(len(list.DeadLetters)) {
+			t.Fatalf("%d bytes with %d letters from %d on, next %d", len(got.body), len(list.DeadLetters), seen, list.Next)
+		}
+		seen = list.Next
+	}
+	if answers < 2 {
+		t.Errorf("%d answer had all of them", answers)
+	}
+	if got := r.do("GET", "/v1/deadletters?limit=100", ""); !strings.Contains(got.body, fmt.Sprintf(`"sequence":%d,`, count-1)) {
+		t.Error("the last hundred are without the last one")
 	}
 }
