@@ -52,7 +52,9 @@ const (
 func (c *Coverage) Add(ev *events.Event) {
 	switch ev.Kind {
 	case events.AgentCall:
-		if ev.By() != events.OriginUser {
+		// What the program runs once more, as after a person has approved something, has no
+		// caller that a log could tell.
+		if by := ev.By(); by != events.OriginUser && (by != events.OriginSystem || !ev.From.IsZero()) {
 			c.AgentCalls++
 			c.WithCaller += one(!ev.From.IsZero())
 		}
@@ -68,7 +70,8 @@ func (c *Coverage) Add(ev *events.Event) {
 		c.AfterOthers += one(c.follows(ev.CorrelationID))
 	case events.ToolResult:
 		c.ToolResults++
-		c.WithContent += one(ev.Content != (events.Hash{}))
+		// How a call failed is compared as well as what one brought.
+		c.WithContent += one(ev.Content != (events.Hash{}) || ev.ErrorType != "")
 	}
 	c.WithTokens += one(ev.Usage.Known)
 	c.Turns += one(ev.TurnID != "")

@@ -39,6 +39,9 @@ func TestBlind(t *testing.T) {
 	f("tools in 0 of 1 calls, callers in 0 of 1 agent calls, known work in 0 of 1 agent calls",
 		events.Event{Kind: events.AgentCall, Origin: events.OriginAgent, To: events.Party{Agent: "b"}})
 	f("", events.Event{Kind: events.AgentCall, Origin: events.OriginUser, To: events.Party{Agent: "b"}})
+	// Once more after a person has approved something; and a tool that only fails.
+	f("", told, result, events.Event{Kind: events.AgentCall, Origin: events.OriginSystem, To: events.Party{Agent: "b"}})
+	f("", told, events.Event{Kind: events.ToolResult, Status: events.StatusError, ErrorType: "403 Forbidden"})
 	f("tools in 0 of 1 answers", events.Event{Kind: events.AgentCall, Origin: events.OriginUser, To: events.Party{Agent: "b"}},
 		events.Event{Kind: events.AgentReturn, From: events.Party{Agent: "b"}})
 	f("tools in 0 of 2 requests to models", events.Event{Kind: events.LLMCall}, events.Event{Kind: events.LLMCall})
