@@ -49,6 +49,8 @@ var tracerTruths = []tracerTruth{
 	{truth{"crewai/ask_same_question.jsonl", calls("Clerk", 5, "Expert"), 5, nil, 2, 1, 1}, "crewai", 1980, "warn repeated_delegation", ""},
 	{truth{"crewai/tool_loop.jsonl", nil, 0, times(5, "search_orders"), 1, 1, 1}, "crewai", 1222, "warn repetition_detected", ""},
 	{truth{"crewai/honest.jsonl", nil, 0, times(2, "search_orders"), 2, 1, 0}, "crewai", 598, "", ""},
+	{truth{"crewai/delegate_out_of_order.jsonl", calls("author", 8, "editor"), 8, nil, 2, 1, 1}, "crewai", 8560, "warn no_work_rapid_fire", ""}, // the bus has threads
+	{truth{"autogen/human_in_the_loop.log", nil, 0, times(1, "lookup_order"), 1, 14, 0}, "autogen", 15502, "", ""},
 	{truth{"autogen/roundrobin_pleasantries.core_events.jsonl", turns("anna", "ben", 11), 0, nil, 2, 1, 2}, "autogen", 1338, "deny a2a_ping_pong", ""},
 	{truth{"autogen/swarm_handoff_pingpong.core_events.jsonl", turns("sales", "support", 8), 0, nil, 2, 1, 2}, "autogen", 1681, "deny a2a_ping_pong", ""},
 	{truth{"autogen/tool_loop.core_events.jsonl", nil, 0, times(10, "lookup_order"), 1, 1, 1}, "autogen", 3513, "deny repetition_detected", ""},

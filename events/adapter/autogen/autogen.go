@@ -138,9 +138,19 @@ type flow struct {
 	worked  adapter.Work
 	// calls wait until it is known whether one of them was a handoff, see release.
 	calls []*use
+	// people are agents that asked a person for input, whose words theirs are then. Whether an
+	// agent is one shows with the first that it does; passed waits for that.
+	people, agents map[string]bool
+	passed         *passed
 	// asks keeps a ToolCall of the core from being told again.
 	asks    map[string]bool // agents whose messages tell of their tools
 	unnamed int64           // records without an id
+}
+
+// passed is what the speaker said before the manager asked somebody who was not heard of yet.
+type passed struct {
+	by *message
+	to string
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
@@ -197,6 +207,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 // It is called at the end of the log, where nothing can turn out to be a handoff any more.
 func (r *reader) Flush(emit func(*events.Event)) error {
 	for _, f := range r.flows.All() {
+		r.follow(f, "", emit)
 		r.release(f, "", nil, emit)
 	}
 	return nil
@@ -207,7 +218,7 @@ func (r *reader) flow(l *line) *flow {
 	key := cmp.Or(l.agent.key, l.from.key, l.to.key, "autogen")
 	f, ok := r.flows.Get(key)
 	if !ok {
-		f = &flow{key: key, worked: adapter.NewWork(maxOpen), asks: map[string]bool{}}
+		f = &flow{key: key, worked: adapter.NewWork(maxOpen), asks: map[string]bool{}, people: map[string]bool{}, agents: map[string]bool{}}
 		r.flows.Put(key, f)
 	}
 	// A correlation id that any message of it names is that of the flow.
@@ -293,19 +304,48 @@ func (r *reader) next(f *flow, agent string, emit func(*events.Event)) {
 	if agent == "" {
 		return
 	}
+	r.follow(f, "", emit)
 	r.release(f, "", nil, emit)
 	// What the user said goes to the first speaker.
 	switch asked, reply := f.asked, f.reply; {
 	case asked != nil:
 		f.asked = nil
-		e := r.begin(f, asked.id+"/call", events.AgentCall, cmp.Or(asked.at, f.clock))
-		e.Origin, e.To, e.Content, e.Sim = events.OriginUser, party(agent), asked.said, asked.sim
-		emit(e)
+		r.user(f, asked, agent, emit)
+	// What a person says is said by no agent.
+	case reply != nil && f.people[f.speaker]:
+		r.user(f, reply, agent, emit)
+	// A team that asks a person has answered.
+	case reply != nil && f.people[agent]:
+		r.answer(f, reply, emit)
 	// Whoever speaks on after himself was not called.
 	case reply != nil && f.speaker != agent && f.speaker != "":
-		r.call(f, reply, agent, emit)
+		if f.passed = (&passed{reply, agent}); f.agents[agent] {
+			r.follow(f, agent, emit)
+		}
 	}
 	f.speaker, f.reply = agent, nil
+}
+
+// follow tells that the word was passed on, once it shows that an agent got it: by what by
+// did, or, where that is empty, because nothing shows it any more.
+func (r *reader) follow(f *flow, by string, emit func(*events.Event)) {
+	p := f.passed
+	if p == nil || by != "" && by != p.to {
+		return
+	}
+	f.passed = nil
+	if len(f.agents) < maxOpen {
+		f.agents[p.to] = true
+	}
+	r.call(f, p.by, p.to, emit)
+}
+
+// user tells what a person said, and to which agent.
+func (r *reader) user(f *flow, m *message, to string, emit func(*events.Event)) {
+	e := r.begin(f, m.id+"/call", events.AgentCall, cmp.Or(m.at, f.clock))
+	e.Origin, e.To, e.Content, e.Sim = events.OriginUser, party(to), m.said, m.sim
+	f.worked.Spend(to)
+	emit(e)
 }
 
 // call tells that the speaker passed the word to another agent.
@@ -324,11 +364,23 @@ func (r *reader) call(f *flow, m *message, to string, emit func(*events.Event)) 
 //
 // Requests and results of tools are messages as well.
 func (r *reader) said(f *flow, m *message, emit func(*events.Event)) {
+	if m.kind != "UserInputRequestedEvent" {
+		r.follow(f, m.source, emit)
+	}
 	// Any other message of the agent shows that its calls were no handoffs, or that they were.
 	if m.kind != "ToolCallExecutionEvent" {
 		r.release(f, m.source, m, emit)
 	}
 	switch m.kind {
+	case "UserInputRequestedEvent":
+		if len(f.people) < maxOpen {
+			f.people[m.source] = true
+		}
+		// A team that asks a person has answered.
+		if p := f.passed; p != nil && p.to == m.source {
+			f.passed = nil
+			r.answer(f, p.by, emit)
+		}
 	case "ToolCallRequestEvent":
 		if len(f.asks) < maxOpen {
 			f.asks[m.source] = true
@@ -368,6 +420,7 @@ func (r *reader) said(f *flow, m *message, emit func(*events.Event)) {
 // over.
 func (r *reader) inference(f *flow, l *line, emit func(*events.Event)) {
 	if l.agent.name != "" {
+		r.follow(f, l.agent.name, emit)
 		r.release(f, l.agent.name, nil, emit)
 	}
 	// A response that is logged twice has one id.
@@ -383,12 +436,18 @@ func (r *reader) inference(f *flow, l *line, emit func(*events.Event)) {
 //
 // It goes to the user. A team that ended with a handoff answered nothing.
 func (r *reader) end(f *flow, emit func(*events.Event)) {
+	r.follow(f, "", emit)
 	r.release(f, "", nil, emit)
 	m := f.reply
 	f.reply, f.asked = nil, nil
-	if m == nil || m.kind == "HandoffMessage" {
+	if m == nil || m.kind == "HandoffMessage" || f.people[m.source] {
 		return
 	}
+	r.answer(f, m, emit)
+}
+
+// answer tells what the team told its user.
+func (r *reader) answer(f *flow, m *message, emit func(*events.Event)) {
 	e := r.begin(f, m.id+"/return", events.AgentReturn, cmp.Or(m.at, f.clock))
 	e.From, e.Content, e.Sim, e.Status = party(m.source), m.said, m.sim, events.StatusOK
 	f.worked.Set(e, m.source)

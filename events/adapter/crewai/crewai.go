@@ -14,7 +14,9 @@
 package crewai
 
 import (
+	"bytes"
 	"cmp"
+	"slices"
 	"strings"
 
 	"weir/events"
@@ -60,7 +62,23 @@ type reader struct {
 	// refused holds, by what they lie below, the tools that an agent asked for and
 	// does not have.
 	refused *adapter.Recent[string]
+	// early are events that came before the one that they refer to, in the order in which
+	// they came.
+	early []early
+	read  int64 // records
 }
+
+// early is a record that waits for the event that it refers to.
+type early struct {
+	record []byte
+	event  string
+	since  int64 // how many records had been read
+}
+
+// maxEarly is how many records an event waits for the one that it refers to. The bus calls
+// its listeners from threads, so events stand in the log a few places before or after each
+// other; what does not come soon was not written down at all.
+const maxEarly = 32
 
 // start is what is remembered of an event that begins something.
 //
@@ -96,6 +114,56 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if r.repeats.Again(record) {
 		return nil
 	}
+	r.read++
+	if event := r.waitsFor(l); event != "" {
+		r.early = append(r.early, early{bytes.Clone(record), event, r.read})
+	} else {
+		r.take(l)
+	}
+	err = r.takeEarly(func(e early) bool {
+		_, came := r.starts.Get(e.event)
+		return came || r.read-e.since >= maxEarly
+	})
+	r.tree.Settle(emit)
+	return err
+}
+
+// waitsFor is the event without which it cannot be told where another one belongs, as long as
+// it has not come.
+func (r *reader) waitsFor(l *line) string {
+	event := l.parent
+	switch what, phase := phaseOf(l.kind); {
+	case phase == begins && (what == "crew_kickoff" || what == "agent_logs"):
+		return ""
+	case phase == ends:
+		event = l.started
+	case phase != begins:
+		return ""
+	}
+	if _, came := r.starts.Get(event); came {
+		return ""
+	}
+	return event
+}
+
+// takeEarly takes those that waited, of which one may be what the next one waits for.
+func (r *reader) takeEarly(ready func(early) bool) error {
+	for {
+		i := slices.IndexFunc(r.early, ready)
+		if i < 0 {
+			return nil
+		}
+		l, err := read(r.early[i].record)
+		r.early = slices.Delete(r.early, i, i+1)
+		if err != nil {
+			return err
+		}
+		r.take(l)
+	}
+}
+
+// take puts an event into the tree.
+func (r *reader) take(l *line) {
 	what, phase := phaseOf(l.kind)
 	// An end without a start cannot be joined with anything.
 	switch {
@@ -108,17 +176,14 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		r.refused.Put(l.parent, l.tool)
 	case l.kind == "tool_failure_detected":
 		r.refuse(l)
-	default:
-		return nil
 	}
-	r.tree.Settle(emit)
-	return nil
 }
 
 // Flush tells all that was held back.
 func (r *reader) Flush(emit func(*events.Event)) error {
+	err := r.takeEarly(func(early) bool { return true })
 	r.tree.Flush(emit)
-	return nil
+	return err
 }
 
 // phase is whether an event begins or ends something.

@@ -417,7 +417,7 @@ func sources() []adapter.Source {
 		{Name: "autogen", Format: "autogen", Sample: "real/autogen/swarm_handoff_pingpong.core_events.jsonl.gz",
 			Known: []string{"autogen-agentchat"},
 			Title: "AutoGen (for AG2 use its OpenTelemetry spans)",
-			Set:   "logging.getLogger(\"autogen_core.events\") at INFO to a file, one message per line; a formatter may put times in front.",
+			Set:   "logging.getLogger(\"autogen_core.events\") at INFO to a file, one message per line, with logging.Formatter(\"%(asctime)s %(name)s %(message)s\"): only the messages of teams have times of their own.",
 			Run:   "weir replay core_events.jsonl",
 			Flow:  "the run of a team (the uuid in its AgentIds), or correlation_id in metadata",
 			Sees:  "Who speaks after whom in teams, handoffs, tools with arguments and results, tokens.",
