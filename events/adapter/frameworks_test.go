@@ -42,6 +42,8 @@ var frameworkRuns = []struct {
 	{"agno/tool_loop", stopped, 0, 12},
 	{"ai_sdk/honest", untouched, 0, 3},
 	{"ai_sdk/tool_loop", stopped, 0, 12},
+	{"autogen/human_in_the_loop", untouched, 0, 1}, // a person and an agent talk by turns
+	{"autogen/team_new_words", stopped, 17, 0},
 	{"camel/honest", untouched, 0, 3}, // the calls are told by requests alone, each a trace of its own
 	{"camel/tool_loop", stopped, 0, 12},
 	{"dspy/honest", untouched, 0, 4}, // the end of a run is a tool, too
@@ -62,6 +64,7 @@ var frameworkRuns = []struct {
 	{"haystack/tool_loop.native_content", stopped, 0, 12},
 	{"haystack/tool_loop.native_nocontent", hidden, 0, 12},
 	{"haystack/tool_loop.openinference", hidden, 0, 0},
+	{"langgraph_openinference/command_ring", stopped, 12, 0}, // each tool is a trace of its own
 	{"langfuse/honest.decorators", untouched, 0, 3},
 	{"langfuse/honest.langchain", untouched, 0, 3},
 	{"langfuse/tool_loop.decorators", stopped, 0, 12},
@@ -74,10 +77,11 @@ var frameworkRuns = []struct {
 	{"mcp_sdk/tool_loop", hidden, 0, 12},
 	{"mlflow/honest", untouched, 0, 3},
 	{"mlflow/tool_loop", stopped, 0, 12},
+	{"openai_agents/handoff_new_words", untouched, 5, 0}, // too few to be more than a talk
 	{"openai_agents_js/honest", untouched, 0, 3},
 	{"openai_agents_js/tool_loop", stopped, 0, 12},
 	{"semantic_kernel/group_chat.content", stopped, 15, 0},
-	{"semantic_kernel/group_chat.default", hidden, 0, 0},
+	{"semantic_kernel/group_chat.default", stopped, 15, 0},
 	{"semantic_kernel/group_chat.root_content", stopped, 15, 0},
 	{"semantic_kernel/handoff.content", untouched, 2, 0},
 	{"semantic_kernel/handoff.default", untouched, 2, 0},

@@ -272,6 +272,8 @@ func (m *message) readFunction(c *jsonwalk.Cursor, kind partKind, ignore adapter
 		// Tools of ADK tell errors by a member of that name.
 		if text := jsonwalk.New(response).TextOf("error"); len(text) > 0 {
 			p.failure = fingerprint.Error(text)
+		} else if why, failed := adapter.Failed(response); failed {
+			p.failure = fingerprint.Error(why)
 		}
 	// A handover has no arguments to be compared.
 	case isTransfer(p.name):

@@ -28,6 +28,7 @@ const (
 	// Whose span it is, and who called that agent.
 	agentName
 	agentID
+	agentDescription
 	calledBy
 	callerType
 	executorID
@@ -94,13 +95,14 @@ var aliases = [fields][]string{
 	mcpMethod:       {"mcp.method.name", "mcp.method"},
 	a2aMethod:       {"a2a.method.name", "a2a.method"},
 
-	agentName:    {"gen_ai.agent.name", "agent.name", "graph.node.id", "ai.telemetry.functionId", "haystack.component.name", "agent_name"},
-	agentID:      {"gen_ai.agent.id"},
-	calledBy:     {"graph.node.parent_id", "gen_ai.caller.agent.name", "gen_ai.caller.name"},
-	callerType:   {"gen_ai.caller.type", "gen_ai.execution.type"},
-	executorID:   {"executor.id"},
-	metadata:     {"metadata"},
-	workflowName: {"gen_ai.workflow.name", "workflow.name"},
+	agentName:        {"gen_ai.agent.name", "agent.name", "graph.node.id", "ai.telemetry.functionId", "haystack.component.name", "agent_name"},
+	agentID:          {"gen_ai.agent.id"},
+	agentDescription: {"gen_ai.agent.description"},
+	calledBy:         {"graph.node.parent_id", "gen_ai.caller.agent.name", "gen_ai.caller.name"},
+	callerType:       {"gen_ai.caller.type", "gen_ai.execution.type"},
+	executorID:       {"executor.id"},
+	metadata:         {"metadata"},
+	workflowName:     {"gen_ai.workflow.name", "workflow.name"},
 
 	// The name of an entity is the tool's only on spans of tools, which OpenLLMetry says by
 	// entityKind.

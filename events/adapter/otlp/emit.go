@@ -139,6 +139,12 @@ func (t *emitter) unanswered() {
 		if s.handoff == whoever || s.status == events.StatusError {
 			continue
 		}
+		// LangChain starts a trace of its own for a tool that gets the state: who runs then is
+		// told where the agents run.
+		if s.command && len(t.runs) == 0 {
+			t.silent(adapter.SilentTwice)
+			continue
+		}
 		t.handOver(s, from)
 	}
 	clear(t.said)

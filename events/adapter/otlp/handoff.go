@@ -15,12 +15,17 @@ import (
 // A star is no name that an agent has.
 const whoever = "*"
 
+// openInferenceHandoff is what the spans begin with in which OpenInference tells the handoffs
+// of openai-agents: input and output are the names of the two agents.
+const openInferenceHandoff = "handoff to "
+
 // readHandoff finds out whether a tool passes control to another agent, or asks one, and
 // what it says to it. The conventions have attributes for it; else the names of such
 // tools are conventions of the frameworks, and one that is made up of an agent's name
 // ("transfer_to_billing") counts only when there is an agent of that name.
 //
-// args are the arguments as the tracer recorded them. It sets handoff, or asks, or neither.
+// args are the arguments as the tracer recorded them. It sets handoff, or asks, or neither;
+// what is in handoff already is what a command of the tool said.
 func (s *span) readHandoff(a *attributes, args []byte) {
 	if target := adapter.Word(a.text[transferTarget], events.MaxID); target != "" {
 		switch {
@@ -30,7 +35,7 @@ func (s *span) readHandoff(a *attributes, args []byte) {
 		default:
 			s.handoff, s.surely = target, true
 		}
-	} else {
+	} else if s.handoff == "" {
 		s.handoffByName()
 	}
 	// It is a tool like any other.
@@ -39,10 +44,11 @@ func (s *span) readHandoff(a *attributes, args []byte) {
 	}
 	// The name of the agent and the context of the program are no message.
 	leftOut, message, target := []string{"ctx"}, false, ""
-	// Arguments that are no object are the message.
+	// Arguments that are no object are the message, but where the tracer writes the name of
+	// the agent that hands over in their place: it is the same whatever was said.
 	c := jsonwalk.New(args)
 	if c.Peek() != '{' {
-		message = len(args) > 0
+		message = len(args) > 0 && !strings.HasPrefix(s.tool.Name, openInferenceHandoff)
 	} else {
 		for c.Object(); c.Member(); {
 			switch key := string(c.Key()); key {
@@ -82,7 +88,7 @@ func (s *span) readHandoff(a *attributes, args []byte) {
 // name has to be seen for it to be a handoff.
 func (s *span) handoffByName() {
 	name := s.tool.Name
-	if target, ok := strings.CutPrefix(name, "handoff to "); ok { // OpenInference, openai-agents
+	if target, ok := strings.CutPrefix(name, openInferenceHandoff); ok {
 		s.handoff, s.surely = target, true
 		return
 	}

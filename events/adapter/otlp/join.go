@@ -139,10 +139,23 @@ func (t *trace) isSent(s *span) bool {
 //
 // The origin of the second is the system, so that it lifts nothing as a user's word would.
 func (t *trace) asked(s *span) *call {
-	switch from, ok := t.relayed(s); {
-	case ok:
+	from, relayed := t.relayed(s)
+	before := t.last(s)
+	switch {
+	// What a person says is said by no agent, and a team that asks a person has answered.
+	case s.person:
+		return &call{silent: true}
+	case before != nil && before.person:
+		return &call{origin: events.OriginUser}
+	case relayed:
 		return passed(from)
-	case t.isOvertaken(s), t.isSent(s) && t.last(s) != nil:
+	case t.isOvertaken(s):
+		return &call{origin: events.OriginSystem}
+	// In a team a message goes to all, and its manager says whose turn it is: who speaks next
+	// goes on with what was said last.
+	case t.isSent(s) && before != nil && agentOf(before) != agentOf(s):
+		return passed(agentOf(before))
+	case t.isSent(s) && before != nil:
 		return &call{origin: events.OriginSystem}
 	}
 	return &call{origin: events.OriginUser}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"weir/events"
+	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
 )
 
@@ -91,6 +93,11 @@ type result struct {
 	call   []byte // id of the call, where the result names it
 	tool   []byte // and its tool
 	failed bool
+	why    []byte // what went wrong, where it is less than the text
+	// next is where a command of LangGraph goes on; leaves says that it leaves the graph
+	// of the agent, and so passes control to another one.
+	next   string
+	leaves bool
 }
 
 // resultWithoutNotes takes the result of a tool out of what a tracer recorded: a message,
@@ -105,6 +112,9 @@ func resultWithoutNotes(p []byte) result {
 	if r, ok := constructed(p); ok {
 		return r
 	}
+	if r, ok := commanded(p); ok {
+		return r
+	}
 	var output []byte
 	noted := false
 	c := jsonwalk.New(p)
@@ -117,16 +127,56 @@ func resultWithoutNotes(p []byte) result {
 			c.Skip()
 		// Any other member makes it a result of the tool's own.
 		default:
-			return result{text: p, failed: markedAsError(p)}
+			return ownResult(p)
 		}
 	}
 	if c.Err() != nil || !noted || len(output) == 0 {
-		return result{text: p, failed: markedAsError(p)}
+		return ownResult(p)
 	}
 	if r, ok := constructed(output); ok {
 		return r
 	}
-	return result{text: output, failed: markedAsError(output)}
+	if r, ok := commanded(output); ok {
+		return r
+	}
+	return ownResult(output)
+}
+
+// ownResult is what a tool brought itself, which may say that the call failed.
+func ownResult(p []byte) result {
+	why, failed := adapter.Failed(p)
+	return result{text: p, why: why, failed: failed || markedAsError(p)}
+}
+
+// commanded takes where to go on out of a command, with which a tool of LangGraph passes
+// control. The messages in it are those of the whole talk so far, and so no result.
+//
+// A command that goes nowhere, or to several places at once, only updates the state.
+func commanded(p []byte) (r result, ok bool) {
+	if len(p) == 0 || p[0] != '{' {
+		return r, false
+	}
+	members := 0
+	c := jsonwalk.New(p)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "graph":
+			members++
+			r.leaves = string(c.Text()) == "__parent__"
+		case "update":
+			members++
+			c.Skip()
+		case "goto":
+			if c.Peek() != '"' {
+				c.Skip()
+				continue
+			}
+			r.next = adapter.Word(c.Text(), events.MaxID)
+		default:
+			c.Skip()
+		}
+	}
+	return r, members == 2 && r.next != "" && r.next != "__end__" && c.Err() == nil
 }
 
 // constructed takes what a tool brought out of a message as LangChain writes it down: the

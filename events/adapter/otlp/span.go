@@ -46,6 +46,7 @@ type span struct {
 	// On the wire: a call of the A2A protocol, as its client sees it.
 	wire     bool // seen on the wire, where the agent's work is not
 	flat     bool // in a graph whose agents follow each other without an agent above them
+	person   bool // a person speaks through the agent
 	calledBy string
 	executor string
 	prompt   events.Hash // of the system prompt, which tells agents without names apart
@@ -57,6 +58,7 @@ type span struct {
 	// handoff may be whoever; asks is never that after readHandoff.
 	handoff string // agent that a handoff tool names, or whoever
 	surely  bool   // it is a handoff even if no agent of that name is seen
+	command bool   // a command of LangGraph names it, and not the tool
 	passes  bool   // it is a handoff indeed
 	asks    string // agent that the tool asks, which answers
 	// carrier, passes and kind are worked out anew with each turn, as other spans come.
@@ -102,6 +104,8 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 	a.eventContent.settle(a, s.kind)
 
 	s.readCaller(a)
+	// As AutoGen's UserProxyAgent describes itself.
+	s.person = string(a.text[agentDescription]) == "A human user"
 	s.executor = adapter.Word(a.text[executorID], events.MaxID)
 	s.conversation = adapter.Word(a.text[conversationID], events.MaxID)
 	if a.has(spanKind) || a.has(observationType) { // elsewhere it may be the session of a browser
@@ -287,8 +291,14 @@ func (s *span) readTool(a *attributes, ignore adapter.IgnoreArgs) {
 	s.answer, s.near = fingerprint.Content(got.text), fingerprint.Text(got.text)
 	// Tracers mark a span as failed only if the tool threw.
 	if s.status == events.StatusOK && got.failed {
-		s.status, s.failure = events.StatusError, fingerprint.Error(got.text)
+		why := got.why
+		if len(why) == 0 {
+			why = got.text
+		}
+		s.status, s.failure = events.StatusError, fingerprint.Error(why)
 	}
+	// A command names whom it passes control to; within one graph that may also be a step.
+	s.handoff, s.surely, s.command = got.next, got.leaves, got.next != ""
 	s.readHandoff(a, args)
 }
 
