@@ -175,7 +175,8 @@ func (a *Server) appendAbout(w http.ResponseWriter, r *http.Request, ev *events.
 		waits = waits && view.StepDue == 0              // else help is under way, and nothing more is said
 	}
 	// Whether anything comes of it, the event is in the log from here on.
-	said, err := a.put(r.Context(), ev)
+	said, leave, err := a.put(r.Context(), ev)
+	defer leave()
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,8 @@ func (a *Server) give(w http.ResponseWriter, r *http.Request, ev *events.Event, 
 	if known && view != nil {
 		ev.Time = max(ev.Time, events.Stamp(view.Last)) // behind all that was folded it might be too late
 	}
-	said, err := a.put(r.Context(), ev)
+	said, leave, err := a.put(r.Context(), ev)
+	defer leave()
 	if err != nil {
 		return err
 	}
@@ -147,17 +148,21 @@ func (a *Server) give(w http.ResponseWriter, r *http.Request, ev *events.Event, 
 // put puts an event into the log. The function that it returns waits for what the fold
 // says of it, see Server.said.
 // The end of the verdict log is noted before the event is appended, or the fold might be
-// faster. The time to wait begins here, not when somebody waits.
-func (a *Server) put(ctx context.Context, ev *events.Event) (said func() []json.RawMessage, err error) {
+// faster. The time to wait begins here, not when somebody waits. When the verdicts of the flow
+// cannot be followed in time, the order is given all the same, and nothing may be said of it.
+// leave ends the following; it is called also after an error.
+func (a *Server) put(ctx context.Context, ev *events.Event) (said func() []json.RawMessage, leave func(), err error) {
 	raw, err := lineOf(ev)
 	if err != nil {
-		return nil, err
+		return nil, func() {}, err
 	}
+	reached, leave := a.log.Follow(ev.FlowKey(), true)
+	a.waitFor(ctx, reached)
 	from, timeout := a.verdicts.End(), a.clock.After(a.o.AnswerTimeout)
 	if err := a.log.Append(ctx, []state.Entry{{Value: raw}}); err != nil {
-		return nil, err
+		return nil, leave, err
 	}
-	return func() []json.RawMessage { return a.said(ctx, from, ev.ID, timeout) }, nil
+	return func() []json.RawMessage { return a.said(ctx, from, ev.ID, timeout) }, leave, nil
 }
 
 // lookAt returns the flow when this process folds it. When it does and knows nothing of

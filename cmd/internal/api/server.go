@@ -68,6 +68,12 @@ type Log interface {
 	// partitions nobody folds who could be asked.
 	Others(ctx context.Context) (addresses, missed []string)
 
+	// Follow has the verdicts of a flow, or with "" those of all, brought into the log of
+	// verdicts until leave is called, whoever folds it; fromNow wants none that were given before.
+	// reached waits until all that there are stand there, and returns false when ctx ends
+	// before. What binds all flows stands there also when nobody follows.
+	Follow(flow string, fromNow bool) (reached func(ctx context.Context) bool, leave func())
+
 	// EventsOf calls fn for the events of a flow that came into the log at or after
 	// since, until it returns false. The line is good until fn returns.
 	EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte) bool) error

@@ -32,6 +32,7 @@ func (a *Server) streams() func(http.ResponseWriter, *http.Request) error {
 	seats := admission.NewSeats(a.o.Streams)
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v, err := a.newViewer(w, r)
+		defer v.leave()
 		if err != nil {
 			return err
 		}
@@ -61,26 +62,49 @@ type viewer struct {
 	// once; that it may still be here is looked at with each heartbeat.
 	who *access.Principal
 	// from is the place of the next verdict in the log.
-	from    int64
-	end     int64 // where to stop when it does not follow
-	current bool  // it was told that it has all that there is
+	from int64
+	end  int64 // where to stop when it does not follow
+	due  bool  // a sign of life, which also says whether it has all that there is
+	// reached and leave are those of Log.Follow, and ended is a context that is over, by which
+	// reached says how it is now.
+	reached func(context.Context) bool
+	leave   func()
+	ended   context.Context
 	// buf holds what was not sent yet: at most one batch.
 	buf bytes.Buffer
 }
 
 // newViewer reads what a request wants, and where it begins; nothing is answered yet, so an
 // error is one of the request. The end is noted here: what comes later is for those who
-// follow.
+// follow. Where others fold the flows as well, their verdicts may have to be copied first; that is
+// waited for by those to whom the end matters. The viewer has to leave, also after an error.
 func (a *Server) newViewer(w http.ResponseWriter, r *http.Request) (*viewer, error) {
 	q := r.URL.Query()
-	v := &viewer{server: a, w: w, who: visitOf(r.Context()).who, control: http.NewResponseController(w), flow: q.Get("flow"), end: a.verdicts.End(),
+	v := &viewer{server: a, w: w, who: visitOf(r.Context()).who, control: http.NewResponseController(w), flow: q.Get("flow"),
 		sse: strings.Contains(r.Header.Get("Accept"), "text/event-stream")}
 	v.follow = v.sse || q.Get("follow") == "1" || q.Get("follow") == "true"
-	var err error
-	if v.from, err = v.begin(q.Get("since"), r.Header.Get("Last-Event-ID")); err != nil {
-		return nil, err
+	v.reached, v.leave = a.log.Follow(v.flow, false)
+	var over context.CancelFunc
+	v.ended, over = context.WithCancel(r.Context())
+	over()
+	if since := q.Get("since"); !v.follow || since == "now" || strings.HasPrefix(since, "-") {
+		if !a.waitFor(r.Context(), v.reached) && !v.follow {
+			// It gets what there is: whoever polls on gets the rest then.
+			w.Header().Set("Weir-Behind", "the verdicts of the group are not copied up to the last")
+		}
 	}
-	return v, nil
+	v.end = a.verdicts.End()
+	var err error
+	v.from, err = v.begin(q.Get("since"), r.Header.Get("Last-Event-ID"))
+	return v, err
+}
+
+// waitFor waits until the verdicts that are followed stand in the log, for as long as answers are
+// waited for; false when they do not.
+func (a *Server) waitFor(ctx context.Context, reached func(context.Context) bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, a.o.AnswerTimeout)
+	defer cancel()
+	return reached(ctx)
 }
 
 // begin finds the place to begin at: after the last verdict that the viewer has, at a
@@ -138,6 +162,16 @@ func (v *viewer) run(r *http.Request) error {
 		return nil
 	}
 	a := v.server
+	v.due = true             // dispatchers wait for the first one before they decide
+	var copied chan struct{} // closed when what is followed has come here
+	if !v.reached(v.ended) {
+		copied = make(chan struct{})
+		go func() {
+			if v.reached(r.Context()) {
+				close(copied)
+			}
+		}()
+	}
 	// Whether he may still follow is asked by time, and not by silence: verdicts that never
 	// cease would keep a token that was taken out.
 	began := a.clock.Now()
@@ -149,6 +183,8 @@ func (v *viewer) run(r *http.Request) error {
 			}
 			admitted = now
 		}
+		// Before it is read: what comes after that would not be sent yet.
+		current := v.due && v.current()
 		n, err := v.gather(r)
 		if err != nil {
 			if !errors.Is(err, state.ErrClosed) && r.Context().Err() == nil {
@@ -162,9 +198,9 @@ func (v *viewer) run(r *http.Request) error {
 		if n > 0 {
 			continue
 		}
-		if !v.current { // dispatchers wait for this before they decide
-			v.current = true
-			v.beat()
+		if v.due {
+			v.due = false
+			v.beat(current)
 			if v.send() != nil {
 				return nil
 			}
@@ -174,10 +210,9 @@ func (v *viewer) run(r *http.Request) error {
 		// Also the time after which a viewer that is not there any more is noticed, by a
 		// write.
 		case <-a.clock.After(a.o.Heartbeat):
-			v.beat()
-			if v.send() != nil {
-				return nil
-			}
+			v.due = true
+		case <-copied:
+			v.due, copied = true, nil
 		case <-r.Context().Done():
 			return nil
 		case <-a.program.Ending().Done():
@@ -295,21 +330,22 @@ func (v *viewer) writeGap(from, to int64) {
 // comments; an empty line is one that its readers pass over.
 // A guard that has heard nothing for long, or hears that weir is behind, relies on what it
 // knows and on limits of its own (see decision 36).
-func (v *viewer) beat() {
+func (v *viewer) beat(current bool) {
 	switch {
 	case !v.sse:
 		v.buf.WriteByte('\n')
-	case v.server.upToDate():
+	case current:
 		v.buf.WriteString(": heartbeat\n\n")
 	default:
 		v.buf.WriteString(": behind\n\n")
 	}
 }
 
-// upToDate reports whether the fold has caught up with the log.
-func (a *Server) upToDate() bool {
-	why, _ := a.log.Ready()
-	return len(why) == 0
+// current reports whether the verdict log has all that there is for the viewer: the fold has caught up
+// with the log, and what others fold has come here.
+func (v *viewer) current() bool {
+	why, _ := v.server.log.Ready()
+	return len(why) == 0 && v.reached(v.ended)
 }
 
 // send writes what was gathered, and fails when the viewer does not take it in time.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,25 +19,33 @@ import (
 // lagging is a log that is behind its log.
 type lagging struct {
 	Log
-	why []string
+	why  []string
+	away bool // what others fold is not there yet
 }
 
 func (l *lagging) Ready() (why []string, lag int64) { return l.why, 0 }
 
+func (l *lagging) Follow(string, bool) (reached func(context.Context) bool, leave func()) {
+	return func(context.Context) bool { return !l.away }, func() {}
+}
+
 // TestBeats sees that a dispatcher is not told that it knows every order while the fold
 // is behind.
 func TestBeats(t *testing.T) {
-	f := func(sse bool, want string, why ...string) {
+	f := func(sse, away bool, want string, why ...string) {
 		t.Helper()
-		v := viewer{server: &Server{log: &lagging{why: why}}, sse: sse}
-		if v.beat(); v.buf.String() != want {
+		log := &lagging{why: why, away: away}
+		v := viewer{server: &Server{log: log}, sse: sse, ended: t.Context()}
+		v.reached, _ = log.Follow("", false)
+		if v.beat(v.current()); v.buf.String() != want {
 			t.Errorf("%q, want %q", v.buf.String(), want)
 		}
 	}
-	f(true, ": heartbeat\n\n")
-	f(true, ": behind\n\n", "the pump is behind the journal")
-	f(false, "\n")
-	f(false, "\n", "the pump is behind the journal")
+	f(true, false, ": heartbeat\n\n")
+	f(true, false, ": behind\n\n", "the pump is behind the journal")
+	f(true, true, ": behind\n\n")
+	f(false, false, "\n")
+	f(false, true, "\n", "the pump is behind the journal")
 }
 
 // stalled is a viewer that takes nothing.

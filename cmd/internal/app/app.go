@@ -298,7 +298,11 @@ func (a *App) inForce() *analyzer.Limits {
 // Each has a goroutine and a cursor of its own, so one that is away holds up no other.
 func (a *App) forward(f *forwarder.Forwarder) {
 	f.Log, f.Cursors, f.Clock, f.Logger = a.verdicts, a.store, a.clock, a.logger
-	a.run(a.leaving, f.Name, f.Run)
+	a.run(a.leaving, f.Name, func(ctx context.Context) error {
+		_, leave := a.backend.Follow("", false)
+		defer leave()
+		return f.Run(ctx)
+	})
 }
 
 // Measure fills in what became of the verdicts that endpoints of others are sent.

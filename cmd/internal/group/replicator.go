@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"weir/cmd/internal/retry"
@@ -13,29 +12,151 @@ import (
 	"weir/state"
 )
 
-// replicator copies the verdicts of the whole group, of both stages, into the log of this
-// process that streams, files and webhooks read, so that a dispatcher may follow any member. A
-// crash may copy some twice; their ids tell.
+// replicator copies verdicts of the group into the log of this process that streams, files and
+// webhooks read, so that a dispatcher may follow any member.
+// What the agent stage says binds all flows, and asks of any flow may come here: it is always
+// copied. What is said of flows is copied while somebody follows it here (see decision 86), or
+// each member would pay for the verdicts of all.
+// A crash may copy some twice; their ids tell.
+//
 // One goroutine per output partition copies; what comes of different ones stands there in any order, but of
 // each in its own.
-// It costs each member the verdicts of all, once on its disk (see decision 21).
 type replicator struct {
-	member  *Member
-	reached []atomic.Bool // by output partition: everything was copied when it was looked last
+	member *Member
+	// By output partition. The slice stays as it is.
+	partitions []replicated
 }
+
+// replicated is how the copying of one output partition stands.
+type replicated struct {
+	always bool // the agent stage's
+
+	mu        sync.Mutex
+	followers int       // who want all that there is
+	listeners int       // who want what comes from now on
+	left      time.Time // when the last of either left
+	whole     bool      // it is copied on from where it was left, and not from its end
+	reached   bool      // everything was copied when it was looked last
+	// changed is closed, and made anew, when one of the above has changed that others wait for.
+	changed chan struct{}
+}
+
+// lingers is how long copying goes on when nobody follows any more: dispatchers come again, and who
+// polls follows for a moment at a time.
+const lingers = time.Minute
 
 // newReplicator returns one that copies nothing yet.
 func newReplicator(m *Member) *replicator {
-	return &replicator{member: m, reached: make([]atomic.Bool, m.outputs())}
+	r := &replicator{member: m, partitions: make([]replicated, m.outputs())}
+	for n := range r.partitions {
+		r.partitions[n].always, r.partitions[n].changed = n >= m.agentSet.first, make(chan struct{})
+	}
+	return r
 }
 
-// ready says which partitions are not copied to their end: who follows the verdicts here
-// may not know what stands.
+// Follow has the verdicts of a flow, or with "" those of all, brought into the log of verdicts of
+// this process until leave is called. fromNow wants none of those that were given before.
+// reached waits until those that there are stand in the log; it returns false when ctx ends before.
+func (m *Member) Follow(flow string, fromNow bool) (reached func(ctx context.Context) bool, leave func()) {
+	outputs := m.flowSet.partitions // numbered as their outputs are
+	if flow != "" {
+		outputs = []int{m.flowSet.partitionOf(flow)}
+	}
+	for _, n := range outputs {
+		m.replicator.partitions[n].join(fromNow, 1, time.Time{})
+	}
+	reached = func(ctx context.Context) bool {
+		for n := range m.replicator.partitions {
+			p := &m.replicator.partitions[n]
+			if !p.always && flow != "" && n != outputs[0] {
+				continue
+			}
+			if !p.wait(ctx, func() bool { return p.reached && (fromNow || p.whole) }) {
+				return false
+			}
+		}
+		return true
+	}
+	return reached, sync.OnceFunc(func() {
+		for _, n := range outputs {
+			m.replicator.partitions[n].join(fromNow, -1, m.clock.Now())
+		}
+	})
+}
+
+// join notes that somebody has come, or has left at a time.
+func (p *replicated) join(fromNow bool, add int, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if fromNow {
+		p.listeners += add
+	} else {
+		p.followers += add
+	}
+	p.left = at
+	p.tell()
+}
+
+// tell wakes those who wait for a change. p.mu is held.
+func (p *replicated) tell() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// wait returns true when is does, which is called under the lock, and false when ctx ends before.
+func (p *replicated) wait(ctx context.Context, is func() bool) bool {
+	for {
+		p.mu.Lock()
+		ok, changed := is(), p.changed
+		p.mu.Unlock()
+		if ok {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// wanted says whether somebody follows, or has until a moment ago, and whether all that there is
+// is wanted. p.mu is held.
+func (p *replicated) wanted(now time.Time) (wanted, whole bool) {
+	whole = p.always || p.followers > 0
+	return whole || p.listeners > 0 || !p.left.IsZero() && now.Sub(p.left) < lingers, whole
+}
+
+// goesOn reports whether to copy on as it was begun: not when nobody follows any more, and not
+// from the end alone when somebody wants the whole.
+func (p *replicated) goesOn(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	wanted, whole := p.wanted(now)
+	return wanted && (p.whole || !whole)
+}
+
+// reach notes whether everything is copied.
+func (p *replicated) reach(reached bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reached != reached {
+		p.reached = reached
+		p.tell()
+	}
+}
+
+// ready says which partitions that bind all flows are not copied to their end: who follows the
+// verdicts here, or asks, may not know what stands.
+// What is copied for who follows is for him to ask, see Follow.
 func (m *replicator) ready() (why []string) {
-	for n := range m.reached {
-		if !m.reached[n].Load() {
+	for n := range m.partitions {
+		p := &m.partitions[n]
+		p.mu.Lock()
+		if p.always && !p.reached {
 			why = append(why, fmt.Sprintf("the verdicts of partition %d are not shown up to the last", n))
 		}
+		p.mu.Unlock()
 	}
 	return why
 }
@@ -48,10 +169,10 @@ const replicatorBytes = 128 << 10
 // the others and returns that error.
 func (m *replicator) run(ctx context.Context) error {
 	var group sync.WaitGroup
-	failed := make([]error, len(m.reached))
+	failed := make([]error, len(m.partitions))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for n := range m.reached {
+	for n := range m.partitions {
 		group.Go(func() {
 			// Each goroutine writes its own place.
 			if failed[n] = m.retry(ctx, n); failed[n] != nil {
@@ -68,15 +189,27 @@ func (m *replicator) run(ctx context.Context) error {
 	return nil
 }
 
-// retry follows a partition until ctx ends. What the brokers fail at is tried again;
-// an error is one that only a person can help with.
+// retry follows a partition, whenever somebody wants it, until ctx ends. What the brokers fail at is
+// tried again; an error is one that only a person can help with.
 func (m *replicator) retry(ctx context.Context, number int) error {
+	p := &m.partitions[number]
 	for {
-		err := m.follow(ctx, number)
-		// Whatever ended the following, nobody knows any more where the end is.
-		m.reached[number].Store(false)
-		if err == nil || ctx.Err() != nil {
+		whole := false
+		if !p.wait(ctx, func() (wanted bool) {
+			wanted, whole = p.wanted(m.member.clock.Now())
+			p.whole = whole
+			return wanted
+		}) {
 			return nil
+		}
+		err := m.follow(ctx, number, whole)
+		// Whatever ended the following, nobody knows any more where the end is.
+		p.reach(false)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil { // nobody wants it any more, or somebody wants more of it
+			continue
 		}
 		if m.member.fatal(err) {
 			return err
@@ -88,21 +221,30 @@ func (m *replicator) retry(ctx context.Context, number int) error {
 	}
 }
 
-// follow copies one partition from where its cursor stands.
-// It returns nil when ctx ends. Verdicts that have expired in the topic are skipped, with a
-// line in the log.
-func (m *replicator) follow(ctx context.Context, number int) error {
-	topic := m.member.o.Topics.Verdicts
+// follow copies one partition from where its cursor stands, or for those who want no more from
+// its end; then the cursor stays, and who wants the whole later gets these once more.
+// It returns nil when ctx ends or what is wanted changes. Verdicts that have expired in the topic are
+// skipped, with a line in the log.
+func (m *replicator) follow(ctx context.Context, number int, whole bool) error {
+	topic, p := m.member.o.Topics.Verdicts, &m.partitions[number]
 	// Its name holds the topic, so that another one is copied from its own beginning.
 	cursor := fmt.Sprintf("mirror:%s:%d", topic, number)
-	from, err := m.begin(ctx, cursor, number)
+	first, end, err := m.member.o.Cluster.Bounds(ctx, topic, number)
 	if err != nil {
 		return err
 	}
+	from := end
+	if !whole {
+		cursor = ""
+	} else if from, err = m.begin(ctx, cursor, number, first, end); err != nil {
+		return err
+	}
+	// Whoever waits for this need not wait until a broker answers that there is nothing.
+	p.reach(from >= end)
 	r := kafka.NewReader(m.member.o.Cluster, topic, number, from, kafka.ReaderOptions{Bytes: replicatorBytes, Logger: m.member.logger})
 	defer r.Close()
 	var records []kafka.Record
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && p.goesOn(m.member.clock.Now()) {
 		records, err = r.Fetch(ctx, records)
 		if next, ok := kafka.Behind(err); ok {
 			m.member.logger.Warn("verdicts of the group are not shown", "partition", number, "error", err)
@@ -118,12 +260,13 @@ func (m *replicator) follow(ctx context.Context, number int) error {
 		}
 		// Without brokers nobody knows where the end is.
 		_, trouble := r.Trouble()
-		m.reached[number].Store(trouble == nil && r.Next() >= r.HighWatermark())
+		p.reach(trouble == nil && r.HighWatermark() >= 0 && r.Next() >= r.HighWatermark())
 	}
 	return nil
 }
 
-// copy puts records of the topic into the log of this process, and then stores the place.
+// copy puts records of the topic into the log of this process, and then stores the place, if
+// cursor names one.
 // The time is that at which the topic took them, so a copy that was made late is not kept
 // longer.
 func (m *replicator) copy(ctx context.Context, records []kafka.Record, cursor string, next int64) error {
@@ -142,20 +285,19 @@ func (m *replicator) copy(ctx context.Context, records []kafka.Record, cursor st
 		if _, err := m.member.store.Verdicts(0).Append(entries); err != nil {
 			return err
 		}
-		entries = nil
+		if entries = nil; cursor == "" {
+			return nil
+		}
 		return m.member.store.SetCursor(cursor, strconv.AppendInt(nil, next, 10))
 	})
 }
 
-// begin finds where to go on, or else as far back as verdicts are kept here.
+// begin finds where to go on in a partition that has the records from first to before end, or else
+// as far back as verdicts are kept here.
 // A member that is new shows what its own log would still hold if it had been there.
-func (m *replicator) begin(ctx context.Context, cursor string, number int) (int64, error) {
+func (m *replicator) begin(ctx context.Context, cursor string, number int, first, end int64) (int64, error) {
 	o := m.member.o
 	b, ok, err := m.member.store.Cursor(cursor)
-	if err != nil {
-		return 0, err
-	}
-	first, end, err := o.Cluster.Bounds(ctx, o.Topics.Verdicts, number)
 	if err != nil {
 		return 0, err
 	}

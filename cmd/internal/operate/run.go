@@ -47,7 +47,9 @@ With --brokers the log is a Kafka topic instead, and verdicts go to another one.
 as many as there are partitions: those of one --group share them, and each has a state
 folder and an address of its own. weir topics create makes the topics, weir doctor
 finds out what is wrong. Wrong passwords and missing topics end weir at once; brokers
-that do not answer are waited for at the start, a minute at most.
+that do not answer are waited for at the start, a minute at most. Any member gives the
+verdicts of all; it fetches them while somebody follows them there, and always for
+--verdict-file, --webhook and --otlp-logs, which one or two members should have.
 
 What was acknowledged is in the state folder, also after a crash. Limits files are
 read again when they change. SIGHUP reads them at once, SIGINT and SIGTERM end weir in

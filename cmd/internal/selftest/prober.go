@@ -24,6 +24,9 @@ type Log interface {
 	Ready() (why []string, lag int64)
 	// Folded are the partitions that are folded here.
 	Folded() []int
+	// Follow has the verdicts of a flow from now on brought to where they are read, until
+	// leave is called; reached waits for the first moment at which none is missing.
+	Follow(flow string, fromNow bool) (reached func(ctx context.Context) bool, leave func())
 	// PartitionOf returns the partition of a flow; false when it is not folded here.
 	PartitionOf(flow string) (int, bool)
 }
@@ -164,6 +167,13 @@ const calls = 6
 // loop lets two agents call each other with the same words until an order stands
 // against them, and waits for the order.
 func (s *Prober) loop(ctx context.Context, flow string) error {
+	reached, leave := s.Log.Follow(flow, true)
+	defer leave()
+	waiting, over := context.WithTimeout(ctx, Patience)
+	defer over()
+	if !reached(waiting) && ctx.Err() == nil {
+		return fmt.Errorf("the verdicts cannot be read up to the last within %v", Patience)
+	}
 	// Only verdicts that come after this are looked at, so an earlier loop proves nothing.
 	from := s.Verdicts.End()
 	now := events.StampOf(s.Clock.Now())
