@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -113,7 +114,8 @@ func (b *bench) member(flags []string) (*member, error) {
 // Times of a process are those of all its threads, user and system together.
 type cost struct {
 	wall, cpu time.Duration
-	rss       int64 // bytes, at most
+	rss       int64 // bytes, at most, with the files of the store that are mapped
+	own       int64 // bytes of it that are no file's, at most, as they were each 100 ms; where they were looked at
 	disk      int64 // bytes of the state at the end, where it was looked at
 }
 
@@ -125,6 +127,36 @@ func costOf(wall time.Duration, state *os.ProcessState) cost {
 		c.rss = u.Maxrss << 10
 	}
 	return c
+}
+
+// watchOwn gives, when the process has ended, the most memory that it had of its own.
+// What the kernel counts at the end of a process has the files that it mapped, which may be
+// dropped at any time.
+func (r *run) watchOwn() <-chan int64 {
+	most := make(chan int64, 1)
+	go func() {
+		again := time.NewTicker(100 * time.Millisecond)
+		defer again.Stop()
+		for top := int64(0); ; {
+			top = max(top, ownMemory(r.cmd.Process.Pid))
+			select {
+			case <-again.C:
+			case <-r.done:
+				most <- top
+				return
+			}
+		}
+	}()
+	return most
+}
+
+// ownMemory is how many bytes of a process's memory are no file's; 0 of one that has ended.
+func ownMemory(pid int) (bytes int64) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if _, rest, ok := strings.Cut(string(status), "RssAnon:"); ok {
+		_, _ = fmt.Sscan(rest, &bytes)
+	}
+	return bytes << 10
 }
 
 // catchUp lets a new member fold an hour of events, and reads the same topic with the
@@ -191,6 +223,7 @@ func (b *bench) fold(ctx context.Context, name string) (cost, int64, error) {
 		return cost{}, 0, err
 	}
 	r := m.current()
+	own := r.watchOwn()
 	// First the flows: what they pass on is the log of the agents, whose end is known only
 	// then.
 	_, err = caughtUp(ctx, c, m.group, t.events)
@@ -206,7 +239,7 @@ func (b *bench) fold(ctx context.Context, name string) (cost, int64, error) {
 		return cost{}, 0, errors.Join(err, stopped, errors.New(m.lastLines(5)))
 	}
 	used := costOf(took, r.cmd.ProcessState)
-	used.disk = diskOf(m.dir)
+	used.disk, used.own = diskOf(m.dir), <-own
 	return used, activity, m.lose()
 }
 
@@ -222,7 +255,9 @@ func caughtUp(ctx context.Context, c *kgo.Client, group, topic string) (records 
 		records += end
 	}
 	// Partitions that hold nothing may have no commit.
-	err = eventually(ctx, 3*time.Minute, "the member to catch up with "+topic, func() (bool, error) {
+	// A machine that others load as well takes its time: half a millisecond a record is far too long for a
+	// fold that goes on.
+	err = eventually(ctx, 3*time.Minute+time.Duration(records)*500*time.Microsecond, "the member to catch up with "+topic, func() (bool, error) {
 		at, err := committed(ctx, c, group, topic)
 		for p, end := range ends {
 			if at[p] < end {

@@ -163,11 +163,12 @@ func growthCommand(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("trial growth", flag.ExitOnError)
 	fs.BoolVar(&b.real, "real", false, "Apache Kafka by kafka.sh instead of kfake")
 	fs.IntVar(&b.rounds, "rounds", 1, "how often each")
-	most := fs.Int("flows", 1_000_000, "live flows at most; the rows go from 10,000 by tens")
+	least := fs.Int("least", 0, "leave out the rows of fewer live flows")
+	most := fs.Int("flows", 1_000_000, "live flows at most; the rows go from 10,000 to 5,000,000")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	return b.grow(ctx, *most)
+	return b.grow(ctx, *least, *most)
 }
 
 // linesCommand reads the flags of the mistakes.

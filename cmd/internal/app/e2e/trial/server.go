@@ -26,8 +26,10 @@ import (
 type server struct {
 	real bool // Apache Kafka by kafka.sh, else kfake
 	auth bool // there are listeners that want a login as well
-	addr string
-	dir  string
+	// What is produced is compressed, which takes it a fifth of the room.
+	compress bool
+	addr     string
+	dir      string
 	// An Apache Kafka is not a child of this process: kafka.sh keeps its pid in dir.
 	cmd *exec.Cmd // of the kfake
 }

@@ -176,11 +176,7 @@ func (k *soak) watch(ctx context.Context) {
 			r := m.current()
 			t := taken{second: int(time.Since(begun).Seconds()), process: r.cmd.Process.Pid}
 			// The kernel's figures, since a process that leaks may not say so itself.
-			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", t.process))
-			if _, rest, ok := strings.Cut(string(status), "RssAnon:"); ok {
-				_, _ = fmt.Sscan(rest, &t.amounts[0])
-				t.amounts[0] >>= 10
-			}
+			t.amounts[0] = int(ownMemory(t.process) >> 20)
 			open, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", t.process))
 			t.amounts[1] = len(open)
 			// flags[1] is the address, see flags.

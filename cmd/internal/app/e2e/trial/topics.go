@@ -130,10 +130,14 @@ func (s *server) produce(ctx context.Context, topic string, t *traffic, paced bo
 	if acked != nil {
 		linger = 0
 	}
+	codec := kgo.NoCompression()
+	if s.compress {
+		codec = kgo.Lz4Compression()
+	}
 	// Batches stay a little below what a broker takes by default. The partitioner is that
 	// of Java, as weir wants it of producers.
 	c, err := s.client(kgo.DefaultProduceTopic(topic), kgo.ProducerLinger(linger), kgo.MaxBufferedRecords(50_000), kgo.ProducerBatchMaxBytes(1<<20-1024),
-		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
+		kgo.ProducerBatchCompression(codec), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
 	if err != nil {
 		return err
 	}
