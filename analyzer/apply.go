@@ -16,15 +16,16 @@ import (
 // Rules read it beside the flow. It lives in the Effects, so a pointer to it is good for one
 // step only.
 type moment struct {
-	ev   *events.Event // nil at a deadline
-	at   events.Stamp  // time at which the event is folded
-	when events.Stamp  // true event time, for windows that sort by it
-	late bool          // behind the flow's clock
-	busy bool          // the partition is above its load limit
-	user bool          // a user's event
-	word bool          // and in time, from whom it counts: it takes back what a user's word takes back
-	hop  bool          // an agent called an agent
-	idle bool          // and no work was done before it, for sure
+	ev    *events.Event // nil at a deadline
+	at    events.Stamp  // time at which the event is folded
+	when  events.Stamp  // true event time, for windows that sort by it
+	late  bool          // behind the flow's clock
+	busy  bool          // the partition is above its load limit
+	user  bool          // a user's event
+	word  bool          // and in time, from whom it counts: it takes back what a user's word takes back
+	hop   bool          // an agent called an agent
+	idle  bool          // and no work was done before it, for sure
+	blind bool          // or nobody knows whether work was done before it
 
 	before ledger.Amount // what the flow had told its tree of; nothing where there is none
 	joins  bool          // it is the first event of the flow that names a tree
@@ -50,6 +51,7 @@ type moment struct {
 	delegation   int // index into delegations, -1
 	errors       int64
 	oks          int64
+	inTurn       int64 // as oks, of several tools in turn
 	storm        int64 // calls in a row, without a pause, to a provider that is busy or away
 	loops        int64
 	reflects     int64
@@ -217,12 +219,13 @@ func (f *Flow) sideBySide(m *moment) bool {
 // nobody knew.
 func (f *Flow) noWork(m *moment, caller *party, unknown bool) bool {
 	ev := m.ev
+	f.flags &^= flagWorkUnknown
 	if caller.flags&partyWorked != 0 || ev.HadWork == events.Yes || ev.Work.ToolCalls > 0 || ev.Work.Outputs > 0 {
 		f.worked(m.from)
 		return false
 	}
 	known := ev.HadWork == events.No || ev.Work.Known || f.reports(ev.Source)
-	if f.flags &^= flagWorkUnknown; !known && !unknown {
+	if m.blind = !known && !unknown; m.blind {
 		f.flags |= flagWorkUnknown
 	}
 	return unknown || known

@@ -246,7 +246,8 @@ const (
 	callShort  // the result says so little that unlike calls may have it alike
 )
 
-// run is how often in a row one tool of a party brought the same.
+// run is how often in a row one tool of a party brought the same; of no tool, how many calls of
+// any tool did in a row (see followTurns).
 type run struct {
 	tool   uint8
 	failed bool // the same error, not the same result

@@ -391,6 +391,22 @@ func matchTool(_ *Flow, m *moment, o *order) {
 	o.calls = append(o.calls[:0], callRef{tool: m.tool})
 }
 
+// matchStale refuses the tool that brought nothing new, and where several did so in turn all of
+// them: an agent that goes round by three tools would go on with the other two.
+func matchStale(f *Flow, m *moment, o *order) {
+	matchTool(f, m, o)
+	if max(m.oks, m.storm) >= m.set.Stop {
+		return
+	}
+	p := &f.parties[m.from]
+	for i := range p.calls {
+		tool := p.calls[i].tool
+		if r := p.findRun(tool, false); tool != none && r < len(p.runs) && p.runs[r].n > 1 {
+			o.addCall(callRef{tool: tool})
+		}
+	}
+}
+
 // matchFailing is for a tool that fails in one way. Where it also worked, as a shell does that
 // runs many commands, the calls that failed are refused, else the whole tool.
 func matchFailing(f *Flow, m *moment, o *order) {

@@ -95,6 +95,7 @@ type FlowRule struct {
 	Cleans          bool     // a user's event clears it
 	Repeat          bool     // about repetition: tools can be exempt
 	Rewords         bool     // calls in other words count, so that one more wording of them is refused
+	Guesses         bool     // it also warns of hops of which nobody knows whether they came without work, see unsure
 	AlwaysPublished bool     // verdicts about it are published also under a wider order, which says something else
 	Deepens         bool     // the value is what callers tell as delegation_depth
 	Leaves          []string // tags of the note that a stop leaves with the agent that was stopped; none for no note
@@ -237,16 +238,22 @@ var Rules = [RuleCount]FlowRule{
 		Whom:  ringPair,
 		Show:  func(f *Flow, _ *rules.Setting) int64 { n, _ := rounds(f.sameRun[:], 2, maxRing); return n },
 		Value: func(f *Flow, m *moment, _ *rules.Setting) int64 { return f.pingPong(m, &f.sameRun) }, Match: matchRing},
-	{ID: RulePingPongOther, On: calls, Scope: events.ScopePair, Cleans: true, Row: rules.Row{
+	{ID: RulePingPongOther, On: calls, Scope: events.ScopePair, Cleans: true, Guesses: true, Row: rules.Row{
 		Name: "ping_pong_other", Reason: "a2a_ping_pong", Unit: events.UnitRounds,
-		About:  "A cycle of 2 to 8 hops without work, whatever the content.",
-		Text:   "{head}the same {period} calls between agents, {n} times in a row without work {bound}",
+		About:  "A cycle of 2 to 8 hops without work, whatever the content. Where nobody knows whether they came without work, four times as many rounds warn, and none stop.",
+		Text:   "{head}the same {period} calls between agents, {n} times in a row without known work {bound}",
 		Action: events.Deny, Status: 403, From: "delegation, gateway (future work there)",
 		Needs: rules.NeedCaller | rules.NeedWork, Most: countKept,
 		Default: rules.Stop(3, 6)},
-		Whom:  ringPair,
-		Show:  func(f *Flow, _ *rules.Setting) int64 { n, _ := rounds(f.pairRun[:], 2, maxRing); return n },
-		Value: func(f *Flow, m *moment, _ *rules.Setting) int64 { return f.pingPong(m, &f.pairRun) }, Match: matchRing},
+		Whom: ringPair,
+		Show: func(f *Flow, _ *rules.Setting) int64 {
+			n, _ := rounds(f.pairRun[:], 2, maxRing)
+			if f.blindRing() {
+				n /= unsure // as far as it goes towards a warning
+			}
+			return n
+		},
+		Value: func(f *Flow, m *moment, _ *rules.Setting) int64 { return f.anyPingPong(m) }, Match: matchRing},
 	{ID: RuleRepeatedDelegation, On: calls, Scope: events.ScopePair, Cleans: true, Row: rules.Row{
 		Name: "repeated_delegation", Reason: "repeated_delegation", Unit: events.UnitRepeats,
 		About:  "The same message from one agent to another, neither having worked in between; silence does not clear it. Where the log tells neither work nor answers, two within half a minute count as one, else five.",
@@ -345,13 +352,13 @@ var Rules = [RuleCount]FlowRule{
 		Value: func(_ *Flow, m *moment, _ *rules.Setting) int64 { return m.errors }, Match: matchFailing},
 	{ID: RuleNoProgress, On: results, Scope: events.ScopeSession, Cleans: true, Repeat: true, Row: rules.Row{
 		Name: "no_progress", Reason: "no_progress", Unit: events.UnitRepeats,
-		About:  "One tool brought the same result in a row, whatever its arguments. Errors that say that the provider is busy or away, as 429, 503, ECONNREFUSED and timeouts, count as the same result where no pause of five seconds comes before the next try.",
-		Text:   "{head}the tool brought nothing new {n} times in a row {bound}",
+		About:  "One tool brought the same result in a row, whatever its arguments. Errors that say that the provider is busy or away, as 429, 503, ECONNREFUSED and timeouts, count as the same result where no pause of five seconds comes before the next try. So do results of several tools in turn, each of which brings the same as the time before.",
+		Text:   "{head}{n} tool calls in a row brought nothing new {bound}",
 		Action: events.Deny, Status: 403, From: "weir",
 		Needs: rules.NeedTools | rules.NeedResults, Most: countKept,
 		Default: rules.Stop(30, 60)},
 		Show:  longestRun(false),
-		Value: func(_ *Flow, m *moment, _ *rules.Setting) int64 { return max(m.oks, m.storm) }, Match: matchTool},
+		Value: func(_ *Flow, m *moment, _ *rules.Setting) int64 { return max(m.oks, m.storm, m.inTurn) }, Match: matchStale},
 	{ID: RuleToolCalls, On: toolCalls, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
 		Name: "max_tool_calls", Reason: "max_tool_calls_exceeded", Unit: events.UnitCalls,
 		About:  "Tool calls of the episode.",

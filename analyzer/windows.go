@@ -490,7 +490,7 @@ func (f *Flow) followRun(m *moment, p *party, c *call) {
 	if i := p.findRun(c.tool, true); i < len(p.runs) && (failed || worked) {
 		p.runs[i].n = 0
 	}
-	if c.flags&callHashed == 0 || m.retry {
+	if c.flags&callHashed == 0 || m.retry || c.tool == none {
 		if i := p.findRun(c.tool, false); i < len(p.runs) && p.runs[i].failed && worked {
 			p.runs[i].n = 0 // it worked, whatever it brought
 		}
@@ -508,10 +508,35 @@ func (f *Flow) followRun(m *moment, p *party, c *call) {
 	default:
 		r.n = min(1<<15, r.n+1)
 	}
+	again := r.n > 1
 	if failed {
 		m.errors = int64(r.n)
 	} else {
 		m.oks = int64(r.n)
+	}
+	f.followTurns(m, p, c, again)
+}
+
+// followTurns counts calls in a row, of whatever tools, that brought what their tools had brought
+// the time before: agents also go round by several tools in turn. What is too short to prove
+// anything neither counts nor ends the row; several tools may say "ok" as long as they like.
+func (f *Flow) followTurns(m *moment, p *party, c *call, again bool) {
+	i := p.findRun(none, false)
+	if c.flags&callShort != 0 || !again && i == len(p.runs) {
+		return
+	}
+	// It is a run of no tool.
+	r := f.runOf(p, none, false)
+	switch {
+	case r == nil:
+	case again:
+		r.n = min(1<<15, r.n+1)
+		// Of one tool alone its own run says it.
+		if slices.ContainsFunc(p.calls, func(o call) bool { return o.tool != c.tool }) {
+			m.inTurn = int64(r.n)
+		}
+	default:
+		r.n = 0
 	}
 }
 
@@ -593,13 +618,23 @@ func infrastructure(ev *events.Event) bool {
 // hopRuns follows repeating sequences of hops, and counts those of the talk: all of them, or
 // those among who talks already.
 // All periods are followed at once, since nobody knows beforehand how long a cycle is.
+//
+// A row of hops of which nobody knows whether they came without work is followed in the same place,
+// and apart from one of hops that surely did: such a row has no streak, and of its contents nothing
+// is kept, since only ping_pong_other looks at it.
 func (f *Flow) hopRuns(m *moment, all bool) {
-	if !m.idle { // work elsewhere in the flow does not hide a cycle
+	switch blind := f.blindRing(); {
+	case m.idle && blind:
+		f.clearHops()
+	case m.blind && blind:
+	case !m.idle: // work elsewhere in the flow does not hide a cycle
 		f.clearHopsOf(m.from)
 		f.clearHopsOf(m.to)
-		return
+		if !m.blind || len(f.ring) > 0 {
+			return
+		}
 	}
-	if f.streak < 1<<15 && (all || !f.turnsToAnother(m.to)) {
+	if m.idle && f.streak < 1<<15 && (all || !f.turnsToAnother(m.to)) {
 		f.streak++
 	}
 	h := hop{from: m.from, to: m.to, content: mix(m.ev.Content), n: f.events}
@@ -609,7 +644,7 @@ func (f *Flow) hopRuns(m *moment, all bool) {
 			o := &f.ring[i]
 			// Unknown content is never the same content.
 			pairSame = o.from == h.from && o.to == h.to
-			contentSame = pairSame && h.content != 0 && o.content == h.content
+			contentSame = m.idle && pairSame && h.content != 0 && o.content == h.content
 		}
 		f.pairRun[d] = extend(f.pairRun[d], pairSame)
 		f.sameRun[d] = extend(f.sameRun[d], contentSame)
@@ -618,11 +653,18 @@ func (f *Flow) hopRuns(m *moment, all bool) {
 		f.ring = f.ring[:copy(f.ring, f.ring[1:])]
 	}
 	f.ring = append(f.ring, h)
+	if m.blind {
+		return
+	}
 	if len(f.streakAt) == maxBurst {
 		f.streakAt = f.streakAt[:copy(f.streakAt, f.streakAt[1:])]
 	}
 	f.streakAt = append(f.streakAt, f.since(m.at))
 }
+
+// blindRing tells whether the hops in the ring are such of which nobody knows whether they came
+// without work: each row of those that surely did has a streak from its first hop on.
+func (f *Flow) blindRing() bool { return len(f.ring) > 0 && f.streak == 0 }
 
 // turnsToAnother tells whether the callee took no part in the last hops without work. Who talks
 // round and round talks to the same few; to turn to somebody else is a step, as groups make it
@@ -640,6 +682,16 @@ func extend(run uint16, more bool) uint16 {
 		return 0
 	}
 	return min(1<<15, run+1)
+}
+
+// anyPingPong is the same of calls with any content, also of those of which nobody knows whether
+// they came without work.
+func (f *Flow) anyPingPong(m *moment) int64 {
+	if m.hop && m.blind {
+		n, _ := rounds(f.pairRun[:], 2, maxRing)
+		return n
+	}
+	return f.pingPong(m, &f.pairRun)
 }
 
 // pingPong is the number of rounds of the shortest repeating sequence of hops.
