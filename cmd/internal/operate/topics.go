@@ -60,7 +60,9 @@ said, with the exit code 3.
 
 Take as many partitions as you will ever want machines: another number later means new
 topics, because flows would be in other partitions then. The topic of activity gets as
-many, and those of verdicts and dead letters twice as many.`,
+many, but no more than 16 unless you say so: more cost all partitions of events
+(PERFORMANCE.md says how much) and let more machines share what is a tenth of the work.
+Those of verdicts and dead letters get as many as both together.`,
 			Examples: []string{"weir topics create --brokers kafka-1:9092 --partitions 12 --replication 3"},
 		}, createTopics),
 	}}
@@ -72,9 +74,9 @@ many, and those of verdicts and dead letters twice as many.`,
 // and replication means that nobody said a number.
 type TopicFlags struct {
 	*BrokerFlags
-	judging                 *LimitFlags
-	partitions, replication int
-	retention               time.Duration
+	judging                           *LimitFlags
+	partitions, activity, replication int
+	retention                         time.Duration
 }
 
 // NewTopicFlags declares the flags.
@@ -82,6 +84,7 @@ type TopicFlags struct {
 func NewTopicFlags(fs *pflag.FlagSet) *TopicFlags {
 	t := &TopicFlags{BrokerFlags: NewBrokerFlags(fs), judging: NewLimitFlags(fs)}
 	fs.IntVar(&t.partitions, "partitions", 0, "so `MANY` partitions of events; else as many as there are, or "+strconv.Itoa(defaultPartitions))
+	fs.IntVar(&t.activity, "activity-partitions", 0, "so `MANY` partitions of activity; else as many as there are, or as of events, up to "+strconv.Itoa(mostActivity))
 	fs.IntVar(&t.replication, "replication", 0, "so `MANY` copies of each partition; else what the brokers do by default")
 	fs.DurationVar(&t.retention, "retention", app.DefaultRetention, "keep records for this `DURATION`, and at least as long as the limits need")
 	return t
@@ -91,6 +94,12 @@ func NewTopicFlags(fs *pflag.FlagSet) *TopicFlags {
 //
 // Many numbers of machines divide it.
 const defaultPartitions = 12
+
+// mostActivity is how many partitions the topic of activity gets at most when nobody says otherwise.
+//
+// Each partition of events tells each of activity what its flows did, once in agents.report, so records
+// become more with the product of both; and what comes there is a tenth of the events.
+const mostActivity = 16
 
 // topicNeeds is what weir wants of one topic.
 //
@@ -169,7 +178,7 @@ func (t *TopicFlags) plan(ctx context.Context, c *kafka.Cluster) (*TopicPlan, er
 	events := cmp.Or(there[t.Topics.Events].Partitions, t.partitions, there[t.Topics.Activity].Partitions, defaultPartitions)
 	// Both numbers are those that are there, so verdicts and dead letters get a place for
 	// each.
-	activity := cmp.Or(there[t.Topics.Activity].Partitions, events)
+	activity := cmp.Or(there[t.Topics.Activity].Partitions, t.activity, min(events, mostActivity))
 	for _, n := range t.Needs(limits, events, activity) {
 		info, ok := there[n.Name]
 		if !ok {
@@ -179,9 +188,14 @@ func (t *TopicFlags) plan(ctx context.Context, c *kafka.Cluster) (*TopicPlan, er
 		p.Compare(n, info)
 	}
 	// More partitions would give keys to others, so there is no command for it.
-	if is := there[t.Topics.Events].Partitions; is != 0 && t.partitions != 0 && is != t.partitions {
-		p.differ(topicGap{Topic: t.Topics.Events, Setting: "partitions", Is: strconv.Itoa(is), Want: strconv.Itoa(t.partitions),
-			Fix: "flows would be in other partitions: create topics under new names, with --events-topic and the others"})
+	for _, n := range []struct {
+		topic, subjects string
+		want            int
+	}{{t.Topics.Events, "flows", t.partitions}, {t.Topics.Activity, "agents", t.activity}} {
+		if is := there[n.topic].Partitions; is != 0 && n.want != 0 && is != n.want {
+			p.differ(topicGap{Topic: n.topic, Setting: "partitions", Is: strconv.Itoa(is), Want: strconv.Itoa(n.want),
+				Fix: n.subjects + " would be in other partitions: create topics under new names, with --events-topic and the others"})
+		}
 	}
 	return p, nil
 }

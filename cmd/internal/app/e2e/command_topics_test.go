@@ -28,6 +28,12 @@ func TestTopicsArePlannedAndCreated(t *testing.T) {
 	other := newNames(t)
 	b.createTopic(t, other.activity, 2)
 	expects(t, 3, []string{"7 partitions"}, other.flags("topics create", b, "--partitions", "5", "--replication", "1")...)
+	// It has no more than 16 unless somebody says so, and never another number later.
+	many := newNames(t)
+	expects(t, 3, []string{"20 partitions", "16 partitions", "36 partitions"}, many.flags("topics plan", b, "--partitions", "20")...)
+	expects(t, 0, []string{"20 partitions", "18 partitions", "38 partitions"}, many.flags("topics create", b, "--partitions", "20", "--activity-partitions", "18", "--replication", "1")...)
+	expects(t, 3, []string{"partitions is 18, want 16", "agents would be in other partitions"}, many.flags("topics plan", b, "--activity-partitions", "16")...)
+	expects(t, 0, nil, many.flags("topics plan", b)...)
 }
 
 func TestTopicsThatDiffer(t *testing.T) {

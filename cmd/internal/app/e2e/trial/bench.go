@@ -35,6 +35,7 @@ type bench struct {
 	// that does other things, too, says little.
 	rounds     int
 	partitions int
+	activity   int // of the topic of activity; 0 for as many
 	rate       int // events in a second, live
 	lasts      time.Duration
 	dir        string
@@ -98,6 +99,9 @@ func (b *bench) topics(ctx context.Context, name string) (topics, []string, erro
 	t := topics{name + "-events", fmt.Sprint("verdicts-", b.serial), fmt.Sprint("activity-", b.serial), fmt.Sprint("dead-letter-", b.serial)}
 	flags := []string{"--events-topic", t.events, "--verdicts-topic", t.verdicts, "--activity-topic", t.activity, "--dead-letter-topic", t.deadLetters}
 	args := append([]string{"topics", "create", "--brokers", b.server.addr, "--partitions", fmt.Sprint(b.partitions), "--replication", "1"}, flags...)
+	if b.activity > 0 {
+		args = append(args, "--activity-partitions", fmt.Sprint(b.activity))
+	}
 	if out, err := exec.CommandContext(ctx, b.binary, args...).CombinedOutput(); err != nil {
 		return t, flags, fmt.Errorf("weir topics create: %w\n%s", err, out)
 	}

@@ -17,7 +17,8 @@ import (
 // load is one row of the growth: so many flows that are live at one time, over so many
 // partitions in one process.
 // A live flow is one that had an event within flow.idle: its state is in memory.
-type load struct{ flows, partitions, events int }
+// The topic of activity has as many partitions as that of the events, unless it is said otherwise.
+type load struct{ flows, partitions, activity, events int }
 
 // eventsPerFlow is few, so that flows cost more than events do.
 const eventsPerFlow = 5
@@ -27,9 +28,10 @@ const eventsPerFlow = 5
 // Flows grow at eight partitions; partitions grow at 100,000 flows, and once more at a
 // million. A cost that is not in proportion shows as a row that is too high.
 func loads(least, most int) (rows []load) {
-	for _, l := range [][2]int{{10_000, 8}, {100_000, 8}, {100_000, 1}, {100_000, 64}, {100_000, 256}, {1_000_000, 8}, {1_000_000, 64}, {5_000_000, 8}} {
-		if least <= l[0] && l[0] <= most {
-			rows = append(rows, load{l[0], l[1], eventsPerFlow * l[0]})
+	for _, l := range []load{{10_000, 8, 8, 0}, {100_000, 8, 8, 0}, {100_000, 1, 1, 0}, {100_000, 64, 64, 0}, {100_000, 64, 8, 0}, {100_000, 256, 256, 0}, {100_000, 256, 8, 0},
+		{1_000_000, 8, 8, 0}, {1_000_000, 64, 64, 0}, {5_000_000, 8, 8, 0}} {
+		if l.events = eventsPerFlow * l.flows; least <= l.flows && l.flows <= most {
+			rows = append(rows, l)
 		}
 	}
 	return rows
@@ -44,7 +46,7 @@ func (b *bench) grow(ctx context.Context, least, most int) (err error) {
 		return err
 	}
 	fmt.Fprintf(b.out, "%s, %d cores, both stages, all rules of the default profile, state synced to disk, flows within ten minutes; medians of %d (range)\n\n", b.server.kind(), runtime.NumCPU(), b.rounds)
-	fmt.Fprintln(b.out, "| live flows | partitions | events | CPU per event | events/s | most memory | of it own | state on disk | per 1,000 events: verdicts of flows, of agents, records of activity |")
+	fmt.Fprintln(b.out, "| live flows | partitions of events, of activity | events | CPU per event | events/s | most memory | of it own | state on disk | per 1,000 events: verdicts of flows, of agents, records of activity |")
 	fmt.Fprintln(b.out, "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	// Millions of events lie on the broker's disk, or in the memory of kfake.
 	b.server.compress = true
@@ -63,7 +65,7 @@ func (b *bench) grow(ctx context.Context, least, most int) (err error) {
 // rounds as there are, each without a state.
 func (b *bench) growOne(ctx context.Context, name string, l load) error {
 	// topics makes as many.
-	b.partitions = l.partitions
+	b.partitions, b.activity = l.partitions, l.activity
 	t, _, err := b.topics(ctx, name)
 	if err != nil {
 		return err
@@ -93,7 +95,7 @@ func (b *bench) growOne(ctx context.Context, name string, l load) error {
 	// What a row costs an event is what has to stay the same from row to row.
 	n := float64(l.events)
 	k := n / 1000
-	fmt.Fprintf(b.out, "| %d | %d | %d | %s µs | %s | %s MiB | %s MiB | %s MiB | %.1f, %.2f, %.1f |\n", l.flows, l.partitions, l.events,
+	fmt.Fprintf(b.out, "| %d | %d, %d | %d | %s µs | %s | %s MiB | %s MiB | %s MiB | %.1f, %.2f, %.1f |\n", l.flows, l.partitions, l.activity, l.events,
 		span(all, func(c cost) float64 { return c.cpu.Seconds() * 1e6 / n }, 1), thousands(all, func(c cost) float64 { return n / c.wall.Seconds() }),
 		span(all, func(c cost) float64 { return float64(c.rss) }, 1<<20),
 		span(all, func(c cost) float64 { return float64(c.own) }, 1<<20), span(all, func(c cost) float64 { return float64(c.disk) }, 1<<20), said[0]/k, said[1]/k, said[2]/k)
