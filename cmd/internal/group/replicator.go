@@ -15,7 +15,7 @@ import (
 // replicator copies verdicts of the group into the log of this process that streams, files and
 // webhooks read, so that a dispatcher may follow any member.
 // What the agent stage says binds all flows, and asks of any flow may come here: it is always
-// copied. What is said of flows is copied while somebody follows it here (see decision 86), or
+// copied. What is said of flows is copied while somebody follows it here (see decision 87), or
 // each member would pay for the verdicts of all.
 // A crash may copy some twice; their ids tell.
 //
