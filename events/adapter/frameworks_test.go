@@ -73,6 +73,7 @@ var frameworkRuns = []struct {
 	{"langroid/tool_loop", stopped, 0, 12},
 	{"mastra/honest", untouched, 0, 3},
 	{"mastra/tool_loop", stopped, 0, 12},
+	{"mastra/workflow_loop", stopped, 17, 0}, // two agents in each round of a loop
 	{"mcp_sdk/honest", untouched, 0, 3},
 	{"mcp_sdk/tool_loop", hidden, 0, 12},
 	{"mlflow/honest", untouched, 0, 3},

@@ -65,6 +65,7 @@ type reader struct {
 	// early are events that came before the one that they refer to, in the order in which
 	// they came.
 	early []early
+	kept  int   // bytes of them and of what they wait for
 	read  int64 // records
 }
 
@@ -78,7 +79,12 @@ type early struct {
 // maxEarly is how many records an event waits for the one that it refers to. The bus calls
 // its listeners from threads, so events stand in the log a few places before or after each
 // other; what does not come soon was not written down at all.
-const maxEarly = 32
+//
+// maxKept bounds what they are together; who waited longest is taken as it is then.
+const (
+	maxEarly = 32
+	maxKept  = 128 << 10
+)
 
 // start is what is remembered of an event that begins something.
 //
@@ -117,12 +123,13 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	r.read++
 	if event := r.waitsFor(l); event != "" {
 		r.early = append(r.early, early{bytes.Clone(record), event, r.read})
+		r.kept += len(record) + len(event)
 	} else {
 		r.take(l)
 	}
 	err = r.takeEarly(func(e early) bool {
 		_, came := r.starts.Get(e.event)
-		return came || r.read-e.since >= maxEarly
+		return came || r.read-e.since >= maxEarly || r.kept > maxKept
 	})
 	r.tree.Settle(emit)
 	return err
@@ -154,6 +161,7 @@ func (r *reader) takeEarly(ready func(early) bool) error {
 			return nil
 		}
 		l, err := read(r.early[i].record)
+		r.kept -= len(r.early[i].record) + len(r.early[i].event)
 		r.early = slices.Delete(r.early, i, i+1)
 		if err != nil {
 			return err

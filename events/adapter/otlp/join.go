@@ -133,6 +133,16 @@ func (t *trace) isSent(s *span) bool {
 	return false
 }
 
+// workflowOf is the workflow that a run is a step of, at whatever depth; nil outside of any.
+func (t *trace) workflowOf(s *span) *span {
+	for range maxUp {
+		if s = t.spans[s.parent]; s == nil || s.kind == workflow {
+			return s
+		}
+	}
+	return nil
+}
+
 // asked tells how a run came about that nothing above it and nothing before it in its
 // place called.
 // Who asked twice is the program, since a user asks once.
@@ -153,9 +163,11 @@ func (t *trace) asked(s *span) *call {
 		return &call{origin: events.OriginSystem}
 	// In a team a message goes to all, and its manager says whose turn it is: who speaks next
 	// goes on with what was said last.
-	case t.isSent(s) && before != nil && agentOf(before) != agentOf(s):
-		return passed(agentOf(before))
-	case t.isSent(s) && before != nil:
+	// So does who comes next in a workflow, of which the user asked the first.
+	case before != nil && (t.isSent(s) || t.workflowOf(s) != nil && t.workflowOf(s) == t.workflowOf(before)):
+		if agentOf(before) != agentOf(s) {
+			return passed(agentOf(before))
+		}
 		return &call{origin: events.OriginSystem}
 	}
 	return &call{origin: events.OriginUser}
