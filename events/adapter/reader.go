@@ -107,6 +107,21 @@ func Compressed(head []byte) bool {
 	return bytes.HasPrefix(head, []byte(gzipMagic)) || bytes.HasPrefix(head, []byte(zstdMagic))
 }
 
+// unpacking is what unpacks single messages; none may grow beyond four records.
+var unpacking = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(4*MaxRecord))
+})
+
+// Unpack appends what a message was that is compressed with zstd by itself, as the Collector's
+// file exporter does it.
+func Unpack(dst, message []byte) ([]byte, error) {
+	z, err := unpacking()
+	if err != nil {
+		return dst, err
+	}
+	return z.DecodeAll(message, dst)
+}
+
 // NewReader returns a reader of in. Whether it is compressed is told by its first
 // bytes.
 func NewReader(in io.Reader) (*Reader, error) {

@@ -133,6 +133,8 @@ func newFollower(in *Intake, spec Follow, folder *fileSet) (*follower, error) {
 	case err != nil:
 	case adapter.Compressed(head):
 		err = errors.New("it is compressed, and only files that grow are followed; weir replay and weir backtest read it")
+	case len(head) > 0 && head[0] < '\t': // no text begins so
+		err = errors.New("it is binary, and only text that grows is followed: let the Collector's file exporter write format: json, or send OTLP to weir; weir replay and weir backtest read its protobuf")
 	case name != "":
 		f.format, err = registry.Lookup(name)
 	case len(head) > 0:

@@ -106,7 +106,11 @@ func From(name string, r io.Reader) (*Input, error) {
 
 // begin unpacks what is read, if it is packed, and reads as much as shows the format.
 func (in *Input) begin() (err error) {
-	if in.body, err = adapter.NewReader(in.read); err != nil {
+	text, err := unframed(in.read)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", in.Name, err)
+	}
+	if in.body, err = adapter.NewReader(text); err != nil {
 		return fmt.Errorf("read %s: %w", in.Name, err)
 	}
 	return nil

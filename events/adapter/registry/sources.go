@@ -121,7 +121,7 @@ func sources() []adapter.Source {
 		{Name: "otel-genai", Format: "otlp", Sample: "real/google_adk/tool_loop.otlp.jsonl.gz", Gives: spans(sometimes, sometimes, sometimes, sometimes),
 			Known: []string{"opentelemetry", "otel", "genkit"},
 			Title: "any program with OpenTelemetry spans by the GenAI conventions, old and new names",
-			Set: "Point the OTLP exporter at a file (the Collector's fileexporter, or the JSON file exporter of an SDK) or at weir; record content " +
+			Set: "Point the OTLP exporter at a file (the Collector's fileexporter, JSON or protobuf, compressed or not, or the JSON file exporter of an SDK) or at weir; record content " +
 				"(OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true) if arguments shall be compared.",
 			Run:   "weir replay spans.jsonl",
 			Flow:  "baggage correlation_id where a baggage span processor puts it on spans, else the trace",
