@@ -52,11 +52,8 @@ func rows(record []byte) (out []spanrow.Row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// A trace names its session once for all of its observations.
-	var whole struct {
-		Session string `json:"sessionId"`
-	}
-	_ = json.Unmarshal(record, &whole) // is there of a trace
+	var of trace
+	_ = json.Unmarshal(record, &of) // is there of a trace
 	// Names differ by case and underscores between the API and files.
 	for _, fields := range list {
 		o := observation{}
@@ -73,7 +70,7 @@ func rows(record []byte) (out []spanrow.Row, err error) {
 			continue
 		}
 		// An observation that names its session itself goes before its trace.
-		row, err := o.row(whole.Session)
+		row, err := o.row(&of)
 		if err != nil {
 			return nil, err
 		}
@@ -88,6 +85,13 @@ func marshal(fields map[string]json.RawMessage) []byte {
 	return b
 }
 
+// trace is what a trace says once for all of its observations.
+type trace struct {
+	Session  string                     `json:"sessionId"`
+	Tags     json.RawMessage            `json:"tags"`
+	Metadata map[string]json.RawMessage `json:"metadata"`
+}
+
 // observation is one by the names of its fields, in lower case.
 type observation map[string]json.RawMessage
 
@@ -96,7 +100,7 @@ func (o observation) text(name string) string { return spanrow.Text(o[name]) }
 
 // row makes the span that an observation was: its fields under the names of the SDK's
 // attributes, which package otlp reads.
-func (o observation) row(session string) (spanrow.Row, error) {
+func (o observation) row(of *trace) (spanrow.Row, error) {
 	row := spanrow.Row{
 		Trace: o.text("traceid"), Span: o.text("id"), Parent: o.text("parentobservationid"), Name: o.text("name"),
 		Start: spanrow.Time(o["starttime"]), End: spanrow.Time(o["endtime"]),
@@ -106,8 +110,12 @@ func (o observation) row(session string) (spanrow.Row, error) {
 			"langfuse.observation.input": o.text("input"), "langfuse.observation.output": o.text("output"),
 			"langfuse.observation.model.name":    o.text("model"),
 			"langfuse.observation.usage_details": o.text("usagedetails"), "langfuse.observation.cost_details": o.text("costdetails"),
-			"session.id": cmp.Or(o.text("sessionid"), session),
+			"session.id":          cmp.Or(o.text("sessionid"), of.Session),
+			"langfuse.trace.tags": spanrow.Text(of.Tags),
 		},
+	}
+	for name, value := range of.Metadata {
+		row.Attributes["langfuse.trace.metadata."+name] = string(value)
 	}
 	if row.Trace == "" || row.Span == "" || row.Start.IsZero() {
 		return row, &events.DecodeError{Code: events.CodeMissingField, Field: "traceId", Offset: -1, Reason: "the observation has no id, traceId or startTime"}
@@ -130,8 +138,8 @@ func (o observation) row(session string) (spanrow.Row, error) {
 	if o["metadata"] != nil && json.Unmarshal([]byte(o.text("metadata")), &metadata) != nil { // files have it as text
 		return row, nil
 	}
-	// These three are LangChain's and LangGraph's; by them package otlp finds agents and nodes.
-	for _, name := range []string{"lc_agent_name", "langgraph_node", "langgraph_checkpoint_ns"} {
+	// By three of them, which are LangChain's and LangGraph's, package otlp finds agents and nodes.
+	for _, name := range []string{"lc_agent_name", "langgraph_node", "langgraph_checkpoint_ns", "tags"} {
 		if value := metadata[name]; len(value) > 0 {
 			// Attributes of these names are JSON, so a number or an object becomes a text.
 			if value[0] != '"' {

@@ -6,7 +6,9 @@
 // metadata says of agent, thread, model and tokens. A run comes twice, when it begins
 // (post) and when it ends (patch), or once. The agent is told by metadata:
 // lc_agent_name, or the node of the graph when it asks a model itself. One trace is one
-// flow, unless metadata has a correlation_id; thread_id is the conversation. A trace whose
+// flow, unless metadata has a correlation_id; thread_id is the conversation. The tags and the
+// metadata of its first run are tags of the flow, those that runs of tools and agents have besides
+// are theirs. A trace whose
 // first run has its parent in another one descends from the flow of that, as one does whose
 // metadata has a parent_correlation_id.
 //
@@ -226,8 +228,13 @@ func (r *runs) add(runs []*run, emit func(*events.Event)) error {
 			continue
 		}
 		// The names of the flow are those of the trace, whichever run tells them.
-		r.tree.Name(u.trace, spantree.Names{Explicit: u.correlation, Conversation: u.thread, Parent: u.above, Root: u.root})
-		r.tree.Add(u.trace, u.span(r.ignore))
+		span := u.span(r.ignore)
+		names := spantree.Names{Explicit: u.correlation, Conversation: u.thread, Parent: u.above, Root: u.root}
+		if u.parent == "" {
+			names.Tags = span.Tags // runs below the first inherit its tags, and have some of their own
+		}
+		r.tree.Name(u.trace, names)
+		r.tree.Add(u.trace, span)
 	}
 	// The tree tells what has nothing above it that is still to come.
 	r.tree.Settle(emit)

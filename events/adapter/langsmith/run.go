@@ -9,6 +9,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/spantree"
+	"weir/events/adapter/tag"
 	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
@@ -29,6 +30,7 @@ type run struct {
 	thread, correlation string
 	above, root         string // the flows that this one descends from
 	callID              string
+	tags, labels        []string // of the run, and of its metadata
 	model, provider     string
 	usage               events.Usage
 }
@@ -88,6 +90,8 @@ func (u *run) member(c *jsonwalk.Cursor, name string) {
 		}
 	case "extra":
 		u.readExtra(c)
+	case "tags":
+		u.tags = tag.OfRun(c.Raw())
 	default:
 		c.Skip()
 	}
@@ -118,6 +122,9 @@ func (u *run) readMetadata(c *jsonwalk.Cursor) {
 		return
 	}
 	var thread, session string
+	raw := c.Raw()
+	u.labels = tag.Labels(raw)
+	c = jsonwalk.New(raw)
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
 		case "lc_agent_name":
@@ -202,7 +209,7 @@ func (u *run) complete() *events.DecodeError {
 // What a run is decides what of it is told, and that a chain is an agent is known by its
 // metadata.
 func (u *run) span(ignore adapter.IgnoreArgs) spantree.Span {
-	r := spantree.Span{ID: u.id, Parent: u.parent, Start: u.start, End: u.end, Agent: u.agent}
+	r := spantree.Span{ID: u.id, Parent: u.parent, Start: u.start, End: u.end, Agent: u.agent, Tags: tag.Join(u.tags, u.labels)}
 	// An end without a failure went well.
 	if u.end != 0 {
 		r.Status = events.StatusOK

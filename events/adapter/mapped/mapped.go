@@ -15,7 +15,6 @@ package mapped
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -26,6 +25,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/pairing"
+	"weir/events/adapter/tag"
 	"weir/events/adapter/usage"
 	"weir/events/adapter/wire"
 	"weir/events/fingerprint"
@@ -195,7 +195,7 @@ func (r *reader) begin(id string, kind events.Kind, when events.Stamp) *events.E
 	e.ConversationID = cmp.Or(r.word(conversationID), r.word(sessionID))
 	e.TaskID, e.TurnID, e.MessageID = r.word(taskID), r.word(turnID), r.word(messageID)
 	e.ProjectID, e.TeamID, e.TenantID = r.word(projectID), r.word(teamID), r.word(tenantID)
-	e.Tags = tagsOf(r.values[tags])
+	e.Tags = tag.Read(r.values[tags])
 	// Ids in other forms still name the flow, but are no ids of W3C traces, which is what
 	// TraceID and SpanID promise.
 	if trace := strings.ToLower(r.word(traceID)); isHex(trace, 32) {
@@ -207,21 +207,6 @@ func (r *reader) begin(id string, kind events.Kind, when events.Stamp) *events.E
 	e.From = events.Party{Session: r.word(fromSession), Agent: r.word(from)}
 	e.To = events.Party{Session: r.word(toSession), Agent: r.word(to)}
 	return e
-}
-
-// tagsOf are the tags of a value that is one, several behind commas, or a list. One that is too
-// long is no tag of anybody, for a part of it might be another's.
-func tagsOf(value []byte) (out []string) {
-	var list []string
-	if json.Unmarshal(value, &list) != nil {
-		list = strings.Split(string(value), ",")
-	}
-	for _, t := range list {
-		if t = adapter.Word([]byte(strings.TrimSpace(t)), events.MaxID); t != "" && len(t) <= events.MaxTag && len(out) < events.MaxTags {
-			out = append(out, t)
-		}
-	}
-	return out
 }
 
 // isHex is true for n hex digits that are not all 0.

@@ -61,7 +61,8 @@ func TestAliases(t *testing.T) {
 		}
 	}
 	f(map[string]string{"openinference.span.kind": "tool"}, map[field]string{toolName: "search", toolCallID: "c-1", toolType: "function", toolServer: "docs",
-		toolArgs: `{"q":"x"}`, toolResult: `{"found":3}`, conversationID: "talk", sessionID: "s", agentName: "planner"})
+		toolArgs: `{"q":"x"}`, toolResult: `{"found":3}`, conversationID: "talk", sessionID: "s", agentName: "planner",
+		flowTags: `["nightly"]`, spanTags: `["heartbeat"]`})
 	f(map[string]string{"gen_ai.operation.name": "execute_tool"}, map[field]string{toolName: "search", input: `{"q":"x"}`, output: `{"found":3}`, correlationID: "flow-1", parentCorrelationID: "p", rootCorrelationID: "r",
 		turnID: "turn-1", errorType: "timeout", errorMessage: "it took too long", agentID: "id-7"})
 	f(map[string]string{"gen_ai.operation.name": "chat"}, map[field]string{inputTokens: "12", outputTokens: "3", cacheReadTokens: "5", cacheCreationTokens: "6",

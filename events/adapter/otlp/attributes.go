@@ -1,12 +1,14 @@
 package otlp
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
 	"weir/events/adapter"
 	"weir/events/adapter/anyvalue"
 	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/tag"
 )
 
 // field is what an attribute is about, whatever a convention calls it.
@@ -54,6 +56,8 @@ const (
 	parentCorrelationID
 	rootCorrelationID
 	turnID
+	flowTags // of the trace, whichever span says so
+	spanTags // of the span, and of what it is part of
 	// Tokens and money of a request, or the sums of a run.
 	inputTokens
 	outputTokens
@@ -132,6 +136,9 @@ var aliases = [fields][]string{
 	rootCorrelationID:   {"root_correlation_id", "baggage.root_correlation_id", "weir.root_correlation_id"},
 	turnID:              {"gcp.vertex.agent.invocation_id"},
 
+	flowTags: {"langfuse.trace.tags", "ai.telemetry.metadata.tags"},
+	spanTags: {"tag.tags", "langsmith.span.tags", "langfuse.observation.metadata.tags", "logfire.tags"},
+
 	// Sums of a run are among them, and are told as aggregates, see span.make.
 	inputTokens: {"gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens", "ai.usage.promptTokens",
 		"gen_ai.aggregated_usage.input_tokens", "llm.usage.prompt_tokens", "usage.prompt_tokens"},
@@ -161,6 +168,12 @@ var aliases = [fields][]string{
 	lcNode:       {"langfuse.observation.metadata.langgraph_node", "langsmith.metadata.langgraph_node"},
 	lcNamespace:  {"langfuse.observation.metadata.langgraph_checkpoint_ns", "langsmith.metadata.langgraph_checkpoint_ns"},
 }
+
+// What begins the names of attributes that are members of the metadata of a trace, and of a span.
+const (
+	flowLabel = "langfuse.trace.metadata."
+	spanLabel = "langsmith.metadata."
+)
 
 // place is a field and how far an alias is from the preferred one.
 //
@@ -192,6 +205,8 @@ type attributes struct {
 	eventContent eventContent
 	free         free
 
+	flowLabels, spanLabels []string // each an attribute of its own
+
 	lines []line // parts of messages that are attributes of their own
 }
 
@@ -208,7 +223,7 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 		// Names that lists of messages are spread over are too many to be fields; free names
 		// are known only by their ends.
 		var part line
-		isPart, isFree := false, false
+		isPart, isFree, ofFlow, ofSpan := false, false, false, false
 		for c.Object(); c.Member(); {
 			switch string(c.Key()) {
 			// Most exporters write the key first; the other order is read as well, for names
@@ -217,10 +232,11 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 				key = c.Text()
 				_, known = places[string(key)]
 				part, isPart = flattened(key)
-				isFree = !known && !isPart && isFreeName(key)
+				ofFlow, ofSpan = !known && bytes.HasPrefix(key, []byte(flowLabel)), !known && bytes.HasPrefix(key, []byte(spanLabel))
+				isFree = !known && !isPart && !ofFlow && !ofSpan && isFreeName(key)
 			case "value":
 				switch {
-				case (known || isPart || isFree) && key != nil:
+				case (known || isPart || isFree || ofFlow || ofSpan) && key != nil:
 					value = anyvalue.Text(c)
 				case known: // the value came before the key
 					value = anyvalue.Text(jsonwalk.New(c.Raw()))
@@ -236,6 +252,12 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 		}
 		if isFree {
 			a.free.take(key, value)
+		}
+		switch {
+		case ofFlow:
+			a.flowLabels = tag.Label(a.flowLabels, string(key[len(flowLabel):]), value)
+		case ofSpan:
+			a.spanLabels = tag.Label(a.spanLabels, string(key[len(spanLabel):]), value)
 		}
 		p, known := places[string(key)]
 		// The preferred name counts, whichever came first in the list.

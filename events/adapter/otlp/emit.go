@@ -9,6 +9,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/tag"
 )
 
 // moment is the beginning or the end of a span.
@@ -261,7 +262,7 @@ func (t *emitter) begin(s *span, kind events.Kind, phase string, at int64) *even
 		ID: s.trace + "/" + hex16(s.id) + "/" + phase, Source: s.source, Kind: kind,
 		// The nanoseconds that a Stamp cuts off put events of one millisecond into order.
 		Time: events.Stamp(at / 1e6), Sequence: at % 1e6,
-		TraceID: s.trace, SpanID: hex16(s.id), ConversationID: s.conversation, TurnID: t.turn, SampledRate: s.sampled,
+		TraceID: s.trace, SpanID: hex16(s.id), ConversationID: s.conversation, TurnID: t.turn, SampledRate: s.sampled, Tags: t.tags,
 	}
 	e := t.event
 	if s.parent != 0 {
@@ -354,6 +355,7 @@ func (t *emitter) enter(s *span) {
 	}
 	e := t.begin(s, events.AgentCall, "start", s.start)
 	e.From, e.To, e.Origin, e.TransferMode = c.from, events.Party{Agent: agent}, c.origin, c.mode
+	e.To.Tags = tag.Without(s.tags, t.tags)
 	// What a run was told comes from its caller, if the span itself does not say it.
 	e.Content, e.Sim = t.message(s, c)
 	if c.origin == events.OriginAgent {
@@ -628,6 +630,7 @@ func (t *emitter) use(s *span) {
 		t.worked.Note(agent, events.Yes)
 		e := t.begin(s, events.ToolCall, "start", s.start)
 		e.From, e.Tool = events.Party{Agent: agent}, s.tool
+		e.Tool.Tags = tag.Without(s.tags, t.tags)
 		t.emit(e)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"weir/events"
+	"weir/events/adapter/tag"
 )
 
 // join makes a trace part of the one that its root is linked to: a runtime that passes messages between agents starts a trace for each message and links
@@ -56,6 +57,7 @@ func (r *reader) join(t *trace) {
 	to.newest, to.seen = max(to.newest, t.newest), max(to.seen, t.seen)
 	to.touched, to.joined = true, append(append(to.joined, t.id), t.joined...)
 	to.baggage, to.session = cmp.Or(to.baggage, t.baggage), cmp.Or(to.session, t.session)
+	to.tags = tag.Join(to.tags, t.tags)
 	to.talk, to.turn = cmp.Or(to.talk, t.talk), cmp.Or(to.turn, t.turn)
 	// Ids that were joined before go on with the same trace.
 	for _, id := range to.joined {

@@ -36,6 +36,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/anyvalue"
 	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/tag"
 )
 
 // Format returns the format of OTLP JSON spans.
@@ -211,6 +212,7 @@ func (r *reader) add(id string, s *span) {
 	delete(t.awaited, s.id)
 	t.baggage, t.talk, t.turn = cmp.Or(t.baggage, s.baggage), cmp.Or(t.talk, s.conversation), cmp.Or(t.turn, s.turn)
 	t.session = cmp.Or(t.session, s.session)
+	t.tags = tag.Join(t.tags, s.flowTags)
 }
 
 // settle tells what is ready: everything when the root has come and no span between

@@ -3,10 +3,12 @@ package otlp
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"strings"
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/tag"
 	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
@@ -76,6 +78,7 @@ type span struct {
 	// What the flow may be called, each as this span says it.
 	conversation, session, baggage, turn string
 	parentFlow, rootFlow                 string
+	flowTags, tags                       []string // of the flow, and of the span alone
 	// 0 and 1 mean itself.
 	sampled int64
 	emitted bool
@@ -114,6 +117,7 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 	s.baggage = adapter.Word(a.text[correlationID], events.MaxID)
 	s.parentFlow, s.rootFlow = adapter.Word(a.text[parentCorrelationID], events.MaxID), adapter.Word(a.text[rootCorrelationID], events.MaxID)
 	s.turn = adapter.Word(a.text[turnID], events.MaxID)
+	s.readTags(a)
 	// Langfuse has its own word for failure.
 	if string(a.text[level]) == "ERROR" {
 		s.status = events.StatusError
@@ -260,6 +264,24 @@ func (s *span) readDialogue(a *attributes, ignore adapter.IgnoreArgs) {
 	d.read(a.text[input], a.text[output], ignore)
 	if d.readLines(a.lines, ignore); len(d.brought)+len(d.asked) > 0 {
 		s.dialogue = &d
+	}
+}
+
+// readTags reads the tags of the flow, and those of the span. What the first span of a trace is
+// tagged with is of all of it, since all that is below inherits its tags.
+func (s *span) readTags(a *attributes) {
+	if a.has(flowTags) || len(a.flowLabels) > 0 {
+		slices.Sort(a.flowLabels) // exports have them in any order
+		s.flowTags = tag.Join(tag.OfRun(a.text[flowTags]), a.flowLabels)
+	}
+	if a.has(spanTags) || len(a.spanLabels) > 0 {
+		s.tags = tag.Join(tag.OfRun(a.text[spanTags]), a.spanLabels)
+	}
+	if a.has(metadata) && a.has(spanKind) { // elsewhere it may be anything
+		s.tags = tag.Join(s.tags, tag.Labels(a.text[metadata]))
+	}
+	if s.parent == 0 && len(s.tags) > 0 {
+		s.flowTags = tag.Join(s.flowTags, s.tags)
 	}
 }
 

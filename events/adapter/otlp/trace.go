@@ -50,6 +50,7 @@ type trace struct {
 	session string
 	talk    string
 	turn    string
+	tags    []string
 
 	// What was found out while telling, in the order of time.
 	runs    []*span            // the last runs of agents without an agent above them, by start

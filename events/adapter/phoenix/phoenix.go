@@ -104,7 +104,7 @@ func flatten(into map[string]string, name string, value json.RawMessage) {
 	var object map[string]json.RawMessage
 	var list []json.RawMessage
 	switch {
-	case name == "metadata" || strings.HasSuffix(name, ".value"):
+	case name == "metadata" || name == "tag.tags" || strings.HasSuffix(name, ".value"):
 	case json.Unmarshal(value, &object) == nil && object != nil:
 		for key, inner := range object {
 			flatten(into, name+"."+key, inner)

@@ -130,7 +130,7 @@ func sources() []adapter.Source {
 		{Name: "openinference", Format: "otlp", Sample: "real/openinference_openai_agents/handoff_pingpong.otlp.jsonl.gz", Gives: spans(always, always, never, always),
 			Known: []string{"langchain-openinference", "beeai", "beeai-framework", "arize"},
 			Title: "OpenInference instrumentations (openai-agents, LangChain and LangGraph, and others)",
-			Set:   "Instrument the library (OpenAIAgentsInstrumentor().instrument(), LangChainInstrumentor().instrument(), ...) and export OTLP JSON; using_session(ID) names conversations.",
+			Set:   "Instrument the library (OpenAIAgentsInstrumentor().instrument(), LangChainInstrumentor().instrument(), ...) and export OTLP JSON; using_session(ID) names conversations, using_tags([\"nightly\"]) and using_metadata tag the flow for exempt in a limits file.",
 			Run:   "weir replay spans.jsonl",
 			Flow:  "session.id where it is set, else the trace",
 			Sees:  "Agents, handoffs, tools with arguments and results, tokens of the innermost spans.",
@@ -187,7 +187,7 @@ func sources() []adapter.Source {
 		{Name: "langfuse", Format: "otlp", Sample: "frameworks/langfuse/tool_loop.langchain.otlp.jsonl.gz", Gives: spans(always, always, never, sometimes),
 			Known: []string{"langfuse-sdk"},
 			Title: "Langfuse SDKs: decorators, and the handler of LangChain and LangGraph",
-			Set:   "Langfuse(tracer_provider=P) with P sending to weir, too (a processor with an OTLP exporter): what is observed goes to both. Tools need as_type=\"tool\", agents as_type=\"agent\".",
+			Set:   "Langfuse(tracer_provider=P) with P sending to weir, too (a processor with an OTLP exporter): what is observed goes to both. Tools need as_type=\"tool\", agents as_type=\"agent\". propagate_attributes(tags=[\"nightly\"], metadata=...) tags the flow for exempt in a limits file, tags of a LangChain tool the tool.",
 			Run:   "weir replay spans.jsonl",
 			Flow:  "session.id where it is set, else the trace",
 			Sees:  "Agents, tools with arguments and results, tokens and cost of generations.",
@@ -402,7 +402,7 @@ func sources() []adapter.Source {
 			Sees:  "Handoffs, agents as tools, tools with arguments and results, tokens of requests (the sums on turns are not added again).",
 			Blind: "Exported at the start of spans there are no arguments and no tokens; with ZDR neither."},
 		{Name: "langsmith", Format: "langsmith", Sample: "real/langgraph/handoff_pingpong.langsmith_batch.jsonl.gz",
-			Set: "LANGSMITH_TRACING=true and LANGSMITH_ENDPOINT at whatever keeps the bodies of POST /runs/batch or /runs/multipart; thread_id in metadata names the thread. " +
+			Set: "LANGSMITH_TRACING=true and LANGSMITH_ENDPOINT at whatever keeps the bodies of POST /runs/batch or /runs/multipart; thread_id in metadata names the thread; tags and metadata of the first run, as config={\"tags\": [\"nightly\"]}, tag the flow for exempt in a limits file, those of a tool the tool. " +
 				"With LANGSMITH_OTEL_ENABLED=true its spans are read as otel-genai.",
 			Run:   "weir replay runs.jsonl",
 			Flow:  "correlation_id in metadata, else the trace; thread_id is the conversation. Metadata may name parent_correlation_id and root_correlation_id.",

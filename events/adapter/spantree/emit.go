@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"weir/events"
+	"weir/events/adapter/tag"
 )
 
 // call is how an agent came to run.
@@ -92,7 +93,7 @@ func (t *emitter) begin(n *node, kind events.Kind, phase string, at int64) *even
 		ID: n.ID + "/" + phase, Source: t.tree.source, Kind: kind, Origin: events.OriginAgent,
 		// The microseconds that a Stamp cuts off put events of one millisecond into order.
 		Time: events.Stamp(at / 1000), Sequence: at % 1000, ConversationID: t.names.Conversation,
-		ParentCorrelationID: t.names.Parent, RootCorrelationID: t.names.Root,
+		ParentCorrelationID: t.names.Parent, RootCorrelationID: t.names.Root, Tags: t.names.Tags,
 	}
 	e := &t.tree.event
 	e.CorrelationID, e.CorrelationSource = t.tree.flow(t.trace)
@@ -166,6 +167,7 @@ func (t *emitter) enter(n *node) {
 	t.begun = true
 	e := t.begin(n, events.AgentCall, "start", n.Start)
 	e.From, e.To, e.Origin, e.TransferMode = party(c.from), party(agent), c.origin, c.mode
+	e.To.Tags = tag.Without(n.Tags, t.names.Tags)
 	e.Content, e.Sim = n.Content, n.Sim
 	// In handoffs the message is what the handoff said, or the last answer; a task that runs
 	// an agent is what the tool was given.
@@ -349,6 +351,7 @@ func (t *emitter) use(n *node) {
 	}
 	e := t.begin(n, events.ToolCall, "start", n.Start)
 	e.From, e.Tool = party(agent), n.Tool
+	e.Tool.Tags = tag.Without(n.Tags, t.names.Tags)
 	t.emit(e)
 }
 

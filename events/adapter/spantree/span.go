@@ -40,6 +40,8 @@ type Span struct {
 	// Agent may be empty: then it is found by what lies above.
 	Agent string // name of the agent; of other spans the agent that they belong to
 	To    string // the agent to which a Handoff passes control
+	// Tags are those of the span alone; of an Agent they are told with its call, of a Tool with its use.
+	Tags []string
 
 	Tool    events.Tool
 	Known   bool // the tool is known to run no agent: its call may be told before its end
@@ -66,6 +68,9 @@ func (r *Span) learn(b *Span) {
 		r.Kind = b.Kind
 	}
 	r.Agent, r.To = cmp.Or(b.Agent, r.Agent), cmp.Or(b.To, r.To)
+	if len(b.Tags) > 0 {
+		r.Tags = b.Tags
+	}
 	tool := b.Tool
 	tool.Name = cmp.Or(tool.Name, r.Tool.Name)
 	tool.CallID, tool.Server = cmp.Or(tool.CallID, r.Tool.CallID), cmp.Or(tool.Server, r.Tool.Server)

@@ -7,6 +7,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/tag"
 )
 
 const (
@@ -51,6 +52,7 @@ type Names struct {
 	Explicit     string // a correlation id that the program gave
 	Conversation string // thread, group or conversation
 	Parent, Root string // see events.Event.Root
+	Tags         []string
 }
 
 // New returns an empty tree. Without Options.Correlation a flow is called by an
@@ -70,13 +72,14 @@ func New(o adapter.Options, source string) *Tree {
 	return t
 }
 
-// Name tells how the flow of a trace may be called. The first name of a kind stays.
+// Name tells how the flow of a trace may be called. The first name of a kind stays; tags add up.
 func (t *Tree) Name(id string, n Names) {
 	// A name may come before any span of its trace.
 	tr := t.trace(id)
 	tr.names.Explicit = cmp.Or(tr.names.Explicit, n.Explicit)
 	tr.names.Conversation = cmp.Or(tr.names.Conversation, n.Conversation)
 	tr.names.Parent, tr.names.Root = cmp.Or(tr.names.Parent, n.Parent), cmp.Or(tr.names.Root, n.Root)
+	tr.names.Tags = tag.Join(tr.names.Tags, n.Tags)
 }
 
 // Add takes what one record tells of a span. Its id must not be empty, and Start or
