@@ -26,10 +26,14 @@ func (a *Server) gatewayRoutes() []route {
 		return nil
 	}
 	authz := check.NewAuthz(a.timedAsk(prom.RouteAuthz), a.writeError, a.clock.Now)
+	origins := http.NewCrossOriginProtection()
 	return []route{
 		{"", check.AuthzPath + "{gateway}", asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
-			// Here a GET counts a call, which pages of other origins may send otherwise.
-			if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+			// Here a GET counts a call, which pages of other origins may send otherwise: it is
+			// looked at as if it were a POST.
+			changing := *r
+			changing.Method = http.MethodPost
+			if origins.Check(&changing) != nil {
 				return &problem.Error{Status: http.StatusForbidden, Detail: "a page of another origin may not send this; a gateway whose clients are such pages has to show a token"}
 			}
 			authz.ServeHTTP(w, r)

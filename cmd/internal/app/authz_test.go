@@ -97,6 +97,7 @@ func TestPagesAreNoGateways(t *testing.T) {
 		f(method, 421, "Host", "evil.example")
 		f(method, 421, "Host", "evil.example", "Weir-Token", "any")
 	}
+	f("GET", 403, "Origin", "https://evil.example")
 	f("POST", 403, "Origin", "https://evil.example")
 	f("POST", 403, "Origin", "https://evil.example", "Weir-Token", "any")
 
