@@ -6,16 +6,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"sync"
 
 	"github.com/itchyny/gojq"
 )
 
 // expression is a jq expression for one field.
 //
-// Its code is compiled and may be run by several goroutines, though a reader uses it in one.
+// Its code counts what it makes, so it is run by one goroutine at a time.
 type expression struct {
 	field field
 	code  *gojq.Code
+
+	mu   *sync.Mutex
+	left *int // steps of the run that is under way
 }
 
 // clocks are the functions whose results depend on when and where they are called: a
@@ -68,16 +72,39 @@ func compile(f field, text string) (expression, error) {
 	if name := clock(reflect.ValueOf(query)); name != "" {
 		return expression{}, fmt.Errorf("%s may not be used in mappings: a record has to give the same event whenever it is read", name)
 	}
-	code, err := gojq.Compile(query)
+	if err := bounded(reflect.ValueOf(query), make(map[string]bool)); err != nil {
+		return expression{}, err
+	}
+	left := new(int)
+	code, err := gojq.Compile(query, functions(left)...)
 	if err != nil {
 		return expression{}, err
 	}
-	return expression{f, code}, nil
+	return expression{f, code, new(sync.Mutex), left}, nil
 }
+
+// mostDigits is how long a number in a record may be: to reckon with one of a million digits
+// takes seconds, and no log has any.
+const mostDigits = 1000
 
 // decode reads a record without losing digits of numbers.
 // A float64 would round ids that are numbers of more than 15 digits.
 func decode(record []byte) (v any, err error) {
+	digits, inText := 0, false
+	for i := 0; i < len(record); i++ {
+		switch b := record[i]; {
+		case b == '\\' && inText:
+			i++
+		case b == '"':
+			inText = !inText
+		case !inText && b >= '0' && b <= '9':
+			if digits++; digits > mostDigits {
+				return nil, fmt.Errorf("a number of more than %d digits", mostDigits)
+			}
+			continue
+		}
+		digits = 0
+	}
 	d := json.NewDecoder(bytes.NewReader(record))
 	d.UseNumber()
 	err = d.Decode(&v)
@@ -95,7 +122,7 @@ var errEndless = fmt.Errorf("the expression has no result within %d steps: does 
 // would give another event of the same record on a busy machine.
 type steps struct {
 	context.Context
-	left int
+	left *int
 }
 
 var over = func() <-chan struct{} {
@@ -105,7 +132,7 @@ var over = func() <-chan struct{} {
 }()
 
 func (s *steps) Done() <-chan struct{} {
-	if s.left--; s.left >= 0 {
+	if *s.left--; *s.left >= 0 {
 		return nil
 	}
 	return over
@@ -120,7 +147,10 @@ func (s *steps) Err() error { return errEndless }
 // Further results are not computed. Numbers, lists and objects are written as gojq does, with
 // members sorted, so that equal ones have equal hashes.
 func (x *expression) text(input any) ([]byte, error) {
-	result, ok := x.code.RunWithContext(&steps{context.Background(), mostSteps}, input).Next()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	*x.left = mostSteps
+	result, ok := x.code.RunWithContext(&steps{context.Background(), x.left}, input).Next()
 	if !ok {
 		return nil, nil
 	}
