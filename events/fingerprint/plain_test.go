@@ -1,9 +1,12 @@
 package fingerprint
 
 import (
+	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // plainFold and plainWord are what fold and word say, written down byte by byte.
@@ -45,6 +48,58 @@ func plainWord(dst, text []byte, i int) ([]byte, int) {
 	return dst, i
 }
 
+// plainText is what Text says, written down word by word and bit by bit.
+func plainText(text []byte) (value uint64) {
+	var counts [64]int
+	vote := func(feature []byte) {
+		for b, h := 0, xxhash.Sum64(feature); b < 64; b++ {
+			counts[b] += int(h>>b&1)*2 - 1
+		}
+	}
+	var last []byte
+	for i, n := 0, 0; n < maxWords; n++ {
+		var w []byte
+		if w, i = plainWord(nil, text, i); len(w) == 0 {
+			break
+		}
+		if vote(w); n > 0 {
+			vote(append(append(last, ' '), w...))
+		}
+		last = w
+	}
+	for b, n := range counts {
+		if n > 0 {
+			value |= 1 << b
+		}
+	}
+	return value
+}
+
+// TestSigns holds isSign to what package unicode says.
+func TestSigns(t *testing.T) {
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if isSign(r) && (unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r)) {
+			t.Errorf("%U is part of a word", r)
+		}
+	}
+}
+
+// TestPlain compares texts of all lengths, so that each word stands once at each place of a block.
+func TestPlain(t *testing.T) {
+	for _, s := range []string{"Order A-17 is pending at last, ", "straße ── 日本語 x’s ", "a ", strings.Repeat("longWord9", 7) + " b ", strings.Repeat("x", 20_000) + " y ",
+		strings.Repeat("x", 130) + " " + strings.Repeat("y", 5000) + " " + strings.Repeat("é", 64) + " ab-" + strings.Repeat("é", 63) + "a ",
+		"\xff, "} {
+		text := []byte(strings.Repeat(s, max(3, 260/len(s))))
+		for n := range min(len(text), 300) {
+			for _, part := range [][]byte{text[n:], text[:n], text[:len(text)-n]} {
+				if got, want := Text(part).Value, plainText(part); got != want {
+					t.Fatalf("%q has the fingerprint %x, want %x", part, got, want)
+				}
+			}
+		}
+	}
+}
+
 // FuzzPlain holds what looks at eight bytes at a time to what looks at one.
 func FuzzPlain(f *testing.F) {
 	for _, s := range []string{"Order A-17 is pending, at 2026-11-21T15:03:36.642Z.", "x_Request-Id: q7f3 c_allid=abcd toolu_0123456789 re-turn",
@@ -58,6 +113,9 @@ func FuzzPlain(f *testing.F) {
 			if got, want := string(fold(nil, text, isError)), string(plainFold(nil, text, isError)); got != want {
 				t.Fatalf("%q is folded to %q, want %q", text, got, want)
 			}
+		}
+		if got, want := Text(text).Value, plainText(text); got != want {
+			t.Fatalf("%q has the fingerprint %x, want %x", text, got, want)
 		}
 		for i, k := 0, 0; ; {
 			var got, want []byte

@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"unicode"
@@ -25,79 +26,210 @@ const maxWords = 1500
 // Words keep what a text says, pairs in which order. Texts that differ in few words differ in
 // few of the 64 bits, see events.NearBits. As with hashes, the value is part of the log.
 func Text(text []byte) events.Fingerprint {
-	var (
-		votes votes
-		room  [1024]byte
-		// So the pair that ends with the last word lies in one piece in words.
-		words = room[:0] // the words, a space between two
-		pair  int        // where the word before the last one begins
-		n     int
-	)
-	// The loop ends at the word that is not there, or after as many as count.
-	for i := 0; n < maxWords; n++ {
-		if len(words) > cap(words)/2 { // only the last word is needed any more
-			words, pair = append(words[:0], words[pair:]...), 0
+	var f features
+	for i := 0; i < len(text) && f.n < maxWords; {
+		f.makeRoom()
+		plain := false
+		if i, plain = f.plainWords(text, i); !plain {
+			i = f.anyWord(text, i)
 		}
-		if n > 0 {
-			words = append(words, ' ')
-		}
-		last := len(words)
-		if words, i = word(words, text, i); len(words) == last {
-			break
-		}
-		// The hash of a pair is that of its two words with a space between.
-		votes.add(xxhash.Sum64(words[last:]))
-		if n > 0 {
-			votes.add(xxhash.Sum64(words[pair:]))
-		}
-		pair = last
 	}
-	if n == 0 {
+	if f.n == 0 {
 		return events.Fingerprint{}
 	}
-	return events.Fingerprint{Algorithm: events.Simhash64, Value: votes.majority()}
+	f.hashAll()
+	return events.Fingerprint{Algorithm: events.Simhash64, Value: f.votes.majority()}
+}
+
+// features are the words and pairs of a text. They are hashed by their length, all of one length
+// together: a hash of few bytes is mostly steps that depend on how many they are, and with
+// lengths in turn a processor foretells none of them.
+type features struct {
+	votes votes
+	// words are lower-cased, a space behind each, so that a pair lies in one piece.
+	words [roomForWords]byte
+	last  int    // where the last word begins
+	end   int    // where the next one goes
+	long  []byte // the last word, where it is too long for words
+	n     int    // how many there were
+	// waiting are those that are not hashed yet, by their length. Longer ones do not wait.
+	waiting [shortFeature]struct {
+		n  int
+		at [manyFeatures]uint16 // in words
+	}
+}
+
+const (
+	block = 64 // bytes that are looked at together
+
+	// overhang is how many bytes may be read and written at the end of a word that are none of
+	// it: short words are copied whole, without asking how long they are.
+	overhang = 16
+
+	// A list that is full is hashed; most words are shorter than 16 letters, and their pairs
+	// than 32.
+	manyFeatures = 64
+	shortFeature = 32
+
+	// Of roomForWords bytes enough are kept free for the words of a block, and all that is
+	// written behind them.
+	roomForWords = 4 << 10
+	enough       = 4 * block
+)
+
+// makeRoom sees to it that there is room for the words of one more block.
+func (f *features) makeRoom() {
+	if f.end <= roomForWords-enough {
+		return
+	}
+	// Of what was hashed only the last word is needed any more.
+	f.hashAll()
+	f.end, f.last = copy(f.words[:], f.words[f.last:f.end]), 0
+}
+
+// plainWords takes the words of ASCII that end in the 64 bytes of text from i on and returns where
+// to go on. It is false where anyWord has to read the word from there.
+func (f *features) plainWords(text []byte, i int) (next int, plain bool) {
+	var room [block + overhang]byte // for the end of the text, with zeros behind it
+	src := &room
+	if i+len(room) <= len(text) {
+		src = (*[block + overhang]byte)(text[i:])
+	} else {
+		copy(room[:], text[i:])
+	}
+	inWord, beyond := wordMask(src)
+	// A word that goes on up to here may go on behind it.
+	limit := bits.TrailingZeros64(beyond)
+	switch {
+	case limit < block:
+		inWord &= 1<<limit - 1
+	case i+block >= len(text):
+		limit = block + 1
+	}
+	for inWord != 0 {
+		begin := bits.TrailingZeros64(inWord)
+		size := bits.TrailingZeros64(^(inWord >> begin))
+		if begin+size >= limit {
+			return i + begin, beyond == 0 && begin > 0
+		}
+		inWord = inWord >> (begin + size) << (begin + size)
+		// Of digits and letters this bit alone makes lower case.
+		const lower = 0x20 * jsontext.Ones
+		dst, from := f.words[f.end:f.end+overhang], src[begin:begin+overhang]
+		binary.LittleEndian.PutUint64(dst, binary.LittleEndian.Uint64(from)|lower)
+		binary.LittleEndian.PutUint64(dst[8:], binary.LittleEndian.Uint64(from[8:])|lower)
+		for k := overhang; k < size; k += 8 {
+			binary.LittleEndian.PutUint64(f.words[f.end+k:], binary.LittleEndian.Uint64(src[begin+k:])|lower)
+		}
+		if f.take(size); f.n == maxWords {
+			return i, true
+		}
+	}
+	return i + min(limit, block), beyond == 0
+}
+
+// anyWord takes the next word of text from i on, whatever it is made of, and returns where it ends.
+func (f *features) anyWord(text []byte, i int) (next int) {
+	w, next := word(f.words[:f.end], text, i)
+	switch size := len(w) - f.end; {
+	case size == 0:
+	case size <= enough/2:
+		// The word may have been written elsewhere when it found no room.
+		f.take(copy(f.words[f.end:], w[f.end:]))
+	default:
+		f.takeLong(bytes.Clone(w[f.end:]))
+	}
+	return next
+}
+
+// take counts a word that stands at the end of words, and its pair with the one before.
+func (f *features) take(size int) {
+	end := f.end + size
+	f.words[end] = ' '
+	f.add(f.end, end)
+	switch {
+	case f.long != nil:
+		f.votes.add(xxhash.Sum64(append(append(f.long, ' '), f.words[f.end:end]...)))
+		f.long = nil
+	case f.n > 0:
+		f.add(f.last, end)
+	}
+	f.last, f.end = f.end, end+1
+	f.n++
+}
+
+// takeLong counts a word that is too long for words, and its pair with the one before.
+func (f *features) takeLong(w []byte) {
+	f.votes.add(xxhash.Sum64(w))
+	before := f.long
+	if before == nil && f.n > 0 {
+		before = bytes.Clone(f.words[f.last : f.end-1])
+	}
+	if f.n > 0 {
+		f.votes.add(xxhash.Sum64(append(append(before, ' '), w...)))
+	}
+	// What is read next goes where it would have stood.
+	f.long = w
+	f.n++
+}
+
+// add lets a feature wait until there are many of its length.
+func (f *features) add(begin, end int) {
+	size := end - begin
+	if size >= shortFeature {
+		f.votes.add(xxhash.Sum64(f.words[begin:end]))
+		return
+	}
+	w := &f.waiting[size]
+	w.at[w.n%manyFeatures] = uint16(begin)
+	if w.n++; w.n == manyFeatures {
+		f.hash(size)
+	}
+}
+
+// hash counts the features of one length that wait.
+func (f *features) hash(size int) {
+	w, words := &f.waiting[size], f.words[:]
+	for _, at := range w.at[:w.n] {
+		f.votes.add(xxhash.Sum64(words[at : int(at)+size]))
+	}
+	w.n = 0
+}
+
+// hashAll counts all that wait.
+func (f *features) hashAll() {
+	for size := range f.waiting {
+		if f.waiting[size].n > 0 {
+			f.hash(size)
+		}
+	}
+}
+
+// wordMask returns a bit for each of the first 64 bytes: whether it is a letter or a digit of
+// ASCII, and whether it is beyond ASCII.
+func wordMask(p *[block + overhang]byte) (inWord, beyond uint64) {
+	const ones = jsontext.Ones
+	for k := 0; k < block; k += 8 {
+		x := binary.LittleEndian.Uint64(p[k:])
+		// Adding 0x80-c sets the top bit of what is c or more.
+		low := x &^ jsontext.Tops
+		small := low | 0x20*ones // in lower case; what was no letter is none now
+		letters := (small + (0x80-'a')*ones) &^ (small + (0x80-'z'-1)*ones)
+		digits := (low + (0x80-'0')*ones) &^ (low + (0x80-'9'-1)*ones)
+		inWord |= gather((letters|digits)&^x&jsontext.Tops) << k
+		beyond |= gather(x&jsontext.Tops) << k
+	}
+	return inWord, beyond
 }
 
 // word appends the next word of text from i on, lower-cased, and returns where it
 // ends. Nothing is appended when there is none.
 //
-// The text is walked eight bytes at a time where it is ASCII. It must be the same as the loop
-// over single characters at its end, which alone knows other alphabets.
+// It takes one character at a time, for what plainWords leaves to it: words of other alphabets, and
+// those that are longer than a block.
 func word(dst, text []byte, i int) ([]byte, int) {
 	start := len(dst)
 	for i < len(text) {
-		if i+8 <= len(text) {
-			x, inWord := lowered(binary.LittleEndian.Uint64(text[i:]))
-			if len(dst) == start { // to where a word may begin
-				if skip := bits.TrailingZeros64((inWord|x)&jsontext.Tops) >> 3; skip > 0 {
-					i += skip
-					if skip == 8 {
-						continue
-					}
-					// Most words end within the eight bytes.
-					x, inWord = x>>(8*skip), inWord>>(8*skip)
-					// A word that ends within the eight bytes, and not before a byte beyond
-					// ASCII, which may go on with it.
-					n := bits.TrailingZeros64(^inWord&jsontext.Tops) >> 3
-					if n == 0 || n >= 8-skip || x>>(8*n)&0x80 != 0 {
-						continue
-					}
-					dst = binary.LittleEndian.AppendUint64(dst, x)
-					return dst[:len(dst)-8+n], i + n
-				}
-			}
-			// Eight bytes are written, and as many count as are of the word.
-			n := bits.TrailingZeros64(^inWord&jsontext.Tops) >> 3
-			dst = binary.LittleEndian.AppendUint64(dst, x)
-			dst, i = dst[:len(dst)-8+n], i+n
-			switch {
-			case n == 8:
-				continue
-			case x>>(8*n)&0x80 == 0:
-				return dst, i
-			}
-		}
-		// One character at a time: near the end of the text, and beyond ASCII.
 		c := text[i]
 		if c < utf8.RuneSelf {
 			switch {
@@ -114,7 +246,7 @@ func word(dst, text []byte, i int) ([]byte, int) {
 		r, n := utf8.DecodeRune(text[i:])
 		switch {
 		// Marks are accents that stand behind their letter.
-		case unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r):
+		case !isSign(r) && (unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r)):
 			dst = utf8.AppendRune(dst, unicode.ToLower(r))
 		case len(dst) > start:
 			return dst, i
@@ -124,20 +256,11 @@ func word(dst, text []byte, i int) ([]byte, int) {
 	return dst, i
 }
 
-// lowered returns eight bytes of text with the letters of ASCII in lower case, and the top
-// bits of those that are letters or digits of ASCII.
-//
-// All 64 bits are computed without a branch. A byte beyond ASCII is neither and stays as it
-// is.
-func lowered(x uint64) (lower, inWord uint64) {
-	const ones = jsontext.Ones
-	// Adding 0x80-c sets the top bit of what is c or more.
-	low, ascii := x&^jsontext.Tops, ^x&jsontext.Tops
-	small := low | 0x20*ones // in lower case; what was no letter is none now
-	letters := (small + (0x80-'a')*ones) &^ (small + (0x80-'z'-1)*ones)
-	digits := (low + (0x80-'0')*ones) &^ (low + (0x80-'9'-1)*ones)
-	letters &= ascii
-	return x | letters>>2, (letters | digits) & ascii
+// isSign knows the dashes and quotes, arrows, boxes and emblems that programs draw with, of
+// which none is a letter, a number or a mark: the tables of package unicode are asked three
+// times for each else.
+func isSign(r rune) bool {
+	return r >= 0x2010 && r < 0x2070 || r >= 0x2190 && r < 0x2460 || r >= 0x2500 && r < 0x2768
 }
 
 // votes counts, for each of 64 bits, how many hashes had it set. The counts lie
