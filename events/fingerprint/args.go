@@ -32,9 +32,8 @@ func Args(raw []byte, ignore []string) events.Hash {
 	if len(ignore) == 0 && isCanonical(raw) {
 		return hashOf(raw)
 	}
-	// Most arguments fit here, so that nothing is allocated.
-	var room [1024]byte
-	return hashOf(AppendCanonical(room[:0], raw, ignore))
+	// The canonical form is seldom longer.
+	return hashOf(AppendCanonical(make([]byte, 0, len(raw)), raw, ignore))
 }
 
 // ArgsSHA256 is Args by SHA-256, for those who meet hashes that others make: SHA-256 of a

@@ -11,9 +11,22 @@ import (
 // when there are none, else dst with the folded text appended. With isError more
 // is taken for volatile.
 //
-// The result may alias text. Everything here runs on each message and each result, so it looks
-// at 64 bytes at a time, and at a word more closely only when it can begin something volatile.
+// The result may alias text.
 func fold(dst, text []byte, isError bool) []byte {
+	rest := pieces(text, isError, func(piece []byte, name string) { dst = append(append(dst, piece...), name...) })
+	// Nothing volatile: the text is what it was.
+	if len(rest) == len(text) {
+		return text
+	}
+	return append(dst, rest...)
+}
+
+// pieces hands over what stands before each volatile part of text, and the word that is said
+// instead of the part. It returns what is left behind the last of them.
+//
+// Everything here runs on each message and each result, so it looks
+// at 64 bytes at a time, and at a word more closely only when it can begin something volatile.
+func pieces(text []byte, isError bool, piece func(before []byte, name string)) (rest []byte) {
 	copied := 0
 	// inside spans the step from one 64 bytes to the next.
 	inside := uint64(0) // the lowest bit is set if the byte before those that are looked at is of a word
@@ -30,18 +43,14 @@ func fold(dst, text []byte, isError bool) []byte {
 			at := i + bits.TrailingZeros64(begins)
 			if n, name := volatile(text, at, isError); n > 0 {
 				// The search goes on right behind, where a new word may begin.
-				dst = append(append(dst, text[copied:at]...), name...)
+				piece(text[copied:at], name)
 				copied, next, inside = at+n, at+n, 0
 				break
 			}
 		}
 		i = next
 	}
-	// Nothing volatile: the caller hashes the text itself.
-	if copied == 0 {
-		return text
-	}
-	return append(dst, text[copied:]...)
+	return text[copied:]
 }
 
 // suspects are those of the words that begin at i and the 64 bytes from there that may be
@@ -91,8 +100,15 @@ func four(p []byte, i int) uint32 {
 // classes returns a bit for each of the 64 bytes of p from i on: whether isWord is true of it,
 // whether it is a decimal digit, and whether it is a dash or an underscore.
 func classes(p []byte, i int) (words, digits, joins uint64) {
-	for k := 0; k < 64 && i+k < len(p); k += 8 {
-		x := eight(p, i+k)
+	var room [64]byte
+	at := &room
+	if i+len(room) <= len(p) {
+		at = (*[64]byte)(p[i:])
+	} else {
+		copy(room[:], p[i:]) // zeros behind the end are nothing
+	}
+	for k := 0; k < len(at); k += 8 {
+		x := binary.LittleEndian.Uint64(at[k:])
 		ascii, low := ^x&jsontext.Tops, x&^jsontext.Tops
 		small := low | 0x20*jsontext.Ones
 		// Adding 0x80-c sets the top bit of what is c or more.

@@ -59,9 +59,12 @@ type block struct {
 //
 // n is set in any case, as far as the value was read, because a record may hold two.
 func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) {
+	// All texts become hashes before this returns.
+	room := jsonwalk.Borrow()
+	defer room.Return()
 	l = &line{}
 	known := false
-	c := jsonwalk.New(record)
+	c := room.New(record)
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
 		case "type":
@@ -211,7 +214,7 @@ func (l *line) readBlock(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 			b.failure = fingerprint.Error(said)
 		}
 	case "tool_use":
-		b.readArguments(input, ignore)
+		b.readArguments(c.Inside(input), input, ignore)
 	}
 	if b.kind != "text" {
 		l.blocks = append(l.blocks, b)
@@ -227,8 +230,8 @@ var siblingFailed = []byte("Sibling tool call errored")
 //
 // A tool that runs an agent has no arguments to be compared: what it is asked stands in the
 // call of the agent.
-func (b *block) readArguments(input []byte, ignore adapter.IgnoreArgs) {
-	if b.readPrompt(input); delegates(b) {
+func (b *block) readArguments(c *jsonwalk.Cursor, input []byte, ignore adapter.IgnoreArgs) {
+	if b.readPrompt(c); delegates(b) {
 		return
 	}
 	b.args, b.argsSize, b.sim = fingerprint.Args(input, ignore.Of(b.name)), int64(len(input)), fingerprint.Text(input)
@@ -237,11 +240,10 @@ func (b *block) readArguments(input []byte, ignore adapter.IgnoreArgs) {
 // readPrompt looks into the arguments of a tool that may run an agent.
 //
 // Another tool of the same name has no prompt, and is a tool.
-func (b *block) readPrompt(input []byte) {
-	if b.name != "Agent" && b.name != "Task" || len(input) == 0 || input[0] != '{' {
+func (b *block) readPrompt(c *jsonwalk.Cursor) {
+	if b.name != "Agent" && b.name != "Task" || c.Peek() != '{' {
 		return
 	}
-	c := jsonwalk.New(input)
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
 		case "prompt":
@@ -265,13 +267,13 @@ func texts(c *jsonwalk.Cursor) []byte {
 	if len(content) == 0 || content[0] != '[' {
 		return content
 	}
-	c = jsonwalk.New(content)
+	c = c.Inside(content)
 	var parts [][]byte
 	for c.Array(); c.Element(); {
 		raw := c.Raw()
 		part := raw
 		if len(raw) > 0 && raw[0] == '{' {
-			inner := jsonwalk.New(raw)
+			inner := c.Inside(raw)
 			for inner.Object(); inner.Member(); {
 				if string(inner.Key()) == "text" {
 					part = inner.Text()

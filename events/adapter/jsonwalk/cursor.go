@@ -49,12 +49,16 @@ type Cursor struct {
 	// null makes the next Member or Element end at once.
 	null bool // instead of an object or an array something else was read
 	key  []byte
+	room *Room // nil for memory of its own for each string with escapes
 	err  *events.DecodeError
 }
 
 // New returns a cursor at the beginning of text. What the cursor returns may alias
 // text.
 func New(text []byte) *Cursor { return &Cursor{text: text} }
+
+// Inside returns a cursor of a text that stands in that of c. It shares the room of c.
+func (c *Cursor) Inside(text []byte) *Cursor { return &Cursor{text: text, room: c.room} }
 
 // Err returns the first fault, a *events.DecodeError, or nil.
 func (c *Cursor) Err() error {
@@ -429,7 +433,11 @@ func (c *Cursor) quoted() []byte {
 	if !escaped {
 		return raw
 	}
-	return Unescape(raw)
+	if c.room == nil {
+		return Unescape(raw)
+	}
+	said, _ := jsontext.AppendUnescaped(c.room.take(len(raw)), raw)
+	return said
 }
 
 // Unescape returns what the inside of a JSON string says. Unknown escapes stand for

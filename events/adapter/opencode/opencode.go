@@ -114,7 +114,9 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	var at events.Stamp
 	// whole tells a session, which has an info, from a line of a run.
 	whole := false
-	c := jsonwalk.New(record)
+	room := jsonwalk.Borrow()
+	defer room.Return()
+	c := room.New(record)
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
 		case "info":
@@ -141,7 +143,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	case session.id == "":
 		return adapter.Missing("sessionID", "want sessionID on every line of a run, or info.id in a session")
 	case whole:
-		return r.session(&session, jsonwalk.New(messages), emit)
+		return r.session(&session, messages, room, emit)
 	case at == 0:
 		return adapter.Missing("timestamp", "want timestamp on every line of a run")
 	}
@@ -194,11 +196,12 @@ func (r *reader) line(kind string, at events.Stamp, session string, raw, failure
 // session reads a whole session.
 //
 // A fault of the JSON itself ends it; what was told until then stays told.
-func (r *reader) session(s *info, messages *jsonwalk.Cursor, emit func(*events.Event)) error {
+func (r *reader) session(s *info, list []byte, room *jsonwalk.Room, emit func(*events.Event)) error {
 	// Faults of single messages are gathered, so that one bad message does not cost the
 	// session.
 	left := &adapter.PartError{What: "messages"}
 	asked := s.parent != "" // by another agent, which no event told yet
+	messages := room.New(list)
 	for messages.MaybeArray(); messages.Element(); {
 		// Of counts what is there, so that a person sees what share was left out.
 		left.Of++
@@ -219,7 +222,8 @@ func (r *reader) session(s *info, messages *jsonwalk.Cursor, emit func(*events.E
 				left.First = adapter.Missing("id", "want id and time.created of every message")
 			}
 		default:
-			asked = r.message(s, &m, jsonwalk.New(parts), asked, emit)
+			asked = r.message(s, &m, room.New(parts), asked, emit)
+			room.Clear() // events were made of all its texts
 		}
 	}
 	if messages.Err() != nil {
