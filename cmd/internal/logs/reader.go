@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 
 	"weir/events"
 	"weir/events/adapter"
@@ -281,8 +282,7 @@ type order struct {
 	bad    func(BadRecord)
 	tick   func()
 	held   []held
-	window int // 0 means orderWindow
-	event  events.Event
+	window int    // 0 means orderWindow
 	room   []byte // for what is held
 }
 
@@ -325,20 +325,60 @@ func (o *order) put(h held) error {
 func (o *order) flush() error { return o.release(len(o.held)) }
 
 // release hands over the first n.
+//
+// They are decoded by a goroutine of their own, a batch before they are folded: a fold is one
+// thing after the other, and has nothing beside it to do once all is read.
 func (o *order) release(n int) error {
 	slices.SortStableFunc(o.held, func(a, b held) int { return cmp.Compare(a.at, b.at) })
-	for i := range o.held[:n] {
-		if i%tickEvery == 0 {
-			o.tick()
+	ready, free, stop := make(chan *batch, batchesAhead), make(chan *batch, batchesAhead), make(chan struct{})
+	for range batchesAhead {
+		free <- new(batch)
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer close(stop)
+	running.Go(func() {
+		defer close(ready)
+		for some := range slices.Chunk(o.held[:n], batchSize) {
+			select {
+			case b := <-free:
+				b.decode(some)
+				ready <- b // never full, there are not more of them
+			case <-stop:
+				return
+			}
 		}
-		if err := events.Decode(o.held[i].json, &o.event); err != nil {
-			o.bad(newBad("event", adapter.Fault{Reason: err}))
-			continue
+	})
+	for b := range ready {
+		o.tick()
+		for i := range b.events[:b.n] {
+			if err := b.errs[i]; err != nil {
+				o.bad(newBad("event", adapter.Fault{Reason: err}))
+			} else if err := o.emit(&b.events[i]); err != nil {
+				return err
+			}
 		}
-		if err := o.emit(&o.event); err != nil {
-			return err
-		}
+		free <- b
 	}
 	o.held = slices.Delete(o.held, 0, n)
 	return nil
+}
+
+// batch is some events that are decoded before it is their turn.
+type batch struct {
+	events [batchSize]events.Event
+	errs   [batchSize]error
+	n      int
+}
+
+const (
+	batchSize    = 256
+	batchesAhead = 3
+)
+
+func (b *batch) decode(some []held) {
+	b.n = len(some)
+	for i := range some {
+		b.errs[i] = events.Decode(some[i].json, &b.events[i])
+	}
 }
