@@ -49,8 +49,13 @@ func (v *value) read(p []byte) (n int, s state) {
 		c := p[i]
 		switch v.want {
 		case inString:
-			if i = jsontext.StringEnd(p, i); i == len(p) {
-				return i, unfinished
+			// In code and in what programs print an escape stands at the end of every line.
+			i = jsontext.StringEnd(p, i)
+			for i+1 < len(p) && p[i] == '\\' {
+				i = jsontext.StringEnd(p, i+2)
+			}
+			if i >= len(p) {
+				return len(p), unfinished
 			}
 			c = p[i]
 			switch {
@@ -79,6 +84,9 @@ func (v *value) read(p []byte) (n int, s state) {
 		case c == ' ' || c == '\n' || c == '\r' || c == '\t':
 			if v.want == wantBracket {
 				return i, v.broken("want an object or an array here")
+			}
+			for i+1 < len(p) && p[i+1] == ' ' { // of what is printed for people
+				i++
 			}
 		case c == '{' || c == '[':
 			if v.want > wantFirst {
