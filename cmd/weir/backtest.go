@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -113,6 +114,10 @@ func (s *source) one(ctx context.Context, env *cli.Env, args []string, steps boo
 // could not be read is told here and counted in bad. A log without any event is an error,
 // because all that would be said of it is that nobody is stopped.
 func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps bool, limits ...analyzer.Limits) (trials []*backtest.Trial, bad *refusals, elapsed time.Duration, err error) {
+	// Whoever sets it knows his machine.
+	if env.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(garbage))
+	}
 	for _, l := range limits {
 		t, err := backtest.NewTrial(ctx, l)
 		if err != nil {
@@ -155,6 +160,11 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 	}
 	return trials, bad, progress.Elapsed(), nil
 }
+
+// garbage is how much memory may wait to be collected, in percent of what is in use. What is in
+// use is small beside the log, most of which becomes garbage, so that collecting half as often
+// as Go does by itself saves a twentieth of the time for some 50 MB.
+const garbage = 200
 
 // files folds recorded logs. limits are those that say which arguments of tools are left out
 // before calls are compared: adapters hash arguments while they read, so one answer has to do
