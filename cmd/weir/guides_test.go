@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +117,28 @@ func seenIn(t *testing.T, s *adapter.Source) string {
 		parts = append(parts, "nothing is stopped")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// TestSizesOnThePage holds what PERFORMANCE.md shows of weir size to what that says.
+func TestSizesOnThePage(t *testing.T) {
+	page, err := os.ReadFile("PERFORMANCE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	want := regexp.MustCompile("(?ms)^```\n\\$ weir (size [^\n]*)\n.*?^```\n").ReplaceAllStringFunc(string(page), func(block string) string {
+		shown++
+		command, _, _ := strings.Cut(strings.TrimPrefix(block, "```\n$ weir "), "\n")
+		code, out, errs := weir(t, "", strings.Fields(command)...)
+		if code != 0 || errs != "" {
+			t.Errorf("weir %s: exit code %d\n%s", command, code, errs)
+		}
+		return "```\n$ weir " + command + "\n" + out + "```\n"
+	})
+	if shown < 2 {
+		t.Errorf("%d commands are shown", shown)
+	}
+	document(t, "PERFORMANCE.md", want)
 }
 
 // TestReasonsDocument holds analyzer/rulebook/REASONS.md to the tables of rules.

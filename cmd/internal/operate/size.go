@@ -1,0 +1,235 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"weir/cmd/internal/cli"
+	"weir/cmd/internal/pump"
+)
+
+// What things cost, as it was measured: cmd/weir/PERFORMANCE.md says how, and TestSizeOfWhatGrew holds
+// memory, disk and processor time against the rows that are measured there. A figure is the least
+// favourable of its rows, rounded up.
+const (
+	foldMicros      = 20.0 // of processor time for an event, also of flows that are read from disk
+	liveMicros      = 80.0 // more for each of the first liveEvents a second of a process, which come by few at a time
+	liveEvents      = 1200.0
+	planned         = 0.5    // of a core: who was away then catches up at the pace at which events come
+	memberCores     = 0.02   // that one member takes when nothing happens
+	partitionCores  = 0.0003 // that one partition takes when nothing happens
+	copyMicros      = 12.4   // for a verdict that is copied from another member
+	perProcess      = 64     // partitions of one member; with 256 an event costs twice as much
+	partitionEvents = 25_000 // a second in one partition: one goroutine folds it
+
+	baseMiB      = 120.0 // of memory of a process
+	recordMiB    = 2.5   // of memory for each that the flows' records take, up to --memory
+	flowBytes    = 1024  // of the record of one flow
+	knownBytes   = 100   // of memory for a flow of which the record is on disk alone
+	partitionMiB = 12.0  // of memory of a partition that catches up
+	sharing      = 96.0  // partitions; more share what these take
+
+	mergeFactor  = 1.5    // of disk, while tables are merged
+	floorMiB     = 1024.0 // of disk, below which nothing is written, and what is held for merges
+	copiedBytes  = 1873   // of disk for a verdict that is copied
+	verdictBytes = 1114   // in the topic
+	activePart   = 15     // bytes of activity for an event
+
+	agentMinutes = 10   // in which a busy agent gets one verdict of the agent stage at most
+	replicas     = 3    // of each partition
+	polls        = 4    // a second that each reader of a partition asks a broker when nothing comes
+	joinSeconds  = 0.25 // until members hear that one has left or joined, at most
+	takeSeconds  = 0.025
+	awaySeconds  = 10 // until the group gives up a member that says nothing, see group.Options
+)
+
+// load is what weir is to carry.
+type load struct {
+	eventsADay, peak            float64
+	flows, perFlow, agents      float64
+	eventBytes, verdicts        float64 // bytes of an event; verdicts of a thousand events
+	partitions, members, coresA int
+	followed                    int
+	memoryMiB                   int64
+	retention                   time.Duration
+}
+
+// sizing is one figure, with how it was computed.
+type sizing struct {
+	What   string  `json:"what"`
+	Amount float64 `json:"amount"`
+	Unit   string  `json:"unit"`
+	How    string  `json:"how"`
+}
+
+// SizeCommand is weir size: how many machines a load needs, and how large.
+func SizeCommand() cli.Command {
+	return cli.Command{
+		Name: "size", Short: "estimate how many machines a load needs, and how large",
+		Long: `Computes by figures that were measured (cmd/weir/PERFORMANCE.md), each the least
+favourable of its rows, and says with each result how. It asks nobody, and knows nothing
+of your events: what one costs on your machines weir itself says under load
+(process_cpu_seconds_total at /metrics). Live flows are those that had an event within
+flow.idle (10m). With --partitions 0 it is one weir that keeps a journal of its own.`,
+		Examples: []string{"weir size --events-a-day 20000000 --flows 20000", "weir size --events-a-day 86400000000 --peak 1 --flows 30000000 --partitions 1000 --members 100 --retention 24h"},
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			var l load
+			fs.Float64Var(&l.eventsADay, "events-a-day", 0, "so `MANY` events a day")
+			fs.Float64Var(&l.flows, "flows", 0, "so `MANY` flows that are live at one time")
+			fs.Float64Var(&l.peak, "peak", 3, "so `MANY` times the mean rate at the busiest time")
+			fs.Float64Var(&l.perFlow, "events-per-flow", 20, "so `MANY` events in a flow")
+			fs.Float64Var(&l.agents, "agents", 1000, "so `MANY` agents at work")
+			fs.Float64Var(&l.eventBytes, "event-bytes", 350, "so `MANY` bytes in an event")
+			fs.Float64Var(&l.verdicts, "verdicts", 20, "so `MANY` verdicts of a thousand events; 20 where a fiftieth of the flows runs away")
+			fs.IntVar(&l.partitions, "partitions", defaultPartitions, "so `MANY` partitions of events")
+			fs.IntVar(&l.members, "members", 0, "so `MANY` members; else as few as do")
+			fs.IntVar(&l.followed, "followed", 1, "so `MANY` members where somebody follows all verdicts: a file, a webhook, a guard that does not ask")
+			fs.IntVar(&l.coresA, "cores", 4, "so `MANY` cores of one machine")
+			fs.Int64Var(&l.memoryMiB, "memory", pump.DefaultMemory>>20, "what weir run is given as --memory, in `MIB`")
+			fs.DurationVar(&l.retention, "retention", 7*24*time.Hour, "keep flows, and records of topics, for this `DURATION`")
+			return func(_ context.Context, env *cli.Env, args []string) error {
+				if err := cli.Want(args, 0, 0, ""); err != nil {
+					return err
+				}
+				if err := l.check(); err != nil {
+					return err
+				}
+				lines := cli.NewLines(env, func(s *sizing) []cli.Cell {
+					return []cli.Cell{{Text: s.What}, {Text: figure(s.Amount), Right: true}, {Text: s.Unit}, {Text: s.How, Paint: cli.Faint}}
+				}, "WHAT", "HOW MUCH", "", "BY")
+				for _, s := range l.sizes() {
+					if err := lines.Print(&s); err != nil {
+						return err
+					}
+				}
+				return lines.Flush()
+			}
+		},
+	}
+}
+
+// check refuses what makes no sense.
+func (l *load) check() error {
+	for _, n := range []struct {
+		flag string
+		is   float64
+	}{{"events-a-day", l.eventsADay}, {"flows", l.flows}, {"peak", l.peak}, {"events-per-flow", l.perFlow}, {"event-bytes", l.eventBytes},
+		{"cores", float64(l.coresA)}, {"memory", float64(l.memoryMiB)}, {"retention", float64(l.retention)}} {
+		if !(n.is > 0) || math.IsInf(n.is, 0) {
+			return cli.Usage("--%s is %v; say a number above 0", n.flag, n.is)
+		}
+	}
+	for _, n := range []struct {
+		flag string
+		is   float64
+	}{{"agents", l.agents}, {"verdicts", l.verdicts}, {"partitions", float64(l.partitions)}, {"members", float64(l.members)}, {"followed", float64(l.followed)}} {
+		if !(n.is >= 0) || math.IsInf(n.is, 0) {
+			return cli.Usage("--%s is %v; say a number, 0 or more", n.flag, n.is)
+		}
+	}
+	if l.partitions > 0 && l.members > l.partitions {
+		return cli.Usage("--members is %d, and %d partitions give work to no more than %d", l.members, l.partitions, l.partitions)
+	}
+	return nil
+}
+
+// sizes computes the figures. What it takes per member is that of the members that have most.
+func (l *load) sizes() (out []sizing) {
+	add := func(what string, amount float64, unit, how string, args ...any) {
+		out = append(out, sizing{what, amount, unit, fmt.Sprintf(how, args...)})
+	}
+	mean := l.eventsADay / 86_400
+	rate := mean * l.peak
+	days := l.retention.Hours() / 24
+	add("events at the peak", rate, "a second", "events a day / 86,400 x %s", figure(l.peak))
+
+	activity := min(l.partitions, mostActivity)
+	work := rate * foldMicros / 1e6 / planned
+	members := 1
+	if l.partitions > 0 {
+		members = l.members
+		if members == 0 {
+			members = min(l.partitions, 1+max(ceil(work/float64(l.coresA)), ceil(float64(l.partitions)/perProcess)))
+		}
+	}
+	m := float64(members)
+	work += float64(l.partitions)*partitionCores + m*(memberCores+min(rate/m, liveEvents)*liveMicros/1e6)
+	owned := math.Ceil(float64(l.partitions) / m)
+	if l.partitions > 0 {
+		if l.members > 0 {
+			add("members", m, "", "--members")
+		} else {
+			add("members", m, "", "cores / %d, and %d partitions each at most; one more for when one fails", l.coresA, perProcess)
+		}
+		if least := ceil(rate / partitionEvents); least > l.partitions {
+			add("partitions at least", float64(least), "", "%s events a second in each at most", figure(partitionEvents))
+		}
+	}
+	add("cores of all", work, "", "%g µs an event in %g of a core; %g µs more for %g a second of each member; %g a partition, %g a member", foldMicros, planned, liveMicros, liveEvents, partitionCores, memberCores)
+	add("cores of a member", work/m, "", "that of all / members")
+
+	held := min(l.flows/m*flowBytes, float64(l.memoryMiB<<20)) / (1 << 20)
+	memory := baseMiB + recordMiB*held + l.flows/m*knownBytes/(1<<20) + partitionMiB*min(max(owned, 1)+math.Ceil(float64(activity)/m), sharing)
+	add("memory of a member", memory, "MiB", "%g, %g x the records of live flows or --memory, %d bytes a live flow, %g a partition up to %d", baseMiB, recordMiB, knownBytes, partitionMiB, int(sharing))
+
+	flows := l.eventsADay / l.perFlow * days
+	said := mean * l.verdicts / 1000 // verdicts of flows a second
+	ofAgents := l.agents / (agentMinutes * 60)
+	const gib = 1 << 30
+	disk := flows/m*flowBytes*mergeFactor/gib + floorMiB/1024
+	how := fmt.Sprintf("%s of flows of %d bytes x %g, and %g GiB that stay free", "--retention", flowBytes, mergeFactor, floorMiB/1024)
+	if l.partitions == 0 {
+		disk += (l.eventsADay*(l.eventBytes+activePart) + said*86_400*verdictBytes) * days * mergeFactor / gib
+		how += "; the journal and the verdicts, too"
+		add("disk", disk, "GiB", "%s", how)
+		return out
+	}
+	add("disk of a member", disk+ofAgents*86_400*days*copiedBytes/gib, "GiB", "%s; verdicts about agents", how)
+	if l.followed > 0 {
+		add("disk of one that is followed", disk+(ofAgents+said)*86_400*days*copiedBytes/gib, "GiB", "that, and %d bytes a verdict", copiedBytes)
+	}
+
+	second := l.retention.Seconds() * replicas / gib
+	add("topic of events", mean*l.eventBytes*second, "GiB", "%s bytes an event, %d replicas", figure(l.eventBytes), replicas)
+	add("topic of verdicts", (said+ofAgents)*verdictBytes*second, "GiB", "%g verdicts of 1,000 events, %d bytes each", l.verdicts, verdictBytes)
+	add("topic of activity", mean*activePart*second, "GiB", "%d bytes an event", activePart)
+
+	const mb = 1e6
+	peakSaid, followed := said*l.peak, min(float64(l.followed), m)
+	in := rate*(l.eventBytes+activePart) + (peakSaid+ofAgents)*verdictBytes
+	add("written by brokers", in*replicas/mb, "MB/s", "events, activity and verdicts, %d times", replicas)
+	others := (ofAgents*m + peakSaid*followed) * verdictBytes
+	add("read from brokers", (rate*(l.eventBytes+activePart)+others)/mb, "MB/s", "events and activity once, verdicts as below; replicas beside it")
+	readers := float64(l.partitions+activity) + m*float64(activity) + followed*float64(l.partitions)
+	add("connections of readers", readers, "", "one a partition, a member and partition of activity, and a partition that is followed; at rest %d requests a second of each", polls)
+
+	add("copying, of each member", ofAgents*copyMicros/1e6, "cores", "%s verdicts about agents a second, one an agent in %d min, %g µs each; %s MB/s", figure(ofAgents), agentMinutes, copyMicros, figure(ofAgents*verdictBytes/mb))
+	if followed > 0 {
+		add("copying, of one that is followed", (ofAgents+peakSaid)*copyMicros/1e6, "cores", "%s verdicts a second at the peak; %s MB/s", figure(ofAgents+peakSaid), figure((ofAgents+peakSaid)*verdictBytes/mb))
+	}
+	if members > 1 {
+		each := math.Ceil((owned + math.Ceil(float64(activity)/m)) / (m - 1))
+		add("hand-over, one leaves", joinSeconds+takeSeconds*each, "s", "%g to hear of it, %g for each of %s partitions that a member gets", joinSeconds, takeSeconds, figure(each))
+		add("hand-over, one is gone", awaySeconds+joinSeconds+takeSeconds*each+1, "s", "that, %d until it counts as gone, and 1 to fold again; less when it comes back", awaySeconds)
+	}
+	return out
+}
+
+func ceil(x float64) int { return int(math.Ceil(x)) }
+
+// figure writes a number with two or three digits that count.
+func figure(x float64) string {
+	switch a := math.Abs(x); {
+	case a >= 1000:
+		unit := math.Pow(10, math.Floor(math.Log10(a))-2)
+		return cli.Grouped(int64(math.Round(x/unit) * unit))
+	case a >= 10 || a == math.Trunc(a):
+		return fmt.Sprintf("%.0f", x)
+	}
+	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.2g", x), "0"), ".")
+}
