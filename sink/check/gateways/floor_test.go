@@ -86,9 +86,9 @@ func startFloor(t *testing.T, kind string) (pid int, address string, end func())
 	return cmd.Process.Pid, "127.0.0.1:" + port, func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
 }
 
-func startConstant(t *testing.T) asked {
+func startConstant(t *testing.T, asking func(*testing.T, string) func(int) func(int) error) asked {
 	pid, address, end := startFloor(t, "http")
-	return asked{pid, byRequest(t, "http://"+address), end}
+	return asked{pid, asking(t, "http://"+address), end}
 }
 
 func startEcho(t *testing.T) asked {
@@ -144,7 +144,7 @@ func measureSync(t *testing.T) {
 		}
 		_ = f.Close()
 		slices.Sort(took)
-		t.Logf("%-22s %9d %10s %10s %10.0f", kind.name, 1, took[len(took)/2].Round(time.Microsecond), took[len(took)*99/100].Round(time.Microsecond),
+		t.Logf("%-26s %9d %10s %10s %10.0f", kind.name, 1, took[len(took)/2].Round(time.Microsecond), took[len(took)*99/100].Round(time.Microsecond),
 			float64(len(took))/(measured/3).Seconds())
 	}
 }

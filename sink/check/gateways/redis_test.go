@@ -46,16 +46,17 @@ func TestChecksBesideRedis(t *testing.T) {
 	if base := os.Getenv(baseWeir); base != "" {
 		builds = append(builds, struct{ name, binary string }{"base", base})
 	}
-	t.Logf("%-22s %9s %10s %10s %10s %16s", "", "in flight", "p50", "p99", "per second", "per CPU second")
+	t.Logf("%-26s %9s %10s %10s %10s %16s", "", "in flight", "p50", "p99", "per second", "per CPU second")
 	measureSync(t)
 	for _, inFlight := range []int{1, 16} {
 		measure(t, "redis, four counters", inFlight, startRedis(t, redis))
 		measure(t, "floor, TCP in Go", inFlight, startEcho(t))
-		measure(t, "floor, net/http", inFlight, startConstant(t))
+		measure(t, "floor, net/http", inFlight, startConstant(t, byConnection))
+		measure(t, "the same, http client", inFlight, startConstant(t, byClient))
 		for _, by := range []struct {
 			name string
 			ask  func(*testing.T, string) func(int) func(int) error
-		}{{"request", byRequest}, {"stream", byGuard}} {
+		}{{"request", byConnection}, {"http client", byClient}, {"stream", byGuard}} {
 			for _, b := range builds {
 				measure(t, b.name+", "+by.name+", memory", inFlight, startAsked(t, by.ask, b.binary, "--in-memory"))
 			}
@@ -107,7 +108,7 @@ func measure(t *testing.T, name string, inFlight int, s asked) {
 	if len(took) == 0 || spent <= 0 {
 		t.Fatalf("%s: %d answers in %s of CPU", name, len(took), spent)
 	}
-	t.Logf("%-22s %9d %10s %10s %10.0f %16.0f", name, inFlight, took[len(took)/2].Round(time.Microsecond), took[len(took)*99/100].Round(time.Microsecond),
+	t.Logf("%-26s %9d %10s %10s %10.0f %16.0f", name, inFlight, took[len(took)/2].Round(time.Microsecond), took[len(took)*99/100].Round(time.Microsecond),
 		float64(len(took))/measured.Seconds(), float64(len(took))/spent.Seconds())
 }
 
@@ -218,16 +219,69 @@ func byGuard(t *testing.T, url string) func(worker int) func(n int) error {
 	}
 }
 
-// byRequest asks by a request each, on a connection of each worker's own.
-func byRequest(t *testing.T, url string) func(worker int) func(n int) error {
+// eventOf is an ask as it is sent.
+func eventOf(worker, n int) string {
+	at := time.Now().UTC()
+	return fmt.Sprintf(`{"id":"%d-%d-%d","source":"bench","time":%q,"kind":"agent.call","correlation_id":%q,"from":{"agent":"a"},"to":{"agent":"b"},"had_work":true}`,
+		worker, n, at.UnixNano(), at.Format("2006-01-02T15:04:05.000Z"), flowOf(worker, n, at))
+}
+
+// byConnection asks by a request each, on a connection of each worker's own, and does as
+// little itself as who asks Redis does: one write, and as much reading as tells where the
+// answer ends.
+func byConnection(t *testing.T, url string) func(worker int) func(n int) error {
+	address := strings.TrimPrefix(url, "http://")
+	return func(worker int) func(int) error {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return func(int) error { return err }
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		in := bufio.NewReader(conn)
+		var out []byte
+		return func(n int) error {
+			event := eventOf(worker, n)
+			out = fmt.Appendf(out[:0], "POST /v1/check HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", address, len(event), event)
+			if _, err := conn.Write(out); err != nil {
+				return err
+			}
+			return readAnswer(in)
+		}
+	}
+}
+
+// readAnswer reads an answer that allows the call.
+func readAnswer(in *bufio.Reader) error {
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return err
+	}
+	if !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")) {
+		return fmt.Errorf("weir answers %s", line)
+	}
+	length := 0
+	for len(line) > len("\r\n") {
+		if line, err = in.ReadSlice('\n'); err != nil {
+			return err
+		}
+		if v, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(v))); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = in.Discard(length)
+	return err
+}
+
+// byClient asks by net/http's client, as a dispatcher in Go does, with connections of each
+// worker's own.
+func byClient(t *testing.T, url string) func(worker int) func(n int) error {
 	return func(worker int) func(int) error {
 		client := &http.Client{Transport: &http.Transport{}}
 		t.Cleanup(client.CloseIdleConnections)
 		return func(n int) error {
-			at := time.Now().UTC()
-			body := fmt.Sprintf(`{"id":"%d-%d-%d","source":"bench","time":%q,"kind":"agent.call","correlation_id":%q,"from":{"agent":"a"},"to":{"agent":"b"},"had_work":true}`,
-				worker, n, at.UnixNano(), at.Format("2006-01-02T15:04:05.000Z"), flowOf(worker, n, at))
-			resp, err := client.Post(url+"/v1/check", "application/json", strings.NewReader(body))
+			resp, err := client.Post(url+"/v1/check", "application/json", strings.NewReader(eventOf(worker, n)))
 			if err != nil {
 				return err
 			}
