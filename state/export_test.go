@@ -34,8 +34,22 @@ func WithSetClock(o Options, now func() time.Time, uptime func() time.Duration, 
 	return o
 }
 
+// InMemory reports whether nothing of a store outlives it.
+func InMemory(s *Store) bool { return s.inMemory() }
+
 // SegmentsStored returns the numbers of the segments that have entries.
 func SegmentsStored(s *Store) (out []uint32) {
+	if s.inMemory() { // the logs hold their entries
+		for _, l := range s.logs {
+			for _, start := range l.starts {
+				if !slices.Contains(out, start.segment) {
+					out = append(out, start.segment)
+				}
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
 	err := iterate(s.db, endOfTime, []byte{entryPrefix}, func(item *badger.Item) error {
 		if n := binary.BigEndian.Uint32(item.Key()[1:]); !slices.Contains(out, n) {
 			out = append(out, n)

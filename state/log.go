@@ -31,7 +31,7 @@ type Log struct {
 	end    int64
 	starts []logStart // by segment; what is before the first has expired
 	// Their values are in memory of their own, which nobody changes; Read copies them.
-	recent []Entry       // the last ones, which most readers are about to read
+	recent []Entry       // the last ones, which most readers are about to read; all of them in memory
 	bytes  int           // of recent
 	more   chan struct{} // closed and forgotten when the log grows; nil when nobody waits
 	shut   bool
@@ -85,6 +85,14 @@ func (l *Log) Append(entries []Entry) (first int64, err error) {
 	if len(entries) == 0 {
 		return l.End(), nil
 	}
+	for i := range entries {
+		if n := len(entries[i].Value); n > l.store.MaxValue() {
+			return 0, fmt.Errorf("append: entry %d has %d bytes, the limit is %d: %w", i, n, l.store.MaxValue(), ErrTooLarge)
+		}
+	}
+	if l.store.inMemory() {
+		return l.hold(entries), nil
+	}
 	// Room for the keys is made here, by as many goroutines as append; what they are is known
 	// only when the writer gives out offsets.
 	b := &batch{log: l, ops: make([]op, len(entries)), kept: make([]Entry, len(entries))}
@@ -92,9 +100,6 @@ func (l *Log) Append(entries []Entry) (first int64, err error) {
 	keys := make([]byte, len(entries)*keyBytes) // filled in by the writer
 	for i := range entries {
 		e := &entries[i]
-		if len(e.Value) > l.store.MaxValue() {
-			return 0, fmt.Errorf("append: entry %d has %d bytes, the limit is %d: %w", i, len(e.Value), l.store.MaxValue(), ErrTooLarge)
-		}
 		v := newValue(2*binary.MaxVarintLen64 + len(e.Value))
 		v = binary.AppendVarint(v, int64(e.Appended))
 		v = binary.AppendVarint(v, e.Trigger)
@@ -108,6 +113,30 @@ func (l *Log) Append(entries []Entry) (first int64, err error) {
 		return 0, fmt.Errorf("append: %w", err)
 	}
 	return b.first, nil
+}
+
+// hold appends to a log of a store in memory. Nothing has to be made durable, so nobody is
+// waited for and the database is left out; entries expire as they do there.
+func (l *Log) hold(entries []Entry) (first int64) {
+	var values arena
+	kept := make([]Entry, len(entries))
+	for i, e := range entries {
+		kept[i] = Entry{Appended: e.Appended, Trigger: e.Trigger, Value: values.copy(e.Value)}
+	}
+	w := l.store.writer
+	w.held.Lock()
+	defer w.held.Unlock()
+	w.trimHeld()
+	number := w.tape.current(l.store.options.now(), &l.store.options).number
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first = l.end
+	for i := range kept {
+		kept[i].Offset = first + int64(i)
+		w.tape.bytes += cost(1+4+len(l.id)+offsetBytes, sealBytes+len(kept[i].Value))
+	}
+	l.add(&growth{end: first + int64(len(kept)), opens: l.opensIn(number), kept: kept}, number)
+	return first
 }
 
 // Read appends to dst the entries from offset from on, at most limit of them and not
@@ -124,12 +153,12 @@ func (l *Log) Read(from int64, limit int, dst []Entry) ([]Entry, error) {
 		return dst, err
 	}
 	defer l.store.leave()
-	// Most readers are near the end, and never get to the database.
 	r := reader{log: l, next: from, limit: limit, dst: dst}
-	if r.readRecent() {
-		return r.dst, nil
-	}
 	for r.limit > 0 && r.size < readBytes {
+		// Most readers are near the end, and never get to the database.
+		if r.readRecent() {
+			break
+		}
 		// Segment by segment, because that is how the keys are ordered. What was found is looked
 		// up again for each, since one may be dropped meanwhile.
 		number, end, err := l.find(r.next)
@@ -138,6 +167,9 @@ func (l *Log) Read(from int64, limit int, dst []Entry) ([]Entry, error) {
 		}
 		if r.next == end {
 			break
+		}
+		if l.store.inMemory() {
+			continue // it came this moment
 		}
 		if err := r.read(number, end); err != nil {
 			return r.dst, err
@@ -191,15 +223,14 @@ func (r *reader) readRecent() bool {
 	if len(l.recent) == 0 || r.next < l.recent[0].Offset || r.next >= l.end {
 		return false
 	}
-	// Offsets are dense, so the place follows from the first one. The bytes are not counted: all
-	// of recent is less than what a Read may return.
+	// Offsets are dense, so the place follows from the first one.
 	for _, e := range l.recent[r.next-l.recent[0].Offset:] {
-		if r.limit <= 0 {
+		if r.limit <= 0 || r.size >= readBytes {
 			break
 		}
 		e.Value = r.arena.copy(e.Value)
 		r.dst = append(r.dst, e)
-		r.limit--
+		r.limit, r.size = r.limit-1, r.size+len(e.Value)
 	}
 	return true
 }
@@ -316,6 +347,11 @@ const endCost = 1 + maxLogID + sealBytes + binary.MaxVarintLen64 + entryOverhead
 func (l *Log) opens(number uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.opensIn(number)
+}
+
+// opensIn must be called with mu held.
+func (l *Log) opensIn(number uint32) bool {
 	return len(l.starts) == 0 || l.starts[len(l.starts)-1].segment != number
 }
 
@@ -325,6 +361,14 @@ func (l *Log) opens(number uint32) bool {
 func (l *Log) grow(g *growth, number uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.add(g, number)
+	for l.bytes > recentBytes {
+		l.dropRecent(1)
+	}
+}
+
+// add must be called with mu held.
+func (l *Log) add(g *growth, number uint32) {
 	// The first entry there is the one behind the end of before.
 	if g.opens {
 		l.starts = append(l.starts, logStart{segment: number, first: l.end})
@@ -333,9 +377,6 @@ func (l *Log) grow(g *growth, number uint32) {
 	l.recent = append(l.recent, g.kept...)
 	for i := range g.kept {
 		l.bytes += recentLeast + len(g.kept[i].Value)
-	}
-	for l.bytes > recentBytes {
-		l.dropRecent(1)
 	}
 	l.wake()
 }

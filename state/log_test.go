@@ -262,7 +262,7 @@ func TestSweep(t *testing.T) {
 
 // A hole in a segment that is there is damage.
 func TestLogHole(t *testing.T) {
-	s := open(t, "", small())
+	s := open(t, t.TempDir(), small())
 	j := s.Journal(1)
 	appendTo(t, j, "0", "1", "2", "3")
 	entries := state.AllStored(s, state.EntryPrefix)
@@ -427,7 +427,8 @@ func TestLargeAppend(t *testing.T) {
 		if first != int64(len(big)) || j.End() != first+int64(len(many)) {
 			t.Fatalf("first %d, end %d of %d", first, j.End(), len(many))
 		}
-		if n := state.Transactions(s) - before; n < 5 {
+		// In memory logs do without the database.
+		if n := state.Transactions(s) - before; n < 5 && !state.InMemory(s) || n > 0 && state.InMemory(s) {
 			t.Fatalf("%d transactions are too few", n)
 		}
 		total, calls := 0, 0

@@ -117,6 +117,12 @@ func startKeyPrefix(number uint32) []byte {
 // find entries, then the entries; what a crash in between leaves goes at the next open.
 func (w *writer) trim() {
 	s := w.store
+	if s.inMemory() {
+		w.held.Lock()
+		defer w.held.Unlock()
+		w.trimHeld()
+		return
+	}
 	// It is called before each write. Mostly nothing has expired, and that is told from memory.
 	old := w.tape.expired(s.options.now(), s.options.JournalTTL)
 	if len(old) == 0 || s.fault.Load() != nil {
@@ -132,17 +138,32 @@ func (w *writer) trim() {
 		}
 	}
 	// Readers are told of the gap before the entries are gone.
+	w.forget(old)
+	// No error is lost: what stays is dropped with the next segment that expires, or at the next
+	// open.
+	if err := sweep(s.db, w.tape.segments[0].number); err != nil {
+		s.options.Logger.Warn("expired entries of logs are not removed yet", "err", err)
+	}
+}
+
+// trimHeld is trim in memory, where the entries of logs are held by the logs alone. The caller
+// holds held.
+func (w *writer) trimHeld() {
+	o := &w.store.options
+	if old := w.tape.expired(o.now(), o.JournalTTL); len(old) > 0 {
+		w.forget(old)
+	}
+}
+
+// forget takes segments that have expired out of memory.
+func (w *writer) forget(old []segment) {
+	s := w.store
 	s.mu.Lock()
 	for _, l := range s.logs {
 		l.forget(old[len(old)-1].number)
 	}
 	s.mu.Unlock()
 	w.tape.segments = slices.Delete(w.tape.segments, 0, len(old))
-	// No error is lost: what stays is dropped with the next segment that expires, or at the next
-	// open.
-	if err := sweep(s.db, w.tape.segments[0].number); err != nil {
-		s.options.Logger.Warn("expired entries of logs are not removed yet", "err", err)
-	}
 }
 
 // removeStarts removes the starts of all logs in a segment; nil when that is durable.

@@ -144,6 +144,9 @@ func (s *Store) openDatabase(path string) error {
 	return nil
 }
 
+// inMemory reports whether nothing of the store outlives it.
+func (s *Store) inMemory() bool { return s.directory == nil }
+
 // advice is what a person needs who finds the state damaged.
 const advice = "if the events come from Kafka, the state is only a cache of them: move the directory away and start again; " +
 	"in the embedded form the directory holds the journal itself: keep it, and restore it from a copy"

@@ -31,6 +31,8 @@ type writer struct {
 	tape    tape
 	taken   []*batch
 	several int // so many turns ago at most callers shared one
+
+	held sync.Mutex // of tape, in memory, where logs do without the writer
 }
 
 // batch is what one caller wants written: either entries that must stay in one
