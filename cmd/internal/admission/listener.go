@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -208,9 +207,9 @@ const (
 )
 
 // ConnContext is for http.Server: it lets Track know on which connection a request came.
-// By TLS the connection is the one under it.
+// By TLS, and for whoever else stands in between, the connection is the one under it.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
-	if t, ok := c.(*tls.Conn); ok {
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn()
 	}
 	if c, ok := c.(*conn); ok {

@@ -36,6 +36,9 @@ const (
 	idleTimeout   = 120 * time.Second
 )
 
+// checkPath is where dispatchers ask for a call.
+const checkPath = "/v1/check"
+
 // checksPerRequest is how many checks may be under way for each body that the intake
 // takes at one time: they are small, and wait for the fold.
 const checksPerRequest = 8
@@ -63,7 +66,7 @@ func (a *Server) routes() []route {
 	checks := &check.Handler{Ask: a.timedAsk(prom.RouteCheck), Together: a.timedTogether(prom.RouteCheck), Fail: a.writeError}
 	return slices.Concat(a.receiverRoutes(), a.gatewayRoutes(), a.hookRoutes(), a.inspectorRoutes(), a.operatorRoutes(), a.agentRoutes(), []route{
 		{"POST", "/v1/events", sender, a.serveIntake},
-		{"POST", "/v1/check", asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
+		{"POST", checkPath, asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
 			checks.ServeHTTP(w, r)
 			return nil
 		})},

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/limits"
+	"weir/cmd/internal/plainhttp"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/selftest"
 	"weir/events"
@@ -263,6 +265,7 @@ type Server struct {
 	listener    net.Listener
 	connections *admission.Listener // of the server
 	server      *http.Server
+	plain       *plainhttp.Listener // of the server; nil by TLS
 	// gateways is for Envoy by gRPC; that for metrics is in meter. Neither has to be
 	// opened.
 	gateways port
@@ -328,6 +331,9 @@ func (a *Server) Serve(p Parts) error {
 	var listener net.Listener = a.connections
 	if a.o.TLS != nil {
 		listener = tls.NewListener(listener, a.o.TLS.Server(false, "http/1.1"))
+	} else { // by TLS the server has to know the connection as its own
+		a.plain = plainhttp.Listen(listener, a.server, isAsk)
+		listener = a.plain
 	}
 	go func() {
 		if err := a.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -335,6 +341,11 @@ func (a *Server) Serve(p Parts) error {
 		}
 	}()
 	return nil
+}
+
+// isAsk tells the requests that come most often and are answered in short.
+func isAsk(r *http.Request) bool {
+	return r.URL.Path == checkPath || r.URL.Path == check.HookPath || strings.HasPrefix(r.URL.Path, check.AuthzPath)
 }
 
 // Handler serves a request as the port does.
@@ -369,7 +380,7 @@ func (a *Server) Shutdown(ctx context.Context) {
 	a.connections.CloseWaiting()
 	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
 	defer cancel()
-	if err := a.server.Shutdown(ctx); err != nil {
+	if err := errors.Join(a.server.Shutdown(ctx), a.plain.Wait(ctx)); err != nil {
 		a.logger.Warn("requests were cut off at the end", "error", err)
 		_ = a.server.Close()
 	}

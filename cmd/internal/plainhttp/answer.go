@@ -1,0 +1,90 @@
+package plainhttp
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// answer gathers what a handler answers. It is for the goroutine of the handler, but for
+// its deadlines.
+type answer struct {
+	conn   *conn
+	header http.Header
+	status int
+	body   []byte
+	out    bytes.Buffer
+}
+
+// begin makes it ready for the next request.
+func (a *answer) begin(c *conn) {
+	if a.conn == nil {
+		a.conn, a.header = c, make(http.Header)
+	}
+	clear(a.header)
+	a.status, a.body = 0, a.body[:0]
+}
+
+// Header is what goes out with the answer.
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader sets the status; the first one counts.
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 && status >= http.StatusOK {
+		a.status = status
+	}
+}
+
+// Write adds to the body.
+func (a *answer) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	a.body = append(a.body, p...)
+	return len(p), nil
+}
+
+// SetReadDeadline is for http.ResponseController, by any goroutine while the request is
+// served.
+func (a *answer) SetReadDeadline(by time.Time) error { return a.conn.SetReadDeadline(by) }
+
+// SetWriteDeadline is for http.ResponseController. Like that of reads it is moved when it
+// moves by more than a second.
+func (a *answer) SetWriteDeadline(by time.Time) error {
+	if d := by.Sub(a.conn.writeBy); d >= 0 && d <= time.Second {
+		return nil
+	}
+	a.conn.writeBy = by
+	return a.conn.SetWriteDeadline(by)
+}
+
+// write sends it, and reports whether that went well.
+func (a *answer) write(last bool) bool {
+	a.WriteHeader(http.StatusOK)
+	h := a.header
+	if len(a.body) > 0 && h.Get("Content-Type") == "" {
+		h.Set("Content-Type", http.DetectContentType(a.body))
+	}
+	if last {
+		h.Set("Connection", "close")
+	}
+	out := append(a.out.AvailableBuffer(), "HTTP/1.1 "...)
+	out = strconv.AppendInt(out, int64(a.status), 10)
+	out = append(append(out, ' '), http.StatusText(a.status)...)
+	out = append(out, "\r\nDate: "...)
+	out = time.Now().UTC().AppendFormat(out, http.TimeFormat)
+	if a.status != http.StatusNoContent && a.status != http.StatusNotModified {
+		out = append(out, "\r\nContent-Length: "...)
+		out = strconv.AppendInt(out, int64(len(a.body)), 10)
+	}
+	out = append(out, "\r\n"...)
+	_, _ = a.out.Write(out)
+	_ = h.Write(&a.out)
+	_, _ = a.out.WriteString("\r\n")
+	_, _ = a.out.Write(a.body)
+	_, err := a.conn.Write(a.out.Bytes())
+	a.out.Reset()
+	if cap(a.body)+a.out.Cap() > mostSpare {
+		a.body, a.out = nil, bytes.Buffer{}
+	}
+	return err == nil
+}

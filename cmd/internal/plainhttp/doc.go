@@ -1,0 +1,12 @@
+// Package plainhttp answers plain requests of HTTP/1.1 at the price of a read and a write,
+// for routes whose answers are short and asked for often. Each connection begins here; the
+// first request on it that is not plain takes it, with what has come of it, to the net/http
+// server behind, and there it stays. So a request needs to be understood here only if it is
+// as nearly all are, and whatever is odd about one is judged by net/http alone. Both call
+// the same handler.
+//
+// What it saves is the goroutine by which net/http watches each connection while its
+// request is being answered, the contexts and buffers of each request, and the parsing of a
+// head that is the same as the one before. What it does not do: a handler is not told that
+// its client has gone, and its answer goes out when it returns and not before.
+package plainhttp
