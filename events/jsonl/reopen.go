@@ -26,7 +26,7 @@ func (t *Tail) rewritten() error {
 	}
 	err = t.file.Close()
 	// The copy is read on from the same offset, and left at its end.
-	t.file, t.place, t.gone, t.buf = rotated, place, true, t.buf[:0]
+	t.file, t.place, t.gone, t.buf, t.looked = rotated, place, true, t.buf[:0], 0
 	t.cut.reset()
 	return err
 }
@@ -44,7 +44,7 @@ func (t *Tail) leave() error {
 	// All but path, options and memory begins anew, so that nothing of the old file is taken
 	// for the new one's.
 	t.o.From, t.o.Rewind = Position{}, false
-	*t = Tail{path: t.path, o: t.o, mem: t.mem, cut: cutter{documents: t.o.Documents}}
+	*t = Tail{path: t.path, o: t.o, mem: t.mem, held: t.held, cut: cutter{documents: t.o.Documents}}
 	return err
 }
 

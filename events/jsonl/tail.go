@@ -8,6 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
+	"syscall"
 	"time"
 )
 
@@ -25,8 +27,19 @@ type Options struct {
 	// lets them lead anywhere. Whoever may write into a followed folder could else have any
 	// file read that weir may read.
 	Within string
+	// Room is what the buffers of many files take together, in bytes; nil where there are few.
+	// It gives at least what one record of MaxRecord takes, some 17 MiB.
+	Room Room
 	// After is time.After, except in tests.
 	After func(time.Duration) <-chan time.Time
+}
+
+// Room is so many bytes, as semaphore.Weighted gives them.
+//
+// Who has some waits for nobody else's, so that they always come back.
+type Room interface {
+	Acquire(ctx context.Context, n int64) error
+	Release(n int64)
 }
 
 // Record is one record of a file.
@@ -63,7 +76,11 @@ type Tail struct {
 	cut   cutter
 	// gone is set at one look and believed at the next, so that what the writer still writes
 	// is read.
-	gone bool // the path names another file now, or none
+	gone bool  // the path names another file now, or none
+	held int64 // of Options.Room
+	// Of a record that is half there the beginning is not kept while nothing comes: up to
+	// looked there is no end of a line, and it is read again when there is one.
+	looked int64 // offset; 0 when all of it is in buf
 	// What lies before oldUpTo was read by an earlier process.
 	oldUpTo int64 // offset
 	// waited makes the next read look whether the file is still the same.
@@ -97,6 +114,7 @@ func (t *Tail) Close() error {
 		close(t.pipe.quit)
 		t.pipe = nil
 	}
+	t.release()
 	if t.file == nil {
 		return nil
 	}
@@ -121,7 +139,7 @@ func (t *Tail) AtEnd() bool {
 }
 
 // end is the offset behind what was read.
-func (t *Tail) end() int64 { return t.place.Offset + int64(len(t.buf)) }
+func (t *Tail) end() int64 { return max(t.looked, t.place.Offset+int64(len(t.buf))) }
 
 // Park lets go of the file and of all memory until the next Fill, which goes on where this
 // one has stopped, and reports whether that was possible: whether it was at the end of the
@@ -135,6 +153,7 @@ func (t *Tail) Park() (bool, error) {
 		return false, nil
 	}
 	t.o.From, t.o.Rewind = t.place, false
+	t.release()
 	err := t.file.Close()
 	// Only path and options are left.
 	*t = Tail{path: t.path, o: t.o, cut: cutter{documents: t.o.Documents}}
@@ -248,14 +267,22 @@ func (t *Tail) Fill(ctx context.Context) error {
 		return fmt.Errorf("follow %s: %w", t.path, err)
 	}
 	// Nothing new: memory is given back once nothing waits in it.
-	if left := st.Size() - t.end(); left <= 0 {
-		if t.waited = true; len(t.buf) == 0 {
-			t.mem, t.buf = nil, nil
-		}
+	left := st.Size() - t.end()
+	if left <= 0 {
+		t.waited = true
+		t.letGo()
 		return t.atEnd(ctx)
-	} else {
-		t.room(int(min(left, readBytes)))
 	}
+	if t.looked > 0 {
+		return t.look(st.Size())
+	}
+	if len(t.buf) == 0 && t.passHole(st.Size()) {
+		return nil
+	}
+	if err := t.acquire(ctx, left); err != nil {
+		return fmt.Errorf("follow %s: %w", t.path, err)
+	}
+	t.room(int(min(left, readBytes)))
 	// Between the look at the end and this read the file may have been cut and written anew.
 	before := len(t.buf)
 	n, err := t.read()
@@ -318,11 +345,107 @@ func (t *Tail) read() (int, error) {
 	return n, err
 }
 
+// keptBytes is how much of a record that is half there is kept while nothing comes, and what a
+// file takes beside Options.Room.
+const keptBytes = 16 << 10
+
+// acquire takes room for the longest record that may come, once, before there is anything in
+// the buffer that others could wait for.
+func (t *Tail) acquire(ctx context.Context, left int64) error {
+	if t.o.Room == nil || t.held > 0 || left+int64(len(t.buf)) <= keptBytes {
+		return nil
+	}
+	n := 2*min(left+int64(len(t.buf)), int64(t.o.MaxRecord)) + 4*readBytes
+	if err := t.o.Room.Acquire(ctx, n); err != nil {
+		return err
+	}
+	t.held = n
+	return nil
+}
+
+// release gives the room back. The buffer is small by then, or gone.
+func (t *Tail) release() {
+	if t.held > 0 {
+		t.o.Room.Release(t.held)
+		t.held = 0
+	}
+}
+
+// letGo gives memory back at the end of the file. Where many files are read, the beginning of a
+// long record is not kept either: there may be one in each of them.
+func (t *Tail) letGo() {
+	switch {
+	case len(t.buf) == 0:
+		t.mem, t.buf = nil, nil
+	case t.o.Room == nil:
+		return
+	case t.gone || t.ended: // it is needed at once
+		return
+	case len(t.buf) > keptBytes:
+		t.looked = t.end()
+		t.mem, t.buf = nil, nil
+		t.cut.reset()
+	case cap(t.mem) > 2*keptBytes:
+		t.mem = bytes.Clone(t.buf)
+		t.buf = t.mem
+	}
+	t.release()
+}
+
+// look looks through what has come of a record whose beginning is not kept. With an end of a
+// line, or when it is too long, it is read from its beginning.
+func (t *Tail) look(size int64) error {
+	same, err := t.place.begins(t.file)
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", t.path, err)
+	}
+	if !same {
+		t.looked = 0
+		return t.rewritten()
+	}
+	var chunk [keptBytes]byte
+	for t.looked < size {
+		n, err := t.file.ReadAt(chunk[:min(size-t.looked, keptBytes)], t.looked)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("follow %s: %w", t.path, err)
+		}
+		t.looked += int64(n)
+		if n == 0 || t.looked-t.place.Offset > int64(t.o.MaxRecord) || bytes.IndexByte(chunk[:n], '\n') >= 0 {
+			t.looked = 0
+			break
+		}
+	}
+	return nil
+}
+
+// passHole goes on behind a hole of a sparse file, in which there is no record: it takes
+// nothing on the disk, and long to read. It reports whether there was one.
+func (t *Tail) passHole(size int64) bool {
+	const seekData = 3 // of Linux; others read the zeros
+	if runtime.GOOS != "linux" {
+		return false
+	}
+	at := t.place.Offset
+	data, err := t.file.Seek(at, seekData)
+	if errors.Is(err, syscall.ENXIO) {
+		data, err = size, nil // there is nothing but a hole
+	}
+	if data = min(data, size); err != nil || data <= at {
+		return false
+	}
+	t.place.Offset = data
+	return true
+}
+
 // atEnd finds out why there is nothing more to read.
 //
 // A file of which nothing more comes may have been rotated, cut, or be only silent.
 func (t *Tail) atEnd(ctx context.Context) error {
 	if t.gone { // it was looked at once more since, so its writer has let it go
+		if t.looked > 0 {
+			t.looked = 0 // its last record is read again
+			return nil
+		}
 		return t.leave()
 	}
 	st, err := os.Stat(t.path)

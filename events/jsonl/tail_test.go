@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -352,5 +353,117 @@ func TestWaitIsInterrupted(t *testing.T) {
 	never := func(time.Duration) <-chan time.Time { return nil }
 	if err := Follow(filepath.Join(t.TempDir(), "none"), Options{After: never}).Fill(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// places is room for one file at a time.
+type places struct{ taken, most int64 }
+
+func (p *places) Acquire(_ context.Context, n int64) error {
+	p.taken += n
+	p.most = max(p.most, p.taken)
+	return nil
+}
+
+func (p *places) Release(n int64) { p.taken -= n }
+
+// TestHalfRecordsAreNotKept follows files that end in the middle of long records, as many logs of
+// one folder may: nobody holds them, and they are read when their ends have come.
+func TestHalfRecordsAreNotKept(t *testing.T) {
+	room := new(places)
+	var tails []*Tail
+	fill := func(f *Tail) (records []string) {
+		for range 40 {
+			if err := f.Fill(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for r, ok := f.Next(); ok; r, ok = f.Next() {
+				records = append(records, string(r.Bytes))
+			}
+		}
+		return records
+	}
+	long := strings.Repeat("x", 1<<20)
+	paths := make([]string, 3)
+	for i := range paths {
+		paths[i] = filepath.Join(t.TempDir(), "log")
+		appendTo(t, paths[i], "first\n"+long)
+		f := Follow(paths[i], Options{Room: room, After: atOnce})
+		defer f.Close()
+		if got := fill(f); !slices.Equal(got, []string{"first"}) {
+			t.Errorf("%d records", len(got))
+		}
+		tails = append(tails, f)
+		if cap(f.mem) > 2*keptBytes || !f.AtEnd() {
+			t.Errorf("%d bytes are held of a record that is half there", cap(f.mem))
+		}
+	}
+	if room.taken != 0 || room.most > 4<<20 {
+		t.Errorf("%d bytes of room are held, at most %d", room.taken, room.most)
+	}
+	for i, f := range tails {
+		appendTo(t, paths[i], "more")
+		if got := fill(f); len(got) != 0 || !f.AtEnd() {
+			t.Errorf("%d records without an end", len(got))
+		}
+		appendTo(t, paths[i], "end\nlast")
+		if got := fill(f); len(got) != 1 || got[0] != long+"moreend" {
+			t.Errorf("%d records, the first of %d bytes", len(got), len(strings.Join(got, "")))
+		}
+		// What is left of a file that is renamed is its last record.
+		if err := os.Rename(paths[i], paths[i]+".1"); err != nil {
+			t.Fatal(err)
+		}
+		appendTo(t, paths[i], "other\n")
+		if got := fill(f); !slices.Equal(got, []string{"last", "other"}) {
+			t.Errorf("after a rename: %q", got)
+		}
+	}
+	// The same of a long one.
+	appendTo(t, paths[0], long)
+	_ = fill(tails[0])
+	if err := os.Rename(paths[0], paths[0]+".2"); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, paths[0], "other\n")
+	if got := fill(tails[0]); len(got) != 2 || got[0] != long || got[1] != "other" {
+		t.Errorf("after a rename: %d records", len(got))
+	}
+}
+
+// TestHoles follows a sparse file: what is not there is not read.
+func TestHoles(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("holes are read here")
+	}
+	path := filepath.Join(t.TempDir(), "log")
+	for _, before := range []string{"first\n", "first\nhalf a record"} {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		appendTo(t, path, before)
+		if err := os.Truncate(path, 1<<40); err != nil {
+			t.Skip("no sparse files here: ", err)
+		}
+		appendTo(t, path, "\nlast\n")
+		f := Follow(path, Options{MaxRecord: 1 << 20})
+		defer f.Close()
+		var got []string
+		for range 100 {
+			if err := f.Fill(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for r, ok := f.Next(); ok; r, ok = f.Next() {
+				if !r.Cut {
+					got = append(got, string(r.Bytes))
+				}
+			}
+			if len(got) == 2 {
+				break
+			}
+		}
+		if !slices.Equal(got, []string{"first", "last"}) {
+			t.Errorf("after %q: %.100q", before, got)
+		}
 	}
 }

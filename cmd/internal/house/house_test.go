@@ -88,7 +88,7 @@ var laws = []law{
 	{folder: "cmd/internal/clock", not: []string{"net", "os"}},
 	{folder: "cmd/internal/selftest", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/prom", "weir/cmd/internal/clock", "weir/cmd/internal/retry"}, not: []string{"net", "os", "weir/events/kafka"}},
 	{folder: "cmd/internal/budget", may: []string{"golang.org/x/sync"}, not: []string{"net", "os"}},
-	{folder: "cmd/internal/intake", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/cmd/internal/clock", "weir/cmd/internal/filewatch", "weir/cmd/internal/gate", "weir/cmd/internal/intake/spool", "weir/cmd/internal/phase",
+	{folder: "cmd/internal/intake", may: []string{"golang.org/x/sync/semaphore", "weir/events", "weir/analyzer", "weir/state", "weir/cmd/internal/clock", "weir/cmd/internal/filewatch", "weir/cmd/internal/gate", "weir/cmd/internal/intake/spool", "weir/cmd/internal/phase",
 		"weir/cmd/internal/problem", "weir/cmd/internal/pump", "weir/cmd/internal/retry", "weir/sink/prom"}, not: []string{"weir/events/kafka"}},
 	{folder: "cmd/internal/intake/spool", may: []string{"weir/state/mark"}, not: []string{"net"}},
 	{folder: "cmd/internal/limits", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/cmd/internal/clock", "weir/cmd/internal/filewatch"}, not: []string{"net", "weir/events/kafka"}},

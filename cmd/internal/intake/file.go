@@ -109,9 +109,9 @@ func newFollower(in *Intake, spec Follow, folder *fileSet) (*follower, error) {
 	f := &follower{in: in, path: spec.Path, folder: folder, status: Status{Path: spec.Path}}
 	// What links in a followed folder lead to has to lie in that folder as well, see
 	// jsonl.Options.
-	within := ""
+	within, room := "", jsonl.Room(nil)
 	if folder != nil {
-		within = jsonl.Folder(folder.spec.Path)
+		within, room = jsonl.Folder(folder.spec.Path), folder.room
 	}
 	wrap := func(err error) error { return fmt.Errorf("follow %s: %w", spec.Path, err) }
 	var from followCursor
@@ -146,7 +146,7 @@ func newFollower(in *Intake, spec Follow, folder *fileSet) (*follower, error) {
 	// An adapter that pairs records has to see those again whose partners may come;
 	// it is told the file from its beginning, and what it says of the old is dropped.
 	rewind := from.Format != "" && from.Format != canonicalName
-	f.tail = jsonl.Follow(spec.Path, jsonl.Options{From: from.Position, Within: within, Rewind: rewind, MaxRecord: adapter.MaxRecord, After: in.o.Clock.After})
+	f.tail = jsonl.Follow(spec.Path, jsonl.Options{From: from.Position, Within: within, Rewind: rewind, MaxRecord: adapter.MaxRecord, Room: room, After: in.o.Clock.After})
 	if f.format.New != nil {
 		f.use(f.format)
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/filewatch"
 	"weir/cmd/internal/retry"
@@ -30,6 +32,7 @@ type fileSet struct {
 	in    *Intake
 	spec  Follow
 	turns chan struct{} // of those that read what is new to them
+	room  jsonl.Room    // for what they have read of long records
 	// mu guards what follows, and what a followed has beside its follower.
 	mu    sync.Mutex
 	files map[string]*followed
@@ -67,6 +70,8 @@ const (
 	// filesAtOnce is how many files are read at one time up to their ends.
 	// Behind its end a file needs no turn; it only waits for more.
 	filesAtOnce = 32
+	// roomBytes is what the files of a folder hold of records that are half there, together.
+	roomBytes = 8 * (2*adapter.MaxRecord + 1<<20)
 	// goneLooks is after how many looks a file is given up that is not there any more;
 	// till then what was renamed is read to its end.
 	goneLooks = 60
@@ -74,7 +79,7 @@ const (
 
 // newFileSet returns one that has not looked yet.
 func newFileSet(in *Intake, spec Follow) *fileSet {
-	return &fileSet{in: in, spec: spec, turns: make(chan struct{}, filesAtOnce), files: make(map[string]*followed), passed: make(map[string]int64),
+	return &fileSet{in: in, spec: spec, turns: make(chan struct{}, filesAtOnce), room: semaphore.NewWeighted(roomBytes), files: make(map[string]*followed), passed: make(map[string]int64),
 		shared: sharedAdapters{clock: in.o.Clock, all: make(map[string]*sharedAdapter)}}
 }
 
