@@ -49,6 +49,9 @@ type FlowList struct {
 	// which were not used for longer.
 	Scanned   int  `json:"scanned"`
 	Truncated bool `json:"truncated"`
+	// Statuses counts how the flows stand that fit the query, beyond its limit, too. It is there
+	// when all of them were looked at for their nearest limit (order Nearby).
+	Statuses map[string]int `json:"statuses,omitempty"`
 }
 
 // FlowQuery says which flows are wanted, how many and in which order.
@@ -128,6 +131,10 @@ func (p *Pump) Flows(q FlowQuery) (FlowList, error) {
 		list.Flows = append(list.Flows, summary(view))
 	}
 	if order == Nearby {
+		list.Statuses = map[string]int{}
+		for i := range list.Flows {
+			list.Statuses[list.Flows[i].Status]++
+		}
 		list.sort(order)
 	}
 	list.Flows = list.Flows[:min(limit, len(list.Flows))]
@@ -158,6 +165,12 @@ func FlowsOf(pumps []*Pump, q FlowQuery) (FlowList, error) {
 		}
 		all.Flows = append(all.Flows, list.Flows...)
 		all.Scanned += list.Scanned
+		for status, n := range list.Statuses {
+			if all.Statuses == nil {
+				all.Statuses = map[string]int{}
+			}
+			all.Statuses[status] += n
+		}
 		all.Truncated = all.Truncated || list.Truncated
 	}
 	all.sort(q.Order)

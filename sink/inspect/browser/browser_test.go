@@ -298,6 +298,28 @@ func TestManyFlows(t *testing.T) {
 	b.quiet("many flows")
 }
 
+// TestStoppedNow counts what is stopped and what is held, of more flows than the page shows.
+func TestStoppedNow(t *testing.T) {
+	limits := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(limits, []byte("rules: {max_tool_calls: {max: 3, action: hold}, max_unique_sessions: {max: 1}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w, b := start(t, "--limits", limits), openTab(t)
+	var evs []events.Event
+	for i := range 1200 {
+		evs = append(evs, w.call(fmt.Sprint("flow-", i), "a", "b"))
+	}
+	for i := range 8 {
+		evs = append(evs, w.tool("flow-held", "a", "look", uint64(i))...)
+	}
+	w.send(evs...)
+	b.open(w.url + "/ui/")
+	b.until(`[...document.querySelectorAll(".card")].some(c => c.innerText.replace(/\s+/g, " ") === "Stopped now 1,200 and 1 held")`)
+	eval[bool](b, `[...document.querySelectorAll(".card a")].find(a => a.textContent === "1 held").click() ?? true`)
+	b.until(`location.search.includes("status=held") && document.querySelector("main").innerText.includes("1 of 1,201 flows")`)
+	b.quiet("what is held")
+}
+
 // TestLiveUnderLoad sends events as fast as 2,000 a second while the page of what
 // happens now is open, and prints the gaps between its frames.
 func TestLiveUnderLoad(t *testing.T) {

@@ -58,7 +58,9 @@ export default async function ({ main, signal }) {
     const [list, agents] = await Promise.all([get("/v1/flows?sort=near&limit=1000", signal), get("/v1/agents?stuck=1&limit=1", signal)]);
     cards.stuck.replaceChildren(el("a", { href: "/ui/agents?stuck=1" }, number(agents.stuck) + (agents.truncated ? "+" : "")));
     cards.flows.textContent = number(list.scanned) + (list.truncated ? "+" : "");
-    cards.stopped.textContent = number(list.flows.filter((f) => f.status === "stopped").length);
+    // What is held waits for a person; its calls are refused like those of what is stopped.
+    const standing = (status, text = "") => el("a", { href: `/ui/flows?status=${status}` }, number(list.statuses[status] ?? 0) + (list.truncated ? "+" : "") + text);
+    cards.stopped.replaceChildren(standing("stopped"), ...(list.statuses.held ? [" and ", standing("held", " held")] : []));
     near.replaceChildren(list.flows.length === 0 ? el("p", {}, "No flow yet. Send events to ", el("code", {}, `${location.origin}/v1/events`), ", or look at ", el("a", { href: "/ui/scenarios" }, "a scenario"), ".")
       : table("The flows that have used up most of a limit", ["Flow", "Status", "Used", "Rule"],
         list.flows.sort((a, b) => urgency(b) - urgency(a)).slice(0, 20).map((f) => [flowLink(f.flow, 28), badge(f.status), f.nearest ? usage(f.nearest.near, "used of the limit") : "–", f.nearest ? `${f.nearest.rule} ${number(f.nearest.observed)}/${number(f.nearest.limit)}` : "–"])));
