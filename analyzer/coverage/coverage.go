@@ -32,6 +32,8 @@ type Coverage struct {
 	WithTokens int64 `json:"events_with_tokens"`
 	Turns      int64 `json:"events_with_turn"`
 	Tasks      int64 `json:"events_with_task"`
+	// Guessed are calls of flows whose id was derived, since nothing names them.
+	Guessed int64 `json:"calls_with_derived_flow"`
 	// Where it stays 0, each call is a flow of its own and no pattern can be seen.
 	AfterOthers int64 `json:"tool_calls_after_others"` // of their flow
 
@@ -73,6 +75,7 @@ func (c *Coverage) Add(ev *events.Event) {
 		// How a call failed is compared as well as what one brought.
 		c.WithContent += one(ev.Content != (events.Hash{}) || ev.ErrorType != "")
 	}
+	c.Guessed += one(ev.CorrelationSource == events.CorrelationDerived && (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall))
 	c.WithTokens += one(ev.Usage.Known)
 	c.Turns += one(ev.TurnID != "")
 	c.Tasks += one(ev.TaskID != "")
@@ -114,6 +117,7 @@ func (c *Coverage) Plus(o *Coverage) {
 	c.Turns += o.Turns
 	c.Tasks += o.Tasks
 	c.AfterOthers += o.AfterOthers
+	c.Guessed += o.Guessed
 }
 
 // Size is how much there is to judge a source by: calls, or answers where no call is told.
@@ -162,6 +166,15 @@ func (c *Coverage) Ratios() []Ratio {
 		{"known work", "agent calls", min(c.WithWork+c.ToolCalls, c.AgentCalls), c.AgentCalls, rules.NeedWork},
 		{"tokens", "calls", min(c.WithTokens, calls), calls, rules.NeedTokens},
 	}
+}
+
+// WarnsOnly says that flows are warned and not stopped, and why, where the limits treat flows so
+// whose ids are guessed; "" when none is.
+func (c *Coverage) WarnsOnly(l *analyzer.Limits) string {
+	if c.Guessed == 0 || l.WarnOnly>>events.CorrelationDerived&1 == 0 {
+		return ""
+	}
+	return fmt.Sprintf("calls of flows that nothing names: %d; their flow is guessed (derived), and such flows are warned and never stopped, as warn_only of the limits says", c.Guessed)
 }
 
 // Blind is what is never told, and the rules that cannot judge because of it.

@@ -47,6 +47,17 @@ func TestBlind(t *testing.T) {
 	f("tools in 0 of 2 requests to models", events.Event{Kind: events.LLMCall}, events.Event{Kind: events.LLMCall})
 	f("", events.Event{Kind: events.LLMCall}, told, result)
 
+	var guessed coverage.Coverage
+	told.CorrelationSource = events.CorrelationDerived
+	guessed.Add(&told)
+	if text := guessed.WarnsOnly(&limits); !strings.HasPrefix(text, "calls of flows that nothing names: 1; ") {
+		t.Errorf("%q", text)
+	}
+	limits.WarnOnly = 0
+	if text := guessed.WarnsOnly(&limits); text != "" {
+		t.Errorf("%q, though such flows are stopped", text)
+	}
+
 	var apart, together []events.Event
 	for n := range 8 {
 		one, another := told, result

@@ -416,6 +416,9 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 		for _, b := range r.Blind {
 			say("%s in %d of %d: blind are %s", b.What, b.Told, b.Of, strings.Join(b.Rules, ", "))
 		}
+		if r.WarnsOnly != "" {
+			say("%s", r.WarnsOnly)
+		}
 		say("")
 		t := env.Table("RULE", "FLOWS", "P50", "P99", "MAX", "WARNS AT", "STOPS AT", "WARNED", "STOPPED", "VALUES")
 		for _, x := range r.Rules {

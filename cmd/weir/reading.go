@@ -274,7 +274,7 @@ func recognize(in *logs.Input, format string) error {
 	case errors.Is(err, logs.ErrEmpty):
 		return cli.Failure("%w", err).Advise("was it written yet?")
 	case format == "":
-		return cli.Failure("%w", err).Advise("weir events describe says what each format is")
+		return cli.Failure("%w", err).Advise("weir events describe says what each format is; JSON of any kind is read by --map flow=.run,from=.sender.id,to=.target and the like: weir events describe map")
 	}
 	return err
 }

@@ -21,6 +21,7 @@ import (
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/mapped"
 )
 
 // replayCommand is weir replay: what would have been said of a log, verdict by verdict. It
@@ -176,7 +177,11 @@ func (o *replayFlags) readFiles(_ context.Context, env *cli.Env, r *replay, file
 		if unheard := strings.TrimSpace(r.summary(elapsed).unheard()); unheard != "" {
 			what = ": " + unheard
 		}
-		err = cli.Failure("there is no event in %s%s", inputs[0].Name, what).Advise("is it %s? weir events describe says what each format is", inputs[0].Format.Name)
+		format, advice := inputs[0].Format.Name, "is it %s? weir events describe says what each format is"
+		if strings.HasPrefix(format, mapped.Prefix) {
+			advice = "by the mapping no line tells of a call; lines of a kind that weir does not know are passed over: kind.TEXT=tool.call says what TEXT means (weir events describe '%s')"
+		}
+		err = cli.Failure("there is no event in %s%s", inputs[0].Name, what).Advise(advice, format)
 	}
 	return elapsed, err
 }
@@ -413,8 +418,10 @@ type replaySummary struct {
 
 	Coverage coverage.Coverage `json:"coverage"`
 	Blind    []coverage.Blind  `json:"blind,omitempty"`
-	Files    []*fileCoverage   `json:"files,omitempty"`
-	Silent   map[string]int64  `json:"spans_without_event,omitempty"` // by why
+	// WarnsOnly says why flows are warned and not stopped.
+	WarnsOnly string           `json:"warns_only,omitempty"`
+	Files     []*fileCoverage  `json:"files,omitempty"`
+	Silent    map[string]int64 `json:"spans_without_event,omitempty"` // by why
 }
 
 // fileCoverage is what one file tells.
@@ -444,6 +451,7 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 		Agents: len(r.agents), Profile: r.limits.Profile, ConfigVersion: r.limits.Version, Seconds: round(elapsed.Seconds(), 1000), Verdicts: []ruleSummary{}}
 	// What rules lack is told by the limits that judged: a rule that is off lacks nothing.
 	s.Coverage, s.Blind, s.Files = r.coverage, r.coverage.Blind(&r.limits), r.files
+	s.WarnsOnly = r.coverage.WarnsOnly(&r.limits)
 	for why, n := range r.silent {
 		if n > 0 {
 			if s.Silent == nil {
@@ -538,11 +546,14 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 // printBlind says what cannot be judged, and how the log would tell it.
 func (s *replaySummary) printBlind(env *cli.Env) error {
 	line := coverage.Line(s.Blind)
-	if line == "" && s.Events > 0 {
+	if line == "" && s.WarnsOnly == "" && s.Events > 0 {
 		return nil
 	}
 	if line != "" {
 		line += s.remedy() + "\n"
+	}
+	if s.WarnsOnly != "" {
+		line += s.WarnsOnly + "\n"
 	}
 	_, err := io.WriteString(env.Out, line+s.unheard())
 	return err

@@ -44,6 +44,8 @@ type Report struct {
 	Exempted []Stop            `json:"exempted"` // flows that would have been stopped but for an exemption by tags
 	Coverage coverage.Coverage `json:"coverage"`
 	Blind    []coverage.Blind  `json:"blind"`
+	// WarnsOnly says why flows were warned and not stopped; see coverage.Coverage.WarnsOnly.
+	WarnsOnly string `json:"warns_only,omitempty"`
 }
 
 // RuleReport is what one row measured in all flows and what it brought about.
@@ -117,7 +119,7 @@ const (
 // may be nil.
 func (t *Trial) Report(marks Marks) *Report {
 	r := &Report{Profile: t.Limits.Profile, ConfigVersion: t.Limits.Version, Flows: len(t.list), Coverage: t.seen, Costs: t.Costs().Most(listed),
-		Blind: t.seen.Blind(&t.Limits), Stops: []Stop{}, Exempted: []Stop{}}
+		Blind: t.seen.Blind(&t.Limits), WarnsOnly: t.seen.WarnsOnly(&t.Limits), Stops: []Stop{}, Exempted: []Stop{}}
 	r.Events, r.Repeats = t.Events()
 	by := map[string]*[2]int{}
 	count := func(m *Moment, what int) {

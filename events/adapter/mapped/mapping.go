@@ -49,7 +49,7 @@ func parse(text string) (*mapping, error) {
 	}
 	// Without a name all lines would be one flow, or each its own.
 	if !m.named() {
-		return nil, errors.New("the mapping does not say what a flow is: want correlation_id=PATH, or one of baggage, trace_id, conversation_id, session_id, task_id")
+		return nil, errors.New("the mapping does not say what a flow is: want flow=PATH (the same as correlation_id), or one of baggage, trace_id, conversation_id, session_id, task_id")
 	}
 	// Without these no record would be an event.
 	if !m.has(to) && !m.has(toSession) && !m.has(tool) && !m.has(kind) {

@@ -4,6 +4,7 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"weir/events"
@@ -114,6 +115,16 @@ func Lookup(name string) (adapter.Format, error) {
 			}
 			return f.By(order...), nil
 		}
+	}
+	// A program has a name of its own, and may write several formats.
+	var written []string
+	for _, s := range Sources() {
+		if (alike(s.Name, base) || slices.ContainsFunc(s.Known, func(known string) bool { return alike(known, base) })) && !slices.Contains(written, s.Format) {
+			written = append(written, s.Format)
+		}
+	}
+	if len(written) > 0 {
+		return adapter.Format{}, fmt.Errorf("%w %q: what programs of that name write is read as %s", ErrUnknown, name, strings.Join(written, " or "))
 	}
 	return adapter.Format{}, fmt.Errorf("%w %q: want one of %s, or a mapping such as map:correlation_id=.flow,from=.sender,to=.target", ErrUnknown, name, names(Formats()))
 }
