@@ -156,7 +156,7 @@ func describeSource(env *cli.Env, v sourceView) error {
 // grouped joins rules that are in one state for one reason, those that are off first.
 func grouped(rules []silenced) (out []silenced) {
 	// The worst first. Within a state the rules keep the order of their table.
-	for _, state := range []string{ruleOff, ruleUnfit, ruleDepends} {
+	for _, state := range []string{ruleOff, ruleUnfit, ruleWarns, ruleDepends} {
 		first := len(out)
 	next:
 		for _, r := range rules {
@@ -206,7 +206,7 @@ const madeUp = "times"
 // silenced is a rule that a source keeps from saying anything, at times or always.
 type silenced struct {
 	Rule  string `json:"rule"`
-	State string `json:"state"` // off, unfit or depends
+	State string `json:"state"` // off, unfit, warn or depends
 	Why   string `json:"why"`
 }
 
@@ -214,6 +214,7 @@ type silenced struct {
 const (
 	ruleOff     = "off"     // it cannot say anything
 	ruleUnfit   = "unfit"   // what it says stands on times that are made up
+	ruleWarns   = "warn"    // it warns of more of the same, and stops nothing
 	ruleDepends = "depends" // on what the log happens to tell
 )
 
@@ -237,6 +238,8 @@ func silencedBy(g *adapter.Gives) (out []silenced) {
 			case state == ruleOff:
 			case level == adapter.Never && n.what == madeUp:
 				state, why = ruleUnfit, "made up, 2 s from record to record: "+madeUp
+			case level == adapter.Never && n.of == rules.NeedWork && analyzer.Rules[i].Guesses:
+				state, why = ruleWarns, "never told: "+n.what
 			case level == adapter.Never:
 				state, why = ruleOff, "never told: "+n.what
 			case level == adapter.Sometimes && state == "":
