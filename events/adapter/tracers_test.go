@@ -272,3 +272,24 @@ func TestDetectTracers(t *testing.T) {
 		}
 	}
 }
+
+// TestAgentsOutsideOfTeams reads two logs of AutoGen in which nothing names a flow: each is one
+// of its own, that is known to be guessed.
+func TestAgentsOutsideOfTeams(t *testing.T) {
+	ids := map[string]bool{}
+	for _, second := range []string{"16", "17"} {
+		got := hear(t, strings.NewReader(strings.Repeat(`2026-11-23 11:06:`+second+`,181 autogen_core.events {"type": "ToolCall", "tool_name": "look", "arguments": "{}", "result": "no", "agent_id": null}`+"\n", 2)), adapter.Options{})
+		if len(got.tools) != 2 || len(got.flows) != 1 {
+			t.Errorf("%d calls in %d flows", len(got.tools), len(got.flows))
+		}
+		for i := range got.events {
+			ids[got.events[i].CorrelationID] = true
+			if got.events[i].CorrelationSource != events.CorrelationDerived {
+				t.Errorf("the flow is %v", got.events[i].CorrelationSource)
+			}
+		}
+	}
+	if len(ids) != 2 {
+		t.Errorf("the flows of two logs are %v", ids)
+	}
+}

@@ -172,6 +172,10 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, heade
 			e.detail = problem.Title
 		}
 	}
+	// weir says what it does not find; who has no word for it is something else.
+	if e.Status == http.StatusNotFound && e.detail == "" {
+		return nil, cli.Failure("what answers at %s is not weir's API: it does not know %s (HTTP 404)", c.Base, path).Advise("metrics have a port of their own; name the address of the page with --server URL")
+	}
 	return nil, e
 }
 

@@ -143,6 +143,10 @@ func newFollower(in *Intake, spec Follow, folder *fileSet) (*follower, error) {
 	if err != nil {
 		return nil, wrap(err)
 	}
+	// A name that is misspelt looks like a file that is late.
+	if _, err := os.Stat(spec.Path); folder == nil && spec.Path != "-" && errors.Is(err, fs.ErrNotExist) {
+		in.o.Logger.Warn("a file that is followed is not there yet; it is read when it comes", "file", spec.Path)
+	}
 	// An adapter that pairs records has to see those again whose partners may come;
 	// it is told the file from its beginning, and what it says of the old is dropped.
 	rewind := from.Format != "" && from.Format != canonicalName

@@ -18,9 +18,12 @@ package autogen
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"weir/events"
 	"weir/events/adapter"
@@ -118,6 +121,10 @@ type reader struct {
 	ignore adapter.IgnoreArgs
 	flows  *adapter.Recent[*flow]
 	seen   *adapter.Recent[struct{}] // messages: each is sent to several topics, and delivered to several agents
+	// alone is the flow of agents that run outside of any team, of which nothing in the log
+	// says where one run ends: all of them, called by the first record, so that those of
+	// another log are another flow.
+	alone string
 	// count puts events of one time into order, for most have the time of the message before.
 	count int64 // events
 	event events.Event
@@ -128,6 +135,7 @@ type reader struct {
 // Teams run one agent at a time, so who speaks is known by order alone.
 type flow struct {
 	key      string
+	guessed  bool // nothing names it
 	explicit string
 	// clock is the time of the latest record, and only goes forward.
 	clock   events.Stamp
@@ -167,6 +175,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
 	}
+	line := record // with the time before it, which tells logs apart that begin alike
 	at, record := split(record)
 	if record == nil && at != 0 {
 		return nil
@@ -174,6 +183,9 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	l, err := read(record)
 	if err != nil {
 		return err
+	}
+	if r.alone == "" {
+		r.alone = fmt.Sprintf("autogen:%016x", xxhash.Sum64(line))
 	}
 	// Messages are told when they are sent; that they are delivered is told again for each
 	// receiver.
@@ -215,10 +227,14 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 
 // flow finds the flow of a record by the key of whoever is named in it.
 func (r *reader) flow(l *line) *flow {
-	key := cmp.Or(l.agent.key, l.from.key, l.to.key, "autogen")
+	key := cmp.Or(l.agent.key, l.from.key, l.to.key)
+	guessed := key == ""
+	if guessed {
+		key = r.alone
+	}
 	f, ok := r.flows.Get(key)
 	if !ok {
-		f = &flow{key: key, worked: adapter.NewWork(maxOpen), asks: map[string]bool{}, people: map[string]bool{}, agents: map[string]bool{}}
+		f = &flow{key: key, guessed: guessed, worked: adapter.NewWork(maxOpen), asks: map[string]bool{}, people: map[string]bool{}, agents: map[string]bool{}}
 		r.flows.Put(key, f)
 	}
 	// A correlation id that any message of it names is that of the flow.
@@ -234,6 +250,12 @@ func (r *reader) flow(l *line) *flow {
 func (r *reader) begin(f *flow, id string, kind events.Kind, at events.Stamp) *events.Event {
 	r.count++
 	r.event = events.Event{ID: id, Source: r.source, Kind: kind, Time: at, Sequence: r.count, Origin: events.OriginAgent, ConversationID: f.key}
+	if f.guessed {
+		r.event.ConversationID = ""
+		names := adapter.Names{events.CorrelationExplicit: f.explicit, events.CorrelationDerived: f.key}
+		names.Name(&r.event, []events.CorrelationSource{events.CorrelationExplicit, events.CorrelationDerived})
+		return &r.event
+	}
 	names := adapter.Names{events.CorrelationExplicit: f.explicit, events.CorrelationConversation: f.key}
 	names.Name(&r.event, r.order)
 	return &r.event

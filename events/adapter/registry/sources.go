@@ -419,7 +419,7 @@ func sources() []adapter.Source {
 			Title: "AutoGen (for AG2 use its OpenTelemetry spans)",
 			Set:   "logging.getLogger(\"autogen_core.events\") at INFO to a file, one message per line, with logging.Formatter(\"%(asctime)s %(name)s %(message)s\"): only the messages of teams have times of their own.",
 			Run:   "weir replay core_events.jsonl",
-			Flow:  "the run of a team (the uuid in its AgentIds), or correlation_id in metadata",
+			Flow:  "the run of a team (the uuid in its AgentIds), or correlation_id in metadata; all that runs outside of a team is one flow of its log, marked as derived",
 			Sees:  "Who speaks after whom in teams, handoffs, tools with arguments and results, tokens.",
 			Blind: "Times of tools and requests, unless the formatter adds them; the logger autogen_agentchat.events is no JSON and is not read."},
 		{Name: "openhands", Format: "openhands", Sample: "real/openhands/task_same_child.jsonl.gz",
