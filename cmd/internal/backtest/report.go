@@ -69,7 +69,7 @@ type RuleReport struct {
 	Max      int64   `json:"max"`
 	Bars     []Bar   `json:"bars"`
 	At       []Other `json:"at"`      // what other thresholds would do
-	Nearest  []Near  `json:"nearest"` // flows that came nearest and were not stopped by it
+	Nearest  []Near  `json:"nearest"` // flows that came nearest and were not stopped by any
 }
 
 // Bar is how many flows had their greatest value from From to before To.
@@ -181,8 +181,9 @@ func (t *Trial) rule(id analyzer.RuleID) RuleReport {
 	for _, f := range t.list {
 		if v := f.Most(id); v > 0 {
 			values = append(values, v)
-			// Who was stopped by this row is past the threshold and not near it.
-			if f.Stopped == nil || f.Stopped.Rule != row.Name {
+			// Who was stopped is past a threshold and not near it, whichever row came first: what
+			// the others measure afterwards is far beyond theirs.
+			if f.Stopped == nil {
 				r.Nearest = nearer(r.Nearest, Near{f.ID, v})
 			}
 		}

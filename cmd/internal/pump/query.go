@@ -135,6 +135,13 @@ func (p *Pump) Flows(q FlowQuery) (FlowList, error) {
 		for i := range list.Flows {
 			list.Statuses[list.Flows[i].Status]++
 		}
+		// Those that were not looked at are not among them, and what is stopped may be just what
+		// nobody uses any more; how those in memory stand is counted with each event.
+		if truncated && q.Wanted == nil && q.Text == "" {
+			for s, status := range map[analyzer.Standing]string{analyzer.Stopped: "stopped", analyzer.Held: "held"} {
+				list.Statuses[status] = max(list.Statuses[status], int(p.standing.Live[s].Load()))
+			}
+		}
 		list.sort(order)
 	}
 	list.Flows = list.Flows[:min(limit, len(list.Flows))]

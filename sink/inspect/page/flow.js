@@ -110,7 +110,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
     const rows = [];
     const row = (term, ...content) => content.flat().some(Boolean) && rows.push(el("dt", {}, term), el("dd", {}, content));
     row("Agents", (view.parties ?? []).map((p, i) => [i ? ", " : "", agentLink(p.name, 30)]));
-    row("Told by", story.sources.map((s, i) => [i ? ", " : "", name(s, 40)]));
+    row("Told by", story.sources.filter(Boolean).map((s, i) => [i ? ", " : "", name(s, 40)]));
     row("Time", view.start && [moment(view.start), " to ", moment(view.last)]);
     row("Tokens", view.tokens && number(view.tokens));
     row("Cost", view.cost_usd && money(view.cost_usd));
