@@ -263,6 +263,49 @@ func TestSeats(t *testing.T) {
 	}
 }
 
+// TestSeatsOfManyGiveWay has two peers take all seats: others find some all the same, as long as
+// they have fewer, and a peer that has as few as they keeps what it has.
+func TestSeatsOfManyGiveWay(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := Listen(inner, 10, nil)
+	defer l.Close()
+	s := NewSeats(8)
+	take := func(peer string) (client net.Conn, leave func(), ok bool) {
+		client, server := net.Pipe()
+		t.Cleanup(func() { _ = client.Close() })
+		r := httptest.NewRequest("GET", "/", nil)
+		leave, ok = s.Take(r.WithContext(ConnContext(r.Context(), &conn{Conn: server, listener: l, peer: peer})))
+		return client, leave, ok
+	}
+	first, leaveFirst, _ := take("a")
+	for _, peer := range []string{"a", "a", "a", "a", "a", "b", "b"} {
+		if _, _, ok := take(peer); !ok {
+			t.Fatal("no seat for ", peer)
+		}
+	}
+	if _, _, ok := take("a"); ok {
+		t.Error("one peer has more than three quarters")
+	}
+	for _, peer := range []string{"c", "d", "c"} {
+		if _, _, ok := take(peer); !ok {
+			t.Error("no seat for ", peer)
+		}
+	}
+	if n, err := first.Read(make([]byte, 1)); err == nil || n > 0 {
+		t.Error("the oldest of the peer with the most has kept its connection")
+	}
+	leaveFirst() // its request has ended by that
+	if got := s.taken; got["a"] != 3 || got["b"] != 2 || got["c"] != 2 || got["d"] != 1 || len(s.seats) != 8 {
+		t.Errorf("seats are %v", got)
+	}
+	if _, _, ok := take("c"); ok {
+		t.Error("who has nearly as many has lost one")
+	}
+}
+
 // TestConnectionsByTLSAreKnown holds that a request on a connection by TLS keeps that at work,
 // and that its peer is one whatever its port.
 func TestConnectionsByTLSAreKnown(t *testing.T) {

@@ -3,6 +3,7 @@ package admission
 import (
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -120,14 +121,22 @@ func (g *Gate) slowest(now time.Time) (found *place) {
 }
 
 // Seats are places for those who stay, such as followers of a stream. One peer gets at
-// most three quarters of them.
+// most three quarters of them, and when all are taken who has several gives one to a peer
+// that has at least two fewer: few peers cannot keep out all others.
 type Seats struct {
 	// each is how many of them one peer may have.
 	most, each int
 
 	mu    sync.Mutex
-	taken map[string]int
-	all   int
+	taken map[string]int // by peer
+	seats []*seat        // the oldest first
+}
+
+// seat is one that is taken. Its connection is nil of servers without a Listener; such a seat
+// cannot be taken away.
+type seat struct {
+	peer string
+	conn *conn
 }
 
 // NewSeats returns so many seats.
@@ -138,25 +147,56 @@ func NewSeats(most int) *Seats {
 
 // Take reports whether there is a seat for whoever sends the request. If so, leave must
 // be called when it is free again.
-// Leave is called once.
+// Leave is called once. Of a seat that was taken away the connection is closed, by which its
+// request ends.
 func (s *Seats) Take(r *http.Request) (leave func(), ok bool) {
-	peer := r.RemoteAddr
+	of := &seat{peer: r.RemoteAddr}
 	if c, ok := r.Context().Value(connKey).(*conn); ok {
-		peer = c.peer
+		of.peer, of.conn = c.peer, c
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all >= s.most || s.taken[peer] >= s.each {
+	if s.taken[of.peer] >= s.each {
 		return nil, false
 	}
-	s.all++
-	s.taken[peer]++
+	if len(s.seats) >= s.most {
+		other := s.spare(of.peer)
+		if other == nil {
+			return nil, false
+		}
+		s.free(other)
+		// Closing is left out of the lock: it may take a while.
+		go func() { _ = other.conn.Close() }()
+	}
+	s.seats = append(s.seats, of)
+	s.taken[of.peer]++
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.all--
-		if s.taken[peer]--; s.taken[peer] == 0 {
-			delete(s.taken, peer)
-		}
+		s.free(of)
 	}, true
+}
+
+// spare is the oldest seat of the peer that has the most, if it has at least two more than the
+// one that asks; nil when there is none.
+func (s *Seats) spare(peer string) (found *seat) {
+	for _, other := range s.seats {
+		if n := s.taken[other.peer]; other.conn != nil && n >= s.taken[peer]+2 && (found == nil || n > s.taken[found.peer]) {
+			found = other
+		}
+	}
+	return found
+}
+
+// free forgets a seat, the first time it is called.
+// The caller holds mu.
+func (s *Seats) free(of *seat) {
+	at := slices.Index(s.seats, of)
+	if at < 0 {
+		return
+	}
+	s.seats = slices.Delete(s.seats, at, at+1)
+	if s.taken[of.peer]--; s.taken[of.peer] == 0 {
+		delete(s.taken, of.peer)
+	}
 }
