@@ -28,11 +28,13 @@ const (
 	partitionEvents = 25_000 // a second in one partition: one goroutine folds it
 
 	baseMiB      = 120.0 // of memory of a process
-	recordMiB    = 2.5   // of memory for each that the flows' records take, up to --memory
+	recordMiB    = 1.1   // of memory for each that the flows' records take, up to --memory
 	flowBytes    = 1024  // of the record of one flow
-	knownBytes   = 100   // of memory for a flow of which the record is on disk alone
-	partitionMiB = 12.0  // of memory of a partition that catches up
-	sharing      = 96.0  // partitions; more share what these take
+	knownBytes   = 140   // of memory for a live flow, of which the record may be on disk alone
+	storeFactor  = 1.5   // of memory of the store, for each byte of live flows
+	storeMiB     = 640.0 // of memory of the store at most
+	partitionMiB = 15.0  // of memory of a partition that catches up
+	sharing      = 80.0  // partitions; more share what these take
 
 	mergeFactor  = 1.5    // of disk, while tables are merged
 	floorMiB     = 1024.0 // of disk, below which nothing is written, and what is held for merges
@@ -173,9 +175,9 @@ func (l *load) sizes() (out []sizing) {
 	add("cores of all", work, "", "%g µs an event in %g of a core; %g µs more for %g a second of each member; %g a partition, %g a member", foldMicros, planned, liveMicros, liveEvents, partitionCores, memberCores)
 	add("cores of a member", work/m, "", "that of all / members")
 
-	held := min(l.flows/m*flowBytes, float64(l.memoryMiB<<20)) / (1 << 20)
-	memory := baseMiB + recordMiB*held + l.flows/m*knownBytes/(1<<20) + partitionMiB*min(max(owned, 1)+math.Ceil(float64(activity)/m), sharing)
-	add("memory of a member", memory, "MiB", "%g, %g x the records of live flows or --memory, %d bytes a live flow, %g a partition up to %d", baseMiB, recordMiB, knownBytes, partitionMiB, int(sharing))
+	records := l.flows / m * flowBytes / (1 << 20)
+	memory := baseMiB + recordMiB*min(records, float64(l.memoryMiB)) + l.flows/m*knownBytes/(1<<20) + min(storeFactor*records, storeMiB) + partitionMiB*min(max(owned, 1), sharing)
+	add("memory of a member", memory, "MiB", "%g; %g x the records of live flows or --memory; %d bytes a live flow; up to %g for the store; %g a partition up to %g", baseMiB, recordMiB, knownBytes, storeMiB, partitionMiB, sharing)
 
 	flows := l.eventsADay / l.perFlow * days
 	said := mean * l.verdicts / 1000 // verdicts of flows a second

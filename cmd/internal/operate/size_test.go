@@ -66,6 +66,15 @@ func TestSizeOfWhatGrew(t *testing.T) {
 			}
 		}
 	}
+	// With less for flows the rest stays.
+	for partitions, measured := range map[int]float64{8: 1051, 64: 1937} {
+		l := load{eventsADay: 5e6, peak: 1, flows: 1e6, perFlow: 5, eventBytes: 350, partitions: partitions, members: 1, coresA: 4, memoryMiB: 100, retention: 24 * time.Hour}
+		for _, s := range l.sizes() {
+			if s.What == "memory of a member" && (s.Amount < measured || s.Amount > 1.5*measured) {
+				t.Errorf("with --memory 100 a million flows over %d partitions are computed to take %.0f MiB, and took %.0f", partitions, s.Amount, measured)
+			}
+		}
+	}
 	if rows < 10 {
 		t.Errorf("%d rows of growth were found", rows)
 	}
