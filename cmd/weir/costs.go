@@ -43,7 +43,7 @@ the same since the start of weir.`,
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			o, server := newSource(fs), client.NewServerFlags(fs)
 			// Days are understood here, too, which Go's durations have none of.
-			since := fs.String("since", "", "count what happened within so `LONG` before now, such as 7d or 36h; flows are judged from their beginning")
+			since := fs.String("since", "", "count what happened within this `DURATION` before now, such as 7d or 36h; flows are judged from their beginning")
 			prices := fs.String("prices", "", "price tokens by this `FILE` where the log does not say what they cost")
 			by := fs.String("by", "", "list these alone: one of "+strings.Join(costLists, ", "))
 			return func(ctx context.Context, env *cli.Env, args []string) error {
