@@ -591,12 +591,15 @@ func (f *Flow) runOf(p *party, tool uint8, storm bool) *run {
 
 // infrastructure tells whether the error says that the provider is busy or away, and not
 // that the call is wrong. Of a class the last name counts, since some say the package as well,
-// and of "HTTP 503" the status.
+// of "HTTP 503" the status, and of "TimeoutError: no answer", as tracers write exceptions, the class.
 func infrastructure(ev *events.Event) bool {
 	if ev.Status == events.StatusTimeout {
 		return true
 	}
 	name := strings.TrimPrefix(ev.ErrorType, "HTTP ")
+	if i := strings.IndexAny(name, ":("); i >= 0 {
+		name = name[:i]
+	}
 	if i := strings.LastIndexByte(name, '.'); i >= 0 {
 		name = name[i+1:]
 	}
