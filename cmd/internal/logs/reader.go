@@ -349,8 +349,12 @@ func (o *order) release(n int) error {
 			}
 		}
 	})
+	done := 0
 	for b := range ready {
-		o.tick()
+		if done%tickEvery == 0 {
+			o.tick()
+		}
+		done += b.n
 		for i := range b.events[:b.n] {
 			if err := b.errs[i]; err != nil {
 				o.bad(newBad("event", adapter.Fault{Reason: err}))
@@ -372,7 +376,7 @@ type batch struct {
 }
 
 const (
-	batchSize    = 256
+	batchSize    = 256 // of which tickEvery is a multiple
 	batchesAhead = 3
 )
 
