@@ -161,10 +161,10 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 	return trials, bad, progress.Elapsed(), nil
 }
 
-// garbage is how much memory may wait to be collected, in percent of what is in use. What is in
-// use is small beside the log, most of which becomes garbage, so that collecting half as often
-// as Go does by itself saves a twentieth of the time for some 50 MB.
-const garbage = 200
+// garbage is how much memory may wait to be collected, in percent of what is in use. Most of a log
+// becomes garbage while it is read, so that collecting less often than Go does by itself saves
+// some of the time, and takes some 20 MB more.
+const garbage = 150
 
 // files folds recorded logs. limits are those that say which arguments of tools are left out
 // before calls are compared: adapters hash arguments while they read, so one answer has to do
