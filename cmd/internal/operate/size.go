@@ -23,7 +23,7 @@ const (
 	planned         = 0.5    // of a core: who was away then catches up at the pace at which events come
 	memberCores     = 0.02   // that one member takes when nothing happens
 	partitionCores  = 0.0003 // that one partition takes when nothing happens
-	copyMicros      = 12.4   // for a verdict that is copied from another member
+	copyMicros      = 19.0   // for a verdict that is copied from another member
 	perProcess      = 64     // partitions of one member; with 256 an event costs twice as much
 	partitionEvents = 25_000 // a second in one partition: one goroutine folds it
 
@@ -38,7 +38,7 @@ const (
 
 	mergeFactor  = 1.5    // of disk, while tables are merged
 	floorMiB     = 1024.0 // of disk, below which nothing is written, and what is held for merges
-	copiedBytes  = 1873   // of disk for a verdict that is copied
+	copiedBytes  = 2159   // of disk for a verdict that is copied
 	verdictBytes = 1114   // in the topic
 	activePart   = 15     // bytes of activity for an event
 
