@@ -405,6 +405,25 @@ func TestConcurrentAppendAndRead(t *testing.T) {
 	wg.Wait()
 }
 
+// TestAppendBesideOtherWrites is for the race detector: what is kept of the segments is changed
+// both by who appends and by who writes anything else.
+func TestAppendBesideOtherWrites(t *testing.T) {
+	inBoth(t, func(t *testing.T, s *state.Store) {
+		var others sync.WaitGroup
+		others.Go(func() {
+			for range 100 {
+				if err := s.SetCursor("file", []byte("x")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		for range 100 {
+			appendTo(t, s.Journal(0), "x")
+		}
+		others.Wait()
+	})
+}
+
 // An append that is larger than a transaction is split, in order and without a hole.
 func TestLargeAppend(t *testing.T) {
 	inBoth(t, func(t *testing.T, s *state.Store) {

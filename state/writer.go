@@ -326,7 +326,9 @@ func (g *group) commit() error {
 	for l, grown := range g.logs {
 		l.grow(grown, g.segment.number)
 	}
-	g.w.tape.bytes += g.logBytes
+	if len(g.logs) > 0 { // in memory there are none, and the tape belongs to who holds held
+		g.w.tape.bytes += g.logBytes
+	}
 	return g.done(nil)
 }
 
