@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,9 @@ var writeTopics = flag.String("write-topics", "", "write the fixture of the topi
 
 // topicFixtures are the topics of a group as versions of weir have left them.
 const topicFixtures = "testdata/topics"
+
+// message is the text of a verdict.
+var message = regexp.MustCompile(`"message":"(?:[^"\\]|\\.)*",`)
 
 // kept is a record of a fixture.
 type kept struct {
@@ -101,7 +105,8 @@ func TestOlderTopics(t *testing.T) {
 			if now := g.verdicts(); len(now) <= len(was) {
 				t.Errorf("%d verdicts were there, and now there are %d", len(was), len(now))
 			}
-			g.check(limitfile.Default())
+			// Who reads the message may be told better by a later version; all else was promised.
+			g.checkAs(func(verdict string) string { return message.ReplaceAllString(verdict, "") }, limitfile.Default())
 		})
 	}
 }
