@@ -118,3 +118,53 @@ func TestSampledRate(t *testing.T) {
 	f("ot=th:123456789abcdef", 0)
 	f("th:8", 0)
 }
+
+// TestWildTimes holds that spans whose root never comes are told about a hold after they came,
+// whatever single spans of others say of the time, and that these tell nothing early.
+func TestWildTimes(t *testing.T) {
+	const spans, year2100 = 600, 4102444800000 - 1771900000000
+	tool := attribute("gen_ai.operation.name", "execute_tool") + "," + attribute("gen_ai.tool.name", "x")
+	for name, wild := range map[string]func(i int) (n int, ok bool){
+		"none":            func(int) (int, bool) { return 0, false },
+		"one far ahead":   func(i int) (int, bool) { return year2100, i == 100 },
+		"one at first":    func(i int) (int, bool) { return year2100, i == 0 },
+		"one an hour on":  func(i int) (int, bool) { return i*1000 + 3_600_000, i == 100 },
+		"one of 1970":     func(i int) (int, bool) { return -1771899999000, i == 100 },
+		"one of four":     func(i int) (int, bool) { return year2100, i%4 == 3 },
+		"another machine": func(i int) (int, bool) { return i*1000 + 3_600_000, i%4 == 3 },
+	} {
+		r := newReader(adapter.Options{})
+		told := map[string]bool{}
+		emit := func(e *events.Event) {
+			if e.Kind == events.ToolCall {
+				told[e.TraceID] = true
+			}
+		}
+		early := 0
+		for i := range spans {
+			batches := [][]byte{oneSpan(i*1000, uint64(i+1), 1, 2, tool)}
+			if n, ok := wild(i); ok {
+				batches = append(batches, oneSpan(n, uint64(spans+i+1), 1, 2, tool))
+			}
+			for _, batch := range batches {
+				if err := r.Decode(batch, emit); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, young := range []int{i, max(0, i-28)} {
+				if told[fmt.Sprintf("%032x", young+1)] {
+					early++
+				}
+			}
+		}
+		late := 0
+		for i := range spans - 40 {
+			if !told[fmt.Sprintf("%032x", i+1)] {
+				late++
+			}
+		}
+		if early+late > 0 {
+			t.Errorf("%s: %d spans told early and %d not yet, of %d", name, early, late, spans)
+		}
+	}
+}

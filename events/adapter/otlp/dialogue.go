@@ -376,7 +376,7 @@ type turn struct {
 	flow string // the trace that the conversation began with
 	// The reader begins at it after a restart, since the content of the call is only there.
 	place   int64 // of the first record of that, see adapter.Keeper; math.MaxInt64 when it is not needed
-	at      int64 // when it ended
+	at      int64 // how much time had passed, in ms
 	emitted bool  // the call was emitted
 
 	brought *brought // by a later request, nil before
@@ -394,10 +394,11 @@ const maxTurns = 16384
 type turns struct {
 	open   *adapter.Recent[*turn]
 	tooled *adapter.Recent[struct{}] // programs that have spans of tools
+	passed int64                     // how much time has passed, in ms, see adapter.Elapsed
 }
 
 func newTurns() turns {
-	return turns{adapter.NewRecent[*turn](maxTurns), adapter.NewRecent[struct{}](maxParties)}
+	return turns{open: adapter.NewRecent[*turn](maxTurns), tooled: adapter.NewRecent[struct{}](maxParties)}
 }
 
 // key names a call in a conversation of a program. A request that goes on with what the
@@ -433,7 +434,7 @@ func (k *turns) follow(s *span, t *trace) {
 		}
 	}
 	for _, a := range d.asked {
-		made := &turn{asked: a, flow: cmp.Or(t.goesOn, t.id), place: t.place, at: s.end}
+		made := &turn{asked: a, flow: cmp.Or(t.goesOn, t.id), place: t.place, at: k.passed}
 		k.open.Put(s.key(a.id, d.opening), made)
 		// Under both keys, for those who know only the id.
 		k.open.Put(s.key(a.id, events.Hash{}), made)
@@ -480,7 +481,7 @@ func (t *emitter) fill(s *span) {
 
 // forget drops calls whose results have not come.
 //
-// before is in ns, as the ends of spans are.
+// before is in ms of the time that has passed, see adapter.Elapsed.
 func (k *turns) forget(before int64) {
 	// In the order of use: the first that is young enough ends the search.
 	for key, made := range k.open.All() {
@@ -529,7 +530,7 @@ func (t *emitter) bring(s *span) {
 			b.asked = made.asked
 		// The call is known by the history alone: its asking was not in the log.
 		case b.name != "":
-			t.turns.open.Put(key, &turn{asked: b.asked, flow: cmp.Or(t.goesOn, t.id), place: t.place, at: s.end, emitted: true})
+			t.turns.open.Put(key, &turn{asked: b.asked, flow: cmp.Or(t.goesOn, t.id), place: t.place, at: t.turns.passed, emitted: true})
 		}
 		// A call that runs an agent is told by that agent's spans.
 		if b.name != "" && !t.isAgent(b.name) {

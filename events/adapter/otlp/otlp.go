@@ -93,11 +93,11 @@ type reader struct {
 	partOf map[string]string // ids of traces that go on with another one, see join
 	turns  turns
 	held   int // spans of all traces
-	// clock is the only one: how long something is held back is measured by what the spans
-	// say.
-	clock int64 // end of the span that ended last
-	place int64 // of the record that is read, see adapter.Keeper
-	event events.Event
+	// How long something is held back is measured by what the ends of spans say, most of which
+	// have to be right.
+	elapsed *adapter.Elapsed
+	place   int64 // of the record that is read, see adapter.Keeper
+	event   events.Event
 }
 
 // newReader takes a negative Hold for no limit.
@@ -115,6 +115,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 	if r.hold < 0 {
 		r.hold = math.MaxInt64
 	}
+	r.elapsed = adapter.NewElapsed(patience * millis(r.hold))
 	return r
 }
 
@@ -130,6 +131,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := b.read(record); err != nil {
 		return err
 	}
+	r.elapsed.Next()
 	for _, s := range b.spans {
 		r.add(s.trace, s.span)
 	}
@@ -188,6 +190,8 @@ func (r *reader) add(id string, s *span) {
 	if s.parent == 0 && s.link != 0 && s.linked != id {
 		t.cause = s
 	}
+	known := r.elapsed.Tell(events.Stamp(millis(s.end)))
+	r.turns.passed = r.elapsed.Passed()
 	r.turns.follow(s, t)
 	t.spans[s.id] = s
 	t.pending = append(t.pending, s)
@@ -195,9 +199,11 @@ func (r *reader) add(id string, s *span) {
 	if t.oldest == 0 || s.end < t.oldest {
 		t.oldest = s.end
 	}
-	t.newest = max(t.newest, s.end)
-	r.clock = max(r.clock, s.end)
-	t.touched, t.seen = true, r.clock
+	// A time that nothing bears out does not hurry the rest of the trace.
+	if known {
+		t.newest = max(t.newest, s.end)
+	}
+	t.touched, t.seen = true, r.elapsed.Passed()
 	// The root is what has no parent; one in another process counts as having one.
 	t.rooted = t.rooted || s.parent == 0
 	if s.parent == 0 && s.link == 0 && (s.kind == toolUse || s.kind == inference) {
@@ -254,24 +260,25 @@ func (r *reader) emitUntil(t *trace, until int64, complete bool, emit func(*even
 //
 // Traces are in the order in which they were last touched.
 func (r *reader) bound(emit func(*events.Event)) {
-	// With no limit nothing is forgotten by time.
-	if r.hold < math.MaxInt64/patience {
-		r.turns.forget(r.clock - patience*r.hold)
-	}
+	hold := millis(r.hold)
+	r.turns.forget(r.elapsed.Passed() - patience*hold)
 	for id, t := range r.traces.All() {
-		silence := r.clock - t.seen
+		silence := r.elapsed.Passed() - t.seen
 		// The most silent trace comes first, so the search ends at the first that may stay.
-		if r.held <= r.most && silence <= r.hold {
+		if r.held <= r.most && silence <= hold {
 			return
 		}
 		// Other traces may yet go on with it.
-		if r.held <= r.most && t.isLinked() && silence/patience <= r.hold {
+		if r.held <= r.most && t.isLinked() && silence <= patience*hold {
 			continue
 		}
 		r.traces.Delete(id)
 		r.drop(t, emit)
 	}
 }
+
+// millis makes ms of ns.
+func millis(ns int64) int64 { return ns / int64(time.Millisecond) }
 
 // drop tells what is left of a trace and forgets it.
 func (r *reader) drop(t *trace, emit func(*events.Event)) {

@@ -23,11 +23,10 @@ type trace struct {
 	// spans are all that are remembered, also those that were emitted, as parents of what comes.
 	spans   map[uint64]*span
 	pending []*span // not emitted yet
-	newest  int64   // end of the span that ended last
+	newest  int64   // end of the span that ended last, of those whose time is borne out
 	oldest  int64   // end of the first span of those not emitted
 
-	// Times of the reader's clock are ends of spans, in ns.
-	seen    int64               // the reader's clock when the last span came
+	seen    int64               // how much time had passed when the last span came, in ms
 	touched bool                // spans came with the record that is read
 	rooted  bool                // the root has come
 	emitted bool                // and was emitted, with all below it that had come

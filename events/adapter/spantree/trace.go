@@ -28,11 +28,11 @@ type trace struct {
 	pending []moment        // not told yet
 	// pending is in the order of time.
 	sorted  bool
-	newest  int64 // of all moments
+	newest  int64 // of all moments whose time is borne out, see adapter.Elapsed
 	oldest  int64 // of those that were not told
 	blocked int64 // the moment that waits for its span to be decided; 0 for none
 	// For traces that are silent, see bound.
-	seen int64 // the tree's clock when the last span came
+	seen int64 // how much time had passed when the last span came, in ms
 	// It is in Tree.touched.
 	touched bool
 	begun   bool // an agent was called
@@ -102,7 +102,6 @@ func (t *trace) add(r Span) {
 func (t *trace) push(at int64, begin bool, n *node) {
 	t.pending = append(t.pending, moment{at, begin, n})
 	t.sorted = false
-	t.newest = max(t.newest, at)
 	if len(t.pending) == 1 || at < t.oldest {
 		t.oldest = at
 	}

@@ -17,6 +17,9 @@ const (
 	// ofOneTrace is the share of all spans that one trace may hold.
 	// One trace that never ends must not push all others out.
 	ofOneTrace = 4
+	// patience is how many times longer than spans are held back the clocks of two machines
+	// may lie apart, or nothing may be told, without a doubt that it is so.
+	patience = 10
 )
 
 // Tree holds the spans of all traces that are open. It is for one goroutine.
@@ -31,8 +34,9 @@ type Tree struct {
 	// For the joining of traces, see find: entries go with their spans.
 	where map[string]place // by id of a span
 	held  int              // traces, and spans of all of them
-	clock int64            // of the latest span
-	place int64            // of the record that is read, see adapter.Keeper
+	// How much time passes is measured by what spans say, most of which have to be right.
+	elapsed *adapter.Elapsed
+	place   int64 // of the record that is read, see adapter.Keeper
 	// What the records since the last Settle were about.
 	touched []*trace
 	// The one event that is used for all.
@@ -69,6 +73,7 @@ func New(o adapter.Options, source string) *Tree {
 	if t.hold < 0 {
 		t.hold = math.MaxInt64 / 4
 	}
+	t.elapsed = adapter.NewElapsed(patience * millis(t.hold))
 	return t
 }
 
@@ -93,9 +98,12 @@ func (t *Tree) Add(id string, r Span) {
 		t.held++
 		t.find(tr, &r)
 	}
-	// The clock is event time, and never goes back.
-	t.clock = max(t.clock, r.Start, r.End)
-	tr.seen = t.clock
+	// A time that nothing bears out does not hurry the rest of the trace.
+	at := max(r.Start, r.End)
+	if t.elapsed.Tell(events.Stamp(millis(at))) {
+		tr.newest = max(tr.newest, at)
+	}
+	tr.seen = t.elapsed.Passed()
 	t.touch(tr)
 }
 
@@ -191,7 +199,11 @@ func (t *Tree) Settle(emit func(*events.Event)) {
 	t.touched = t.touched[:0]
 	// Traces that were silent are told here, in the order in which they fell silent.
 	t.bound(emit)
+	t.elapsed.Next()
 }
+
+// millis makes ms of µs.
+func millis(micros int64) int64 { return micros / 1000 }
 
 // Flush tells all that was held back.
 //
@@ -212,7 +224,7 @@ func (t *Tree) trace(id string) *trace {
 	if !ok {
 		tr = &trace{id: id, place: t.place, reach: t.place, spans: map[string]*node{}, awaited: map[string]mark{}, worked: adapter.NewWork(maxParties),
 			said: map[string]*node{}, last: map[string]*node{}}
-		tr.seen = t.clock
+		tr.seen = t.elapsed.Passed()
 		t.traces.Put(id, tr)
 		t.held++
 	}
@@ -224,7 +236,7 @@ func (t *Tree) trace(id string) *trace {
 func (t *Tree) bound(emit func(*events.Event)) {
 	// All gives the most silent first, so the first that may stay ends the search.
 	for id, tr := range t.traces.All() {
-		if t.held <= t.most && t.clock-tr.seen <= t.hold {
+		if t.held <= t.most && t.elapsed.Passed()-tr.seen <= millis(t.hold) {
 			return
 		}
 		t.traces.Delete(id)

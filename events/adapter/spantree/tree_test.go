@@ -151,3 +151,44 @@ func TestForgottenWorkIsUnknown(t *testing.T) {
 		t.Errorf("%v, want one call of which nothing is known", got)
 	}
 }
+
+// TestWildTimes holds that spans whose parent never comes are told about a hold after they
+// came, whatever single spans of others say of the time, and that these tell nothing early.
+func TestWildTimes(t *testing.T) {
+	const spans, year9999 = 600, 253402300799000000
+	for name, wild := range map[string]func(now int64) (at int64, ok bool){
+		"none":            func(int64) (int64, bool) { return 0, false },
+		"one far ahead":   func(now int64) (int64, bool) { return year9999, now%100_000_000 == 0 },
+		"one of 1970":     func(now int64) (int64, bool) { return 1000, now%100_000_000 == 0 },
+		"one of four":     func(now int64) (int64, bool) { return year9999, now%4_000_000 == 0 },
+		"another machine": func(now int64) (int64, bool) { return now + 3_600_000_000, now%4_000_000 == 0 },
+	} {
+		told := map[string]bool{}
+		tree := New(adapter.Options{}, "test")
+		emit := func(e *events.Event) { told[e.CorrelationID] = true }
+		add := func(id string, at int64) {
+			tree.Add(id, Span{ID: id, Parent: "root of " + id, Kind: Tool, Tool: events.Tool{Name: "x"}, Start: at, End: at + 500})
+			tree.Settle(emit)
+		}
+		early := 0
+		for i := range spans {
+			now := 1771900000000000 + int64(i)*1_000_000
+			add(fmt.Sprint("t", i), now)
+			if at, ok := wild(now); ok {
+				add(fmt.Sprint("w", i), at)
+			}
+			if told[fmt.Sprint("t", i)] || told[fmt.Sprint("t", max(0, i-28))] {
+				early++
+			}
+		}
+		late := 0
+		for i := range spans - 40 {
+			if !told[fmt.Sprint("t", i)] {
+				late++
+			}
+		}
+		if early+late > 0 {
+			t.Errorf("%s: %d spans told early and %d not yet, of %d", name, early, late, spans)
+		}
+	}
+}
