@@ -43,10 +43,11 @@ func PositionOf(headers []kafkago.Header) (Position, error) {
 	found := 0
 	for i := range headers {
 		h := &headers[i]
-		// Partitions and parts are int32 in Kafka, offsets int64; neither is negative.
+		// Partitions and parts are int32 in Kafka, offsets int64; neither is negative. No offset has
+		// come near a half of what fits, and who keeps one counts on from it.
 		bits := 31
 		if h.Key == fromOffsetHeader {
-			bits = 63
+			bits = 62
 		} else if h.Key != fromPartitionHeader && h.Key != fromPartHeader {
 			continue
 		}

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"math"
 	"testing"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -25,4 +26,5 @@ func TestPositionOf(t *testing.T) {
 	f(h[0], h[1], decimal(fromPartHeader, -1))
 	f(h[0], h[1], decimal(fromPartHeader, 1<<31))
 	f(h[0], h[2], kafkago.Header{Key: fromOffsetHeader, Value: []byte("1x")})
+	f(h[0], h[2], decimal(fromOffsetHeader, math.MaxInt64))
 }

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"strconv"
 	"time"
@@ -85,6 +86,15 @@ func (v *Verdicts) Emit(ctx context.Context, verdicts []events.Emitted) (end int
 		v.text = nil
 	}
 	return v.log.end, err
+}
+
+// IsVerdict reports whether a record with a value may stand among the verdicts that weir shows:
+// it names its trigger, as all do that Emit writes, and is a text of one line that is not longer
+// than a verdict may be. Of what a stranger has written the one might be sent to viewers as
+// several messages, and the other is more than a store takes.
+func IsVerdict(r *eventkafka.Record) bool {
+	_, ok := number(r, triggerHeader)
+	return ok && len(r.Value) <= events.MaxVerdictBytes && !bytes.ContainsAny(r.Value, "\r\n")
 }
 
 // Since calls fn with the id and the trigger of each verdict that earlier owners have

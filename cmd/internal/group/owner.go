@@ -309,45 +309,62 @@ func (p *partitionOwner) lookback(ctx context.Context, first, end int64) (time.T
 	}
 	// asOf is the least of what is known: too early only means that more is folded again.
 	asOf := m.Now()
-	if first < end {
-		// Where nobody has committed, the last record says how late it is.
-		at := end - 1
-		if committed := p.as.Committed; committed >= first && committed < end {
-			at = committed
-		}
-		r, err := m.record(ctx, p.set.topic, p.partition, at)
-		if err != nil {
-			return time.Time{}, err
-		}
-		// A record may lack a time, as one of an old client; then the clock is all there
-		// is.
-		if r.Time != 0 {
-			asOf = min(asOf, r.Time)
-		}
+	// Where nobody has committed, the last record says how late it is.
+	at := end - 1
+	if committed := p.as.Committed; committed >= first && committed < end {
+		at = committed
+	}
+	last, err := m.timeAt(ctx, p.set.topic, p.partition, first, at, end)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if last > 0 {
+		asOf = min(asOf, last)
 	}
 	return asOf.Add(-back).Time(), nil
 }
 
-// record reads the record at an offset, or the next one that there is.
-func (m *Member) record(ctx context.Context, topic string, partition int, offset int64) (kafka.Record, error) {
+// timeAt is the time of the first record from at to before end. Where there is none, since marks
+// of transactions and what cannot be read are given to nobody, it is that of one before, but none
+// before first. It is 0 when nobody can tell, as of records of old clients, which have no time.
+func (m *Member) timeAt(ctx context.Context, topic string, partition int, first, at, end int64) (events.Stamp, error) {
+	for back := int64(1); first < end; back *= 2 {
+		r, ok, err := m.record(ctx, topic, partition, at, end)
+		if err != nil || ok {
+			return max(0, r.Time), err
+		}
+		if at == first {
+			break
+		}
+		at = max(first, at-back)
+	}
+	return 0, nil
+}
+
+// record reads the record at an offset, or the next one before end that there is; false when
+// there is none.
+func (m *Member) record(ctx context.Context, topic string, partition int, offset, end int64) (kafka.Record, bool, error) {
 	r := m.readFrom(topic, partition, offset)
 	defer r.Close()
-	for {
-		records, err := r.Fetch(ctx, nil)
+	var records []kafka.Record
+	for r.Next() < end {
+		var err error
+		records, err = r.Fetch(ctx, records)
 		if next, ok := kafka.Behind(err); ok {
 			r.SkipTo(next)
 			continue
 		}
 		if err != nil {
-			return kafka.Record{}, err
+			return kafka.Record{}, false, err
 		}
-		if len(records) > 0 {
+		if len(records) > 0 && records[0].Offset < end {
 			one := records[0]
 			// The reader uses its memory again at the next fetch.
 			one.Value = append([]byte(nil), one.Value...)
-			return one, nil
+			return one, true, nil
 		}
 	}
+	return kafka.Record{}, false, nil
 }
 
 // errOtherLog says that the state does not belong to the topic.
@@ -361,12 +378,12 @@ func (p *partitionOwner) verify(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	first, _, err := p.member.o.Cluster.Bounds(ctx, p.set.topic, p.partition)
+	first, end, err := p.member.o.Cluster.Bounds(ctx, p.set.topic, p.partition)
 	if err != nil || offset < first {
 		return err
 	}
-	r, err := p.member.record(ctx, p.set.topic, p.partition, offset)
-	if err == nil && (r.Offset != offset || pump.Sum(r.Value) != sum) {
+	r, there, err := p.member.record(ctx, p.set.topic, p.partition, offset, end)
+	if err == nil && (!there || r.Offset != offset || pump.Sum(r.Value) != sum) {
 		err = fmt.Errorf("%s: the record at offset %d is not the one that was folded: %w", p.set.describe(p.partition), offset, errOtherLog)
 	}
 	return err

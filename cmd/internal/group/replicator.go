@@ -9,6 +9,7 @@ import (
 
 	"weir/cmd/internal/retry"
 	"weir/events/kafka"
+	sinkkafka "weir/sink/kafka"
 	"weir/state"
 )
 
@@ -274,10 +275,19 @@ func (m *replicator) copy(ctx context.Context, records []kafka.Record, cursor st
 		return nil
 	}
 	var entries []state.Entry
+	strange := 0
 	for i := range records {
-		if len(records[i].Value) > 0 { // others mark an owner
-			entries = append(entries, state.Entry{Appended: records[i].Time, Trigger: records[i].Offset, Value: records[i].Value})
+		r := &records[i]
+		switch {
+		case len(r.Value) == 0: // it marks an owner
+		case sinkkafka.IsVerdict(r):
+			entries = append(entries, state.Entry{Appended: r.Time, Trigger: r.Offset, Value: r.Value})
+		default:
+			strange++
 		}
+	}
+	if strange > 0 {
+		m.member.logger.Warn("records of strangers are left out of the verdicts: only weir may write to this topic", "topic", m.member.o.Topics.Verdicts, "records", strange, "before_offset", next)
 	}
 	// Low space is waited out. A try whose entries are in the log and whose cursor is not stored must
 	// not append them again, so they are dropped once they are there.
@@ -309,12 +319,12 @@ func (m *replicator) begin(ctx context.Context, cursor string, number int, first
 		}
 	}
 	asOf := m.member.Now()
-	if first < end { // a clock that is ahead must not leave out what there is
-		last, err := m.member.record(ctx, o.Topics.Verdicts, number, end-1)
-		if err != nil {
-			return 0, err
-		}
-		asOf = min(asOf, last.Time)
+	last, err := m.member.timeAt(ctx, o.Topics.Verdicts, number, first, end-1, end)
+	if err != nil {
+		return 0, err
+	}
+	if last > 0 { // a clock that is ahead must not leave out what there is
+		asOf = min(asOf, last)
 	}
 	return o.Cluster.OffsetAt(ctx, o.Topics.Verdicts, number, asOf.Add(-m.member.host.KeepVerdicts).Time())
 }

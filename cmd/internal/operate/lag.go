@@ -221,6 +221,11 @@ func age(ctx context.Context, c *kafka.Cluster, topic string, partition int, off
 	r := kafka.NewReader(c, topic, partition, offset, kafka.ReaderOptions{Bytes: 64 << 10})
 	defer r.Close()
 	records, err := r.Fetch(ctx, nil)
+	// Of what is gone or cannot be read nobody tells the time, and how many wait is known all the
+	// same.
+	if _, ok := kafka.Behind(err); ok {
+		return 0, nil
+	}
 	if err != nil || len(records) == 0 {
 		return 0, err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"weir/events"
 )
@@ -249,4 +250,12 @@ func TestLag(t *testing.T) {
 		t.Errorf("%d behind, want %d", behind, want)
 	}
 	expects(t, 1, []string{"no such topic"}, newNames(t).flags("lag", b)...)
+}
+
+// TestLagBeforeABomb asks how much waits where what comes next cannot be read.
+func TestLagBeforeABomb(t *testing.T) {
+	b, n := startBroker(t), newNames(t)
+	n.create(t, b, 1)
+	b.send(t, &kgo.Record{Topic: n.events, Value: make([]byte, 33<<20)})
+	expects(t, 0, []string{n.events}, n.flags("lag", b)...)
 }
