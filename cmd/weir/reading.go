@@ -22,7 +22,8 @@ import (
 // the end, or files that were left out go unsaid in the exit code.
 type reading struct {
 	format *cli.Choice
-	left   int // files that could not be read, and were left out
+	left   int           // files that could not be read, and were left out
+	inputs []*logs.Input // that were opened
 }
 
 // newReading declares the flags. --map and --map-file write into format, so that a mapping is
@@ -94,6 +95,7 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 	}
 	switch {
 	case len(inputs) > 0:
+		r.inputs = inputs
 		return inputs, nil
 	// What kept all files out is told by what was most likely meant.
 	case len(files) == len(others):
@@ -158,6 +160,13 @@ func (r *reading) leave(env *cli.Env, err error) {
 // done is what a command ends with that did all it was asked for: a finding when files were
 // left out.
 func (r *reading) done(env *cli.Env) error {
+	var beside int64
+	for _, in := range r.inputs {
+		beside += in.Beside()
+	}
+	if beside > 0 {
+		env.Notice("%s held no record and were passed over", cli.Count(beside, "line"))
+	}
 	if r.left == 0 {
 		return nil
 	}

@@ -33,6 +33,9 @@ func replayCommand() cli.Command {
 		Long: `Reads logs of agents as they are, plain or compressed with gzip or zstd, and folds them
 by the very code that judges live traffic. The format is detected from the beginning of
 each file, and reported on standard error; --format names it where that is not possible.
+Records may also stand in what collects logs: behind text on their lines (Kubernetes,
+journald, docker compose), in a member of what Docker writes or Elasticsearch, Loki,
+CloudWatch and Splunk give back, and in a table (CSV). Where is said with the format.
 Logs of weir's own format are taken in the order in which they stand, all others are put
 in the order of time first.
 

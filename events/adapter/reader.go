@@ -156,6 +156,21 @@ func (r *Reader) Head() []byte {
 	return r.buf[:min(len(r.buf), HeadSize)]
 }
 
+// Rest returns what was not returned by Next, with what Head has read of it, after decompression.
+// The reader must not be used any more.
+func (r *Reader) Rest() io.Reader {
+	held := io.Reader(bytes.NewReader(r.buf[r.start:]))
+	if r.err != nil {
+		return io.MultiReader(held, failed{r.err})
+	}
+	return io.MultiReader(held, r.in)
+}
+
+// failed is the end of an input that is known already.
+type failed struct{ err error }
+
+func (f failed) Read([]byte) (int, error) { return 0, f.err }
+
 // Err returns why no more of the input can be read, nil where it is only at its end.
 func (r *Reader) Err() error {
 	if r.err == io.EOF {

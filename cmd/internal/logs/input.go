@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync/atomic"
 
+	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/canonical"
 	"weir/events/adapter/registry"
@@ -31,14 +33,34 @@ type Input struct {
 	read  *counter        // bytes as they are in the file, compressed or not
 	size  int64           // 0 when not known
 	wraps string          // what each line is wrapped in; empty for nothing
+
+	carriers []carrier  // what each record is carried in, the outermost first
+	carried  []*carried // the same, opened
+	turned   bool       // the newest records stand first
 }
 
 // Says names the format, and what it is wrapped in.
 func (in *Input) Says() string {
-	if in.wraps == "" {
-		return in.Format.Name
+	says := in.Format.Name
+	if in.turned {
+		says += ", the newest first,"
 	}
-	return in.Format.Name + " in " + in.wraps
+	for _, c := range slices.Backward(in.carriers) {
+		says += " " + c.says()
+	}
+	if in.wraps == "" {
+		return says
+	}
+	return says + " in " + in.wraps
+}
+
+// Beside returns how many lines, rows and texts held no record, of an input of which the records
+// are carried by something else, as far as it was read.
+func (in *Input) Beside() (n int64) {
+	for _, c := range in.carried {
+		n += c.beside
+	}
+	return n
 }
 
 // Body cuts the input into records.
@@ -113,7 +135,26 @@ func (in *Input) begin() (err error) {
 	if in.body, err = adapter.NewReader(text); err != nil {
 		return fmt.Errorf("read %s: %w", in.Name, err)
 	}
-	return nil
+	return in.carry()
+}
+
+// carry takes what carries the records off what is read, if something does.
+func (in *Input) carry() (err error) {
+	if len(in.carriers) == 0 {
+		return nil
+	}
+	in.carried = in.carried[:0]
+	text := in.body.Rest()
+	for _, c := range in.carriers {
+		inner := newCarried(c, text)
+		in.carried = append(in.carried, inner)
+		text = inner
+	}
+	if in.turned {
+		text = turned(text)
+	}
+	in.body, err = adapter.NewReader(text)
+	return err
 }
 
 // Rest closes a file until its turn to be read comes, so that many of them take neither
@@ -172,10 +213,84 @@ func (in *Input) Recognize(name string) (err error) {
 	if err == nil || errors.Is(err, registry.ErrUnknown) {
 		in.unwrap(head, name == "", &err)
 	}
+	if in.wraps == "" && (errors.Is(err, registry.ErrUnknown) || err == nil && name != "") {
+		err = in.unload(head, name == "", err)
+	}
 	if err != nil && name == "" {
 		return fmt.Errorf("%s: %w", in.Name, err)
 	}
 	return err
+}
+
+// unload looks whether the records of a format are carried by something else, such as lines of a
+// container's log. A format that somebody named is looked for only where none of its events are
+// found as things stand.
+//
+// err is that of recognizing what carries them, and returned when nothing is found.
+func (in *Input) unload(head []byte, unnamed bool, err error) error {
+	fits := registry.Detect
+	if !unnamed {
+		named := in.Format
+		fits = func(head []byte) (adapter.Format, error) {
+			if told(named, head) {
+				return named, nil
+			}
+			return named, registry.ErrUnknown
+		}
+		if err != nil || told(named, head) {
+			return err
+		}
+	}
+	carriers, inside, format := findCarrier(head, fits, maxCarriers)
+	if carriers == nil {
+		return err
+	}
+	in.carriers, in.Format, in.turned = carriers, format, newestFirst(format, inside)
+	return in.carry()
+}
+
+// told reports whether a format finds an event in the beginning of a file.
+func told(f adapter.Format, head []byte) bool {
+	r, err := adapter.NewReader(bytes.NewReader(head))
+	if err != nil {
+		return false
+	}
+	found := false
+	_ = adapter.Read(r, f, f.New(adapter.Options{}), func(*events.Event) { found = true }, nil) // up to where it was cut
+	return found
+}
+
+// newestFirst reports whether each record tells of what was before the one that stands before it,
+// as collectors answer searches. The last time counts that a record tells: of spans it is an end,
+// and they come in the order of their ends.
+func newestFirst(f adapter.Format, head []byte) bool {
+	r, err := adapter.NewReader(bytes.NewReader(head))
+	if err != nil {
+		return false
+	}
+	r.Use(f.Framing, nil)
+	var before events.Stamp
+	later, earlier := 0, 0
+	for {
+		record, err := r.Next()
+		if err != nil {
+			return earlier >= 2 && earlier > 4*later
+		}
+		var last events.Stamp
+		emit := func(ev *events.Event) { last = max(last, ev.Time) }
+		a := f.New(adapter.Options{}) // no record explains another one here
+		if a.Decode(record.Bytes, emit) != nil || a.Flush(emit) != nil || last == 0 {
+			continue
+		}
+		switch {
+		case before == 0:
+		case last > before:
+			later++
+		case last < before:
+			earlier++
+		}
+		before = last
+	}
 }
 
 // unwrap looks whether the lines are records in envelopes. The adapter of CloudEvents

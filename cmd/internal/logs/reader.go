@@ -261,7 +261,8 @@ func (r *Reader) take(in *Input) func(*events.Event) {
 			r.Seen(in, ev)
 		}
 		// Its order is also what a replay has to keep, to say what was said live.
-		if in.Format.Name == canonical.Format().Name {
+		// Collectors give theirs back in any order, often the newest first.
+		if in.Format.Name == canonical.Format().Name && len(in.carriers) == 0 {
 			r.err = r.Event(ev)
 			return
 		}

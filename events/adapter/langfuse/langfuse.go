@@ -36,7 +36,11 @@ func Format() adapter.Format {
 // observations.
 func score(head *adapter.Head) adapter.Match {
 	has := func(name string) bool { return bytes.Contains(head.Bytes, []byte(name)) }
-	for range adapter.Heads(head.Bytes) { // it begins with an object
+	for top := range head.Tops() {
+		// What somebody else has put around observations is none of Langfuse's pages.
+		if !top.Has("traceId") && !top.Has("trace_id") && top["data"] != "[" && top["observations"] != "[" {
+			break
+		}
 		if (has(`"traceId"`) && (has(`"parentObservationId"`) || has(`"isRootObservation"`)) || has(`"trace_id"`) && has(`"parent_observation_id"`)) && has(`"type"`) {
 			return adapter.Certain
 		}
@@ -54,6 +58,13 @@ func rows(record []byte) (out []spanrow.Row, err error) {
 	}
 	var of trace
 	_ = json.Unmarshal(record, &of) // is there of a trace
+	// The page of a trace is downloaded with the trace beside its observations.
+	var beside struct {
+		Trace *trace `json:"trace"`
+	}
+	if _ = json.Unmarshal(record, &beside); beside.Trace != nil {
+		of = *beside.Trace
+	}
 	// Names differ by case and underscores between the API and files.
 	for _, fields := range list {
 		o := observation{}

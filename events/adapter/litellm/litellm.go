@@ -40,7 +40,11 @@ func Format() adapter.Format {
 // in any order.
 func score(head *adapter.Head) adapter.Match {
 	has := func(name string) bool { return bytes.Contains(head.Bytes, []byte(name)) }
-	for range adapter.Heads(head.Bytes) { // it begins with an object
+	for top := range head.Tops() {
+		// What somebody else has put around a request is no log of LiteLLM's.
+		if !top.Has("call_type") && top["data"] != "[" {
+			break
+		}
 		if has(`"call_type"`) && has(`"startTime"`) && (has(`"litellm_call_id"`) || has(`"request_id"`) && has(`"spend"`)) {
 			return adapter.Certain
 		}

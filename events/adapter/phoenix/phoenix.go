@@ -34,7 +34,11 @@ func score(head *adapter.Head) adapter.Match {
 	has := func(name string) bool { return bytes.Contains(head.Bytes, []byte(name)) }
 	// The first object is enough: a page and a line both hold the names close to their
 	// beginning.
-	for range adapter.Heads(head.Bytes) { // it begins with an object
+	for top := range head.Tops() {
+		// What somebody else has put around spans is none of Phoenix' pages.
+		if !top.Has("span_kind") && top["data"] != "[" {
+			break
+		}
 		if has(`"span_kind"`) && has(`"parent_id"`) && has(`"status_code"`) && (has(`"context"`) && has(`"trace_id"`) || has(`"context.trace_id"`)) {
 			return adapter.Certain
 		}

@@ -193,7 +193,7 @@ func sources() []adapter.Source {
 			Sees:  "Agents, tools with arguments and results, tokens and cost of generations.",
 			Blind: "What has not ended. Functions that are observed without a type are neither tools nor agents."},
 		{Name: "langfuse-export", Format: "langfuse", Sample: "exports/langfuse/loop.json.gz",
-			Set:   "Export observations (the table of traces, GET /api/public/observations or /v2/observations, GET /api/public/traces/ID, or the export to blob storage) with their input and output.",
+			Set:   "Export observations (the table of traces, GET /api/public/observations or /v2/observations, GET /api/public/traces/ID, the page of a trace, or the export to blob storage; JSON, JSONL or CSV) with their input and output.",
 			Run:   "weir replay observations.json",
 			Flow:  "the session where the export names it, else the trace",
 			Sees:  "What the spans told that the observations were made of.",
