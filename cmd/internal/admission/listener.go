@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"weir/cmd/internal/socket"
 )
 
 // Patience is how long a write may wait for its reader, or a body be on its way, before
@@ -46,7 +48,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &conn{Conn: inner, listener: l, peer: peerOf(inner.RemoteAddr())}
+		c := &conn{Conn: socket.Direct(inner), listener: l, peer: peerOf(inner.RemoteAddr())}
 		c.last.Store(l.now())
 		// Closing is left out of the lock: it may take a while.
 		gone, ok := l.admit(c)
