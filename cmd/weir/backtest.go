@@ -177,8 +177,12 @@ func (s *source) files(env *cli.Env, args []string, limits *analyzer.Limits, fol
 	// Those that were not reached when something went wrong.
 	defer closeAll(inputs)
 	// A file that breaks off is told and left behind; what was read of it before counts.
-	rd := &logs.Reader{Inputs: inputs, Event: fold, IgnoreArgs: limits.IgnoredArgs, Bad: bad.add, Broken: func(err error) { s.reading.leave(env, err) }, Tick: progress.At}
-	return rd.Read()
+	clock := logs.NewClock(fold)
+	rd := &logs.Reader{Inputs: inputs, Event: clock.Take, IgnoreArgs: limits.IgnoredArgs, Bad: bad.add, Broken: func(err error) { s.reading.leave(env, err) }, Tick: progress.At}
+	if err := rd.Read(); err != nil {
+		return err
+	}
+	return s.reading.timed(env, clock)
 }
 
 // topic folds a part of the topic of events, partition by partition, as weir replay does, and

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -155,6 +156,17 @@ func (r *reading) lookInto(env *cli.Env, files []logs.File) []opened {
 func (r *reading) leave(env *cli.Env, err error) {
 	r.left++
 	env.Notice("%v; the other files are read", err)
+}
+
+// timed ends a clock, and says how many events were far ahead of the log.
+func (r *reading) timed(env *cli.Env, clock *logs.Clock) error {
+	if err := clock.End(); err != nil {
+		return err
+	}
+	if clock.Ahead > 0 {
+		env.Notice("%s far ahead of those around (the first at %s): taken for as late as the log had come", cli.Count(clock.Ahead, "event"), clock.First.Time().UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 // done is what a command ends with that did all it was asked for: a finding when files were

@@ -287,10 +287,14 @@ func (r *replay) read(env *cli.Env, inputs []*logs.Input, by *reading) (time.Dur
 		r.files = append(r.files, of[in])
 	}
 	near := newMisspelled(env, false)
-	rd := &logs.Reader{Inputs: inputs, Event: r.fold, Seen: func(in *logs.Input, ev *events.Event) { of[in].Coverage.Add(ev) },
+	clock := logs.NewClock(r.fold)
+	rd := &logs.Reader{Inputs: inputs, Event: clock.Take, Seen: func(in *logs.Input, ev *events.Event) { of[in].Coverage.Add(ev) },
 		IgnoreArgs: r.limits.IgnoredArgs, Whole: near.at, Own: near.Look, Silent: func(why adapter.Silence) { r.silent[why]++ },
 		Bad: r.bad.add, Broken: func(err error) { by.leave(env, err) }, Tick: progress.At}
 	err := rd.Read()
+	if err == nil {
+		err = by.timed(env, clock)
+	}
 	progress.Done()
 	near.rest()
 	return progress.Elapsed(), err
@@ -312,7 +316,9 @@ func (r *replay) fold(ev *events.Event) error {
 	counted := r.counted()
 	given := r.judge(ev, r.offset)
 	r.offset++
-	r.last = max(r.last, ev.Time)
+	if ev.Appended == 0 || ev.Time <= ev.Appended.Add(analyzer.MaxSkew) { // as the fold believes it
+		r.last = max(r.last, ev.Time)
+	}
 	if counted.Called(ev, r.counted()) {
 		f.Calls++
 	}

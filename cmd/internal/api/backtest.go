@@ -171,7 +171,8 @@ func (a *Server) tryAll(ctx context.Context, form *multipart.Reader, t *tried) (
 	// Logs of one format share an adapter, since a recording may be spread over many files.
 	// Which arguments of a tool do not count is a matter of limits A, since adapters hash
 	// them once.
-	reader := &logs.Reader{Event: t.fold, IgnoreArgs: func(tool string) []string { return t.a.Limits.IgnoredArgs(tool) }, Bad: func(logs.BadRecord) { t.bad++ }, Tick: func(int64, float64) { t.alive() }}
+	clock := logs.NewClock(t.fold)
+	reader := &logs.Reader{Event: clock.Take, IgnoreArgs: func(tool string) []string { return t.a.Limits.IgnoredArgs(tool) }, Bad: func(logs.BadRecord) { t.bad++ }, Tick: func(int64, float64) { t.alive() }}
 	for {
 		part, err := form.NextPart()
 		if errors.Is(err, io.EOF) {
@@ -179,7 +180,10 @@ func (a *Server) tryAll(ctx context.Context, form *multipart.Reader, t *tried) (
 				return nil, errors.New("limits A or limits B are missing")
 			}
 			// What adapters have held back belongs to the last log.
-			return marks, reader.End()
+			if err := reader.End(); err != nil {
+				return nil, err
+			}
+			return marks, clock.End()
 		}
 		if err != nil {
 			return nil, &problem.Error{Status: http.StatusBadRequest, Detail: "the form breaks off: " + err.Error()}
