@@ -156,6 +156,7 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 	bad.notice(env)
 	// The others were given the same events.
 	if n, _ := trials[0].Events(); n == 0 {
+		s.reading.noticeUnread(env)
 		return nil, nil, 0, cli.Failure("there is no event in the log").Advise("weir events describe says which formats are read")
 	}
 	return trials, bad, progress.Elapsed(), nil
@@ -178,7 +179,7 @@ func (s *source) files(env *cli.Env, args []string, limits *analyzer.Limits, fol
 	defer closeAll(inputs)
 	// A file that breaks off is told and left behind; what was read of it before counts.
 	clock := logs.NewClock(fold)
-	rd := &logs.Reader{Inputs: inputs, Event: clock.Take, IgnoreArgs: limits.IgnoredArgs, Bad: bad.add, Broken: func(err error) { s.reading.leave(env, err) }, Tick: progress.At}
+	rd := &logs.Reader{Inputs: inputs, Event: clock.Take, IgnoreArgs: limits.IgnoredArgs, Unread: s.reading.notUnderstood, Bad: bad.add, Broken: func(err error) { s.reading.leave(env, err) }, Tick: progress.At}
 	if err := rd.Read(); err != nil {
 		return err
 	}

@@ -98,6 +98,7 @@ func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event)
 		Broken: func(err error) { r.leave(env, err) },
 		Whole:  near.at,
 		Own:    near.Look,
+		Unread: r.notUnderstood,
 	}
 	err = rd.Read()
 	progress.Done()

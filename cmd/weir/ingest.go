@@ -200,7 +200,7 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 	}
 	near := newMisspelled(env, false)
 	r := &logs.Reader{
-		Inputs: inputs, IgnoreArgs: ignore, Whole: near.at, Own: near.Look,
+		Inputs: inputs, IgnoreArgs: ignore, Whole: near.at, Own: near.Look, Unread: f.reading.notUnderstood,
 		Event: func(ev *events.Event) error {
 			// An event that the log does not take, such as one that is too large, becomes a
 			// dead letter like a record that cannot be read.

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +17,7 @@ import (
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/logs"
 	"weir/cmd/internal/operate"
+	"weir/events/adapter"
 	"weir/events/adapter/registry"
 )
 
@@ -25,6 +29,7 @@ type reading struct {
 	format *cli.Choice
 	left   int           // files that could not be read, and were left out
 	inputs []*logs.Input // that were opened
+	unread []adapter.Unread
 }
 
 // newReading declares the flags. --map and --map-file write into format, so that a mapping is
@@ -177,13 +182,47 @@ func (r *reading) done(env *cli.Env) error {
 		beside += in.Beside()
 	}
 	if beside > 0 {
-		env.Notice("%s held no record and were passed over", cli.Count(beside, "line"))
+		env.Notice("%s without a record passed over", cli.Count(beside, "line"))
 	}
+	r.noticeUnread(env)
 	if r.left == 0 {
 		return nil
 	}
 	env.Notice("%s could not be read", cli.Count(int64(r.left), "file"))
 	return cli.Exit(cli.CodeFinding)
+}
+
+// notUnderstood takes what a mapping made nothing of, to be told by noticeUnread.
+func (r *reading) notUnderstood(u adapter.Unread) { r.unread = append(r.unread, u) }
+
+// noticeUnread says what a mapping made nothing of, once.
+func (r *reading) noticeUnread(env *cli.Env) {
+	for _, u := range r.unread {
+		var passed int64
+		for _, n := range u.Kinds {
+			passed += n
+		}
+		if n := u.Kinds[""]; n > 0 {
+			env.Notice("%d of %s name neither a kind that is known, nor who is called, nor a tool", n, cli.Count(u.Records, "record"))
+			passed -= n
+		}
+		delete(u.Kinds, "")
+		if passed > 0 {
+			words := slices.SortedFunc(maps.Keys(u.Kinds), func(a, b string) int { return cmp.Or(cmp.Compare(u.Kinds[b], u.Kinds[a]), cmp.Compare(a, b)) })
+			var told []string
+			for _, word := range words[:min(len(words), namedFiles)] {
+				told = append(told, fmt.Sprintf("%q (%d)", word, u.Kinds[word]))
+			}
+			if n := len(words) - len(told); n > 0 {
+				told = append(told, fmt.Sprintf("%d more", n))
+			}
+			env.Notice("%d of %s are of kinds that the mapping does not explain: %s; kind.TEXT=tool.call says what TEXT means", passed, cli.Count(u.Records, "record"), strings.Join(told, ", "))
+		}
+		if len(u.Never) > 0 {
+			env.Notice("no record has what the mapping takes for %s: is the path right?", strings.Join(u.Never, ", "))
+		}
+	}
+	r.unread = nil
 }
 
 // notice says which formats were found.

@@ -176,13 +176,14 @@ func (o *replayFlags) readFiles(_ context.Context, env *cli.Env, r *replay, file
 	elapsed, err := r.read(env, inputs, o.reading)
 	if err == nil && r.counted().Events == 0 {
 		r.bad.notice(env)
+		o.reading.noticeUnread(env)
 		what := ""
 		if unheard := strings.TrimSpace(r.summary(elapsed).unheard()); unheard != "" {
 			what = ": " + unheard
 		}
 		format, advice := inputs[0].Format.Name, "is it %s? weir events describe says what each format is"
 		if strings.HasPrefix(format, mapped.Prefix) {
-			advice = "by the mapping no line tells of a call; lines of a kind that weir does not know are passed over: kind.TEXT=tool.call says what TEXT means (weir events describe '%s')"
+			advice = "by the mapping no line tells of a call; weir events describe '%s' says what it reads"
 		}
 		err = cli.Failure("there is no event in %s%s", inputs[0].Name, what).Advise(advice, format)
 	}
@@ -283,13 +284,13 @@ func (r *replay) read(env *cli.Env, inputs []*logs.Input, by *reading) (time.Dur
 	progress := env.Progress("events")
 	of := map[*logs.Input]*fileCoverage{}
 	for _, in := range inputs {
-		of[in] = &fileCoverage{File: in.Name, Format: in.Says()}
+		of[in] = &fileCoverage{File: in.Name, Format: in.Says(), name: in.Format.Name}
 		r.files = append(r.files, of[in])
 	}
 	near := newMisspelled(env, false)
 	clock := logs.NewClock(r.fold)
 	rd := &logs.Reader{Inputs: inputs, Event: clock.Take, Seen: func(in *logs.Input, ev *events.Event) { of[in].Coverage.Add(ev) },
-		IgnoreArgs: r.limits.IgnoredArgs, Whole: near.at, Own: near.Look, Silent: func(why adapter.Silence) { r.silent[why]++ },
+		IgnoreArgs: r.limits.IgnoredArgs, Whole: near.at, Own: near.Look, Silent: func(why adapter.Silence) { r.silent[why]++ }, Unread: by.notUnderstood,
 		Bad: r.bad.add, Broken: func(err error) { by.leave(env, err) }, Tick: progress.At}
 	err := rd.Read()
 	if err == nil {
@@ -441,6 +442,8 @@ type fileCoverage struct {
 	Format   string            `json:"format"`
 	Coverage coverage.Coverage `json:"coverage"`
 	Blind    []coverage.Blind  `json:"blind,omitempty"`
+
+	name string // of the format, without what it is carried in
 }
 
 // ruleSummary is a line of the table of rules: flows and agents are each counted once.
@@ -602,9 +605,9 @@ func (s *replaySummary) remedy() string {
 	if len(s.Files) == 0 || hasTools && !slices.ContainsFunc(s.Blind, content) {
 		return ""
 	}
-	format := s.Files[0].Format
+	format := s.Files[0].name
 	for _, f := range s.Files {
-		if f.Format != format {
+		if f.name != format {
 			return ""
 		}
 	}
@@ -616,6 +619,9 @@ func (s *replaySummary) remedy() string {
 	}
 	if format == "otlp" {
 		return "; set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true where the spans are made to see them, or what weir events describe NAME says of the framework"
+	}
+	if strings.HasPrefix(format, mapped.Prefix) {
+		return "; where the log has them, map args=PATH and result=PATH"
 	}
 	return "; weir events describe " + format + " says what to set to see them"
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -75,5 +77,48 @@ func TestReplayOfRefusedAsks(t *testing.T) {
 	code, out, told := weir(t, log.String(), "replay", "--summary", "--set", "rules.max_tool_calls=2", "-o", "json", "-")
 	if code != 0 || !strings.Contains(out, `"calls":2,"calls_saved":0`) {
 		t.Errorf("exit code %d: %s%s", code, out, told)
+	}
+}
+
+// TestWrongMappings says to who maps wrongly what was not understood.
+func TestWrongMappings(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "home.jsonl")
+	text := `{"run":"r","ev":"msg","who":"a","whom":"b"}
+{"run":"r","ev":"tick"}
+{"run":"r","ev":"tick"}
+{"run":"r"}
+`
+	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"replay", "backtest"} {
+		code, _, said := weir(t, "", command, log, "--map", "flow=.run,kind=.ev,kind.msg=agent.call,from=.sendr,to=.whom")
+		for _, want := range []string{
+			`2 of 4 records are of kinds that the mapping does not explain: "tick" (2); kind.TEXT=tool.call says what TEXT means`,
+			"1 of 4 records name neither a kind that is known, nor who is called, nor a tool",
+			"no record has what the mapping takes for from: is the path right?",
+		} {
+			if code != 0 || !strings.Contains(said, want) {
+				t.Errorf("%s: exit %d, %q; want %q", command, code, said, want)
+			}
+		}
+		code, _, said = weir(t, "", command, log, "--map", "flow=.run,kind=.type,to=.whom")
+		if code == 0 || !strings.Contains(said, "no record has what the mapping takes for kind") {
+			t.Errorf("%s: exit %d, %q", command, code, said)
+		}
+	}
+}
+
+// TestLinesWithoutRecords counts what stands between the records that something else carries.
+func TestLinesWithoutRecords(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "pod.log")
+	text := "2026-11-20T14:00:00Z stdout F Listening\n" +
+		`2026-11-20T14:00:00Z stdout F {"id":"m","time":"2026-11-20T14:00:00Z","kind":"agent.call","correlation_id":"f","from":{"agent":"a"},"to":{"agent":"b"}}` + "\n"
+	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, said := weir(t, "", "backtest", log)
+	if code != 0 || !strings.Contains(said, "as canonical behind other text on each line (detected)") || !strings.Contains(said, "1 line without a record passed over") {
+		t.Errorf("exit %d, %q", code, said)
 	}
 }

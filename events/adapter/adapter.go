@@ -80,6 +80,9 @@ type Options struct {
 	// Silent is told of each span that gives no event, and why; may be nil.
 	Silent func(Silence)
 
+	// Unread is told by Flush of what a mapping made nothing of; may be nil.
+	Unread func(Unread)
+
 	// Own is told of each event of weir's own format as it stands in its record; may be nil.
 	Own func(record []byte, ev *events.Event)
 
@@ -95,6 +98,13 @@ type Options struct {
 	// MaxHeld is how many records (spans, open calls) may be held back or remembered
 	// in all. 0 means the default of the format.
 	MaxHeld int
+}
+
+// Unread is what a mapping made nothing of, so that who wrote it sees what is missing in it.
+type Unread struct {
+	Records int64            // that were read, with and without an event
+	Kinds   map[string]int64 // of records that are no event, by what stands there for the kind; "" where nothing does
+	Never   []string         // fields of the mapping that no record has
 }
 
 // IgnoreArgs names, for a tool, the top-level arguments that are left out of their hash,

@@ -75,6 +75,7 @@ type Reader struct {
 	IgnoreArgs adapter.IgnoreArgs                    // see adapter.Options
 	Silent     func(adapter.Silence)                 // see adapter.Options
 	Own        func(record []byte, ev *events.Event) // see adapter.Options
+	Unread     func(adapter.Unread)                  // see adapter.Options
 
 	// Workers is how many files are read at a time; 0 is one for each processor.
 	Workers int
@@ -246,7 +247,7 @@ func (r *Reader) adapter(in *Input) adapter.Adapter {
 
 // options are what each adapter of this reader gets.
 func (r *Reader) options() adapter.Options {
-	return adapter.Options{IgnoreArgs: r.IgnoreArgs, Silent: r.Silent, Own: r.Own}
+	return adapter.Options{IgnoreArgs: r.IgnoreArgs, Silent: r.Silent, Own: r.Own, Unread: r.Unread}
 }
 
 // take returns what an adapter hands the events of an input to. Events of weir's own format

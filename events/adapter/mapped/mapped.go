@@ -7,7 +7,7 @@
 // A value is a path (.a.b[0]."c d", or several with // between them, of which the first
 // that is there counts), a text in double quotes, or any jq expression, of which the
 // first result counts. FIELD.TEXT=VALUE says what to write where TEXT is found. Records
-// of kinds that weir does not know are passed over.
+// of kinds that weir does not know are counted and passed over.
 //
 // The log tells what the mapping says, and no more: whether hops came without work is
 // known when uses of tools are mapped.
@@ -76,11 +76,16 @@ type reader struct {
 	clock adapter.Clock
 	// values alias the record, or what the mapping has as fixed texts.
 	values [fields][]byte
+
+	silent func(adapter.Silence)
+	unread func(adapter.Unread)
+	count  adapter.Unread
+	found  [fields]bool // in any record
 }
 
 // newReader calls flows by the first name that is mapped, in the pairing's order.
 func newReader(m *mapping, o adapter.Options) adapter.Adapter {
-	r := &reader{m: m, pair: pairing.New(o, "map")}
+	r := &reader{m: m, pair: pairing.New(o, "map"), silent: o.Silent, unread: o.Unread}
 	// A log without uses of tools would make every hop look like one without work, which stops
 	// flows (see decision 4).
 	r.pair.Work = m.has(tool)
@@ -97,9 +102,14 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := r.m.read(record, &r.values); err != nil {
 		return err
 	}
+	for f := range r.values {
+		r.found[f] = r.found[f] || len(r.values[f]) > 0
+	}
+	r.count.Records++
 	// A kind that is not known is no error: logs hold other lines.
 	kind, ok := r.kind()
 	if !ok {
+		r.pass()
 		return nil
 	}
 	// A time that cannot be read is an error and no missing time: the order of the log would
@@ -128,8 +138,42 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	return nil
 }
 
-// Flush has nothing to do: nothing is held back.
-func (r *reader) Flush(func(*events.Event)) error { return nil }
+// maxKinds is how many words for a kind are told apart: a path that leads to something else finds
+// another one on each line.
+const maxKinds = 64
+
+// pass counts a record that is no event.
+func (r *reader) pass() {
+	if r.unread == nil {
+		if r.silent != nil {
+			r.silent(adapter.SilentUnknown)
+		}
+		return
+	}
+	if r.count.Kinds == nil {
+		r.count.Kinds = map[string]int64{}
+	}
+	word := adapter.Word(r.values[kind], 60)
+	if _, known := r.count.Kinds[word]; !known && len(r.count.Kinds) >= maxKinds {
+		word = "others"
+	}
+	r.count.Kinds[word]++
+}
+
+// Flush tells what was not understood. Nothing is held back.
+func (r *reader) Flush(func(*events.Event)) error {
+	if r.unread == nil || r.count.Records == 0 {
+		return nil
+	}
+	for f, found := range r.found {
+		if !found && r.m.has(field(f)) {
+			r.count.Never = append(r.count.Never, names[f])
+		}
+	}
+	r.unread(r.count)
+	r.count, r.found = adapter.Unread{}, [fields]bool{}
+	return nil
+}
 
 // wrong is the error of a value that cannot be read. Offset -1 says that the place in the
 // record is not known: a value may come from an expression.

@@ -240,3 +240,37 @@ func TestWordsOfFunctions(t *testing.T) {
 		}
 	}
 }
+
+// TestUnread says what a mapping made nothing of: kinds that it does not explain, and fields that
+// no record has.
+func TestUnread(t *testing.T) {
+	f, err := Format("flow=.run,kind=.ev,kind.msg=agent.call,from=.sendr,to=.whom,source=\"s\"")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []adapter.Unread
+	silent := 0
+	o := adapter.Options{Unread: func(u adapter.Unread) { got = append(got, u) }, Silent: func(adapter.Silence) { silent++ }}
+	lines := []string{`{"run":"r","ev":"msg","whom":"b"}`, `{"run":"r","ev":"ping"}`, `{"run":"r","ev":"ping"}`, `{"run":"r"}`}
+	for range 100 {
+		lines = append(lines, fmt.Sprintf(`{"run":"r","ev":"id-%d"}`, len(lines)))
+	}
+	read := func() {
+		a := f.New(o)
+		for _, line := range lines {
+			if err := a.Decode([]byte(line), func(*events.Event) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = a.Flush(nil)
+	}
+	read()
+	if len(got) != 1 || got[0].Records != 104 || got[0].Kinds["ping"] != 2 || got[0].Kinds[""] != 1 || len(got[0].Kinds) > maxKinds+1 || fmt.Sprint(got[0].Never) != "[from]" || silent != 0 {
+		t.Errorf("%+v, silent %d", got, silent)
+	}
+	// A running weir counts them with the spans that give no event.
+	o.Unread = nil
+	if read(); silent != 103 {
+		t.Errorf("silent %d", silent)
+	}
+}
