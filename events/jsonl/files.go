@@ -46,7 +46,7 @@ func Folder(pattern string) string {
 // are the second list, so that nobody waits in silence for what a packed file has.
 //
 // It is asked again and again while logs are followed, so files that vanish in between are no
-// error.
+// error. The error is of folders that cannot be read; what lies elsewhere is listed all the same.
 func Files(pattern string) (out, rotated []string, err error) {
 	matches := []string{pattern}
 	if st, err := os.Stat(pattern); err != nil || !st.IsDir() {
@@ -66,14 +66,12 @@ func Files(pattern string) (out, rotated []string, err error) {
 	}
 	// A pattern may match folders, which are walked as well.
 	for _, path := range matches {
-		st, err := os.Stat(path)
-		if err != nil {
-			continue // gone meanwhile
+		st, gone := os.Stat(path)
+		if gone != nil {
+			continue // meanwhile
 		}
 		if st.IsDir() {
-			if err := below(path, add); err != nil {
-				return nil, nil, err
-			}
+			err = errors.Join(err, below(path, add))
 		} else if st.Mode().IsRegular() {
 			// Pipes and devices are followed only if they are named themselves.
 			add(path)
@@ -81,17 +79,19 @@ func Files(pattern string) (out, rotated []string, err error) {
 	}
 	slices.Sort(out)
 	// A folder and a file in it may both match.
-	return slices.Compact(out), rotated, nil
+	return slices.Compact(out), rotated, err
 }
 
-// below walks a folder. Hidden folders are left out, but not the one that was asked for.
-func below(folder string, add func(path string)) error {
-	return filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+// below walks a folder. Hidden folders are left out, but not the one that was asked for. The
+// error names folders that cannot be read, as one lost+found of root's among those of others.
+func below(folder string, add func(path string)) (unread error) {
+	_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil // gone meanwhile
 		case err != nil:
-			return err
+			unread = errors.Join(unread, err)
+			return nil // the others are walked
 		case d.IsDir() && path != folder && strings.HasPrefix(d.Name(), "."):
 			return filepath.SkipDir
 		// Links are not followed: they could lead round in circles, or out of the folder.
@@ -100,6 +100,7 @@ func below(folder string, add func(path string)) error {
 		}
 		return nil
 	})
+	return unread
 }
 
 // wasRotated is true for names as rotation gives them: a number behind the last dot, or

@@ -392,6 +392,13 @@ func (t *Tail) letGo() {
 	t.release()
 }
 
+// Yield gives back what the Tail has of Options.Room, so that others may read meanwhile, and
+// reports whether it has. What is half there is read again. Next has to be false before.
+func (t *Tail) Yield() bool {
+	t.letGo()
+	return t.held == 0
+}
+
 // look looks through what has come of a record whose beginning is not kept. With an end of a
 // line, or when it is too long, it is read from its beginning.
 func (t *Tail) look(size int64) error {

@@ -190,6 +190,7 @@ func TestFinishedFilesAreParked(t *testing.T) {
 	const many = 300
 	name := func(i int) string { return filepath.Join(folder, fmt.Sprintf("f%03d.jsonl", i)) }
 	long := time.Now().Add(-time.Hour)
+	ahead := time.Now().Add(time.Hour) // by the clock of who wrote them
 	finish := func(path string) {
 		t.Helper()
 		if err := os.Chtimes(path, long, long); err != nil {
@@ -203,6 +204,11 @@ func TestFinishedFilesAreParked(t *testing.T) {
 			appendFile(t, name(i), half[:20])
 		}
 		finish(name(i))
+		if i%10 == 0 {
+			if err := os.Chtimes(name(i), ahead, ahead); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	r := begin(t, Options{StateDir: filepath.Join(dir, "state"), Follow: []intake.Follow{{Path: folder}}})
 	r.followed("all", many)
@@ -232,4 +238,40 @@ func TestFinishedFilesAreParked(t *testing.T) {
 	appendFile(t, name(9), lines(call("late", 2, "x", "y")))
 	r.followed("late", 3)
 	r.followed("half", 1)
+}
+
+// TestPassedOverFilesComeBack has files that cannot be followed as they are, and are mended
+// under a running weir: one that could not be opened, and one of which nobody knew the
+// format. Both have the size that they had.
+func TestPassedOverFilesComeBack(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "logs")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := func(flow string) string {
+		return lines(call(flow, 0, "x", "y")) + strings.Repeat(" ", 70_000) + "\n"
+	}
+	closed, odd, outside := filepath.Join(folder, "closed.jsonl"), filepath.Join(folder, "odd.jsonl"), filepath.Join(dir, "outside.jsonl")
+	// A link out of the folder is not opened, as a file that is not ours to read.
+	appendFile(t, outside, text("closed"))
+	if err := os.Symlink(outside, closed); err != nil {
+		t.Fatal(err)
+	}
+	appendFile(t, odd, strings.Repeat("x", len(text("odd"))))
+	appendFile(t, filepath.Join(folder, "good.jsonl"), lines(call("good", 0, "x", "y")))
+	r := begin(t, Options{StateDir: filepath.Join(dir, "state"), Follow: []intake.Follow{{Path: filepath.Join(folder, "*.jsonl")}}})
+	r.followed("good", 1)
+	if !slices.ContainsFunc(r.reading.States(), func(s intake.Status) bool { return s.Path == closed && s.Error != "" }) {
+		t.Errorf("nobody is told of the file that cannot be opened: %+v", r.reading.States())
+	}
+	for flow, path := range map[string]string{"closed": closed, "odd": odd} {
+		mended := filepath.Join(dir, "mended")
+		appendFile(t, mended, text(flow))
+		if err := os.Rename(mended, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.followed("closed", 1)
+	r.followed("odd", 1)
 }

@@ -35,6 +35,7 @@ type follower struct {
 	// one that the first records show. Until it is known nothing is read as a record.
 	known  bool     // the format
 	folder *fileSet // that the file is in; nil for a file of its own
+	turn   *turn    // of a file in a folder, while it is read
 
 	tail    *jsonl.Tail
 	adapter adapter.Adapter
@@ -238,6 +239,12 @@ func (f *follower) run(ctx context.Context) error {
 		if err := f.take(ctx); err != nil {
 			return err
 		}
+		// A large file lets others have their turn in between.
+		if f.turn != nil && f.turn.bytes >= f.folder.turnBytes && f.tail.Yield() {
+			if err := f.turn.again(ctx); err != nil {
+				return err
+			}
+		}
 		// A file of its own stays open; of a folder there may be thousands.
 		if f.folder != nil && f.known && f.tail.AtEnd() {
 			if err := f.rest(ctx); err != nil || f.folder.parks(f) {
@@ -317,6 +324,9 @@ func (f *follower) take(ctx context.Context) error {
 		// The journal has what old records told; f.place does not go back for them, see
 		// append.
 		f.quiet = r.Old
+		if f.turn != nil {
+			f.turn.bytes += len(r.Bytes)
+		}
 		f.held = f.format.Name != canonicalName
 		f.record(&r)
 		f.place = r.Next

@@ -3,7 +3,9 @@ package intake
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"maps"
 	"os"
@@ -31,18 +33,73 @@ import (
 type fileSet struct {
 	in    *Intake
 	spec  Follow
-	turns chan struct{} // of those that read what is new to them
-	room  jsonl.Room    // for what they have read of long records
+	turns chan struct{} // of those that read what is new to them, see turn
+	// turnBytes is how much a file reads in one turn, so that large files, however many, do
+	// not keep small ones waiting.
+	turnBytes int
+	room      jsonl.Room // for what they have read of long records
 	// mu guards what follows, and what a followed has beside its follower.
 	mu    sync.Mutex
 	files map[string]*followed
-	// One that has grown since is looked at again, for its first record may have been half
-	// there.
-	passed map[string]int64 // files of no known format, with their sizes
+	// Files that cannot be read, or not in any known format. The latter are looked at again
+	// when they have changed, for their first record may have been half there.
+	passed map[string]passedOver
 	shared sharedAdapters
 	error  string
 	// rotated is true when it was said that there are files which are not followed.
 	rotated bool
+}
+
+// passedOver is a file that is not followed.
+type passedOver struct {
+	was    os.FileInfo // as it was then
+	unread string      // why it could not be read; "" where its format is not known
+}
+
+// again reports whether the file is worth another look.
+func (p passedOver) again(now os.FileInfo) bool {
+	switch {
+	// Rights and descriptors come and go without a change of the file.
+	case p.unread != "" || !os.SameFile(now, p.was) || now.Size() < p.was.Size():
+		return true
+	case p.was.Size() >= detectBytes:
+		return false // more of it will fit no format either
+	}
+	return now.Size() != p.was.Size() || !now.ModTime().Equal(p.was.ModTime())
+}
+
+// turn is the right of a file to read up to its end, or as far as turnBytes. It is for the
+// goroutine of the file.
+type turn struct {
+	turns chan struct{}
+	has   bool
+	bytes int // that were read in it
+}
+
+// take waits for a turn; who waits longest gets the next one.
+func (t *turn) take(ctx context.Context) error {
+	select {
+	case t.turns <- struct{}{}:
+		t.has, t.bytes = true, 0
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// give gives the turn back, if there is one.
+func (t *turn) give() {
+	if t.has {
+		t.has = false
+		<-t.turns
+	}
+}
+
+// again gives the turn to whoever waits for one, and takes the next. Behind its end a file
+// has none, and needs none for what comes now and then; for more it needs one.
+func (t *turn) again(ctx context.Context) error {
+	t.give()
+	return t.take(ctx)
 }
 
 // followed is one file of a folder.
@@ -53,9 +110,7 @@ type followed struct {
 	gone   int                // looks since it was there
 	runs   bool               // a goroutine reads it
 	cancel context.CancelFunc // ends that; nil before the first time
-	// It may be called more than once.
-	turn   func()      // gives its turn back
-	parked os.FileInfo // as it was when it was parked; nil before
+	parked os.FileInfo        // as it was when it was parked; nil before
 }
 
 const (
@@ -70,6 +125,7 @@ const (
 	// filesAtOnce is how many files are read at one time up to their ends.
 	// Behind its end a file needs no turn; it only waits for more.
 	filesAtOnce = 32
+	turnBytes   = 8 << 20 // see fileSet
 	// roomBytes is what the files of a folder hold of records that are half there, together.
 	roomBytes = 8 * (2*adapter.MaxRecord + 1<<20)
 	// goneLooks is after how many looks a file is given up that is not there any more;
@@ -79,7 +135,7 @@ const (
 
 // newFileSet returns one that has not looked yet.
 func newFileSet(in *Intake, spec Follow) *fileSet {
-	return &fileSet{in: in, spec: spec, turns: make(chan struct{}, filesAtOnce), room: semaphore.NewWeighted(roomBytes), files: make(map[string]*followed), passed: make(map[string]int64),
+	return &fileSet{in: in, spec: spec, turns: make(chan struct{}, filesAtOnce), turnBytes: turnBytes, room: semaphore.NewWeighted(roomBytes), files: make(map[string]*followed), passed: make(map[string]passedOver),
 		shared: sharedAdapters{clock: in.o.Clock, all: make(map[string]*sharedAdapter)}}
 }
 
@@ -128,7 +184,7 @@ func (d *fileSet) rests() bool {
 			return false
 		}
 	}
-	return d.error == ""
+	return true
 }
 
 // folders are those in which a change may be one of the files.
@@ -155,14 +211,13 @@ func (d *fileSet) look(ctx context.Context, files *sync.WaitGroup) {
 	paths, rotated, err := jsonl.Files(d.spec.Path)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	told := ""
 	if err != nil {
-		if d.error != err.Error() {
-			d.in.o.Logger.Error("a folder cannot be followed", "path", d.spec.Path, "error", err)
+		if told = err.Error(); told != d.error {
+			d.in.o.Logger.Error("a folder cannot be followed, or not all that is in it", "path", d.spec.Path, "error", err)
 		}
-		d.error = err.Error()
-		return
 	}
-	d.error = ""
+	d.error = told
 	if len(rotated) > 0 && !d.rotated {
 		d.rotated = true
 		d.in.o.Logger.Info("packed and rotated files are not followed; weir replay reads them", "path", d.spec.Path, "files", len(rotated), "first", rotated[0])
@@ -179,6 +234,10 @@ func (d *fileSet) look(ctx context.Context, files *sync.WaitGroup) {
 			delete(d.files, path)
 		}
 	}
+	maps.DeleteFunc(d.passed, func(path string, _ passedOver) bool {
+		_, there := slices.BinarySearch(paths, path)
+		return !there
+	})
 	for _, path := range paths {
 		f := d.files[path]
 		if f == nil {
@@ -214,10 +273,17 @@ func (d *fileSet) parks(f *follower) bool {
 	}
 	// It has read what there was: whoever waits for a turn may read now, also if this file
 	// is not parked and goes on waiting for more.
-	of.turn()
+	f.turn.give()
 	// First, so that what is written from now on is a change.
 	st, err := os.Stat(f.path)
-	if err != nil || time.Since(st.ModTime()) < parkAfter {
+	if err != nil {
+		return false
+	}
+	age := time.Since(st.ModTime())
+	if age < 0 { // of a machine whose clock is ahead, or set by hand
+		age = d.in.o.Clock.Now().Sub(f.idle)
+	}
+	if age < parkAfter {
 		return false
 	}
 	parked, err := f.tail.Park()
@@ -234,15 +300,23 @@ func (d *fileSet) parks(f *follower) bool {
 // The caller holds the lock. What is wrong with a file is told once, until it is taken up.
 func (d *fileSet) begin(path string) *followed {
 	st, err := os.Stat(path)
-	if size, passed := d.passed[path]; err != nil || passed && (size == st.Size() || size >= detectBytes) {
-		return nil // gone, or passed over and not longer than it was
+	if err != nil {
+		return nil // gone
+	}
+	passed, was := d.passed[path]
+	if was && !passed.again(st) {
+		return nil
 	}
 	f, err := newFollower(d.in, Follow{Path: path, Format: d.spec.Format}, d)
 	if err != nil {
-		if _, logged := d.passed[path]; !logged {
+		now := passedOver{was: st}
+		if _, unread := errors.AsType[*fs.PathError](err); unread {
+			now.unread = err.Error()
+		}
+		if !was || now.unread != passed.unread {
 			d.in.o.Logger.Warn("a file is passed over", "error", err)
 		}
-		d.passed[path] = st.Size()
+		d.passed[path] = now
 		return nil
 	}
 	delete(d.passed, path)
@@ -254,16 +328,14 @@ func (d *fileSet) begin(path string) *followed {
 // The caller holds the lock; the reading goes on in a goroutine of its own.
 func (d *fileSet) read(ctx context.Context, f *followed, files *sync.WaitGroup) {
 	ctx, f.cancel = context.WithCancel(ctx)
-	f.runs, f.parked, f.turn = true, nil, sync.OnceFunc(func() { <-d.turns })
+	f.runs, f.parked, f.turn = true, nil, &turn{turns: d.turns}
 	cancel, turn := f.cancel, f.turn
 	files.Go(func() {
 		defer cancel()
-		select {
-		case d.turns <- struct{}{}:
-		case <-ctx.Done():
+		if turn.take(ctx) != nil {
 			return
 		}
-		defer turn()
+		defer turn.give()
 		// An error of run is one of the store: nothing can be taken in any more.
 		if err := f.run(ctx); err != nil && ctx.Err() == nil {
 			d.in.o.Fail(fmt.Errorf("follow %s: %w", f.path, err))
@@ -295,6 +367,11 @@ func (d *fileSet) states() (out []Status) {
 		s := f.state()
 		s.Parked = f.parked != nil
 		out = append(out, s)
+	}
+	for path, p := range d.passed {
+		if p.unread != "" {
+			out = append(out, Status{Path: path, Error: p.unread})
+		}
 	}
 	rank := func(s *Status) int {
 		switch {

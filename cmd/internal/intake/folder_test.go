@@ -1,0 +1,126 @@
+package intake
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"weir/analyzer"
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/pump"
+	"weir/events"
+	"weir/state"
+)
+
+// order is a log and a store that only remember in which order flows came.
+type order struct {
+	mu    sync.Mutex
+	flows []string
+	most  int
+	done  context.CancelFunc // after so many
+}
+
+func (o *order) Append(_ context.Context, entries []state.Entry) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range entries {
+		var ev events.Event
+		if err := events.Decode(e.Value, &ev); err != nil {
+			return err
+		}
+		o.flows = append(o.flows, ev.CorrelationID)
+	}
+	if len(o.flows) >= o.most {
+		o.done()
+	}
+	return nil
+}
+
+func (o *order) Cursor(string) ([]byte, bool, error)  { return nil, false, nil }
+func (o *order) SetCursor(string, []byte) error       { return nil }
+func (o *order) DeadLetter(...state.DeadLetter) error { return nil }
+
+// TestLargeFilesTakeTurns has one turn for three files that are large for it: each is read in
+// parts, between those of the others, and each of its records once and in order.
+func TestLargeFilesTakeTurns(t *testing.T) {
+	const files, records, ofOne = 3, 3000, 20_000
+	dir := t.TempDir()
+	for file := range files {
+		var text bytes.Buffer
+		for n := range records {
+			fmt.Fprintf(&text, `{"id":"%d-%d","kind":"agent.call","time":"2026-11-20T14:00:00Z","correlation_id":"%d","from":{"agent":"a"},"to":{"agent":"b"},"tool":{"name":%q}}`+"\n",
+				file, n, file, strings.Repeat("x", 100))
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.jsonl", file)), text.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	log := &order{most: files * records, done: cancel}
+	counts := &pump.Counts{}
+	in := &Intake{o: Options{Log: log, Store: log, Counts: counts, Clock: clock.System{}, Logger: slog.New(slog.DiscardHandler), DeadLetters: &DeadLetters{Counts: counts, Clock: clock.System{}, Logger: slog.New(slog.DiscardHandler)},
+		Limits: func() *analyzer.Limits { return nil }, Fail: func(err error) { t.Error(err); cancel() }}}
+	d := newFileSet(in, Follow{Path: dir, Format: canonicalName})
+	d.turns, d.turnBytes = make(chan struct{}, 1), ofOne
+	_ = d.run(ctx) // which ends with ctx
+	if len(log.flows) != files*records {
+		t.Fatalf("%d records were read, want %d", len(log.flows), files*records)
+	}
+	stretches := 0
+	for i, flow := range log.flows {
+		if i == 0 || log.flows[i-1] != flow {
+			stretches++
+		}
+	}
+	if stretches < 2*files {
+		t.Errorf("the files were read in %d stretches, each at one time", stretches)
+	}
+}
+
+// TestPassedOver holds that a file which could not be read, or not as it was, is looked at again
+// when that may have changed, and one that only grows from a wrong beginning is not.
+func TestPassedOver(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	look := func(path string) os.FileInfo {
+		t.Helper()
+		st, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	write := func(path string, size int) os.FileInfo {
+		t.Helper()
+		if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return look(path)
+	}
+	small := write(path, 10)
+	if (passedOver{was: small}).again(look(path)) {
+		t.Error("a file that has not changed is looked at again")
+	}
+	if !(passedOver{was: small, unread: "permission denied"}).again(look(path)) {
+		t.Error("a file that could not be opened is not looked at again")
+	}
+	if !(passedOver{was: small}).again(write(path, 11)) {
+		t.Error("a file that has grown is not looked at again")
+	}
+	large := write(path, detectBytes)
+	if (passedOver{was: large}).again(write(path, detectBytes+1)) {
+		t.Error("a long beginning of no format is looked at again")
+	}
+	if !(passedOver{was: large}).again(write(path, 20)) {
+		t.Error("a file that was written anew is not looked at again")
+	}
+	if !(passedOver{was: large}).again(write(other, detectBytes)) {
+		t.Error("another file that has taken its name is not looked at")
+	}
+}
