@@ -49,7 +49,7 @@ func TestReliability(t *testing.T) {
 			}
 		}
 	}
-	if rows != 21+15 {
-		t.Errorf("%d rows, want 21 of reliability and 15 of threats", rows)
+	if rows != 21+16 {
+		t.Errorf("%d rows, want 21 of reliability and 16 of threats", rows)
 	}
 }
