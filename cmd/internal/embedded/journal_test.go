@@ -167,3 +167,44 @@ func TestAsksAndEventsTogether(t *testing.T) {
 		}
 	}
 }
+
+// TestActivityOfAsksIsGathered lets one agent open flow after flow. What the stage of agents is
+// told of it wakes nobody until there is much, and asks are folded by who asks meanwhile.
+func TestActivityOfAsksIsGathered(t *testing.T) {
+	a := openAsking(t)
+	a.gathered = time.Hour
+	flows := 0
+	open := func() {
+		flows++
+		ev := callOf(fmt.Sprint("f", flows), 1)
+		if a.ask(t, ev); !a.has(ev.ID) {
+			t.Errorf("the ask of flow %d waits for somebody else", flows)
+		}
+	}
+	// The first one wakes the loop of the pump, which then waits for a checkpoint.
+	open()
+	<-a.activity.log.Ready(0)
+	a.turn.Lock()
+	written := a.activity.log.End()
+	a.turn.Unlock()
+	for stays := false; !stays && flows < 100; {
+		open()
+		a.turn.Lock()
+		stays = a.stays
+		if n := a.activity.log.End(); !stays && (n > written || !a.soon) {
+			t.Errorf("%d records of activity are written for %d flows, and more is gathered: %t", n, flows, a.soon)
+		}
+		a.turn.Unlock()
+	}
+	<-a.activity.log.Ready(written)
+	if flows < 10 || flows == 100 {
+		t.Errorf("activity was gathered of %d flows", flows)
+	}
+}
+
+// TestActivityOfOneAskIsPassedOn although nothing comes after it.
+func TestActivityOfOneAskIsPassedOn(t *testing.T) {
+	a := openAsking(t)
+	a.ask(t, callOf("f", 1))
+	<-a.activity.log.Ready(0)
+}
