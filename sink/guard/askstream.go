@@ -128,6 +128,15 @@ func newAskStream(cancel context.CancelFunc) *askStream {
 	return s
 }
 
+var (
+	errNeverAsked = errors.New("an answer came to what was never asked")
+	errUnsent     = errors.New("weir takes asks from the stream too slowly")
+)
+
+// mostUnsent is how many bytes of asks may wait for weir to take them. Those beyond it go by
+// requests: who has given up would else leave lines behind that fill the memory.
+const mostUnsent = 1 << 20
+
 // It is what those are told who wait when a stream ends; they ask by a request then.
 var errStreamEnded = errors.New("the stream of asks has ended")
 
@@ -142,6 +151,7 @@ func (s *askStream) run(ctx context.Context, g *Guard, ready func()) error {
 		return err
 	}
 	r.Header.Set("Content-Type", "application/x-ndjson")
+	r.Header.Set("Accept-Encoding", "identity")
 	if g.o.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+g.o.Token)
 	}
@@ -152,7 +162,7 @@ func (s *askStream) run(ctx context.Context, g *Guard, ready func()) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if !late.Stop() || resp.StatusCode != http.StatusOK {
+	if !late.Stop() || resp.StatusCode != http.StatusOK || packed(resp) {
 		return fmt.Errorf("weir answers %s", resp.Status)
 	}
 	ready()
@@ -164,7 +174,9 @@ func (s *askStream) run(ctx context.Context, g *Guard, ready func()) error {
 		if err := json.Unmarshal(in.Bytes(), &a); err != nil {
 			return err
 		}
-		s.deliver(a)
+		if err := s.deliver(a); err != nil {
+			return err
+		}
 	}
 	if err := in.Err(); err != nil {
 		return err
@@ -177,7 +189,11 @@ func (s *askStream) run(ctx context.Context, g *Guard, ready func()) error {
 func (s *askStream) ask(ctx context.Context, line []byte) (status int, body []byte, err error) {
 	answer := make(chan askAnswer, 1)
 	s.mu.Lock()
-	if err := s.err; err != nil {
+	err = s.err
+	if err == nil && len(s.out) > mostUnsent {
+		err = errUnsent
+	}
+	if err != nil {
 		s.mu.Unlock()
 		return 0, nil, err
 	}
@@ -204,10 +220,15 @@ func (s *askStream) ask(ctx context.Context, line []byte) (status int, body []by
 	}
 }
 
-// deliver hands an answer to who waits for it. An answer to who has given up, or to a line
-// that never was, is for nobody, and still a sign of life.
-func (s *askStream) deliver(a askAnswer) {
+// deliver hands an answer to who waits for it. An answer to who has given up
+// is for nobody, and still a sign of life. An answer to a line that never was is none: who sends
+// it does not know what it is asked.
+func (s *askStream) deliver(a askAnswer) error {
 	s.mu.Lock()
+	if a.Line < 1 || a.Line > s.lines {
+		s.mu.Unlock()
+		return errNeverAsked
+	}
 	answer := s.waiting[a.Line]
 	delete(s.waiting, a.Line)
 	s.answers++
@@ -215,6 +236,7 @@ func (s *askStream) deliver(a askAnswer) {
 	if answer != nil {
 		answer <- a
 	}
+	return nil
 }
 
 // end lets all who wait ask in another way.

@@ -94,11 +94,19 @@ func refused(v *events.Verdict, flow string, by Source, now events.Stamp) Decisi
 	// Without a time, as in an answer of weir, the seconds in the verdict count. Rounded up:
 	// who waits a little less is refused again.
 	case v.ExpiresAt != 0 && now != 0:
-		d.RetryAfter = max(time.Second, (events.Stamp(v.ExpiresAt).Sub(now) + time.Second - 1).Truncate(time.Second))
+		d.RetryAfter = wait(max(1, (int64(v.ExpiresAt)-int64(now)+999)/1000))
 	default:
-		d.RetryAfter = time.Duration(v.RetryAfterS) * time.Second
+		d.RetryAfter = wait(v.RetryAfterS)
 	}
 	return d
+}
+
+// mostWait is the longest time to wait that is told, in seconds: some 68 years, which every
+// timer of every language can hold.
+const mostWait = 1<<31 - 1
+
+func wait(seconds int64) time.Duration {
+	return time.Duration(min(max(0, seconds), mostWait)) * time.Second
 }
 
 // withRemaining adds what an answer says is left.

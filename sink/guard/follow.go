@@ -56,6 +56,9 @@ func (g *Guard) follow(ctx context.Context) {
 			return
 		}
 		g.becomeStale(err)
+		if g.state.Load() == never && !g.unreached.Swap(true) {
+			g.logger.Warn("weir was not reached yet; it is tried again", "weir", g.o.URL, "error", err)
+		}
 		// A connection that told all was a good one, so the next try comes soon.
 		if reached {
 			span = shortestWait
@@ -84,7 +87,7 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 			err = cause
 		}
 	}()
-	header := http.Header{"Accept": {eventStream}, "Accept-Encoding": {"identity"}} // what is packed may be any size
+	header := http.Header{"Accept": {eventStream}}
 	// Weir goes on behind that verdict.
 	if g.lastID != "" {
 		header.Set("Last-Event-ID", g.lastID)
@@ -101,13 +104,14 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 		return false, statusError(resp)
 	}
 	// A proxy's page in the place of the stream would be read as one without orders.
-	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != eventStream || resp.Header.Get("Content-Encoding") != "" {
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != eventStream || packed(resp) {
 		return false, fmt.Errorf("what answers is no stream of verdicts: Content-Type %.100q, Content-Encoding %.100q", resp.Header.Get("Content-Type"), resp.Header.Get("Content-Encoding"))
 	}
 	g.counts.Connections.Add(1)
 	g.hearTime(resp.Header.Get("Date"))
 	g.working.Go(func() { g.learn(ctx) }) // orders need not wait for the limits
 	lines := newLines(resp.Body)
+	lines.passMark()
 	var m message
 	for {
 		line, err := lines.next(func() { g.tooLong(&m) })
@@ -153,8 +157,7 @@ func (g *Guard) tooLong(m *message) {
 		return
 	}
 	m.long, m.data = true, nil
-	g.counts.Unreadable.Add(1)
-	g.logger.Warn("a message is passed over that is longer than any verdict", "bytes", mostMessage)
+	g.unreadable(fmt.Errorf("a message is longer than any verdict: %d bytes", mostMessage))
 }
 
 // deliver takes a message of the stream.
@@ -187,11 +190,9 @@ func (g *Guard) take(verdict []byte, signature string) {
 		g.ignore(err)
 		return
 	}
-	// A new one each time, since the table keeps it.
-	v := new(events.Verdict)
-	if err := events.DecodeVerdict(verdict, v); err != nil {
-		g.counts.Unreadable.Add(1)
-		g.logger.Warn("what is no verdict came among them", "error", err)
+	v, err := readVerdict(verdict)
+	if err != nil {
+		g.unreadable(err)
 		return
 	}
 	// Before the table, which would take a replay for news.
@@ -199,13 +200,20 @@ func (g *Guard) take(verdict []byte, signature string) {
 		g.ignore(err)
 		return
 	}
-	// What clears is taken at any size, since it makes room.
-	if g.table.Len() >= g.o.MostOrders && v.Stops() {
+	// What clears, and what takes the place of an order that is held, needs no room.
+	if v.Stops() && g.table.Len() >= g.o.MostOrders && !g.table.holds(v) {
 		g.counts.LeftOut.Add(1)
 		return
 	}
 	if g.table.Take(v) {
 		g.counts.Orders.Add(1)
+	}
+}
+
+// unreadable counts what is no verdict. The first is logged: who sends one may send many.
+func (g *Guard) unreadable(err error) {
+	if g.counts.Unreadable.Add(1) == 1 {
+		g.logger.Warn("what is no verdict came among them, and is passed over; more are only counted", "error", err)
 	}
 }
 
@@ -243,6 +251,17 @@ type lines struct{ r *bufio.Reader }
 
 // newLines has the room for one line made once, for as long as the stream lasts.
 func newLines(r io.Reader) *lines { return &lines{bufio.NewReaderSize(r, mostMessage)} }
+
+// byteOrderMark may stand before a text. It says nothing, and is no part of the first line.
+const byteOrderMark = "\ufeff"
+
+// passMark passes over a byte order mark, which may stand at the beginning alone.
+func (l *lines) passMark() {
+	// What cannot be read now is told by next.
+	if mark, _ := l.r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = l.r.Discard(len(mark))
+	}
+}
 
 // next returns the next line. It calls passed before it passes over one.
 func (l *lines) next(passed func()) ([]byte, error) {
@@ -283,7 +302,7 @@ func (g *Guard) learn(ctx context.Context) {
 		} `json:"document"`
 	}
 	// A megabyte is many times a document of limits.
-	if resp.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&answer) != nil || answer.Document.Rules == nil {
+	if resp.StatusCode != http.StatusOK || packed(resp) || json.NewDecoder(io.LimitReader(resp.Body, mostAnswer)).Decode(&answer) != nil || answer.Document.Rules == nil {
 		return
 	}
 	rules := answer.Document.Rules
@@ -336,11 +355,20 @@ func (g *Guard) do(ctx context.Context, method, path string, body []byte, header
 	for name, values := range header {
 		r.Header[name] = values
 	}
+	// What is packed may be any size.
+	r.Header.Set("Accept-Encoding", "identity")
 	if g.o.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+g.o.Token)
 	}
 	return g.o.Client.Do(r)
 }
+
+// packed reports whether an answer comes in another form than it was asked for in. Nobody
+// reads it then.
+func packed(resp *http.Response) bool { return resp.Header.Get("Content-Encoding") != "" }
+
+// mostAnswer is the length of the longest answer that is read, of those that are no stream.
+const mostAnswer = 1 << 20
 
 // statusError says why weir did not do what it was asked for.
 func statusError(resp *http.Response) error {
@@ -348,7 +376,7 @@ func statusError(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	var problem struct{ Detail string }
 	_ = json.Unmarshal(body, &problem) // what is not JSON has no detail
-	return fmt.Errorf("weir answers %s: %s", resp.Status, problem.Detail)
+	return fmt.Errorf("weir answers %s: %.200s", resp.Status, problem.Detail)
 }
 
 // Feed is how verdicts come to a guard that does not follow weir itself, see

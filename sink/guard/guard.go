@@ -74,13 +74,18 @@ type Guard struct {
 	acks   chan ack
 	asks   asks
 	lastID string // of the stream; for the follower alone
-	// Of the ids that it gives to events, together with the time.
+	// Of the ids that it gives to events, together with the time. The word is this guard's alone:
+	// guards of one Source would else give one id to two asks, and the second would be taken for
+	// the first sent again.
 	serial atomic.Int64
+	word   string
 	// It is closed once, when the orders were known for the first time.
 	ready  chan struct{}
 	once   sync.Once
 	warned atomic.Bool // that a call was decided before the orders were known
-	end    context.CancelFunc
+	// What goes wrong often is logged once, until it has gone well.
+	unreached, unasked atomic.Bool
+	end                context.CancelFunc
 	// Everything that Close waits for.
 	working sync.WaitGroup
 
@@ -189,7 +194,7 @@ func newGuard(o Options) (*Guard, error) {
 	if o.Bounds == (Bounds{}) {
 		o.Bounds = defaultBounds()
 	}
-	g := &Guard{o: o, closeIdle: closeIdle, logger: o.Logger, now: time.Now, limits: newLimiter(o.MostFlows), signed: newSigned(o.Keys, o.MostOrders), acks: make(chan ack, 1024), ready: make(chan struct{})}
+	g := &Guard{o: o, closeIdle: closeIdle, logger: o.Logger, now: time.Now, word: strings.ToLower(rand.Text()[:10]), limits: newLimiter(o.MostFlows), signed: newSigned(o.Keys, o.MostOrders), acks: make(chan ack, 1024), ready: make(chan struct{})}
 	g.bounds.Store(&o.Bounds)
 	return g, nil
 }
@@ -233,8 +238,9 @@ func (g *Guard) Check(ctx context.Context, c Call) (d Decision) {
 	// work.
 	defer func() {
 		if p := recover(); p != nil {
-			g.counts.Faults.Add(1)
-			g.logger.Error("the guard failed and let a call through: please report this", "panic", fmt.Sprint(p))
+			if g.counts.Faults.Add(1) == 1 {
+				g.logger.Error("the guard failed and let a call through: please report this; more faults are only counted", "panic", fmt.Sprint(p))
+			}
 			d = allowed(ErrorOpen)
 		}
 	}()
@@ -310,8 +316,10 @@ func (g *Guard) observe(c *Call, d *Decision) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			g.counts.Faults.Add(1)
-			g.logger.Error("the function that is told of decisions failed", "panic", fmt.Sprint(p))
+			// Said once: it fails as often as calls are refused.
+			if g.counts.Faults.Add(1) == 1 {
+				g.logger.Error("the function that is told of decisions failed; more faults are only counted", "panic", fmt.Sprint(p))
+			}
 		}
 	}()
 	g.o.Observe(*c, *d)

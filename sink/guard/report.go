@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -115,7 +116,7 @@ func (g *Guard) stampEvent(ev *events.Event, at events.Stamp) {
 	ev.Source, ev.Time = g.o.Source, at
 	// The time is part of it, so a guard that starts again with the same Source does not
 	// repeat ids.
-	ev.ID = strconv.FormatInt(int64(at), 36) + "-" + strconv.FormatInt(g.serial.Add(1), 36)
+	ev.ID = strconv.FormatInt(int64(at), 36) + "-" + strconv.FormatInt(g.serial.Add(1), 36) + "-" + g.word
 }
 
 // refusedError is an answer that trying again will not change.
@@ -179,6 +180,7 @@ func (g *Guard) Ask(ctx context.Context, c Call) Decision {
 	ev.Ask, ev.Tell = true, c.Tell
 	d, err := g.ask(ctx, &ev)
 	if err == nil {
+		g.unasked.Store(false)
 		if d.Stopped() {
 			g.counts.Refused.Add(1)
 			g.observe(&c, &d)
@@ -188,7 +190,9 @@ func (g *Guard) Ask(ctx context.Context, c Call) Decision {
 		return d
 	}
 	g.counts.AskFailures.Add(1)
-	g.logger.Warn("weir did not answer; the call is decided from memory", "flow", c.Flow, "error", err)
+	if !g.unasked.Swap(true) {
+		g.logger.Warn("weir did not answer; calls are decided from memory until it does", "flow", c.Flow, "error", err)
+	}
 	// Check would count nothing against the local limiter while the orders are fresh.
 	if g.table.Refusing(&c, g.stamp()) == nil {
 		return g.withoutOrders(&c, g.state.Load())
@@ -205,13 +209,13 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 	if err != nil {
 		return d, err
 	}
-	v := new(events.Verdict)
 	if status == http.StatusOK {
 		var answer struct{ Verdict json.RawMessage }
 		if err := json.Unmarshal(body, &answer); err != nil {
 			return d, err
 		}
-		if err := events.DecodeVerdict(answer.Verdict, v); err != nil {
+		v, err := readVerdict(answer.Verdict)
+		if err != nil {
 			return d, err
 		}
 		// Verdicts in shadow mode and warnings let the call pass.
@@ -228,8 +232,8 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 		return d, err
 	}
 	// A refusal comes as a problem, from which the verdict is put together as far as it tells.
-	*v = events.Verdict{ID: p.verdict(), Mode: events.ModeEnforce, Action: p.Action, Reason: p.Reason, Limit: p.Limit, Observed: p.Observed, Unit: p.Unit,
-		Message: p.Detail, AgentMessage: p.AgentMessage, RetryAfterS: p.RetryAfterS, HTTPStatus: status, CorrelationID: p.CorrelationID, Remaining: p.Remaining}
+	v := &events.Verdict{ID: p.verdict(), Mode: events.ModeEnforce, Action: p.Action, Reason: p.Reason, Limit: p.Limit, Observed: p.Observed, Unit: p.Unit,
+		Message: p.Detail, AgentMessage: p.AgentMessage, RetryAfterS: p.RetryAfterS, HTTPStatus: status, CorrelationID: p.CorrelationID, Remaining: readRemaining(p.Remaining)}
 	if !v.Stops() {
 		v.Action = events.Deny // by an action of a later version: it is a refusal all the same
 	}
@@ -251,9 +255,12 @@ func (g *Guard) answer(ctx context.Context, ask []byte) (status int, body []byte
 		return 0, nil, err
 	}
 	defer resp.Body.Close()
+	if packed(resp) {
+		return resp.StatusCode, nil, nil
+	}
 	// An answer that is longer is cut, and then cannot be read.
-	body, err = io.ReadAll(io.LimitReader(resp.Body, 2*events.MaxVerdictBytes))
-	return resp.StatusCode, body, err
+	body, err = io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
+	return resp.StatusCode, bytes.TrimPrefix(body, []byte(byteOrderMark)), err
 }
 
 // problem is a refusal as weir writes it.
@@ -269,14 +276,14 @@ type problem struct {
 	RetryAfterS   int64         `json:"retry_after_s"`
 	CorrelationID string        `json:"correlation_id"`
 
-	Remaining []events.Remaining `json:"remaining"`
+	Remaining json.RawMessage `json:"remaining"`
 }
 
 // readProblem tells a refusal from all else that may go wrong.
 // Any proxy may answer with status 403 and a page; only a reason code makes it weir's refusal.
 func readProblem(status int, body []byte) (p problem, err error) {
 	if err := json.Unmarshal(body, &p); err != nil || p.Reason == "" {
-		return p, fmt.Errorf("weir answers with status %d: %s", status, p.Detail)
+		return p, fmt.Errorf("weir answers with status %d: %.200s", status, p.Detail)
 	}
 	return p, nil
 }

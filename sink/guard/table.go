@@ -77,6 +77,12 @@ func (t *Table) Keep(v *events.Verdict) bool {
 	return true
 }
 
+// holds reports whether the table has the order of the verdict, in whatever revision.
+func (t *Table) holds(v *events.Verdict) bool {
+	p, key, _ := t.place(v)
+	return slices.ContainsFunc(p.load()[key], func(o *events.Verdict) bool { return sameOrder(o, v) })
+}
+
 // sameOrder reports whether two verdicts are about one order. Weir says so by the first
 // part of the id: there may be many for one scope and reason, as about the conversations
 // of a flow, and one may go on for another reason. Where an id has another form, scope

@@ -1,0 +1,56 @@
+package guard
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+
+	"weir/events"
+)
+
+// readFields are the fields of a verdict that a guard goes by, or tells of.
+var readFields = map[string]bool{"id": true, "revision": true, "mode": true, "scope": true, "action": true, "effective": true, "match": true, "reason_code": true,
+	"limit": true, "observed": true, "unit": true, "message": true, "agent_message": true, "expires_at": true, "retry_after_s": true, "correlation_id": true}
+
+// readVerdict reads a verdict. Of one that is not wholly what it should be it reads what a
+// guard goes by: an order is obeyed also when something else in it is of another form, as the
+// guards of other languages do, which read nothing else.
+func readVerdict(text []byte) (*events.Verdict, error) {
+	v := new(events.Verdict) // a new one each time, since the table keeps it
+	err := events.DecodeVerdict(text, v)
+	if err == nil || len(text) > events.MaxVerdictBytes {
+		return v, err
+	}
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.UseNumber() // large revisions keep their digits
+	var all map[string]any
+	// Of a name that is given twice the last counts, and what is no character becomes one that
+	// says so.
+	if in.Decode(&all) != nil || in.InputOffset() != int64(len(bytes.TrimRight(text, " \t\r\n"))) {
+		return nil, err
+	}
+	left, _ := json.Marshal(all["remaining"])
+	maps.DeleteFunc(all, func(name string, _ any) bool { return !readFields[name] })
+	plain, _ := json.Marshal(all) // it was JSON just now
+	if again := events.DecodeVerdict(plain, v); again != nil {
+		return nil, errors.Join(again, err)
+	}
+	v.Remaining = readRemaining(left)
+	return v, nil
+}
+
+// readRemaining reads what an answer says is left. What is of another form says nothing.
+func readRemaining(text []byte) (left []events.Remaining) {
+	var rows []json.RawMessage
+	if json.Unmarshal(text, &rows) != nil {
+		return nil
+	}
+	for _, row := range rows {
+		var r events.Remaining
+		if json.Unmarshal(row, &r) == nil && r.RuleID != "" {
+			left = append(left, r)
+		}
+	}
+	return left
+}
