@@ -30,12 +30,14 @@ import queue
 import random
 import re
 import secrets
+import select
 import socket
 import ssl
 import threading
 import time
 import urllib.parse
 import uuid
+import weakref
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
@@ -58,7 +60,13 @@ _IDLE = 30.0  # seconds that one is kept for; weir would close it after 120
 _MOST_BOUND = 1 << 40  # more than any limit of weir
 _REMEMBERED = 3600.0  # seconds for which the last revision of an order is remembered at least
 _NEVER, _FRESH, _STALE = range(3)
+_MOST_WAIT = (1 << 31) - 1  # seconds to wait that are told at most
+_LAST_SECOND = 253402300800  # of the year 9999 is the one before
 _ORDER_ID = re.compile("([0-9a-f]{16})-")
+# As weir writes and reads times; the fraction apart, of which Python 3.9 reads three digits or six.
+_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT", re.ASCII)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -305,12 +313,13 @@ class Guard:
         With an https URL, tls says whom to trust and what to show: ssl.create_default_context(
         cafile=...) and its load_cert_chain. By default it is what the system trusts."""
         at = urllib.parse.urlsplit(url)
-        if at.scheme not in ("http", "https") or not at.hostname:
+        if at.scheme not in ("http", "https") or not at.hostname or at.port == 0:  # a port that is none raises here, too
             raise ValueError(f"{url!r} is no address of weir; want for example http://127.0.0.1:8080")
         self.counts = Counts()
         self._at, self._token, self._tls = at, token, tls
         self._fail_closed, self._bounds, self._quiet = fail_closed, bounds, quiet
         self._name = name or "guard/" + secrets.token_hex(5)
+        self._connects, self._connect_timeout = connect, connect_timeout
         self._stale_after, self._ask_timeout, self._most_flows = stale_after, ask_timeout, most_flows
         self._most_orders, self._held = most_orders, 0
         self._on_decision = on_decision
@@ -319,29 +328,62 @@ class Guard:
         self._ignored: List[str] = []  # what was logged
         self._now: Callable[[], float] = time.time
         self._state = _NEVER
-        self._ready = threading.Event()
-        self._tried = threading.Event()  # the orders are known, or the first try failed
-        self._closed = threading.Event()
-        self._warned = False
+        self._alive = 0.0  # when the last sign of life came, by time.monotonic
+        self._warned = self._unreached = self._unasked = False  # what was logged
         self._last_id = ""
-        self._serial = 0
-        self._lock = threading.Lock()  # of the limiter, the serial number, the asks and the parked connections; never held while anything waits
-        self._under_way = 0  # asks
-        self._gathering: Optional[_Asks] = None  # those that the next request will make
-        self._parked: List[Tuple[float, int, Any]] = []  # connections of asks that are free: since when, of which process
         self._orders: Dict[str, Tuple[Mapping[str, Any], ...]] = {}  # lists are replaced whole, so that readers need no lock
         self._wide: Dict[str, Tuple[Mapping[str, Any], ...]] = {}  # orders that bind more than one flow
         self._spent: Dict[str, _Spent] = {}
         self._spent_before: Dict[str, _Spent] = {}
+        self._closed = threading.Event()
+        self._begin()
+        _guards.add(self)
+        if connect:
+            self._start()
+
+    def _begin(self) -> None:
+        """What belongs to one process: a lock that another thread held while the process was
+        forked would never be given back."""
+        self._lock = threading.Lock()  # of the limiter, the serial number, the asks, the parked connections and the threads; never held while anything waits
+        self._ready = threading.Event()
+        self._tried = threading.Event()  # the orders are known, or the first try failed
+        self._serial, self._word = 0, secrets.token_hex(4)  # of ids: guards of one name would else give one id to two asks
+        self._under_way = 0  # asks
+        self._gathering: Optional[_Asks] = None  # those that the next request will make
+        self._parked: List[Tuple[float, int, Any]] = []  # connections of asks that are free: since when, of which process
         self._acks: "queue.Queue[Tuple[Call, str, float]]" = queue.Queue(1024)
         self._stream: Any = None  # the connection
+        self._resolving: Optional[_Resolving] = None
         self._threads: List[threading.Thread] = []
-        if connect:
-            for work in (self._follow, self._report):
-                thread = threading.Thread(target=work, name="weir-guard", daemon=True)
-                thread.start()
-                self._threads.append(thread)
-            self._tried.wait(connect_timeout)
+        self._asleep = False  # the process was forked, and nobody has used the guard in it
+
+    def _start(self) -> None:
+        """Follows weir, and waits for the orders that stand."""
+        with self._lock:
+            if not self._threads:
+                for work in (self._follow, self._report):
+                    self._threads.append(threading.Thread(target=work, name="weir-guard", daemon=True))
+                for thread in self._threads:
+                    thread.start()
+            self._asleep = False
+        self._tried.wait(self._connect_timeout)
+
+    def _forked(self) -> None:
+        """Makes the guard one of this process, which has no threads but the one that forked. It
+        keeps the orders, which may be out of date from now on, and follows weir anew when it is
+        used: what a process does not ask for does not take a place at weir's."""
+        stream, parked = self._stream, self._parked
+        for conn in [stream, *(conn for _, _, conn in parked)]:
+            _let_go(conn)
+        closed, self._closed = self._closed.is_set(), threading.Event()
+        if closed:
+            self._closed.set()
+        self._begin()
+        if self._state == _FRESH:
+            self._state = _STALE
+        self._held = sum(map(len, self._orders.values())) + sum(map(len, self._wide.values()))
+        self._last_id = ""  # the order of the last message may not have been taken
+        self._asleep = self._connects and not closed
 
     # What a dispatcher calls.
 
@@ -354,7 +396,8 @@ class Guard:
             return self._check(call)
         except Exception:  # a guard must not stop what it guards
             self.counts.faults += 1
-            _log.exception("the guard failed and let a call through: please report this")
+            if self.counts.faults == 1:
+                _log.exception("the guard failed and let a call through: please report this; more faults are only counted")
             return Decision("allow", "error_open", flow=flow)
 
     def ask(self, flow: str = "", source: str = "", target: str = "", **more: Any) -> Decision:
@@ -386,14 +429,19 @@ class Guard:
             yield d
 
     def _decide(self, call: Call) -> Decision:
+        if self._asleep:
+            self._start()
         try:
             d = self._ask(call)
         except Exception as err:  # whatever went wrong, the answer is not there
             self.counts.ask_failures += 1
-            _log.warning("weir did not answer; the call is decided from memory: %s", err)
+            if not self._unasked:
+                _log.warning("weir did not answer; calls are decided from memory until it does: %s", err)
+            self._unasked = True
             if self._refusing(call) is None:
                 return self._without_orders(call)
             return self._check(call)
+        self._unasked = False
         if d.stopped:
             self.counts.refused += 1
             self._observe(call, d)
@@ -409,12 +457,15 @@ class Guard:
 
     def wait(self, timeout: Optional[float] = None) -> bool:
         """Waits until the orders that stand are known."""
+        if self._asleep:
+            self._start()
         return self._ready.wait(timeout)
 
     @property
     def stale(self) -> bool:
-        """The orders may be out of date."""
-        return self._state != _FRESH
+        """The orders may be out of date. A program that kept all threads from running has heard
+        nothing meanwhile, and no timeout has said so yet: the time does."""
+        return self._state != _FRESH or 0 < self._alive < time.monotonic() - self._stale_after
 
     def close(self) -> None:
         """Ends the threads. check still answers after that, as when weir is away."""
@@ -435,9 +486,11 @@ class Guard:
     # Decisions.
 
     def _check(self, call: Call) -> Decision:
+        if self._asleep:
+            self._start()
         v = self._refusing(call)
         if v is not None:
-            d = self._refused(v, call.flow, "table", self._state != _FRESH)
+            d = self._refused(v, call.flow, "table", self.stale)
             self.counts.refused += 1
             if not self._quiet:
                 try:
@@ -446,7 +499,7 @@ class Guard:
                     self.counts.acks_dropped += 1
             self._observe(call, d)
             return d
-        if self._state == _FRESH:
+        if not self.stale:
             self.counts.allowed += 1
             return Decision("allow", "table", flow=call.flow)
         return self._without_orders(call)
@@ -483,7 +536,8 @@ class Guard:
             self._on_decision(call, d)
         except Exception:
             self.counts.faults += 1
-            _log.exception("the function that is told of decisions failed")
+            if self.counts.faults == 1:
+                _log.exception("the function that is told of decisions failed; more faults are only counted")
 
     def _refused(self, v: Mapping[str, Any], flow: str, source: str, stale: bool = False) -> Decision:
         limit, observed = v.get("limit"), v.get("observed")
@@ -495,6 +549,7 @@ class Guard:
         if v["action"] == "throttle" or told:
             expires = _seconds(v.get("expires_at"))
             retry = max(1.0, float(math.ceil(round(expires - self._now(), 3)))) if expires and source == "table" else float(told)
+        retry = min(max(0.0, retry), float(_MOST_WAIT))
         message = v.get("message", "")
         if message.startswith(_ARMED):
             message = "Agent call rejected: " + message[len(_ARMED) :]
@@ -605,6 +660,9 @@ class Guard:
                 self._read_stream()
             except Exception as err:  # whatever it was, the next try may go better
                 _log.debug("the stream of verdicts ended: %s", err)
+                if self._state == _NEVER and not self._unreached and not self._closed.is_set():
+                    self._unreached = True
+                    _log.warning("weir was not reached yet; it is tried again: %s", err)
             self._become_stale("weir does not answer")
             self._tried.set()
             if self.counts.connections > before:
@@ -616,8 +674,10 @@ class Guard:
         """Goes by weir's clock from now on where that and the clock of this machine are apart:
         orders end by it, and by one that is ahead none would stand."""
         try:
-            weirs = email.utils.parsedate_to_datetime(date or "").timestamp()
+            weirs = email.utils.parsedate_to_datetime(date).timestamp() if date and _HTTP_DATE.fullmatch(date) else None
         except (TypeError, ValueError):
+            return
+        if weirs is None:
             return
         begun = time.monotonic()
 
@@ -639,16 +699,18 @@ class Guard:
                 if resp.status == 400:
                     self._last_id = ""  # weir has another log than the one that was followed
                 raise _problem(resp)
-            if resp.headers.get_content_type() != "text/event-stream" or resp.headers.get("Content-Encoding"):
+            if resp.headers.get_content_type() != "text/event-stream" or _packed(resp):
                 raise ConnectionError("what answers is no stream of verdicts")
             self.counts.connections += 1
             self._hear_time(resp.headers.get("Date"))
             self._learn_beside()
-            swept, message = time.monotonic(), _Message()
+            swept, message, first = time.monotonic(), _Message(), True
             while not self._closed.is_set():
                 line = resp.readline(_MOST_MESSAGE)
                 if not line:
                     raise ConnectionError("weir ended the stream")
+                if first:
+                    line, first = line[3:] if line.startswith(b"\xef\xbb\xbf") else line, False
                 if not line.endswith(b"\n"):  # it goes on
                     self._too_long(message)
                     continue
@@ -658,14 +720,14 @@ class Guard:
                     message.open = False  # the end of a line that was too long
                 elif not text:
                     if message.data:
-                        alive.put_off()  # a whole message is a sign of life, single bytes are none
+                        self._alive = alive.put_off()  # a whole message is a sign of life, single bytes are none
                     self._deliver(message)
                     message = _Message()
                 elif message.long:
                     message.open = False
                 elif text.startswith(":"):
                     message.size = 0
-                    alive.put_off()
+                    self._alive = alive.put_off()
                     if text == ": behind":
                         self._become_stale("weir is behind its log")
                     else:  # weir says so when this is all that there is
@@ -688,8 +750,13 @@ class Guard:
         if message.long:
             return
         message.long, message.data = True, []
+        self._unreadable(f"a message is longer than any verdict ({_MOST_MESSAGE} bytes)")
+
+    def _unreadable(self, why: object) -> None:
+        """Counts what is no verdict. The first is logged: who sends one may send many."""
         self.counts.unreadable += 1
-        _log.warning("a message is passed over that is longer than any verdict (%d bytes)", _MOST_MESSAGE)
+        if self.counts.unreadable == 1:
+            _log.warning("what is no verdict came among them, and is passed over; more are only counted: %s", why)
 
     def _deliver(self, message: _Message) -> None:
         if message.id and len(message.id) <= _MOST_ID and message.id.isascii() and message.id.isprintable():
@@ -700,13 +767,12 @@ class Guard:
     def _receive(self, text: str, signature: str = "") -> None:
         why = self._unverified(text, signature)
         try:
-            v = {} if why else _verdict(json.loads(text))
+            v = {} if why else _verdict(_parse(text))
             why = why or self._replayed(v)
             if not why and self._take(v):
                 self.counts.orders += 1
         except Exception as err:  # one message must not end the stream
-            self.counts.unreadable += 1
-            _log.warning("weir sent what is no verdict: %s", err)
+            self._unreadable(err)
         if why:
             setattr(self.counts, why, getattr(self.counts, why) + 1)
             if why not in self._ignored:
@@ -733,7 +799,7 @@ class Guard:
             until = _seconds(v.get("expires_at")) or math.inf
             if until <= now:
                 return ""  # it refuses nothing, however often it is heard
-        key = _order_id(v) or json.dumps([v.get("correlation_id"), v.get("scope"), v.get("reason_code")])
+        key = _order_id(v) or json.dumps([v.get("correlation_id", ""), *_about(v)])
         revision, known = v.get("revision", 0), self._heard.get(key)
         if known is not None and revision < known[0]:
             return "replayed"
@@ -764,7 +830,7 @@ class Guard:
         """Asks weir for its limits. What goes wrong leaves the bounds as they were."""
         try:
             _, body = self._call("GET", "/v1/limits", None, self._stale_after)
-            rules = json.loads(body)["document"]["rules"]
+            rules = _parse(body)["document"]["rules"]
             most = [_most(rules, name) for name in ("max_total_calls", "max_tool_calls", "call_rate_per_flow")]
             if min(most) < 0 or max(most) > _MOST_BOUND:
                 raise ValueError("a limit is out of range")
@@ -815,7 +881,7 @@ class Guard:
             self._serial += 1
             serial = self._serial
         when = datetime.datetime.fromtimestamp(at, datetime.timezone.utc)
-        ev.update(id=f"{int(at * 1000):x}-{serial:x}", source=self._name, time=when.isoformat(timespec="milliseconds").replace("+00:00", "Z"))
+        ev.update(id=f"{int(at * 1000):x}-{serial:x}-{self._word}", source=self._name, time=when.isoformat(timespec="milliseconds").replace("+00:00", "Z"))
         return ev
 
     def _send(self, lines: List[Dict[str, Any]]) -> None:
@@ -885,7 +951,7 @@ class Guard:
 
     def _ask_alone(self, line: str) -> Dict[str, Any]:
         _, body = self._call("POST", "/v1/check", line.encode(), self._ask_timeout, {"Content-Type": "application/json"}, keep=True)
-        return _object(json.loads(body), "the answer")
+        return _object(_parse(body), "the answer")
 
     def _ask_together(self, asks: _Asks) -> None:
         """Makes the request that asks share, if there are several and weir takes them."""
@@ -893,7 +959,7 @@ class Guard:
             if len(asks.lines) > 1:
                 text = "".join(line + "\n" for line in asks.lines).encode()
                 _, body = self._call("POST", "/v1/check", text, self._ask_timeout, {"Content-Type": "application/x-ndjson"}, keep=True)
-                answers = [_object(json.loads(line), "the answer") for line in body.splitlines()]
+                answers = [_object(_parse(line), "the answer") for line in body.splitlines()]
                 if len(answers) != len(asks.lines):
                     raise ConnectionError(f"weir gives {len(answers)} answers to {len(asks.lines)} asks")
                 asks.answers = [(int(a["status"]), _object(a["body"], "the answer")) for a in answers]
@@ -913,8 +979,34 @@ class Guard:
             conn = _BoundedHTTPS(self._at.hostname or "", self._at.port, timeout=until.left(), context=self._tls)
         else:
             conn = _BoundedHTTP(self._at.hostname or "", self._at.port, timeout=until.left())
-        conn.until = until
+        conn.until, conn.response_class = until, _Response
+        conn._create_connection = lambda at, *_: self._dial(at, until)  # by http.client, which would give each address the whole time
         return conn
+
+    def _dial(self, at: Tuple[str, int], until: _Deadline) -> socket.socket:
+        """Connects to the first address that answers, all of it within the time: also to look
+        the name up, which nothing else ends."""
+        with self._lock:
+            looking = self._resolving
+            if looking is None or looking.done.is_set():
+                looking = self._resolving = _Resolving(at)
+                threading.Thread(target=looking.run, name="weir-guard-resolves", daemon=True).start()
+        if not looking.done.wait(until.left()):
+            raise socket.timeout(f"{at[0]} is looked up for too long")
+        if looking.error is not None:
+            raise looking.error
+        failed: OSError = OSError(f"{at[0]} has no address")
+        for n, (family, kind, protocol, _, address) in enumerate(looking.found):
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.settimeout(until.left() / (len(looking.found) - n))  # the last has all that is left
+                sock.connect(address)
+                sock.settimeout(until.left())
+                return sock
+            except OSError as err:
+                failed = err
+                sock.close()
+        raise failed
 
     def _request(self, conn: http.client.HTTPConnection, method: str, path: str, body: Optional[bytes], headers: Mapping[str, str]) -> http.client.HTTPResponse:
         every = dict(headers)
@@ -940,7 +1032,7 @@ class Guard:
                 conn.close()  # weir had closed it; an ask that comes twice counts once
                 conn = self._connection(_Deadline(timeout))
                 resp = self._request(conn, method, path, body, headers)
-            if resp.status >= 300:
+            if resp.status >= 300 or keep and resp.status != 200:  # only that brings an answer
                 problem = _problem(resp)
                 whole = resp.isclosed()
                 raise problem
@@ -948,7 +1040,7 @@ class Guard:
             if len(answer) > _MOST_ANSWER:
                 raise ConnectionError(f"weir answers with more than {_MOST_ANSWER} bytes")
             whole = resp.isclosed()
-            return resp.status, answer
+            return resp.status, b"" if _packed(resp) else answer
         finally:
             if not (keep and whole and self._park(conn)):
                 conn.close()
@@ -961,7 +1053,7 @@ class Guard:
                 if not self._parked:
                     return None
                 since, process, conn = self._parked.pop()
-            if process == os.getpid() and time.monotonic() - since < _IDLE:
+            if process == os.getpid() and time.monotonic() - since < _IDLE and not _heard_from(conn):
                 conn.until.put_off()
                 return conn
             conn.close()
@@ -981,6 +1073,60 @@ def read_keys(path: str) -> Dict[str, str]:
     if not words or any(len(w) != 2 for w in words):
         raise ValueError(f"{path}: want keys, one per line: its id, a space and its secret")
     return {id: secret for id, secret in words}
+
+
+_guards: "weakref.WeakSet[Guard]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for guard in list(_guards):
+        guard._forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _let_go(conn: Any) -> None:
+    """Closes this process's side of a connection that belongs to the one that it was forked
+    from, and says nothing on it."""
+    try:
+        os.close(conn.bounded.detach())
+    except (AttributeError, OSError):
+        pass  # there is none yet, or it is closed
+
+
+def _heard_from(conn: Any) -> bool:
+    """Whether something came on a connection that nobody waits on: its end, or what would be
+    taken for the answer to the next ask."""
+    try:
+        if hasattr(select, "poll"):
+            poll = select.poll()
+            poll.register(conn.bounded.fileno(), select.POLLIN)
+            return bool(poll.poll(0))
+        return bool(select.select([conn.bounded.fileno()], [], [], 0)[0])
+    except (OSError, ValueError):
+        return True
+
+
+class _Resolving:
+    """A name that is looked up, for all who wait for it."""
+
+    def __init__(self, at: Tuple[str, int]) -> None:
+        self._at = at
+        self.found: List[Tuple[Any, Any, int, str, Any]] = []
+        self.error: Optional[OSError] = None
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        try:
+            self.found = socket.getaddrinfo(*self._at, type=socket.SOCK_STREAM)
+        except OSError as err:
+            self.error = err
+        except Exception as err:  # as of a name that no name can be
+            self.error = OSError(str(err))
+        finally:
+            self.done.set()
 
 
 class _Asks:
@@ -1007,8 +1153,11 @@ class _Deadline:
         self._seconds = seconds
         self.put_off()
 
-    def put_off(self) -> None:
-        self._at = time.monotonic() + self._seconds
+    def put_off(self) -> float:
+        """Begins anew. It returns when that was."""
+        now = time.monotonic()
+        self._at = now + self._seconds
+        return now
 
     def left(self) -> float:
         left = self._at - time.monotonic()
@@ -1039,7 +1188,7 @@ class _BoundedSocket:
 
     def __init__(self, sock: socket.socket, until: _Deadline) -> None:
         self._sock, self._until = sock, until
-        self.close, self.shutdown = sock.close, sock.shutdown
+        self.close, self.shutdown, self.detach, self.fileno = sock.close, sock.shutdown, sock.detach, sock.fileno
 
     def sendall(self, data: Any) -> None:
         self._sock.settimeout(self._until.left())
@@ -1069,18 +1218,52 @@ class _BoundedHTTPS(http.client.HTTPSConnection):
         self.sock = self.bounded = _BoundedSocket(self.sock, self.until)
 
 
+class _Response(http.client.HTTPResponse):
+    """http.client takes a hint (103) for the answer itself."""
+
+    def _read_status(self) -> Tuple[str, int, str]:
+        parent: Any = super()
+        while True:
+            version, status, reason = parent._read_status()
+            if not 101 < status < 200:
+                return version, status, reason
+            while self.fp.readline(1 << 16) not in (b"\r\n", b"\n", b""):
+                pass
+
+
 class _StatusError(Exception):
     def __init__(self, status: int, problem: Dict[str, Any]) -> None:
         self.status, self.problem = status, problem
-        super().__init__(f"weir answers with status {status}: {problem.get('detail', '')}")
+        super().__init__(f"weir answers with status {status}: {str(problem.get('detail', ''))[:200]!r}")
 
 
 def _problem(resp: http.client.HTTPResponse) -> _StatusError:
     try:
-        body = json.loads(resp.read(65536))
-    except ValueError:
+        body = {} if _packed(resp) else _parse(resp.read(_MOST_ANSWER))
+    except (ValueError, RecursionError):
         body = {}
     return _StatusError(resp.status, body if isinstance(body, dict) else {})
+
+
+def _packed(resp: http.client.HTTPResponse) -> bool:
+    """An answer comes in another form than it was asked for in: it may be any size, and nobody
+    reads it."""
+    return bool(resp.headers.get("Content-Encoding"))
+
+
+def _parse(text: Any) -> Any:
+    """json.loads for what others wrote."""
+    if isinstance(text, bytes):
+        text = text.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    return json.loads(text, parse_constant=_no_figure, parse_int=_integer)
+
+
+def _no_figure(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _integer(digits: str) -> Any:
+    return int(digits) if len(digits) < 20 else float(digits)  # int has a limit of its own, and ends there
 
 
 _TEXTS = ("id", "mode", "action", "effective", "reason_code", "unit", "message", "agent_message", "expires_at", "correlation_id")
@@ -1103,10 +1286,14 @@ def _typed(v: Any) -> Dict[str, Any]:
         _want(v, name, str)
     for name in ("limit", "observed"):
         _want(v, name, (int, float))
+        if not math.isfinite(v.get(name, 0)):
+            raise ValueError(f"{name} is out of range")
     for name in ("revision", "retry_after_s"):
         _want(v, name, int)
-    if v.get("expires_at"):
-        _seconds(v["expires_at"])
+        if not -(1 << 63) <= v.get(name, 0) < 1 << 63:
+            raise ValueError(f"{name} is out of range")
+    if "expires_at" in v and not 0 <= _seconds(v["expires_at"]) < _LAST_SECOND:
+        raise ValueError("expires_at is no time")
     if v.get("scope") is not None:
         scope = _object(v["scope"], "scope")
         _want(scope, "kind", str)
@@ -1137,12 +1324,15 @@ def _want(v: Dict[str, Any], name: str, kind: Any) -> None:
         v.pop(name, None)  # null is as good as nothing
     elif not isinstance(v[name], kind) or isinstance(v[name], bool):
         raise ValueError(f"{name} is {type(v[name]).__name__}")
+    elif kind is str and _SURROGATE.search(v[name]):
+        v[name] = _SURROGATE.sub("\ufffd", v[name])  # half a character is none, and nobody could write it
 
 
 def _telling(d: Decision, v: Mapping[str, Any]) -> Decision:
     """Adds what an answer says is left. What is of another form says nothing."""
     left = []
-    for r in v.get("remaining") or ():
+    said = v.get("remaining")
+    for r in said if isinstance(said, list) else ():
         try:
             until = _seconds(r.get("until"))
             left.append(Remaining(str(r["rule_id"]), float(r["left"]), float(r["limit"]), str(r["unit"]), until or None))
@@ -1188,7 +1378,12 @@ def _same_order(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     one, other = _order_id(a), _order_id(b)
     if one and other:
         return one == other
-    return bool(a.get("scope") == b.get("scope") and a.get("reason_code") == b.get("reason_code"))
+    return _about(a) == _about(b)
+
+
+def _about(v: Mapping[str, Any]) -> Tuple[str, str, str]:
+    scope = v.get("scope") or {}
+    return scope.get("kind", ""), scope.get("id", ""), v.get("reason_code", "")
 
 
 def _order_id(v: Mapping[str, Any]) -> str:
@@ -1269,7 +1464,15 @@ def _same_hash(a: str, b: str) -> bool:
 
 
 def _seconds(stamp: Optional[str]) -> float:
-    return datetime.datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp() if stamp else 0.0
+    """The time of RFC 3339 as weir writes it, in seconds since 1970; 0 for none."""
+    if stamp is None:
+        return 0.0
+    found = _RFC3339.fullmatch(stamp)
+    if found is None:
+        raise ValueError(f"{stamp[:40]!r} is no time")
+    second, fraction, zone = found.groups()
+    at = datetime.datetime.fromisoformat(second + ("+00:00" if zone == "Z" else zone))
+    return at.timestamp() + int((fraction or "0").ljust(3, "0")[:3]) / 1000  # weir counts milliseconds
 
 
 def _number(n: float) -> str:
@@ -1278,19 +1481,21 @@ def _number(n: float) -> str:
 
 def _most(rules: Mapping[str, Any], name: str) -> int:
     rule = rules.get(name) or {}
-    if isinstance(rule.get("max"), (int, float)):
-        return int(rule["max"])
-    if isinstance(rule.get("stop"), (int, float)):
-        return max(1, int(rule["stop"]) - 1)
+    most, stop = rule.get("max"), rule.get("stop")
+    if isinstance(most, (int, float)) and not isinstance(most, bool):
+        return int(most)
+    if isinstance(stop, (int, float)) and not isinstance(stop, bool):
+        return max(1, int(stop) - 1)
     return 0
 
 
-def _duration(text: str) -> float:
-    total, digits = 0.0, ""
-    units = {"h": 3600.0, "m": 60.0, "s": 1.0}
-    for c in text:
-        if c in units and digits:
-            total, digits = total + float(digits) * units[c], ""
-        else:
-            digits += c
-    return total or 60.0
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "ns": 1e-9}
+
+
+def _duration(text: Any) -> float:
+    """The seconds of a duration as limits write it, such as 1h30m or 500ms; a minute where it
+    is none."""
+    part = r"(\d+\.?\d*|\.\d+)(h|ms|m|us|\u00b5s|ns|s)"
+    if not isinstance(text, str) or not re.fullmatch(f"({part})+", text, re.ASCII):
+        return 60.0
+    return sum(float(n) * _UNITS[unit] for n, unit in re.findall(part, text, re.ASCII)) or 60.0
