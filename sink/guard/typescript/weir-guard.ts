@@ -60,12 +60,35 @@ interface Storage {
   getStore(): Work | undefined;
 }
 
-// A name in a variable, so that no bundler looks for it where there is none.
-const hooks = "node:async_hooks";
-const storage: Storage | undefined = await import(/* @vite-ignore */ hooks).then(
-  (m: { AsyncLocalStorage: new () => Storage }) => new m.AsyncLocalStorage(),
-  () => undefined,
-);
+// Names in variables, so that no bundler looks for them where there are none. Nothing is waited
+// for where the runtime can do without, so that require reads this file as import does.
+const [hooks, channels] = ["node:async_hooks", "node:diagnostics_channel"];
+interface Hooks {
+  AsyncLocalStorage: new () => Storage;
+}
+interface Channels {
+  subscribe(name: string, fn: (message: unknown) => void): void;
+}
+let storage: Storage | undefined;
+const streams = new Set<string>(); // where guards follow weir
+
+/** A stream that a guard follows keeps no program alive that has nothing else to do: the fetch
+ * of Node tells on this channel by which socket a request goes. */
+function letGo(message: unknown): void {
+  const { request, socket } = message as { request?: { origin?: unknown; path?: unknown; method?: unknown }; socket?: { unref?: () => void } };
+  if (request?.method === "GET" && streams.has(`${request.origin}${request.path}`)) socket?.unref?.();
+}
+
+function use(h: Hooks | undefined, c: Channels | undefined): void {
+  if (h) storage = new h.AsyncLocalStorage();
+  c?.subscribe?.("undici:client:sendHeaders", letGo);
+}
+const builtin = (globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } }).process?.getBuiltinModule;
+const used: Promise<void> | undefined = builtin
+  ? void use(builtin(hooks) as Hooks | undefined, builtin(channels) as Channels | undefined)
+  : Promise.allSettled([import(/* @vite-ignore */ hooks), import(/* @vite-ignore */ channels)]).then(([h, c]) =>
+      use(h.status === "fulfilled" ? (h.value as Hooks) : undefined, c.status === "fulfilled" ? (c.value as Channels) : undefined),
+    );
 
 /** The work that goes on here; undefined for none, and where the runtime has no AsyncLocalStorage. */
 export function currentWork(): Work | undefined {
@@ -274,6 +297,10 @@ const mostMessage = (1 << 18) + 4096; // characters of a message of the stream: 
 const mostId = 1024; // characters of the id of a message
 const mostAnswer = 1 << 20; // bytes of any other answer
 const mostBound = 2 ** 40; // more than any limit of weir
+const mostWait = 2 ** 31 - 1; // seconds to wait that are told at most
+const mostDepth = 10_000; // of objects and lists within each other
+const rfc3339 = /^\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/; // as weir writes and reads times
+const httpDate = /^[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/;
 const remembered = 3_600_000; // milliseconds for which the last revision of an order is remembered at least
 
 interface Message {
@@ -351,6 +378,12 @@ export class Guard {
   private readonly ignored = new Set<string>(); // what was logged
   private serial = 0;
   private warned = false;
+  private unreached = false; // was logged
+  private unasked = false; // was logged, since weir answered last
+  private alive = 0; // when the last sign of life came, by performance.now
+  /** Of the ids of its events: guards of one name would else give one id to two asks, and the
+   * second would be taken for the first sent again. */
+  private readonly word = Math.random().toString(36).slice(2, 12);
   private readonly closing = new AbortController();
   private known = false;
   private held = 0; // orders
@@ -360,6 +393,7 @@ export class Guard {
   /** A guard that is not connected; connect makes one that is. */
   constructor(url: string, private readonly o: Options = {}) {
     if (!/^https?:\/\/[^/]/.test(url)) throw new TypeError(`${url} is no address of weir; want for example http://127.0.0.1:8080`);
+    if (Object.keys(o.keys ?? {}).length > 0 && !globalThis.crypto?.subtle) throw new TypeError("signed orders need crypto.subtle; Node 18 has it with --experimental-global-webcrypto");
     this.url = url.replace(/\/+$/, "");
     this.bounds = o.bounds ?? { calls: 100, toolCalls: 0, rate: 60, window: 60 };
     this.name = o.name ?? "guard/" + Math.random().toString(36).slice(2, 12);
@@ -371,14 +405,17 @@ export class Guard {
    * are decided as when weir is away. */
   static async connect(url: string, o: Options = {}): Promise<Guard> {
     const g = new Guard(url, o);
+    await used;
+    streams.add(g.url + "/v1/verdicts");
     void g.follow();
     await g.wait(o.connectTimeout ?? g.staleAfter);
     return g;
   }
 
-  /** The orders may be out of date. */
+  /** The orders may be out of date. A program that kept the event loop for itself has heard
+   * nothing meanwhile, and no timer has said so yet: the time does. */
   get stale(): boolean {
-    return this.state !== "fresh";
+    return this.state !== "fresh" || (this.alive > 0 && performance.now() - this.alive > this.staleAfter);
   }
 
   /** Waits until the orders that stand are known, for so many milliseconds at most; by
@@ -410,8 +447,8 @@ export class Guard {
     try {
       return this.decide(inWork(call));
     } catch (err) {
-      this.counts.faults++; // a guard must not stop what it guards
-      this.log("warn", `the guard failed and let a call through, please report this: ${err}`);
+      // A guard must not stop what it guards.
+      if (++this.counts.faults === 1) this.log("warn", `the guard failed and let a call through, please report this; more faults are only counted: ${err}`);
       return new Decision("allow", "error_open", false, call?.flow ?? "");
     }
   }
@@ -430,7 +467,7 @@ export class Guard {
   async dispatch<R>(call: Call, fn: (d: Decision) => R | Promise<R>): Promise<R> {
     const c = { ...inWork(call) };
     const byAgent = c.origin === "agent" || !(c.origin || byPerson(c));
-    if (!c.flow && !byAgent) c.flow = crypto.randomUUID();
+    if (!c.flow && !byAgent) c.flow = flowId();
     const d = await this.asked(c);
     if (d.stopped) return fn(d);
     return working({ flow: c.flow ?? "", party: c.to, agent: c.toAgent, root: c.root }, () => fn(d));
@@ -442,9 +479,11 @@ export class Guard {
       d = await this.askWeir(call);
     } catch (err) {
       this.counts.askFailures++;
-      this.log("warn", `weir did not answer; the call is decided from memory: ${err}`);
+      if (!this.unasked) this.log("warn", `weir did not answer; calls are decided from memory until it does: ${err}`);
+      this.unasked = true;
       return this.refusing(call) ? this.decide(call) : this.withoutOrders(call);
     }
+    this.unasked = false;
     if (d.stopped) {
       this.counts.refused++;
       this.observe(call, d);
@@ -470,7 +509,7 @@ export class Guard {
       this.observe(call, d);
       return d;
     }
-    if (this.state !== "fresh") return this.withoutOrders(call);
+    if (this.stale) return this.withoutOrders(call);
     this.counts.allowed++;
     return new Decision("allow", "table", false, call.flow ?? "");
   }
@@ -505,8 +544,7 @@ export class Guard {
   /** Tells of a decision. It stands whatever becomes of that. */
   private observe(call: Call, d: Decision): void {
     const failed = (err: unknown) => {
-      this.counts.faults++;
-      this.log("warn", `the function that is told of decisions failed: ${err}`);
+      if (++this.counts.faults === 1) this.log("warn", `the function that is told of decisions failed; more faults are only counted: ${err}`);
     };
     try {
       const told: unknown = this.o.onDecision?.(call, d);
@@ -525,6 +563,7 @@ export class Guard {
     if ((v.action === "throttle" || retryAfter) && v.expires_at && source === "table") {
       retryAfter = Math.max(1, Math.ceil((Date.parse(v.expires_at) - this.now()) / 1000));
     }
+    retryAfter = Math.min(Math.max(0, retryAfter), mostWait);
     let message = v.message ?? "";
     if (message.startsWith(armed)) message = "Agent call rejected: " + message.slice(armed.length);
     return new Decision(v.action as Action, source, stale, flow, {
@@ -583,7 +622,7 @@ export class Guard {
     let best: Verdict | undefined;
     for (const v of found) {
       if (!matches(v, call) || (v.expires_at && Date.parse(v.expires_at) <= this.now())) continue;
-      if (!best || (v.revision ?? 0) < (best.revision ?? 0) || (v.revision === best.revision && v.id < best.id)) best = v;
+      if (!best || (v.revision ?? 0) < (best.revision ?? 0) || ((v.revision ?? 0) === (best.revision ?? 0) && v.id < best.id)) best = v;
     }
     return best;
   }
@@ -632,6 +671,10 @@ export class Guard {
         await this.readStream();
       } catch (err) {
         this.log("debug", `the stream of verdicts ended: ${err}`);
+        if (this.state === "never" && !this.unreached && !this.closing.signal.aborted) {
+          this.unreached = true;
+          this.log("warn", `weir was not reached yet; it is tried again: ${cause(err)}`);
+        }
       }
       this.becomeStale("weir does not answer");
       if (this.counts.connections > before) span = shortest;
@@ -642,7 +685,7 @@ export class Guard {
 
   /** Goes by weir's clock from now on where that and the clock of this machine are apart: orders end by it, and by one that is ahead none would stand. */
   private hearTime(date: string | null): void {
-    const weirs = Date.parse(date ?? "");
+    const weirs = httpDate.test(date ?? "") ? Date.parse(date ?? "") : NaN;
     if (Number.isNaN(weirs)) return;
     const begun = performance.now();
     this.now = () => {
@@ -658,14 +701,15 @@ export class Guard {
     this.closing.signal.addEventListener("abort", abort);
     let watch = timer(abort, this.staleAfter);
     const alive = () => {
+      this.alive = performance.now();
       clearTimeout(watch);
       watch = timer(abort, this.staleAfter);
     };
     try {
-      const headers: Record<string, string> = { accept: "text/event-stream", "accept-encoding": "identity" };
+      const headers: Record<string, string> = { accept: "text/event-stream" };
       if (this.lastId) headers["last-event-id"] = this.lastId;
       const resp = await this.fetch("GET", "/v1/verdicts", headers, undefined, silent.signal);
-      if (!resp.ok || !resp.body) {
+      if (resp.status !== 200 || !resp.body) {
         if (resp.status === 400) this.lastId = ""; // weir has another log than the one that was followed
         throw problem(resp.status, await answered(resp));
       }
@@ -731,8 +775,12 @@ export class Guard {
   private tooLong(m: Message): void {
     if (m.long) return;
     Object.assign(m, { long: true, data: [] });
-    this.counts.unreadable++;
-    this.log("warn", `a message is passed over that is longer than any verdict (${mostMessage} characters)`);
+    this.unreadable(`a message is longer than any verdict (${mostMessage} characters)`);
+  }
+
+  /** Counts what is no verdict. The first is logged: who sends one may send many. */
+  private unreadable(why: unknown): void {
+    if (++this.counts.unreadable === 1) this.log("warn", `what is no verdict came among them, and is passed over; more are only counted: ${why}`);
   }
 
   private async deliver(m: Message): Promise<void> {
@@ -748,13 +796,12 @@ export class Guard {
     let why: "unsigned" | "forged" | "replayed" | undefined = signed ? await unverified(keys, text, signature) : undefined;
     try {
       if (!why) {
-        const v = verdict(JSON.parse(text));
+        const v = verdict(parse(text));
         if (signed && this.isReplay(v)) why = "replayed";
         else if (this.take(v)) this.counts.orders++;
       }
     } catch (err) {
-      this.counts.unreadable++;
-      this.log("warn", `weir sent what is no verdict: ${err}`);
+      this.unreadable(err);
     }
     if (!why) return;
     this.counts[why]++;
@@ -797,7 +844,7 @@ export class Guard {
   /** Asks weir for its limits. What goes wrong leaves the bounds as they were. */
   private async learn(): Promise<void> {
     try {
-      const answer = JSON.parse(await this.call("GET", "/v1/limits", {}, undefined, this.staleAfter)) as { document: { rules: unknown } };
+      const answer = parse(await this.call("GET", "/v1/limits", {}, undefined, this.staleAfter)) as { document: { rules: unknown } };
       const rules = object(answer.document.rules, "rules") as Record<string, Rule | undefined>;
       const rule = (name: string) => (rules[name] ? (object(rules[name], name) as Rule) : undefined);
       const rate = rule("call_rate_per_flow");
@@ -885,11 +932,11 @@ export class Guard {
 
   private async askTogether(asks: Asking[]): Promise<void> {
     const alone = (a: Asking) =>
-      this.call("POST", "/v1/check", { "content-type": "application/json" }, a.line, this.askTimeout).then((text) => a.answer(JSON.parse(text))).catch(a.fail);
+      this.call("POST", "/v1/check", { "content-type": "application/json" }, a.line, this.askTimeout).then((text) => a.answer(parse(text))).catch(a.fail);
     if (asks.length === 1) return alone(asks[0]!);
     try {
       const text = await this.call("POST", "/v1/check", { "content-type": "application/x-ndjson" }, asks.map((a) => a.line + "\n").join(""), this.askTimeout);
-      const answers = text.trimEnd().split("\n").map((line) => object(JSON.parse(line), "the answer"));
+      const answers = text.trimEnd().split("\n").map((line) => object(parse(line), "the answer"));
       if (answers.length !== asks.length) throw new Error(`weir gives ${answers.length} answers to ${asks.length} asks`);
       asks.forEach((a, i) => {
         const { status, body } = answers[i]!;
@@ -905,10 +952,11 @@ export class Guard {
 
   private stamped(ev: Record<string, unknown>): Record<string, unknown> {
     const at = this.now();
-    return { ...ev, id: `${at.toString(36)}-${(++this.serial).toString(36)}`, source: this.name, time: new Date(at).toISOString() };
+    return { ...ev, id: `${at.toString(36)}-${(++this.serial).toString(36)}-${this.word}`, source: this.name, time: new Date(at).toISOString() };
   }
 
   private fetch(method: string, path: string, headers: Record<string, string>, body: string | undefined, signal: AbortSignal): Promise<Response> {
+    headers["accept-encoding"] = "identity"; // what is packed may be any size
     if (this.o.token) headers["authorization"] = "Bearer " + this.o.token;
     // Orders come from weir, and from nowhere else.
     return (this.o.fetch ?? fetch)(this.url + path, { method, headers, body, signal, cache: "no-store", redirect: "manual" });
@@ -920,8 +968,9 @@ export class Guard {
     const end = setTimeout(() => late.abort(new Error(`no answer in ${ms} ms`)), ms);
     try {
       const resp = await this.fetch(method, path, headers, body, late.signal);
-      const text = await answered(resp);
-      if (!resp.ok) throw problem(resp.status, text);
+      // What is packed was not asked for, and nobody reads it.
+      const text = resp.headers.get("content-encoding") ? "" : await answered(resp);
+      if (!resp.ok || (path === "/v1/check" && resp.status !== 200)) throw problem(resp.status, text);
       return text;
     } finally {
       clearTimeout(end);
@@ -951,6 +1000,26 @@ export class Guard {
   }
 }
 
+/** JSON.parse for what others wrote. It has no depth at which it ends, and who walks through what
+ * it gives has one. */
+function parse(text: string): unknown {
+  let depth = 0;
+  if ((text.match(/[[{]/g) ?? []).length > mostDepth) {
+    for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/g)) {
+      if (token === "[" || token === "{") depth++;
+      else if (token === "]" || token === "}") depth--;
+      if (depth > mostDepth) throw new Error(`more than ${mostDepth} lists and objects within each other`);
+    }
+  }
+  return JSON.parse(text);
+}
+
+/** What went wrong, with what fetch says is behind it. */
+function cause(err: unknown): string {
+  const behind = err instanceof Error ? err.cause : undefined;
+  return behind ? `${err}: ${behind}` : `${err}`;
+}
+
 /** What is wrong with a signature, k=<key id>,v1=<HMAC-SHA256 of the text in hex>. */
 async function unverified(keys: Record<string, string>, text: string, signature: string): Promise<"unsigned" | "forged" | undefined> {
   if (!signature) return "unsigned";
@@ -967,13 +1036,13 @@ class StatusError extends Error {
     readonly status: number,
     readonly body: Record<string, unknown>,
   ) {
-    super(`weir answers with status ${status}: ${body["detail"] ?? ""}`);
+    super(`weir answers with status ${status}: ${JSON.stringify(body["detail"] ?? "").slice(0, 200)}`);
   }
 }
 
 function problem(status: number, text: string): StatusError {
   try {
-    return new StatusError(status, object(JSON.parse(text), "the problem"));
+    return new StatusError(status, object(parse(text), "the problem"));
   } catch {
     return new StatusError(status, {});
   }
@@ -1012,8 +1081,14 @@ const matchLists = ["from", "to", "not_from", "not_to", "tool", "args_hash", "co
 function typed(given: unknown): Verdict {
   const v = object(given, "the verdict");
   for (const name of texts) want(v, name, "string");
-  for (const name of ["limit", "observed", "revision", "retry_after_s"]) want(v, name, "number");
-  if (v["expires_at"] && Number.isNaN(Date.parse(v["expires_at"] as string))) throw new Error("expires_at is no time");
+  for (const name of ["limit", "observed", "revision", "retry_after_s"]) {
+    want(v, name, "number");
+    const n = v[name] as number | undefined;
+    const whole = name === "revision" || name === "retry_after_s";
+    if (n !== undefined && !(whole ? Number.isInteger(n) && Math.abs(n) < 2 ** 63 : Number.isFinite(n))) throw new Error(`${name} is out of range`);
+  }
+  const expires = v["expires_at"] as string | undefined;
+  if (expires !== undefined && !isTime(expires)) throw new Error("expires_at is no time");
   v["scope"] ??= undefined;
   v["match"] ??= undefined;
   if (v["scope"] !== undefined) {
@@ -1033,6 +1108,14 @@ function typed(given: unknown): Verdict {
     }
   }
   return v as unknown as Verdict;
+}
+
+/** Whether a text is a time from 1970 to 9999 as weir writes it. Date.parse takes much more, and
+ * the 30th of February. */
+function isTime(text: string): boolean {
+  const day = text.slice(0, 10);
+  const at = Date.parse(text);
+  return rfc3339.test(text) && at >= 0 && at < 253402300800000 && new Date(day).toISOString().startsWith(day);
 }
 
 /** What an answer says is left. What is of another form says nothing. */
@@ -1055,6 +1138,7 @@ function object(v: unknown, what: string): Record<string, unknown> {
 function want(v: Record<string, unknown>, name: string, type: string): void {
   v[name] ??= undefined; // null is as good as nothing
   if (v[name] !== undefined && typeof v[name] !== type) throw new Error(`${name} is ${typeof v[name]}`);
+  if (type === "string" && v[name] !== undefined) v[name] = (v[name] as string).replace(/\p{Surrogate}/gu, "\ufffd"); // half a character is none
 }
 
 function list(v: Record<string, unknown>, name: string): unknown[] {
@@ -1068,6 +1152,13 @@ function timer(fn: () => void, ms: number): ReturnType<typeof setTimeout> {
   const t = setTimeout(fn, ms);
   (t as { unref?: () => void }).unref?.();
   return t;
+}
+
+/** A correlation id that nobody else has. Node 18 has crypto only where it is told to. */
+function flowId(): string {
+  if (globalThis.crypto) return crypto.randomUUID();
+  const digits = Array.from({ length: 32 }, () => Math.trunc(Math.random() * 16).toString(16)).join("");
+  return digits.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12})$/, "$1-$2-4$3-8$4-$5");
 }
 
 function stops(action: string): boolean {
@@ -1189,17 +1280,20 @@ function sameHash(a: string, b: string): boolean {
 interface Rule {
   max?: unknown;
   stop?: unknown;
-  window?: string;
+  window?: unknown;
 }
 
 function most(rule: Rule | undefined): number {
-  if (typeof rule?.max === "number") return rule.max;
-  return typeof rule?.stop === "number" ? Math.max(1, rule.stop - 1) : 0;
+  if (typeof rule?.max === "number") return Math.trunc(rule.max);
+  return typeof rule?.stop === "number" ? Math.max(1, Math.trunc(rule.stop) - 1) : 0;
 }
 
-function seconds(text: string | undefined): number {
-  const units: Record<string, number> = { h: 3600, m: 60, s: 1 };
+/** The seconds of a duration as limits write it, such as 1h30m or 500ms; a minute where it is
+ * none. */
+function seconds(text: unknown): number {
+  if (typeof text !== "string" || !/^([\d.]+(h|m|s|ms|us|µs|ns))+$/.test(text)) return 60;
+  const units: Record<string, number> = { h: 3600, m: 60, s: 1, ms: 1e-3, us: 1e-6, "µs": 1e-6, ns: 1e-9 };
   let total = 0;
-  for (const [, n, unit] of (text ?? "").matchAll(/([\d.]+)([hms])/g)) total += Number(n) * (units[unit ?? ""] ?? 0);
-  return total || 60;
+  for (const [, n, unit] of text.matchAll(/([\d.]+)([a-zµ]+)/g)) total += Number(n) * (units[unit ?? ""] ?? 0);
+  return total > 0 ? total : 60;
 }
