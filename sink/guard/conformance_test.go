@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -171,21 +172,43 @@ func languages() []language {
 		}},
 		{"typescript", func(t *testing.T) []string {
 			node := found(t, "node")
-			compiler := filepath.Join("typescript", "node_modules", "typescript", "bin", "tsc")
 			if _, err := os.Stat(compiler); err != nil {
 				t.Skip("MISSING: the TypeScript compiler; install it with: npm ci --prefix sink/guard/typescript")
 			}
-			out := t.TempDir()
-			if text, err := exec.Command(node, compiler, "-p", "typescript", "--outDir", out).CombinedOutput(); err != nil {
-				t.Fatalf("weir-guard.ts does not compile: %v\n%s", err, text)
-			}
-			compiled := filepath.Join(out, "weir-guard.mjs")
-			if err := os.Rename(filepath.Join(out, "weir-guard.js"), compiled); err != nil {
+			module, err := compiled()
+			if err != nil {
 				t.Fatal(err)
 			}
-			return []string{node, "testdata/conformance.mjs", compiled}
+			return []string{node, "testdata/conformance.mjs", module}
 		}},
 	}
+}
+
+var compiler = filepath.Join("typescript", "node_modules", "typescript", "bin", "tsc")
+
+// compiled is the guard of TypeScript as a module of JavaScript, compiled once for all tests.
+var compiled = sync.OnceValues(func() (string, error) {
+	out, err := os.MkdirTemp("", "weir-guard")
+	if err != nil {
+		return "", err
+	}
+	compiledIn = out
+	if text, err := exec.Command("node", compiler, "-p", "typescript", "--outDir", out).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("weir-guard.ts does not compile: %v\n%s", err, text)
+	}
+	module := filepath.Join(out, "weir-guard.mjs")
+	return module, os.Rename(filepath.Join(out, "weir-guard.js"), module)
+})
+
+var compiledIn string // the folder; empty before
+
+// TestMain removes what was compiled.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if compiledIn != "" {
+		_ = os.RemoveAll(compiledIn)
+	}
+	os.Exit(code)
 }
 
 func found(t *testing.T, program string) string {

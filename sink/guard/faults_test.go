@@ -156,19 +156,21 @@ func TestObserverFails(t *testing.T) {
 }
 
 // TestFirstCall runs a program that decides one call of a stopped flow and ends: it knows
-// the order by then. When weir is away it goes on, decides, and ends by itself.
+// the order by then, and ends by itself though weir goes on. When weir is away it goes on, decides,
+// and ends, too.
 func TestFirstCall(t *testing.T) {
-	weir := guardtest.New()
-	weir.Give(events.Verdict{CorrelationID: "f", Action: "deny", Reason: events.SelfCall})
-	up, away := httptest.NewServer(weir), httptest.NewServer(weir)
+	beats := guardtest.Fault{Name: "no fault"}.Serve() // its stream lives for as long as somebody listens
+	up, away := httptest.NewServer(beats), httptest.NewServer(beats)
 	defer up.Close()
-	defer weir.Set(guardtest.Away) // so that streams end
-	away.Close()                   // nobody listens at its port
+	defer up.CloseClientConnections() // so that streams end
+	away.Close()                      // nobody listens at its port
 	for _, l := range languages() {
 		t.Run(l.name, func(t *testing.T) {
 			command := l.command(t)
 			for url, want := range map[string]string{up.URL: "deny table\n", away.URL: "allow stale_open\n"} {
-				run := exec.CommandContext(t.Context(), command[0], append(command[1:len(command):len(command)], url, `{"once":true}`)...)
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				run := exec.CommandContext(ctx, command[0], append(command[1:len(command):len(command)], url, `{"once":true}`)...)
 				run.Stderr = os.Stderr
 				out, err := run.Output()
 				if err != nil || string(out) != want {

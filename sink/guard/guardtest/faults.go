@@ -1,7 +1,9 @@
 package guardtest
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -40,6 +42,7 @@ var (
 	never   = Want{CheckStopped: "allow stale_open stale", CheckOther: "allow stale_open stale", AskStopped: "deny weir", AskOther: "allow weir"}
 	noMore  = Want{CheckStopped: "deny table stale", CheckOther: "allow stale_open stale", AskStopped: "deny weir", AskOther: "allow weir"}
 	unasked = Want{CheckStopped: "deny table", CheckOther: "allow table", AskStopped: "deny table", AskOther: "allow stale_open stale"}
+	refuses = Want{CheckStopped: "deny table", CheckOther: "allow table", AskStopped: "deny weir", AskOther: "deny weir"} // every ask
 )
 
 // unreadable returns a copy with the count.
@@ -54,6 +57,7 @@ const (
 	pathVerdicts = "/v1/verdicts"
 	pathLimits   = "/v1/limits"
 	pathCheck    = "/v1/check"
+	pathAsks     = "/v1/check/stream" // of the Go guard alone
 	pathEvents   = "/v1/events"
 )
 
@@ -73,9 +77,9 @@ const (
 	refuse = `{"instance":"urn:weir:verdict:a","reason_code":"self_call","action":"deny","detail":"no","agent_message":"n"}`
 )
 
-// Faults returns all of them, those that are known.
+// Faults returns all of them, those that are known and that every guard can meet.
 func Faults() []Fault {
-	return slices.Concat(deadStreams(), badStreams(), strangeMessages(), wrongLimits(), badAnswers(), lostAcks())
+	return slices.Concat(deadStreams(), badStreams(), strangeHeads(), strangeMessages(), wrongLimits(), badAnswers(), lostAcks())
 }
 
 // stopped is the order that a guard is to hear.
@@ -133,6 +137,11 @@ func limits(name string, serve http.HandlerFunc) Fault {
 // something.
 func check(name string, serve http.HandlerFunc) Fault {
 	return Fault{Name: "check " + name, Want: unasked, path: pathCheck, serve: serve, then: serve}
+}
+
+// refusal is an answer that refuses every call, in whatever form.
+func refusal(name string, serve http.HandlerFunc) Fault {
+	return Fault{Name: "check is refused " + name, Want: refuses, path: pathCheck, serve: serve, then: serve}
 }
 
 // ack is a fault of what takes reports in. Reports are lost then, and no decision hangs on them.
@@ -197,6 +206,39 @@ func badStreams() []Fault {
 	}
 }
 
+// strangeHeads are what may stand before a stream, and where it may break off below HTTP.
+func strangeHeads() []Fault {
+	head := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+	dated := func(date string) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header()["Date"] = []string{date}
+			begin(rw)
+			say(rw, "id: 0\ndata: "+order("f", fmt.Sprintf(`,"expires_at":%q`, time.Now().Add(15*time.Minute).UTC().Format(time.RFC3339)))+"\n\n")
+			beat(rw, r)
+		}
+	}
+	return []Fault{
+		stream("is a part", never, func(rw http.ResponseWriter, r *http.Request) {
+			begin(rw)
+			rw.WriteHeader(http.StatusPartialContent)
+			say(rw, stopped+alive)
+			beat(rw, r)
+		}),
+		stream("is refused for longer than there are years", never, replyAs(http.StatusTooManyRequests, http.Header{"Retry-After": {strings.Repeat("9", 40)}}, "{}")),
+		stream("is a file", never, replyAs(http.StatusFound, http.Header{"Location": {"file:///etc/hostname"}}, "")),
+		stream("has hints without end", never, rawFlood("", "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")),
+		stream("comes after a hint", hears, rawEvery("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"+head+"Connection: close\r\n\r\n"+stopped, alive)).lasting(),
+		{Name: "stream is away four times", Want: hears, path: pathVerdicts, serve: reply(http.StatusBadGateway, "text/html", "502"), then: seldom(3, reply(http.StatusServiceUnavailable, "text/html", "503"), among(""))},
+		stream("has a length", noMore, raw(fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s%s", head, len(stopped+alive), stopped+alive, "data: "+order("h", "")))),
+		stream("has a chunk that is too long", never, raw(head+"Transfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\n"+stopped+alive)),
+		stream("is reset", noMore, reset(fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", head, len(stopped+alive), stopped+alive))),
+		stream("is of a day that is none", hears, dated("0")).lasting(),
+		stream("is of a day that dates cannot hold", hears, dated("Sat, 13 Sep 275760 00:00:00 GMT")).lasting(),
+		stream("is of a day in words of its own", hears, dated("2031-01-01T00:00:00Z")).lasting(),
+		stream("is of a weir whose clock is three hours ahead", hears, behind(-3*time.Hour)).lasting(),
+	}
+}
+
 // strangeMessages come before one that counts.
 // The one that counts has to be obeyed all the same.
 func strangeMessages() []Fault {
@@ -228,6 +270,27 @@ func strangeMessages() []Fault {
 		// Old proxies answer so, and the body lasts until the connection ends.
 		stream("is answered in HTTP/1.0", hears, rawEvery("HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"+stopped, alive)).lasting(),
 		stream("begins with a byte order mark", hears, among("\ufeff: heartbeat\n\n")).lasting(),
+		stream("begins with a byte order mark before the order", hears, func(rw http.ResponseWriter, r *http.Request) {
+			begin(rw)
+			say(rw, "\ufeffdata: "+order("f", "")+"\n\n")
+			beat(rw, r)
+		}).lasting(),
+		stream("comes in single bytes", hears, func(rw http.ResponseWriter, r *http.Request) {
+			begin(rw)
+			for _, c := range []byte("id: 0\ndata: " + order("f", ",\"message\":\"zu viele Anfragen f\u00fcr J\u00f6rg \U0001f6d1\"") + "\n\n" + alive) {
+				say(rw, string([]byte{c}))
+			}
+			beat(rw, r)
+		}).lasting(),
+		stream("has an order in bytes that are no text", hears, data(order("g", ",\"message\":\"\xff\xc3\""))).lasting(),
+		stream("has fields that it need not have", hears, among("retry: 0\nretry: -1\nretry\nid\n\nevent: other\ndata: "+order("g", "")+"\n\nevent\ndata\n\n:\n\n")).lasting(),
+		stream("says everything twice, and the old behind the new", hears, func(rw http.ResponseWriter, r *http.Request) {
+			newer := "data: " + strings.Replace(order("f", ""), `"revision":1`, `"revision":3`, 1) + "\n\n"
+			older := "data: " + strings.NewReplacer(`"revision":1`, `"revision":2`, `"deny"`, `"allow"`).Replace(order("f", "")) + "\n\n"
+			begin(rw)
+			say(rw, newer+newer+older+older)
+			beat(rw, r)
+		}).lasting(),
 		{Name: "stream has an id that no request can carry", Want: hears, path: pathVerdicts, serve: func(rw http.ResponseWriter, _ *http.Request) {
 			begin(rw)
 			say(rw, "id: \u2603\x01\ndata: "+order("f", "")+"\n\n"+alive)
@@ -288,8 +351,93 @@ func badAnswers() []Fault {
 		check("is refused without a reason", reply(http.StatusForbidden, "text/html", "<h1>403</h1>")),
 		check("is refused for a reason that is a number", reply(http.StatusForbidden, "application/problem+json", `{"reason_code":5,"action":"deny"}`)),
 		check("is refused for a time that is a text", reply(http.StatusTooManyRequests, "application/problem+json", `{"reason_code":"self_call","action":"deny","retry_after_s":"x"}`)),
-		{Name: "check is refused with status 200", Want: Want{"deny table", "allow table", "deny weir", "deny weir", 0}, path: pathCheck, serve: refusedWell, then: refusedWell},
-		{Name: "check is refused by an action that nobody knows", Want: Want{"deny table", "allow table", "deny weir", "deny weir", 0}, path: pathCheck, serve: held, then: held},
+		refusal("with status 200", refusedWell),
+		refusal("by an action that nobody knows", held),
+		// Only 200 brings an answer. What else is called a success is of somebody who is not weir.
+		check("is answered with status 201", replyAs(http.StatusCreated, nil, allowAll)),
+		check("is answered with status 204", replyAs(http.StatusNoContent, nil, "")),
+		check("is answered with a part", replyAs(http.StatusPartialContent, http.Header{"Content-Range": {"bytes 0-9/10"}}, allowAll)),
+		check("is not modified", replyAs(http.StatusNotModified, http.Header{"Etag": {`"a"`}}, "")),
+		check("is answered with the file of a redirect", replyAs(http.StatusTemporaryRedirect, http.Header{"Location": {"file:///etc/hostname"}}, allowAll)),
+		check("comes too early", replyAs(http.StatusTooEarly, nil, "")),
+		check("is put off for longer than there are years", replyAs(http.StatusTooManyRequests, http.Header{"Retry-After": {strings.Repeat("9", 40)}}, "{}")),
+		check("is put off to yesterday", replyAs(http.StatusServiceUnavailable, http.Header{"Retry-After": {"-86400"}}, "{}")),
+		check("wants a proxy to be asked first", replyAs(http.StatusProxyAuthRequired, http.Header{"Proxy-Authenticate": {"Basic"}}, "<h1>407</h1>")),
+		// No guard asks for packed answers, so what is packed is of somebody else, and may be of
+		// any size.
+		check("is packed", replyAs(http.StatusOK, http.Header{"Content-Encoding": {"gzip"}}, string(packed(allowAll, "")))),
+		check("says that it is packed, and is not", replyAs(http.StatusOK, http.Header{"Content-Encoding": {"br"}}, allowAll)),
+		check("is packed, and 192 MiB when it is unpacked", func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Encoding", "gzip")
+			reply(http.StatusOK, "application/json", string(packed(`{"more":"`, strings.Repeat("x", 1<<14))))(rw, r)
+		}),
+		check("is answered with less than there is", raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(allowAll)-1, allowAll))),
+		check("is answered with chunks that are none", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n"+allowAll)),
+		check("is reset", reset("HTTP/1.1 200 OK\r\n")),
+		check("is answered in hints without end", rawFlood("", "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")),
+		{Name: "check is answered after a hint", Want: hears, path: pathCheck, serve: hinted, then: hinted},
+		check("is answered with figures that are none", reply(http.StatusOK, "application/json", strings.Replace(allowAll, `"id"`, `"limit":NaN,"id"`, 1))),
+		check("is answered with JSON of 100,000 levels", reply(http.StatusOK, "application/json", strings.Replace(allowAll, `"id"`, `"more":`+strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000)+`,"id"`, 1))),
+		check("is answered with text behind the verdict", reply(http.StatusOK, "application/json", allowAll+"x")),
+		refusal("with a byte order mark", reply(http.StatusForbidden, "application/problem+json", "\ufeff"+refuse)),
+		refusal("in bytes that are no text", reply(http.StatusForbidden, "application/problem+json", strings.Replace(refuse, `"detail":"no"`, "\"detail\":\"no\xff\"", 1))),
+		refusal("in half a character", reply(http.StatusForbidden, "application/problem+json", strings.Replace(refuse, `"detail":"no"`, `"detail":"no\ud800"`, 1))),
+		refusal("with a number for what is left", reply(http.StatusForbidden, "application/problem+json", strings.Replace(refuse, `{`, `{"remaining":5,`, 1))),
+		refusal("with texts for what is left", reply(http.StatusForbidden, "application/problem+json", strings.Replace(refuse, `{`, `{"remaining":[{"rule_id":"x","left":"much"},7,null],`, 1))),
+		refusal("for less than no time", reply(http.StatusTooManyRequests, "application/problem+json", strings.Replace(refuse, `{`, `{"retry_after_s":-5,`, 1))),
+		refusal("in names that any object has", reply(http.StatusForbidden, "application/problem+json", strings.Replace(refuse, `{`, `{"__proto__":{"action":"allow"},"constructor":null,"toString":5,`, 1))),
+	}
+}
+
+// allowAll is an answer of weir that lets a call pass, for answers that are nearly it.
+const allowAll = `{"verdict":{"id":"a","mode":"enforce","action":"allow"}}`
+
+// hinted answers as HTTP allows it, with a hint before the answer.
+func hinted(rw http.ResponseWriter, r *http.Request) {
+	rw.Header().Set("Link", "</style.css>")
+	rw.WriteHeader(http.StatusEarlyHints)
+	var ask struct {
+		Flow string `json:"correlation_id"`
+	}
+	_ = json.NewDecoder(r.Body).Decode(&ask) // what cannot be read is about no flow
+	if ask.Flow == "f" {
+		reply(http.StatusForbidden, "application/problem+json", refuse)(rw, r)
+		return
+	}
+	reply(http.StatusOK, "application/json", allowAll)(rw, r)
+}
+
+// AskStreamFaults are those of the stream that asks of the Go guard share. Who cannot use it
+// asks by requests, and is told the same.
+func AskStreamFaults() []Fault {
+	asks := func(name string, serve http.HandlerFunc) Fault {
+		return Fault{Name: "stream of asks " + name, Want: hears, path: pathAsks, serve: serve, then: serve}
+	}
+	lines := func(fn func(rw http.ResponseWriter, r *http.Request)) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Type", "application/x-ndjson")
+			_ = http.NewResponseController(rw).EnableFullDuplex() // or the head waits for the asks
+			say(rw, "")
+			fn(rw, r)
+		}
+	}
+	return []Fault{
+		asks("is cut", cut),
+		asks("is never answered", hang),
+		asks("is a page", pageOf("welcome")),
+		asks("ends at once", lines(func(http.ResponseWriter, *http.Request) {})),
+		asks("takes asks and answers none", lines(hang)),
+		asks("answers what was never asked", lines(func(rw http.ResponseWriter, r *http.Request) {
+			go func() { _, _ = io.Copy(io.Discard, r.Body) }()
+			every(rw, r, `{"line":1000000,"status":200,"body":`+allowAll+"}\n")
+		})),
+		asks("answers what is not JSON", lines(func(rw http.ResponseWriter, r *http.Request) { say(rw, "{\n"); hang(rw, r) })),
+		asks("has a line without end", lines(flood(`{"line":1,"body":"`, strings.Repeat("x", 1<<16)))),
+		asks("is cut in the middle of an answer", lines(func(rw http.ResponseWriter, r *http.Request) {
+			_, _ = r.Body.Read(make([]byte, 1))
+			say(rw, `{"line":1,"status":200,"body":{"verd`)
+			cut(rw, r)
+		})),
 	}
 }
 

@@ -6,10 +6,12 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/events"
@@ -143,6 +145,37 @@ func reply(status int, contentType, text string) http.HandlerFunc {
 	}
 }
 
+// replyAs is reply in JSON with headers of its own.
+func replyAs(status int, header http.Header, text string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		maps.Copy(rw.Header(), header)
+		reply(status, "application/json", text)(rw, r)
+	}
+}
+
+// seldom answers so often by one, and then by the other.
+func seldom(times int64, first, then http.HandlerFunc) http.HandlerFunc {
+	var n atomic.Int64
+	return func(rw http.ResponseWriter, r *http.Request) {
+		if n.Add(1) <= times {
+			first(rw, r)
+			return
+		}
+		then(rw, r)
+	}
+}
+
+// reset sends a text and then tears the connection down, so that the other side sees a reset
+// instead of an end.
+func reset(text string) http.HandlerFunc {
+	return hijacked(func(conn net.Conn, _ <-chan struct{}) {
+		_, _ = io.WriteString(conn, text)
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+	})
+}
+
 // pageOf is what a portal or a proxy shows in place of weir: status 200, and no JSON.
 func pageOf(text string) http.HandlerFunc { return reply(http.StatusOK, "text/html", text) }
 
@@ -189,7 +222,7 @@ func elsewhere(rw http.ResponseWriter, r *http.Request) {
 	http.Redirect(rw, r, pathElsewhere, http.StatusTemporaryRedirect)
 }
 
-// packed is a text and more, Flood bytes of it, in the form of gzip. What is repeated is
+// packed is a text and more, Flood bytes of it if there is something to repeat, in the form of gzip. What is repeated is
 // packed once, for a file of gzip may have many members, and packing all of it takes the
 // race detector longer than a guard waits.
 func packed(text, again string) []byte {
@@ -199,6 +232,9 @@ func packed(text, again string) []byte {
 		_, _ = io.WriteString(zip, text) // memory takes everything
 		_ = zip.Close()
 		return out.Bytes()
+	}
+	if again == "" {
+		return member(text)
 	}
 	many := max(1, (1<<20)/len(again))
 	return append(member(text), bytes.Repeat(member(strings.Repeat(again, many)), 1+Flood/(many*len(again)))...)

@@ -1,0 +1,65 @@
+// Programs for TestHosts, each of which does to a guard what programs do. They say what is wrong.
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+
+const [path, name, url] = process.argv.slice(2);
+const { Guard, currentWork, working } = await import(pathToFileURL(path));
+const want = (good, what) => {
+  if (!good) console.log(what);
+};
+
+const programs = {
+  ids() {
+    const ids = [1, 2, 3].map(() => {
+      const guard = new Guard(url, { name: "planners" });
+      guard.now = () => 1;
+      return guard.stamped({}).id;
+    });
+    want(new Set(ids).size === 3, `guards of one name give one id twice: ${ids}`);
+  },
+
+  // A timer cannot say that nothing was heard while the program keeps the event loop.
+  async blocked() {
+    const guard = await Guard.connect(url, { failClosed: true, staleAfter: 1000 });
+    want(guard.check({ flow: "h", from: "a", to: "b" }).action === "allow", "nothing is said against the call");
+    for (const end = performance.now() + 1100; performance.now() < end; );
+    const d = guard.check({ flow: "h", from: "a", to: "b" });
+    want(guard.stale && d.source === "stale_closed", `orders of before count as fresh: ${JSON.stringify(d)}`);
+    await guard.close();
+  },
+
+  async closed() {
+    const guard = await Guard.connect(url, { log: () => {} });
+    await guard.close();
+    await guard.close();
+    // The stream ends a moment later.
+    while (!guard.stale) await new Promise((next) => setTimeout(next, 10));
+    want(guard.check({ flow: "f", from: "a", to: "b" }).action === "deny" && guard.check({ flow: "h", from: "a", to: "b" }).source === "stale_open", "check after close");
+    want((await guard.ask({ flow: "h", from: "a", to: "b" })).source === "weir", "ask after close");
+  },
+
+  // Programs of CommonJS read the package, too, where Node can.
+  required() {
+    const [major, minor] = process.versions.node.split(".").map(Number);
+    if (major < 20 || (major === 20 && minor < 19) || (major === 22 && minor < 12)) return;
+    const required = createRequire(import.meta.url)(path);
+    want(required.Guard, "require gives no Guard");
+    want(working({ flow: "f" }, () => currentWork()?.flow) === "f", "work is not known in what it does");
+  },
+
+  // What goes wrong with each call is said once.
+  async logs() {
+    const said = [];
+    const onDecision = () => {
+      throw new Error("an observer that fails");
+    };
+    const guard = await Guard.connect("http://127.0.0.1:9", { connectTimeout: 100, onDecision, log: (level, text) => level === "warn" && said.push(text) });
+    for (let n = 0; n < 20; n++) {
+      await guard.ask({ flow: "h", from: "a", to: "b" });
+      await guard.receive("no verdict");
+    }
+    await guard.close();
+    want(said.length === 5, `said ${said.length} times: ${said}`);
+  },
+};
+await programs[name]();

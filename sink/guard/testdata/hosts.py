@@ -1,0 +1,134 @@
+"""Programs for TestHosts, each of which does to a guard what programs do. They say what is wrong."""
+
+import logging
+import os
+import select
+import socket
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", sys.argv[1]))
+import weir_guard  # noqa: E402
+
+URL = sys.argv[3]
+
+
+def want(good, what):
+    if not good:
+        print(what, flush=True)
+
+
+def until_stopped(guard, flow):
+    for _ in range(1000):  # ten seconds
+        if guard.check(flow, "a", "b").stopped:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def fork():
+    """As servers do that load the program before they fork: what weir orders later is heard by
+    the workers, too, and the lock of a thread that is not there is nobody's."""
+    guard = weir_guard.Guard(URL, name="workers")
+    want(guard.check("f", "a", "b").stopped, "the parent does not know the order")
+    guard._lock.acquire()
+    workers = []
+    for n in range(3):
+        worker = os.fork()
+        if worker == 0:
+            first = guard.check("f", "a", "b")
+            good = first.stopped and not first.stale and guard.ask("stop g", "a", "b").source == "weir" and until_stopped(guard, "g")
+            guard.close()
+            os._exit(0 if good else 1)
+        workers.append(worker)
+    guard._lock.release()
+    for worker in workers:
+        want(os.waitpid(worker, 0)[1] == 0, "a worker does not hear what weir orders")
+    want(until_stopped(guard, "g"), "the parent hears nothing any more")
+    want(guard.ask("h", "a", "b").source == "weir", "the parent cannot ask any more")
+    guard.close()
+
+
+def ids():
+    guards = [weir_guard.Guard(URL, name="planners", connect=False) for _ in range(3)]
+    want(len({g._stamped({}, 1.0)["id"] for g in guards}) == 3, "guards of one name give one id twice")
+
+
+def blocked():
+    """Threads that never ran cannot say that they heard nothing."""
+    guard = weir_guard.Guard(URL, fail_closed=True)
+    want(guard.check("h", "a", "b").action == "allow", "nothing is said against the call")
+    guard._alive -= 60
+    d = guard.check("h", "a", "b")
+    want(guard.stale and d.source == "stale_closed", f"orders of a minute ago count as fresh: {d}")
+    guard.close()
+
+
+def closed():
+    guard = weir_guard.Guard(URL)
+    guard.close()
+    guard.close()
+    want(guard.check("f", "a", "b").action == "deny" and guard.check("h", "a", "b").source == "stale_open", "check after close")
+    want(guard.ask("h", "a", "b").source == "weir", "ask after close")
+    for url in ("http://127.0.0.1:99999", "ftp://127.0.0.1", "127.0.0.1:8080"):
+        try:
+            weir_guard.Guard(url)
+            want(False, f"{url} is taken for an address")
+        except ValueError:
+            pass
+
+
+def unsolicited():
+    guard = weir_guard.Guard(URL, token="unsolicited", quiet=True)
+    want(guard.ask("h", "a", "b").stopped, "the first answer refuses")
+    if guard._parked:
+        select.select([guard._parked[0][2].bounded.fileno()], [], [], 10)
+    want(guard.ask("h", "a", "b").stopped, "what came unasked is taken for an answer")
+    guard.close()
+
+
+def names():
+    """Nothing ends looking a name up; an ask ends all the same."""
+    known, look = threading.Event(), socket.getaddrinfo
+
+    def hangs(*at, **more):
+        known.wait()
+        return look(*at, **more)
+
+    socket.getaddrinfo = hangs
+    guard = weir_guard.Guard(URL, ask_timeout=0.2, connect_timeout=0.01)
+    want(guard.ask("h", "a", "b").source == "stale_open", "nobody can have been asked")
+    known.set()
+    for _ in range(1000):
+        if guard.ask("h", "a", "b").source == "weir":
+            break
+        time.sleep(0.01)
+    else:
+        print("the name is known now, and nobody is asked")
+    want(until_stopped(guard, "f"), "the name is known now, and no order comes")
+    guard.close()
+
+
+def logs():
+    """What goes wrong with each call is said once."""
+    said = []
+
+    class Keeps(logging.Handler):
+        def emit(self, record):
+            said.append(record.getMessage())
+
+    def fails(call, d):
+        raise RuntimeError("an observer that fails")
+
+    logging.getLogger("weir.guard").addHandler(Keeps())
+    logging.getLogger("weir.guard").propagate = False
+    guard = weir_guard.Guard("http://127.0.0.1:9", ask_timeout=0.2, on_decision=fails)
+    for _ in range(20):
+        guard.ask("h", "a", "b")
+        guard._receive("no verdict")
+    guard.close()
+    want(len(said) == 5, f"said {len(said)} times: {said}")
+
+
+globals()[sys.argv[2]]()
