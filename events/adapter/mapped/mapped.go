@@ -126,6 +126,14 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		// times.
 		id = key(record, timed)
 	}
+	if kind == events.ToolCall && r.m.whole() && r.answered() {
+		return r.both(id, when, emit)
+	}
+	return r.tell(id, kind, when, emit)
+}
+
+// tell makes the event of a record.
+func (r *reader) tell(id string, kind events.Kind, when events.Stamp, emit func(*events.Event)) error {
 	e := r.begin(id, kind, when)
 	if err := r.fill(e); err != nil {
 		return err
@@ -136,6 +144,39 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	}
 	r.pair.Pair(e, emit)
 	return nil
+}
+
+// result are the fields of what came of a call.
+var result = [...]field{content, status, failure, duration}
+
+// answered reports whether a record tells what came of its call.
+func (r *reader) answered() bool {
+	return slices.ContainsFunc(result[:], func(f field) bool { return len(r.values[f]) > 0 })
+}
+
+// both makes the call and the result of a record that has both, as logs have them that write a
+// line when a call is over: as one event the result would not be seen. Its time is that of the
+// call unless the record says how long it took.
+func (r *reader) both(id string, when events.Stamp, emit func(*events.Event)) error {
+	said := r.values
+	end := when + events.Stamp(min(r.float(duration), events.MaxNumber/2))
+	for _, f := range result {
+		r.values[f] = nil
+	}
+	if len(r.values[callID]) == 0 { // that the two belong together
+		r.values[callID] = []byte(id)
+	}
+	call := r.values[callID]
+	if err := r.tell(id, events.ToolCall, when, emit); err != nil {
+		return err
+	}
+	// What a call cost is told once.
+	r.values = said
+	r.values[callID] = call
+	for f := inputTokens; f <= costUSD; f++ {
+		r.values[f] = nil
+	}
+	return r.tell(id+"/result", events.ToolResult, end, emit)
 }
 
 // maxKinds is how many words for a kind are told apart: a path that leads to something else finds

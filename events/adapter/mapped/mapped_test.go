@@ -274,3 +274,28 @@ func TestUnread(t *testing.T) {
 		t.Errorf("silent %d", silent)
 	}
 }
+
+// TestCallsWithResults makes a call and its result of a record that has both, unless the log
+// tells results by records of their own.
+func TestCallsWithResults(t *testing.T) {
+	check := func(mapping, line, want string) {
+		t.Helper()
+		f, err := Format(mapping)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		err = f.New(adapter.Options{}).Decode([]byte(line), func(e *events.Event) {
+			told = append(told, fmt.Sprintf("%v %s %s %d %v %v %d", e.Kind, e.Tool.Name, e.Tool.CallID, e.Time%10000, !e.Content.IsZero(), e.Status, e.Usage.Total))
+		})
+		if got := strings.Join(told, ", "); err != nil || got != want {
+			t.Errorf("%s: %s (%v), want %s", mapping, got, err, want)
+		}
+	}
+	line := `{"run":"r","id":"7","ts":"2026-11-20T14:00:01Z","t":"tool","what":"grep","in":{"q":"x"},"out":"y","err":"no such file","ms":250,"n":9}`
+	const rest = ",flow=.run,id=.id,time=.ts,tool=.what,args=.in,result=.out,error=.err,duration_ms=.ms,total_tokens=.n"
+	check("source=\"s\""+rest, line, "tool.call grep 7 1000 false  9, tool.result grep 7 1250 true error 0")
+	check("kind=.t,kind.tool=tool.call"+rest, line, "tool.call grep 7 1000 false  9, tool.result grep 7 1250 true error 0")
+	check("kind=.t,kind.tool=tool.call,kind.done=tool.result"+rest, line, "tool.call grep 7 1000 true error 9")
+	check("kind=\"tool.call\",flow=.run,id=.id,time=.ts,tool=.what,args=.in", line, "tool.call grep 7 1000 false  0")
+}

@@ -27,6 +27,23 @@ type mapping struct {
 // has tells whether the mapping gives the field in any way.
 func (m *mapping) has(f field) bool { return m.filled[f] }
 
+// whole tells whether a record of a call has what came of it, too: a log that tells results by
+// records of their own says so by their kind.
+func (m *mapping) whole() bool {
+	if !m.has(kind) {
+		return true
+	}
+	if len(m.meaning[kind]) == 0 {
+		return false // its kinds are weir's own, results among them
+	}
+	for _, means := range m.meaning[kind] {
+		if means == events.ToolResult.String() {
+			return false
+		}
+	}
+	return true
+}
+
 // node is a place in a record that paths lead to or through.
 // Paths that begin alike share nodes, so a record is walked once, however many paths there
 // are.
