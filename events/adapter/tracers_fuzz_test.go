@@ -10,6 +10,7 @@ import (
 	"weir/events/adapter/litellm"
 	"weir/events/adapter/openaiagents"
 	"weir/events/adapter/phoenix"
+	"weir/events/adapter/spanjson"
 )
 
 func FuzzOpenAIAgents(f *testing.F) { fuzz(f, openaiagents.Format()) }
@@ -19,3 +20,4 @@ func FuzzAutoGen(f *testing.F)      { fuzz(f, autogen.Format()) }
 func FuzzLangfuse(f *testing.F)     { fuzz(f, langfuse.Format()) }
 func FuzzPhoenix(f *testing.F)      { fuzz(f, phoenix.Format()) }
 func FuzzLiteLLM(f *testing.F)      { fuzz(f, litellm.Format()) }
+func FuzzSpanJSON(f *testing.F)     { fuzz(f, spanjson.Format()) }

@@ -25,7 +25,10 @@
 package otlp
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -58,7 +61,8 @@ func Format() adapter.Format {
 // score knows it by its one outermost name.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
-		if top.Has("resourceSpans") {
+		// Grafana Tempo answers in batches.
+		if top.Has("resourceSpans") || top["batches"] == "[" && bytes.Contains(head.Bytes, []byte(`"scopeSpans"`)) {
 			return adapter.Certain
 		}
 	}
@@ -310,7 +314,7 @@ func (b *batch) read(record []byte) error {
 	other, isBatch := "", false
 	c := jsonwalk.New(record)
 	for c.Object(); c.Member(); {
-		if string(c.Key()) == "resourceSpans" {
+		if key := string(c.Key()); key == "resourceSpans" || key == "batches" {
 			isBatch = true
 			for c.Array(); c.Element(); {
 				b.resource(c)
@@ -499,10 +503,24 @@ func (b *batch) refuse(at int, name, reason string) {
 	}
 }
 
+// fromBase64 returns an id in hex, which Grafana Tempo writes in base64 as protobuf's JSON does.
+// Base64 of an id is never as long as its hex.
+func fromBase64(p []byte, bytes int) []byte {
+	if len(p) != base64.StdEncoding.EncodedLen(bytes) {
+		return p
+	}
+	raw, err := base64.StdEncoding.DecodeString(string(p))
+	if err != nil || len(raw) != bytes {
+		return p
+	}
+	return hex.AppendEncode(nil, raw)
+}
+
 // traceID reads 32 hex digits of either case.
 //
 // All zeros are no id in W3C's trace context. Lower case, so that one id has one spelling.
 func traceID(p []byte) (string, bool) {
+	p = fromBase64(p, 16)
 	if len(p) != 32 {
 		return "", false
 	}
@@ -518,6 +536,7 @@ func traceID(p []byte) (string, bool) {
 //
 // Spans are known by numbers inside, see hex16.
 func spanID(p []byte) uint64 {
+	p = fromBase64(p, 8)
 	if len(p) != 16 {
 		return 0
 	}

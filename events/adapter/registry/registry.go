@@ -37,6 +37,7 @@ import (
 	"weir/events/adapter/otlplogs"
 	"weir/events/adapter/phoenix"
 	"weir/events/adapter/qwencode"
+	"weir/events/adapter/spanjson"
 	"weir/events/adapter/tinyagi"
 	"weir/events/adapter/trace"
 )
@@ -62,6 +63,7 @@ func Formats() []adapter.Format {
 		langsmith.Format(),
 		langfuse.Format(),
 		phoenix.Format(),
+		spanjson.Format(),
 		litellm.Format(),
 		crewai.Format(),
 		autogen.Format(),
@@ -180,6 +182,9 @@ func detect(head []byte, formats []adapter.Format) (adapter.Format, error) {
 	case 1:
 		return fit[0], nil
 	case 0:
+		if h := hintOf(beginning); h != nil {
+			return adapter.Format{}, fmt.Errorf("%w: %v", ErrUnknown, h)
+		}
 		return adapter.Format{}, fmt.Errorf("%w: the input looks like none of %s; name one with --format", ErrUnknown, names(formats))
 	}
 	return adapter.Format{}, fmt.Errorf("%w: the input looks like each of %s; name one with --format", ErrAmbiguous, names(fit))

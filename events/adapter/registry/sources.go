@@ -205,6 +205,13 @@ func sources() []adapter.Source {
 			Flow:  "session.id where it is set, else the trace",
 			Sees:  "What the OpenInference spans told: agents, tools with arguments and results, tokens.",
 			Blind: "What has not ended. Pages are read in the order in which they are given: those of one trace belong into one file."},
+		{Name: "span-exports", Format: "spanjson", Sample: "exports/spans/loop.console.json.gz",
+			Known: []string{"jaeger", "zipkin", "stdouttrace", "console-exporter", "mlflow-trace"},
+			Set:   "Download traces as JSON from Jaeger (its page, GET /api/traces, or its indexes in Elasticsearch) or Zipkin, keep what a console exporter prints (Python, Go), or save trace.to_json() of MLflow.",
+			Run:   "weir replay trace.json",
+			Flow:  "as with OpenTelemetry spans: a correlation id in baggage, the session where one is named, else the trace",
+			Sees:  "What the spans tell by their attributes.",
+			Blind: "Events of spans, so contents that only stand in them."},
 		{Name: "litellm", Format: "litellm", Sample: "exports/litellm/loop.jsonl.gz",
 			Known: []string{"litellm-proxy"},
 			Set: "A callback that writes kwargs[\"standard_logging_object\"], one per line, or the proxy's log to a bucket; rows of spend logs with store_prompts_in_spend_logs: true. " +
