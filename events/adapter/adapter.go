@@ -143,16 +143,63 @@ func CheckSize(record []byte) error {
 		Reason: fmt.Sprintf("the record has %d bytes; want at most %d: lower the batch size of the exporter", len(record), MaxRecord)}
 }
 
-// CheckDatabase refuses what is the beginning of a SQLite database: it takes more to read
-// one than all adapters together, and the program that comes with it prints rows as JSON.
+// CheckText refuses what begins as something that is no text that adapters read, and says how
+// to go on: a database, what is packed in a way that NewReader does not undo, and text in
+// another encoding than UTF-8.
 //
-// Its bytes would otherwise be told as one long line that is no JSON.
-func CheckDatabase(head []byte) error {
-	if !bytes.HasPrefix(head, []byte("SQLite format 3\x00")) {
+// Its bytes would otherwise be told as lines that are no JSON.
+func CheckText(head []byte) error {
+	reason := ""
+	switch packed := packing(head); {
+	// It takes more to read one than all adapters together, and the program that comes with
+	// it prints rows as JSON.
+	case bytes.HasPrefix(head, []byte("SQLite format 3\x00")):
+		reason = "a SQLite database is not read itself: sqlite3 -readonly -json FILE 'SELECT * FROM messages ORDER BY id' | weir replay --format tinyagi -"
+	case packed != "":
+		reason = "it is packed with " + packed + "; gzip and zstd are unpacked, all else has to be unpacked first"
+	case isWide(head):
+		reason = "it is UTF-16 or UTF-32, as some programs on Windows write; want UTF-8: iconv -f UTF-16 -t UTF-8 FILE | weir replay -"
+	default:
 		return nil
 	}
-	return &events.DecodeError{Code: events.CodeSyntax, Offset: 0, Reason: "a SQLite database is not read itself: " +
-		"sqlite3 -readonly -json FILE 'SELECT * FROM messages ORDER BY id' | weir replay --format tinyagi -"}
+	return &events.DecodeError{Code: events.CodeSyntax, Offset: 0, Reason: reason}
+}
+
+// packing names what something was packed with; "" for nothing, or for what NewReader unpacks.
+func packing(head []byte) string {
+	for magic, name := range map[string]string{
+		"\xfd7zXZ\x00": "xz", "BZh91AY&SY": "bzip2", "\x04\x22\x4d\x18": "lz4", "PK\x03\x04": "zip", "7z\xbc\xaf\x27\x1c": "7-Zip", "LZIP": "lzip",
+		"\xff\x06\x00\x00sNaPpY": "snappy", "\x1f\x9d": "compress", "PAR1": "Parquet", "Obj\x01": "Avro",
+	} {
+		if bytes.HasPrefix(head, []byte(magic)) {
+			return name
+		}
+	}
+	// A zlib stream with the usual window; its second byte is no text but in one case, of which
+	// the first two bytes are those of a word.
+	if len(head) > 1 && head[0] == 'x' && (head[1] == 0x01 || head[1] == 0x9c || head[1] == 0xda) {
+		return "zlib"
+	}
+	return ""
+}
+
+// isWide reports whether a text has two or four bytes for each character: by its mark, or
+// because every second byte is 0 as in ASCII that was widened.
+func isWide(head []byte) bool {
+	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) || bytes.HasPrefix(head, []byte("\x00\x00\xfe\xff")) {
+		return true
+	}
+	const look = 8
+	if len(head) < look {
+		return false
+	}
+	zeros := [2]int{}
+	for i, b := range head[:look] {
+		if b == 0 {
+			zeros[i%2]++
+		}
+	}
+	return zeros[0]+zeros[1] >= look/2 && (zeros[0] == 0 || zeros[1] == 0)
 }
 
 // Missing is the fault of a record that lacks a field without which it cannot be

@@ -228,6 +228,11 @@ func (r *Reader) Next() (Record, error) {
 			}
 			r.at.Offset += int64(end)
 			r.start += end
+			// The hole that is left where a file was cut under its writer, or a machine lost its
+			// power.
+			if record.Bytes = bytes.TrimLeft(record.Bytes, "\x00"); len(record.Bytes) == 0 {
+				continue
+			}
 		} else {
 			r.take(end)
 		}

@@ -188,3 +188,13 @@ func BenchmarkReader(b *testing.B) {
 	run("documents", adapter.Documents, strings.Repeat(line, 10_000))
 	run("array", adapter.Lines, "["+strings.TrimSuffix(strings.Repeat(strings.TrimSuffix(line, "\n")+",", 10_000), ",")+"]")
 }
+
+// TestHolesInFiles holds that the zeros which a file has where it was cut under its writer, or a
+// machine lost its power, hide no record behind them.
+func TestHolesInFiles(t *testing.T) {
+	hole := strings.Repeat("\x00", 100_000)
+	got := cut(t, strings.NewReader(hole+`{"a":1}`+"\n"+hole+`{"a":2}`+"\n\x00"), adapter.Lines)
+	if strings.Contains(got, "!") || !strings.Contains(got, `{"a":1}`) || !strings.Contains(got, `{"a":2}`) {
+		t.Errorf("read is %.300s", got)
+	}
+}

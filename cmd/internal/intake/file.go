@@ -130,6 +130,9 @@ func newFollower(in *Intake, spec Follow, folder *fileSet) (*follower, error) {
 	if from.Format == "" {
 		head, err = headOf(spec.Path, within)
 	}
+	if err == nil {
+		err = adapter.CheckText(head)
+	}
 	switch name := cmp.Or(spec.Format, from.Format); {
 	case err != nil:
 	case adapter.Compressed(head):

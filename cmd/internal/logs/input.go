@@ -199,14 +199,19 @@ var ErrEmpty = errors.New("is empty")
 // Errors are ErrEmpty, those of the registry (ErrUnknown when nothing fits), or of reading.
 func (in *Input) Recognize(name string) (err error) {
 	head := in.body.Head()
-	if err := in.body.Err(); err != nil {
+	// What breaks off behind a whole line is read as far as it goes, and told then.
+	if err := in.body.Err(); err != nil && bytes.IndexByte(head, '\n') < 0 {
 		return fmt.Errorf("read %s: %w", in.Name, err)
 	}
 	if len(bytes.TrimSpace(head)) == 0 && name == "" {
 		return fmt.Errorf("%s %w", in.Name, ErrEmpty)
 	}
 	if name != "" {
-		in.Format, err = registry.Lookup(name)
+		if in.Format, err = registry.Lookup(name); err == nil {
+			if err = adapter.CheckText(head); err != nil {
+				err = fmt.Errorf("%s: %w", in.Name, err)
+			}
+		}
 	} else {
 		in.Format, err = registry.Detect(head)
 	}

@@ -157,8 +157,8 @@ func orderOf(text string) (order []events.CorrelationSource, err error) {
 //
 // What a mapping reads is never detected, for any JSON would fit.
 func Detect(head []byte) (adapter.Format, error) {
-	// A database is the one input that is told by its first bytes and never read.
-	if err := adapter.CheckDatabase(head); err != nil {
+	// A database or an archive is told by its first bytes and never read.
+	if err := adapter.CheckText(head); err != nil {
 		return adapter.Format{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	return detect(head, Formats())

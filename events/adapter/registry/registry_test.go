@@ -53,6 +53,32 @@ func TestDetect(t *testing.T) {
 	f(`{"type":"user"}`, "")
 }
 
+// TestWhatIsNoText holds that what is packed in other ways, or encoded otherwise, is called so,
+// and that text which begins alike is not.
+func TestWhatIsNoText(t *testing.T) {
+	line := `{"id":"1","time":"2026-11-20T14:00:00Z","kind":"agent.call","to":{"agent":"a"}}`
+	wide := func(mark string, low, high int) string {
+		out := []byte(mark)
+		for i := range len(line) {
+			pair := [2]byte{}
+			pair[low], pair[high] = line[i], 0
+			out = append(out, pair[:]...)
+		}
+		return string(out)
+	}
+	for head, want := range map[string]string{
+		"\xfd7zXZ\x00\x00\x04": "xz", "BZh91AY&SY\x01": "bzip2", "\x04\x22\x4d\x18\x64": "lz4", "PK\x03\x04\x14": "zip", "x\x9c\xcb\x48": "zlib", "x\xda\xcb": "zlib",
+		"SQLite format 3\x00": "SQLite", "PAR1\x15": "Parquet",
+		wide("\xff\xfe", 0, 1): "UTF-16", wide("\xfe\xff", 1, 0): "UTF-16", wide("", 0, 1): "UTF-16", wide("", 1, 0): "UTF-16",
+		line: "", "\xef\xbb\xbf" + line: "", "": "", "x": "", "BZh": "", "x^2": "", "PKG": "", strings.Repeat("\x00", 20) + line: "",
+	} {
+		err := adapter.CheckText([]byte(head))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.12q: %v, want a word of %q", head, err, want)
+		}
+	}
+}
+
 // TestSources holds that the table of sources names formats that are there, and each
 // source once.
 func TestSources(t *testing.T) {

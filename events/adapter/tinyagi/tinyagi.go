@@ -128,12 +128,12 @@ func (m *row) read(c *jsonwalk.Cursor) {
 
 // Decode reads one row.
 //
-// A database in the place of rows is told as such, see adapter.CheckDatabase.
+// A database in the place of rows is told as such, see adapter.CheckText.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
 	}
-	if err := adapter.CheckDatabase(record); err != nil {
+	if err := adapter.CheckText(record); err != nil {
 		return err
 	}
 	var m row
