@@ -183,6 +183,57 @@ func TestWhoIsKeptWaitingKeepsHisPlace(t *testing.T) {
 	}
 }
 
+// TestPeersShareAGate holds that who begins requests faster than they become slow keeps nobody
+// else out.
+func TestPeersShareAGate(t *testing.T) {
+	g := NewGate(3)
+	enter := func(peer string) bool {
+		r, b := slow(t)
+		r.RemoteAddr, b.since = peer, time.Now().Add(time.Hour) // it never becomes slow
+		_, ok := g.Enter(r)
+		return ok
+	}
+	for range 3 {
+		if !enter("many") {
+			t.Fatal("no place in a gate with room")
+		}
+	}
+	if enter("many") {
+		t.Error("a peer took a place of its own that is not slow")
+	}
+	if !enter("few") {
+		t.Error("a peer with all places keeps another one out")
+	}
+	if enter("few") {
+		t.Error("a peer with one place took a second one from who has two")
+	}
+}
+
+// TestRequestsThatCameTogether has a connection on which several requests came at one time, and
+// then another one.
+func TestRequestsThatCameTogether(t *testing.T) {
+	yields := 0
+	defer func(was func()) { yield = was }(yield)
+	yield = func() { yields++ }
+	client, c := dial(t, listen(t, 1, nil), "127.0.0.1")
+	h := Track(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for i, want := range []int{0, 1, 2, 2, 3} {
+		if i == 0 || i == 3 {
+			if _, err := client.Write([]byte("requests")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Read(make([]byte, 100)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		h.ServeHTTP(httptest.NewRecorder(), r.WithContext(ConnContext(r.Context(), c)))
+		if yields != want {
+			t.Errorf("request %d: others were let run %d times, want %d", i, yields, want)
+		}
+	}
+}
+
 // TestHalfBodyIsCut sends half a body to a server that has one place.
 func TestHalfBodyIsCut(t *testing.T) {
 	g, reading, failed := NewGate(1), make(chan *body, 1), make(chan error, 1)
@@ -230,6 +281,61 @@ func TestHalfBodyIsCut(t *testing.T) {
 	}
 	if e, ok := (<-failed).(net.Error); !ok || !e.Timeout() {
 		t.Errorf("the half body failed with %v, want a timeout", e)
+	}
+}
+
+// TestAnswersThatNobodyTakesGiveWay has a server with one place answer at length a client that
+// takes nothing of it.
+func TestAnswersThatNobodyTakesGiveWay(t *testing.T) {
+	g, writing, failed := NewGate(1), make(chan *conn, 1), make(chan error, 1)
+	server := httptest.NewUnstartedServer(Track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leave, ok := g.Enter(r)
+		if !ok {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		defer leave()
+		if r.URL.Path == "/long" {
+			writing <- r.Context().Value(connKey).(*conn)
+			_, err := w.Write(make([]byte, 64<<20))
+			failed <- err
+		}
+	})))
+	l := Listen(server.Listener, 10, nil)
+	l.begun = l.begun.Add(-time.Hour)
+	server.Listener, server.Config.ConnContext = l, ConnContext
+	server.Start()
+	defer server.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := io.WriteString(client, "GET /long HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	status := func() int {
+		resp, err := http.Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	c := <-writing
+	if n := status(); n != http.StatusTooManyRequests {
+		t.Fatalf("status %d while another one is being answered", n)
+	}
+	let := false
+	for end := time.Now().Add(time.Minute); !let && time.Now().Before(end); { // as long as the kernel takes it, the client need not
+		since := c.writing.Load()
+		let = since != 0 && c.writing.CompareAndSwap(since, since-int64(Patience)) && status() == http.StatusOK
+	}
+	if !let {
+		t.Fatal("who takes nothing kept the place")
+	}
+	if err := <-failed; err == nil {
+		t.Error("the answer that nobody takes was written")
 	}
 }
 

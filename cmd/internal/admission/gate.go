@@ -48,11 +48,30 @@ func (b *body) answered() {
 	}
 }
 
-// cut lets whoever reads the body fail with a timeout.
+// waits is since when the client is waited for, which is to send the rest of the body or to
+// take what was written of the answer; false when it is the server's turn.
+func (b *body) waits() (since time.Time, ok bool) {
+	if !b.whole.Load() && b.awaited.Load() {
+		return b.since, true
+	}
+	if b.conn == nil {
+		return since, false
+	}
+	writing := b.conn.writing.Load()
+	return b.conn.listener.begun.Add(time.Duration(writing)), writing != 0
+}
+
+// cut lets whoever reads the body fail with a timeout, and closes the connection of who does not
+// take its answer.
 // A deadline in the past is one that has been passed: the read that waits returns at once.
 func (b *body) cut() {
-	if !b.left.Load() {
+	switch {
+	case b.left.Load():
+	case !b.whole.Load():
 		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // of a writer without deadlines nothing can be cut
+	default:
+		// Closing is left out of the lock of the gate: it may take a while.
+		go func() { _ = b.conn.Close() }()
 	}
 }
 
@@ -65,56 +84,83 @@ func Unread(r *http.Request) bool {
 }
 
 // Gate bounds how many requests of a sort are served at one time. When all places are
-// taken, a newcomer gets that of the request whose body is on its way for the longest,
-// when that is longer than Patience and the client is waited for.
+// taken, a newcomer gets that of the request whose client is waited for, and for the longest:
+// since its body began to come, or since nothing was taken of its answer. That is longer than
+// Patience, or the client's peer has at least two places more than the newcomer's; else nobody
+// has to go.
 // It differs from a Listener in that a place is that of a request and not of a connection.
 type Gate struct {
 	most int
 
-	mu   sync.Mutex
-	held map[*place]struct{}
+	mu    sync.Mutex
+	held  map[*place]struct{}
+	taken map[string]int // by peer
 }
 
 // place is where a request stands that was let in.
-type place struct{ body *body }
+type place struct {
+	peer string
+	body *body
+}
 
 // NewGate returns a gate with so many places.
-func NewGate(most int) *Gate { return &Gate{most: most, held: make(map[*place]struct{})} }
+func NewGate(most int) *Gate {
+	return &Gate{most: most, held: make(map[*place]struct{}), taken: make(map[string]int)}
+}
 
 // Enter reports whether the request may be served now. If so, leave must be called when
 // that is done.
 // Leave may be called after the place was taken away, and more than once. Nobody is made to
 // wait.
 func (g *Gate) Enter(r *http.Request) (leave func(), ok bool) {
-	b, _ := r.Context().Value(bodyKey).(*body)
-	p := &place{b}
+	p := &place{peer: r.RemoteAddr}
+	if p.body, _ = r.Context().Value(bodyKey).(*body); p.body != nil && p.body.conn != nil {
+		p.peer = p.body.conn.peer
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.held) >= g.most {
-		slowest := g.slowest(time.Now())
+		slowest := g.slowest(time.Now(), p.peer)
 		if slowest == nil {
 			return nil, false
 		}
-		delete(g.held, slowest)
+		g.free(slowest)
 		slowest.body.cut()
 	}
 	g.held[p] = struct{}{}
+	g.taken[p.peer]++
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		delete(g.held, p)
+		g.free(p)
 	}, true
 }
 
-// slowest is the place that may be taken away; nil when none may. A request that waits for
-// the server itself, as for memory, is none of them.
-func (g *Gate) slowest(now time.Time) (found *place) {
+// free forgets a place, the first time it is called.
+// The caller holds mu.
+func (g *Gate) free(p *place) {
+	if _, ok := g.held[p]; !ok {
+		return
+	}
+	delete(g.held, p)
+	if g.taken[p.peer]--; g.taken[p.peer] == 0 {
+		delete(g.taken, p.peer)
+	}
+}
+
+// slowest is the place that may be taken away for a newcomer of a peer; nil when none may. A
+// request that waits for the server itself, as for memory, has none of them.
+// One that is not slow yet goes only where its peer has many: whoever begins requests faster
+// than they become slow would have all places otherwise.
+func (g *Gate) slowest(now time.Time, peer string) (found *place) {
+	var longest time.Time
 	for p := range g.held {
-		if p.body == nil || p.body.whole.Load() || !p.body.awaited.Load() || now.Sub(p.body.since) < Patience {
+		if p.body == nil {
 			continue
 		}
-		if found == nil || p.body.since.Before(found.body.since) {
-			found = p
+		since, ok := p.body.waits()
+		if ok && (now.Sub(since) >= Patience || g.taken[p.peer] >= g.taken[peer]+2) && (found == nil || since.Before(longest)) {
+			found, longest = p, since
 		}
 	}
 	return found

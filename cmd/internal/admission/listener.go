@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -149,6 +150,7 @@ type conn struct {
 	writing atomic.Int64 // since when a write waits; 0 when none does
 	// With HTTP/2 there may be many at one time.
 	busy atomic.Int64 // requests that came whole and are not answered yet
+	came atomic.Bool  // something did since the last request began
 }
 
 // waits reports whether it is the client's turn: that it is to send something, or to read.
@@ -164,19 +166,28 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
 		c.last.Store(c.listener.now())
+		c.came.Store(true)
 	}
 	return n, err
 }
 
+// writePart is how much is written at one time, so that a client that takes a long answer is
+// told from one that takes none.
+const writePart = 64 << 10
+
 // Write notes since when it waits for the client to take what it writes.
 func (c *conn) Write(p []byte) (int, error) {
-	c.writing.Store(c.listener.now())
-	n, err := c.Conn.Write(p)
-	c.writing.Store(0)
-	if n > 0 {
-		c.last.Store(c.listener.now())
+	for done := 0; ; {
+		c.writing.Store(c.listener.now())
+		n, err := c.Conn.Write(p[done:min(len(p), done+writePart)])
+		c.writing.Store(0)
+		if n > 0 {
+			c.last.Store(c.listener.now())
+		}
+		if done += n; err != nil || done == len(p) {
+			return done, err
+		}
 	}
-	return n, err
 }
 
 // Close closes the connection and gives its place back.
@@ -220,13 +231,23 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
+// yield lets others run. Tests count it.
+var yield = runtime.Gosched
+
 // Track follows how far the body of each request has come, for the Listener and for
-// Gates. The server needs ConnContext.
+// Gates. The server needs ConnContext. Who sends many requests at one time has them served in
+// turn with those of others.
 // It has to be the outermost handler, so that a request counts until all of its answer is
 // written.
 func Track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(connKey).(*conn)
+		// A request that came together with the one before it waited for nothing: the goroutine of
+		// its connection would go on until it is preempted, and the requests of others wait as long
+		// for each connection that does so.
+		if c != nil && !c.came.Swap(false) {
+			yield()
+		}
 		b := &body{ReadCloser: r.Body, conn: c, control: http.NewResponseController(w), since: time.Now()}
 		defer b.answered()
 		r = r.WithContext(context.WithValue(r.Context(), bodyKey, b))

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -236,14 +237,25 @@ func (a *Server) serveLimitsFile(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// serveScenarios is the rulebook that weir is built with; it says nothing of this weir's
-// flows.
-func serveScenarios(w http.ResponseWriter, _ *http.Request) error {
+// scenarios is the rulebook that weir is built with, as it is answered. It is the same each
+// time, and to read it takes longer than all else that may be asked for without a turn.
+var scenarios = sync.OnceValues(func() ([]byte, error) {
 	book, err := inspect.Scenarios(rulebook.Files)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(book)
+})
+
+// serveScenarios is the rulebook; it says nothing of this weir's flows.
+func serveScenarios(w http.ResponseWriter, _ *http.Request) error {
+	book, err := scenarios()
 	if err != nil {
 		return err
 	}
-	return answer(w, book)
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(book) // an error means that the other side is gone
+	return nil
 }
 
 // servePlay plays a case in an engine of its own. Nothing of it is kept.

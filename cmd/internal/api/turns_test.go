@@ -149,3 +149,17 @@ func TestAnswersThatAreNotTaken(t *testing.T) {
 		t.Error("a place was not given back")
 	}
 }
+
+// TestScenariosAreReadOnce holds that who asks for the rulebook again and again, which takes no
+// turn, does not have it read again and again.
+func TestScenariosAreReadOnce(t *testing.T) {
+	ask := func() {
+		w := httptest.NewRecorder()
+		if err := serveScenarios(w, nil); err != nil || w.Body.Len() < 100_000 {
+			t.Fatal(w.Body.Len(), err)
+		}
+	}
+	if n := testing.AllocsPerRun(3, ask); n > 100 {
+		t.Errorf("%.0f allocations for an answer that is always the same", n)
+	}
+}
