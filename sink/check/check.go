@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"weir/events"
 )
@@ -58,35 +59,65 @@ func (e *Error) Error() string { return e.Detail }
 
 // ServeHTTP answers one ask, or several.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s := singles.Get().(*single)
+	// Whoever gave no answer at once may look at the ask as long as he likes.
+	if h.serve(w, r, s) && cap(s.body)+cap(s.room)+cap(s.text) <= mostSpare {
+		singles.Put(s)
+	}
+}
+
+// single is the memory of an ask that comes by itself.
+type single struct {
+	body []byte
+	room []byte // for what goes into the log
+	ev   events.Event
+	Asked
+	asks [1]*Asked
+	text []byte // of the answer
+}
+
+var singles = sync.Pool{New: func() any { return new(single) }}
+
+// serve answers a request in the memory of s, and reports whether nobody uses that any more.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s *single) (done bool) {
+	in := bytes.NewBuffer(s.body[:0])
 	// One byte more than is taken, so that Decode finds out that the body is too long.
-	body, err := io.ReadAll(io.LimitReader(r.Body, events.MaxEventBytes+1))
+	_, err := in.ReadFrom(io.LimitReader(r.Body, events.MaxEventBytes+1))
+	s.body = in.Bytes()
 	if err != nil {
 		h.Fail(w, r, fmt.Errorf("read the body: %w", err))
-		return
+		return true
 	}
 	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media == manyAsks {
-		h.serveMany(w, r, body)
-		return
+		h.serveMany(w, r, s.body)
+		return false
 	}
-	var ev events.Event
-	raw, err := prepare(body, &ev, nil)
+	raw, err := prepare(s.body, &s.ev, s.room)
 	if err != nil {
 		h.Fail(w, r, err)
-		return
+		return true
+	}
+	if &raw[0] != &s.body[0] {
+		s.room = raw
 	}
 	format, err := ParseDenyFormat(r.URL.Query().Get("deny"))
 	if err != nil {
 		h.Fail(w, r, err)
-		return
+		return true
 	}
-	h.answer(w, r, &ev, raw, format)
-}
-
-// answer asks and writes what is said, in the form that was asked for. raw is the event as it
-// goes into the log.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, ev *events.Event, raw []byte, format DenyFormat) {
-	v, err := h.Ask(r.Context(), ev, raw)
-	h.respond(w, r, v, err, format)
+	s.Asked = Asked{Context: r.Context(), Event: &s.ev, Raw: raw}
+	s.asks[0] = &s.Asked
+	h.together(s.asks[:])
+	v, err := s.Answer()
+	if err == nil && !Refuses(v) {
+		s.text = append(appendAllowance(s.text[:0], v), '\n')
+		writeAllowance(w, v, s.text)
+	} else {
+		h.respond(w, r, v, err, format)
+	}
+	done = s.Wait == nil
+	s.Asked = Asked{} // so that nothing is kept alive
+	return done
 }
 
 // respond writes what an ask was answered with.
@@ -171,11 +202,16 @@ func Write(w http.ResponseWriter, v *events.Verdict, d DenyFormat) {
 		Refuse(v, d, nil).write(w)
 		return
 	}
+	writeAllowance(w, v, allowance(v))
+}
+
+// writeAllowance writes an answer that allows the call.
+func writeAllowance(w http.ResponseWriter, v *events.Verdict, body []byte) {
 	h := w.Header()
 	setRemaining(h, v)
 	h.Set("Cache-Control", "no-store") // a cached allowance is a call that nobody counted
 	h.Set("Content-Type", "application/json")
-	_, _ = w.Write(allowance(v))
+	_, _ = w.Write(body)
 }
 
 // allowance is the body of an answer that allows the call.

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"weir/events"
@@ -97,4 +99,54 @@ func TestSeveralAsksAreRefusedAsAWhole(t *testing.T) {
 	f("?deny=what", lineOfMany("1"), http.StatusBadRequest)
 	f("", strings.Repeat(lineOfMany("1")+"\n", MostAsks+1), http.StatusRequestEntityTooLarge)
 	f("", strings.Repeat(" ", events.MaxEventBytes+1), http.StatusRequestEntityTooLarge)
+}
+
+// TestMemoryOfAsksIsUsedByOneAtATime asks from many sides, also for what is refused, wrong or
+// answered late: each answer is that to its own ask, whose event stays as it is until then.
+func TestMemoryOfAsksIsUsedByOneAtATime(t *testing.T) {
+	answer := func(q *Asked) (*events.Verdict, error) {
+		runtime.Gosched()
+		if !strings.Contains(string(q.Raw), `"`+q.Event.ID+`"`) {
+			t.Errorf("the event is %s, and its line %s", q.Event.ID, q.Raw)
+		}
+		v := &events.Verdict{ID: q.Event.ID, Action: events.Allow, CorrelationID: q.Event.CorrelationID}
+		if strings.HasPrefix(q.Event.ID, "refused") {
+			v.Action, v.Reason = events.Halt, "max_total_calls"
+		}
+		return v, nil
+	}
+	h := &Handler{
+		Together: func(asks []*Asked) {
+			for _, q := range asks {
+				if strings.HasPrefix(q.Event.ID, "late") {
+					q.Wait = func() (*events.Verdict, error) { return answer(q) }
+				} else {
+					q.Verdict, q.Err = answer(q)
+				}
+			}
+		},
+		Fail: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		},
+	}
+	var all sync.WaitGroup
+	for side := range 8 {
+		all.Go(func() {
+			for n := range 200 {
+				kind := []string{"soon", "late", "refused", "wrong"}[n%4]
+				id := fmt.Sprintf("%s-%d-%d", kind, side, n)
+				line := lineOfMany(id)
+				if kind == "wrong" {
+					line = line[:len(line)-1] + `,"kind":"` + id + `"}`
+				}
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/check", strings.NewReader(line)))
+				want := map[string]int{"soon": 200, "late": 200, "refused": 403, "wrong": 400}[kind]
+				if w.Code != want || kind != "wrong" && !strings.Contains(w.Body.String(), id) {
+					t.Errorf("%s is answered with %d: %s", id, w.Code, w.Body)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
