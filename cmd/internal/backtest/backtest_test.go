@@ -330,6 +330,27 @@ func TestReportsQuote(t *testing.T) {
 	}
 }
 
+// TestMarkdownOfHostileNames holds that what a name brings into a comment on a pull request is
+// text: no picture is fetched, nobody is called, no cell or code ends early, and what nobody sees
+// is shown.
+func TestMarkdownOfHostileNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"plain-1":                        "`plain-1`",
+		"a|b":                            "`a\\|b`",
+		"<b>@x":                          "`<b>@x`",
+		"`![x](http://evil/x.png) @team": "<code>&#96;&#33;&#91;x&#93;(http&#58;//evil/x.png) <code>@</code>team</code>",
+		`a\|b`:                           "<code>a&#92;&#124;b</code>",
+		"a\u202eb\u0085":                 "<code>a&#92;u202eb&#92;u0085</code>",
+	} {
+		if got := code(name); got != want {
+			t.Errorf("%q is written %s, want %s", name, got, want)
+		}
+	}
+	if got, want := cell("see [it](http://e/) @you #1 `x`"), "see &#91;it&#93;(http&#58;//e/) <code>@</code>you <code>#</code>1 &#96;x&#96;"; got != want {
+		t.Errorf("a message is written %s, want %s", got, want)
+	}
+}
+
 // TestExempted holds that it is told what an exemption let through, and that nobody is stopped
 // for it.
 func TestExempted(t *testing.T) {

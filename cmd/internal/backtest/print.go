@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	texttemplate "text/template"
+	"unicode"
 
 	"github.com/dustin/go-humanize"
 
@@ -67,7 +68,9 @@ var functions = map[string]any{
 	"join":       func(s []string) string { return strings.Join(s, ", ") },
 	"sources":    sources,
 	"about":      about,
-	"cell":       func(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) },
+	"cell":       cell,
+	"code":       code,
+	"seen":       seen,
 	"plot":       plot,
 	"cost":       costs.Text,
 	"assumption": func() string { return costs.SavedAssumption },
@@ -252,3 +255,39 @@ func plot(r RuleReport) template.HTML {
 
 // root makes bars of a few flows visible beside those of many.
 func root(n int) float64 { return math.Sqrt(float64(n)) }
+
+// seen shows what a text of others has that nobody sees: characters that end lines, turn the
+// direction of text or move a terminal, as reports are looked at there, too.
+func seen(s string) string {
+	hidden := func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
+	if !strings.ContainsFunc(s, hidden) {
+		return s
+	}
+	var out strings.Builder
+	for _, r := range s {
+		if hidden(r) {
+			fmt.Fprintf(&out, `\u%04x`, r)
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}
+
+// plain has what stands in Markdown for characters that mean something there. Whoever names a
+// flow could else put a picture from his server into a comment on a pull request, or call
+// people by their names: those are looked for once entities were replaced, but not in code.
+var plain = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", "&#124;", "`", "&#96;", `\`, "&#92;", "[", "&#91;", "]", "&#93;", "!", "&#33;", "*", "&#42;", "_", "&#95;", "~", "&#126;",
+	"://", "&#58;//", "www.", "www&#46;", "@", "<code>@</code>", "#", "<code>#</code>")
+
+// cell is a text of others in a cell of a table in Markdown.
+func cell(s string) string { return plain.Replace(seen(s)) }
+
+// code is an id of others in a cell of a table in Markdown. Nothing but the end of code means
+// anything in it, and what ends a cell.
+func code(s string) string {
+	if s = seen(s); strings.ContainsAny(s, "`\\") {
+		return "<code>" + plain.Replace(s) + "</code>"
+	}
+	return "`" + strings.ReplaceAll(s, "|", `\|`) + "`"
+}
