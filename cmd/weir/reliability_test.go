@@ -49,7 +49,7 @@ func TestReliability(t *testing.T) {
 			}
 		}
 	}
-	if rows != 21+16 {
-		t.Errorf("%d rows, want 21 of reliability and 16 of threats", rows)
+	if rows != 21+17 {
+		t.Errorf("%d rows, want 21 of reliability and 17 of threats", rows)
 	}
 }
