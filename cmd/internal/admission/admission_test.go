@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -143,26 +144,26 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 	g := NewGate(2)
 	older, b := slow(t)
 	b.since = b.since.Add(-time.Second)
-	leave, ok := g.Enter(older)
+	leave, ok := g.Enter(older, "")
 	if !ok {
 		t.Fatal("no place in an empty gate")
 	}
 	younger, _ := slow(t)
-	if _, ok := g.Enter(younger); !ok {
+	if _, ok := g.Enter(younger, ""); !ok {
 		t.Fatal("no second place")
 	}
 	quick, q := slow(t)
 	q.came()
 	for range 2 {
-		if _, ok := g.Enter(quick); !ok {
+		if _, ok := g.Enter(quick, ""); !ok {
 			t.Fatal("a slow body kept its place")
 		}
 	}
-	if _, ok := g.Enter(quick); ok {
+	if _, ok := g.Enter(quick, ""); ok {
 		t.Error("a request that came whole lost its place")
 	}
 	leave() // which has none any more
-	if _, ok := g.Enter(quick); ok {
+	if _, ok := g.Enter(quick, ""); ok {
 		t.Error("a place was given back twice")
 	}
 }
@@ -174,11 +175,11 @@ func TestWhoIsKeptWaitingKeepsHisPlace(t *testing.T) {
 	g := NewGate(1)
 	waiting, b := slow(t)
 	b.awaited.Store(false)
-	if _, ok := g.Enter(waiting); !ok {
+	if _, ok := g.Enter(waiting, ""); !ok {
 		t.Fatal("no place in an empty gate")
 	}
 	other, _ := slow(t)
-	if _, ok := g.Enter(other); ok {
+	if _, ok := g.Enter(other, ""); ok {
 		t.Error("two are let in where there is place for one")
 	}
 }
@@ -190,7 +191,7 @@ func TestPeersShareAGate(t *testing.T) {
 	enter := func(peer string) bool {
 		r, b := slow(t)
 		r.RemoteAddr, b.since = peer, time.Now().Add(time.Hour) // it never becomes slow
-		_, ok := g.Enter(r)
+		_, ok := g.Enter(r, "")
 		return ok
 	}
 	for range 3 {
@@ -238,7 +239,7 @@ func TestRequestsThatCameTogether(t *testing.T) {
 func TestHalfBodyIsCut(t *testing.T) {
 	g, reading, failed := NewGate(1), make(chan *body, 1), make(chan error, 1)
 	server := httptest.NewUnstartedServer(Track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		leave, ok := g.Enter(r)
+		leave, ok := g.Enter(r, "")
 		if !ok {
 			w.WriteHeader(http.StatusTooManyRequests)
 			return
@@ -289,7 +290,7 @@ func TestHalfBodyIsCut(t *testing.T) {
 func TestAnswersThatNobodyTakesGiveWay(t *testing.T) {
 	g, writing, failed := NewGate(1), make(chan *conn, 1), make(chan error, 1)
 	server := httptest.NewUnstartedServer(Track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		leave, ok := g.Enter(r)
+		leave, ok := g.Enter(r, "")
 		if !ok {
 			w.WriteHeader(http.StatusTooManyRequests)
 			return
@@ -348,26 +349,26 @@ func TestSeats(t *testing.T) {
 	}
 	var leave []func()
 	for range 3 {
-		l, ok := s.Take(from("a"))
+		l, ok := s.Take(from("a"), "")
 		if !ok {
 			t.Fatal("no seat")
 		}
 		leave = append(leave, l)
 	}
-	if _, ok := s.Take(from("a")); ok {
+	if _, ok := s.Take(from("a"), ""); ok {
 		t.Error("one peer has all seats")
 	}
-	if _, ok := s.Take(from("b")); !ok {
+	if _, ok := s.Take(from("b"), ""); !ok {
 		t.Error("no seat for another peer")
 	}
-	if _, ok := s.Take(from("c")); ok {
+	if _, ok := s.Take(from("c"), ""); ok {
 		t.Error("a seat too many")
 	}
 	leave[0]()
-	if _, ok := s.Take(from("a")); !ok {
+	if _, ok := s.Take(from("a"), ""); !ok {
 		t.Error("a seat was not given back")
 	}
-	if _, ok := NewSeats(1).Take(from("a")); !ok {
+	if _, ok := NewSeats(1).Take(from("a"), ""); !ok {
 		t.Error("no seat in a room of one")
 	}
 }
@@ -386,7 +387,7 @@ func TestSeatsOfManyGiveWay(t *testing.T) {
 		client, server := net.Pipe()
 		t.Cleanup(func() { _ = client.Close() })
 		r := httptest.NewRequest("GET", "/", nil)
-		leave, ok = s.Take(r.WithContext(ConnContext(r.Context(), &conn{Conn: server, listener: l, peer: peer})))
+		leave, ok = s.Take(r.WithContext(ConnContext(r.Context(), &conn{Conn: server, listener: l, peer: peer})), "")
 		return client, leave, ok
 	}
 	first, leaveFirst, _ := take("a")
@@ -433,5 +434,53 @@ func TestConnectionsByTLSAreKnown(t *testing.T) {
 	_ = resp.Body.Close()
 	if c := <-known; c == nil || c.peer != "127.0.0.1" {
 		t.Errorf("the connection is %+v", c)
+	}
+}
+
+// TestPeersOfIPv6 holds that who has a network of addresses counts as one.
+func TestPeersOfIPv6(t *testing.T) {
+	for address, want := range map[string]string{
+		"10.0.0.1:5": "10.0.0.1", "[::ffff:10.0.0.1]:5": "10.0.0.1", "[2001:db8:1:2:3::4]:5": "2001:db8:1:2::/64", "[2001:db8:1:2::ffff]:6": "2001:db8:1:2::/64", "[fe80::1%eth0]:5": "fe80::/64", "pipe": "pipe",
+	} {
+		if got := peerOf(named(address)); got != want {
+			t.Errorf("%s is of peer %s, want %s", address, got, want)
+		}
+	}
+}
+
+// named is an address that is what it says.
+type named string
+
+func (named) Network() string  { return "tcp" }
+func (n named) String() string { return string(n) }
+
+// TestSeatsByName holds that one who is known by name and comes from many addresses keeps
+// nobody out, and that those who come from one address are told apart by their names.
+func TestSeatsByName(t *testing.T) {
+	s := NewSeats(8)
+	taken := 0
+	take := func(name, address string) bool {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		inner, _ := net.Pipe()
+		c := &conn{Conn: inner, peer: address, listener: &Listener{}}
+		_, ok := s.Take(r.WithContext(context.WithValue(r.Context(), connKey, c)), name)
+		return ok
+	}
+	for range 8 {
+		if taken++; !take("many", fmt.Sprintf("10.0.0.%d", taken)) {
+			t.Fatal("no seat where there is room")
+		}
+	}
+	if take("many", "10.0.1.1") {
+		t.Error("one with all seats took one more")
+	}
+	if !take("few", "10.0.1.2") {
+		t.Error("who has all seats, from many addresses, keeps another one out")
+	}
+	s = NewSeats(8)
+	for i := range 8 {
+		if !take(fmt.Sprint("one of ", i), "10.0.0.1") {
+			t.Errorf("the %dth behind an address is kept out by the others there", i)
+		}
 	}
 }

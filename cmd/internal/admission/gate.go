@@ -86,21 +86,34 @@ func Unread(r *http.Request) bool {
 // Gate bounds how many requests of a sort are served at one time. When all places are
 // taken, a newcomer gets that of the request whose client is waited for, and for the longest:
 // since its body began to come, or since nothing was taken of its answer. That is longer than
-// Patience, or the client's peer has at least two places more than the newcomer's; else nobody
-// has to go.
+// Patience, or its party has at least two places more than the newcomer's; else nobody has to
+// go.
 // It differs from a Listener in that a place is that of a request and not of a connection.
 type Gate struct {
 	most int
 
 	mu    sync.Mutex
 	held  map[*place]struct{}
-	taken map[string]int // by peer
+	taken map[string]int // by party
 }
 
 // place is where a request stands that was let in.
 type place struct {
-	peer string
-	body *body
+	party string
+	body  *body
+}
+
+// partyOf is who sends a request, when places are shared out: the one of that name, from
+// whatever addresses, or who comes from an address, when name is "". One that is known by name
+// and has many machines gets no more for them, and those behind one address are told apart.
+func partyOf(r *http.Request, name string) string {
+	if name != "" {
+		return "/" + name // which no address is
+	}
+	if c, ok := r.Context().Value(connKey).(*conn); ok {
+		return c.peer
+	}
+	return r.RemoteAddr
 }
 
 // NewGate returns a gate with so many places.
@@ -109,18 +122,16 @@ func NewGate(most int) *Gate {
 }
 
 // Enter reports whether the request may be served now. If so, leave must be called when
-// that is done.
+// that is done. name is that of who sends it; "" goes by the address.
 // Leave may be called after the place was taken away, and more than once. Nobody is made to
 // wait.
-func (g *Gate) Enter(r *http.Request) (leave func(), ok bool) {
-	p := &place{peer: r.RemoteAddr}
-	if p.body, _ = r.Context().Value(bodyKey).(*body); p.body != nil && p.body.conn != nil {
-		p.peer = p.body.conn.peer
-	}
+func (g *Gate) Enter(r *http.Request, name string) (leave func(), ok bool) {
+	p := &place{party: partyOf(r, name)}
+	p.body, _ = r.Context().Value(bodyKey).(*body)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.held) >= g.most {
-		slowest := g.slowest(time.Now(), p.peer)
+		slowest := g.slowest(time.Now(), p.party)
 		if slowest == nil {
 			return nil, false
 		}
@@ -128,7 +139,7 @@ func (g *Gate) Enter(r *http.Request) (leave func(), ok bool) {
 		slowest.body.cut()
 	}
 	g.held[p] = struct{}{}
-	g.taken[p.peer]++
+	g.taken[p.party]++
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -143,70 +154,75 @@ func (g *Gate) free(p *place) {
 		return
 	}
 	delete(g.held, p)
-	if g.taken[p.peer]--; g.taken[p.peer] == 0 {
-		delete(g.taken, p.peer)
+	if g.taken[p.party]--; g.taken[p.party] == 0 {
+		delete(g.taken, p.party)
 	}
 }
 
-// slowest is the place that may be taken away for a newcomer of a peer; nil when none may. A
+// slowest is the place that may be taken away for a newcomer of a party; nil when none may. A
 // request that waits for the server itself, as for memory, has none of them.
-// One that is not slow yet goes only where its peer has many: whoever begins requests faster
+// One that is not slow yet goes only where its party has many: whoever begins requests faster
 // than they become slow would have all places otherwise.
-func (g *Gate) slowest(now time.Time, peer string) (found *place) {
+func (g *Gate) slowest(now time.Time, party string) (found *place) {
 	var longest time.Time
 	for p := range g.held {
 		if p.body == nil {
 			continue
 		}
 		since, ok := p.body.waits()
-		if ok && (now.Sub(since) >= Patience || g.taken[p.peer] >= g.taken[peer]+2) && (found == nil || since.Before(longest)) {
+		if ok && (now.Sub(since) >= Patience || g.taken[p.party] >= g.taken[party]+2) && (found == nil || since.Before(longest)) {
 			found, longest = p, since
 		}
 	}
 	return found
 }
 
-// Seats are places for those who stay, such as followers of a stream. One peer gets at
-// most three quarters of them, and when all are taken who has several gives one to a peer
-// that has at least two fewer: few peers cannot keep out all others.
+// Seats are places for those who stay, such as followers of a stream. One party gets at
+// most three quarters of them from one address, and when all are taken who has several gives one
+// to a party that has at least two fewer: few cannot keep out all others, also not from many
+// addresses where they are known by name.
 type Seats struct {
-	// each is how many of them one peer may have.
+	// each is how many of them one party may have from one address.
 	most, each int
 
 	mu    sync.Mutex
-	taken map[string]int // by peer
+	taken map[string]int // by party
 	seats []*seat        // the oldest first
 }
 
 // seat is one that is taken. Its connection is nil of servers without a Listener; such a seat
 // cannot be taken away.
 type seat struct {
-	peer string
-	conn *conn
+	party, peer string
+	conn        *conn
 }
 
 // NewSeats returns so many seats.
-// Of fewer than four seats one peer may have all.
+// Of fewer than four seats one party may have all.
 func NewSeats(most int) *Seats {
 	return &Seats{most: most, each: most - most/4, taken: make(map[string]int)}
 }
 
-// Take reports whether there is a seat for whoever sends the request. If so, leave must
-// be called when it is free again.
+// Take reports whether there is a seat for whoever sends the request, by name, or if that is ""
+// by the address. If so, leave must be called when it is free again.
 // Leave is called once. Of a seat that was taken away the connection is closed, by which its
 // request ends.
-func (s *Seats) Take(r *http.Request) (leave func(), ok bool) {
-	of := &seat{peer: r.RemoteAddr}
-	if c, ok := r.Context().Value(connKey).(*conn); ok {
-		of.peer, of.conn = c.peer, c
-	}
+func (s *Seats) Take(r *http.Request, name string) (leave func(), ok bool) {
+	of := &seat{party: partyOf(r, name), peer: partyOf(r, "")}
+	of.conn, _ = r.Context().Value(connKey).(*conn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken[of.peer] >= s.each {
+	here := 0
+	for _, other := range s.seats {
+		if other.party == of.party && other.peer == of.peer {
+			here++
+		}
+	}
+	if here >= s.each {
 		return nil, false
 	}
 	if len(s.seats) >= s.most {
-		other := s.spare(of.peer)
+		other := s.spare(of.party)
 		if other == nil {
 			return nil, false
 		}
@@ -215,7 +231,7 @@ func (s *Seats) Take(r *http.Request) (leave func(), ok bool) {
 		go func() { _ = other.conn.Close() }()
 	}
 	s.seats = append(s.seats, of)
-	s.taken[of.peer]++
+	s.taken[of.party]++
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -223,11 +239,11 @@ func (s *Seats) Take(r *http.Request) (leave func(), ok bool) {
 	}, true
 }
 
-// spare is the oldest seat of the peer that has the most, if it has at least two more than the
+// spare is the oldest seat of the party that has the most, if it has at least two more than the
 // one that asks; nil when there is none.
-func (s *Seats) spare(peer string) (found *seat) {
+func (s *Seats) spare(party string) (found *seat) {
 	for _, other := range s.seats {
-		if n := s.taken[other.peer]; other.conn != nil && n >= s.taken[peer]+2 && (found == nil || n > s.taken[found.peer]) {
+		if n := s.taken[other.party]; other.conn != nil && n >= s.taken[party]+2 && (found == nil || n > s.taken[found.party]) {
 			found = other
 		}
 	}
@@ -242,7 +258,7 @@ func (s *Seats) free(of *seat) {
 		return
 	}
 	s.seats = slices.Delete(s.seats, at, at+1)
-	if s.taken[of.peer]--; s.taken[of.peer] == 0 {
-		delete(s.taken, of.peer)
+	if s.taken[of.party]--; s.taken[of.party] == 0 {
+		delete(s.taken, of.party)
 	}
 }

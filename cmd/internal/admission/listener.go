@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -129,13 +130,19 @@ func (l *Listener) remove(c *conn) {
 	}
 }
 
-// peerOf is the address without its port.
+// peerOf is the address without its port, and of IPv6 the network of 64 bits that it is in, all
+// of which one machine may have.
 // Behind a proxy all clients are one peer.
 func peerOf(a net.Addr) string {
-	if host, _, err := net.SplitHostPort(a.String()); err == nil {
-		return host
+	at, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return a.String()
 	}
-	return a.String()
+	ip := at.Addr().Unmap()
+	if ip.Is4() {
+		return ip.String()
+	}
+	return netip.PrefixFrom(ip.WithZone(""), 64).Masked().String()
 }
 
 // conn is a connection that has a place.

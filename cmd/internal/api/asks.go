@@ -82,7 +82,7 @@ func (a *Server) askStreams() func(http.ResponseWriter, *http.Request) error {
 	seats := admission.NewSeats(a.o.Streams)
 	ask := check.Handler{Together: a.timedTogether(prom.RouteCheck), Fail: a.writeError}
 	return func(w http.ResponseWriter, r *http.Request) error {
-		leave, ok := seats.Take(r)
+		leave, ok := seats.Take(r, visitOf(r.Context()).name())
 		if !ok {
 			return &problem.Error{Status: http.StatusTooManyRequests, RetryAfter: 5,
 				Detail: fmt.Sprintf("too many streams of asks; close some, or ask by /v1/check (there may be %d, three quarters of them from one address)", a.o.Streams)}

@@ -140,7 +140,7 @@ func (a *Server) listenForGateways() error {
 			if a.paid(visitOf(r.Context()).who) != nil {
 				return nil, false
 			}
-			return gate.Enter(r)
+			return gate.Enter(r, visitOf(r.Context()).name())
 		},
 	}
 	a.gateways.server = &http.Server{

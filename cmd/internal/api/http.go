@@ -290,7 +290,7 @@ func answer(w http.ResponseWriter, v any) error {
 func limited(most int, serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	gate := admission.NewGate(most)
 	return func(w http.ResponseWriter, r *http.Request) error {
-		leave, ok := gate.Enter(r)
+		leave, ok := gate.Enter(r, visitOf(r.Context()).name())
 		if !ok {
 			return &problem.Error{Status: http.StatusTooManyRequests, Detail: "too many requests at one time; send larger batches, or try again", RetryAfter: 1}
 		}

@@ -135,6 +135,15 @@ func visitOf(ctx context.Context) *visit {
 	return new(visit)
 }
 
+// name is that of who is known by one of his own; "" for nobody, and for who shows a token that
+// many share.
+func (v *visit) name() string {
+	if v.who == nil || !v.who.Named {
+		return ""
+	}
+	return v.who.Name
+}
+
 // host lets a visitor in who may use a route, and charges him.
 // An order that is refused here goes to the audit log. After the request the rest of its
 // cost is charged; one was taken before.

@@ -37,7 +37,7 @@ func (a *Server) streams() func(http.ResponseWriter, *http.Request) error {
 			return err
 		}
 		if v.follow {
-			leave, ok := seats.Take(r)
+			leave, ok := seats.Take(r, visitOf(r.Context()).name())
 			if !ok {
 				return &problem.Error{Status: http.StatusTooManyRequests, RetryAfter: 5,
 					Detail: fmt.Sprintf("too many viewers follow the verdicts; close some (there may be %d, three quarters of them from one address)", a.o.Streams)}
