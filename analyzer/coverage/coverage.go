@@ -174,7 +174,7 @@ func (c *Coverage) WarnsOnly(l *analyzer.Limits) string {
 	if c.Guessed == 0 || l.WarnOnly>>events.CorrelationDerived&1 == 0 {
 		return ""
 	}
-	return fmt.Sprintf("calls of flows that nothing names: %d; their flow is guessed (derived), and such flows are warned and never stopped, as warn_only of the limits says", c.Guessed)
+	return fmt.Sprintf("calls that name no flow: %d; their flow is guessed, and such flows are warned and never stopped (warn_only: [derived] in the limits)", c.Guessed)
 }
 
 // Blind is what is never told, and the rules that cannot judge because of it.

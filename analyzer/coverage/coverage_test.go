@@ -50,7 +50,7 @@ func TestBlind(t *testing.T) {
 	var guessed coverage.Coverage
 	told.CorrelationSource = events.CorrelationDerived
 	guessed.Add(&told)
-	if text := guessed.WarnsOnly(&limits); !strings.HasPrefix(text, "calls of flows that nothing names: 1; ") {
+	if text := guessed.WarnsOnly(&limits); !strings.HasPrefix(text, "calls that name no flow: 1; ") {
 		t.Errorf("%q", text)
 	}
 	limits.WarnOnly = 0

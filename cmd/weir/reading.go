@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"runtime"
 	"slices"
@@ -316,10 +317,18 @@ func open(env *cli.Env, name string) (*logs.Input, error) {
 		return logs.From(name, env.In)
 	}
 	in, err := logs.Open(name)
-	if errors.Is(err, logs.ErrFolder) {
+	switch {
+	case errors.Is(err, logs.ErrFolder):
 		err = cli.Usage("%w", err).Advise("name the files in it: %s/*", name)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = cutOff(err)
 	}
 	return in, err
+}
+
+// cutOff is the error of a compressed file of which the end is missing.
+func cutOff(err error) error {
+	return cli.Failure("%w", err).Advise("it is compressed and ends too early: was it copied whole?")
 }
 
 // recognize finds the format of an input, by the name of a format or by its beginning.
@@ -333,6 +342,8 @@ func recognize(in *logs.Input, format string) error {
 		return nil
 	case errors.Is(err, logs.ErrEmpty):
 		return cli.Failure("%w", err).Advise("was it written yet?")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return cutOff(err)
 	case format == "":
 		return cli.Failure("%w", err).Advise("weir events describe says what each format is; JSON of any kind is read by --map flow=.run,from=.sender.id,to=.target and the like: weir events describe map")
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -120,5 +122,29 @@ func TestLinesWithoutRecords(t *testing.T) {
 	code, _, said := weir(t, "", "backtest", log)
 	if code != 0 || !strings.Contains(said, "as canonical behind other text on each line (detected)") || !strings.Contains(said, "1 line without a record passed over") {
 		t.Errorf("exit %d, %q", code, said)
+	}
+}
+
+// TestWrongFiles says of files that are no logs what they are, and of one that was cut off that it
+// was.
+func TestWrongFiles(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = z.Write([]byte(strings.Repeat(`{"id":"m","time":"2026-11-20T14:00:00Z","kind":"tick"}`+"\n", 50)))
+	_ = z.Close()
+	for name, f := range map[string]struct{ text, want string }{
+		"a.zip":    {"PK\x03\x04\x14\x00\x00", "it is a ZIP archive; unpack it"},
+		"a.png":    {"\x89PNG\r\n\x1a\n\x00\x00", "it is an image"},
+		"cut.gz":   {packed.String()[:packed.Len()-12], "was it copied whole?"},
+		"begun.gz": {packed.String()[:6], "was it copied whole?"},
+		"a.txt":    {"some words\n", "it looks like none of the "},
+	} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(f.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, said := weir(t, "", "backtest", path); code != 1 || !strings.Contains(said, f.want) {
+			t.Errorf("%s: exit %d, %q; want %q", name, code, said, f.want)
+		}
 	}
 }

@@ -141,3 +141,32 @@ func TestCostsInTheReport(t *testing.T) {
 		}
 	}
 }
+
+// TestReportOfMany says how many flows a report leaves out, where the costs are unknown says so
+// once, and puts what has to be reviewed before the costs.
+func TestReportOfMany(t *testing.T) {
+	var list []events.Event
+	for n := range 501 {
+		list = append(list, spenders(t, fmt.Sprintf("f%d", n), 4, `"usage":{"input_tokens":100}`)...)
+	}
+	trial := fold(t, limits(t, "profile: none\nrules: {repetition: {warn: 3, stop: 4}}\n"), false, list)
+	d := &Document{Title: "t", Report: trial.Report(nil)}
+	d.WarnsOnly = "some"
+	d.BadRecords = 3
+	var page, sheet bytes.Buffer
+	if err := d.HTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Markdown(&sheet); err != nil {
+		t.Fatal(err)
+	}
+	html := page.String()
+	if !strings.Contains(html, "and 1 more;") || strings.Index(html, "To review") > strings.Index(html, "What it cost") || strings.Count(html, "(price unknown)") > 1 {
+		t.Errorf("the page: %d times that the price is unknown, review at %d, costs at %d", strings.Count(html, "(price unknown)"), strings.Index(html, "To review"), strings.Index(html, "What it cost"))
+	}
+	for _, part := range []string{"and 451 more;", "> Only warned: some.", "> 3 records could not be read.", "**501 would be stopped**, 501 warned (the stopped included)"} {
+		if !strings.Contains(sheet.String(), part) {
+			t.Errorf("the sheet lacks %q", part)
+		}
+	}
+}

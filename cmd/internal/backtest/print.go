@@ -62,6 +62,9 @@ var functions = map[string]any{
 	"silent": func(list []RuleReport) []RuleReport {
 		return having(list, func(r *RuleReport) bool { return !r.spoke() })
 	},
+	"more":       func(n, of int) int { return max(0, of-n) },
+	"past":       func(stop *int64, value int64) bool { return stop != nil && value >= *stop },
+	"spent":      func(s costs.Spent) string { return strings.TrimSuffix(costs.Text(s), " (price unknown)") }, // said once, above the tables
 	"firstNear":  func(n int, s []Near) []Near { return s[:min(n, len(s))] },
 	"first":      func(n int, s []Stop) []Stop { return s[:min(n, len(s))] },
 	"firstDiff":  func(n int, s []Difference) []Difference { return s[:min(n, len(s))] },

@@ -45,3 +45,17 @@ func TestHints(t *testing.T) {
 		}
 	}
 }
+
+// TestBinaries says of files that hold no text what they are.
+func TestBinaries(t *testing.T) {
+	tar := make([]byte, 512)
+	copy(tar[257:], "ustar")
+	for head, want := range map[string]string{
+		"PK\x03\x04\x14\x00": "ZIP", "PAR1\x15\x04": "Parquet", "BZh91AY": "bzip2", "\x89PNG\r\n\x1a\n": "image", string(tar): "tar", "\x00\x01\x02": "no text",
+		"plain": "looks like none of the ",
+	} {
+		if _, err := Detect([]byte(head)); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", head, err, want)
+		}
+	}
+}

@@ -182,10 +182,13 @@ func detect(head []byte, formats []adapter.Format) (adapter.Format, error) {
 	case 1:
 		return fit[0], nil
 	case 0:
+		if says := binary(head); says != "" {
+			return adapter.Format{}, fmt.Errorf("%w: %s", ErrUnknown, says)
+		}
 		if h := hintOf(beginning); h != nil {
 			return adapter.Format{}, fmt.Errorf("%w: %v", ErrUnknown, h)
 		}
-		return adapter.Format{}, fmt.Errorf("%w: the input looks like none of %s; name one with --format", ErrUnknown, names(formats))
+		return adapter.Format{}, fmt.Errorf("%w: it looks like none of the %d that are read; name one with --format", ErrUnknown, len(formats))
 	}
 	return adapter.Format{}, fmt.Errorf("%w: the input looks like each of %s; name one with --format", ErrAmbiguous, names(fit))
 }

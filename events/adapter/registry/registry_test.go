@@ -135,5 +135,5 @@ func TestDetectAmbiguous(t *testing.T) {
 	f("b", format("a", adapter.NoMatch), format("b", adapter.Maybe))
 	f("ambiguous format: the input looks like each of a, b; name one with --format", format("a", adapter.Certain), format("b", adapter.Certain), format("c", adapter.Maybe))
 	f("ambiguous format: the input looks like each of a, c; name one with --format", format("a", adapter.Maybe), format("b", adapter.NoMatch), format("c", adapter.Maybe))
-	f("unknown format: the input looks like none of a, b; name one with --format", format("a", adapter.NoMatch), format("b", adapter.NoMatch))
+	f("unknown format: it looks like none of the 2 that are read; name one with --format", format("a", adapter.NoMatch), format("b", adapter.NoMatch))
 }
