@@ -60,6 +60,7 @@ type tried struct {
 	a, b  *backtest.Trial
 	bad   int64
 	logs  []triedLog
+	own   bool   // the log is that of this weir
 	alive func() // keeps the connection open while there is work
 }
 
@@ -94,6 +95,9 @@ func (a *Server) serveBacktest(w http.ResponseWriter, r *http.Request) error {
 	out := backtestAnswer{A: t.a.Report(marks), B: t.b.Report(marks), Differences: backtest.Differences(t.a, t.b), Logs: t.logs, Seconds: a.clock.Now().Sub(begun).Seconds()}
 	// Both have read the same records.
 	out.A.BadRecords, out.B.BadRecords = t.bad, t.bad
+	if out.A.Events == 0 && t.own {
+		return refusedTrial(errors.New("no event came into the log of this weir in that time; take a longer one"))
+	}
 	if out.A.Events == 0 {
 		return refusedTrial(errors.New("there is no event in it" + t.whyNone()))
 	}
@@ -138,6 +142,9 @@ func refusedTrial(err error) error {
 // whyNone is why the first log was passed over, for an answer to a form of nothing but
 // such.
 func (t *tried) whyNone() string {
+	if len(t.logs) == 0 {
+		return ": no log was given; take files, a folder, a text or the log of this weir"
+	}
 	for _, l := range t.logs {
 		if l.Why != "" {
 			return ": " + l.Why
@@ -300,6 +307,7 @@ func (a *Server) ownLog(ctx context.Context, t *tried, part io.Reader) error {
 	if age > 0 {
 		since = events.StampOf(a.clock.Now().Add(-age))
 	}
+	t.own = true
 	bad, err := a.eachOwn(ctx, since, t.alive, t.fold)
 	t.bad += bad
 	t.logs = append(t.logs, triedLog{Name: "the log of this weir", Format: "canonical"})

@@ -135,7 +135,8 @@ func TestInspectorBacktest(t *testing.T) {
 	ask(200, [][2]string{limits[1], {"a", "profile: none"}, {"b", "profile: balanced"}, {"marks", `{"flow":"f","mark":"wrong"}`}, {"log", log}}, `"stopped_again":["f"]`, `"mark":"wrong"`)
 	ask(422, [][2]string{{"a", "profile: balanced"}, {"b", "rules: 1"}, {"log", log}}, "limits B")
 	ask(422, [][2]string{{"log", log}}, "have to come before")
-	ask(422, with(), "there is no event in it")
+	ask(422, with(), "there is no event in it: no log was given")
+	ask(422, with([2]string{"since", "1h"}), "no event came into the log of this weir in that time")
 	ask(422, with([2]string{"log", "nothing"}), "there is no event in it: a.jsonl")
 	ask(422, with([2]string{"marks", "nothing"}), "marks: line 1")
 	padded := "profile: balanced\n" + strings.Repeat("#", 1<<20) + "\nrules: {max_total_calls: {max: 1}}\n"
