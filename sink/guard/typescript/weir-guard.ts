@@ -479,7 +479,7 @@ export class Guard {
       d = await this.askWeir(call);
     } catch (err) {
       this.counts.askFailures++;
-      if (!this.unasked) this.log("warn", `weir did not answer; calls are decided from memory until it does: ${err}`);
+      if (!this.unasked) this.log("warn", `weir did not answer; calls are decided from memory until it does: ${cause(err)}`);
       this.unasked = true;
       return this.refusing(call) ? this.decide(call) : this.withoutOrders(call);
     }

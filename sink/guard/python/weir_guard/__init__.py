@@ -834,7 +834,8 @@ class Guard:
             most = [_most(rules, name) for name in ("max_total_calls", "max_tool_calls", "call_rate_per_flow")]
             if min(most) < 0 or max(most) > _MOST_BOUND:
                 raise ValueError("a limit is out of range")
-            self._bounds = Bounds(*most, window=_duration((rules.get("call_rate_per_flow") or {}).get("window", "")))
+            calls, tool_calls, rate = most
+            self._bounds = Bounds(calls, tool_calls, rate, _duration((rules.get("call_rate_per_flow") or {}).get("window", "")))
         except Exception as err:
             _log.debug("the limits are not known: %s", err)
 
@@ -1274,14 +1275,14 @@ _MATCH_LISTS = ("from", "to", "not_from", "not_to", "tool", "args_hash", "conten
 def _verdict(v: Any) -> Dict[str, Any]:
     """A verdict, as far as a guard reads it. What is of another form is none, so that
     nothing goes wrong later when a call is held against it."""
-    v = _typed(v)
-    if not (v.get("id") and v.get("action")):
+    checked = _typed(v)
+    if not (checked.get("id") and checked.get("action")):
         raise ValueError("id and action are needed")
-    return v
+    return checked
 
 
-def _typed(v: Any) -> Dict[str, Any]:
-    v = _object(v, "the verdict")
+def _typed(given: Any) -> Dict[str, Any]:
+    v = _object(given, "the verdict")
     for name in _TEXTS:
         _want(v, name, str)
     for name in ("limit", "observed"):
@@ -1316,7 +1317,8 @@ def _typed(v: Any) -> Dict[str, Any]:
 def _object(v: Any, what: str) -> Dict[str, Any]:
     if not isinstance(v, dict):
         raise ValueError(f"{what} is no object")
-    return v
+    fields: Dict[str, Any] = v
+    return fields
 
 
 def _want(v: Dict[str, Any], name: str, kind: Any) -> None:
@@ -1399,7 +1401,7 @@ def _binds(v: Mapping[str, Any], c: Call) -> bool:
     flow, scope, m = v.get("correlation_id", ""), v.get("scope") or {}, v.get("match") or {}
     if flow and flow != c.flow_key:
         return False
-    kind, id = scope.get("kind"), scope.get("id", "")
+    kind, id = str(scope.get("kind", "")), str(scope.get("id", ""))
     if kind == "flow":
         return bool(flow) or id == c.flow_key
     if kind in ("session", "agent"):
