@@ -24,7 +24,7 @@ func TestHosts(t *testing.T) {
 		language, script string
 		cases            []string
 	}{
-		{"python", "hosts.py", []string{"fork", "ids", "blocked", "closed", "unsolicited", "names", "logs"}},
+		{"python", "hosts.py", []string{"fork", "ids", "blocked", "closed", "unsolicited", "names", "threads", "logs"}},
 		{"typescript", "hosts.mjs", []string{"ids", "blocked", "closed", "required", "logs"}},
 	} {
 		for _, l := range languages() {

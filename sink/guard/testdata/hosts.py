@@ -110,6 +110,18 @@ def names():
     guard.close()
 
 
+def threads():
+    """A program that ends, or has too many already, gets no more threads."""
+    guard = weir_guard.Guard(URL)
+
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+    threading.Thread.start = start
+    want(guard.ask("h", "a", "b").source == "weir", "weir cannot be asked without a new thread")
+    guard.close()
+
+
 def logs():
     """What goes wrong with each call is said once."""
     said = []

@@ -824,7 +824,10 @@ class Guard:
 
     def _learn_beside(self) -> None:
         """Asks weir for its limits, for which orders need not wait."""
-        threading.Thread(target=self._learn, name="weir-guard-limits", daemon=True).start()
+        try:
+            threading.Thread(target=self._learn, name="weir-guard-limits", daemon=True).start()
+        except RuntimeError as err:  # orders go on without
+            _log.debug("the limits are not asked for: %s", err)
 
     def _learn(self) -> None:
         """Asks weir for its limits. What goes wrong leaves the bounds as they were."""
@@ -989,9 +992,14 @@ class Guard:
         the name up, which nothing else ends."""
         with self._lock:
             looking = self._resolving
-            if looking is None or looking.done.is_set():
+            leads = looking is None or looking.done.is_set()
+            if leads or looking is None:
                 looking = self._resolving = _Resolving(at)
+        if leads:
+            try:
                 threading.Thread(target=looking.run, name="weir-guard-resolves", daemon=True).start()
+            except RuntimeError:  # there is no room for a thread, or the program ends
+                looking.run()
         if not looking.done.wait(until.left()):
             raise socket.timeout(f"{at[0]} is looked up for too long")
         if looking.error is not None:
