@@ -266,11 +266,8 @@ func (f *Flow) recordFlags() flowFlags {
 func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	var has byte
 	// One that is not 0 is enough to keep them all.
-	for _, r := range p.cycleRun {
-		if r != 0 {
-			has = partyHasCycle
-			break
-		}
+	if p.cycleRun != [maxPeriod + 1]uint16{} {
+		has = partyHasCycle
 	}
 	size := sizeCall
 	for i := range p.calls {

@@ -414,21 +414,29 @@ func (f *Flow) Halted(at events.Stamp) bool {
 // A pump decodes one flow after the other into the same Flow, so what one left behind in its
 // slices is used by the next.
 func (f *Flow) Reset(key string) {
+	// What has no memory to keep is set to zero where it stands: to build a Flow and copy it here
+	// would write all of it twice, for each event.
+	ids, parties, tools, rate, ring, streakAt := f.ids, f.parties, f.tools, f.rate, f.ring, f.streakAt
+	pairs, delegations, turnSeen, conversations, tasks := f.pairs, f.delegations, f.turnSeen, f.conversations, f.tasks
+	orders, offences, overrides, marks, gone := f.orders, f.offences, f.overrides, f.marks, f.gone
+	*f = Flow{}
+	f.key, f.pos = key, none
 	// The parties behind the length keep their own slices; addParty finds them there.
-	parties := f.parties[:cap(f.parties)]
-	*f = Flow{key: key, pos: none, ids: f.ids[:0], parties: parties[:0], tools: f.tools[:0], rate: f.rate[:0], ring: f.ring[:0],
-		streakAt: f.streakAt[:0], pairs: f.pairs[:0], delegations: f.delegations[:0], turnSeen: f.turnSeen[:0],
-		conversations: f.conversations[:0], tasks: f.tasks[:0], orders: f.orders[:0], offences: f.offences[:0], overrides: f.overrides[:0], marks: f.marks[:0], gone: f.gone[:0]}
+	f.ids, f.parties, f.tools, f.rate, f.ring, f.streakAt = ids[:0], parties[:0], tools[:0], rate[:0], ring[:0], streakAt[:0]
+	f.pairs, f.delegations, f.turnSeen, f.conversations, f.tasks = pairs[:0], delegations[:0], turnSeen[:0], conversations[:0], tasks[:0]
+	f.orders, f.offences, f.overrides, f.marks, f.gone = orders[:0], offences[:0], overrides[:0], marks[:0], gone[:0]
 }
 
 // addParty makes room for one more party in the slice, reusing what an earlier
-// flow left behind in it.
+// flow left behind in it. Like Reset it builds nothing that is then copied.
 func (f *Flow) addParty() *party {
 	n := len(f.parties)
 	if n < cap(f.parties) {
 		f.parties = f.parties[:n+1]
 		p := &f.parties[n]
-		*p = party{calls: p.calls[:0], seen: p.seen[:0], runs: p.runs[:0], sums: p.sums[:0]}
+		calls, seen, runs, sums := p.calls, p.seen, p.runs, p.sums
+		*p = party{}
+		p.calls, p.seen, p.runs, p.sums = calls[:0], seen[:0], runs[:0], sums[:0]
 		return p
 	}
 	f.parties = append(f.parties, party{})
@@ -442,7 +450,9 @@ func (f *Flow) addPair() *pair {
 	if n < cap(f.pairs) {
 		f.pairs = f.pairs[:n+1]
 		p := &f.pairs[n]
-		*p = pair{answers: p.answers[:0]}
+		answers := p.answers
+		*p = pair{}
+		p.answers = answers[:0]
 		return p
 	}
 	f.pairs = append(f.pairs, pair{})

@@ -158,8 +158,10 @@ func (f *Flow) addOrder() *order {
 	n := len(f.orders)
 	if n < cap(f.orders) {
 		f.orders = f.orders[:n+1]
-		old := f.orders[n]
-		f.orders[n] = order{edges: old.edges[:0], calls: old.calls[:0]}
+		o := &f.orders[n]
+		edges, calls := o.edges, o.calls
+		*o = order{}
+		o.edges, o.calls = edges[:0], calls[:0]
 	} else {
 		f.orders = append(f.orders, order{})
 	}
