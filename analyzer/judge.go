@@ -22,8 +22,8 @@ func (e *Engine) judge(f *Flow, m *moment, fx *Effects) {
 
 // judgeRow measures one row and gives, tightens or lifts its order.
 // It is called for each row of each event, so it leaves as soon as it is known that nothing
-// can come of the row: the value is below all thresholds, nothing is to be lifted and no
-// offence lowers the stop.
+// can come of the row: the value is below all thresholds, and nothing is to be lifted. An offence
+// lowers the stop to the warning at most, and arms nothing.
 func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 	r := rule.ID
 	if m.user || rule.Repeat && m.exempt {
@@ -47,7 +47,7 @@ func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 			return
 		}
 	}
-	if observed < set.Warn && observed < set.Stop-1 && !rule.Lifts && len(f.offences) == 0 {
+	if observed < set.Warn && observed < set.Stop-1 && !rule.Lifts {
 		return
 	}
 	m.set = *set
