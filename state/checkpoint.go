@@ -3,6 +3,8 @@ package state
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -78,19 +80,41 @@ func (s *Store) Commit(c *Checkpoint) error {
 		return err
 	}
 	defer s.leave()
-	b, err := s.checkpointBatch(c)
+	m := checkpointMemories.Get().(*checkpointMemory)
+	b, err := s.checkpointBatch(c, m)
 	if err == nil {
 		err = s.writer.write(b)
 	}
 	if err != nil {
+		// What it has is not used again: nobody knows how far Badger has come with it.
 		return fmt.Errorf("checkpoint of partition %d at %d: %w", c.Partition, c.Next, err)
 	}
+	clear(b.ops) // Badger has put keys of its own into them, which would be kept with it
+	m.ops = b.ops
+	checkpointMemories.Put(m)
 	return nil
 }
 
+// checkpointMemory is what the entries of one checkpoint are made in. Badger has copied them into
+// its log and its tables in memory when they are written, so the next checkpoint may use it.
+type checkpointMemory struct {
+	ops   []op
+	bytes []byte // keys and values, one behind the other
+}
+
+// checkpointMemories are shared by all partitions, of which few write at one time.
+var checkpointMemories = sync.Pool{New: func() any { return new(checkpointMemory) }}
+
+// take returns room for n bytes with nothing in it, which must be there.
+func (m *checkpointMemory) take(n int) []byte {
+	from := len(m.bytes)
+	m.bytes = m.bytes[:from+n]
+	return m.bytes[from : from : from+n]
+}
+
 // checkpointBatch makes the entries of a checkpoint, or says why it can never be written.
-// Everything is copied, so that the caller may use its memory again.
-func (s *Store) checkpointBatch(c *Checkpoint) (*batch, error) {
+// Everything is copied into m, so that the caller may use its memory again.
+func (s *Store) checkpointBatch(c *Checkpoint, m *checkpointMemory) (*batch, error) {
 	bytes, writes := c.Size()
 	if maxBytes, maxWrites := s.MaxCheckpoint(); bytes > maxBytes || writes > maxWrites {
 		return nil, fmt.Errorf("%d bytes in %d writes, the limits are %d and %d; take checkpoints more often or a larger memtable: %w",
@@ -99,7 +123,9 @@ func (s *Store) checkpointBatch(c *Checkpoint) (*batch, error) {
 	if len(c.State) > s.maxValue {
 		return nil, fmt.Errorf("state of %d bytes, the limit is %d: %w", len(c.State), s.maxValue, ErrTooLarge)
 	}
-	b := &batch{ops: make([]op, 0, writes)}
+	// Size is never less than what keys and values take, and an entry must stay where it is.
+	m.bytes = slices.Grow(m.bytes[:0], int(bytes))
+	b := &batch{ops: slices.Grow(m.ops[:0], writes)}
 	// One moment for all of the checkpoint: a record and its deadline go at the same time.
 	expires := uint64(0) // never
 	if ttl := s.options.RecordTTL; ttl > 0 {
@@ -116,21 +142,21 @@ func (s *Store) checkpointBatch(c *Checkpoint) (*batch, error) {
 		case len(r.Value) > s.maxValue:
 			return nil, fmt.Errorf("record %q has %d bytes, the limit is %d: %w", r.Key, len(r.Value), s.maxValue, ErrTooLarge)
 		}
-		key := appendRecordKey(make([]byte, 0, recordOverhead+len(r.Key)), c.Partition, r.Subject, r.Key)
+		key := appendRecordKey(m.take(recordOverhead+len(r.Key)), c.Partition, r.Subject, r.Key)
 		due := r.Due
 		// A record that is not there has no deadline either, whatever the caller says.
 		if r.Value == nil {
 			due = 0
 			b.remove(key)
 		} else {
-			b.put(key, newRecord(due, r.Value), expires)
+			b.put(key, appendRecord(m.take(sealBytes+dueBytes+len(r.Value)), due, r.Value), expires)
 		}
 		// Without this the old entry of the index would be found again after a restart.
 		if r.OldDue != 0 && r.OldDue != due {
-			b.remove(dueKey(c.Partition, r, r.OldDue))
+			b.remove(m.dueKey(c.Partition, r, r.OldDue))
 		}
 		if due != 0 { // also when it has not moved: it must not expire before its record
-			b.set(dueKey(c.Partition, r, due), nil, expires)
+			b.set(m.dueKey(c.Partition, r, due), nil, expires)
 		}
 	}
 	// What the partition resumes from goes into the same transaction, and never expires.
@@ -142,8 +168,8 @@ func (s *Store) checkpointBatch(c *Checkpoint) (*batch, error) {
 }
 
 // dueKey is the entry of the index for a record. All that it says is in the key.
-func dueKey(partition uint16, r *Record, due events.Stamp) []byte {
-	return appendDueKey(make([]byte, 0, dueOverhead+len(r.Key)), partition, r.Subject, due, r.Key)
+func (m *checkpointMemory) dueKey(partition uint16, r *Record, due events.Stamp) []byte {
+	return appendDueKey(m.take(dueOverhead+len(r.Key)), partition, r.Subject, due, r.Key)
 }
 
 // Meta returns what the last checkpoint of a partition said; false when there is none.

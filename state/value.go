@@ -48,10 +48,10 @@ func unseal(v, key []byte) ([]byte, error) {
 	return v[sealBytes:], nil
 }
 
-// newRecord returns the value of a record with a deadline, without its seal.
-func newRecord(due events.Stamp, record []byte) []byte {
-	v := newValue(dueBytes + len(record))
-	v[0] = recordVersion
+// appendRecord appends the value of a record with a deadline, without its seal, to what is empty.
+func appendRecord(v []byte, due events.Stamp, record []byte) []byte {
+	v = append(v, recordVersion)
+	v = append(v, make([]byte, crc32.Size)...)
 	v = binary.BigEndian.AppendUint64(v, uint64(due))
 	return append(v, record...)
 }

@@ -3,6 +3,8 @@ package pump
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"weir/sink/prom"
@@ -29,13 +31,16 @@ type checkpoints struct {
 	// flight gets the result of the checkpoint that is being written; nil when none is.
 	flight chan error
 
-	// The memory of the checkpoint in flight.
+	// The memory of the checkpoint in flight, beside that of its records, see copies.
 	// It may be used again when that one has landed, not before: the goroutine that writes reads
 	// it.
-	one    state.Checkpoint
-	copies []byte
-	state  []byte
+	one   state.Checkpoint
+	state []byte
 }
+
+// copies are what the records of checkpoints in flight are copied into. All partitions share them,
+// since few checkpoints are written at one time and each takes megabytes.
+var copies = sync.Pool{New: func() any { return new([]byte) }}
 
 // The most that waits for a publication, so that the memory of a pump is bounded.
 const (
@@ -186,17 +191,15 @@ func (p *Pump) handOver() error {
 	for _, r := range c.dirty {
 		total += len(r.record)
 	}
-	if cap(c.copies) < total {
-		c.copies = make([]byte, 0, total+total/4)
-	}
-	c.copies = c.copies[:0]
+	memory := copies.Get().(*[]byte)
+	copied := slices.Grow((*memory)[:0], total)
 	// Cleared, so that keys of records that left memory are not kept alive.
 	clear(c.one.Records)
 	c.one.Records = c.one.Records[:0]
 	for _, r := range c.dirty {
-		from := len(c.copies)
-		c.copies = append(c.copies, r.record...)
-		x := state.Record{Subject: p.subject, Key: r.key, Value: c.copies[from:len(c.copies):len(c.copies)], Due: r.due, OldDue: r.kept}
+		from := len(copied)
+		copied = append(copied, r.record...)
+		x := state.Record{Subject: p.subject, Key: r.key, Value: copied[from:len(copied):len(copied)], Due: r.due, OldDue: r.kept}
 		if len(r.record) == 0 {
 			x.Value = nil
 		}
@@ -212,14 +215,17 @@ func (p *Pump) handOver() error {
 	p.counts.uncheckpointed.Add(-c.uncheckpointed)
 	c.uncheckpointed = 0
 	c.flight = make(chan error, 1)
-	go p.write(&c.one, c.flight)
+	*memory = copied
+	go p.write(&c.one, memory, c.flight)
 	return nil
 }
 
-// write commits a checkpoint, trying again while there is too little free space.
+// write commits a checkpoint, whose records are in memory, trying again while there is too little
+// free space.
 // It runs in a goroutine of its own, with nothing of the pump but c and what is safe for any
 // goroutine.
-func (p *Pump) write(c *state.Checkpoint, done chan<- error) {
+func (p *Pump) write(c *state.Checkpoint, memory *[]byte, done chan<- error) {
+	defer copies.Put(memory) // Commit keeps nothing of it
 	start := p.o.Clock.Now()
 	err := p.o.Store.Commit(c)
 	for errors.Is(err, state.ErrDiskLow) {
