@@ -187,6 +187,9 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 	if m.returned && callee.revisits < 1<<15 {
 		callee.revisits++
 	}
+	if callee.called < rules.MaxCount {
+		callee.called++
+	}
 	f.stampRate(m)
 	if !m.idle || !m.beside { // who sends several out at once made one attempt
 		f.hopRuns(m, e.limits.Rules[ruleOfTalk].All)

@@ -199,6 +199,12 @@ func (f *Flow) encode(b []byte) []byte {
 	for i := range f.parties {
 		b = f.parties[i].encode(b, f.clock)
 	}
+	// Behind them, since no bit of a party is left to say that it has one.
+	if f.anyCalled() {
+		for i := range f.parties {
+			b = binary.AppendUvarint(b, uint64(f.parties[i].called))
+		}
+	}
 	b, e = record.Room(b, sizeRate*len(f.rate))
 	for i, r := range f.rate {
 		le.PutUint32(e[sizeRate*i:], r.at)
@@ -253,12 +259,27 @@ func (f *Flow) encode(b []byte) []byte {
 	return b
 }
 
-// recordFlags are the flags with the presence bit for which the head has no room.
+// recordFlags are the flags with the presence bits for which the head has no room.
 func (f *Flow) recordFlags() flowFlags {
+	flags := f.flags
 	if f.service != "" {
-		return f.flags | flagService
+		flags |= flagService
 	}
-	return f.flags
+	if f.anyCalled() {
+		flags |= flagCalled
+	}
+	return flags
+}
+
+// anyCalled tells whether an agent has called another one in this episode, which flows of one
+// agent never have.
+func (f *Flow) anyCalled() bool {
+	for i := range f.parties {
+		if f.parties[i].called != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // encode writes a party. Calls of a party have all the same size: where one of them has a
@@ -534,6 +555,16 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 		// Indices are checked against the number of parties and tools as they are read, so
 		// that no damaged record makes the fold panic.
 		f.addParty().decode(&d, f.clock, parties, tools)
+	}
+	if f.flags&flagCalled != 0 {
+		f.flags &^= flagCalled
+		for i := range f.parties {
+			n := d.Uvarint()
+			if n > rules.MaxCount {
+				d.Fail()
+			}
+			f.parties[i].called = uint16(n)
+		}
 	}
 	// Only now it is known how many parties there are.
 	d.Index(f.pos, parties)

@@ -154,6 +154,7 @@ const (
 	flagTurnOpen                          // the call that opens the turn was seen
 	flagWorkUnknown                       // of the last hop nobody knows whether it came without work
 	flagService                           // in a record alone: the service stands in it
+	flagCalled                            // in a record alone: how often each party was called stands in it
 )
 
 // party is one session or agent of the flow and what is remembered of its tool calls. Windows
@@ -172,6 +173,7 @@ type party struct {
 	triedAt  events.Stamp // the last of them
 	agent    string       // stable id; empty when it is the name, or not known
 	revisits uint16
+	called   uint16 // by agents, in this episode
 	chain    uint16 // tool calls in this turn
 	points   uint16 // of circling
 	calls    []call
@@ -476,7 +478,7 @@ func (f *Flow) newEpisode(at events.Stamp) {
 		p := &f.parties[i]
 		p.parent = none
 		p.flags &^= partyActive | partyWorked | partyPlaced | partyBeside
-		p.revisits, p.chain, p.open = 0, 0, 0
+		p.revisits, p.called, p.chain, p.open = 0, 0, 0, 0
 	}
 	f.clearPatterns(false)
 }

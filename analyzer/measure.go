@@ -47,6 +47,14 @@ func revisits(f *Flow, m *moment, _ *rules.Setting) int64 {
 	return int64(f.parties[m.to].revisits)
 }
 
+// calledSoFar is how often agents have called who is called now.
+func calledSoFar(f *Flow, m *moment, _ *rules.Setting) int64 {
+	if !m.hop {
+		return 0
+	}
+	return int64(f.parties[m.to].called)
+}
+
 // callerRate is the rate of who makes the hop at hand.
 func callerRate(f *Flow, m *moment, set *rules.Setting) int64 { return f.countRate(m, set, m.from) }
 

@@ -54,6 +54,7 @@ const (
 	RuleOperator
 	RuleRepetitionAny
 	RuleHammering
+	RuleCallsPerAgent
 	RuleCount
 )
 
@@ -485,6 +486,15 @@ var Rules = [RuleCount]FlowRule{
 		Needs: rules.NeedCaller, Most: countKept,
 		Default: rules.Stop(20, 100)},
 		Value: hammering, Match: matchCaller},
+	{ID: RuleCallsPerAgent, On: calls, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
+		Name: "max_calls_per_agent", Reason: "max_calls_per_agent_exceeded", Unit: events.UnitCalls,
+		About:  "Calls to one agent in the episode, those of its own as well: of talks in a group it tells those that go round from those that get on.",
+		Text:   "{head}{n} calls to one agent {bound}",
+		Action: events.Deny, Armed: true, Status: 402, From: "weir, measured on real traces",
+		Needs: rules.NeedCaller, Most: countKept,
+		Default: rules.Stop(rules.Off, rules.Off)},
+		Show:  widest(func(p *party) int64 { return int64(p.called) }),
+		Value: calledSoFar, Match: matchCallee},
 }
 
 // The rows that the fold itself looks for.

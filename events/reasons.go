@@ -32,6 +32,7 @@ const (
 	MaxDelegationDepth      Reason = "max_delegation_depth_exceeded"
 	OperatorStopped         Reason = "operator_stop"
 	RefusalHammered         Reason = "refusal_hammered"
+	MaxCallsPerAgent        Reason = "max_calls_per_agent_exceeded"
 	AgentMessageRate        Reason = "agent_message_rate_exceeded"
 	MaxAgentMessages        Reason = "max_agent_messages_exceeded"
 	MaxProjectMessages      Reason = "max_project_messages_exceeded"
@@ -82,6 +83,7 @@ var reasons = [...]Reason{
 	MaxDelegationDepth,
 	OperatorStopped,
 	RefusalHammered,
+	MaxCallsPerAgent,
 	AgentMessageRate,
 	MaxAgentMessages,
 	MaxProjectMessages,
