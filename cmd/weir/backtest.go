@@ -625,7 +625,8 @@ the same kind is stopped: they say how rare each value of each rule is and, each
 among the others (conformal prediction), how rare is too rare. It refuses when there are
 too few flows for such a promise.
 With --marks the flows marked right are runaways: only rules that save calls in them take
-their share of the good flows, and the others are left alone. With --labels, as in weir
+their share of the good flows, budgets that are not set yet among them, and the others are
+left alone. With --labels, as in weir
 replay, the flows labelled honest are the good ones, and what would be saved in those that
 should be caught, rules chosen by one half of them and measured in the other,
 is printed beside a plain limit of steps calibrated on the same flows.`,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -277,6 +278,79 @@ func TestCalibratedLimitsStopWhatTheySaid(t *testing.T) {
 	}
 	if by, of := chosen.stops.saved(failed), all.stops.saved(failed); len(failed) == 0 || by < of {
 		t.Errorf("%d calls of %d runaways are saved by chosen rows, %d by all", by, len(failed), of)
+	}
+}
+
+// TestBudgetsThatNobodySet take part where runaways are known, and only there; what was turned off, or
+// is only to warn, never does.
+func TestBudgetsThatNobodySet(t *testing.T) {
+	// Good flows make up to 60 calls and runaways 61, but these all to one agent of three.
+	var records []events.Event
+	for f, n := range append(slices.Repeat([]int{12, 30, 60}, 20), slices.Repeat([]int{61}, 10)...) {
+		flow := log(t, n)
+		for i := range flow {
+			ev := &flow[i]
+			ev.ID, ev.CorrelationID = fmt.Sprintf("%d-%s", f, ev.ID), fmt.Sprintf("f%d", f)
+			switch {
+			case n != 61:
+			case ev.Kind == events.AgentCall:
+				ev.To.Agent = "b0"
+			default:
+				ev.From.Agent = "b0"
+			}
+		}
+		records = append(records, flow...)
+	}
+	good := func(f *Flow) bool { return f.Calls <= 60 }
+	runaway := func(f *Flow) bool { return !good(f) }
+	const row = analyzer.RuleCallsPerAgent
+	for _, c := range []struct {
+		limits  string
+		failed  func(*Flow) bool
+		chooses bool
+	}{
+		{"profile: balanced\n", runaway, true},
+		{"profile: balanced\n", nobody, false},
+		{"rules: {max_calls_per_agent: {mode: off}}\n", runaway, false},
+		{"rules: {max_calls_per_agent: {warn: 5}}\n", runaway, false},
+	} {
+		trial := fold(t, limits(t, c.limits), true, records)
+		got, err := trial.Calibrate(0.1, good, c.failed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after := trial.Limits.Rules[row], got.Limits.Rules[row]
+		if chosen := before != after; chosen != c.chooses {
+			t.Errorf("with %q: %s was %+v and is %+v", c.limits, analyzer.Rules[row].Name, before, after)
+		}
+		if c.chooses && (after.Stop <= 20 || after.Stop > 30) {
+			t.Errorf("the stop is %d, where good flows call an agent 20 times and runaways 61 times", after.Stop)
+		}
+	}
+}
+
+// TestUnseen measures limits in flows that they were not calibrated on: the promise holds for those,
+// whatever rows were chosen.
+func TestUnseen(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	var calls []int
+	for range 400 {
+		calls = append(calls, 1+int(rnd.ExpFloat64()*8))
+	}
+	for range 40 {
+		calls = append(calls, 90+rnd.IntN(20))
+	}
+	trial := fold(t, limits(t, "profile: balanced\n"), true, log(t, calls...))
+	unseen := trial.Unseen([]float64{0.001, 0.05}, 10, func(f *Flow) bool { return f.Calls < 90 }, func(f *Flow) bool { return f.Calls >= 90 })
+	if len(unseen) != 1 || unseen[0].Share != 0.05 || unseen[0].Splits != 10 {
+		t.Fatalf("got %+v; 200 good flows are enough for 5 %% and not for 0.1 %%", unseen)
+	}
+	u := unseen[0]
+	if u.GoodByRules > 0.06 || u.GoodBySteps > 0.06 || u.GoodBySteps == 0 {
+		t.Errorf("of unseen good flows %.3f are stopped by rules, %.3f by steps; 0.05 was promised", u.GoodByRules, u.GoodBySteps)
+	}
+	if u.Rules < 0.5 || u.Steps < 0.5 || u.Rules > 1 {
+		t.Errorf("of runaways four times as long as any good flow %.3f and %.3f are saved", u.Rules, u.Steps)
 	}
 }
 

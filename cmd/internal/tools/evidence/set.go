@@ -77,6 +77,7 @@ type set struct {
 	half   string
 	runs   []*outcome
 	shares []backtest.Saving // by rules, and by a step limit, as far as there are honest runs enough
+	unseen []backtest.Unseen // the same of runs that were not calibrated on
 }
 
 // outcome is what a replay said of one run.
@@ -307,10 +308,15 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 		}
 		failed := func(f *backtest.Flow) bool { o := runs[f.ID]; return o != nil && o.loop }
 		// A labelled set is one file, so this is called once for each set.
-		s.shares = trial.Savings([]float64{0.005, 0.01, 0.05}, good, failed)
+		shares := []float64{0.005, 0.01, 0.05}
+		s.shares = trial.Savings(shares, good, failed)
+		s.unseen = trial.Unseen(shares, splits, good, failed)
 	}
 	return out, nil
 }
+
+// splits is how often runs are halved to see what calibrated limits do to others.
+const splits = 20
 
 // note takes down a verdict about a flow.
 //
