@@ -91,9 +91,11 @@
 //	                 tokens and dollars; usage is delta, cumulative or aggregate
 //	late=30s         it happened 30 s before it is delivered
 //	sampled=10       the event stands for ten
+//	bytes=12         how long a result is; one of at most 200 may be alike by chance
 //	status=denied    of a result: ok, error, denied, cancelled, timeout, input_required
 //	retry            the tool call repeats its like legally
 //	noid             the tool call has no call id
+//	silent           the result came, and what it says is not in the log
 //	refused          the call was not made: the dispatcher acknowledges that an order
 //	                 refused it; refused=reason names the order, else the latest
 //	warn= stop= extra= mode= for=

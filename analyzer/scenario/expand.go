@@ -432,7 +432,10 @@ func (x *expansion) tool(it *item, ev events.Event, flow string, from events.Par
 	if ids := x.open[like]; len(ids) > 0 {
 		ev.Tool.CallID, x.open[like] = ids[0], ids[1:]
 	}
-	setContent(&ev, texts[1])
+	if _, silent := x.field(it, "silent"); !silent {
+		setContent(&ev, texts[1])
+	}
+	ev.Tool.ResultSize = whole(x.value(it, "bytes"))
 	// A status in brackets says more than the sign.
 	if ev.Status == events.StatusUnset {
 		ev.Status = events.StatusOK

@@ -26,7 +26,7 @@ var fieldKeys = [...]struct {
 	{"transfer", func(v string) error { _, ok := parseTransfer(v); return known(ok, v, names(transfers[:])) }},
 	{"usage", func(v string) error { _, ok := parseUsage(v); return known(ok, v, names(usages[:])) }},
 	{"status", func(v string) error { _, ok := parseStatus(v); return known(ok, v, names(statuses[:])) }},
-	{"loops", integer}, {"depth", integer}, {"in", integer}, {"out", integer}, {"total", integer}, {"sampled", integer},
+	{"loops", integer}, {"depth", integer}, {"in", integer}, {"out", integer}, {"total", integer}, {"sampled", integer}, {"bytes", integer},
 	{"warn", threshold}, {"stop", threshold}, {"extra", integer},
 	{"cost", func(v string) error { _, err := dollars(v); return err }},
 	{"late", aTime}, {"for", aTime},
@@ -34,7 +34,7 @@ var fieldKeys = [...]struct {
 		_, ok := rules.ParseMode(v)
 		return known(ok, v, []string{"off", "shadow", "warn", "enforce"})
 	}},
-	{"retry", flag}, {"noid", flag}, {"refused", anything},
+	{"retry", flag}, {"noid", flag}, {"silent", flag}, {"refused", anything},
 	{"margin", anything}, {"health", anything}, {"coherence", part}, {"risk", part}, {"void", flag},
 	{"tags", anything}, {"from_tags", anything}, {"tool_tags", anything},
 	{"by", anything}, {"admin", flag}, {"claimed", flag},
@@ -42,7 +42,7 @@ var fieldKeys = [...]struct {
 }
 
 // bareKeys are the fields that say what they say without a value.
-var bareKeys = [...]string{"retry", "noid", "refused", "void", "admin", "claimed"}
+var bareKeys = [...]string{"retry", "noid", "silent", "refused", "void", "admin", "claimed"}
 
 // checkField says what is wrong with a field. A value that is empty takes the field back, so
 // it is always good.
