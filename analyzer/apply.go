@@ -404,7 +404,7 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	// Runs count exempt and slow calls as well; rows about repetition are not judged for
 	// exempt tools at all.
 	if !busy {
-		f.followRun(m, p, c)
+		f.followRun(m, p, i)
 	}
 	if !m.exempt && !f.slow(m, c) && !e.spares(ruleOfPoints, f, m) {
 		f.score(m, p, i)

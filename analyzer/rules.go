@@ -317,7 +317,7 @@ var Rules = [RuleCount]FlowRule{
 		Value: repetitionBlind, Match: matchCall},
 	{ID: RuleCircling, On: results, Scope: events.ScopeSession, Cleans: true, Repeat: true, Rewords: true, Row: rules.Row{
 		Name: "circling", Reason: "circling", Unit: events.UnitPoints,
-		About:  "Points for calls that bring what was known: same call and result 4, nearly the same result 3, another call with a known result 2, anything new -2.",
+		About:  "Points for calls that bring what was known: same call and result 4, nearly the same result 3, another call with a known result 2, anything new -2. An edit of which only its success is told is new; what looks nearly the same after it makes no points.",
 		Text:   "{head}tool calls go in circles: {n} points for what was known {bound}",
 		Action: events.Deny, Status: 403, From: "weir, measured on real traces",
 		Needs: rules.NeedTools | rules.NeedArgs | rules.NeedResults, Most: pointsKept, Paced: true,
@@ -353,7 +353,7 @@ var Rules = [RuleCount]FlowRule{
 		Value: func(_ *Flow, m *moment, _ *rules.Setting) int64 { return m.errors }, Match: matchFailing},
 	{ID: RuleNoProgress, On: results, Scope: events.ScopeSession, Cleans: true, Repeat: true, Row: rules.Row{
 		Name: "no_progress", Reason: "no_progress", Unit: events.UnitRepeats,
-		About:  "One tool brought the same result in a row, whatever its arguments. Errors that say that the provider is busy or away, as 429, 503, ECONNREFUSED and timeouts, count as the same result where no pause of five seconds comes before the next try. So do results of several tools in turn, each of which brings the same as the time before.",
+		About:  "One tool brought the same result in a row, whatever its arguments; one of at most 200 bytes, such as ok, counts a fourth where the call or what came in between is new. Errors that say that the provider is busy or away, as 429, 503, ECONNREFUSED and timeouts, count as the same result where no pause of five seconds comes before the next try. So do results of several tools in turn, each of which brings the same as the time before.",
 		Text:   "{head}{n} tool calls in a row brought nothing new {bound}",
 		Action: events.Deny, Status: 403, From: "weir",
 		Needs: rules.NeedTools | rules.NeedResults, Most: countKept,

@@ -277,12 +277,8 @@ func (f *Flow) awaits(from uint8, i int) bool {
 // in its window had.
 func (p *party) progressed(since uint32) bool {
 	for i := len(p.calls) - 1; i >= 0; i-- {
-		c := &p.calls[i]
 		// An error, or what nobody knows, is no progress.
-		if c.done <= since || c.flags&callHashed == 0 || c.flags&callError != 0 {
-			continue
-		}
-		if !slices.ContainsFunc(p.calls[:i], func(o call) bool { return o.tool == c.tool && o.result == c.result && o.flags&callHashed != 0 }) {
+		if p.calls[i].done > since && p.brought(i) {
 			return true
 		}
 	}
@@ -379,6 +375,10 @@ func (p *party) polls(i int) bool {
 // counted. The figures are measured on labelled runs (decision 11, EVIDENCE.md).
 func (f *Flow) score(m *moment, p *party, i int) {
 	c := &p.calls[i]
+	if p.changes(i) {
+		p.points -= min(p.points, 2) // something new, as what brings something new
+		return
+	}
 	// Only results with known content make points, and a legal repeat makes none.
 	if c.flags&callHashed == 0 || c.flags&callRetry != 0 {
 		return
@@ -402,7 +402,8 @@ func (f *Flow) score(m *moment, p *party, i int) {
 			scored = scored || o.flags&callScored != 0
 		case sameCall(o, c) && sameResult(o, c):
 			same = true
-		case sameCall(o, c) && nearResult(o, c):
+		// Of few words nobody can say that they are nearly the same: a board of a game, or a count.
+		case sameCall(o, c) && nearResult(o, c) && c.flags&callShort == 0:
 			near = true
 		case o.tool == c.tool && !sameCall(o, c):
 			known = known || sameResult(o, c)
@@ -415,10 +416,14 @@ func (f *Flow) score(m *moment, p *party, i int) {
 	}
 	points := -2
 	switch {
+	case same && c.flags&callShort != 0 && p.since(i, p.progress):
+		points = 2 // "saved as page.png" is what is said of each new one
 	case same:
 		points = 4
 	case near && p.polls(i):
 		return // waiting for something to change, and something does
+	case near && p.since(i, p.changes):
+		return // it was changed, and a look shows that
 	case near:
 		points = 3
 	case m.storm > 0:
@@ -436,6 +441,39 @@ func (f *Flow) score(m *moment, p *party, i int) {
 		c.flags |= callScored
 	}
 	p.points = uint16(min(1000, max(0, int(p.points)+points)))
+}
+
+// changes tells whether the call at i is one that the party did not make before, and that went well
+// without a word that could be compared: so are edits told, whose tools answer each of them alike.
+func (p *party) changes(i int) bool {
+	c := &p.calls[i]
+	return c.flags&(callResult|callArgs|callHashed|callError|callRetry) == callResult|callArgs && p.first(c)
+}
+
+// first tells whether the party made none like the call before it, of those that are remembered.
+func (p *party) first(c *call) bool {
+	return !slices.ContainsFunc(p.calls, func(o call) bool { return o.n < c.n && sameCall(&o, c) })
+}
+
+// since tells whether the party has made a call that is such since it made the one at i before.
+func (p *party) since(i int, such func(j int) bool) bool {
+	for j := i - 1; j >= 0 && !sameCall(&p.calls[j], &p.calls[i]); j-- {
+		if such(j) {
+			return true
+		}
+	}
+	return false
+}
+
+// progress tells whether the call at i changed something or brought something new.
+func (p *party) progress(i int) bool { return p.changes(i) || p.brought(i) }
+
+// brought tells whether the call at i, which is no error, brought what none of its tool had brought
+// before.
+func (p *party) brought(i int) bool {
+	c := &p.calls[i]
+	return c.flags&(callHashed|callError) == callHashed &&
+		!slices.ContainsFunc(p.calls[:i], func(o call) bool { return o.tool == c.tool && o.result == c.result && o.flags&callHashed != 0 })
 }
 
 // followCycle counts, for each period, how long the sequence of calls with their
@@ -483,7 +521,8 @@ func rounds(run []uint16, lo, hi int) (best int64, period int) {
 // What the run has come to goes into the moment, as errors or as oks, for the rows that judge
 // it. Errors of a provider that is busy, which are followed apart (see followStorm), neither
 // count nor end it.
-func (f *Flow) followRun(m *moment, p *party, c *call) {
+func (f *Flow) followRun(m *moment, p *party, i int) {
+	c := &p.calls[i]
 	failed := c.flags&callError != 0
 	worked := !failed && m.ev.Status == events.StatusOK
 	// Whoever answers is not busy, whatever the answer.
@@ -509,9 +548,13 @@ func (f *Flow) followRun(m *moment, p *party, c *call) {
 		r.n = min(1<<15, r.n+1)
 	}
 	again := r.n > 1
-	if failed {
+	switch {
+	case failed:
 		m.errors = int64(r.n)
-	} else {
+	case c.flags&callShort != 0 && (p.first(c) || p.since(i, p.progress)):
+		// Whoever stores a hundred things hears "ok" a hundred times.
+		m.oks = int64(r.n) / unsure
+	default:
 		m.oks = int64(r.n)
 	}
 	f.followTurns(m, p, c, again)
@@ -594,6 +637,10 @@ func (f *Flow) runOf(p *party, tool uint8, storm bool) *run {
 // of "HTTP 503" the status, and of "TimeoutError: no answer", as tracers write exceptions, the class.
 func infrastructure(ev *events.Event) bool {
 	if ev.Status == events.StatusTimeout {
+		return true
+	}
+	// Shells put the status in front of what curl says of a server that refuses or is silent.
+	if strings.Contains(ev.ErrorType, "curl: (7) ") || strings.Contains(ev.ErrorType, "curl: (28) ") {
 		return true
 	}
 	name := strings.TrimPrefix(ev.ErrorType, "HTTP ")

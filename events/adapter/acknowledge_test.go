@@ -20,6 +20,7 @@ func TestAcknowledge(t *testing.T) {
 	}
 	f("Edit", events.StatusOK, false)
 	f("apply_patch", events.StatusOK, false)
+	f("AskUserQuestion", events.StatusOK, false)
 	f("Edit", events.StatusError, true)
 	f("Read", events.StatusOK, true)
 	f("Bash", events.StatusOK, true)
