@@ -484,3 +484,16 @@ func TestSeatsByName(t *testing.T) {
 		}
 	}
 }
+
+// TestPlaces holds that connections never take all descriptors that a process may have.
+func TestPlaces(t *testing.T) {
+	for _, c := range []struct {
+		want  int
+		files uint64
+		is    int
+	}{{1024, 1 << 20, 1024}, {1024, 1280, 1024}, {1024, 1024, 768}, {1024, 256, 64}, {1024, 64, 16}, {1024, 0, 1}, {4, 64, 4}, {1024, 1<<64 - 1, 1024}} {
+		if got := placesOf(c.want, c.files); got != c.is {
+			t.Errorf("%d of %d files: %d places, want %d", c.want, c.files, got, c.is)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"weir/cmd/internal/socket"
@@ -41,6 +42,23 @@ type Listener struct {
 // Refused is called by the goroutine that accepts, and holds it up.
 func Listen(l net.Listener, most int, refused func(peer net.Addr)) *Listener {
 	return &Listener{Listener: l, most: most, refused: refused, begun: time.Now(), open: make(map[*conn]struct{}), peers: make(map[string]int)}
+}
+
+// Places returns how many of the connections that are wanted the process may have. Each takes
+// a descriptor, and so do the store and what is followed. Without one a newcomer is not even
+// accepted, so nobody would give way to him.
+func Places(want int) int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return want // it is found out when they are gone
+	}
+	return placesOf(want, files.Cur)
+}
+
+// placesOf leaves 256 descriptors to others, or three quarters where there are few.
+func placesOf(want int, files uint64) int {
+	left := max(files/4, files-min(files, 256), 1)
+	return int(min(uint64(want), left))
 }
 
 // Accept waits for a connection that there is a place for.

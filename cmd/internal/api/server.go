@@ -327,7 +327,11 @@ func (a *Server) Serve(p Parts) error {
 	}
 	// Connections are bounded below TLS, so that one that never ends its handshake gives
 	// way, too.
-	a.connections = admission.Listen(a.listener, a.o.Connections, a.crowded("clients"))
+	places := admission.Places(a.o.Connections)
+	if places < a.o.Connections {
+		a.logger.Warn("few files may be open, so there are fewer places for connections; ulimit -n, or LimitNOFILE of systemd, lets more be open", "places", places, "of", a.o.Connections)
+	}
+	a.connections = admission.Listen(a.listener, places, a.crowded("clients"))
 	var listener net.Listener = a.connections
 	if a.o.TLS != nil {
 		listener = tls.NewListener(listener, a.o.TLS.Server(false, "http/1.1"))
