@@ -131,3 +131,21 @@ func TestRefusedFileChangesNoRate(t *testing.T) {
 		t.Errorf("error %v, rate %v", err, rate())
 	}
 }
+
+// TestEndlessTokens names a file of tokens that is none.
+func TestEndlessTokens(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	line := strings.Repeat("x", 63) + "\n"
+	if err := os.WriteFile(path, []byte(strings.Repeat(line, maxTokens/len(line))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := ReadTokens(path); err != nil || len(list) != maxTokens/len(line) {
+		t.Errorf("%d tokens, %v", len(list), err)
+	}
+	if err := os.Truncate(path, maxTokens+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadTokens(path); err == nil || !strings.Contains(err.Error(), "is no file of tokens") {
+		t.Errorf("a longer one is taken: %v", err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,8 @@ import (
 const (
 	maxPrincipals = 1000
 	maxName       = 64
-	minToken      = 32 // characters
+	minToken      = 32      // characters
+	maxTokens     = 1 << 20 // bytes of a file of tokens
 	maxRate       = 1e9
 )
 
@@ -238,9 +240,18 @@ func isName(s string) bool {
 // A token is everything on its line but the space at its end. Empty lines are left out; a
 // file with no token, or with a short one, is an error that says how to make one.
 func ReadTokens(path string) (list [][]byte, err error) {
-	text, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
+	}
+	defer file.Close()
+	// A device, or a file that was named by mistake, may never end.
+	text, err := io.ReadAll(io.LimitReader(file, maxTokens+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxTokens {
+		return nil, fmt.Errorf("%s has more than %d bytes, and is no file of tokens; make one with: head -c 32 /dev/urandom | base64 > FILE", path, maxTokens)
 	}
 	for line := range strings.Lines(string(text)) {
 		token := strings.TrimRight(line, " \t\r\n")
