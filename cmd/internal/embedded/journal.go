@@ -26,11 +26,6 @@ import (
 // It is also what one request may have to fold for others (see decision 81).
 const batchRecords = 1000
 
-// gathered is how long activity waits for more of it when asks are folded ahead, see
-// pump.Soon. By so much, or by so many calls, agents that go from flow to flow are stopped
-// later.
-const gathered = 5 * time.Millisecond
-
 // turnEvery is how often the pump loop turns when nothing happens, so that one that
 // hangs can be told from one that has nothing to do.
 // It has to be far below app.Options.Stuck, by which /healthz judges.
@@ -89,14 +84,10 @@ type Journal struct {
 
 	ticking, folding *phase.Phase // who appends beside producers, and who folds
 
-	turn  sync.Mutex  // of whoever folds
-	stays bool        // only the pump loop may fold: it has to publish, or has not begun, or has ended; with turn
-	idle  bool        // the pump loop waits for more, and for no checkpoint; with turn
-	soon  bool        // later is set; with turn
-	later *time.Timer // tells the pump loop of what has gathered; real time, since nothing that is judged goes by it
-
-	gathered time.Duration // see there
-	more     chan struct{} // told when there is something for the pump loop
+	turn  sync.Mutex    // of whoever folds
+	stays bool          // only the pump loop may fold: it has to publish, or has not begun, or has ended; with turn
+	idle  bool          // the pump loop waits for more, and for no checkpoint; with turn
+	more  chan struct{} // told when there is something for the pump loop
 }
 
 // New returns a journal that does not fold yet.
@@ -113,9 +104,6 @@ func New(o Options) *Journal {
 	}
 	j.ticking, j.folding = phase.New(fail), phase.New(fail)
 	j.turned.Store(j.clock.Now().UnixMilli())
-	j.gathered = gathered
-	j.later = time.AfterFunc(gathered, j.wake)
-	j.later.Stop()
 	return j
 }
 
@@ -267,14 +255,8 @@ func (j *Journal) foldAhead() {
 	for j.turn.TryLock() {
 		// Once there is something to publish, nobody folds ahead of it: an answer must not
 		// be known before the verdicts of what came earlier are out.
-		due := pump.AtOnce
 		if !j.stays {
-			due = j.flows.foldAhead()
-			j.stays = due == pump.AtOnce
-		}
-		if due == pump.Soon && !j.soon {
-			j.soon = true
-			j.later.Reset(j.gathered)
+			j.stays = j.flows.foldAhead()
 		}
 		// The loop sleeps for long when there was nothing to save; what was folded now
 		// needs a checkpoint some day.
@@ -455,11 +437,12 @@ func (f *feed) fold(ctx context.Context) (left int64, err error) {
 	return f.log.End() - f.next, nil
 }
 
-// foldAhead folds as much as can be folded without a write, and returns when the pump loop has
-// to come. Nothing more is folded before when that is at once.
-func (f *feed) foldAhead() pump.Due {
+// foldAhead folds as much as can be folded without a write, and reports whether there is
+// more to do.
+// The pump loop has to come before anything more is folded when it is true.
+func (f *feed) foldAhead() (more bool) {
 	if f.readOn() != nil {
-		return pump.AtOnce // which tells the same again
+		return true // which tells the same again
 	}
 	n, due := f.pump.Ahead(f.records)
 	f.next += int64(n)
@@ -553,7 +536,7 @@ func (j *Journal) foldAll(ctx context.Context) (wait time.Duration, err error) {
 		}
 		j.turned.Store(j.clock.Now().UnixMilli())
 	}
-	j.stays, j.soon = false, false
+	j.stays = false
 	// With a checkpoint to come the loop turns again soon.
 	j.idle = !j.flows.pump.Pending() && !j.activity.pump.Pending()
 	if j.idle {

@@ -157,7 +157,6 @@ func (p *Pump) answer(r *Record, ev *events.Event) {
 	// The flow allows it and its tree has to as well. Which tree that is, is the key of what was
 	// passed on for the ask.
 	case p.fx.Asked && p.o.Held != nil:
-		p.awaited = true
 		for i := range p.fx.Activity {
 			if a := &p.fx.Activity[i]; a.Event.Ask {
 				p.o.Held(r.Offset, ev, a.Key, p.fx.Answer)

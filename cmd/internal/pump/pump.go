@@ -242,7 +242,6 @@ type Pump struct {
 	out            []Emitted
 	deadLetters    []state.DeadLetter
 	repartitioned  []Repartitioned
-	awaited        bool // an answer comes of what is in repartitioned
 	dedup          recoveryDedup
 	repartitioning repartitioning
 	handOn         func(key string, from Position, ev *events.Event) // gets what concerns agents at once, instead of Activity
@@ -391,40 +390,19 @@ func (p *Pump) deadBytes() (n int) {
 // for the goroutine of Batch.
 func (p *Pump) Gathered() bool { return p.gathered > 0 }
 
-// Due says when what was folded ahead has to go out.
-type Due uint8
-
-// The times at which it has to.
-const (
-	NotDue Due = iota // nothing waits
-	// Soon is for activity that nobody waits for: it may be gathered for a while, since to
-	// write it costs as much as to write the asks that it comes of.
-	Soon
-	AtOnce
-)
-
-// mostSoon is how much activity is gathered before it is due at once.
-const mostSoon = 16
-
 // Ahead folds records like Batch, as far as it has not to wait for anything: it publishes
 // nothing and lets no checkpoint pass. Whoever asked has his answer, and what else came of
-// it goes out with the next Batch. It returns how many it has folded, and when that Batch
-// is due.
-func (p *Pump) Ahead(records []Record) (n int, due Due) {
+// it goes out with the next Batch. It returns how many it has folded, and whether that Batch
+// is due at once.
+func (p *Pump) Ahead(records []Record) (n int, due bool) {
 	// To wait for him would make an ask as slow as a list of flows; the next Batch folds these.
 	if !p.mu.TryLock() { // somebody looks at flows
-		return 0, AtOnce
+		return 0, true
 	}
 	defer p.mu.Unlock()
 	defer p.timed(len(records))()
 	n = p.foldLocked(records)
-	switch {
-	case n < len(records) || p.err != nil || len(p.out) > 0 || len(p.deadLetters) > 0 || len(p.repartitioned) >= mostSoon || p.awaited || p.ripe():
-		return n, AtOnce
-	case len(p.repartitioned) > 0:
-		return n, Soon
-	}
-	return n, NotDue
+	return n, n < len(records) || p.err != nil || len(p.out) > 0 || len(p.deadLetters) > 0 || len(p.repartitioned) > 0 || p.ripe()
 }
 
 // Refuse makes a record a dead letter without folding it, as Batch does with one that
@@ -580,7 +558,7 @@ func (p *Pump) publish(ctx context.Context) error {
 			return fmt.Errorf("pass on what concerns agents: %w", err)
 		}
 		clear(p.repartitioned)
-		p.repartitioned, p.repartitioning.memory, p.awaited = p.repartitioned[:0], p.repartitioning.memory[:0], false
+		p.repartitioned, p.repartitioning.memory = p.repartitioned[:0], p.repartitioning.memory[:0]
 	}
 	if len(p.deadLetters) > 0 {
 		err := p.retryUntilSpace(ctx, func() (err error) {
