@@ -133,7 +133,7 @@ func TestWrongFiles(t *testing.T) {
 	_, _ = z.Write([]byte(strings.Repeat(`{"id":"m","time":"2026-11-20T14:00:00Z","kind":"tick"}`+"\n", 50)))
 	_ = z.Close()
 	for name, f := range map[string]struct{ text, want string }{
-		"a.zip":    {"PK\x03\x04\x14\x00\x00", "it is a ZIP archive; unpack it"},
+		"a.zip":    {"PK\x03\x04\x14\x00\x00", "it is packed with zip"},
 		"a.png":    {"\x89PNG\r\n\x1a\n\x00\x00", "it is an image"},
 		"cut.gz":   {packed.String()[:packed.Len()-12], "was it copied whole?"},
 		"begun.gz": {packed.String()[:6], "was it copied whole?"},

@@ -157,6 +157,8 @@ func CheckText(head []byte) error {
 		reason = "a SQLite database is not read itself: sqlite3 -readonly -json FILE 'SELECT * FROM messages ORDER BY id' | weir replay --format tinyagi -"
 	case packed != "":
 		reason = "it is packed with " + packed + "; gzip and zstd are unpacked, all else has to be unpacked first"
+	case kind(head) != "":
+		reason = "it is " + kind(head)
 	case isWide(head):
 		reason = "it is UTF-16 or UTF-32, as some programs on Windows write; want UTF-8: iconv -f UTF-16 -t UTF-8 FILE | weir replay -"
 	default:
@@ -169,7 +171,7 @@ func CheckText(head []byte) error {
 func packing(head []byte) string {
 	for magic, name := range map[string]string{
 		"\xfd7zXZ\x00": "xz", "BZh91AY&SY": "bzip2", "\x04\x22\x4d\x18": "lz4", "PK\x03\x04": "zip", "7z\xbc\xaf\x27\x1c": "7-Zip", "LZIP": "lzip",
-		"\xff\x06\x00\x00sNaPpY": "snappy", "\x1f\x9d": "compress", "PAR1": "Parquet", "Obj\x01": "Avro",
+		"\xff\x06\x00\x00sNaPpY": "snappy", "\x1f\x9d": "compress",
 	} {
 		if bytes.HasPrefix(head, []byte(magic)) {
 			return name
@@ -179,6 +181,23 @@ func packing(head []byte) string {
 	// the first two bytes are those of a word.
 	if len(head) > 1 && head[0] == 'x' && (head[1] == 0x01 || head[1] == 0x9c || head[1] == 0xda) {
 		return "zlib"
+	}
+	return ""
+}
+
+// kind names a file that holds no log, or one that another program has to write anew; "" for none.
+func kind(head []byte) string {
+	for magic, name := range map[string]string{
+		"PAR1": "Parquet; write it as JSON lines: duckdb -c \"COPY 'FILE' TO 'FILE.jsonl'\"", "Obj\x01": "Avro; write it as JSON lines",
+		"\x89PNG": "an image", "\xff\xd8\xff": "an image", "GIF8": "an image", "%PDF": "a PDF",
+	} {
+		if bytes.HasPrefix(head, []byte(magic)) {
+			return name
+		}
+	}
+	const at = 257 // where tar has its name
+	if len(head) > at && bytes.HasPrefix(head[at:], []byte("ustar")) {
+		return "a tar archive; unpack it"
 	}
 	return ""
 }

@@ -3,7 +3,6 @@ package logs
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"runtime"
 	"sync"
@@ -160,7 +159,7 @@ func (a *ahead) read(r *Reader, in *Input, parser adapter.Parser, to chan<- chun
 		record, err := in.body.Next()
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
-				out = append(out, finding{err: fmt.Errorf("read %s to its end: %w", in.Name, err)})
+				out = append(out, finding{err: broken(in, err)})
 			}
 			if own != nil {
 				if err := own.Flush(event); err != nil {

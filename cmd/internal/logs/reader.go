@@ -202,7 +202,7 @@ func (r *Reader) One(in *Input) error {
 			err = errors.Join(err, a.Flush(take))
 		}
 		if err != nil {
-			return fmt.Errorf("read %s to its end: %w", in.Name, err)
+			return broken(in, err)
 		}
 		if r.Whole != nil {
 			r.Whole(in, record)
@@ -220,6 +220,14 @@ func (r *Reader) One(in *Input) error {
 		}
 	}
 	return r.err
+}
+
+// broken says that an input could not be read to its end.
+func broken(in *Input, err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("read %s to its end: %w; it ends too early: was it copied whole?", in.Name, err)
+	}
+	return fmt.Errorf("read %s to its end: %w", in.Name, err)
 }
 
 // unwrapped decodes a record that comes in an envelope.

@@ -40,37 +40,6 @@ var hints = []hint{
 		instead: "they have no times and no names of agents: record the program that wrote them, by OpenTelemetry or as events"},
 }
 
-// binaries are files that hold no text, by how they begin.
-var binaries = []struct{ begins, says string }{
-	{"PK\x03\x04", "it is a ZIP archive; unpack it"},
-	{"PAR1", "it is Parquet; write it as JSON lines or CSV, as by duckdb -c \"COPY 'FILE.parquet' TO 'FILE.jsonl'\""},
-	{"BZh", "it is compressed with bzip2; unpack it, or pipe it in (bzcat FILE | weir replay -)"},
-	{"\xfd7zXZ", "it is compressed with xz; unpack it, or pipe it in (xzcat FILE | weir replay -)"},
-	{"\x04\x22\x4d\x18", "it is compressed with lz4; unpack it, or pipe it in (lz4cat FILE | weir replay -)"},
-	{"Obj\x01", "it is Avro; write it as JSON lines"},
-	{"\xff\xfe", "it is text in UTF-16, as PowerShell writes it; write it in UTF-8"},
-	{"%PDF", "it is a PDF"},
-	{"\x89PNG", "it is an image"},
-	{"\xff\xd8\xff", "it is an image"},
-	{"GIF8", "it is an image"},
-}
-
-// binary says what a beginning is of that is no text; "" for text.
-func binary(head []byte) string {
-	for _, b := range binaries {
-		if bytes.HasPrefix(head, []byte(b.begins)) {
-			return b.says
-		}
-	}
-	if len(head) > 262 && string(head[257:262]) == "ustar" {
-		return "it is a tar archive; unpack it"
-	}
-	if bytes.IndexByte(head, 0) >= 0 {
-		return "it is no text, nor compressed with gzip or zstd"
-	}
-	return ""
-}
-
 // hintOf returns the hint for the beginning of a log, nil when nothing is known of it.
 func hintOf(head *adapter.Head) *hint {
 	for top := range head.Tops() {

@@ -51,7 +51,7 @@ func TestBinaries(t *testing.T) {
 	tar := make([]byte, 512)
 	copy(tar[257:], "ustar")
 	for head, want := range map[string]string{
-		"PK\x03\x04\x14\x00": "ZIP", "PAR1\x15\x04": "Parquet", "BZh91AY": "bzip2", "\x89PNG\r\n\x1a\n": "image", string(tar): "tar", "\x00\x01\x02": "no text",
+		"PAR1\x15\x04": "duckdb", "\x89PNG\r\n\x1a\n": "image", "%PDF-1.7": "PDF", string(tar): "tar",
 		"plain": "looks like none of the ",
 	} {
 		if _, err := Detect([]byte(head)); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), want) {

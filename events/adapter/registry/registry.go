@@ -182,9 +182,6 @@ func detect(head []byte, formats []adapter.Format) (adapter.Format, error) {
 	case 1:
 		return fit[0], nil
 	case 0:
-		if says := binary(head); says != "" {
-			return adapter.Format{}, fmt.Errorf("%w: %s", ErrUnknown, says)
-		}
 		if h := hintOf(beginning); h != nil {
 			return adapter.Format{}, fmt.Errorf("%w: %v", ErrUnknown, h)
 		}
