@@ -1,10 +1,8 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"os"
 	"syscall"
 )
 
@@ -42,19 +40,7 @@ func statfs(path string) (int64, error) {
 	if st.Blocks == 0 { // a tmpfs without a limit says so
 		return math.MaxInt64, nil
 	}
-	return int64(st.Bavail) * st.Bsize, nil
-}
-
-// datasync waits until what was written to a write-ahead log is on the disk. Badger writes by
-// a memory map, and what was written so is of the file, whoever has it open. Badger could sync
-// by itself: then it would sync its value log as well, to which nothing is ever written, and
-// each time what the system notes beside the data, which takes twice as long.
-func datasync(log *os.File) error {
-	for {
-		if err := syscall.Fdatasync(int(log.Fd())); !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
+	return int64(st.Bavail) * int64(st.Bsize), nil
 }
 
 // boundless is the free space of a store in memory.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"slices"
 	"testing"
 
@@ -13,14 +14,14 @@ import (
 
 // helpers are what the test binary does when a test has started it again, by the
 // name in the environment variable helperVariable.
-func helpers() map[string]func() error {
-	return map[string]func() error{
-		"hold":  holdLock,
-		"crash": writeUntilKilled,
-		"fill":  fillDisk,
-		"check": checkDamaged,
-	}
+var helpers = map[string]func() error{
+	"hold":  holdLock,
+	"crash": writeUntilKilled,
+	"check": checkDamaged,
 }
+
+// withMounts gives a process mounts of its own, where that can be had.
+var withMounts func(*exec.Cmd)
 
 const helperVariable = "WEIR_STATE_TEST_HELPER"
 
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	if name == "" {
 		os.Exit(m.Run())
 	}
-	if err := helpers()[name](); err != nil {
+	if err := helpers[name](); err != nil {
 		fmt.Println("error:", err)
 		os.Exit(1)
 	}

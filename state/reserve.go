@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -92,7 +91,7 @@ func (r *reserve) hold(want, free, floor int64) {
 		return
 	}
 	defer file.Close()
-	if err := syscall.Fallocate(int(file.Fd()), 0, r.held, grow); err != nil {
+	if err := setAside(file, r.held, grow); err != nil {
 		_ = file.Truncate(r.held) // what was set aside of it before it failed
 		return
 	}

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -262,13 +261,8 @@ func helper(t testing.TB, name, dir string, env ...string) (*exec.Cmd, *bufio.Re
 	if name != "check" { // Badger's panics are expected there
 		cmd.Stderr = os.Stderr
 	}
-	if name == "fill" { // mounts of its own, which end with it
-		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-		if uid := os.Getuid(); uid != 0 {
-			cmd.SysProcAttr.Unshareflags |= syscall.CLONE_NEWUSER
-			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: uid, Size: 1}}
-			cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-		}
+	if name == "fill" {
+		withMounts(cmd)
 	}
 	in, err := cmd.StdinPipe()
 	must(t, err)

@@ -102,7 +102,7 @@ func lowOnDisk(t *testing.T) string {
 		t.Fatal(err)
 	}
 	o := app.Options{Listen: "127.0.0.1:0", StateDir: dir, Metrics: "127.0.0.1:0", SelfTest: 6 * time.Second}
-	for _, floor := range []int64{0, int64(st.Bavail) * st.Bsize / 2 * 3} { // once with room, to make the state
+	for _, floor := range []int64{0, int64(st.Bavail) * int64(st.Bsize) / 2 * 3} { // once with room, to make the state
 		o.State = state.Options{MinFree: floor, MemTableSize: 8 << 20}
 		a, err := app.New(o)
 		if err != nil {

@@ -386,7 +386,7 @@ func TestDiskLowRefusesIntake(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Enough to open, too little to write.
-	r := begin(t, Options{StateDir: dir, State: state.Options{MinFree: int64(st.Bavail) * st.Bsize / 2 * 3}})
+	r := begin(t, Options{StateDir: dir, State: state.Options{MinFree: int64(st.Bavail) * int64(st.Bsize) / 2 * 3}})
 	got := r.do("POST", "/v1/events", lines(selfCall("f", 2)))
 	r.want(got, 503, "free disk space")
 	if got.header.Get("Retry-After") == "" {

@@ -338,7 +338,7 @@ func (d *doctor) state() {
 		return
 	}
 	// What others than root may use, which is less than what is free.
-	free := int64(fs.Bavail) * fs.Bsize
+	free := int64(fs.Bavail) * int64(fs.Bsize)
 	text := fmt.Sprintf("%s can be written to, %s MiB are free", dir, cli.Grouped(free>>20))
 	switch {
 	case free < freeFloor:
