@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"weir/events"
@@ -119,6 +120,25 @@ func TestSampledRate(t *testing.T) {
 	f("th:8", 0)
 }
 
+// TestTimesInOtherUnits holds that spans with times that are not in nanoseconds are refused: all
+// calls of an hour would have been made within some microseconds.
+func TestTimesInOtherUnits(t *testing.T) {
+	for unit, digits := range map[string]string{"s": "", "ms": "000", "µs": "000000"} {
+		span := oneSpan(1, 1, 1, 2, attribute("gen_ai.operation.name", "execute_tool")+","+attribute("gen_ai.tool.name", "x"))
+		for _, name := range []string{"1771900000001", "1771900000002"} {
+			span = bytes.Replace(span, []byte(name+"000000"), []byte("1771900000"+digits), 1)
+		}
+		r := newReader(adapter.Options{})
+		err := r.Decode(span, func(*events.Event) { t.Errorf("a span with times in %s was told", unit) })
+		if err == nil || !strings.Contains(err.Error(), "want a time in ns since 1970") {
+			t.Errorf("times in %s: %v", unit, err)
+		}
+		if err := r.Flush(func(*events.Event) { t.Errorf("a span with times in %s was told", unit) }); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestWildTimes holds that spans whose root never comes are told about a hold after they came,
 // whatever single spans of others say of the time, and that these tell nothing early.
 func TestWildTimes(t *testing.T) {
@@ -129,7 +149,7 @@ func TestWildTimes(t *testing.T) {
 		"one far ahead":   func(i int) (int, bool) { return year2100, i == 100 },
 		"one at first":    func(i int) (int, bool) { return year2100, i == 0 },
 		"one an hour on":  func(i int) (int, bool) { return i*1000 + 3_600_000, i == 100 },
-		"one of 1970":     func(i int) (int, bool) { return -1771899999000, i == 100 },
+		"one of 2001":     func(i int) (int, bool) { return -791900000000, i == 100 },
 		"one of four":     func(i int) (int, bool) { return year2100, i%4 == 3 },
 		"another machine": func(i int) (int, bool) { return i*1000 + 3_600_000, i%4 == 3 },
 	} {

@@ -472,19 +472,22 @@ func (b *batch) span(c *jsonwalk.Cursor, scope string) {
 	if c.Err() != nil {
 		return
 	}
-	const latest = math.MaxInt64 / 2 // year 2116; keeps sums of times from running over
+	const (
+		// A time in seconds, milliseconds or microseconds is before it, and all that has passed
+		// between such times would be nothing.
+		earliest = 946_684_800e9     // 2000
+		latest   = math.MaxInt64 / 2 // year 2116; keeps sums of times from running over
+	)
 	switch {
 	case !ok || trace == "":
 		b.refuse(at, "traceId", "want 32 hex digits")
 	case s.id == 0:
 		b.refuse(at, "spanId", "want 16 hex digits, not all of them 0")
-	// Times below a millisecond are none.
-	// Some exporters write seconds, or nothing.
-	case s.start < 1e6 && s.end < 1e6 || s.start > latest || s.end > latest:
+	case s.start < earliest && s.end < earliest || s.start > latest || s.end > latest:
 		b.refuse(at, "endTimeUnixNano", "want a time in ns since 1970")
 	default:
 		// A span that is emitted before it began has only an end.
-		if s.start < 1e6 {
+		if s.start < earliest {
 			s.start = s.end
 		}
 		s.end = max(s.end, s.start)
