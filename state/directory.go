@@ -39,8 +39,16 @@ const (
 func openDirectory(dir string, wait time.Duration) (*directory, error) {
 	d := &directory{path: filepath.Join(dir, directoryName)}
 	for _, path := range []string{filepath.Clean(dir), d.path} {
-		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		switch info, err := os.Stat(path); {
+		case err == nil && info.IsDir():
 			continue
+		case err == nil:
+			return nil, fmt.Errorf("%s is no folder; name one for the state", path)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+		if _, err := os.Lstat(path); err == nil {
+			return nil, fmt.Errorf("%s is a link to what is not there; name a folder for the state", path)
 		}
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			return nil, err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"math"
 	"os"
@@ -464,12 +463,17 @@ func TestSmallerMemTable(t *testing.T) {
 }
 
 func TestOpenErrors(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
 	must(t, os.WriteFile(file, nil, 0o600))
-	if _, err := state.Open(file, small()); err == nil {
-		t.Fatal("a file was opened as a directory")
-	}
-	if _, err := state.Open(filepath.Join(file, "below"), small()); err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
+	must(t, os.Symlink(filepath.Join(dir, "nowhere"), link))
+	for path, want := range map[string]string{
+		file:                         "is no folder",
+		filepath.Join(file, "below"): "not a directory",
+		link:                         "is a link to what is not there",
+	} {
+		if _, err := state.Open(path, small()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("open %s: %v, want %q", path, err, want)
+		}
 	}
 }
