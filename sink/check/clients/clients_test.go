@@ -28,6 +28,8 @@ const (
 	programs = "WEIR_CLIENTS"
 	// required makes a failure of what could not be installed.
 	required = "WEIR_CLIENTS_REQUIRED"
+	// shut is set in a process that sees nothing of the network but loopback.
+	shut = "WEIR_CLIENTS_SHUT_IN"
 )
 
 // client is an agent for the command line.

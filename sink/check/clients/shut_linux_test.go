@@ -8,9 +8,6 @@ import (
 	"testing"
 )
 
-// shut is set in a process that sees nothing of the network but loopback.
-const shut = "WEIR_CLIENTS_SHUT_IN"
-
 // TestMain runs the tests where the agents reach nothing but loopback, which needs root.
 func TestMain(m *testing.M) {
 	if os.Getenv(programs) == "" || os.Getenv(shut) != "" || os.Getuid() != 0 {

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package gateways holds weir to the gateways that ask it: the real programs, each with
 // the configuration in testdata, which is what their users copy.
 package gateways
