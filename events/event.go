@@ -204,7 +204,8 @@ type Tool struct {
 	Args     []byte // raw JSON, when the producer may send content; only its hash is kept
 	ArgsHash Hash
 	ArgsSize int64 // bytes
-	// ArgsSim is a fingerprint of the arguments, by which the same call in other words is told.
+	// ArgsSim is a fingerprint of the arguments, by which the same call in other words is told
+	// (fingerprint.ArgsText).
 	ArgsSim Fingerprint
 	// ResultSize is how many bytes the result has. Only sources whose Status says which results
 	// are errors tell it: a short result that is none proves nothing when it comes again.

@@ -234,7 +234,7 @@ func (b *block) readArguments(c *jsonwalk.Cursor, input []byte, ignore adapter.I
 	if b.readPrompt(c); delegates(b) {
 		return
 	}
-	b.args, b.argsSize, b.sim = fingerprint.Args(input, ignore.Of(b.name)), int64(len(input)), fingerprint.Text(input)
+	b.args, b.argsSize, b.sim = fingerprint.Args(input, ignore.Of(b.name)), int64(len(input)), fingerprint.ArgsText(input)
 }
 
 // readPrompt looks into the arguments of a tool that may run an agent.

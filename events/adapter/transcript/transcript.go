@@ -209,7 +209,7 @@ func (l *Log) Call(t *Turn, u *Use, emit func(*events.Event)) {
 	}
 	l.pair.Args(e, u.Args)
 	// Arguments that are nearly the same show a loop that changes a little each time.
-	e.Tool.ArgsSim = fingerprint.Text(u.Args)
+	e.Tool.ArgsSim = fingerprint.ArgsText(u.Args)
 	l.pair.Pair(e, emit)
 }
 
