@@ -235,11 +235,14 @@ func (w *flowWriter) tool(ev *events.Event, from string) string {
 	return from + "<" + tool + "=" + word("", ev.Content)
 }
 
-// toolFields are what a sign cannot say: a status that is neither good nor an error, a legal
-// repeat, and that the call has no id by which its result finds it.
+// toolFields are what a sign cannot say: a status that is neither good nor an error, how long a
+// result is, a legal repeat, and that the call has no id by which its result finds it.
 func toolFields(ev *events.Event) (fields []string) {
 	if ev.Kind == events.ToolResult && ev.Status != events.StatusUnset && ev.Status != events.StatusOK && ev.Status != events.StatusError {
 		fields = append(fields, "status="+ev.Status.String())
+	}
+	if ev.Kind == events.ToolResult && ev.Tool.ResultSize > 0 {
+		fields = append(fields, "bytes="+strconv.FormatInt(ev.Tool.ResultSize, 10))
 	}
 	if ev.Kind == events.ToolCall && ev.Tool.RetryOf != "" {
 		fields = append(fields, "retry")
