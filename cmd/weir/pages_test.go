@@ -10,7 +10,7 @@ import (
 )
 
 // TestPagesAreLeftAlone goes through long lists as coding agents do, by calls that differ in a
-// number and answers that differ in all but their form: the names of the fields, which come
+// number or a name and answers that differ in all but their form: the names of the fields, which come
 // with each item, are most of what such an answer says.
 func TestPagesAreLeftAlone(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -58,6 +58,13 @@ func TestPagesAreLeftAlone(t *testing.T) {
 			}
 			return "Bash", map[string]any{"command": fmt.Sprintf(`curl -s -H "Authorization: Bearer $TOKEN" -H "Accept: application/json" "https://shop.example.com/api/v1/orders?status=all&page=%d&per_page=20" | jq .`, n),
 				"description": fmt.Sprintf("Get page %d of orders", n)}, text(map[string]any{"page": n, "orders": list})
+		},
+		"columns of tables by SQL": func(int) (string, map[string]any, string) {
+			var list []any
+			for range 12 {
+				list = append(list, map[string]any{"column_name": words(1), "data_type": "text", "is_nullable": "YES", "column_default": nil})
+			}
+			return "mcp__postgres__query", map[string]any{"sql": "SELECT column_name, data_type, is_nullable, column_default FROM information_schema.columns WHERE table_schema = 'public' AND table_name = '" + words(1) + "' ORDER BY ordinal_position"}, text(list)
 		},
 		"a log by sed": func(n int) (string, map[string]any, string) {
 			return "Bash", map[string]any{"command": fmt.Sprintf("sed -n '%d,%dp' /var/log/app/server.log", n*100, n*100+99), "description": "Read on in the log"}, lines(100, func(i int) string {

@@ -29,9 +29,14 @@ func TestArgsText(t *testing.T) {
 	if n := apart(`{"cursor":"Y3Vyc29yOjI="}`, `{"cursor":"Y3Vyc29yOjM="}`); n <= events.NearBits {
 		t.Errorf("cursors are %d bits apart", n)
 	}
+	const columns = `{"sql":"SELECT column_name, data_type, is_nullable, column_default FROM information_schema.columns WHERE table_schema = 'public' AND table_name = '%s' ORDER BY ordinal_position"}`
+	if n := apart(fmt.Sprintf(columns, "orders"), fmt.Sprintf(columns, "customers")); n <= events.NearBits {
+		t.Errorf("tables are %d bits apart", n)
+	}
 	for _, same := range [][2]string{
 		{`{"query":"SELECT name FROM city LIMIT 10"}`, `{"query":"select name from city limit 10;"}`},
-		{`grep -rn "first of the words that are looked for" src`, `grep -rn 'first of the words that are looked for' src/`},
+		{`{"command":"grep -rn 'of the words' src"}`, `{"command":"grep -rn  'of the words' src/"}`},
+		{`{"query":"what doesn't work"}`, `{"query":"what doesn't work?"}`},
 		{"größe 7", "Größe 7"},
 	} {
 		if n := apart(same[0], same[1]); n != 0 {

@@ -1,0 +1,73 @@
+package fingerprint
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/events"
+)
+
+// ArgsText returns a fingerprint of the arguments of a call, which are JSON, that tells the same
+// call in other words from the next one in a row. It is Text of the words, and no nearer than
+// chance to that of arguments with another literal: a word with a digit in it, or what stands in
+// quotes inside a string. A page, an offset, a cursor, the name of a table that goes on in a query
+// is asked for something else, however long the rest of the command is.
+// A text without words and literals gives the zero Fingerprint: not known.
+func ArgsText(text []byte) events.Fingerprint {
+	words := make([]byte, 0, len(text))
+	var literals xxhash.Digest
+	literals.Reset()
+	found := false
+	literal := func(p []byte) {
+		_, _ = literals.Write(p)
+		_, _ = literals.Write([]byte{' '})
+		found = true
+	}
+	for i := 0; i < len(text); {
+		begin, digit := i, false
+		for i < len(text) && (isWordByte(text[i]) || text[i] >= utf8.RuneSelf) {
+			digit = digit || text[i]-'0' <= 9
+			i++
+		}
+		if digit {
+			literal(text[begin:i])
+		} else {
+			words = append(words, text[begin:i]...)
+		}
+		if i == len(text) {
+			break
+		}
+		// A quote behind a letter is an apostrophe.
+		if n := quoted(text[i:]); n > 0 && begin == i {
+			literal(text[i : i+n])
+			i += n
+			continue
+		}
+		words = append(words, text[i])
+		i++
+	}
+	f := Text(words)
+	if found {
+		f.Algorithm = events.Simhash64
+		f.Value ^= literals.Sum64()
+	}
+	return f
+}
+
+// quoted returns how long the text in quotes is that p begins with, quotes included: single ones,
+// or double ones as they stand inside a string of JSON. 0 means that there is none.
+func quoted(p []byte) int {
+	for _, quote := range []string{`'`, `\"`} {
+		if bytes.HasPrefix(p, []byte(quote)) {
+			if n := bytes.Index(p[len(quote):], []byte(quote)); n >= 0 {
+				return n + 2*len(quote)
+			}
+		}
+	}
+	return 0
+}
+
+// isWordByte is true for letters and digits of ASCII.
+func isWordByte(c byte) bool { return c-'0' <= 9 || c|0x20-'a' < 26 }
