@@ -2,7 +2,6 @@ package fingerprint
 
 import (
 	"bytes"
-	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -27,7 +26,7 @@ func ArgsText(text []byte) events.Fingerprint {
 	}
 	for i := 0; i < len(text); {
 		begin, digit := i, false
-		for i < len(text) && (isWordByte(text[i]) || text[i] >= utf8.RuneSelf) {
+		for i < len(text) && isWord(text[i]) && text[i] != '_' {
 			digit = digit || text[i]-'0' <= 9
 			i++
 		}
@@ -68,6 +67,3 @@ func quoted(p []byte) int {
 	}
 	return 0
 }
-
-// isWordByte is true for letters and digits of ASCII.
-func isWordByte(c byte) bool { return c-'0' <= 9 || c|0x20-'a' < 26 }

@@ -509,16 +509,10 @@ func (t *column) text() { t.plain = true }
 func (t *column) says() string { return fmt.Sprintf("in the column %q", t.name) }
 
 func (t *column) open(r io.Reader) func() ([]byte, int, error) {
-	ahead := &bounded{r: r}
-	in := table(ahead, t.comma)
-	ahead.done = in.InputOffset
-	_, err := in.Read() // the names
+	in, _, next := rowsOf(r, t.comma)
 	w := &inside{plain: t.plain}
 	return func() ([]byte, int, error) {
-		if err != nil {
-			return nil, 0, err
-		}
-		row, err := in.Read()
+		row, err := next()
 		if err != nil {
 			return nil, 0, err
 		}
@@ -538,19 +532,13 @@ func (*tableRow) text() {}
 func (*tableRow) says() string { return "in rows of a table" }
 
 func (t *tableRow) open(r io.Reader) func() ([]byte, int, error) {
-	ahead := &bounded{r: r}
-	in := table(ahead, t.comma)
-	ahead.done = in.InputOffset
-	header, err := in.Read()
+	in, header, next := rowsOf(r, t.comma)
 	names := make([][]byte, len(header))
 	for i, name := range header {
 		names[i], _ = json.Marshal(strings.TrimPrefix(name, "\ufeff")) // of a text: no error
 	}
 	return func() ([]byte, int, error) {
-		if err != nil {
-			return nil, 0, err
-		}
-		row, err := in.Read()
+		row, err := next()
 		if err != nil {
 			return nil, 0, err
 		}
@@ -567,6 +555,21 @@ func (t *tableRow) open(r io.Reader) func() ([]byte, int, error) {
 			record = append(append(append(record, names[i]...), ':'), text...)
 		}
 		return append(record, '}'), line, nil
+	}
+}
+
+// rowsOf begins a table: its header, good until the first row is read, and what reads the next row. An
+// error of the header is that of every row.
+func rowsOf(r io.Reader, comma rune) (in *csv.Reader, header []string, next func() ([]string, error)) {
+	ahead := &bounded{r: r}
+	in = table(ahead, comma)
+	ahead.done = in.InputOffset
+	header, err := in.Read()
+	return in, header, func() ([]string, error) {
+		if err != nil {
+			return nil, err
+		}
+		return in.Read()
 	}
 }
 

@@ -28,12 +28,13 @@ const (
 func findCarrier(head []byte, fits func(head []byte) (adapter.Format, error), deep int) ([]carrier, []byte, adapter.Format) {
 	candidates := candidatesOf(head)
 	insides := make([][]byte, len(candidates))
+	whole := closed(head)
 	// What is nearer goes first, also before what lies deeper in what is nearest.
 	for i, c := range candidates {
 		// Text between records is left out, unless there is nothing but text.
-		if insides[i] = insideOf(c, head); len(insides[i]) == 0 {
+		if insides[i] = insideOf(c, whole); len(insides[i]) == 0 {
 			c.text()
-			insides[i] = insideOf(c, head)
+			insides[i] = insideOf(c, whole)
 		}
 		if len(insides[i]) == 0 {
 			continue
@@ -57,9 +58,10 @@ func findCarrier(head []byte, fits func(head []byte) (adapter.Format, error), de
 	return nil, nil, adapter.Format{}
 }
 
-// insideOf returns what is carried in the beginning of a file, which ends anywhere.
+// insideOf returns what is carried in the beginning of a file, which ends anywhere and was closed
+// there.
 func insideOf(c carrier, head []byte) []byte {
-	in := newCarried(c, bytes.NewReader(closed(head)))
+	in := newCarried(c, bytes.NewReader(head))
 	out, _ := io.ReadAll(in) // up to where it was cut
 	return bytes.TrimLeft(out, "\n")
 }
