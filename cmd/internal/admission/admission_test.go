@@ -235,9 +235,10 @@ func TestRequestsThatCameTogether(t *testing.T) {
 	}
 }
 
-// TestHalfBodyIsCut sends half a body to a server that has one place.
-func TestHalfBodyIsCut(t *testing.T) {
-	g, reading, failed := NewGate(1), make(chan *body, 1), make(chan error, 1)
+// serveOne serves requests that get into a gate with one place; others are told to come again.
+func serveOne(t *testing.T, serve http.HandlerFunc) (*Gate, *httptest.Server, *Listener) {
+	t.Helper()
+	g := NewGate(1)
 	server := httptest.NewUnstartedServer(Track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		leave, ok := g.Enter(r, "")
 		if !ok {
@@ -245,6 +246,33 @@ func TestHalfBodyIsCut(t *testing.T) {
 			return
 		}
 		defer leave()
+		serve(w, r)
+	})))
+	l := Listen(server.Listener, 10, nil)
+	l.begun = l.begun.Add(-time.Hour) // so that what is told to have been long ago has a time
+	server.Listener, server.Config.ConnContext = l, ConnContext
+	server.Start()
+	t.Cleanup(server.Close)
+	return g, server, l
+}
+
+// say sends the beginning of a request, and leaves it at that.
+func say(t *testing.T, l *Listener, text string) {
+	t.Helper()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() }) // before the server, which waits for it
+	if _, err := io.WriteString(client, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHalfBodyIsCut sends half a body to a server that has one place.
+func TestHalfBodyIsCut(t *testing.T) {
+	reading, failed := make(chan *body, 1), make(chan error, 1)
+	g, server, l := serveOne(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 100 {
 			b, _ := r.Context().Value(bodyKey).(*body)
 			reading <- b
@@ -252,19 +280,8 @@ func TestHalfBodyIsCut(t *testing.T) {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			failed <- err
 		}
-	})))
-	l := Listen(server.Listener, 10, nil)
-	server.Listener, server.Config.ConnContext = l, ConnContext
-	server.Start()
-	defer server.Close()
-	client, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	if _, err := io.WriteString(client, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nhalf"); err != nil {
-		t.Fatal(err)
-	}
+	})
+	say(t, l, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nhalf")
 	b := <-reading
 	g.mu.Lock()
 	b.since = b.since.Add(-Patience)
@@ -288,33 +305,15 @@ func TestHalfBodyIsCut(t *testing.T) {
 // TestAnswersThatNobodyTakesGiveWay has a server with one place answer at length a client that
 // takes nothing of it.
 func TestAnswersThatNobodyTakesGiveWay(t *testing.T) {
-	g, writing, failed := NewGate(1), make(chan *conn, 1), make(chan error, 1)
-	server := httptest.NewUnstartedServer(Track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		leave, ok := g.Enter(r, "")
-		if !ok {
-			w.WriteHeader(http.StatusTooManyRequests)
-			return
-		}
-		defer leave()
+	writing, failed := make(chan *conn, 1), make(chan error, 1)
+	_, server, l := serveOne(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/long" {
 			writing <- r.Context().Value(connKey).(*conn)
 			_, err := w.Write(make([]byte, 64<<20))
 			failed <- err
 		}
-	})))
-	l := Listen(server.Listener, 10, nil)
-	l.begun = l.begun.Add(-time.Hour)
-	server.Listener, server.Config.ConnContext = l, ConnContext
-	server.Start()
-	defer server.Close()
-	client, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	if _, err := io.WriteString(client, "GET /long HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	})
+	say(t, l, "GET /long HTTP/1.1\r\nHost: h\r\n\r\n")
 	status := func() int {
 		resp, err := http.Get(server.URL)
 		if err != nil {

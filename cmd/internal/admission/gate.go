@@ -154,8 +154,13 @@ func (g *Gate) free(p *place) {
 		return
 	}
 	delete(g.held, p)
-	if g.taken[p.party]--; g.taken[p.party] == 0 {
-		delete(g.taken, p.party)
+	uncount(g.taken, p.party)
+}
+
+// uncount takes one from what somebody has, of whom nothing is left to remember at none.
+func uncount[K comparable](has map[K]int, who K) {
+	if has[who]--; has[who] == 0 {
+		delete(has, who)
 	}
 }
 
@@ -258,7 +263,5 @@ func (s *Seats) free(of *seat) {
 		return
 	}
 	s.seats = slices.Delete(s.seats, at, at+1)
-	if s.taken[of.party]--; s.taken[of.party] == 0 {
-		delete(s.taken, of.party)
-	}
+	uncount(s.taken, of.party)
 }

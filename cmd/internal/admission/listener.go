@@ -143,9 +143,7 @@ func (l *Listener) remove(c *conn) {
 		return
 	}
 	delete(l.open, c)
-	if l.peers[c.peer]--; l.peers[c.peer] == 0 {
-		delete(l.peers, c.peer)
-	}
+	uncount(l.peers, c.peer)
 }
 
 // peerOf is the address without its port, and of IPv6 the network of 64 bits that it is in, all
