@@ -119,7 +119,8 @@ func (f *Flow) encode(b []byte) []byte {
 	// The lengths of all lists stand in the head, one byte each: no list has more than 255
 	// elements.
 	b, h := record.Room(b, sizeHead)
-	h[0], h[1], h[2], h[3], h[4], h[5] = codecVersion, has, byte(f.recordFlags()), f.aged, byte(f.source), f.pos
+	flags := f.recordFlags()
+	h[0], h[1], h[2], h[3], h[4], h[5] = codecVersion, has, byte(flags), f.aged, byte(f.source), f.pos
 	h[6], h[7], h[8], h[9] = byte(len(f.ids)), byte(len(f.tools)), byte(len(f.parties)), byte(len(f.rate))
 	h[10], h[11], h[12], h[13] = byte(len(f.ring)), byte(len(f.streakAt)), byte(len(f.pairs)), byte(len(f.delegations))
 	h[14], h[15], h[16], h[17] = byte(len(f.turnSeen)), byte(len(f.conversations)), byte(len(f.tasks)), byte(len(f.orders))
@@ -200,7 +201,7 @@ func (f *Flow) encode(b []byte) []byte {
 		b = f.parties[i].encode(b, f.clock)
 	}
 	// Behind them, since no bit of a party is left to say that it has one.
-	if f.anyCalled() {
+	if flags&flagCalled != 0 {
 		for i := range f.parties {
 			b = binary.AppendUvarint(b, uint64(f.parties[i].called))
 		}
@@ -265,21 +266,13 @@ func (f *Flow) recordFlags() flowFlags {
 	if f.service != "" {
 		flags |= flagService
 	}
-	if f.anyCalled() {
-		flags |= flagCalled
-	}
-	return flags
-}
-
-// anyCalled tells whether an agent has called another one in this episode, which flows of one
-// agent never have.
-func (f *Flow) anyCalled() bool {
+	// In flows of one agent nobody has called another one in this episode.
 	for i := range f.parties {
 		if f.parties[i].called != 0 {
-			return true
+			return flags | flagCalled
 		}
 	}
-	return false
+	return flags
 }
 
 // encode writes a party. Calls of a party have all the same size: where one of them has a
