@@ -28,37 +28,15 @@ type expression struct {
 var clocks = map[string]bool{"now": true, "localtime": true, "strflocaltime": true, "input": true, "inputs": true, "debug": true,
 	"stderr": true, "input_line_number": true}
 
-// clock returns the first of the functions that is called anywhere in the syntax tree of an
-// expression, "" when none is. It searches by reflection, since gojq has no visitor.
-func clock(tree reflect.Value) string {
-	switch tree.Kind() {
-	case reflect.Pointer:
-		if tree.IsNil() {
-			return ""
-		}
+// clock refuses a syntax tree in which one of these functions is called.
+func clock(tree reflect.Value) error {
+	return visit(tree, func(node any) (bool, error) {
 		// Only calls are Funcs: a member of that name is not one.
-		if f, ok := tree.Interface().(*gojq.Func); ok && clocks[f.Name] {
-			return f.Name
+		if f, ok := node.(*gojq.Func); ok && clocks[f.Name] {
+			return false, fmt.Errorf("%s may not be used in mappings: a record has to give the same event whenever it is read", f.Name)
 		}
-		return clock(tree.Elem())
-	case reflect.Struct:
-		for i := range tree.NumField() {
-			// Fields that are not exported cannot be read, and gojq keeps no syntax in them.
-			if !tree.Type().Field(i).IsExported() {
-				continue
-			}
-			if name := clock(tree.Field(i)); name != "" {
-				return name
-			}
-		}
-	case reflect.Slice:
-		for i := range tree.Len() {
-			if name := clock(tree.Index(i)); name != "" {
-				return name
-			}
-		}
-	}
-	return ""
+		return true, nil
+	})
 }
 
 // compile is called when the mapping is read, so that a fault is told before the first record.
@@ -69,8 +47,8 @@ func compile(f field, text string) (expression, error) {
 	if err != nil {
 		return expression{}, fmt.Errorf("neither a path nor a jq expression: %w", err)
 	}
-	if name := clock(reflect.ValueOf(query)); name != "" {
-		return expression{}, fmt.Errorf("%s may not be used in mappings: a record has to give the same event whenever it is read", name)
+	if err := clock(reflect.ValueOf(query)); err != nil {
+		return expression{}, err
 	}
 	if err := bounded(reflect.ValueOf(query), make(map[string]bool)); err != nil {
 		return expression{}, err

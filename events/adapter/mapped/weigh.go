@@ -66,34 +66,14 @@ func calling(name string, args ...*gojq.Query) *gojq.Query {
 // bounded changes a syntax tree so that what it makes is weighed. own are the functions that
 // the expression defines itself, of which each part is weighed.
 //
-// Like clock it goes by reflection. The error names what is not taken.
+// The error names what is not taken.
 func bounded(tree reflect.Value, own map[string]bool) error {
-	switch tree.Kind() {
-	case reflect.Pointer:
-		if tree.IsNil() {
-			return nil
+	return visit(tree, func(node any) (bool, error) {
+		if q, ok := node.(*gojq.Query); ok {
+			return false, boundedQuery(q, own)
 		}
-		if q, ok := tree.Interface().(*gojq.Query); ok {
-			return boundedQuery(q, own)
-		}
-		return bounded(tree.Elem(), own)
-	case reflect.Struct:
-		for i := range tree.NumField() {
-			if !tree.Type().Field(i).IsExported() {
-				continue
-			}
-			if err := bounded(tree.Field(i), own); err != nil {
-				return err
-			}
-		}
-	case reflect.Slice:
-		for i := range tree.Len() {
-			if err := bounded(tree.Index(i), own); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+		return true, nil
+	})
 }
 
 // boundedQuery changes a query in its place.
@@ -164,12 +144,8 @@ func called(q *gojq.Query) *gojq.Func {
 // boundedPlaces bounds the indexes in the left side of an assignment: a list is made as long as
 // the largest one wants.
 func boundedPlaces(tree reflect.Value) error {
-	switch tree.Kind() {
-	case reflect.Pointer:
-		if tree.IsNil() {
-			return nil
-		}
-		switch v := tree.Interface().(type) {
+	return visit(tree, func(node any) (bool, error) {
+		switch v := node.(type) {
 		case *gojq.Index:
 			for _, at := range []*gojq.Query{v.Start, v.End} {
 				if at != nil {
@@ -177,29 +153,14 @@ func boundedPlaces(tree reflect.Value) error {
 					*at = *through(&inner, placeName)
 				}
 			}
-			return nil
+			return false, nil
 		case *gojq.Func:
 			if !pointing[v.Name] || v.Name == "getpath" {
-				return fmt.Errorf("%s may not stand on the left of an assignment in mappings", v.Name)
+				return false, fmt.Errorf("%s may not stand on the left of an assignment in mappings", v.Name)
 			}
 		}
-		return boundedPlaces(tree.Elem())
-	case reflect.Struct:
-		for i := range tree.NumField() {
-			if tree.Type().Field(i).IsExported() {
-				if err := boundedPlaces(tree.Field(i)); err != nil {
-					return err
-				}
-			}
-		}
-	case reflect.Slice:
-		for i := range tree.Len() {
-			if err := boundedPlaces(tree.Index(i)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+		return true, nil
+	})
 }
 
 // functions are weir's own, which count to left.
