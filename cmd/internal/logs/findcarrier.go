@@ -78,12 +78,16 @@ func candidatesOf(head []byte) []carrier {
 	}
 	var out []carrier
 	seen := map[string]bool{}
-	ends := map[string]bool{} // places where a text ends with the end of its line
+	holds := map[string]bool{} // places with an object, or with a text that may hold one
+	ends := map[string]bool{}  // places where a text ends with the end of its line
 	for _, v := range values {
 		places(v, nil, func(path []step, value any) {
 			s, isText := value.(string)
 			w := &inside{path: path, object: !isText}
 			says := w.says()
+			if !isText || strings.Contains(s, "{") {
+				holds[says] = true
+			}
 			if strings.HasSuffix(s, "\n") {
 				ends[says] = true
 			}
@@ -93,6 +97,7 @@ func candidatesOf(head []byte) []carrier {
 			}
 		})
 	}
+	out = slices.DeleteFunc(out, func(c carrier) bool { return !holds[c.says()] })
 	for _, c := range out {
 		c.(*inside).pieces = ends[c.says()]
 	}
