@@ -115,6 +115,9 @@ func resultWithoutNotes(p []byte) result {
 	if r, ok := commanded(p); ok {
 		return r
 	}
+	if r, ok := toolOutput(p); ok {
+		return r
+	}
 	var output []byte
 	noted := false
 	c := jsonwalk.New(p)
@@ -146,6 +149,13 @@ func resultWithoutNotes(p []byte) result {
 func ownResult(p []byte) result {
 	why, failed := adapter.Failed(p)
 	return result{text: p, why: why, failed: failed || markedAsError(p)}
+}
+
+// asOwn adds to what is written around a result what the tool itself says of it.
+func (r result) asOwn() result {
+	own := ownResult(r.text)
+	r.why, r.failed = own.why, r.failed || own.failed
+	return r
 }
 
 // commanded takes where to go on out of a command, with which a tool of LangGraph passes
@@ -180,31 +190,73 @@ func commanded(p []byte) (r result, ok bool) {
 }
 
 // constructed takes what a tool brought out of a message as LangChain writes it down: the
-// arguments of its constructor, among which are ids.
+// arguments of its constructor, or its data beside its type, among which are ids.
 //
-// It is a message if its kwargs have content, whatever class it is of.
+// What has kwargs is a message if they have content, whatever class it is of.
 func constructed(p []byte) (r result, ok bool) {
 	if p[0] != '{' {
 		return r, false
 	}
+	var fields []byte
+	built, isTool := false, false
 	c := jsonwalk.New(p)
 	for c.Object(); c.Member(); {
-		// content alone makes it a message; ids beside it differ from call to call.
-		if string(c.Key()) != "kwargs" || c.Peek() != '{' {
-			continue
-		}
-		for c.Object(); c.Member(); {
-			switch string(c.Key()) {
-			case "content":
-				r.text, ok = c.Raw(), true
-			case "status":
-				r.failed = string(scalar(c)) == "error"
-			case "tool_call_id":
-				r.call = scalar(c)
-			case "name":
-				r.tool = scalar(c)
-			}
+		switch key := string(c.Key()); {
+		case key == "type":
+			isTool = string(scalar(c)) == "tool"
+		case (key == "kwargs" || key == "data" && !built) && c.Peek() == '{':
+			built, fields = key == "kwargs", c.Raw()
+		default:
+			c.Skip()
 		}
 	}
-	return r, ok && c.Err() == nil
+	if c.Err() != nil || fields == nil || !built && !isTool {
+		return r, false
+	}
+	c = jsonwalk.New(fields)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		// content alone makes it a message; ids beside it differ from call to call.
+		case "content":
+			r.text, ok = unquoted(c.Raw()), true
+		case "status":
+			r.failed = string(scalar(c)) == "error"
+		case "tool_call_id":
+			r.call = scalar(c)
+		case "name":
+			r.tool = scalar(c)
+		default:
+			c.Skip()
+		}
+	}
+	return r.asOwn(), ok && c.Err() == nil
+}
+
+// toolOutput takes what a tool brought out of what LlamaIndex writes around it: the arguments once
+// more, which would make the same result of another call another one, and names.
+func toolOutput(p []byte) (r result, ok bool) {
+	if p[0] != '{' {
+		return r, false
+	}
+	var given, brought []byte
+	c := jsonwalk.New(p)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "raw_input":
+			given = c.Raw()
+		case "raw_output":
+			brought = c.Raw()
+		case "is_error":
+			r.failed = c.Bool()
+		case "tool_name":
+			r.tool = scalar(c)
+		default:
+			c.Skip()
+		}
+	}
+	if c.Err() != nil || given == nil || brought == nil || len(r.tool) == 0 {
+		return result{}, false
+	}
+	r.text = unquoted(brought)
+	return r.asOwn(), true
 }
