@@ -423,6 +423,13 @@ func (t *emitter) callOf(s *span) *call {
 	case up.carrier != nil && up.carrier.agent != "":
 		return delegated(up.carrier.agent)
 	}
+	// Whoever ran last beside a tool that names nobody called it: an agent that is the node of a
+	// graph ends before its tools begin.
+	if up.carrier != nil {
+		if p := t.before(up.carrier); p != nil {
+			return delegated(agentOf(p))
+		}
+	}
 	if c := t.linked(s); c != nil {
 		// The tool that ran it knows its agent.
 		return c
