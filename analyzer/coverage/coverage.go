@@ -52,6 +52,14 @@ const (
 // Add counts one event.
 // It keeps nothing of the event.
 func (c *Coverage) Add(ev *events.Event) {
+	c.count(ev)
+	if ev.Kind == events.ToolCall {
+		c.AfterOthers += one(c.follows(ev.CorrelationID))
+	}
+}
+
+// count counts what an event tells by itself.
+func (c *Coverage) count(ev *events.Event) {
 	switch ev.Kind {
 	case events.AgentCall:
 		// What the program runs once more, as after a person has approved something, has no
@@ -69,7 +77,6 @@ func (c *Coverage) Add(ev *events.Event) {
 		c.ToolCalls++
 		c.WithArgs += one(ev.Tool.ArgsHash != (events.Hash{}) || len(ev.Tool.Args) > 0)
 		c.ToolsByAgents += one(!ev.From.IsZero())
-		c.AfterOthers += one(c.follows(ev.CorrelationID))
 	case events.ToolResult:
 		c.ToolResults++
 		// How a call failed is compared as well as what one brought.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer"
+	"weir/analyzer/coverage"
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/cli"
@@ -402,7 +403,7 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 		}
 		// What goes wrong in writing is told by the tables, which write to the same place.
 		say := func(format string, args ...any) { _, _ = fmt.Fprintf(env.Out, format+"\n", args...) }
-		say("%s of %s%s, judged by profile %s", cli.Count(r.Events, "event"), cli.Count(int64(r.Flows), "flow"), rate, r.Profile)
+		say("%s of %s%s, judged by the profile %s", cli.Count(r.Events, "event"), cli.Count(int64(r.Flows), "flow"), rate, r.Profile)
 		say("would be stopped: %d, warned: %d (the stopped included)", r.Stopped, r.Warned)
 		// What is not known is left out: a log without tokens or money has none after a stop
 		// either.
@@ -418,14 +419,17 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 		}
 		// A rule that has nothing to measure looks like one that found nothing, so what the
 		// log does not tell is said before the rules.
-		for _, b := range r.Blind {
-			say("%s in %d of %d: blind are %s", b.What, b.Told, b.Of, strings.Join(b.Rules, ", "))
+		if line := coverage.Line(r.Blind); line != "" {
+			say("%s", line)
+		}
+		for i := range r.BlindFlows {
+			say("%s", &r.BlindFlows[i])
 		}
 		if r.WarnsOnly != "" {
 			say("%s", r.WarnsOnly)
 		}
 		say("")
-		t := env.Table("RULE", "FLOWS", "P50", "P99", "MAX", "WARNS AT", "STOPS AT", "WARNED", "STOPPED", "VALUES")
+		t := env.Table("RULE", "FLOWS", "P50", "P99", "MAX", "WARNS AT", "STOPS AT", "WARNED FIRST", "STOPPED FIRST", "VALUES")
 		for _, x := range r.Rules {
 			// Rules that measured nothing would fill the screen; JSON has them.
 			if x.Measured == 0 {

@@ -41,6 +41,41 @@ func TestBlind(t *testing.T) {
 	}
 }
 
+// TestBlindOfFlows mixes a source that tells no arguments with one that does: what cannot be judged
+// of the first is said wherever the log is looked at.
+func TestBlindOfFlows(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var log strings.Builder
+	for i := range 20 {
+		for _, flow := range []string{"full", "bare"} {
+			args := fmt.Sprintf(`,"args_hash":"xxh64:%016x"`, i+1)
+			if flow == "bare" {
+				args = ""
+			}
+			fmt.Fprintf(&log, `{"id":"%s-%d","time":"2026-03-02T10:00:%02dZ","kind":"tool.call","correlation_id":"%[1]s","from":{"agent":"a"},"tool":{"name":"read","call_id":"c%[2]d"%[4]s}}`+"\n", flow, i, i, args)
+			fmt.Fprintf(&log, `{"id":"%s-%d-r","time":"2026-03-02T10:00:%02dZ","kind":"tool.result","correlation_id":"%[1]s","from":{"agent":"a"},"tool":{"name":"read","call_id":"c%[2]d"},"content_hash":"xxh64:%016[4]x"}`+"\n", flow, i, i, i+1)
+		}
+	}
+	if err := os.WriteFile("log.jsonl", []byte(log.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const says = "1 of 2 flows tell no arguments in their tool calls"
+	for _, command := range []string{"replay log.jsonl", "backtest log.jsonl", "backtest log.jsonl --report r.md", "backtest log.jsonl --report r.html"} {
+		args := strings.Fields(command)
+		code, out, errs := weir(t, "", args...)
+		if last := args[len(args)-1]; strings.HasPrefix(last, "r.") {
+			data, err := os.ReadFile(last)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = string(data)
+		}
+		if code != 0 || !strings.Contains(out, says) || !strings.Contains(out, "bare") {
+			t.Errorf("%s: exit %d, not told that %s\n%s%.2000s", command, code, says, errs, out)
+		}
+	}
+}
+
 func get(t *testing.T, url string) string {
 	t.Helper()
 	resp, err := http.Get(url)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -312,6 +313,7 @@ func (r *replay) fold(ev *events.Event) error {
 	if !aboutAgentAlone(ev) {
 		f = r.flow(ev.FlowKey())
 	}
+	f.Told.Add(ev)
 	// The fold tells by its counts what became of the event: nothing else knows whether it was a
 	// call that counted.
 	counted := r.counted()
@@ -428,6 +430,8 @@ type replaySummary struct {
 
 	Coverage coverage.Coverage `json:"coverage"`
 	Blind    []coverage.Blind  `json:"blind,omitempty"`
+	// BlindFlows is what some of the flows never tell, though others do.
+	BlindFlows []coverage.Part `json:"blind_flows,omitempty"`
 	// WarnsOnly says why flows are warned and not stopped.
 	WarnsOnly string           `json:"warns_only,omitempty"`
 	Files     []*fileCoverage  `json:"files,omitempty"`
@@ -479,8 +483,11 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 		s.EventsPerSecond = int64(float64(s.Events) / elapsed.Seconds())
 	}
 	var saved []float64
-	// In no order: only sums and a median come of it.
-	for _, f := range r.flows {
+	var told coverage.Flows
+	// In the order of their names, of which the first may be an example.
+	for _, id := range slices.Sorted(maps.Keys(r.flows)) {
+		f := r.flows[id]
+		told.Add(id, &f.Told)
 		s.Calls += f.Calls
 		s.FlowsWarned += one(f.Warned != nil)
 		if f.Stopped != nil {
@@ -491,6 +498,7 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 			saved = append(saved, f.Saved())
 		}
 	}
+	s.BlindFlows = told.Blind(&r.limits, s.Blind)
 	s.MedianWorkSaved = round(median(saved), 1000)
 	for key, c := range r.rules {
 		s.Verdicts = append(s.Verdicts, ruleSummary{key.rule, key.action, c.verdicts, len(c.flows), len(c.agents)})
@@ -558,11 +566,14 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 // printBlind says what cannot be judged, and how the log would tell it.
 func (s *replaySummary) printBlind(env *cli.Env) error {
 	line := coverage.Line(s.Blind)
-	if line == "" && s.WarnsOnly == "" && s.Events > 0 {
+	if line == "" && len(s.BlindFlows) == 0 && s.WarnsOnly == "" && s.Events > 0 {
 		return nil
 	}
 	if line != "" {
 		line += s.remedy() + "\n"
+	}
+	for i := range s.BlindFlows {
+		line += s.BlindFlows[i].String() + "\n"
 	}
 	if s.WarnsOnly != "" {
 		line += s.WarnsOnly + "\n"

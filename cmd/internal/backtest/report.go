@@ -44,6 +44,8 @@ type Report struct {
 	Exempted []Stop            `json:"exempted"` // flows that would have been stopped but for an exemption by tags
 	Coverage coverage.Coverage `json:"coverage"`
 	Blind    []coverage.Blind  `json:"blind"`
+	// BlindFlows is what some of the flows never tell, though others do.
+	BlindFlows []coverage.Part `json:"blind_flows"`
 	// WarnsOnly says why flows were warned and not stopped; see coverage.Coverage.WarnsOnly.
 	WarnsOnly string `json:"warns_only,omitempty"`
 }
@@ -128,7 +130,9 @@ func (t *Trial) Report(marks Marks) *Report {
 		}
 		by[m.Rule][what]++
 	}
+	var told coverage.Flows
 	for _, f := range t.list {
+		told.Add(f.ID, &f.Told)
 		r.Calls, r.Tokens, r.Cost = r.Calls+f.Calls, r.Tokens+f.Tokens, r.Cost+f.Cost
 		if f.Warned != nil {
 			r.Warned++
@@ -145,6 +149,7 @@ func (t *Trial) Report(marks Marks) *Report {
 			r.Exempted = append(r.Exempted, f.stop(m, marks))
 		}
 	}
+	r.BlindFlows = told.Blind(&t.Limits, r.Blind)
 	for _, list := range [...][]Stop{r.Stops, r.Exempted} {
 		slices.SortStableFunc(list, func(a, b Stop) int { return cmp.Compare(b.CallsAfter, a.CallsAfter) })
 	}

@@ -41,6 +41,7 @@ type Flow struct {
 	Warned      *Moment      // first warning or stop that is enforced; nil for none
 	Stopped     *Moment      // first order that refuses calls at once; nil for none
 	Exempted    *Moment      // first stop that an exemption kept from being an order; nil for none
+	Told        coverage.Flow
 
 	// most is the greatest value that each row measured.
 	most [analyzer.RuleCount]int32
@@ -169,6 +170,7 @@ func (t *Trial) Fold(ev *events.Event) {
 	t.offset++
 	if now := t.replay.Counted(); now.Repeats() == counted.Repeats() {
 		t.seen.Add(ev)
+		f.Told.Add(ev)
 		if counted.Called(ev, now) {
 			f.Calls++
 		}
