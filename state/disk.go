@@ -3,7 +3,6 @@ package state
 import (
 	"fmt"
 	"math"
-	"syscall"
 )
 
 // disk guards the floor of free space. Badger writes through memory maps of sparse
@@ -15,7 +14,7 @@ import (
 type disk struct {
 	path  string
 	floor int64
-	free  func(path string) (int64, error) // statfs, except in tests
+	free  func(path string) (int64, error) // freeBytes, except in tests
 }
 
 // admit returns ErrDiskLow when writing so many bytes would leave less than a floor.
@@ -31,10 +30,10 @@ func (d *disk) admit(bytes, floor int64) error {
 	return nil
 }
 
-// statfs returns how many bytes an unprivileged process may still write below path.
-func statfs(path string) (int64, error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(path, &st); err != nil {
+// freeBytes returns how many bytes an unprivileged process may still write below path.
+func freeBytes(path string) (int64, error) {
+	st, err := statfs(path)
+	if err != nil {
 		return 0, fmt.Errorf("ask for the free space of %s: %w", path, err)
 	}
 	if st.Blocks == 0 { // a tmpfs without a limit says so

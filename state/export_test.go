@@ -181,3 +181,26 @@ func DecodeAll(content []byte) (errs []error) {
 
 // Look looks for the files at once, as the store does each second.
 func Look(s *Store) { s.look() }
+
+// SameFile reports whether the looks of a commit and of the system say of a path that the same
+// file is there.
+func SameFile(path string) (bool, error) {
+	looked, err := newPlace(path).file()
+	if err != nil {
+		return false, err
+	}
+	stat, err := statFile(path)
+	return looked == stat, err
+}
+
+// Quick reports whether a disk is quick whose syncs took so long.
+func Quick(took ...time.Duration) bool {
+	var d datasync
+	for _, long := range took {
+		d.took(long)
+	}
+	return d.quick()
+}
+
+// Datasync returns what syncs logs when nothing else is asked for.
+func Datasync() func(log *os.File) error { return new(datasync).sync }

@@ -43,7 +43,7 @@ type Options struct {
 	// Logger gets Badger's messages as warnings and for debugging; nil drops them.
 	Logger *slog.Logger
 
-	// For tests; zero values mean statfs, datasync, time.Now, how long this has
+	// For tests; zero values mean freeBytes, datasync, time.Now, how long this has
 	// run whatever the clock was set to, and segmentBytes.
 	free         func(path string) (int64, error)
 	sync         func(log *os.File) error
@@ -93,10 +93,10 @@ func (o Options) withDefaults() (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.free == nil {
-		o.free = statfs
+		o.free = freeBytes
 	}
 	if o.sync == nil {
-		o.sync = datasync
+		o.sync = new(datasync).sync
 	}
 	if o.now == nil {
 		o.now = time.Now

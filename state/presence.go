@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -28,7 +29,24 @@ type presence struct {
 	// found.
 	log    *os.File // the write-ahead log with the highest number, which is written to
 	number int
+	file   fileID // of log
+	// Where log is, and where the next one will be.
+	here, next *place
 }
+
+// fileID tells one file from all others that there are.
+type fileID struct{ device, inode uint64 }
+
+// statFile says which file is at a path.
+func statFile(path string) (fileID, error) {
+	var st syscall.Stat_t
+	if err := syscall.Stat(path, &st); err != nil {
+		return fileID{}, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return fileOf(&st), nil
+}
+
+func fileOf(st *syscall.Stat_t) fileID { return fileID{uint64(st.Dev), st.Ino} }
 
 // presenceEvery is how often those files are looked for that a write does not need.
 const presenceEvery = time.Second
@@ -38,7 +56,8 @@ var errRemoved = errors.New("the file was removed while it was in use")
 
 // newPresence looks at the files of a database that was just opened.
 func newPresence(dir string) (*presence, error) {
-	p := &presence{dir: dir, number: -1}
+	p := &presence{dir: dir}
+	p.expect(-1)
 	return p, p.follow()
 }
 
@@ -57,23 +76,38 @@ func (p *presence) written(sync func(log *os.File) error) error {
 	return nil
 }
 
+// datasync syncs logs of one disk, by one goroutine at a time.
+type datasync struct {
+	run int // syncs in a row that took no longer than quickSync
+}
+
+const (
+	quickSync = time.Millisecond
+	quickRun  = 16
+)
+
+// quick reports whether the disk has been quick of late.
+func (d *datasync) quick() bool { return d.run >= quickRun }
+
+// took takes in how long a sync took.
+func (d *datasync) took(long time.Duration) {
+	if d.run++; long > quickSync {
+		d.run = 0
+	}
+}
+
 // follow opens the log that is written to when Badger has begun another one.
-// One look at the open file is enough, most of the time: that it is still the one at its path,
-// and that no log with the next number is there.
+// One look is enough, most of the time: that the open file is still the one at its path, and that
+// no log with the next number is there.
 func (p *presence) follow() error {
-	path := p.path(p.number)
-	now, err := os.Stat(path)
+	now, err := p.here.file()
 	if err == nil && p.log != nil {
-		before, err := p.log.Stat()
-		if err != nil {
-			return err
-		}
 		// Somebody has put another file there. What Badger writes goes to the one that has no
 		// name any more.
-		if !os.SameFile(now, before) {
-			return damaged(path, errRemoved)
+		if now != p.file {
+			return damaged(p.here.path, errRemoved)
 		}
-		if _, err := os.Stat(p.path(p.number + 1)); err != nil {
+		if _, err := p.next.file(); err != nil {
 			return nil
 		}
 	}
@@ -89,14 +123,26 @@ func (p *presence) follow() error {
 		}
 	}
 	if highest <= p.number {
-		return damaged(path, errRemoved)
+		return damaged(p.here.path, errRemoved)
 	}
 	if err := p.close(); err != nil {
 		return err
 	}
-	p.number = highest
-	p.log, err = os.Open(p.path(highest))
-	return err
+	p.expect(highest)
+	if p.log, err = os.Open(p.here.path); err != nil {
+		return err
+	}
+	var st syscall.Stat_t
+	if err := syscall.Fstat(int(p.log.Fd()), &st); err != nil {
+		return err
+	}
+	p.file = fileOf(&st)
+	return nil
+}
+
+// expect makes the log with a number the one that is looked for.
+func (p *presence) expect(number int) {
+	p.number, p.here, p.next = number, newPlace(p.path(number)), newPlace(p.path(number+1))
 }
 
 // path is where Badger keeps the log with a number.

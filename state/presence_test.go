@@ -108,3 +108,39 @@ func fillAndClose(t *testing.T, dir string) error {
 	appendTo(t, s.Journal(0), "one", "two")
 	return s.Close()
 }
+
+// What Badger writes goes to the file that it has open, so nothing is acknowledged once another
+// one stands in its place, be it the same to the byte.
+func TestLogReplaced(t *testing.T) {
+	dir := t.TempDir()
+	s, err := state.Open(dir, small())
+	must(t, err)
+	appendTo(t, s.Journal(0), "one")
+	logs, err := filepath.Glob(filepath.Join(dir, "badger", "*.mem"))
+	must(t, err)
+	log := logs[len(logs)-1]
+	b, err := os.ReadFile(log)
+	must(t, err)
+	must(t, os.WriteFile(log+"-copy", b, 0o600))
+	must(t, os.Rename(log+"-copy", log))
+	if _, err := s.Journal(0).Append([]state.Entry{{Value: []byte("two")}}); !errors.Is(err, state.ErrDamaged) {
+		t.Errorf("got %v, want ErrDamaged", err)
+	}
+	must(t, s.Close())
+}
+
+// The look of a commit, which asks for less, finds the file that any other look finds.
+func TestLook(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	if _, err := state.SameFile(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("of no file it says %v", err)
+	}
+	must(t, os.WriteFile(path, nil, 0o600))
+	must(t, os.Symlink(path, path+"-link"))
+	for _, p := range []string{dir, path, path + "-link", os.DevNull, os.TempDir()} {
+		if same, err := state.SameFile(p); err != nil || !same {
+			t.Errorf("%s: %v, %v", p, same, err)
+		}
+	}
+}

@@ -1,21 +1,80 @@
 package state
 
 import (
-	"errors"
+	"math/bits"
 	"os"
+	"runtime"
 	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
+
+// What stands here is called for each commit, and wakes nobody: Go's scheduler is not told of
+// calls that wait for nothing but memory of the system (see decision 93).
 
 // datasync waits until what was written to a write-ahead log is on the disk. Badger writes by
 // a memory map, and what was written so is of the file, whoever has it open. Badger could sync
 // by itself: then it would sync its value log as well, to which nothing is ever written, and
 // each time what the system notes beside the data, which takes twice as long.
-func datasync(log *os.File) error {
-	for {
-		if err := syscall.Fdatasync(int(log.Fd())); !errors.Is(err, syscall.EINTR) {
-			return err
-		}
+//
+// The scheduler is not told of it as long as the disk is quick: it would have a thread look
+// around all the time that the sync takes, for a processor that is seldom wanted. It is told
+// where there is one processor alone, which others want to come in by, and share the next sync.
+func (d *datasync) sync(log *os.File) error {
+	call := syscall.Syscall
+	if d.quick() && runtime.GOMAXPROCS(0) > 1 {
+		call = syscall.RawSyscall
 	}
+	errno := syscall.EINTR
+	for begun := time.Now(); errno == syscall.EINTR; d.took(time.Since(begun)) {
+		_, _, errno = call(syscall.SYS_FDATASYNC, log.Fd(), 0, 0)
+	}
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// place is a path that is looked at again and again, by one goroutine at a time. It must not
+// move while it is looked at.
+type place struct {
+	path string
+	name []byte // path as the system reads it
+	stat unix.Statx_t
+}
+
+func newPlace(path string) *place { return &place{path: path, name: append([]byte(path), 0)} }
+
+// file says which file is there. It does not ask when that was changed, as all other ways to look
+// at a file do: from then on the system would note the next change with its exact time, in the
+// file's entry on the disk, which each sync would write beside the data and wait for.
+func (p *place) file() (fileID, error) {
+	at := unix.AT_FDCWD
+	_, _, errno := unix.RawSyscall6(unix.SYS_STATX, uintptr(at), uintptr(unsafe.Pointer(&p.name[0])), 0, unix.STATX_INO, uintptr(unsafe.Pointer(&p.stat)), 0)
+	switch errno {
+	case 0:
+		return fileID{unix.Mkdev(p.stat.Dev_major, p.stat.Dev_minor), p.stat.Ino}, nil
+	case unix.ENOSYS, unix.EPERM: // an old kernel, or a container that does not know the call
+		return statFile(p.path)
+	}
+	return fileID{}, &os.PathError{Op: "statx", Path: p.path, Err: errno}
+}
+
+// statfs asks how much room there is below path.
+func statfs(path string) (st syscall.Statfs_t, err error) {
+	if bits.UintSize < 64 { // where the call has another form
+		return st, syscall.Statfs(path, &st)
+	}
+	name, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return st, err
+	}
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_STATFS, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&st)), 0); errno != 0 {
+		return st, errno
+	}
+	return st, nil
 }
 
 // setAside gives a file so many bytes of the disk from an offset on, which nobody else can

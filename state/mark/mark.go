@@ -66,7 +66,7 @@ func (m *Mark) Set(r Range) error {
 	b = binary.LittleEndian.AppendUint64(b, r.From)
 	b = binary.LittleEndian.AppendUint64(b, r.To)
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, table))
-	if _, err := m.file.WriteAt(b, 0); err != nil {
+	if err := put(m.file, b); err != nil {
 		return fmt.Errorf("write mark: %w", err)
 	}
 	return nil
