@@ -63,7 +63,9 @@ type reader struct {
 	turn    transcript.Turn
 	// forked is told again at the beginning of this file, and passed over.
 	forked string // session whose history comes first
-	parent string // session of the agent that made this one
+	// history is while that is told again, which has the times of now.
+	history bool
+	parent  string // session of the agent that made this one
 	// An agent's first message is what it was made for, and no user's.
 	asked bool // what it was made for was told
 	// The model is told with each turn, and holds for the answers in it.
@@ -116,9 +118,18 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		r.begin(l)
 		r.model = cmp.Or(l.model, r.model)
 	case "event_msg":
+		if l.event == "task_started" {
+			r.begin(l)
+		}
+		if r.history {
+			r.used.Total = max(r.used.Total, l.total)
+			return nil
+		}
 		r.happened(l, emit)
 	case "response_item":
-		r.item(l, emit)
+		if !r.history {
+			r.item(l, emit)
+		}
 	}
 	return nil
 }
@@ -132,10 +143,14 @@ func (r *reader) Flush(func(*events.Event)) error { return nil }
 // again.
 func (r *reader) session(l *line) {
 	// What was forked is told by its own file.
-	if l.id == "" || l.id == r.forked || l.id == r.turn.Session {
+	if r.forked != "" && l.id == r.forked {
+		r.history = newer(r.turn.Session, r.forked)
 		return
 	}
-	r.forked, r.parent, r.asked, r.used = l.forked, l.parent, false, events.Usage{}
+	if l.id == "" || l.id == r.turn.Session {
+		return
+	}
+	r.forked, r.parent, r.asked, r.history, r.used = l.forked, l.parent, false, false, events.Usage{}
 	// The role says what kind of agent another one made; a session of the user's is Codex
 	// itself.
 	r.turn = transcript.Turn{Session: l.id, By: events.Party{Session: l.id, Agent: cmp.Or(l.role, program)}, Parent: l.parent}
@@ -152,13 +167,22 @@ func (r *reader) begin(l *line) {
 	if turn := cmp.Or(l.rootTurn, l.turn); turn != "" {
 		r.turn.Prompt = turn
 	}
+	// The turns of the session that was forked are older than this one.
+	if l.turn != "" && !newer(r.turn.Session, l.turn) {
+		r.history = false
+	}
+}
+
+// newer tells whether an id was given later than another. Newer versions give out UUIDs that
+// begin with the time (version 7); of others it is not known.
+func newer(a, b string) bool {
+	const length, version = 36, 14
+	return len(a) == length && len(b) == length && a[version] == '7' && b[version] == '7' && a > b
 }
 
 // happened reads what Codex tells of itself, beside what was said.
 func (r *reader) happened(l *line, emit func(*events.Event)) {
 	switch l.event {
-	case "task_started":
-		r.begin(l)
 	case "user_message":
 		r.prompt(l, emit)
 	case "item_completed":

@@ -251,6 +251,12 @@ func (l *line) readShell() {
 	if !ok || !bytes.Contains(head, []byte("Wall time: ")) {
 		return
 	}
+	// Some versions say first what was run, in as many lines as it has.
+	if bytes.HasPrefix(head, []byte("Command: ")) {
+		if i := bytes.LastIndex(head, []byte("\nChunk ID: ")); i >= 0 {
+			head = head[i+1:]
+		}
+	}
 	// running is a command that goes on behind the result; it has no code yet.
 	code, running := "", false
 	for each := range bytes.SplitSeq(head, []byte("\n")) {
