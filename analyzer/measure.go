@@ -289,7 +289,8 @@ func longestRun(failed bool) func(*Flow, *rules.Setting) int64 {
 
 // pace widens limits for parties that take their time: ×1 when the median gap of
 // the last calls is below 20 s, ×2 below a minute, ×6 beyond. Twenty seconds is
-// one ordinary call of a model.
+// one ordinary call of a model. A call that itself took long waits for something, and counts as
+// ×2 at least, unless it failed: who runs into a timeout again and again waits for nothing.
 // A party that makes a call a minute needs longer for as many rounds. For rounds of a pair it
 // is the callee whose pace counts, since it does the work.
 func (f *Flow) pace(m *moment) int64 {
@@ -303,18 +304,24 @@ func (f *Flow) pace(m *moment) int64 {
 		return 1
 	}
 	p := &f.parties[who]
+	least := int64(1)
+	if m.callAt >= 0 && who == m.from && m.ev.Kind == events.ToolResult {
+		if c := &p.calls[m.callAt]; c.flags&callError == 0 && f.slow(m, c) {
+			least = 2
+		}
+	}
 	for i := len(p.calls) - 1; i > 0 && n < len(gaps); i-- {
 		// Gaps between calls of tools, which is what a party's work shows itself by.
 		gaps[n] = int64(p.calls[i].at) - int64(p.calls[i-1].at)
 		n++
 	}
 	if n == 0 {
-		return 1
+		return least
 	}
 	slices.Sort(gaps[:n])
 	switch median := gaps[n/2]; {
 	case median < 20_000:
-		return 1
+		return least
 	case median < 60_000:
 		return 2
 	}
