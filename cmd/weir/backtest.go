@@ -448,7 +448,10 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 		if d.Against != "" {
 			say("\nagainst %s: %d flows differ, %d instead of %d would be stopped", d.Against, len(d.Differences), d.Other.Stopped, r.Stopped)
 			for _, x := range d.Differences[:min(shownStops, len(d.Differences))] {
-				say("  %q: %s, then %s", x.Flow, outcomeText(x.Was), outcomeText(x.Is))
+				say("  %q: %s -> %s", x.Flow, outcomeText(x.Was), outcomeText(x.Is))
+			}
+			if n := len(d.Differences) - shownStops; n > 0 {
+				say("and %d more; --report FILE.html lists them", n)
 			}
 		}
 		if len(r.Exempted) > 0 {
@@ -461,10 +464,10 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 			return nil
 		}
 		say("\nto review (weir review mark FLOW right|wrong):")
-		t = env.Table("FLOW", "RULE", "AT CALL", "CALLS AFTER", "MARK", "WHY")
+		t = env.Table("FLOW", "RULE", "WHO", "AT CALL", "CALLS AFTER", "MARK", "WHY")
 		// Those that would have saved most stand first.
 		for _, s := range r.Stops[:min(shownStops, len(r.Stops))] {
-			if err := t.Row(cli.Cell{Text: s.Flow}, cli.Cell{Text: s.Rule}, cli.Cell{Text: fmt.Sprint(s.Call), Right: true}, cli.Cell{Text: fmt.Sprint(s.CallsAfter), Right: true},
+			if err := t.Row(cli.Cell{Text: s.Flow}, cli.Cell{Text: s.Rule}, cli.Cell{Text: s.Who()}, cli.Cell{Text: fmt.Sprint(s.Call), Right: true}, cli.Cell{Text: fmt.Sprint(s.CallsAfter), Right: true},
 				cli.Cell{Text: s.Mark}, cli.Cell{Text: s.Message}); err != nil {
 				return err
 			}
@@ -527,7 +530,11 @@ and weir limits calibrate take in. The last mark of a flow counts.`,
 						if err := m.Validate(); err != nil {
 							return cli.Usage("%w", err).Advise("right: the flow ran away, and the stop was right; wrong: it was honest work")
 						}
-						return appendMark(*file, &m)
+						if err := appendMark(*file, &m); err != nil {
+							return err
+						}
+						env.Notice("%s: %q is marked %s", *file, m.Flow, m.Mark)
+						return nil
 					}
 				},
 			},
@@ -708,6 +715,9 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 	if err != nil {
 		return cli.Failure("%w", err).Advise("take more good flows, or a greater --share")
 	}
+	if n := unjudged(tried, good, marks, says); n > 0 {
+		env.Notice("%d of the %s taken for good are stopped by the limits as they are, and nobody has judged them: those that ran away make the new limits too patient; leave them out by weir review mark FLOW right and --marks review.jsonl", n, cli.Count(int64(c.Good), "flow"))
+	}
 	env.Notice("%d of %d good flows are stopped by these limits; of further flows of the same kind, with 95 %% certainty, at most %.2g %%", c.Stopped, c.Good, 100*c.Upper)
 	env.Notice("a plain limit of steps that promises the same would be %d", c.Steps)
 	if len(labels) > 0 {
@@ -726,6 +736,17 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 		}
 	}
 	return writeLimits(env.Out, limits.Profile, list)
+}
+
+// unjudged returns how many of the good flows are stopped without anybody having said of them
+// that they are good.
+func unjudged(t *backtest.Trial, good func(*backtest.Flow) bool, marks backtest.Marks, labels map[string]string) (n int) {
+	for _, f := range t.Flows() {
+		if f.Stopped != nil && good(f) && marks[f.ID] == "" && labels[f.ID] == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // writeLimits writes suggestions as a limits file and holds it to what reads such files.

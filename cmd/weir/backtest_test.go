@@ -78,7 +78,7 @@ func TestReadmeFindsLimits(t *testing.T) {
 func TestReviewGuards(t *testing.T) {
 	marks := filepath.Join(t.TempDir(), "review.jsonl")
 	args := []string{"backtest", "testdata/traces.events.jsonl.gz", "--marks", marks, "--check"}
-	if code, _, stderr := weir(t, "", "review", "mark", "tiny/1", "wrong", "--marks", marks, "--reason", "it was a build"); code != 0 {
+	if code, _, stderr := weir(t, "", "review", "mark", "tiny/1", "wrong", "--marks", marks, "--reason", "it was a build"); code != 0 || !strings.Contains(stderr, `"tiny/1" is marked wrong`) {
 		t.Fatal(stderr)
 	}
 	if code, _, stderr := weir(t, "", args...); code != 3 {
@@ -107,6 +107,35 @@ func TestReviewGuards(t *testing.T) {
 	}
 	if code, _, stderr := weir(t, "", args...); code != 0 {
 		t.Errorf("after the mark was changed: exit %d: %s", code, stderr)
+	}
+}
+
+// TestCalibrateAsksForMarks holds that runaways which nobody has judged are not taken for good flows
+// without a word.
+func TestCalibrateAsksForMarks(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var log, marks strings.Builder
+	for f := range 60 {
+		calls := 3
+		if f < 4 {
+			calls = 130
+			fmt.Fprintf(&marks, `{"flow":"flow-%d","mark":"right"}`+"\n", f)
+		}
+		for i := range calls {
+			fmt.Fprintf(&log, `{"id":"%d-%d","time":"2026-03-02T%02d:%02d:%02dZ","kind":"agent.call","correlation_id":"flow-%d","from":{"agent":"a"},"to":{"agent":"b"},"content_hash":"xxh64:%016x"}`+"\n", f, i, f/4, i/60*10, i%60, f, i+1)
+		}
+	}
+	for name, text := range map[string]string{"log.jsonl": log.String(), "review.jsonl": marks.String()} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const asks = "4 of the 60 flows taken for good are stopped"
+	if code, _, stderr := weir(t, "", "limits", "calibrate", "log.jsonl", "--share", "10%"); code != 0 || !strings.Contains(stderr, asks) {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if code, _, stderr := weir(t, "", "limits", "calibrate", "log.jsonl", "--share", "10%", "--marks", "review.jsonl"); code != 0 || strings.Contains(stderr, "taken for good") {
+		t.Errorf("with marks: exit %d: %s", code, stderr)
 	}
 }
 

@@ -58,7 +58,7 @@ func readLabels(in *logs.Input, by criteria) (out *labelFile, err error) {
 	out = &labelFile{name: labelName(in.Name)}
 	fail := func(line int, fault error) {
 		if err == nil {
-			err = cli.Failure("%s:%d: %w", in.Name, line, fault).Advise(`a line is {"dataset":"d","trace_id":"1","labels":{...}}`)
+			err = cli.Failure("%s:%d: %w", in.Name, line, fault).Advise(`a line is {"trace_id":"FLOW","labels":{...}}, with "dataset" where flows are called DATASET/TRACE`)
 		}
 	}
 	in.Body().Use(adapter.Lines, func(f adapter.Fault) { fail(f.Line, f.Reason) })
@@ -87,7 +87,7 @@ func readLabels(in *logs.Input, by criteria) (out *labelFile, err error) {
 	return nil, err
 }
 
-// flowOf is the flow that the adapter for traces makes of the trace.
+// flowOf is the flow that the adapter for traces makes of the trace, or that is called so.
 //
 // Both have to spell an id alike, or no label meets its flow: so the same characters are
 // replaced and the same lengths are cut here and there.
@@ -96,6 +96,10 @@ func flowOf(l labelLine) string {
 	var text string
 	if json.Unmarshal(l.TraceID, &text) == nil {
 		id = text
+	}
+	// A log of one's own has no data set: its flows are called as they are.
+	if l.Dataset == "" {
+		return adapter.Word([]byte(id), events.MaxID)
 	}
 	return adapter.Word([]byte(l.Dataset), events.MaxID/4) + "/" + adapter.Word([]byte(id), events.MaxID/2)
 }
@@ -428,6 +432,10 @@ func (o *replayFlags) sortOut(env *cli.Env, args []string, topic bool) (files []
 			continue
 		}
 		in, err := open(env, name)
+		if errors.Is(err, logs.ErrFolder) {
+			files = append(files, name)
+			continue
+		}
 		if err != nil {
 			return nil, nil, err
 		}

@@ -110,6 +110,12 @@ func TestLabelsThatMatchNothing(t *testing.T) {
 	}
 	f(`{"dataset":"d","trace_id":"1","labels":{"looping":false}}`, 0, "WRONGLY", "0 of 1 (0 %)")
 	f(`{"dataset":"e","trace_id":"1","labels":{"looping":false}}`, 1, "none of the 1 trace labelled in it", `"e/1"`, `"d/1"`)
+	// A log of one's own has flows of any name, and may be a folder.
+	f(`{"trace_id":"d/1","labels":{"looping":false}}`, 0, "WRONGLY", "0 of 1 (0 %)")
+	if code, out, errs := weir(t, "", "replay", ".", "--summary", "--labels", "known.labels.jsonl"); code != 0 || !strings.Contains(out, "0 of 1 (0 %)") {
+		t.Errorf("a folder with labels: exit code %d\n%s%s", code, out, errs)
+	}
+	f(`{"dataset":"e","trace_id":"1","labels":{"looping":false}}`, 1, "none of the 1 trace labelled in it", `"e/1"`, `"d/1"`)
 	if code, _, errs := weir(t, "", "limits", "calibrate", "log.jsonl", "--labels", "known.labels.jsonl"); code == 0 || !strings.Contains(errs, "none of the 1 trace labelled") {
 		t.Errorf("calibrate by labels of other flows: exit code %d, %s", code, errs)
 	}

@@ -44,8 +44,9 @@ SEEN/LIMIT is the observed value against the limit, EVENT the number of the even
 its flow. "arm" is an order that takes effect with the next call.
 
 With --labels the outcome is compared with what is known of the traces: a label file
-has lines such as {"dataset":"d","trace_id":"1","labels":{"looping":true}}, and files
-that look like it may stand anywhere among the arguments. --caught and --honest say
+has lines such as {"trace_id":"FLOW","labels":{"looping":true}}, with a "dataset" where
+flows are called DATASET/TRACE, and files that look like it may stand anywhere among the
+arguments. --caught and --honest say
 which labels mean that a trace should be caught or left alone; without them the usual
 words are known: loop, looping, step_repetition, ran_to_cap, exit, success, correct, ...
 

@@ -156,6 +156,17 @@ func TestDifferences(t *testing.T) {
 	if s := strings.Join(got, "; "); s != "f1: warned, stopped; f2: stopped, stopped" {
 		t.Errorf("got %s", s)
 	}
+	// What matters most stands first, whatever came first.
+	records = log(t, 14, 3, 9)
+	a, b = fold(t, limits(t, tenCalls), false, records), fold(t, limits(t, "rules: {max_total_calls: {warn: off, max: 4}}\n"), false, records)
+	if d := Differences(a, b); len(d) != 2 || d[0].Flow != "f2" || d[0].Is.When.Who() == "" {
+		t.Errorf("differences are %+v", d)
+	}
+	for want, m := range map[string]Moment{"a -> b": {From: "a", To: "b"}, "a -> read": {From: "a", Tool: "read"}, "a": {From: "a"}, "": {}} {
+		if got := m.Who(); got != want {
+			t.Errorf("who is %q, want %q", got, want)
+		}
+	}
 	if d := Differences(a, a); len(d) != 0 {
 		t.Errorf("a trial differs from itself: %+v", d)
 	}

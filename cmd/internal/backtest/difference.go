@@ -1,5 +1,10 @@
 package backtest
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Difference is a flow of which two sets of limits say different things.
 //
 // Was is by the limits that were given first, Is by those they are compared with.
@@ -39,8 +44,9 @@ func (f *Flow) outcome() Outcome {
 // events: those of another outcome, and those that are stopped at another call or by
 // another rule.
 //
-// Flows that are only warned at another call count as treated alike. They are in the order
-// of their first events; the list is never nil, so that JSON has a list.
+// Flows that are only warned at another call count as treated alike. Those that only one of them
+// stops come first, then those of another outcome; the rest is in the order of their first events.
+// The list is never nil, so that JSON has a list.
 func Differences(a, b *Trial) []Difference {
 	out := []Difference{}
 	for _, f := range a.list {
@@ -54,5 +60,17 @@ func Differences(a, b *Trial) []Difference {
 		}
 		out = append(out, Difference{f.ID, f.Calls, was, is})
 	}
+	slices.SortStableFunc(out, func(x, y Difference) int { return cmp.Compare(x.weight(), y.weight()) })
 	return out
+}
+
+// weight is less for a difference that matters more.
+func (d *Difference) weight() int {
+	switch {
+	case (d.Was.Word == Stopped) != (d.Is.Word == Stopped):
+		return 0
+	case d.Was.Word != d.Is.Word:
+		return 1
+	}
+	return 2
 }

@@ -1,6 +1,7 @@
 package backtest
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -26,6 +27,18 @@ type Moment struct {
 	Call     int64         `json:"call"` // calls made until then
 	Tokens   int64         `json:"tokens,omitempty"`
 	Cost     int64         `json:"cost_micro_usd,omitempty"`
+
+	From string `json:"from,omitempty"` // who made that call, as far as the verdict names anybody
+	To   string `json:"to,omitempty"`   // whom it called, an agent
+	Tool string `json:"tool,omitempty"` // or a tool
+}
+
+// Who says in a few words who called whom; "" where nobody is named.
+func (m *Moment) Who() string {
+	if to := cmp.Or(m.To, m.Tool); to != "" {
+		return m.From + " -> " + to
+	}
+	return m.From
 }
 
 // Flow is what one log and one set of limits say of one flow.
@@ -280,7 +293,8 @@ func (f *Flow) Hear(v *events.Verdict) {
 
 // moment is when the verdict is heard.
 func (f *Flow) moment(v *events.Verdict) *Moment {
-	m := &Moment{Rule: v.RuleID, Reason: v.Reason, Message: v.Message, Call: f.Calls, Tokens: f.Tokens, Cost: f.Cost}
+	m := &Moment{Rule: v.RuleID, Reason: v.Reason, Message: v.Message, Call: f.Calls, Tokens: f.Tokens, Cost: f.Cost,
+		From: cmp.Or(v.From, v.Agent), To: v.To, Tool: v.Tool}
 	if v.Observed != nil {
 		m.Observed = *v.Observed
 	}
