@@ -83,7 +83,7 @@ func TestAliases(t *testing.T) {
 	f(map[string]string{}, map[field]string{observationType: "tool"})
 	for field := operation; field < fields; field++ {
 		switch field {
-		case agentDescription, executorID, metadata, workflowName, systemPrompt, usageDetails, costDetails, level, lcAgent, lcNode, lcNamespace: // of frameworks: see the recordings
+		case agentDescription, executorID, metadata, workflowName, systemPrompt, usageDetails, costDetails, level, lcAgent, lcNode, lcNamespace, sent: // of frameworks: see the recordings
 		default:
 			if !tried[field] {
 				t.Errorf("no span has %s", aliases[field][0])

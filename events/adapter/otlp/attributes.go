@@ -79,6 +79,7 @@ const (
 	lcAgent
 	lcNode
 	lcNamespace
+	sent // what a runtime passes between agents (AutoGen)
 	// fields is their number.
 	fields
 )
@@ -167,6 +168,7 @@ var aliases = [fields][]string{
 	lcAgent:      {"langfuse.observation.metadata.lc_agent_name", "langsmith.metadata.lc_agent_name"},
 	lcNode:       {"langfuse.observation.metadata.langgraph_node", "langsmith.metadata.langgraph_node"},
 	lcNamespace:  {"langfuse.observation.metadata.langgraph_checkpoint_ns", "langsmith.metadata.langgraph_checkpoint_ns"},
+	sent:         {"message"},
 }
 
 // What begins the names of attributes that are members of the metadata of a trace, and of a span.

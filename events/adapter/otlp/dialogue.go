@@ -170,6 +170,13 @@ func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
 		return
 	}
 	switch string(kind) {
+	// AutoGen's messages, whose parts have no type of their own.
+	case "ToolCallRequestEvent", "ToolCallExecutionEvent":
+		c := jsonwalk.New(result)
+		for c.MaybeArray(); c.Element(); {
+			r.useOf(string(kind) == "ToolCallRequestEvent", c)
+		}
+		return
 	case "tool_call", "function_call", "tool_use", "tool-call":
 		// A call or a result holds no messages, so nothing within it is looked at.
 		r.call(id, name, args)
@@ -194,6 +201,30 @@ func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
 	// A wrapper, or a message whose parts are items themselves.
 	for _, p := range within {
 		r.look(p)
+	}
+}
+
+// useOf reads one tool use of a message of AutoGen: the call that was asked for, or what it brought.
+func (r *reading) useOf(isCall bool, c *jsonwalk.Cursor) {
+	var id, name, args, result []byte
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "id", "call_id":
+			id = scalar(c)
+		case "name":
+			name = scalar(c)
+		case "arguments":
+			args = c.Raw()
+		case "content":
+			result = c.Raw()
+		default:
+			c.Skip()
+		}
+	}
+	if isCall {
+		r.call(id, name, args)
+	} else {
+		r.result(id, result)
 	}
 }
 

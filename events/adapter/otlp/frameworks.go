@@ -17,6 +17,7 @@ const (
 	scopeSmolagents = "openinference.instrumentation.smolagents"
 	scopeHaystack   = "haystack" // as Haystack's own tracer is told to be called
 	scopeHaystackOI = "openinference.instrumentation.haystack"
+	scopeAutoGen    = "autogen " // and the class of the runtime
 )
 
 // frameworks corrects kind and agent where a framework tells them in its own way.

@@ -129,7 +129,11 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 	switch s.kind {
 	// Of other spans nothing but their place in the tree is of use.
 	case plain, workflow:
-		if s.parent == 0 && s.link == 0 { // it may be all that ties a trace to others
+		switch {
+		// The spans of its tools tell neither arguments nor results, the messages about them do.
+		case strings.HasPrefix(s.scope, scopeAutoGen):
+			s.readSent(a, ignore)
+		case s.parent == 0 && s.link == 0: // it may be all that ties a trace to others
 			s.readDialogue(a, ignore)
 		}
 	case toolUse:
@@ -263,6 +267,17 @@ func (s *span) readDialogue(a *attributes, ignore adapter.IgnoreArgs) {
 	var d dialogue
 	d.read(a.text[input], a.text[output], ignore)
 	if d.readLines(a.lines, ignore); len(d.brought)+len(d.asked) > 0 {
+		s.dialogue = &d
+	}
+}
+
+// readSent reads a message between agents. One about tools tells their calls or their results, which
+// have the ids of their spans.
+func (s *span) readSent(a *attributes, ignore adapter.IgnoreArgs) {
+	var d dialogue
+	r := reading{dialogue: &d, ignore: ignore}
+	r.look(a.text[sent])
+	if d.asked, d.brought = r.calls, r.results; len(d.brought)+len(d.asked) > 0 {
 		s.dialogue = &d
 	}
 }

@@ -423,7 +423,7 @@ func sources() []adapter.Source {
 			Blind: "Agents of one role cannot be told apart. The log holds the keys of models: weir reads none of it, but keep it safe."},
 		{Name: "autogen", Format: "autogen", Sample: "real/autogen/swarm_handoff_pingpong.core_events.jsonl.gz",
 			Known: []string{"autogen-agentchat"},
-			Title: "AutoGen (for AG2 use its OpenTelemetry spans)",
+			Title: "AutoGen (its OpenTelemetry spans are read, too, as otel-genai, with what its runtime writes of tools; for AG2 use these)",
 			Set:   "logging.getLogger(\"autogen_core.events\") at INFO to a file, one message per line, with logging.Formatter(\"%(asctime)s %(name)s %(message)s\"): only the messages of teams have times of their own.",
 			Run:   "weir replay core_events.jsonl",
 			Flow:  "the run of a team (the uuid in its AgentIds), or correlation_id in metadata; all that runs outside of a team is one flow of its log, marked as derived",
