@@ -25,11 +25,13 @@ type Entry struct {
 type Log struct {
 	store *Store
 	// id is the part of the keys that says which log it is, see key.go.
-	id []byte
+	id      []byte
+	derived bool // see Derived
 
-	mu     sync.Mutex
-	end    int64
-	starts []logStart // by segment; what is before the first has expired
+	mu      sync.Mutex
+	end     int64
+	written int64      // what is before it is durable; the same as end, but in a derived log
+	starts  []logStart // by segment; what is before the first has expired
 	// Their values are in memory of their own, which nobody changes; Read copies them.
 	recent []Entry       // the last ones, which most readers are about to read; all of them in memory
 	bytes  int           // of recent
@@ -53,6 +55,19 @@ func (s *Store) Journal(partition uint16) *Log {
 // Verdicts returns the verdict log of a partition in the embedded form.
 func (s *Store) Verdicts(partition uint16) *Log {
 	return s.log(partitionPrefix(verdictKind, partition))
+}
+
+// Derived is the journal of a partition whose entries can be made again of what else is in the
+// store, whatever becomes of them. What is appended to it is there at once and written with
+// whatever is written next, before that and in the same transaction: so nothing that is durable
+// was made of entries that are not, and they cost no write of their own. Append waits for none
+// but when much has gathered, and a crash may take the last entries back.
+//
+// It has to be asked for before Journal is, of the same partition.
+func (s *Store) Derived(partition uint16) *Log {
+	l := s.Journal(partition)
+	l.derived = !s.inMemory() // where nothing is written
+	return l
 }
 
 // log returns the one Log of an id, so that all who use it see the same end and wait for the
@@ -90,9 +105,21 @@ func (l *Log) Append(entries []Entry) (first int64, err error) {
 			return 0, fmt.Errorf("append: entry %d has %d bytes, the limit is %d: %w", i, n, l.store.MaxValue(), ErrTooLarge)
 		}
 	}
-	if l.store.inMemory() {
+	switch {
+	case l.store.inMemory():
 		return l.hold(entries), nil
+	case l.derived:
+		return l.store.writer.takeAlong(l, entries)
 	}
+	b := l.batch(entries)
+	if err := l.store.writer.write(b); err != nil {
+		return 0, fmt.Errorf("append: %w", err)
+	}
+	return b.first, nil
+}
+
+// batch is what writes entries. It has copies of them.
+func (l *Log) batch(entries []Entry) *batch {
 	// Room for the keys is made here, by as many goroutines as append; what they are is known
 	// only when the writer gives out offsets.
 	b := &batch{log: l, ops: make([]op, len(entries)), kept: make([]Entry, len(entries))}
@@ -109,10 +136,28 @@ func (l *Log) Append(entries []Entry) (first int64, err error) {
 		b.ops[i].entry = badger.Entry{Key: keys[at : at+keyBytes : at+keyBytes], Value: v}
 		b.kept[i] = Entry{Appended: e.Appended, Trigger: e.Trigger, Value: v[from:]}
 	}
-	if err := l.store.writer.write(b); err != nil {
-		return 0, fmt.Errorf("append: %w", err)
+	return b
+}
+
+// show lets readers have the entries of a batch before they are durable, and gives them their
+// offsets.
+func (l *Log) show(b *batch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.first = l.end
+	for i := range b.kept {
+		b.kept[i].Offset = b.first + int64(i)
 	}
-	return b.first, nil
+	l.keep(b.kept)
+}
+
+// unwritten leaves in a batch what is not durable of it, and returns how many bytes that is.
+func (l *Log) unwritten(b *batch) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(max(0, l.written-b.first), int64(len(b.ops)))
+	b.ops, b.kept, b.first = b.ops[n:], b.kept[n:], b.first+n
+	return b.size()
 }
 
 // hold appends to a log of a store in memory. Nothing has to be made durable, so nobody is
@@ -135,7 +180,7 @@ func (l *Log) hold(entries []Entry) (first int64) {
 		kept[i].Offset = first + int64(i)
 		w.tape.bytes += cost(1+4+len(l.id)+offsetBytes, sealBytes+len(kept[i].Value))
 	}
-	l.add(&growth{end: first + int64(len(kept)), opens: l.opensIn(number), kept: kept}, number)
+	l.add(&growth{first: first, end: first + int64(len(kept)), opens: l.opensIn(number), kept: kept}, number)
 	return first
 }
 
@@ -147,7 +192,7 @@ func (l *Log) hold(entries []Entry) (first int64) {
 // When the entry at from has expired the error is a *GapError, which says where to go
 // on. A from beyond the end, or a hole, is ErrDamaged: the log has lost something.
 //
-// It does not wait for writes, and gives nothing that is not durable yet.
+// It does not wait for writes, and gives nothing that is not durable yet, but of a derived log.
 func (l *Log) Read(from int64, limit int, dst []Entry) ([]Entry, error) {
 	if err := l.store.enter(); err != nil {
 		return dst, err
@@ -191,7 +236,7 @@ func (l *Log) find(offset int64) (number uint32, end int64, err error) {
 	}
 	// The first segment that begins behind the offset; the one before it holds the entry.
 	i := sort.Search(len(l.starts), func(i int) bool { return l.starts[i].first > offset })
-	end = l.end
+	end = l.written
 	if i < len(l.starts) {
 		end = l.starts[i].first
 	}
@@ -295,7 +340,8 @@ func (l *Log) decode(item *badger.Item, a *arena) (e Entry, err error) {
 	return e, err
 }
 
-// End returns the offset that the next entry will get. All entries before it are durable.
+// End returns the offset that the next entry will get. All entries before it are durable, but in
+// a derived log.
 // It never goes back, also when entries expire.
 func (l *Log) End() int64 {
 	l.mu.Lock()
@@ -362,23 +408,38 @@ func (l *Log) grow(g *growth, number uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.add(g, number)
-	for l.bytes > recentBytes {
+	// What is not written yet is nowhere else.
+	for l.bytes > recentBytes && l.recent[0].Offset < l.written {
 		l.dropRecent(1)
 	}
 }
 
 // add must be called with mu held.
 func (l *Log) add(g *growth, number uint32) {
-	// The first entry there is the one behind the end of before.
 	if g.opens {
-		l.starts = append(l.starts, logStart{segment: number, first: l.end})
+		l.starts = append(l.starts, logStart{segment: number, first: g.first})
 	}
-	l.end = g.end
-	l.recent = append(l.recent, g.kept...)
-	for i := range g.kept {
-		l.bytes += recentLeast + len(g.kept[i].Value)
+	l.written = g.end
+	if !l.derived { // else they were shown when they came
+		l.keep(g.kept)
+	}
+}
+
+// keep takes in entries that readers shall have. It must be called with mu held.
+func (l *Log) keep(kept []Entry) {
+	l.end += int64(len(kept))
+	l.recent = append(l.recent, kept...)
+	for i := range kept {
+		l.bytes += recentLeast + len(kept[i].Value)
 	}
 	l.wake()
+}
+
+// durable returns where what is durable of the log ends.
+func (l *Log) durable() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.written
 }
 
 // dropRecent lets the oldest entries that are in memory go.
@@ -397,7 +458,7 @@ func (l *Log) forget(number uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.starts = slices.DeleteFunc(l.starts, func(s logStart) bool { return s.segment <= number })
-	first := l.end
+	first := l.written
 	if len(l.starts) > 0 {
 		first = l.starts[0].first
 	}

@@ -222,6 +222,7 @@ func (s *Store) loadLogs() error {
 		if d.err == nil && l.end <= 0 {
 			return fmt.Errorf("the end is %d", l.end)
 		}
+		l.written = l.end
 		return d.err
 	})
 	if err != nil {

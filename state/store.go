@@ -280,6 +280,9 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	// Those that have begun end as ever; who comes later is told ErrClosed.
 	s.users.Wait()
+	if s.failure() == nil {
+		_ = s.writer.flush() // else it is made again
+	}
 	close(s.closing)
 	<-s.watched
 	// A database that cannot be closed in order is left as a crash would leave it, which Open

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/dgraph-io/badger/v4"
@@ -22,6 +23,7 @@ type writer struct {
 	store *Store
 	mu    sync.Mutex
 	queue []*batch
+	along along
 	// It is set and taken back with mu held, together with a look at queue, so nobody waits
 	// unseen.
 	busy bool // somebody writes, or was told to
@@ -41,7 +43,7 @@ type writer struct {
 // between.
 type batch struct {
 	ops   []op
-	log   *Log
+	log   *Log  // nobody waits for a batch of a derived one
 	first int64 // offset of the first entry of a log
 	// It has room for errTurn and the result, so whoever tells never waits.
 	result chan error // the last value, when all is durable or nothing more will be
@@ -104,38 +106,94 @@ func (w *writer) turn() {
 	// Before the queue is taken, so that those who come meanwhile still share this write.
 	w.trim()
 	w.mu.Lock()
-	w.taken, w.queue = w.queue, w.taken[:0]
+	// What goes along comes first, for what is queued may have been made of it.
+	w.taken = append(append(w.taken[:0], w.along.batches...), w.queue...)
+	come := len(w.queue)
+	clear(w.queue)
+	w.queue = w.queue[:0]
 	w.mu.Unlock()
-	if w.several = max(0, w.several-1); len(w.taken) > 1 {
+	if w.several = max(0, w.several-1); come > 1 {
 		w.several = severalTurns
 	}
 	w.writeAll(w.taken)
 	clear(w.taken)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.along.drop()
 	// The first who came since is the next. He writes for all who are there when his turn comes.
 	if w.busy = len(w.queue) > 0; w.busy {
 		w.queue[0].result <- errTurn
 	}
 }
 
+// along is what goes along with the next write: batches of derived logs, in their order.
+type along struct {
+	batches []*batch
+	bytes   int64 // about
+}
+
+// mostAlong is how much of it gathers before somebody is made to write it.
+const mostAlong = 128 << 10
+
+// drop drops what is durable.
+func (a *along) drop() {
+	a.bytes = 0
+	a.batches = slices.DeleteFunc(a.batches, func(b *batch) bool {
+		a.bytes += b.log.unwritten(b)
+		return len(b.ops) == 0
+	})
+}
+
+// takeAlong appends to a derived log, what is written with whatever is written next.
+func (w *writer) takeAlong(l *Log, entries []Entry) (first int64, err error) {
+	if err := w.store.failure(); err != nil {
+		return 0, err
+	}
+	w.mu.Lock()
+	much := w.along.bytes > mostAlong
+	w.mu.Unlock()
+	if much {
+		if err := w.flush(); err != nil {
+			return 0, err
+		}
+	}
+	b := l.batch(entries)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.show(b) // with mu held, so that they go into the queue in the order of their offsets
+	w.along.batches = append(w.along.batches, b)
+	w.along.bytes += b.size()
+	return b.first, nil
+}
+
+// flush writes what goes along, and returns when it is durable.
+func (w *writer) flush() error { return w.write(new(batch)) }
+
 // writeAll writes batches in their order, in as few transactions as they fit into, and tells
 // each of them.
 func (w *writer) writeAll(batches []*batch) {
 	g := w.newGroup()
+	// Why what goes along is not written. Then nothing is that was queued behind it.
+	var failed error
+	commit := func() error {
+		err := g.commit()
+		if g.along && failed == nil {
+			failed = err
+		}
+		g = w.newGroup()
+		return err
+	}
 	for _, b := range batches {
 		// It must not be split, so it begins a transaction of its own if it does not fit behind
 		// the others.
 		if b.log == nil && !g.fits(b.size(), len(b.ops)) {
-			g.commit()
-			g = w.newGroup()
+			_ = commit() // which has told whom it concerns
 		}
-		var err error
+		err := failed
 		for i := 0; i < len(b.ops) && err == nil; i++ {
 			if b.log != nil {
 				if !g.fits(g.logCost(b.log, &b.ops[i])) {
-					err = g.commit()
-					g = w.newGroup()
+					err = commit()
 				}
 				if err == nil {
 					// An offset is given only when the entry is sure of its place in this
@@ -149,12 +207,19 @@ func (w *writer) writeAll(batches []*batch) {
 			}
 		}
 		if err != nil { // the first part of b is durable at most
-			b.result <- err
+			b.tell(err)
 			continue
 		}
 		g.complete = append(g.complete, b)
 	}
-	g.commit()
+	_ = commit()
+}
+
+// tell ends the wait for b, if anybody waits.
+func (b *batch) tell(err error) {
+	if b.result != nil {
+		b.result <- err
+	}
 }
 
 // put sets key to a value made by newValue, which it seals.
@@ -193,6 +258,7 @@ type group struct {
 	logs     map[*Log]*growth
 	logBytes int64
 	complete []*batch // those whose last entry is in this transaction
+	along    bool     // it has something of a derived log
 	err      error    // the first entry that Badger did not take
 }
 
@@ -233,8 +299,9 @@ func (g *group) number(b *batch, i int) {
 		if len(g.logs) == 0 {
 			g.segment = g.w.tape.current(g.w.store.options.now(), &g.w.store.options)
 		}
-		grown = &growth{first: l.End(), end: l.End(), opens: l.opens(g.segment.number)}
+		grown = &growth{first: l.durable(), end: l.durable(), opens: l.opens(g.segment.number)}
 		g.logs[l] = grown
+		g.along = g.along || l.derived
 		g.bytes, g.count = g.bytes+endCost+startCost, g.count+2
 	}
 	if i == 0 {
@@ -246,7 +313,7 @@ func (g *group) number(b *batch, i int) {
 	key = append(key, l.id...)
 	binary.BigEndian.AppendUint64(key, uint64(grown.end))
 	seal(o.entry.Value, o.entry.Key)
-	b.kept[i].Offset = grown.end
+	b.kept[i].Offset = grown.end // that of a derived log has it already
 	grown.kept = append(grown.kept, b.kept[i])
 	grown.end++
 	g.logBytes += o.cost()
@@ -335,7 +402,7 @@ func (g *group) commit() error {
 // done ends the wait of those whose last entry was in this transaction, and returns err.
 func (g *group) done(err error) error {
 	for _, b := range g.complete {
-		b.result <- err
+		b.tell(err)
 	}
 	return err
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // activityLog is where the embedded form keeps what concerns agents between its stages: a
-// second journal. The trigger of an entry is the offset of the event that it is made of,
+// second journal, which is a derived one (see state.Store.Derived). The trigger of an entry is the offset of the event that it is made of,
 // and before the JSON of the value stand the part and the key.
 type activityLog struct {
 	log   *state.Log
@@ -28,7 +28,7 @@ type activityLog struct {
 	entries []state.Entry
 }
 
-// Send appends activity. When it is called again with the same after an error some may be
+// Send appends activity, which is durable before anything that comes of it is. When it is called again with the same after an error some may be
 // there twice: their positions tell.
 // The error is one of the store.
 func (l *activityLog) Send(_ context.Context, activity []pump.Repartitioned) error {

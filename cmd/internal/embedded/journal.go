@@ -97,7 +97,7 @@ func New(o Options) *Journal {
 	// The log's time goes on from its last entry, so it never goes back by a restart.
 	j.logClock = newLogClock(j.clock, lastAppended(j.log))
 	j.flows = feed{journal: j, name: "journal", log: j.log, read: journalRecord}
-	j.activity = feed{journal: j, name: activitySource, log: o.Store.Journal(agentPartition), read: activityRecord}
+	j.activity = feed{journal: j, name: activitySource, log: o.Store.Derived(agentPartition), read: activityRecord}
 	fail := func(err error) {
 		j.failed.Store(true)
 		o.Fail(err)

@@ -88,7 +88,8 @@ type Repartitioned struct {
 
 // Activity is where re-keyed events go.
 type Activity interface {
-	// Send returns when they are safe there. After a crash some are sent again, in the
+	// Send returns when they are safe there, or sure to be before anything is that is written
+	// later. After a crash some are sent again, in the
 	// same order; their offsets and parts tell.
 	// The values are in memory of the pump, which uses it again when Send has returned.
 	Send(ctx context.Context, activity []Repartitioned) error
