@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -258,6 +259,10 @@ func (s *askStream) Read(p []byte) (int, error) {
 	defer s.mu.Unlock()
 	for len(s.out) == 0 && s.err == nil {
 		s.more.Wait()
+		// Those who are about to ask share the write.
+		s.mu.Unlock()
+		runtime.Gosched()
+		s.mu.Lock()
 	}
 	// The end of the body lets the transport end the request.
 	if s.err != nil {
