@@ -347,6 +347,20 @@ func TestBehaviour(t *testing.T) {
 			s.events[len(s.events)-1].DurationMS = 20_000
 		}
 	})
+	// looks asks for the state of a job every two seconds, which says a little more each time.
+	looks := func(took float64, status events.Status) func(*story) {
+		return func(s *story) {
+			s.gap, s.near = time.Second, true
+			for i := range 20 {
+				ev := s.result("main", "job_status", s.call("main", "job_status", `{"job":7}`), fmt.Sprintf(`{"job": 7, "kind": "export", "state": "running", "created": "2026-11-23T17:00:00Z", `+
+					`"progress": %d, "rows": %d, "error": null, "links": {"self": "/jobs/7", "cancel": "/jobs/7/cancel", "log": "/jobs/7/log"}}`, 4*i, 1311*i))
+				ev.DurationMS, ev.Status = took, status
+			}
+		}
+	}
+	f("a long state that changes a little, every two seconds", 0, 0, looks(900, events.StatusOK))
+	f("the same where times may be made up", 4, 7, looks(0, events.StatusOK))
+	f("the same of an error", 4, 7, looks(900, events.StatusError))
 	f("other calls with a few short answers", 0, 0, func(s *story) {
 		for i := range 40 {
 			s.tool("main", "search", fmt.Sprintf(`{"q":%d}`, i), []string{"[]", "none", "no match", "ok"}[i%4])

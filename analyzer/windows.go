@@ -294,6 +294,11 @@ const shortStorm = 8
 // that what is asked for takes its time.
 const backOff = 5_000
 
+// lookAgain is how long somebody waits at least, in milliseconds, who looks again whether something
+// has changed. It counts only where the log says how long calls take: times that were made up, of
+// logs that have none, are as far apart.
+const lookAgain = 2_000
+
 // backedOff tells whether the party waited between its last call of the tool and the one at i.
 func (f *Flow) backedOff(p *party, i int) bool {
 	for j := i - 1; j >= 0; j-- {
@@ -352,14 +357,19 @@ func reworded(a, b *call) bool {
 		a.flags&b.flags&callSim != 0 && bits.OnesCount64(a.sim^b.sim) <= rewordedResult && (a.flags^b.flags)&callError == 0
 }
 
-// polls tells whether the call at i is made once more after a while, with nothing in between but
-// calls that were made before, too: who looks at several things in turn waits for all of them.
-func (p *party) polls(i int) bool {
+// polls tells whether the call at i, whose result just came, is made once more after a while, with
+// nothing in between but calls that were made before, too: who looks at several things in turn waits
+// for all of them.
+func (p *party) polls(i int, m *moment) bool {
 	c := &p.calls[i]
+	pause := int64(backOff)
+	if m.ev.DurationMS > 0 && c.flags&callError == 0 {
+		pause = lookAgain
+	}
 	for j := i - 1; j >= 0; j-- {
 		o := &p.calls[j]
 		if sameCall(c, o) {
-			return int64(c.at)-int64(o.at) >= backOff
+			return int64(c.at)-int64(o.at) >= pause
 		}
 		// Something new was asked for in between: that is work and no waiting.
 		if !slices.ContainsFunc(p.calls[:j], func(earlier call) bool { return sameCall(&earlier, o) }) {
@@ -420,7 +430,7 @@ func (f *Flow) score(m *moment, p *party, i int) {
 		points = 2 // "saved as page.png" is what is said of each new one
 	case same:
 		points = 4
-	case near && p.polls(i):
+	case near && p.polls(i, m):
 		return // waiting for something to change, and something does
 	case near && p.since(i, p.changes):
 		return // it was changed, and a look shows that
