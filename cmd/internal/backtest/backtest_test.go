@@ -201,8 +201,15 @@ func TestSuggest(t *testing.T) {
 	if r := fold(t, suggested, false, records).Report(nil); r.Stopped != 0 {
 		t.Errorf("a flow that was marked wrong is stopped: %+v", r.Stops)
 	}
-	if _, err := fold(t, limits(t, tenCalls), false, log(t, 3, 4)).Suggest(nil); err == nil {
-		t.Error("limits were suggested from two flows")
+	// Why there are too few is said, and that a duration is measured in the silence after it, too.
+	if _, err := fold(t, limits(t, tenCalls), false, log(t, 3, 4, 30)).Suggest(nil); err == nil || !strings.Contains(err.Error(), "there are 2 honest flows with calls") || !strings.HasSuffix(err.Error(), "; 1 stopped flow that nobody has judged is left out") {
+		t.Errorf("limits were suggested from two flows: %v", err)
+	}
+	silence := fmt.Sprintf(", with the %.0f s of silence after which a flow is over", trial.Limits.Flow.Idle.Seconds())
+	for _, s := range list {
+		if row := &analyzer.Rules[s.Row]; strings.Contains(s.Evidence, silence) != (row.Name == "max_flow_duration") {
+			t.Errorf("%s: %q", row.Name, s.Evidence)
+		}
 	}
 }
 

@@ -40,14 +40,18 @@ const headroom = 1.25
 // Rows that no honest flow has measured anything in get no suggestion. The error is that
 // there are too few flows.
 func (t *Trial) Suggest(marks Marks) ([]Suggestion, error) {
-	honest := 0
+	honest, left := 0, 0
 	for _, f := range t.list {
-		if isHonest(f, marks) && f.Calls > 0 {
+		switch {
+		case f.Calls == 0:
+		case isHonest(f, marks):
 			honest++
+		case marks[f.ID] == "":
+			left++
 		}
 	}
 	if honest < LeastFlows {
-		return nil, fmt.Errorf("there are %d honest flows with calls, and a limit should stand on at least %d", honest, LeastFlows)
+		return nil, fmt.Errorf("there are %d honest flows with calls, and a limit should stand on at least %d%s", honest, LeastFlows, unjudgedLeftOut(left))
 	}
 	var out []Suggestion
 	for i := range analyzer.Rules {
@@ -84,12 +88,24 @@ func (t *Trial) Suggest(marks Marks) ([]Suggestion, error) {
 			s.Setting.Warn = warnBelow(s.Setting)
 		}
 		s.Evidence = fmt.Sprintf("at most %s in %d honest flows", amount(row.Unit, top), flows)
-		if unjudged > 0 {
-			s.Evidence += fmt.Sprintf("; %d stopped flows that nobody has judged are left out", unjudged)
+		if silence := t.lasts(id); silence > 0 {
+			s.Evidence += fmt.Sprintf(", with the %d s of silence after which a flow is over", silence)
 		}
+		s.Evidence += unjudgedLeftOut(unjudged)
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// unjudgedLeftOut says how many flows are left out that may be either; "" for none.
+func unjudgedLeftOut(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "; 1 stopped flow that nobody has judged is left out"
+	}
+	return fmt.Sprintf("; %d stopped flows that nobody has judged are left out", n)
 }
 
 // warnBelow is the warning of a setting, held below its stop, since one at the stop would
