@@ -76,6 +76,19 @@ func TestBlindOfFlows(t *testing.T) {
 	}
 }
 
+// TestCutOff holds that a log which breaks off within its only record is told for what it is.
+func TestCutOff(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("cut.jsonl", []byte(`{"resourceSpans":[{"resource":{"attributes":[]},"scopeSpans":[{"spans":[{"traceId":"0af7`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"replay", "backtest"} {
+		if code, _, errs := weir(t, "", command, "cut.jsonl"); code != 1 || !strings.Contains(errs, "1 record could not be read: was it copied whole?") {
+			t.Errorf("%s: exit %d: %s", command, code, errs)
+		}
+	}
+}
+
 func get(t *testing.T, url string) string {
 	t.Helper()
 	resp, err := http.Get(url)
