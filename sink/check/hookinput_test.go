@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,4 +157,27 @@ func TestHooksKeepNoInputs(t *testing.T) {
 		t.Errorf("the heap grew by %d KiB", grown>>10)
 	}
 	runtime.KeepAlive(h)
+}
+
+// TestHooksTellLooks holds that who looks again at a task that runs is told from who repeats
+// himself where it counts: when the call is asked for, by what hooks were told of the one before.
+func TestHooksTellLooks(t *testing.T) {
+	at := time.UnixMilli(1795357207000)
+	var again []string
+	h := NewHook(func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
+		again = append(again, ev.Tool.RetryOf)
+		return &events.Verdict{Action: events.Allow}, nil
+	}, func(context.Context, [][]byte) error { return nil }, func(err error) { t.Error(err) }, func() time.Time { return at })
+	hook := func(event string, n int, more string) {
+		body := fmt.Sprintf(`{"hook_event_name":%q,"session_id":"s","prompt_id":"p","tool_name":"TaskOutput","tool_use_id":"toolu_%d","tool_input":{"task_id":"b1","block":false}%s}`, event, n, more)
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", HookPath, strings.NewReader(body)))
+	}
+	for n, status := range []string{"running", "running", "completed", "completed"} {
+		at = at.Add(12 * time.Second)
+		hook("PreToolUse", n, "")
+		hook("PostToolUse", n, fmt.Sprintf(`,"tool_response":{"task":{"status":%q,"output":""}}`, status))
+	}
+	if want := []string{"", "toolu_0", "toolu_1", ""}; !slices.Equal(again, want) {
+		t.Errorf("the calls repeat %q, want %q", again, want)
+	}
 }

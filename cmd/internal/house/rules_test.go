@@ -19,15 +19,16 @@ var tables = []string{"analyzer/rules.go", "analyzer/agents/rules.go", "analyzer
 // ownNames are the files that may name some rules or reasons all the same, and why. None
 // of them has to know a new rule.
 var ownNames = map[string]string{
-	"analyzer/limitfile/import.go":    "the settings of another system are called so",
-	"analyzer/limitfile/framework.go": "the settings of frameworks are called so",
-	"sink/guard/limiter.go":           "the limits of a guard that hears nothing of weir",
-	"sink/guard/follow.go":            "it reads those limits",
-	"sink/guard/match.go":             "orders of old servers that do not say whose calls they are about",
-	"sink/check/denyformat.go":        "another system's sentence",
-	"cmd/internal/selftest/prober.go": "the loop that it makes",
-	"cmd/weir/agents.go":              "an exit code",
-	"sink/prom/verdicts.go":           "a reason of no row",
+	"analyzer/limitfile/import.go":      "the settings of another system are called so",
+	"analyzer/limitfile/framework.go":   "the settings of frameworks are called so",
+	"sink/guard/limiter.go":             "the limits of a guard that hears nothing of weir",
+	"sink/guard/follow.go":              "it reads those limits",
+	"sink/guard/match.go":               "orders of old servers that do not say whose calls they are about",
+	"sink/check/denyformat.go":          "another system's sentence",
+	"cmd/internal/selftest/prober.go":   "the loop that it makes",
+	"cmd/weir/agents.go":                "an exit code",
+	"sink/prom/verdicts.go":             "a reason of no row",
+	"events/adapter/polling/subject.go": "an argument of a tool is called so",
 }
 
 // TestNoFileNamesARule holds that a new rule is a row, a measure and its cases: what is

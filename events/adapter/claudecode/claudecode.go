@@ -21,6 +21,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/polling"
 )
 
 // Format returns the transcript format.
@@ -90,6 +91,7 @@ type reader struct {
 	uses        *adapter.Recent[*use]   // by tool use id
 	messages    *adapter.Recent[*message]
 	lines       *adapter.Recent[string] // agent of a line, by uuid: for side chains without agentId
+	looks       *polling.Looks          // at what runs on
 	// event is the one that emit is given; it is good until the next.
 	event events.Event
 }
@@ -135,7 +137,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 		source: cmp.Or(o.Source, "claude-code"), ignore: o.IgnoreArgs,
 		correlation: o.CorrelationOr(events.CorrelationPrompt, events.CorrelationSession),
 		agents:      adapter.NewRecent[*agent](most), uses: adapter.NewRecent[*use](most),
-		messages: adapter.NewRecent[*message](most), lines: adapter.NewRecent[string](most),
+		messages: adapter.NewRecent[*message](most), lines: adapter.NewRecent[string](most), looks: polling.New(most),
 	}
 }
 
@@ -321,6 +323,7 @@ func (r *reader) result(l *line, b *block, emit func(*events.Event)) {
 		}
 		// What tools only acknowledge by proves nothing when it comes again.
 		adapter.Acknowledge(e)
+		r.looks.Result(u.by.party.ID(), u.id, b.looked, b.failed, b.said)
 		emit(e)
 		return
 	}
@@ -383,7 +386,8 @@ func (r *reader) use(l *line, b *block, by *agent, emit func(*events.Event)) {
 	u.args = b.args
 	e := r.begin(b.id+"/call", events.ToolCall, l.at, by)
 	e.From = by.party
-	e.Tool = events.Tool{Name: b.name, CallID: b.id, ArgsHash: u.args, ArgsSize: b.argsSize, ArgsSim: b.sim, Type: "function"}
+	e.Tool = events.Tool{Name: b.name, CallID: b.id, ArgsHash: u.args, ArgsSize: b.argsSize, ArgsSim: b.sim, Type: "function",
+		RetryOf: r.looks.Call(by.party.ID(), b.id, l.at, b.subject)}
 	// Tools of MCP servers are named mcp__SERVER__TOOL.
 	if server, _, ok := strings.Cut(strings.TrimPrefix(b.name, "mcp__"), "__"); ok && strings.HasPrefix(b.name, "mcp__") {
 		u.server = server

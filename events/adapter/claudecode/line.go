@@ -6,6 +6,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/polling"
 	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
@@ -50,8 +51,10 @@ type block struct {
 	failed         bool
 	failure        string
 	// size is at least 1, so that an empty result is not one of unknown size.
-	size    int64 // of a result
-	notMade bool  // the call was given up because one beside it failed
+	size    int64           // of a result
+	notMade bool            // the call was given up because one beside it failed
+	subject polling.Subject // of a call
+	looked  polling.Said    // what a result tells of processes
 }
 
 // read reads the first value of a record and returns where it ends. The line is nil when it
@@ -209,6 +212,7 @@ func (l *line) readBlock(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	case "tool_result":
 		b.said, b.sim = fingerprint.Content(said), fingerprint.Text(said)
 		b.size = int64(max(1, len(said)))
+		b.looked = polling.Read(said)
 		b.notMade = b.failed && bytes.Contains(said, siblingFailed)
 		if b.failed {
 			b.failure = fingerprint.Error(said)
@@ -235,6 +239,7 @@ func (b *block) readArguments(c *jsonwalk.Cursor, input []byte, ignore adapter.I
 		return
 	}
 	b.args, b.argsSize, b.sim = fingerprint.Args(input, ignore.Of(b.name)), int64(len(input)), fingerprint.ArgsText(input)
+	b.subject = polling.Of(b.name, input, b.args)
 }
 
 // readPrompt looks into the arguments of a tool that may run an agent.

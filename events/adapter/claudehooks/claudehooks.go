@@ -23,6 +23,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/pairing"
+	"weir/events/adapter/polling"
 	"weir/events/fingerprint"
 )
 
@@ -61,6 +62,8 @@ type reader struct {
 	sessions *adapter.Recent[*session]
 	// Uses of tools that run agents only; the pairing knows the others.
 	uses *adapter.Recent[*use]
+	// looks are at what runs on.
+	looks *polling.Looks
 }
 
 // session is what is remembered of one.
@@ -92,6 +95,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 	r := &reader{
 		pair:     pairing.New(o, "claude-code-hooks", events.CorrelationExplicit, events.CorrelationPrompt, events.CorrelationSession),
 		sessions: adapter.NewRecent[*session](o.HeldOr(maxRemembered)), uses: adapter.NewRecent[*use](o.HeldOr(maxRemembered)),
+		looks: polling.New(o.HeldOr(maxRemembered)),
 	}
 	r.pair.Work = true
 	return r
@@ -333,6 +337,7 @@ func (r *reader) use(l *line, s *session, call string, emit func(*events.Event))
 	e.From = actor(l)
 	e.Tool = tool(l.tool, call)
 	r.pair.Args(e, l.input)
+	e.Tool.RetryOf = r.looks.Call(looker(l), call, e.Time, polling.Of(l.tool, l.input, e.Tool.ArgsHash))
 	r.pair.Pair(e, emit)
 }
 
@@ -376,8 +381,12 @@ func (r *reader) after(l *line, s *session, emit func(*events.Event)) {
 	if l.failed {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.said), "error")
 	}
+	r.looks.Result(looker(l), call, polling.Read(l.said), l.failed, e.Content)
 	r.pair.Pair(e, emit)
 }
+
+// looker is who looks at things: an agent of a session.
+func looker(l *line) string { return l.session + "\x00" + l.agent }
 
 // back tells that a child answered.
 func (r *reader) back(what string, l *line, s *session, u *use, emit func(*events.Event)) {

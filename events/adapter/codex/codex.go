@@ -279,7 +279,7 @@ func (t *task) read(args []byte) {
 func (r *reader) result(l *line, emit func(*events.Event)) {
 	t, ok := r.tasks.Get(l.call)
 	if !ok {
-		r.log.Result(&r.turn, &transcript.Use{ID: l.call, Ended: l.at, Status: l.status, Said: l.text}, emit)
+		r.log.Result(&r.turn, &transcript.Use{ID: l.call, Ended: l.at, Status: l.status, Said: l.text, Runs: l.runs}, emit)
 		return
 	}
 	r.tasks.Delete(l.call)

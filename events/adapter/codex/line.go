@@ -27,6 +27,7 @@ type line struct {
 	args   []byte // JSON
 	text   []byte // of a message, an answer or a result
 	status events.Status
+	runs   bool         // the command runs on behind its result
 	last   events.Usage // of the last answer of the model
 	total  int64        // tokens since the session began
 }
@@ -281,7 +282,7 @@ func (l *line) readShell() {
 	}
 	l.exited(code, out)
 	// The session's number would be another one each time.
-	if running {
+	if l.runs = running; running {
 		l.text = append([]byte("running\n"), out...)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/pairing"
+	"weir/events/adapter/polling"
 	"weir/events/fingerprint"
 )
 
@@ -30,6 +31,8 @@ type Log struct {
 	// Logs that are written anew, or read from their beginning, tell each use again.
 	uses *adapter.Recent[progress] // by id
 	once *adapter.Recent[struct{}] // ids of what was told and may come again
+	// looks tells who looks again at what runs on from who repeats himself.
+	looks *polling.Looks
 }
 
 // progress is how much of the use of a tool was told.
@@ -39,7 +42,8 @@ type progress struct{ called, ended bool }
 func New(o adapter.Options, program string) *Log {
 	// The prompt goes before the session: a session holds many prompts.
 	l := &Log{pair: pairing.New(o, program, events.CorrelationPrompt, events.CorrelationSession),
-		uses: adapter.NewRecent[progress](o.HeldOr(maxRemembered)), once: adapter.NewRecent[struct{}](o.HeldOr(maxRemembered))}
+		uses: adapter.NewRecent[progress](o.HeldOr(maxRemembered)), once: adapter.NewRecent[struct{}](o.HeldOr(maxRemembered)),
+		looks: polling.New(o.HeldOr(maxRemembered))}
 	// Coding agents log all they do, so a hop without work is known to be one (see decision
 	// 4).
 	l.pair.Work = true
@@ -74,6 +78,9 @@ type Turn struct {
 	Parent, Root string
 }
 
+// looker is who looks at things: an agent of a session.
+func (t *Turn) looker() string { return t.Session + "\x00" + t.By.ID() }
+
 // Use is a use of a tool, or a task that an agent hands to another one.
 // Use is either of the two, by whether To is set.
 type Use struct {
@@ -92,6 +99,7 @@ type Use struct {
 	Ended  events.Stamp  // when its result came; 0 while there is none
 	Status events.Status // of the result; zero means ok
 	Said   []byte        // the result
+	Runs   bool          // what was called runs on, as the program says beside the result
 }
 
 // begin fills what all events of a turn share. The conversation is the session in any case,
@@ -208,6 +216,7 @@ func (l *Log) Call(t *Turn, u *Use, emit func(*events.Event)) {
 		e.Tool.Server, e.Tool.Type = u.Server, "mcp"
 	}
 	l.pair.Args(e, u.Args)
+	e.Tool.RetryOf = l.looks.Call(t.looker(), u.ID, u.At, polling.Of(u.Tool, u.Args, e.Tool.ArgsHash))
 	// Arguments that are nearly the same show a loop that changes a little each time.
 	e.Tool.ArgsSim = fingerprint.ArgsText(u.Args)
 	l.pair.Pair(e, emit)
@@ -236,6 +245,11 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 	if u.To.IsZero() {
 		// At least 1, so that an empty result is not taken for an unknown one.
 		e.From, e.Tool = t.By, events.Tool{Name: u.Tool, CallID: u.ID, ResultSize: int64(max(1, len(said)))}
+		looked := polling.Read(said)
+		if u.Runs {
+			looked.State = polling.GoesOn
+		}
+		l.looks.Result(t.looker(), u.ID, looked, e.Status == events.StatusError, e.Content)
 		l.pair.Pair(e, func(e *events.Event) {
 			// What tools only acknowledge by is taken out, see adapter.Acknowledge.
 			adapter.Acknowledge(e)

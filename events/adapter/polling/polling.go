@@ -1,0 +1,146 @@
+// Package polling tells when a call of a tool looks once more at something that goes on by
+// itself: a build in the background, a run of CI, a job in a cloud. Such a call is no
+// repetition, however often it brings the same, and Event.Tool.RetryOf says so.
+//
+// A call is a look once more when the same was looked at before, some seconds passed in
+// between, and one of these holds:
+//
+//   - what came of the look before says that it goes on ("status": "running");
+//   - the caller waited in between, by a sleep of its own or within the call;
+//   - it names something that the caller started in the background;
+//   - the caller is looking at something else that goes on, in the calls around it.
+//
+// What says that it is over is no longer waited for. Of what says neither, patience looks
+// that bring the same are believed.
+package polling
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"weir/events"
+	"weir/events/adapter"
+)
+
+// pause is how long somebody waits at least, in milliseconds, before looking again.
+const pause = 5_000
+
+// patience is how many looks in a row that bring the same, and do not say whether anything
+// goes on, are waiting.
+const patience = 20
+
+// attention is for how many calls somebody who looked at something that goes on waits for it.
+const attention = 4
+
+// maxStarted bounds what one caller started in the background and may still look at.
+const maxStarted = 8
+
+// Looks remembers what callers look at. It is for one goroutine.
+type Looks struct {
+	last    *adapter.Recent[look]    // by caller and subject
+	open    *adapter.Recent[string]  // key of a look, by the id of its call
+	callers *adapter.Recent[*caller] // by who calls
+}
+
+// look is the last one at a subject.
+type look struct {
+	id      string // of the call
+	at      events.Stamp
+	n       uint64 // ordinal among the calls of its caller
+	state   State
+	content events.Hash // that it brought
+	// still counts the looks before it that brought the same and did not say whether anything
+	// goes on.
+	still        int
+	reads, shell bool
+	lists        int // as in Subject
+}
+
+// caller is what is known of one who calls.
+type caller struct {
+	n       uint64   // calls so far
+	waited  uint64   // ordinal of the last call that waits; 0 for none
+	saw     uint64   // of the last that brought that something goes on
+	started []string // what runs in the background: ids, and files that it writes to
+}
+
+// New returns a memory of at most most looks.
+func New(most int) *Looks {
+	return &Looks{last: adapter.NewRecent[look](most), open: adapter.NewRecent[string](most), callers: adapter.NewRecent[*caller](most)}
+}
+
+// Call takes a call, and returns the id of the one that it rightly repeats; "" when it is
+// none that does.
+func (l *Looks) Call(who, id string, at events.Stamp, s Subject) (again string) {
+	key := string(binary.BigEndian.AppendUint64([]byte(who+"\x00"), s.hash))
+	by, ok := l.callers.Get(who)
+	if !ok {
+		by = &caller{}
+		l.callers.Put(who, by)
+	}
+	by.n++
+	before, known := l.last.Get(key)
+	now := look{id: id, at: at, n: by.n, content: before.content, still: before.still, reads: s.reads, shell: s.shell, lists: s.lists}
+	if known && !s.acts && at.Sub(before.at).Milliseconds() >= pause {
+		switch {
+		case before.state == GoesOn:
+			again = before.id
+		case before.state == Over:
+		case before.still < patience && (s.waits || by.waited > before.n || by.attends() || slices.ContainsFunc(s.names, by.hasStarted)):
+			again = before.id
+			now.still++
+		}
+	}
+	if s.waits {
+		by.waited = by.n
+	}
+	if s.starts != "" {
+		by.start(s.starts)
+	}
+	l.last.Put(key, now)
+	l.open.Put(id, key)
+	return again
+}
+
+// attends tells whether the caller is waiting for something that goes on: who looks at workers,
+// in between looks at what they have done.
+func (c *caller) attends() bool { return c.saw > 0 && c.n-c.saw <= attention }
+
+// start notes something that the caller started in the background; what was first gives way.
+func (c *caller) start(name string) {
+	c.started = append(c.started[max(0, len(c.started)+1-maxStarted):], name)
+}
+
+func (c *caller) hasStarted(name string) bool { return slices.Contains(c.started, name) }
+
+// Result takes what came of a call.
+func (l *Looks) Result(who, id string, said Said, failed bool, content events.Hash) {
+	key, called := l.open.Get(id)
+	by, known := l.callers.Get(who)
+	if !called || !known {
+		return
+	}
+	l.open.Delete(id)
+	if said.started != "" {
+		by.start(said.started)
+	}
+	v, ok := l.last.Get(key)
+	if !ok || v.id != id {
+		return // it was looked at again meanwhile
+	}
+	switch v.state = said.State; {
+	case v.reads:
+		v.state = Unknown // what stands in a file is no word of the tool
+	case v.lists > 0 && !failed && said.lines >= v.lists:
+		v.state = GoesOn
+	case v.state == Unknown && failed && !v.shell:
+		v.state = Over // it cannot be looked at
+	}
+	if v.state == GoesOn {
+		by.saw = by.n
+	}
+	if content != v.content {
+		v.content, v.still = content, 0
+	}
+	l.last.Put(key, v)
+}

@@ -1,0 +1,267 @@
+package polling
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/events"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/fingerprint"
+)
+
+// Subject is what a call looks at. Calls that only wait differently have the same.
+type Subject struct {
+	hash   uint64
+	names  []string // what the call names, of which some may be what runs in the background
+	starts string   // what it starts in the background says what it does to this file
+	lists  int      // a result of so many lines says that something runs; 0 for a call that does not list processes
+	waits  bool     // the call waits by itself
+	reads  bool     // it reads files, or what the agent itself plans
+	acts   bool     // it brings something about, and looks at nothing
+	shell  bool
+}
+
+// manners are arguments that say how a call waits, how much it may bring and what its model
+// thinks of it, but not what it is about.
+var manners = []string{"timeout", "timeout_ms", "yield_time_ms", "max_output_tokens", "block", "delay", "wait", "wait_seconds", "wait_up_to", "description", "justification"}
+
+// mannersAndCommand leaves the command out as well.
+var mannersAndCommand = append(slices.Clip(manners), "command", "cmd")
+
+// Of returns what a call of a tool looks at. The hash is that of the arguments, for those
+// that have nothing of manners in them.
+func Of(tool string, args []byte, hash events.Hash) Subject {
+	// Tools of MCP servers are named SERVER__TOOL.
+	name := strings.ToLower(tool[strings.LastIndex(tool, "__")+1:])
+	s := Subject{
+		hash:  hash.Value,
+		reads: readers[name] || strings.Contains(name, "todo") || strings.Contains(name, "plan"),
+		waits: strings.HasPrefix(strings.TrimLeft(name, "_"), "wait") || strings.HasPrefix(name, "sleep") || strings.Contains(name, "wait_for"),
+	}
+	s.acts = acts(name)
+	if id := outputOf(args); id != "" {
+		s.names = append(s.names, id)
+	}
+	command, mannered := []byte(nil), false
+	c := jsonwalk.New(args)
+	for c.MaybeObject(); c.Member(); {
+		key := string(c.Key())
+		mannered = mannered || slices.Contains(manners, key)
+		if (key == "command" || key == "cmd") && c.Peek() == '"' {
+			command, s.shell = c.Text(), true
+			continue
+		}
+		// Nothing is written to a process that is only looked at.
+		if key == "chars" && c.Peek() == '"' {
+			s.acts = len(c.Text()) > 0
+			continue
+		}
+		c.Skip()
+	}
+	if mannered {
+		s.hash = fingerprint.Args(args, manners).Value
+	}
+	if s.shell {
+		rest, sleeps := withoutSleep(command)
+		program := firstWord(rest)
+		s.reads, s.acts, s.lists = s.reads || readers[program], sends(command), listing[program]
+		if program == "ps" && bytes.Contains(rest, []byte("grep")) {
+			s.lists = 1 // of all processes it wants some
+		}
+		s.names, s.starts = appendFiles(s.names, rest), writesBehind(rest)
+		if sleeps {
+			s.waits = true
+			s.hash = fingerprint.Args(args, mannersAndCommand).Value ^ xxhash.Sum64(rest)
+		} else {
+			s.hash = fingerprint.Args(args, mannersAndCommand).Value ^ xxhash.Sum64(bytes.TrimSpace(command))
+		}
+	}
+	s.hash ^= xxhash.Sum64String(tool)
+	return s
+}
+
+// readers are the tools and the commands that bring what somebody wrote down: a word in it
+// about how something goes is not that of what goes on.
+var readers = map[string]bool{
+	"read": true, "view": true, "read_file": true, "readfile": true, "read_many_files": true, "grep": true, "grep_search": true, "glob": true, "ls": true,
+	"list_directory": true, "search_files": true, "codebase_search": true, "notebookread": true, "tasklist": true, "taskget": true,
+	"cat": true, "head": true, "tail": true, "less": true, "more": true, "bat": true, "sed": true, "awk": true, "nl": true, "rg": true, "find": true, "echo": true, "printf": true,
+}
+
+// listing are commands that list what runs, and how many lines they print when there is something.
+// A list of all processes is none of what somebody waits for.
+var listing = map[string]int{"pgrep": 1, "squeue": 2, "qstat": 2, "bjobs": 2}
+
+// maxNames bounds the names that are taken out of one command, and maxName how long each is.
+const (
+	maxNames = 4
+	maxName  = 200
+)
+
+// appendFiles adds what looks like the name of a file in a command.
+func appendFiles(names []string, command []byte) []string {
+	for word := range bytes.FieldsSeq(command) {
+		if len(names) == maxNames {
+			break
+		}
+		if word = bytes.Trim(word, "'\";|&>"); bytes.ContainsAny(word, "./") && len(word) > 3 && len(word) <= maxName {
+			names = append(names, string(word))
+		}
+	}
+	return names
+}
+
+// writesBehind returns the file that a command in the background writes to; "" for any other.
+func writesBehind(command []byte) string {
+	// It is what the shell does not wait for: its last word is &.
+	behind, ok := bytes.CutSuffix(command, []byte("&"))
+	if !ok || bytes.HasSuffix(behind, []byte("&")) {
+		return ""
+	}
+	_, to, ok := bytes.Cut(behind, []byte(">"))
+	if !ok {
+		return ""
+	}
+	to = bytes.TrimLeft(to, "> ")
+	if i := bytes.IndexAny(to, " \t\n;&|"); i >= 0 {
+		to = to[:i]
+	}
+	if to = bytes.Trim(to, "'\""); len(to) > maxName {
+		return ""
+	}
+	return string(to)
+}
+
+// acting are what the names of tools begin with that bring something about. To do that again is
+// no look, whatever the answer says of how it goes.
+var acting = []string{"create", "submit", "send", "post", "start", "run", "launch", "deploy", "delete", "remove", "update", "put", "insert", "add", "write",
+	"trigger", "exec", "cancel", "retry", "restart", "stop", "kill", "publish", "push", "upload", "pay", "transfer", "book", "invoke", "make", "set", "edit", "apply"}
+
+// looking are what names of tools have in them that look all the same, such as deploy_status.
+var looking = []string{"status", "state", "progress", "poll", "output", "result", "stdin"}
+
+// acts tells it by the name of a tool in small letters.
+func acts(name string) bool {
+	in := func(part string) bool { return strings.Contains(name, part) }
+	begins := func(part string) bool { return strings.HasPrefix(strings.TrimLeft(name, "_"), part) }
+	return slices.ContainsFunc(acting, begins) && !slices.ContainsFunc(looking, in)
+}
+
+// sends tells whether a command sends something to a server.
+func sends(command []byte) bool {
+	for _, flag := range []string{"-X POST", "-XPOST", "-X PUT", "-XPUT", "-X PATCH", "-X DELETE", "--data", " -d '", " -d \"", "--post-"} {
+		if bytes.Contains(command, []byte(flag)) {
+			return true
+		}
+	}
+	return false
+}
+
+// firstWord is what a command runs, behind a change of folder.
+func firstWord(command []byte) string {
+	for {
+		command = bytes.TrimSpace(command)
+		rest, ok := bytes.CutPrefix(command, []byte("cd "))
+		if !ok {
+			break
+		}
+		_, command, ok = bytes.Cut(rest, []byte("&&"))
+		if !ok {
+			return "cd"
+		}
+	}
+	if i := bytes.IndexAny(command, " \t\n;|&"); i >= 0 {
+		command = command[:i]
+	}
+	return string(command)
+}
+
+// withoutSleep takes out of a command what it sleeps, and tells whether that is as long as a
+// pause; a loop that sleeps is.
+func withoutSleep(command []byte) (rest []byte, sleeps bool) {
+	ms := 0.0
+	for text := command; ; {
+		i := bytes.Index(text, []byte("leep"))
+		if i < 1 || text[i-1]|0x20 != 's' {
+			rest = append(rest, text...)
+			break
+		}
+		after, slept := sleep(text[i+len("leep"):])
+		rest = append(rest, text[:i-1]...)
+		if slept < 0 {
+			rest = append(rest, text[i-1:i+len("leep")]...)
+		} else {
+			ms += slept
+			// What joins it with the rest goes with it.
+			after = bytes.TrimLeft(after, " \t\n;&)")
+		}
+		text = after
+	}
+	loops := ms > 0 && (bytes.Contains(command, []byte("while ")) || bytes.Contains(command, []byte("until ")) || bytes.Contains(command, []byte("for ")))
+	if ms > 0 {
+		rest = bytes.TrimRight(rest, ";& \t\n")
+	}
+	return bytes.TrimSpace(rest), ms >= pause || loops
+}
+
+// sleep reads how long a sleep takes, in milliseconds, and returns what is behind it: of sleep 5,
+// sleep(5), Start-Sleep -Seconds 5. It is less than 0 for what is none.
+func sleep(text []byte) (rest []byte, ms float64) {
+	i := 0
+	for i < len(text) && i < 12 && (text[i]|0x20 >= 'a' && text[i]|0x20 <= 'z' || bytes.IndexByte([]byte(" -(:"), text[i]) >= 0) {
+		i++
+	}
+	begin := i
+	n, unit := 0.0, 1.0
+	for ; i < len(text) && (text[i]-'0' <= 9 || text[i] == '.' && unit == 1); i++ {
+		if text[i] == '.' {
+			unit = 0.1
+			continue
+		}
+		if unit < 1 {
+			n += unit * float64(text[i]-'0')
+			unit /= 10
+			continue
+		}
+		n = n*10 + float64(text[i]-'0')
+	}
+	if i == begin || begin == 0 {
+		return text, -1
+	}
+	ms = n * 1000
+	if i < len(text) {
+		switch text[i] {
+		case 's':
+			i++
+		case 'm':
+			ms *= 60
+			i++
+		case 'h':
+			ms *= 3600
+			i++
+		}
+	}
+	return text[i:], ms
+}
+
+// output is the end of the name of the file that Claude Code writes what a command in the
+// background says to. The name is the id of the command.
+var output = []byte(".output")
+
+// outputOf returns the id of the command in the background whose output a call names.
+func outputOf(args []byte) string {
+	end := bytes.Index(args, output)
+	begin := end
+	for begin > 0 && wordByte(args[begin-1]) {
+		begin--
+	}
+	if end <= begin || end-begin > maxName {
+		return ""
+	}
+	return string(args[begin:end])
+}
+
+func wordByte(b byte) bool { return b-'0' <= 9 || b|0x20-'a' < 26 || b == '_' || b == '-' }

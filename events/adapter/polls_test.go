@@ -1,0 +1,131 @@
+package adapter_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/events/adapter"
+)
+
+// look is a use of a tool and what came of it.
+type look struct {
+	wait, took time.Duration // before it, and by it
+	tool       string
+	args, said string // the result as the program's transcript has it
+	response   string // and as its hook hands it over: JSON
+}
+
+// sessions write what was looked at as programs do.
+var sessions = map[string]func(looks []look) string{
+	"claudecode": func(looks []look) string {
+		var b strings.Builder
+		at, n := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), 0
+		line := func(kind string, message any) {
+			n++
+			m, _ := json.Marshal(message)
+			fmt.Fprintf(&b, `{"type":%q,"message":%s,"uuid":"u%d","parentUuid":null,"isSidechain":false,"timestamp":%q,"promptId":"p","sessionId":"s"}`+"\n", kind, m, n, at.Format(time.RFC3339Nano))
+		}
+		type object = map[string]any
+		line("user", object{"role": "user", "content": "go on"})
+		for i, l := range looks {
+			at = at.Add(l.wait)
+			id := fmt.Sprint("toolu_", i)
+			line("assistant", object{"id": fmt.Sprint("m", i), "role": "assistant", "model": "m", "stop_reason": "tool_use",
+				"content": []object{{"type": "tool_use", "id": id, "name": l.tool, "input": json.RawMessage(l.args)}}})
+			at = at.Add(l.took)
+			line("user", object{"role": "user", "content": []object{{"type": "tool_result", "tool_use_id": id, "content": l.said}}})
+		}
+		return b.String()
+	},
+	"claudehooks": func(looks []look) string {
+		var b strings.Builder
+		at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		for i, l := range looks {
+			at = at.Add(l.wait)
+			use := fmt.Sprintf(`"session_id":"s","prompt_id":"p","tool_name":%q,"tool_use_id":"toolu_%d","tool_input":%s`, l.tool, i, l.args)
+			fmt.Fprintf(&b, `{"hook_event_name":"PreToolUse","time":%q,%s}`+"\n", at.Format(time.RFC3339Nano), use)
+			at = at.Add(l.took)
+			fmt.Fprintf(&b, `{"hook_event_name":"PostToolUse","time":%q,%s,"tool_response":%s}`+"\n", at.Format(time.RFC3339Nano), use, l.response)
+		}
+		return b.String()
+	},
+	"codex": func(looks []look) string {
+		var b strings.Builder
+		at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		line := func(kind string, payload any) {
+			p, _ := json.Marshal(payload)
+			fmt.Fprintf(&b, `{"timestamp":%q,"type":%q,"payload":%s}`+"\n", at.Format(time.RFC3339Nano), kind, p)
+		}
+		line("session_meta", map[string]string{"id": "s", "source": "cli"})
+		line("turn_context", map[string]string{"turn_id": "t", "model": "m"})
+		for i, l := range looks {
+			at = at.Add(l.wait)
+			line("response_item", map[string]string{"type": "function_call", "name": l.tool, "arguments": l.args, "call_id": fmt.Sprint("c", i)})
+			at = at.Add(l.took)
+			line("response_item", map[string]string{"type": "function_call_output", "call_id": fmt.Sprint("c", i), "output": fmt.Sprintf("Chunk ID: %06x\n%s", i, l.said)})
+		}
+		return b.String()
+	},
+}
+
+// TestPolls holds that who looks again at what goes on is left alone, that who looks at what is
+// over, or without a pause, is stopped, and that who looks for ever is, by a budget.
+func TestPolls(t *testing.T) {
+	const s = time.Second
+	task := func(wait, took time.Duration, status string) look {
+		said := "not_ready"
+		if status == "completed" {
+			said = "success"
+		}
+		return look{wait, took, "TaskOutput", `{"task_id":"b1","block":false,"timeout":1000}`,
+			"<retrieval_status>" + said + "</retrieval_status>\n\n<task_id>b1</task_id>\n\n<status>" + status + "</status>",
+			fmt.Sprintf(`{"retrieval_status":%q,"task":{"task_id":"b1","task_type":"local_bash","status":%q,"output":""}}`, said, status)}
+	}
+	bash := func(wait, took time.Duration, command, said string) look {
+		args, _ := json.Marshal(map[string]string{"command": command, "description": "x"})
+		response, _ := json.Marshal(map[string]any{"stdout": said, "stderr": "", "interrupted": false})
+		return look{wait, took, "Bash", string(args), said, string(response)}
+	}
+	stdin := func(wait, took time.Duration, head string) look {
+		return look{wait: wait, took: took, tool: "write_stdin", args: `{"session_id":9,"chars":"","yield_time_ms":5000}`, said: head + "\nWall time: 5.0 seconds\nOutput:\n"}
+	}
+	const list = "src/a.go:12: the same few lines that a search finds, and which are long enough to be told from a mere acknowledgement of it, so that they count\nsrc/b.go:7: and others of the same kind, two hundred characters in all at least\n"
+	f := func(what string, formats string, rounds int, want string, looks ...look) {
+		t.Helper()
+		var all []look
+		for range rounds {
+			all = append(all, looks...)
+		}
+		for format := range strings.FieldsSeq(formats) {
+			got := hear(t, strings.NewReader(sessions[format](all)), adapter.Options{})
+			// Who goes on is stopped more widely, so either word is a stop.
+			order, _ := strictest(got.events)
+			if stop, reason, _ := strings.Cut(order, " "); !strings.HasPrefix(reason, want) || (want == "") != (order == "") || stop == "warn" {
+				t.Errorf("%s: %s: %q, want %q", format, what, order, want)
+			}
+		}
+	}
+	const claude = "claudecode claudehooks"
+	f("a task that runs", claude, 40, "", task(12*s, s, "running"))
+	f("a task that runs, waited for", claude, 40, "", task(4*s, 30*s, "running"))
+	f("a run of CI", claude, 30, "", bash(15*s, s, "gh run view 8 --json status,conclusion", `{"conclusion":"","status":"in_progress"}`))
+	f("pods that come up", claude, 20, "", bash(12*s, s, "kubectl get pods", "NAME   READY   STATUS              AGE\nweb    0/1     ContainerCreating   2m"))
+	f("a page, after a sleep", claude, 20, "", bash(4*s, 20*s, "sleep 20; curl -s localhost:8080/health", list))
+	f("a log, between sleeps", claude, 18, "", bash(4*s, 25*s, "sleep 25", ""), bash(4*s, s, "tail -5 build.log", list))
+	f("a process", "codex", 40, "", stdin(2*s, 5*s, "Process running with session ID 9"))
+
+	f("a task that has ended", claude, 12, "repetition", task(12*s, s, "completed"))
+	f("a task that runs, without a pause", claude, 12, "repetition", task(s, s, "running"))
+	f("a run of CI that has ended", claude, 12, "repetition", bash(15*s, s, "gh run view 8 --json status,conclusion", `{"conclusion":"success","status":"completed"}`))
+	f("a run of CI that has ended, between sleeps", claude, 30, "circling", bash(4*s, 25*s, "sleep 25", ""), bash(4*s, s, "gh run view 8 --json status", `{"status":"completed"}`))
+	f("a search", claude, 12, "repetition", bash(12*s, s, "grep -rn lines src", list))
+	f("what says nothing, between sleeps, for ever", "claudecode", 80, "circling", bash(4*s, 25*s, "sleep 25", ""), bash(4*s, s, "ls dist", list))
+	f("what says nothing, between sleeps, for ever", "claudehooks", 80, "tool_cycle", bash(4*s, 25*s, "sleep 25", ""), bash(4*s, s, "ls dist", list))
+	f("a task that runs for ever", claude, 300, "max_chain_depth", task(12*s, s, "running"))
+	f("a payment", "claudecode", 12, "repetition", look{wait: 8 * s, took: s, tool: "mcp__bank__create_payment", args: `{"amount":5}`, said: `{"status":"pending"}`})
+	f("a process that has ended", "codex", 12, "repetition", stdin(8*s, s, "Process exited with code 0"))
+	f("a process, without a pause", "codex", 12, "repetition", stdin(s, s, "Process running with session ID 9"))
+}
