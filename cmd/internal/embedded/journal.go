@@ -248,19 +248,21 @@ func (j *Journal) wake() {
 	}
 }
 
-// foldAhead folds what is in the log, unless somebody does already: he looks again when he
+// foldAhead folds what is in the logs, unless somebody does already: he looks again when he
 // is done. So the answer to one ask waits for no other goroutine. What else there is to do, and
 // may have to wait for the disk, is left to the pump loop, and nothing more is folded before.
 func (j *Journal) foldAhead() {
 	for j.turn.TryLock() {
 		// Once there is something to publish, nobody folds ahead of it: an answer must not
 		// be known before the verdicts of what came earlier are out.
-		if !j.stays {
-			j.stays = j.flows.foldAhead()
+		j.stays = j.stays || j.flows.foldAhead()
+		// Who has his answer finds folded by the stage of agents what came before his ask.
+		for !j.stays && j.activity.behind() > 0 {
+			j.stays = j.activity.foldAhead()
 		}
 		// The loop sleeps for long when there was nothing to save; what was folded now
 		// needs a checkpoint some day.
-		wake := j.stays || j.idle && j.flows.pump.Pending()
+		wake := j.stays || j.idle && (j.flows.pump.Pending() || j.activity.pump.Pending())
 		j.turn.Unlock()
 		if wake {
 			j.wake()
@@ -444,7 +446,7 @@ func (f *feed) foldAhead() (more bool) {
 	if f.readOn() != nil {
 		return true // which tells the same again
 	}
-	n, due := f.pump.Ahead(f.records)
+	n, due := f.pump.Ahead(f.journal.folding.Over(), f.records)
 	f.next += int64(n)
 	return due
 }

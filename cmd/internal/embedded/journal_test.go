@@ -88,6 +88,17 @@ func TestAskFoldsItself(t *testing.T) {
 	}
 }
 
+// TestAskTellsAgents of a flow that begins with it: they know by the time of the answer, and
+// nobody was woken for that.
+func TestAskTellsAgents(t *testing.T) {
+	a := openAsking(t)
+	end := a.activity.log.End()
+	a.ask(t, callOf("f", 1))
+	if told := a.activity.log.End() - end; told == 0 || a.activity.behind() > 0 {
+		t.Fatalf("%d records were passed on, of which %d are not folded", told, a.activity.behind())
+	}
+}
+
 // TestAskWaitsForNobodyWhoFolds leaves an ask to whoever folds, and to whoever looks at flows:
 // it can be told in time that its answer takes too long.
 func TestAskWaitsForNobodyWhoFolds(t *testing.T) {

@@ -392,18 +392,21 @@ func (p *Pump) deadBytes() (n int) {
 func (p *Pump) Gathered() bool { return p.gathered > 0 }
 
 // Ahead folds records like Batch, as far as it has not to wait for anything: it publishes
-// nothing and lets no checkpoint pass. Whoever asked has his answer, and what else came of
-// it goes out with the next Batch. It returns how many it has folded, and whether that Batch
-// is due at once.
-func (p *Pump) Ahead(records []Record) (n int, due bool) {
+// no verdicts and lets no checkpoint pass. Whoever asked has his answer, and what else came of
+// it goes out with the next Batch, but what concerns agents, where nothing has to go out before
+// or with it: it is for an Activity that waits for nobody. It returns how many it has folded, and
+// whether that Batch is due at once.
+func (p *Pump) Ahead(ctx context.Context, records []Record) (n int, due bool) {
 	// To wait for him would make an ask as slow as a list of flows; the next Batch folds these.
 	if !p.mu.TryLock() { // somebody looks at flows
 		return 0, true
 	}
-	defer p.mu.Unlock()
-	defer p.timed(len(records))()
+	done := p.timed(len(records))
 	n = p.foldLocked(records)
-	return n, n < len(records) || p.err != nil || len(p.out) > 0 || len(p.deadLetters) > 0 || len(p.repartitioned) > 0 || p.ripe()
+	due = n < len(records) || p.err != nil || len(p.out) > 0 || len(p.deadLetters) > 0 || p.ripe()
+	done()
+	p.mu.Unlock()
+	return n, due || p.passOn(ctx) != nil // which Batch tries again
 }
 
 // Refuse makes a record a dead letter without folding it, as Batch does with one that
@@ -555,11 +558,9 @@ func (p *Pump) publish(ctx context.Context) error {
 	// before the verdicts because a published verdict proves that what came before it is out,
 	// see repartition.
 	if len(p.repartitioned) > 0 {
-		if err := p.retryUntilSpace(ctx, func() error { return p.o.Activity.Send(ctx, p.repartitioned) }); err != nil {
+		if err := p.retryUntilSpace(ctx, func() error { return p.passOn(ctx) }); err != nil {
 			return fmt.Errorf("pass on what concerns agents: %w", err)
 		}
-		clear(p.repartitioned)
-		p.repartitioned, p.repartitioning.memory = p.repartitioned[:0], p.repartitioning.memory[:0]
 	}
 	if len(p.deadLetters) > 0 {
 		err := p.retryUntilSpace(ctx, func() (err error) {
@@ -590,6 +591,19 @@ func (p *Pump) publish(ctx context.Context) error {
 	clear(p.out)
 	p.out = p.out[:0]
 	p.standing.Unsent.Store(0)
+	return nil
+}
+
+// passOn sends what concerns agents.
+func (p *Pump) passOn(ctx context.Context) error {
+	if len(p.repartitioned) == 0 {
+		return nil
+	}
+	if err := p.o.Activity.Send(ctx, p.repartitioned); err != nil {
+		return err
+	}
+	clear(p.repartitioned)
+	p.repartitioned, p.repartitioning.memory = p.repartitioned[:0], p.repartitioning.memory[:0]
 	return nil
 }
 
