@@ -83,7 +83,7 @@ type datasync struct {
 
 const (
 	quickSync = time.Millisecond
-	quickRun  = 16
+	quickRun  = 4
 )
 
 // quick reports whether the disk has been quick of late.
