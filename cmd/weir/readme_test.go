@@ -1,15 +1,18 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/limitfile"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -168,5 +171,55 @@ func TestReadmeEvent(t *testing.T) {
 	var ev events.Event
 	if err := events.Decode([]byte(strings.TrimSpace(block)), &ev); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestReadmeVerdict plays the calls that the verdict which the README shows is about, and holds each
+// member of it to what weir says.
+func TestReadmeVerdict(t *testing.T) {
+	_, rest, ok := strings.Cut(readme(t), "A verdict says")
+	_, rest, ok2 := strings.Cut(rest, "```json\n")
+	block, _, ok3 := strings.Cut(rest, "```")
+	if !ok || !ok2 || !ok3 {
+		t.Fatal("the README shows no verdict")
+	}
+	var want map[string]any
+	if err := json.Unmarshal([]byte(block), &want); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	for i := range 5 {
+		from := fmt.Sprintf(`,"from":{"agent":"%d"}`, i)
+		if i == 0 {
+			from = `,"origin":"user"`
+		}
+		fmt.Fprintf(&log, `{"id":"m-%d","time":"2026-11-20T14:00:%02dZ","kind":"agent.call","correlation_id":"abc123"%s,"to":{"agent":"%d"}}`+"\n", i, i, from, i+1)
+	}
+	code, stdout, stderr := weir(t, log.String(), "replay", "-o", "json", "-")
+	line, _, _ := strings.Cut(stdout, "\n")
+	var got map[string]any
+	if err := json.Unmarshal([]byte(line), &got); err != nil || code != 0 {
+		t.Fatalf("exit %d, %v: %s%s", code, err, stdout, stderr)
+	}
+	for name, value := range want {
+		if !reflect.DeepEqual(got[name], value) {
+			t.Errorf("%s is %v, and the README shows %v", name, got[name], value)
+		}
+	}
+}
+
+// TestReadmeLimits reads the limits file that the README shows.
+func TestReadmeLimits(t *testing.T) {
+	_, rest, ok := strings.Cut(readme(t), "```yaml\n")
+	block, _, ok2 := strings.Cut(rest, "```")
+	if !ok || !ok2 {
+		t.Fatal("the README shows no limits")
+	}
+	l, err := limitfile.Parse("README.md", []byte(block))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Rules[analyzer.RuleTotalCalls].Stop; got != 301 {
+		t.Errorf("calls are stopped at %d", got)
 	}
 }
