@@ -15,6 +15,7 @@ import (
 	"weir/analyzer/limitfile"
 	"weir/analyzer/rules"
 	"weir/events"
+	"weir/events/adapter/registry"
 )
 
 const root = "../.."
@@ -221,5 +222,13 @@ func TestReadmeLimits(t *testing.T) {
 	}
 	if got := l.Rules[analyzer.RuleTotalCalls].Stop; got != 301 {
 		t.Errorf("calls are stopped at %d", got)
+	}
+}
+
+// TestReadmeSources counts the sources that the README says are read.
+func TestReadmeSources(t *testing.T) {
+	want := fmt.Sprintf("`replay` reads what %d kinds of sources write", len(registry.Sources()))
+	if !strings.Contains(readme(t), want) {
+		t.Errorf("the README does not say: %s", want)
 	}
 }
