@@ -61,12 +61,7 @@ func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 	// The pace is worked out only where it could save the party: it sorts the gaps of its
 	// calls.
 	if observed >= min(set.Warn, set.Stop) {
-		if x := f.paceOf(rule, set, m); x > 1 {
-			set.Widen(x)
-		}
-		if rule.Guesses && m.blind {
-			set.Stop = rules.Off // nothing is stopped that nobody knows to be a loop
-		}
+		f.widen(rule, set, m)
 	}
 	scope, a, b := f.whom(rule, m)
 	switch {
@@ -91,6 +86,16 @@ func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 // unsure is by how much the thresholds of a row are wider that guesses. Of the honest runs in
 // EVIDENCE, read as if nobody told of work, none comes to twelve rounds, and some to ten.
 const unsure = 4
+
+// widen gives the event's party the room that its pace and what is known of its work leave it.
+func (f *Flow) widen(rule *FlowRule, set *rules.Setting, m *moment) {
+	if x := f.paceOf(rule, set, m); x > 1 {
+		set.Widen(x)
+	}
+	if rule.Guesses && m.blind {
+		set.Stop = rules.Off // nothing is stopped that nobody knows to be a loop
+	}
+}
 
 // paceOf returns by how much the pace of the event's party, or that nobody knows of its work,
 // widens the thresholds of the row; 1 for not at all.

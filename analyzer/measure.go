@@ -305,7 +305,7 @@ func (f *Flow) pace(m *moment) int64 {
 	}
 	p := &f.parties[who]
 	least := int64(1)
-	if m.callAt >= 0 && who == m.from && m.ev.Kind == events.ToolResult {
+	if m.ev != nil && m.ev.Kind == events.ToolResult && who == m.from && m.callAt >= 0 {
 		if c := &p.calls[m.callAt]; c.flags&callError == 0 && f.slow(m, c) {
 			least = 2
 		}

@@ -43,6 +43,14 @@ func (e *Engine) message(f *Flow, o *order, m *moment, window int64, limit, obse
 			return standing.Printable(subject(o, m))
 		case "{bound}":
 			set := e.setting(o.rule, f, m)
+			// As it was judged: a stop that the party has too much room for is none.
+			if m.ev != nil {
+				f.widen(rule, &set, m)
+				row := FlowRow(o.rule)
+				if most, _ := row.Reach(&set); set.Stop > most {
+					set.Stop = rules.Off
+				}
+			}
 			return o.Bound(&set, rules.InUnit(rule.Unit))
 		}
 		// At a deadline nobody called anybody.
