@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -284,6 +285,10 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 	// asked for.
 	case report != "" && !strings.HasSuffix(report, ".html") && !strings.HasSuffix(report, ".md"):
 		return cli.Usage("--report %s: want a name that ends with .html or .md", report)
+	case report != "":
+		if _, err := os.Stat(filepath.Dir(report)); err != nil {
+			return cli.Usage("--report %s: %w", report, err).Advise("name a file in a folder that is there")
+		}
 	}
 	limits, err := o.LimitFlags.Limits()
 	if err != nil {
@@ -319,13 +324,14 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 	if n := trials[0].Unknown(marks); n > 0 {
 		env.Notice("%d of %d marks are of flows that are not in the log", n, len(marks))
 	}
+	var unwritten error
 	if report != "" {
-		if err := writeReport(report, d); err != nil {
-			return err
+		if unwritten = writeReport(report, d); unwritten == nil {
+			env.Notice("the report is in %s", report)
 		}
-		env.Notice("the report is in %s", report)
 	}
-	if err := printBacktest(env, d, elapsed); err != nil {
+	// What minutes have brought is not lost with a file that cannot be written.
+	if err := errors.Join(printBacktest(env, d, elapsed), unwritten); err != nil {
 		return err
 	}
 	// Last, so that all that was found has been printed when a pipeline fails.

@@ -110,6 +110,21 @@ func TestReviewGuards(t *testing.T) {
 	}
 }
 
+// TestReportIsLost holds that a report which cannot be written is told before the log is read, or
+// costs nothing of what the log has brought.
+func TestReportIsLost(t *testing.T) {
+	if code, out, stderr := weir(t, "", "backtest", "testdata/traces.events.jsonl.gz", "--report", "gone/x.html"); code != 2 || out != "" || !strings.Contains(stderr, "--report gone/x.html: ") {
+		t.Errorf("exit %d: %s%s", code, out, stderr)
+	}
+	folder := filepath.Join(t.TempDir(), "x.html")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, stderr := weir(t, "", "backtest", "testdata/traces.events.jsonl.gz", "--report", folder); code != 1 || !strings.Contains(out, "to review") || !strings.Contains(stderr, folder) {
+		t.Errorf("exit %d: %s%s", code, out, stderr)
+	}
+}
+
 // TestCalibrateAsksForMarks holds that runaways which nobody has judged are not taken for good flows
 // without a word.
 func TestCalibrateAsksForMarks(t *testing.T) {
