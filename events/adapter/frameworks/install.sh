@@ -2,14 +2,21 @@
 # Puts agent frameworks for Python and JavaScript into a folder, a virtual environment or a
 # package each, in the versions that are current; all of them, or those that are named.
 # What cannot be had is named, and its runs then say so.
-# Needs Python from 3.11 on ($PYTHON); uses uv where it is found, else venv and pip. Needs
-# npm; the Node.js that the frameworks want comes from there, too.
+# Needs Python from 3.11 on ($PYTHON) with venv and pip, and npm; the Node.js that the
+# frameworks want comes from there, too.
 set -u
 dir=${1:?usage: install.sh FOLDER [NAME...]}
 shift
 only=" $* "
 python=${PYTHON:-python3}
 mkdir -p "$dir"
+
+# pip tries releases one by one where the newest of several do not fit each other: it was seen to
+# go on for an hour, and to give up where there is an answer.
+if ! command -v uv >/dev/null; then
+	[ -x "$dir/uv/bin/uv" ] || { "$python" -m venv "$dir/uv" && "$dir/uv/bin/pip" install -q --disable-pip-version-check uv; } || echo "*** NOT THERE: uv ***" >&2
+	PATH=$(cd "$dir" && pwd)/uv/bin:$PATH
+fi
 
 is_there() { # name, packages
 	case "$only" in "  " | *" $1 "*) ;; *) return 0 ;; esac
@@ -24,11 +31,7 @@ framework() { # name, packages
 	is_there "$@" && return
 	name=$1
 	shift
-	if command -v uv >/dev/null; then
-		uv venv -q --python "$python" "$dir/$name" && uv pip install -q --python "$dir/$name/bin/python" "$@"
-	else
-		"$python" -m venv "$dir/$name" && "$dir/$name/bin/pip" install -q --disable-pip-version-check "$@"
-	fi
+	uv venv -q --python "$python" "$dir/$name" && uv pip install -q --python "$dir/$name/bin/python" "$@"
 	note $? "$name" "$@"
 }
 
