@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/events"
 	"weir/events/adapter"
 )
 
@@ -128,4 +129,29 @@ func TestPolls(t *testing.T) {
 	f("a payment", "claudecode", 12, "repetition", look{wait: 8 * s, took: s, tool: "mcp__bank__create_payment", args: `{"amount":5}`, said: `{"status":"pending"}`})
 	f("a process that has ended", "codex", 12, "repetition", stdin(8*s, s, "Process exited with code 0"))
 	f("a process, without a pause", "codex", 12, "repetition", stdin(s, s, "Process running with session ID 9"))
+}
+
+// TestCompaction holds that an agent that goes on with a summary of what it has seen is not told
+// to repeat itself when it looks at all of it once more.
+func TestCompaction(t *testing.T) {
+	summary := map[string]string{
+		"claudecode": `{"type":"user","message":{"role":"user","content":"This session is being continued."},"isCompactSummary":true,"uuid":"c","timestamp":"2026-11-20T10:00:30Z","promptId":"p","sessionId":"s"}`,
+		"codex":      `{"timestamp":"2026-11-20T10:00:30Z","type":"compacted","payload":{"message":"","replacement_history":[]}}`,
+	}
+	file := look{wait: time.Second, took: time.Second, tool: "read_file", args: `{"path":"a.go"}`, said: "package a"}
+	for format, line := range summary {
+		lines := strings.SplitAfter(sessions[format]([]look{file, file, file}), "\n")
+		// Each look has two lines, and there is one more, which is empty.
+		at := len(lines) - 1 - 2*2
+		got := hear(t, strings.NewReader(strings.Join(lines[:at], "")+line+"\n"+strings.Join(lines[at:], "")), adapter.Options{})
+		var again []bool
+		for i := range got.events {
+			if e := &got.events[i]; e.Kind == events.ToolCall {
+				again = append(again, e.Tool.RetryOf != "")
+			}
+		}
+		if len(again) != 3 || again[0] || !again[1] || again[2] {
+			t.Errorf("%s: looks once more: %v", format, again)
+		}
+	}
 }

@@ -242,6 +242,9 @@ func (r *reader) begin(id string, kind events.Kind, at events.Stamp, by *agent) 
 // l.meta lines are what the program says in the user's name (reminders, summaries), and are no
 // prompt.
 func (r *reader) user(l *line, by *agent, emit func(*events.Event)) {
+	if l.compacted {
+		r.looks.Forget(by.party.ID())
+	}
 	results := false
 	for i := range l.blocks {
 		if b := &l.blocks[i]; b.kind == "tool_result" {

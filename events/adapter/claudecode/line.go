@@ -20,6 +20,7 @@ type line struct {
 	uuid, parent, session, agent, prompt string
 	// meta is of lines that the program writes in the user's name.
 	sidechain, meta bool
+	compacted       bool // the agent knows no more than this line of what was before
 	at              events.Stamp
 	message, model  string
 	ended           bool // the model ended its turn
@@ -89,10 +90,11 @@ func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) 
 			l.prompt = id(c)
 		case "isSidechain":
 			l.sidechain = c.Bool()
-		case "isMeta", "isCompactSummary":
-			if c.Bool() {
-				l.meta = true
-			}
+		case "isMeta":
+			l.meta = c.Bool() || l.meta
+		case "isCompactSummary":
+			l.compacted = c.Bool()
+			l.meta = l.compacted || l.meta
 		case "isApiErrorMessage":
 			l.apiError = c.Bool()
 		case "timestamp":

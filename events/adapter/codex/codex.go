@@ -114,6 +114,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	switch l.kind {
 	case "session_meta":
 		r.session(l)
+	case "compacted":
+		r.log.Forget(&r.turn)
 	case "turn_context":
 		r.begin(l)
 		r.model = cmp.Or(l.model, r.model)

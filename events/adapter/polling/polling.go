@@ -1,6 +1,7 @@
 // Package polling tells when a call of a tool looks once more at something that goes on by
 // itself: a build in the background, a run of CI, a job in a cloud. Such a call is no
-// repetition, however often it brings the same, and Event.Tool.RetryOf says so.
+// repetition, however often it brings the same, and Event.Tool.RetryOf says so. Nor is the
+// first look at each thing behind a loss of memory.
 //
 // A call is a look once more when the same was looked at before, some seconds passed in
 // between, and one of these holds:
@@ -61,6 +62,7 @@ type caller struct {
 	n       uint64   // calls so far
 	waited  uint64   // ordinal of the last call that waits; 0 for none
 	saw     uint64   // of the last that brought that something goes on
+	forgot  uint64   // of the last before the caller forgot what it had seen; 0 for never
 	started []string // what runs in the background: ids, and files that it writes to
 }
 
@@ -81,7 +83,9 @@ func (l *Looks) Call(who, id string, at events.Stamp, s Subject) (again string) 
 	by.n++
 	before, known := l.last.Get(key)
 	now := look{id: id, at: at, n: by.n, content: before.content, still: before.still, reads: s.reads, shell: s.shell, lists: s.lists}
-	if known && !s.acts && at.Sub(before.at).Milliseconds() >= pause {
+	if known && !s.acts && before.n <= by.forgot {
+		again = before.id // what is not known any more is looked at as if for the first time
+	} else if known && !s.acts && at.Sub(before.at).Milliseconds() >= pause {
 		switch {
 		case before.state == GoesOn:
 			again = before.id
@@ -100,6 +104,14 @@ func (l *Looks) Call(who, id string, at events.Stamp, s Subject) (again string) 
 	l.last.Put(key, now)
 	l.open.Put(id, key)
 	return again
+}
+
+// Forget takes that a caller goes on with no more than a summary of what it has seen, so that
+// it rightly looks at all things once more.
+func (l *Looks) Forget(who string) {
+	if by, ok := l.callers.Get(who); ok {
+		by.forgot = by.n
+	}
 }
 
 // attends tells whether the caller is waiting for something that goes on: who looks at workers,

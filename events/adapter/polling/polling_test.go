@@ -95,6 +95,27 @@ func TestLooks(t *testing.T) {
 	f("what is no look", 0, times(9, step{12, "Grep", `{"pattern":"x"}`, "a.go:1:x", false}))
 }
 
+// TestForget holds that who was left with a summary looks at all things once more, and at each
+// once.
+func TestForget(t *testing.T) {
+	l := polling.New(8)
+	at := events.Stamp(1_700_000_000_000)
+	call := func(id, args string) string {
+		at += 1000
+		return l.Call("a", id, at, polling.Of("Read", []byte(args), fingerprint.Args([]byte(args), nil)))
+	}
+	for i, want := range []string{"", "", "c0", "", "c1", "", ""} {
+		if i == 2 {
+			l.Forget("a")
+		}
+		// One file, another, and both again, twice each; then a third.
+		args := []string{`{"p":1}`, `{"p":2}`, `{"p":1}`, `{"p":1}`, `{"p":2}`, `{"p":2}`, `{"p":3}`}[i]
+		if got := call(fmt.Sprint("c", i), args); got != want {
+			t.Errorf("call %d repeats %q, want %q", i, got, want)
+		}
+	}
+}
+
 // TestRead holds what results say of how something goes.
 func TestRead(t *testing.T) {
 	f := func(want polling.State, said string) {
@@ -123,6 +144,8 @@ func TestRead(t *testing.T) {
 	f(polling.GoesOn, "NAME      STATUS\ndb        Up About a minute (health: starting)")
 	f(polling.GoesOn, "in_progress\t\tfix\tCI\ncompleted\tsuccess\tfix\tCI")
 	f(polling.Over, "completed\tsuccess\tfix\tCI")
+	f(polling.GoesOn, "Script running with cell ID 24\nWall time 10.0 seconds\nOutput:\n")
+	f(polling.GoesOn, "web\n<command with id: 3 is still running>")
 	f(polling.Unknown, "")
 	f(polling.Unknown, "the build is pending")
 	f(polling.Unknown, `{"status":"open"}`)

@@ -204,10 +204,11 @@ func linesState(text []byte) (s State) {
 			continue
 		}
 		switch {
+		// As Kubernetes, Codex and others say it.
+		case bytes.HasPrefix(line, []byte("Waiting for ")), bytes.HasPrefix(line, []byte("Script running with cell ID ")), bytes.Contains(line, []byte("is still running")):
+			return GoesOn
 		case line[0] == '<':
 			s = s.and(tagged(line))
-		case bytes.HasPrefix(line, []byte("Waiting for ")), bytes.Contains(line, []byte("is still running")):
-			return GoesOn
 		case first && bytes.Equal(line, bytes.ToUpper(line)) && len(columns(line)) > 1:
 			for i, name := range columns(line) {
 				switch string(name) {

@@ -125,6 +125,9 @@ func (l *Log) Again(id string) bool {
 	return again
 }
 
+// Forget takes that the agent of a turn goes on with a summary of what was before.
+func (l *Log) Forget(t *Turn) { l.looks.Forget(t.looker()) }
+
 // Prompt tells what the user said to the agent, once.
 //
 // A user's message clears patterns and their orders (decision 5), so what a program says in
