@@ -44,11 +44,27 @@ func Read(result []byte) Said {
 	if rest, ok := cutAny(result, "Exit code ", "exit code "); ok {
 		_, result, _ = bytes.Cut(rest, []byte("\n"))
 	}
+	result = printed(result)
 	s := Said{State: stateOf(result, 0)}
 	if len(result) > 0 {
 		s.lines = 1 + bytes.Count(result, []byte("\n"))
 	}
 	return s
+}
+
+// printed is what a command printed, of a result as Gemini CLI and Qwen Code write it: behind a few
+// lines that say what was run. Any other result is returned as it is.
+func printed(result []byte) []byte {
+	for rest, ok := result, true; ok; {
+		if said, found := bytes.CutPrefix(rest, []byte("Output: ")); found {
+			return said
+		}
+		if _, head := cutAny(rest, "<untrusted_context>", "Command: ", "Directory: "); !head {
+			break
+		}
+		_, rest, ok = bytes.Cut(rest, []byte("\n"))
+	}
+	return result
 }
 
 func cutAny(text []byte, prefixes ...string) (rest []byte, ok bool) {
@@ -120,7 +136,7 @@ func stateOf(text []byte, nested int) State {
 		}
 		s := Unknown
 		for _, t := range o.texts {
-			s = s.and(stateOf(t, nested+1))
+			s = s.and(stateOf(printed(t), nested+1))
 		}
 		return s
 	case bytes.IndexByte(text, '\n') < 0 && word(text) != Unknown:
@@ -185,7 +201,7 @@ func (o *object) read(c *jsonwalk.Cursor, deep int) {
 // says tells whether a member of this name holds what a program printed.
 func says(key []byte) bool {
 	switch string(key) {
-	case "stdout", "output", "content", "text", "result":
+	case "stdout", "output", "content", "text", "result", "llmContent", "textResultForLlm":
 		return true
 	}
 	return false
