@@ -55,6 +55,33 @@ func TestSilentFlowsLeaveMemory(t *testing.T) {
 	}
 }
 
+// TestMemoryHasABudget keeps of flows that are all live no more than the budget, beside what no
+// checkpoint holds yet.
+func TestMemoryHasABudget(t *testing.T) {
+	const budget = 16 << 10
+	store, fake := pumptest.OpenState(t), clock.NewFake()
+	p := newTestPump(t, Options{Store: store, Sink: &memoryLog{}, Clock: fake, Memory: budget})
+	largest := int64(0)
+	for i := range 200 {
+		ev := pumptest.Call(fmt.Sprint(i), 0, "a", "b")
+		ev.ID, ev.Time = fmt.Sprint(i), pumptest.Start.Add(time.Duration(i)*time.Second)
+		fake.Advance(seldom * DefaultCheckpointEvery)
+		if err := p.Batch(t.Context(), []Record{{Offset: int64(i), Appended: ev.Time, Value: ev.AppendJSON(nil)}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.awaitCheckpoint(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		largest = max(largest, p.cache.get(fmt.Sprint(i)).size())
+		if p.cache.bytes > budget+largest {
+			t.Fatalf("%d bytes of %d flows, all but the newest on disk; the budget is %d", p.cache.bytes, len(p.cache.byKey), budget)
+		}
+	}
+	if n := len(p.cache.byKey); n == 200 || n < 2 {
+		t.Errorf("%d flows in memory: the budget was not met", n)
+	}
+}
+
 // TestNewFlowsAmongManySent asks the store for every flow that is not in memory once there are too
 // many outside to know each of them.
 func TestNewFlowsAmongManySent(t *testing.T) {

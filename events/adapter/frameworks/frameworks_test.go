@@ -57,7 +57,7 @@ var telemetries = []struct {
 	{"ai_sdk", "stream", []string{"ai", "@ai-sdk/otel"}, shown, 3},
 	{"ai_sdk", "legacy", []string{"ai", "@ai-sdk/otel"}, shown, 3},
 	{"ai_sdk", "hidden", []string{"ai", "@ai-sdk/otel"}, hidden, 3},
-	{"autogen", "", []string{"autogen-agentchat"}, hidden, 3},
+	{"autogen", "", []string{"autogen-agentchat"}, shown, 3},
 	{"beeai", "", []string{"beeai-framework", "openinference-instrumentation-beeai"}, ends, 4}, // so is it here
 	{"camel", "", []string{"camel-ai", "opentelemetry-instrumentation-openai"}, shown, 3},
 	{"crewai", "", []string{"crewai", "openinference-instrumentation-crewai"}, ends, 3},

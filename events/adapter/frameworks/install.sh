@@ -62,7 +62,7 @@ framework agentscope $otel agentscope
 framework agno $otel agno openai openinference-instrumentation-agno
 framework autogen $otel autogen-agentchat "autogen-ext[openai]"
 framework beeai $otel beeai-framework mcp openinference-instrumentation-beeai
-framework camel $otel camel-ai opentelemetry-instrumentation-openai
+framework camel $otel camel-ai "mcp<2" opentelemetry-instrumentation-openai
 framework crewai $otel crewai openinference-instrumentation-crewai
 framework dspy $otel dspy openinference-instrumentation-dspy
 framework google_adk $otel "google-adk>=2"
