@@ -193,14 +193,5 @@ func SameFile(path string) (bool, error) {
 	return looked == stat, err
 }
 
-// Quick reports whether a disk is quick whose syncs took so long.
-func Quick(took ...time.Duration) bool {
-	var d datasync
-	for _, long := range took {
-		d.took(long)
-	}
-	return d.quick()
-}
-
 // Datasync returns what syncs logs when nothing else is asked for.
-func Datasync() func(log *os.File) error { return new(datasync).sync }
+func Datasync() func(log *os.File) error { return datasync }

@@ -96,7 +96,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.free = freeBytes
 	}
 	if o.sync == nil {
-		o.sync = new(datasync).sync
+		o.sync = datasync
 	}
 	if o.now == nil {
 		o.now = time.Now

@@ -76,26 +76,6 @@ func (p *presence) written(sync func(log *os.File) error) error {
 	return nil
 }
 
-// datasync syncs logs of one disk, by one goroutine at a time.
-type datasync struct {
-	run int // syncs in a row that took no longer than quickSync
-}
-
-const (
-	quickSync = time.Millisecond
-	quickRun  = 4
-)
-
-// quick reports whether the disk has been quick of late.
-func (d *datasync) quick() bool { return d.run >= quickRun }
-
-// took takes in how long a sync took.
-func (d *datasync) took(long time.Duration) {
-	if d.run++; long > quickSync {
-		d.run = 0
-	}
-}
-
 // follow opens the log that is written to when Badger has begun another one.
 // One look is enough, most of the time: that the open file is still the one at its path, and that
 // no log with the next number is there.

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
-	"time"
 
 	"weir/state"
 )
@@ -69,49 +67,5 @@ func TestSyncFails(t *testing.T) {
 	}
 	if end := s.Journal(0).End(); end != 1 {
 		t.Errorf("the log ends at %d, want 1", end)
-	}
-}
-
-// The scheduler is told of each sync until the disk was quick for a while, and again as soon as
-// it is slow: else one that stalls would keep a processor from all others.
-func TestSlowDiskIsTold(t *testing.T) {
-	quick := make([]time.Duration, 100)
-	for i := range quick {
-		quick[i] = 100 * time.Microsecond
-	}
-	stalled := append(slices.Clone(quick), 20*time.Millisecond)
-	for _, w := range []struct {
-		about string
-		took  []time.Duration
-		quick bool
-	}{
-		{"nothing was synced", nil, false},
-		{"a few quick syncs", quick[:3], false},
-		{"many quick syncs", quick, true},
-		{"the last sync was slow", stalled, false},
-		{"a few were quick since", append(slices.Clone(stalled), quick[:3]...), false},
-		{"many were quick since", append(slices.Clone(stalled), quick...), true},
-	} {
-		if state.Quick(w.took...) != w.quick {
-			t.Errorf("%s: quick is %v", w.about, !w.quick)
-		}
-	}
-}
-
-// A sync that fails says so, told or not.
-func TestSyncErrors(t *testing.T) {
-	sync := state.Datasync()
-	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	must(t, err)
-	for i := range 100 { // some of which the scheduler is not told of
-		_, err := file.WriteString("x")
-		must(t, err)
-		if err := sync(file); err != nil {
-			t.Fatalf("sync %d: %v", i, err)
-		}
-	}
-	must(t, file.Close())
-	if sync(file) == nil {
-		t.Error("a file that is closed was synced")
 	}
 }

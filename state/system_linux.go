@@ -1,41 +1,31 @@
 package state
 
 import (
+	"errors"
 	"math/bits"
 	"os"
-	"runtime"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
-
-// What stands here is called for each commit, and wakes nobody: Go's scheduler is not told of
-// calls that wait for nothing but memory of the system (see decision 93).
 
 // datasync waits until what was written to a write-ahead log is on the disk. Badger writes by
 // a memory map, and what was written so is of the file, whoever has it open. Badger could sync
 // by itself: then it would sync its value log as well, to which nothing is ever written, and
 // each time what the system notes beside the data, which takes twice as long.
 //
-// The scheduler is not told of it as long as the disk is quick: it would have a thread look
-// around all the time that the sync takes, for a processor that is seldom wanted. It is told
-// where there is one processor alone, which others want to come in by, and share the next sync.
-func (d *datasync) sync(log *os.File) error {
-	call := syscall.Syscall
-	if d.quick() && runtime.GOMAXPROCS(0) > 1 {
-		call = syscall.RawSyscall
+// Go's scheduler is told of it: the disk may stall, and then nobody else must wait.
+func datasync(log *os.File) error {
+	for {
+		if err := syscall.Fdatasync(int(log.Fd())); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
 	}
-	errno := syscall.EINTR
-	for begun := time.Now(); errno == syscall.EINTR; d.took(time.Since(begun)) {
-		_, _, errno = call(syscall.SYS_FDATASYNC, log.Fd(), 0, 0)
-	}
-	if errno != 0 {
-		return errno
-	}
-	return nil
 }
+
+// What else a commit asks of the system wakes nobody: Go's scheduler is not told of calls that
+// wait for nothing but memory of the system (see decision 93).
 
 // place is a path that is looked at again and again, by one goroutine at a time. It must not
 // move while it is looked at.

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// sync waits until what was written to a write-ahead log is on the disk.
-func (*datasync) sync(log *os.File) error { return log.Sync() }
+// datasync waits until what was written to a write-ahead log is on the disk.
+func datasync(log *os.File) error { return log.Sync() }
 
 // place is a path that is looked at again and again.
 type place struct{ path string }
