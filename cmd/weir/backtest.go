@@ -159,11 +159,7 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 	// The others were given the same events.
 	if n, _ := trials[0].Events(); n == 0 {
 		s.reading.noticeUnread(env)
-		unread := ""
-		if bad.n > 0 {
-			unread = "; " + cli.Count(bad.n, "record") + " could not be read: was it copied whole?"
-		}
-		return nil, nil, 0, cli.Failure("there is no event in the log%s", unread).Advise("weir events describe says which formats are read")
+		return nil, nil, 0, cli.Failure("there is no event in the log%s", bad.instead()).Advise("weir events describe says which formats are read")
 	}
 	return trials, bad, progress.Elapsed(), nil
 }

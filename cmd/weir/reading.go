@@ -308,6 +308,14 @@ func (r *refusals) notice(env *cli.Env) {
 	}
 }
 
+// instead is what goes on a sentence that there is no event: what there was instead.
+func (r *refusals) instead() string {
+	if r.n == 0 {
+		return ""
+	}
+	return "; " + cli.Count(r.n, "record") + " could not be read: was it copied whole?"
+}
+
 // open opens a file, or standard input.
 //
 // Standard input must be opened once only. A folder is a fault of use here, because folders

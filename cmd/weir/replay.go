@@ -183,9 +183,7 @@ func (o *replayFlags) readFiles(_ context.Context, env *cli.Env, r *replay, file
 		if unheard := strings.TrimSpace(r.summary(elapsed).unheard()); unheard != "" {
 			what = ": " + unheard
 		}
-		if r.bad.n > 0 {
-			what += "; " + cli.Count(r.bad.n, "record") + " could not be read: was it copied whole?"
-		}
+		what += r.bad.instead()
 		format, advice := inputs[0].Format.Name, "is it %s? weir events describe says what each format is"
 		if strings.HasPrefix(format, mapped.Prefix) {
 			advice = "by the mapping no line tells of a call; weir events describe '%s' says what it reads"
