@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
 )
 
 // disk guards the floor of free space. Badger writes through memory maps of sparse
@@ -13,9 +14,13 @@ import (
 // where a synced transaction takes some hundred, so nothing is cached.
 type disk struct {
 	path  string
-	floor int64
+	floor int64                            // at least; see least
+	merge atomic.Int64                     // what flushes and the next merge of tables may take
 	free  func(path string) (int64, error) // freeBytes, except in tests
 }
+
+// least is how much must stay free: what was chosen, and more where a merge needs that.
+func (d *disk) least() int64 { return max(d.floor, d.merge.Load()) }
 
 // admit returns ErrDiskLow when writing so many bytes would leave less than a floor.
 func (d *disk) admit(bytes, floor int64) error {

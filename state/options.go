@@ -19,10 +19,10 @@ type Options struct {
 	MemTableSize int64
 
 	// MinFree is the free disk space in bytes below which nothing is written; 0 means
-	// the larger of 512 MiB and sixteen memtables. Flushes and compactions go on below
-	// it for a while and were seen to take 150 MiB and ten memtables; with less than
-	// the default the process may end by SIGBUS. A reserve of up to as much is held beside
-	// it where the disk has room, see reserve.
+	// the larger of 512 MiB and sixteen memtables. Where the next compaction may take more,
+	// it is as much as that, which is less than 1 GiB by default (see disk.least). With less
+	// the process may end by SIGBUS, for flushes and compactions go on below it. A reserve of
+	// up to as much is held beside it where the disk has room, see reserve.
 	MinFree int64
 
 	// RecordTTL removes records with their deadlines so long after they were last
@@ -63,6 +63,12 @@ const (
 	entryHead        = 64      // what a value may have beside the caller's bytes
 	valueLogFileSize = 64 << 20
 	baseTableSize    = 8 << 20 // Badger's 2 MiB would take 500 open files per GiB
+
+	// So many tables as large as a memtable gather before they are merged with the level below.
+	// Keys come in no order, so each merge writes that level again: Badger's 5 would do it three
+	// times as often, with its memory and processor time. Who asks for a flow that is not there
+	// looks into the filters of so many tables.
+	levelZeroTables = 16
 
 	// Up to so much what is written is moved one level down and no further. Keys come in no
 	// order, so each level more writes all of it again; Badger's 10 MiB would have three.
@@ -124,7 +130,8 @@ func (o Options) badger(path string) badger.Options {
 		WithSyncWrites(false). // see datasync
 		WithMemTableSize(o.MemTableSize).
 		WithNumMemtables(3).
-		WithNumLevelZeroTablesStall(10).
+		WithNumLevelZeroTables(levelZeroTables).
+		WithNumLevelZeroTablesStall(levelZeroTables + levelZeroTables/4).
 		WithBaseTableSize(baseTableSize).
 		WithBaseLevelSize(baseLevelSize).
 		WithValueLogFileSize(valueLogFileSize).

@@ -172,6 +172,7 @@ func (p *presence) all(db *badger.DB) error {
 // watch looks for the files until the store is closed.
 func (s *Store) watch() {
 	defer close(s.watched)
+	s.measure()
 	every, often := time.NewTicker(presenceEvery), time.NewTicker(reserveEvery)
 	defer every.Stop()
 	defer often.Stop()
@@ -181,7 +182,7 @@ func (s *Store) watch() {
 			return
 		case <-every.C:
 			s.look()
-			s.growReserve()
+			s.measure()
 		case <-often.C:
 			s.needReserve()
 		}

@@ -103,20 +103,38 @@ func (s *Store) needReserve() {
 	if !s.reserve.holds() {
 		return
 	}
-	if free, err := s.disk.free(s.disk.path); err == nil && free < s.disk.floor/2 && s.reserve.release() {
+	if free, err := s.disk.free(s.disk.path); err == nil && free < s.disk.least()/2 && s.reserve.release() {
 		s.options.Logger.Warn("the disk is nearly full: the room that was held for merging the state is given back", "path", s.disk.path, "free_mib", free>>20)
 	}
 }
 
-// growReserve makes the reserve follow the tables, whose sizes Badger has in memory.
-func (s *Store) growReserve() {
-	free, err := s.disk.free(s.disk.path)
-	if err != nil {
+// measure makes the floor and the reserve follow the tables, whose sizes Badger has in memory.
+func (s *Store) measure() {
+	all, next := int64(0), int64(0)
+	base := 0                         // the first level with tables below level 0
+	for _, t := range s.db.Tables() { // by level
+		all += int64(t.OnDiskSize)
+		if base == 0 {
+			base = t.Level
+		}
+		if t.Level <= base {
+			next += int64(t.OnDiskSize)
+		}
+	}
+	// Level 0 is merged with all of the next one, and both are there until that is done. Memtables
+	// are flushed meanwhile.
+	if next > 0 {
+		next += memTablesFlushed * s.options.MemTableSize
+	}
+	s.disk.merge.Store(next)
+	if all < reserveStep {
 		return
 	}
-	tables := int64(0)
-	for _, t := range s.db.Tables() {
-		tables += int64(t.OnDiskSize)
+	if free, err := s.disk.free(s.disk.path); err == nil {
+		s.reserve.hold(min(all, s.disk.least()), free, s.disk.least())
 	}
-	s.reserve.hold(min(tables, s.disk.floor), free, s.disk.floor)
 }
+
+// memTablesFlushed is how many memtables may be flushed while tables are merged: all that there
+// are, and as many that begin then.
+const memTablesFlushed = 6

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -88,5 +89,39 @@ func TestReserveOfAFullDisk(t *testing.T) {
 	f(577, true, 0, reserveStep)
 	if _, floor := s.Free(); floor != s.disk.floor+reserveStep {
 		t.Errorf("the floor is %d", floor)
+	}
+}
+
+// TestFloorFollowsTables holds that as much stays free as the next merge may take, since it begins
+// by itself and ends the process where it finds no room.
+func TestFloorFollowsTables(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{MemTableSize: minMemTable, MinFree: 1 << 20}
+	written := int64(0)
+	for range 3 { // each time it is closed its memtable becomes a table
+		s, err := Open(dir, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.measure()
+		_, floor := s.Free()
+		want := o.MinFree
+		if written > 0 {
+			want = written + memTablesFlushed*minMemTable
+		}
+		if floor < want || written == 0 && floor > want {
+			t.Errorf("the floor is %d, want %d and no less", floor, want)
+		}
+		value := make([]byte, 1<<20)
+		if _, err := rand.Read(value); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Journal(0).Append([]Entry{{Value: value[:s.MaxValue()]}}); err != nil {
+			t.Fatal(err)
+		}
+		written += int64(s.MaxValue())
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

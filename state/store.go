@@ -74,14 +74,14 @@ func open(dir string, o Options) (_ *Store, err error) {
 	s := &Store{options: o, logs: make(map[string]*Log), closing: make(chan struct{}), watched: make(chan struct{})}
 	path := ""
 	if dir == "" {
-		s.disk, s.reserve = disk{free: boundless}, new(reserve)
+		s.disk.free, s.reserve = boundless, new(reserve)
 	} else {
 		// The lock comes first: nothing may be looked at while another process writes.
 		if s.directory, err = openDirectory(dir, o.LockWait); err != nil {
 			return nil, err
 		}
 		path = s.directory.path
-		s.disk = disk{path: path, floor: o.MinFree, free: o.free}
+		s.disk.path, s.disk.floor, s.disk.free = path, o.MinFree, o.free
 		if s.reserve, err = openReserve(filepath.Join(dir, reserveName)); err != nil {
 			return nil, errors.Join(err, s.directory.close())
 		}
@@ -323,7 +323,7 @@ func (s *Store) Free() (free, floor int64) {
 	if err != nil {
 		free = 0
 	}
-	return free, s.disk.floor + s.reserve.owes()
+	return free, s.disk.least() + s.reserve.owes()
 }
 
 // Size returns the bytes that the files take on disk: tables with their logs, and the value

@@ -271,7 +271,7 @@ type growth struct {
 
 // newGroup begins a transaction with nothing in it.
 func (w *writer) newGroup() *group {
-	return &group{w: w, floor: w.store.disk.floor + w.store.reserve.owes(), logs: make(map[*Log]*growth)}
+	return &group{w: w, floor: w.store.disk.least() + w.store.reserve.owes(), logs: make(map[*Log]*growth)}
 }
 
 // fits reports whether so much more goes into the transaction. An empty one takes

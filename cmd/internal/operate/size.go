@@ -37,7 +37,7 @@ const (
 	sharing      = 80.0  // partitions; more share what these take
 
 	mergeFactor  = 1.5    // of disk, while tables are merged
-	floorMiB     = 1024.0 // of disk, below which nothing is written, and what is held for merges
+	floorMiB     = 2048.0 // of disk, below which nothing is written, and what is held for merges
 	copiedBytes  = 2159   // of disk for a verdict that is copied
 	verdictBytes = 1114   // in the topic
 	activePart   = 15     // bytes of activity for an event
