@@ -165,7 +165,7 @@ func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignm
 	}
 	// An end in order is no crash at this record.
 	p.poison.Clear()
-	p.commit(hard, true)
+	p.commit(hard, false, true)
 	return nil
 }
 
@@ -439,7 +439,7 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 		}
 		if !p.pump.Gathered() { // what others are told of is published
 			p.folded.Store(p.reader.Next())
-			p.commit(hard, false)
+			p.commit(hard, len(records) == 0, false)
 		}
 	}
 	return nil
@@ -509,7 +509,8 @@ func (m *Member) later(ctx context.Context, err error) error {
 }
 
 // How often the group is told how far the fold is: each second, and at once when so many
-// records were worked off that somebody may wait for the last of them.
+// records were worked off that somebody may wait for the last of them, or when no more came while
+// a fetch waited.
 const (
 	commitEvery   = time.Second
 	commitBacklog = 1000
@@ -517,10 +518,10 @@ const (
 
 // commit tells the group how far the fold is, for those who watch its lag. It is done
 // beside the fold unless it is the last time.
-func (p *partitionOwner) commit(ctx context.Context, last bool) {
+func (p *partitionOwner) commit(ctx context.Context, silent, last bool) {
 	// By the pump and not by the reader: what is not published may not be told.
 	next, now := p.pump.Next(), p.member.clock.Now()
-	workedOff := p.behind() == 0 && next-p.committed >= commitBacklog
+	workedOff := p.behind() == 0 && (next-p.committed >= commitBacklog || silent)
 	if next == p.committed || !last && !workedOff && now.Sub(p.committedAt) < commitEvery {
 		return
 	}

@@ -24,6 +24,25 @@ type setClock struct {
 func (c *setClock) Now() time.Time        { return time.Now().Add(time.Duration(c.hands.Load())) }
 func (c *setClock) Uptime() time.Duration { return time.Since(c.begun) + time.Duration(c.ran.Load()) }
 
+// stoodClock stands still.
+type stoodClock struct {
+	clock.System
+	at time.Time
+}
+
+func (c stoodClock) Now() time.Time { return c.at }
+
+// TestMemberBacklogWorkedOff holds that the group is told of the end of a backlog when nothing more
+// comes and not by the second, the limits that weir tells the log then included.
+func TestMemberBacklogWorkedOff(t *testing.T) {
+	g := newGroup(t, startBroker(t), 2)
+	g.produce(loops("a", 8, 12)...)
+	o := g.options(t.TempDir())
+	o.Clock = stoodClock{at: time.Now()}
+	m := g.start(o)
+	g.folded(m)
+}
+
 // brokerTimes makes the topics of a group have the times of the broker, where there is a
 // real one.
 func brokerTimes(b *broker) []string {
