@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"weir/events/rawconn"
 )
 
 // socket is a connection to a broker that never waits without end: a read or write
@@ -46,6 +48,8 @@ func (c *Cluster) open(ctx context.Context, addr string, buffer int) (*socket, e
 	if err != nil {
 		return nil, explain(addr, err)
 	}
+	// A partition that few records a moment come to is answered for each of them.
+	conn = rawconn.Wrap(conn)
 	s := &socket{Conn: conn, addr: addr, login: c.SASL != nil, patience: patience}
 	if c.TLS != nil {
 		config := c.TLS.Clone()

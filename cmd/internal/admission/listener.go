@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"weir/cmd/internal/socket"
+	"weir/events/rawconn"
 )
 
 // Patience is how long a write may wait for its reader, or a body be on its way, before
@@ -68,7 +68,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &conn{Conn: socket.Direct(inner), listener: l, peer: peerOf(inner.RemoteAddr())}
+		c := &conn{Conn: rawconn.Wrap(inner), listener: l, peer: peerOf(inner.RemoteAddr())}
 		c.last.Store(l.now())
 		// Closing is left out of the lock: it may take a while.
 		gone, ok := l.admit(c)

@@ -1,6 +1,6 @@
-//go:build !race
+//go:build linux && !race
 
-package socket
+package rawconn
 
 import (
 	"io"
@@ -11,9 +11,9 @@ import (
 	"unsafe"
 )
 
-// Direct returns c with reads and writes that the scheduler is not told of, when c is a
+// Wrap returns c with reads and writes that the scheduler is not told of, when c is a
 // connection by TCP of package net, and else c as it is.
-func Direct(c net.Conn) net.Conn {
+func Wrap(c net.Conn) net.Conn {
 	t, ok := c.(*net.TCPConn)
 	if !ok {
 		return c

@@ -1,4 +1,4 @@
-package socket
+package rawconn
 
 import (
 	"bytes"
@@ -34,7 +34,7 @@ func pair(t *testing.T, accept func(net.Conn) net.Conn) (here net.Conn, there *n
 // TestMoreThanTheSystemHolds sends so much in both directions at one time that each has to
 // wait for the other side again and again.
 func TestMoreThanTheSystemHolds(t *testing.T) {
-	here, there := pair(t, Direct)
+	here, there := pair(t, Wrap)
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
 	failed := make(chan error, 3)
 	send := func(c net.Conn) {
@@ -120,7 +120,7 @@ func TestEndsAreThoseOfNet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := endOf(use(pair(t, func(c net.Conn) net.Conn { return c })))
-			if got := endOf(use(pair(t, Direct))); !reflect.DeepEqual(got, want) {
+			if got := endOf(use(pair(t, Wrap))); !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})
@@ -152,7 +152,7 @@ func TestOnlyConnectionsByTCP(t *testing.T) {
 	here, there := net.Pipe()
 	defer there.Close()
 	defer here.Close()
-	if Direct(here) != here {
+	if Wrap(here) != here {
 		t.Error("a pipe was taken for a socket")
 	}
 }
