@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ const floorServer = "WEIR_FLOOR"
 
 func TestMain(m *testing.M) {
 	kind, port, _ := strings.Cut(os.Getenv(floorServer), ":")
-	serve := map[string]func(net.Listener) error{"http": constant, "tcp": echo}[kind]
+	serve := map[string]func(net.Listener) error{"http": constant, "tcp": echo, "sync": echoSynced}[kind]
 	if serve == nil {
 		os.Exit(m.Run())
 	}
@@ -48,7 +49,30 @@ func constant(l net.Listener) error {
 }
 
 // echo sends lines back.
-func echo(l net.Listener) error {
+func echo(l net.Listener) error { return answerLines(l, func([]byte) error { return nil }) }
+
+// echoSynced sends lines back that are on the disk, one after the other.
+func echoSynced(l net.Listener) error {
+	f, err := os.CreateTemp("", "weir-floor")
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(f.Name()); err != nil { // it is gone with the process
+		return err
+	}
+	var mu sync.Mutex
+	return answerLines(l, func(line []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, err := f.Write(line); err != nil {
+			return err
+		}
+		return syscall.Fdatasync(int(f.Fd()))
+	})
+}
+
+// answerLines keeps each line and sends it back.
+func answerLines(l net.Listener, keep func(line []byte) error) error {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -58,6 +82,9 @@ func echo(l net.Listener) error {
 			in := bufio.NewReader(conn)
 			for {
 				line, err := in.ReadSlice('\n')
+				if err == nil {
+					err = keep(line)
+				}
 				if err != nil {
 					return
 				}
@@ -93,8 +120,8 @@ func startConstant(t *testing.T, asking func(*testing.T, string) func(int) func(
 	return asked{pid, asking(t, "http://"+address), end}
 }
 
-func startEcho(t *testing.T) asked {
-	pid, address, end := startFloor(t, "tcp")
+func startEcho(t *testing.T, kind string) asked {
+	pid, address, end := startFloor(t, kind)
 	return asked{pid, func(int) func(int) error {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {

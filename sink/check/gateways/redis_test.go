@@ -37,8 +37,9 @@ const script = `for i = 1, 4 do local n = redis.call('INCR', KEYS[1] .. ':' .. i
 const baseWeir = "WEIR_BASE"
 
 // TestChecksBesideRedis measures POST /v1/check over loopback beside that script, in one
-// run, and the stream of asks that all who ask share who have one guard. Beside both stands
-// what this machine takes at least. It asserts nothing: see what it prints.
+// run, with Redis in memory and with a log that it syncs before it answers, and the stream of asks
+// that all who ask share who have one guard. Beside them stands what this machine takes at least.
+// It asserts nothing: see what it prints.
 func TestChecksBesideRedis(t *testing.T) {
 	redis := os.Getenv(redisServer)
 	if redis == "" {
@@ -51,8 +52,10 @@ func TestChecksBesideRedis(t *testing.T) {
 	t.Logf("%-26s %9s %10s %10s %10s %16s", "", "in flight", "p50", "p99", "per second", "per CPU second")
 	measureSync(t)
 	for _, inFlight := range []int{1, 16} {
-		measure(t, "redis, four counters", inFlight, startRedis(t, redis))
-		measure(t, "floor, TCP in Go", inFlight, startEcho(t))
+		measure(t, "redis, four counters", inFlight, startRedis(t, redis, "--appendonly", "no"))
+		measure(t, "redis, each synced", inFlight, startRedis(t, redis, "--appendonly", "yes", "--appendfsync", "always", "--dir", t.TempDir()))
+		measure(t, "floor, TCP in Go", inFlight, startEcho(t, "tcp"))
+		measure(t, "the same, each synced", inFlight, startEcho(t, "sync"))
 		measure(t, "floor, net/http", inFlight, startConstant(t, byConnection))
 		measure(t, "the same, http client", inFlight, startConstant(t, byClient))
 		for _, by := range []struct {
@@ -127,10 +130,10 @@ func cpu(t *testing.T, pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond // of the 100 ticks of a second
 }
 
-func startRedis(t *testing.T, redis string) asked {
+func startRedis(t *testing.T, redis string, args ...string) asked {
 	t.Helper()
 	port := freePort(t)
-	cmd := exec.Command(redis, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+	cmd := exec.Command(redis, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", ""}, args...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
