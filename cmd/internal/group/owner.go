@@ -481,17 +481,18 @@ func (p *partitionOwner) speak(ctx context.Context, up time.Duration) error {
 			return err
 		}
 	}
-	wanted := m.host.Limits()
+	wanted := m.host.LimitsVersion()
 	limits, _ := p.pump.Limits()
 	since, limitsAppended := p.pump.SinceLimits()
 	// Without that every turn of the loop until the record comes back would append one more.
-	asked := p.limitsAppended == wanted.Version && up-p.limitsAppendedAt < m.host.Tick // and it is on its way
+	asked := p.limitsAppended == wanted && up-p.limitsAppendedAt < m.host.Tick // and it is on its way
 	stale := limitsAppended > 0 && now.Sub(since) >= limitsEvery
-	if asked || limits.Version == wanted.Version && since != 0 && !stale {
+	if asked || limits.Version == wanted && since != 0 && !stale {
 		return nil
 	}
-	p.limitsAppended, p.limitsAppendedAt = wanted.Version, up
-	_, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(wanted, now)})
+	send := m.host.Limits()
+	p.limitsAppended, p.limitsAppendedAt = send.Version, up
+	_, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(send, now)})
 	return m.later(ctx, err)
 }
 

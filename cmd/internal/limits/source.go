@@ -163,6 +163,13 @@ func (s *Source) Current() analyzer.Limits {
 	return s.wanted
 }
 
+// Version returns that of the limits that are wanted, for who looks often.
+func (s *Source) Version() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wanted.Version
+}
+
 // State returns the version that is wanted and how the last look went.
 func (s *Source) State() (version string, status Status) {
 	s.mu.Lock()

@@ -9,21 +9,25 @@ import (
 
 // Lookout looks for misnamed fields at little cost: only an event that lacks what rules need is
 // read once more, which takes some ten times as long as the first time, and after many in vain
-// none is. A nil *Lookout looks at nothing. Many goroutines may use one.
+// few are. A nil *Lookout looks at nothing. Many goroutines may use one.
 type Lookout struct {
 	Report func(ev *events.Event, near events.Nearby) // of each event with such a name, with the first of them
 	Every  bool                                       // look at each event, whatever it lacks
 
-	vain atomic.Int64
+	vain atomic.Int64 // events that lack something, without those that were reported
 }
 
-// mostVain is after how many looks in vain nothing is looked at any more: a producer that
-// leaves fields out, and has others of its own, is not misspelling them.
-const mostVain = 10_000
+// A producer that leaves fields out, and has others of its own, is not misspelling them. So
+// after mostVain in vain only each of seldom is looked at, for there may be another producer; one
+// that is found has the next one looked at, too.
+const (
+	mostVain = 1000
+	seldom   = 64
+)
 
 // Look looks at an event, of which record is the text.
 func (l *Lookout) Look(record []byte, ev *events.Event) {
-	if l == nil || !l.Every && (!ev.Lacks() || l.vain.Load() >= mostVain) {
+	if l == nil || !l.Every && (!ev.Lacks() || l.passes()) {
 		return
 	}
 	if near := events.Misnamed(record); len(near) > 0 {
@@ -31,4 +35,14 @@ func (l *Lookout) Look(record []byte, ev *events.Event) {
 	} else {
 		l.vain.Add(1)
 	}
+}
+
+// passes reports whether an event is not looked at, though it lacks something.
+func (l *Lookout) passes() bool {
+	n := l.vain.Load()
+	if n < mostVain || n%seldom == 0 {
+		return false
+	}
+	l.vain.Add(1)
+	return true
 }
