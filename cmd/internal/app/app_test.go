@@ -154,14 +154,19 @@ func lines(evs ...*events.Event) string {
 
 func (r *running) journalLines() (out []string) {
 	r.t.Helper()
-	entries, err := r.log().Read(0, 1<<20, nil)
-	if err != nil {
-		r.t.Fatal(err)
+	for from := int64(0); ; {
+		entries, err := r.log().Read(from, 1<<20, nil) // as much as one read may bring
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if len(entries) == 0 {
+			return out
+		}
+		for _, e := range entries {
+			out = append(out, string(e.Value))
+		}
+		from = entries[len(entries)-1].Offset + 1
 	}
-	for _, e := range entries {
-		out = append(out, string(e.Value))
-	}
-	return out
 }
 
 func (r *running) verdictLines() (out []string) {
