@@ -586,11 +586,8 @@ func TestIgnoredOrdersShow(t *testing.T) {
 		`weir_calls_after_stop_total{rule="operator_stop"} 6`,
 		`weir_calls_after_stop_total{rule="max_total_calls_exceeded"} 6`, // those of the flow f are against the stop, which is stricter than its limit
 		`weir_verdict_acks_total{applied="true",rule="operator_stop"} 0`,
-		fmt.Sprintf(`weir_leaked_calls_total{rule="max_total_calls_exceeded"} %d`, h.counts.Sum().Fold.Leaked),
+		`weir_leaked_calls_total{rule="max_total_calls_exceeded"} 2`, // those that may have been in flight
 	)
-	if n := h.counts.Sum().Fold.Leaked; n == 0 {
-		t.Error("no call has leaked")
-	}
 	// One that honors orders says so, and does not count.
 	var view analyzer.View
 	h.get("/v1/flows/f", &view)
