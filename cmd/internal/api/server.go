@@ -127,7 +127,7 @@ type Store interface {
 // In force is what the pumps say, see Server.inForce: limits are in force when the fold has
 // come to their record in the log, which may be later.
 type Limits interface {
-	Current() analyzer.Limits
+	Current() *analyzer.Limits
 	// State returns the version that is wanted, and how the last reading of the file went.
 	State() (wanted string, last limits.Status)
 }

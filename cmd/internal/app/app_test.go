@@ -250,7 +250,7 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := pump.NewReplay(t.Context(), pump.Options{Limits: r.limits.Current(), Parse: pump.ParseLimits})
+	p, err := pump.NewReplay(t.Context(), pump.Options{Limits: *r.limits.Current(), Parse: pump.ParseLimits})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func (f folded) Above(tree string) string {
 
 // newBackend makes the one that the options want. It begins nothing.
 func (a *App) newBackend() (backend, error) {
-	shared := pump.Options{Limits: a.limits.Current(), Parse: pump.ParseLimits, Answer: a.answers.Deliver, Memory: a.o.Memory,
+	shared := pump.Options{Limits: *a.limits.Current(), Parse: pump.ParseLimits, Answer: a.answers.Deliver, Memory: a.o.Memory,
 		CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Prices: a.prices, Metrics: a.api.Metrics(), Clock: a.clock, Logger: a.logger}
 	if a.o.Kafka == nil {
 		// An allowance that waits for the word of its tree: both stages are folded in this
@@ -117,6 +117,6 @@ func (a *App) newBackend() (backend, error) {
 		})
 	}
 	return group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Token: a.access.Own, Client: &http.Client{Transport: a.tls.Transport()}, Tick: a.o.Tick,
-		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current, LimitsVersion: a.limits.Version, Await: await,
+		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current, Await: await,
 		Hold: a.answers.Hold, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 }

@@ -27,7 +27,7 @@ import (
 // The exported fields are set before Run. Any goroutine may ask.
 type Degraded struct {
 	Fold    Fold
-	Limits  func() analyzer.Limits
+	Limits  func() *analyzer.Limits
 	Append  func(ctx context.Context, entries []state.Entry) error
 	Now     func() events.Stamp // the time of the log
 	Answers *Answers

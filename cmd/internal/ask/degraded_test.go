@@ -68,7 +68,7 @@ func newDegraded(t *testing.T, text string) (*Degraded, *stalled, *clock.Fake) {
 		t.Fatal(err)
 	}
 	fold, fake := &stalled{}, clock.NewFake()
-	return &Degraded{Fold: fold, Limits: func() analyzer.Limits { return limits }, Append: fold.append, Now: func() events.Stamp { return events.StampOf(fake.Now()) }, Answers: NewAnswers(fake, time.Second),
+	return &Degraded{Fold: fold, Limits: func() *analyzer.Limits { return &limits }, Append: fold.append, Now: func() events.Stamp { return events.StampOf(fake.Now()) }, Answers: NewAnswers(fake, time.Second),
 		Clock: fake, Logger: slog.New(slog.DiscardHandler)}, fold, fake
 }
 
@@ -146,14 +146,14 @@ func TestDegradedOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	on := d.Limits
-	d.Limits = func() analyzer.Limits { return off }
+	d.Limits = func() *analyzer.Limits { return &off }
 	fold.end = 5
 	d.after(fake, 100)
 	d.want(t, false)
 	d.Limits = on
 	d.after(fake, 1)
 	d.want(t, true)
-	d.Limits = func() analyzer.Limits { return off }
+	d.Limits = func() *analyzer.Limits { return &off }
 	d.after(fake, 1)
 	d.want(t, false)
 }
@@ -172,7 +172,7 @@ func waits(context.Context) (*events.Verdict, error) { return nil, errWaited }
 func TestDegradedAnswers(t *testing.T) {
 	d, fold, fake := newDegraded(t, degradedLimits)
 	// Four calls of the flow were folded.
-	quiet := d.Limits()
+	quiet := *d.Limits()
 	engine, over, fx := analyzer.New(quiet), analyzer.Partition{}, analyzer.Effects{}
 	fold.flow = new(analyzer.Flow)
 	for n := range 4 {

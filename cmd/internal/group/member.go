@@ -41,9 +41,7 @@ type Host struct {
 
 	// Limits are those that are wanted.
 	// Limits may change while the program runs; owners put new ones into the log of each partition.
-	Limits func() analyzer.Limits
-	// LimitsVersion is theirs alone: each turn of each partition looks at it.
-	LimitsVersion func() string
+	Limits func() *analyzer.Limits
 	// Await calls append, which puts an ask into the log, and returns what the fold says.
 	Await func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error)
 	// Hold keeps back what a flow has allowed until Settle brings what its tree says, with an

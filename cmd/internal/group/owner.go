@@ -186,7 +186,7 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 	}
 	options := m.host.Pump
 	options.Partition, options.Source, options.Stage, options.Sources = uint16(p.output), p.set.topic, p.set.stage, len(m.flowSet.partitions)
-	options.Limits, options.Store, options.Memory = m.host.Limits(), m.store, m.memory(p.set)
+	options.Limits, options.Store, options.Memory = *m.host.Limits(), m.store, m.memory(p.set)
 	options.Sink = sinkkafka.NewVerdicts(p.verdicts, m.clock.Now)
 	options.DeadLetters = &topicDeadLetters{sinkkafka.NewDeadLetters(p.deadLetters, p.set.topic, p.partition, m.clock.Now)}
 	// The partitions of the agent stage are sources as well: of what a tree passes on to the one above.
@@ -302,8 +302,7 @@ func (p *partitionOwner) place(ctx context.Context, o *pump.Options) error {
 // owner before came to, or else of the last one: the clock of this machine may be ahead.
 func (p *partitionOwner) lookback(ctx context.Context, first, end int64) (time.Time, error) {
 	m := p.member
-	limits := m.host.Limits()
-	back := Lookback(p.set.stage, &limits)
+	back := Lookback(p.set.stage, m.host.Limits())
 	if p.set.stage == pump.FlowStage && m.o.Lookback != 0 {
 		back = m.o.Lookback + limitsEvery
 	}
@@ -481,18 +480,17 @@ func (p *partitionOwner) speak(ctx context.Context, up time.Duration) error {
 			return err
 		}
 	}
-	wanted := m.host.LimitsVersion()
+	wanted := m.host.Limits()
 	limits, _ := p.pump.Limits()
 	since, limitsAppended := p.pump.SinceLimits()
 	// Without that every turn of the loop until the record comes back would append one more.
-	asked := p.limitsAppended == wanted && up-p.limitsAppendedAt < m.host.Tick // and it is on its way
+	asked := p.limitsAppended == wanted.Version && up-p.limitsAppendedAt < m.host.Tick // and it is on its way
 	stale := limitsAppended > 0 && now.Sub(since) >= limitsEvery
-	if asked || limits.Version == wanted && since != 0 && !stale {
+	if asked || limits.Version == wanted.Version && since != 0 && !stale {
 		return nil
 	}
-	send := m.host.Limits()
-	p.limitsAppended, p.limitsAppendedAt = send.Version, up
-	_, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(send, now)})
+	p.limitsAppended, p.limitsAppendedAt = wanted.Version, up
+	_, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(*wanted, now)})
 	return m.later(ctx, err)
 }
 

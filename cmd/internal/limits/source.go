@@ -35,9 +35,9 @@ type Source struct {
 	// mu guards what follows, and is held while the file is read and the log is told, so
 	// that two looks never tell it in the wrong order.
 	mu     sync.Mutex
-	text   []byte // of the file, as last looked at
-	bad    bool   // text was refused
-	wanted analyzer.Limits
+	text   []byte                      // of the file, as last looked at
+	bad    bool                        // text was refused
+	wanted *analyzer.Limits            // replaced and never changed, so readers need no copy
 	set    string                      // version that the log was told last
 	log    func(analyzer.Limits) error // nil before Begin
 	status Status
@@ -56,9 +56,9 @@ type Status struct {
 // At the start a file that is refused is an error, later a line in the log: to run without
 // the limits that were asked for is no start.
 func New(o Options) (*Source, error) {
-	s := &Source{o: o, wanted: o.Limits}
+	s := &Source{o: o, wanted: &o.Limits}
 	if o.File == "" {
-		if err := limitfile.Validate(&s.wanted); err != nil {
+		if err := limitfile.Validate(s.wanted); err != nil {
 			return nil, err
 		}
 		s.note(nil)
@@ -127,7 +127,7 @@ func (s *Source) look(force bool) error {
 	if s.bad = err != nil; s.bad {
 		return s.note(err)
 	}
-	s.wanted = limits
+	s.wanted = &limits
 	return s.note(s.publish())
 }
 
@@ -148,26 +148,19 @@ func (s *Source) publish() error {
 	if s.log == nil || s.wanted.Version == s.set {
 		return nil
 	}
-	if err := s.log(s.wanted); err != nil {
+	if err := s.log(*s.wanted); err != nil {
 		return fmt.Errorf("put the limits into the log: %w", err)
 	}
 	s.set = s.wanted.Version
 	return nil
 }
 
-// Current returns the limits that are wanted.
+// Current returns the limits that are wanted, which are not to be changed.
 // Requests that need the limits in force ask the pumps instead.
-func (s *Source) Current() analyzer.Limits {
+func (s *Source) Current() *analyzer.Limits {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.wanted
-}
-
-// Version returns that of the limits that are wanted, for who looks often.
-func (s *Source) Version() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.wanted.Version
 }
 
 // State returns the version that is wanted and how the last look went.

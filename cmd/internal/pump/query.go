@@ -383,10 +383,9 @@ func (p *Pump) Hold() (release func()) {
 // InForce returns the limits that pumps judge by, and as they were written; before there is
 // a pump, those that the first will be given. While a change of limits passes through the
 // partitions of a topic, it is those of one of them.
-func InForce(pumps []*Pump, wanted func() analyzer.Limits) (*analyzer.Limits, []byte) {
+func InForce(pumps []*Pump, wanted func() *analyzer.Limits) (*analyzer.Limits, []byte) {
 	if len(pumps) > 0 {
 		return pumps[0].Limits()
 	}
-	limits := wanted()
-	return &limits, nil
+	return wanted(), nil
 }
