@@ -165,7 +165,7 @@ func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignm
 	}
 	// An end in order is no crash at this record.
 	p.poison.Clear()
-	p.commit(hard, false, true)
+	p.commitLast(hard)
 	return nil
 }
 
@@ -438,7 +438,7 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 		}
 		if !p.pump.Gathered() { // what others are told of is published
 			p.folded.Store(p.reader.Next())
-			p.commit(hard, len(records) == 0, false)
+			p.commit(len(records) == 0)
 		}
 	}
 	return nil
@@ -515,22 +515,13 @@ const (
 	commitBacklog = 1000
 )
 
-// commit tells the group how far the fold is, for those who watch its lag. It is done
-// beside the fold unless it is the last time.
-func (p *partitionOwner) commit(ctx context.Context, silent, last bool) {
+// commit tells the group how far the fold is, for those who watch its lag, beside the fold. silent
+// says that a fetch waited and nothing came.
+func (p *partitionOwner) commit(silent bool) {
 	// By the pump and not by the reader: what is not published may not be told.
 	next, now := p.pump.Next(), p.member.clock.Now()
 	workedOff := p.behind() == 0 && (next-p.committed >= commitBacklog || silent)
-	if next == p.committed || !last && !workedOff && now.Sub(p.committedAt) < commitEvery {
-		return
-	}
-	// Only the last commit waits for the one under way, for it must not be overtaken by it.
-	if last {
-		select {
-		case <-p.commits:
-			p.commitOffset(next)
-		case <-ctx.Done():
-		}
+	if next == p.committed || !workedOff && now.Sub(p.committedAt) < commitEvery {
 		return
 	}
 	select {
@@ -543,6 +534,20 @@ func (p *partitionOwner) commit(ctx context.Context, silent, last bool) {
 		}()
 	// One is under way; the next turn of the loop comes by here again.
 	default:
+	}
+}
+
+// commitLast waits for the commit under way, for it must not be overtaken by it, and tells the
+// group where the fold has ended.
+func (p *partitionOwner) commitLast(ctx context.Context) {
+	next := p.pump.Next()
+	if next == p.committed {
+		return
+	}
+	select {
+	case <-p.commits:
+		p.commitOffset(next)
+	case <-ctx.Done():
 	}
 }
 
