@@ -39,7 +39,7 @@ type checkpoints struct {
 }
 
 // copies are what the records of checkpoints in flight are copied into. All partitions share them,
-// since few checkpoints are written at one time and each takes megabytes.
+// since one checkpoint is written at a time but where somebody hurries, and each takes megabytes.
 var copies = sync.Pool{New: func() any { return new([]byte) }}
 
 // The most that waits for a publication, so that the memory of a pump is bounded.
@@ -106,17 +106,55 @@ func (p *Pump) checkpoint(ctx context.Context) error {
 	if !full && !p.due() {
 		return nil
 	}
-	// One that is due can wait for the one in flight, since what is gathered still has room.
-	if c.flight != nil {
+	// One that is due can wait for the one in flight and for those of others, since what is gathered
+	// still has room.
+	t, free := p.tryTurn()
+	if !free {
 		if !full {
 			return nil
 		}
 		p.counts.Count(func(n *prom.Counters) { n.CheckpointWaits++ })
-		if err := p.awaitCheckpoint(ctx); err != nil {
+		var err error
+		if t, err = p.awaitTurn(ctx); err != nil {
 			return err
 		}
 	}
-	return p.handOver()
+	return p.handOver(ctx, t)
+}
+
+// turn is the right to write a checkpoint, see state.Store.CheckpointTurn. So that all pumps of a
+// process take the memory of one checkpoint. Nil is none.
+type turn chan struct{}
+
+func (t turn) giveBack() {
+	if t != nil {
+		<-t
+	}
+}
+
+// tryTurn takes the turn if nobody has it.
+func (p *Pump) tryTurn() (t turn, free bool) {
+	t = p.o.Store.CheckpointTurn()
+	select {
+	case t <- struct{}{}:
+		return t, true
+	default:
+		return nil, false
+	}
+}
+
+// awaitTurn waits for the turn. Who hurries goes on without, for who has it may wait for free
+// space.
+func (p *Pump) awaitTurn(ctx context.Context) (turn, error) {
+	t := p.o.Store.CheckpointTurn()
+	select {
+	case t <- struct{}{}:
+		return t, nil
+	case <-p.hurry:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // A checkpoint writes every flow that was touched since the last one, however often, and
@@ -173,17 +211,23 @@ func (p *Pump) land(err error) error {
 	return nil
 }
 
-// handOver starts the next checkpoint. Everything folded is published, and none is in flight.
-// It copies what it writes, so that folding goes on meanwhile. After an error, which ends the
+// handOver starts the next checkpoint and has the turn given back when it has ended. Everything
+// folded is published. It copies what it writes, so that folding goes on meanwhile. After an error, which ends the
 // pump, nothing is written: the checkpoint before stands, and all since is folded again.
-func (p *Pump) handOver() error {
+func (p *Pump) handOver(ctx context.Context, t turn) error {
 	c := &p.checkpoints
+	// With the turn it has ended, and its result is there or on its way.
+	if err := p.awaitCheckpoint(ctx); err != nil {
+		t.giveBack()
+		return err
+	}
 	folded := p.next
 	if p.ripe() { // the checkpoint passes amid the deadlines that the last record fires
 		folded--
 	}
 	p.dedup.pass(folded, p.end, p.deadLettersEnd)
 	if c.state, p.err = p.appendState(c.state[:0]); p.err != nil {
+		t.giveBack()
 		return p.err
 	}
 	c.number++
@@ -216,24 +260,29 @@ func (p *Pump) handOver() error {
 	c.uncheckpointed = 0
 	c.flight = make(chan error, 1)
 	*memory = copied
-	go p.write(&c.one, memory, c.flight)
+	go p.write(&c.one, memory, c.flight, t)
 	return nil
 }
 
-// write commits a checkpoint, whose records are in memory, trying again while there is too little
-// free space.
+// write commits a checkpoint, whose records are in memory, and tells what came of it.
 // It runs in a goroutine of its own, with nothing of the pump but c and what is safe for any
 // goroutine.
-func (p *Pump) write(c *state.Checkpoint, memory *[]byte, done chan<- error) {
-	defer copies.Put(memory) // Commit keeps nothing of it
+func (p *Pump) write(c *state.Checkpoint, memory *[]byte, done chan<- error, t turn) {
+	err := p.commit(c)
+	copies.Put(memory) // Commit keeps nothing of it
+	t.giveBack()       // before anybody is told, who may want the next
+	done <- err
+}
+
+// commit commits a checkpoint, trying again while there is too little free space.
+func (p *Pump) commit(c *state.Checkpoint) error {
 	start := p.o.Clock.Now()
 	err := p.o.Store.Commit(c)
 	for errors.Is(err, state.ErrDiskLow) {
 		p.standing.DiskLow.Store(true)
 		select {
 		case <-p.hurry:
-			done <- err
-			return
+			return err
 		case <-p.o.Clock.After(diskRetry):
 		}
 		if err = p.o.Store.Commit(c); !errors.Is(err, state.ErrDiskLow) {
@@ -242,5 +291,5 @@ func (p *Pump) write(c *state.Checkpoint, memory *[]byte, done chan<- error) {
 	}
 	p.standing.CheckpointMS.Store(p.o.Clock.Now().Sub(start).Milliseconds())
 	p.o.Metrics.Checkpoint(p.o.Clock.Now().Sub(start))
-	done <- err
+	return err
 }

@@ -1,6 +1,7 @@
 package pump
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -53,6 +54,62 @@ func TestCheckpointsFollowTheRefold(t *testing.T) {
 	}
 	if n := counts.uncheckpointed.Load(); n != 0 || written[len(written)-1] != p.Next() {
 		t.Errorf("%d records are left after the last checkpoint; checkpoints %d", n, written)
+	}
+}
+
+// TestOneCheckpointAtATime has another pump of the process write a checkpoint: one that is due
+// waits for it and folds on, a last one waits as long as it may, and who hurries does not.
+func TestOneCheckpointAtATime(t *testing.T) {
+	records := steady(20, 100, 0)
+	fake, store := clock.NewFake(), pumptest.OpenState(t)
+	p := newTestPump(t, Options{Store: store, Sink: &memoryLog{}, Clock: fake})
+	written := func() int64 {
+		t.Helper()
+		meta, _, err := store.Meta(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return meta.Next
+	}
+	fold := func(want int64) {
+		t.Helper()
+		fake.Advance(seldom * DefaultCheckpointEvery)
+		next := p.Next()
+		if err := p.Batch(t.Context(), records[next:next+10]); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.awaitCheckpoint(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := written(); got != want {
+			t.Fatalf("at %d: the checkpoint is of %d, want %d", p.Next(), got, want)
+		}
+	}
+	fold(10)
+	other := store.CheckpointTurn()
+	other <- struct{}{}
+	fold(10)
+	<-other
+	fold(30)
+	fold(40)
+	other <- struct{}{}
+	fold(40)
+	short, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("gone")
+	cancel(gone)
+	if _, err := p.awaitTurn(short); !errors.Is(err, gone) {
+		t.Errorf("who gives up waiting is told %v", err)
+	}
+	p.Hurry()
+	if err := p.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := written(); got != 50 {
+		t.Errorf("the last checkpoint is of %d", got)
+	}
+	<-other
+	if len(other) != 0 {
+		t.Error("a turn that was never taken was given back, or one was kept")
 	}
 }
 

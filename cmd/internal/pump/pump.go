@@ -121,6 +121,8 @@ type Store interface {
 	// MaxCheckpoint is how much one checkpoint may hold: it is one transaction of the store,
 	// because after a crash either all of it must be there or nothing. See full.
 	MaxCheckpoint() (bytes int64, writes int)
+	// CheckpointTurn has room for one: who is in it is the only pump that copies and writes one.
+	CheckpointTurn() chan struct{}
 
 	DeadLetterStore
 }
@@ -507,7 +509,11 @@ func (p *Pump) Close(ctx context.Context) error {
 	}
 	// The checkpoint that was in flight has not what was folded since it was handed over.
 	if p.checkpoints.behind(p) {
-		if err := p.handOver(); err != nil {
+		t, err := p.awaitTurn(ctx)
+		if err != nil {
+			return err
+		}
+		if err := p.handOver(ctx, t); err != nil {
 			return err
 		}
 	}

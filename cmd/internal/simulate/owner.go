@@ -25,6 +25,7 @@ type process struct {
 	name int
 	// Replaced when it is lost; owners that are made later get the new one.
 	disk *disk
+	turn chan struct{} // see state.Store.CheckpointTurn
 }
 
 // owner folds a partition in a process, from the moment that the group gives it to it until
