@@ -174,6 +174,10 @@ func (d *told) compare(s *state.Store, ttl time.Duration) error {
 			}
 		}
 	}
+	cursor, copied, err := s.Cursor("copied")
+	if end := s.Journal(1).End(); err == nil && copied && string(cursor) != fmt.Sprint(end) || !copied && end > 0 {
+		return fmt.Errorf("%w: %d entries are copied and the cursor says %q", errWrong, end, cursor)
+	}
 	m, ok, err := s.Meta(0)
 	if err != nil {
 		return err
@@ -278,6 +282,15 @@ func writeUntilKilled() error {
 		return err
 	}
 	failed := make(chan error)
+	go func() {
+		l := s.Journal(1)
+		for n := l.End() + 1; ; n++ { // as long as one call of AppendFrom makes the log longer by one
+			if err := l.AppendFrom([]state.Entry{{Value: []byte("copy")}}, "copied", fmt.Append(nil, n)); err != nil {
+				failed <- err
+				return
+			}
+		}
+	}()
 	appender := func(name string, l *state.Log, worker int) {
 		rnd := rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(worker)))
 		for n := 0; ; n++ {

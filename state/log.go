@@ -100,10 +100,8 @@ func (l *Log) Append(entries []Entry) (first int64, err error) {
 	if len(entries) == 0 {
 		return l.End(), nil
 	}
-	for i := range entries {
-		if n := len(entries[i].Value); n > l.store.MaxValue() {
-			return 0, fmt.Errorf("append: entry %d has %d bytes, the limit is %d: %w", i, n, l.store.MaxValue(), ErrTooLarge)
-		}
+	if err := l.sizes(entries); err != nil {
+		return 0, err
 	}
 	switch {
 	case l.store.inMemory():
@@ -111,7 +109,49 @@ func (l *Log) Append(entries []Entry) (first int64, err error) {
 	case l.derived:
 		return l.store.writer.takeAlong(l, entries)
 	}
-	b := l.batch(entries)
+	return l.write(l.batch(entries))
+}
+
+// AppendFrom is Append of what a reader has read, and SetCursor of where he goes on, in the last
+// transaction of the entries: after a crash the log has what lies before the cursor, and where all
+// fitted into one transaction it has no more. It is for no derived log, of which nobody knows when it
+// is durable.
+func (l *Log) AppendFrom(entries []Entry, cursor string, position []byte) error {
+	if err := l.store.enter(); err != nil {
+		return err
+	}
+	defer l.store.leave()
+	if err := l.sizes(entries); err != nil {
+		return err
+	}
+	b := &batch{}
+	if l.store.inMemory() {
+		l.hold(entries)
+	} else {
+		b = l.batch(entries)
+	}
+	err := b.cursor(l.store, cursor, position)
+	if err == nil {
+		_, err = l.write(b)
+	}
+	if err != nil {
+		return fmt.Errorf("cursor %q: %w", cursor, err)
+	}
+	return nil
+}
+
+// sizes refuses entries that are too large.
+func (l *Log) sizes(entries []Entry) error {
+	for i := range entries {
+		if n := len(entries[i].Value); n > l.store.MaxValue() {
+			return fmt.Errorf("append: entry %d has %d bytes, the limit is %d: %w", i, n, l.store.MaxValue(), ErrTooLarge)
+		}
+	}
+	return nil
+}
+
+// write returns the offset of the first entry of a batch when all of it is durable.
+func (l *Log) write(b *batch) (first int64, err error) {
 	if err := l.store.writer.write(b); err != nil {
 		return 0, fmt.Errorf("append: %w", err)
 	}

@@ -468,6 +468,50 @@ func TestLargeAppend(t *testing.T) {
 	})
 }
 
+func TestAppendFrom(t *testing.T) {
+	inBoth(t, func(t *testing.T, s *state.Store) {
+		j := s.Journal(0)
+		cursor := func(want string) {
+			t.Helper()
+			if v, ok, err := s.Cursor("c"); string(v) != want || !ok || err != nil {
+				t.Fatalf("the cursor is %q, %v, %v, want %q", v, ok, err, want)
+			}
+		}
+		before := state.Transactions(s)
+		must(t, j.AppendFrom([]state.Entry{{Value: []byte("a")}, {Value: []byte("b")}}, "c", []byte("2")))
+		cursor("2")
+		must(t, j.AppendFrom(nil, "c", []byte("3")))
+		cursor("3")
+		if n := state.Transactions(s) - before; n != 2 || j.End() != 2 {
+			t.Errorf("%d transactions, %d entries", n, j.End())
+		}
+		// What one transaction does not hold is split, and the cursor is in the last.
+		maxBytes, _ := s.MaxCheckpoint()
+		big := make([]state.Entry, 2*maxBytes/(500<<10))
+		for i := range big {
+			big[i].Value = make([]byte, 500<<10)
+		}
+		must(t, j.AppendFrom(big, "c", []byte("4")))
+		cursor("4")
+		if j.End() != 2+int64(len(big)) {
+			t.Errorf("the log ends at %d", j.End())
+		}
+		for _, wrong := range []error{
+			j.AppendFrom([]state.Entry{{Value: make([]byte, s.MaxValue()+1)}}, "c", nil),
+			j.AppendFrom(nil, strings.Repeat("n", state.MaxKey+1), nil),
+		} {
+			if !errors.Is(wrong, state.ErrTooLarge) {
+				t.Errorf("too large: %v", wrong)
+			}
+		}
+		entries, err := j.Read(0, 2, nil)
+		if err != nil || len(entries) != 2 || string(entries[1].Value) != "b" {
+			t.Errorf("%v, %v", entries, err)
+		}
+		cursor("4")
+	})
+}
+
 func TestLogLimits(t *testing.T) {
 	s := open(t, "", small())
 	j := s.Journal(0)

@@ -47,7 +47,7 @@ type batch struct {
 	first int64 // offset of the first entry of a log
 	// It has room for errTurn and the result, so whoever tells never waits.
 	result chan error // the last value, when all is durable or nothing more will be
-	kept   []Entry    // of a log, as they are in ops
+	kept   []Entry    // of a log, as they are in the first of ops
 }
 
 // op sets a key or removes it.
@@ -191,16 +191,20 @@ func (w *writer) writeAll(batches []*batch) {
 		}
 		err := failed
 		for i := 0; i < len(b.ops) && err == nil; i++ {
-			if b.log != nil {
-				if !g.fits(g.logCost(b.log, &b.ops[i])) {
-					err = commit()
-				}
-				if err == nil {
-					// An offset is given only when the entry is sure of its place in this
-					// transaction; if the commit fails the end of the log stays, and the offset
-					// is given again.
-					g.number(b, i)
-				}
+			// What else a batch has stands behind the entries of its log.
+			entry := i < len(b.kept)
+			bytes, count := b.ops[i].cost(), 1
+			if entry {
+				bytes, count = g.logCost(b.log, &b.ops[i])
+			}
+			if b.log != nil && !g.fits(bytes, count) {
+				err = commit()
+			}
+			if entry && err == nil {
+				// An offset is given only when the entry is sure of its place in this
+				// transaction; if the commit fails the end of the log stays, and the offset
+				// is given again.
+				g.number(b, i)
 			}
 			if err == nil {
 				g.add(&b.ops[i])

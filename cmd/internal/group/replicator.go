@@ -18,7 +18,8 @@ import (
 // What the agent stage says binds all flows, and asks of any flow may come here: it is always
 // copied. What is said of flows is copied while somebody follows it here (see decision 87), or
 // each member would pay for the verdicts of all.
-// A crash may copy some twice; their ids tell.
+// Where that goes on is written with what was copied, so that a crash leaves nothing out. If it copies
+// some twice, their ids tell.
 //
 // One goroutine per output partition copies; what comes of different ones stands there in any order, but of
 // each in its own.
@@ -255,7 +256,6 @@ func (m *replicator) follow(ctx context.Context, number int, whole bool) error {
 		if err != nil {
 			return err
 		}
-		// The cursor is stored after the entries: the other way round a crash would lose some.
 		if err := m.copy(ctx, records, cursor, r.Next()); err != nil {
 			return err
 		}
@@ -266,8 +266,8 @@ func (m *replicator) follow(ctx context.Context, number int, whole bool) error {
 	return nil
 }
 
-// copy puts records of the topic into the log of this process, and then stores the place, if
-// cursor names one.
+// copy puts records of the topic into the log of this process, and with them the place, if cursor
+// names one.
 // The time is that at which the topic took them, so a copy that was made late is not kept
 // longer.
 func (m *replicator) copy(ctx context.Context, records []kafka.Record, cursor string, next int64) error {
@@ -289,16 +289,13 @@ func (m *replicator) copy(ctx context.Context, records []kafka.Record, cursor st
 	if strange > 0 {
 		m.member.logger.Warn("records of strangers are left out of the verdicts: only weir may write to this topic", "topic", m.member.o.Topics.Verdicts, "records", strange, "before_offset", next)
 	}
-	// Low space is waited out. A try whose entries are in the log and whose cursor is not stored must
-	// not append them again, so they are dropped once they are there.
-	return retry.WhileDiskLow(ctx, m.member.clock, func() error {
-		if _, err := m.member.store.Verdicts(0).Append(entries); err != nil {
-			return err
+	log, position := m.member.store.Verdicts(0), strconv.AppendInt(nil, next, 10)
+	return retry.WhileDiskLow(ctx, m.member.clock, func() error { // low space is waited out
+		if cursor != "" {
+			return log.AppendFrom(entries, cursor, position)
 		}
-		if entries = nil; cursor == "" {
-			return nil
-		}
-		return m.member.store.SetCursor(cursor, strconv.AppendInt(nil, next, 10))
+		_, err := log.Append(entries)
+		return err
 	})
 }
 
