@@ -10,8 +10,8 @@ import (
 // before it. Fetch sessions, racks and isolation of transactions are not used.
 //
 // Why the library's own fetch does not serve is said at Reader. id comes back with the answer,
-// wait is how long the broker may hold it back while it has nothing, and most is in bytes.
-func appendFetch(b []byte, id int32, client, topic string, partition int32, offset int64, wait time.Duration, most int32) []byte {
+// wait is how long the broker may hold it back while it has less than least; least and most are in bytes.
+func appendFetch(b []byte, id int32, client, topic string, partition int32, offset int64, wait time.Duration, least, most int32) []byte {
 	be, start := binary.BigEndian, len(b)
 	text := func(s string) {
 		b = be.AppendUint16(b, uint16(len(s)))
@@ -25,8 +25,7 @@ func appendFetch(b []byte, id int32, client, topic string, partition int32, offs
 	text(client)
 	b = be.AppendUint32(b, ^uint32(0)) // not a replica
 	b = be.AppendUint32(b, uint32(wait.Milliseconds()))
-	// One byte: whatever there is, is sent at once, and only an empty partition is waited at.
-	b = be.AppendUint32(b, 1) // bytes for which an answer is worth it
+	b = be.AppendUint32(b, uint32(least))
 	// The same bound for the answer and for the partition, which is the only one. A first
 	// batch that is larger comes all the same.
 	b = be.AppendUint32(b, uint32(most))

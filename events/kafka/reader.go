@@ -26,6 +26,11 @@ type ReaderOptions struct {
 	Bytes    int           // about how much is asked of the broker at once; default 1 MiB
 	Unpacked int           // largest batch of records, unpacked; default 32 MiB
 	Logger   *slog.Logger  // told when the broker is lost and found again; nil: nobody
+
+	// Gather is asked before each request. If it says so, the broker may hold an answer back for
+	// 100 ms, and no longer than Wait, until half of Bytes are there: who is in no hurry asks less
+	// often. Nil: whatever there is comes at once.
+	Gather func() bool
 }
 
 // Reader reads one partition in order from an offset on. It has no goroutine; while
@@ -83,6 +88,8 @@ const (
 	// maxRecords is with how many records Fetch is content: their slice is the
 	// caller's to keep.
 	maxRecords = 1 << 16
+	// gatherFor is how long an answer may be held back, see ReaderOptions.Gather.
+	gatherFor = 100 * time.Millisecond
 )
 
 // NewReader returns a Reader that begins at the record of the given offset. Nothing is
@@ -306,7 +313,12 @@ func endOf(b []byte, from int64) (end int64, cut []byte) {
 func (r *Reader) ask() error {
 	l := r.link
 	l.id++
-	r.request = appendFetch(r.request[:0], l.id, l.client, r.topic, int32(r.partition), r.asked, r.o.Wait, int32(r.o.Bytes))
+	// Whatever there is, is sent at once, and only an empty partition is waited at.
+	wait, least := r.o.Wait, 1
+	if r.o.Gather != nil && r.o.Gather() {
+		wait, least = min(wait, gatherFor), r.o.Bytes/2
+	}
+	r.request = appendFetch(r.request[:0], l.id, l.client, r.topic, int32(r.partition), r.asked, wait, int32(least), int32(r.o.Bytes))
 	if err := l.SetWriteDeadline(time.Now().Add(l.patience)); err != nil {
 		return err
 	}

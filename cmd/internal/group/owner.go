@@ -56,6 +56,7 @@ type partitionOwner struct {
 	committed   int64
 	committedAt time.Time
 	commits     chan struct{} // holds a token while no commit is under way
+	far         bool          // it is one of the member's backlogs, see lags
 }
 
 // errAgain makes a partition be opened anew, behind records that are gone.
@@ -221,7 +222,11 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 		p.pump.CloseWithoutCheckpoint()
 		return err
 	}
-	p.reader = m.readFrom(p.set.topic, p.partition, p.pump.Next())
+	reading := kafka.ReaderOptions{Bytes: m.fetchBytes(), Logger: m.logger}
+	if p.set.stage == pump.AgentStage {
+		reading.Gather = m.backlog // each batch of flows would wake it otherwise
+	}
+	p.reader = kafka.NewReader(m.o.Cluster, p.set.topic, p.partition, p.pump.Next(), reading)
 	p.folded.Store(p.reader.Next())
 	// The counts begin with this ownership; an earlier one of the same process was another.
 	p.began, p.committed = m.clock.Now(), p.as.Committed
@@ -393,6 +398,7 @@ func (p *partitionOwner) verify(ctx context.Context) error {
 // that a batch that was read is folded and published in full.
 func (p *partitionOwner) run(ctx, hard context.Context) error {
 	m := p.member
+	defer p.lags(false)
 	var fetched []kafka.Record
 	var records []pump.Record
 	for ctx.Err() == nil {
@@ -419,6 +425,7 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 		if err := p.poison.Fold(hard, p.pump, records, p.behind() > 0); err != nil {
 			return err
 		}
+		p.lags(p.behind() > pump.MaxLag)
 		now := m.clock.Now()
 		p.turned.Store(now.UnixMilli())
 		up := clock.Uptime(m.clock, p.began, now)
@@ -446,6 +453,23 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 
 // behind is how many records are in the topic that are not folded.
 func (p *partitionOwner) behind() int64 { return max(0, p.reader.HighWatermark()-p.reader.Next()) }
+
+// lags notes whether the partition is so far behind that nobody waits for what comes of it.
+func (p *partitionOwner) lags(far bool) {
+	switch {
+	case far == p.far || p.set.stage != pump.FlowStage:
+		return
+	case far:
+		p.member.backlogs.Add(1)
+	default:
+		p.member.backlogs.Add(-1)
+	}
+	p.far = far
+}
+
+// backlog reports whether flows are so far behind here that what is made of them, for agents and
+// readers of verdicts, may take a tenth of a second more.
+func (m *Member) backlog() bool { return m.backlogs.Load() > 0 }
 
 // past goes on behind what cannot be read.
 // Expired records make the partition begin anew; a batch that cannot be unpacked becomes one dead

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -222,6 +223,39 @@ func TestReaderWaits(t *testing.T) {
 	r.SkipTo(29)
 	if got, err := read(t, r, 1); err != nil || got[0].Offset != 29 {
 		t.Fatal(err)
+	}
+}
+
+// TestReaderGathers asks for more at one time while it is told to, and gets what there is when that
+// does not come.
+func TestReaderGathers(t *testing.T) {
+	b := startFake(t)
+	topic := b.topic(t, 1)
+	asked := make(chan [2]int32, 100)
+	b.Fake.ControlKey(1, func(q kmsg.Request) (kmsg.Response, error, bool) {
+		b.Fake.KeepControl()
+		f := q.(*kmsg.FetchRequest)
+		asked <- [2]int32{f.MinBytes, f.MaxWaitMillis}
+		return nil, nil, false
+	})
+	var gather atomic.Bool
+	r := b.reader(t, topic, 0, kafka.ReaderOptions{Wait: time.Minute, Bytes: 64 << 10, Gather: gather.Load})
+	for _, turn := range []struct {
+		gather bool
+		want   [2]int32
+	}{{false, [2]int32{1, 60_000}}, {true, [2]int32{32 << 10, 100}}, {true, [2]int32{32 << 10, 100}}, {false, [2]int32{1, 60_000}}} {
+		gather.Store(turn.gather)
+		b.fill(t, topic, 10)
+		if _, err := read(t, r, 10); err != nil {
+			t.Fatal(err)
+		}
+		for late, got := time.After(time.Minute), [2]int32{}; got != turn.want; {
+			select {
+			case got = <-asked:
+			case <-late:
+				t.Fatalf("nothing was asked with %d bytes at least within %d ms", turn.want[0], turn.want[1])
+			}
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
@@ -421,6 +422,59 @@ func TestMemberLimits(t *testing.T) {
 		slices.ContainsFunc(before, func(v string) bool { return strings.Contains(v, "max_total_calls") && strings.Contains(v, "lax-") }) {
 		t.Error("the limits were not in force from where they stand in the log")
 	}
+}
+
+// TestMemberGathers holds a backlog until the stage of agents has asked for more at one time, which it
+// does no more when the backlog is worked off.
+func TestMemberGathers(t *testing.T) {
+	b := startFake(t)
+	g := newGroup(t, b, 1)
+	g.produce(loops("loop", 300, 100)...)
+	least := make(chan int32, 10_000) // of requests for activity
+	gathered := make(chan struct{})
+	once := sync.OnceFunc(func() { close(gathered) })
+	b.Fake.ControlKey(1, func(q kmsg.Request) (kmsg.Response, error, bool) {
+		b.Fake.KeepControl()
+		f := q.(*kmsg.FetchRequest)
+		if len(f.Topics) != 1 || len(f.Topics[0].Partitions) != 1 {
+			return nil, nil, false
+		}
+		switch at := f.Topics[0].Partitions[0].FetchOffset; {
+		case f.Topics[0].Topic == g.topics.Activity:
+			if least <- f.MinBytes; f.MinBytes > 1 {
+				once()
+			}
+		// By then the first records are folded and published, and more than pump.MaxLag are left. The
+		// last record is read when a partition is taken over.
+		case f.Topics[0].Topic == g.topics.Events && at > 13_000 && at < 20_000:
+			b.Fake.SleepControl(func() {
+				select {
+				case <-gathered:
+				case <-t.Context().Done():
+				}
+			})
+		}
+		return nil, nil, false
+	})
+	m := g.start(g.options(t.TempDir()))
+	g.folded(m)
+	select {
+	case <-gathered:
+	default:
+		t.Error("activity was never asked for by more than comes")
+	}
+	for len(least) > 0 {
+		<-least
+	}
+	g.until("activity is asked for as it comes", func() bool {
+		select {
+		case n := <-least:
+			return n == 1
+		default:
+			return false
+		}
+	})
+	m.stop()
 }
 
 // Records that retention has taken are counted and said, and what is left is folded.
