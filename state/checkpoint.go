@@ -69,12 +69,6 @@ func (s *Store) MaxCheckpoint() (bytes int64, writes int) { return s.maxBytes, s
 // partition's state may have.
 func (s *Store) MaxValue() int { return s.maxValue }
 
-// CheckpointTurn has room for one: who sends into it before he copies what a checkpoint is to
-// hold, and receives when Commit has returned, is the only one. The store writes one transaction
-// after the other in any case, and each checkpoint that waits for that takes megabytes. Commit
-// does not need it.
-func (s *Store) CheckpointTurn() chan struct{} { return s.turn }
-
 // Commit writes a checkpoint in one synced transaction: after a crash either all of
 // it is there or nothing. The values and the state may be reused when it returns.
 //

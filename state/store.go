@@ -37,8 +37,6 @@ type Store struct {
 	maxCount int
 	maxValue int
 
-	turn chan struct{} // see CheckpointTurn
-
 	mu     sync.Mutex
 	closed bool
 	logs   map[string]*Log // by id
@@ -73,7 +71,7 @@ func open(dir string, o Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{options: o, logs: make(map[string]*Log), closing: make(chan struct{}), watched: make(chan struct{}), turn: make(chan struct{}, 1)}
+	s := &Store{options: o, logs: make(map[string]*Log), closing: make(chan struct{}), watched: make(chan struct{})}
 	path := ""
 	if dir == "" {
 		s.disk.free, s.reserve = boundless, new(reserve)

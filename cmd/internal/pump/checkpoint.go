@@ -122,22 +122,25 @@ func (p *Pump) checkpoint(ctx context.Context) error {
 	return p.handOver(ctx, t)
 }
 
-// turn is the right to write a checkpoint, see state.Store.CheckpointTurn. So that all pumps of a
-// process take the memory of one checkpoint. Nil is none.
-type turn chan struct{}
+// Turn is the right to write a checkpoint, which one pump has at a time of those that share it. The
+// store writes one transaction after the other in any case, and each checkpoint that waits for that
+// takes megabytes. Nil is the right of nobody, see awaitTurn.
+type Turn chan struct{}
 
-func (t turn) giveBack() {
+// NewTurn returns a turn that is free.
+func NewTurn() Turn { return make(Turn, 1) }
+
+func (t Turn) giveBack() {
 	if t != nil {
 		<-t
 	}
 }
 
 // tryTurn takes the turn if nobody has it.
-func (p *Pump) tryTurn() (t turn, free bool) {
-	t = p.o.Store.CheckpointTurn()
+func (p *Pump) tryTurn() (t Turn, free bool) {
 	select {
-	case t <- struct{}{}:
-		return t, true
+	case p.o.Turn <- struct{}{}:
+		return p.o.Turn, true
 	default:
 		return nil, false
 	}
@@ -145,11 +148,10 @@ func (p *Pump) tryTurn() (t turn, free bool) {
 
 // awaitTurn waits for the turn. Who hurries goes on without, for who has it may wait for free
 // space.
-func (p *Pump) awaitTurn(ctx context.Context) (turn, error) {
-	t := p.o.Store.CheckpointTurn()
+func (p *Pump) awaitTurn(ctx context.Context) (Turn, error) {
 	select {
-	case t <- struct{}{}:
-		return t, nil
+	case p.o.Turn <- struct{}{}:
+		return p.o.Turn, nil
 	case <-p.hurry:
 		return nil, nil
 	case <-ctx.Done():
@@ -211,10 +213,10 @@ func (p *Pump) land(err error) error {
 	return nil
 }
 
-// handOver starts the next checkpoint and has the turn given back when it has ended. Everything
-// folded is published. It copies what it writes, so that folding goes on meanwhile. After an error, which ends the
-// pump, nothing is written: the checkpoint before stands, and all since is folded again.
-func (p *Pump) handOver(ctx context.Context, t turn) error {
+// handOver starts the next checkpoint, and has the turn given back when that has ended. Everything
+// folded is published. It copies what it writes, so that folding goes on meanwhile. After an error,
+// which ends the pump, nothing is written: the checkpoint before stands, and all since is folded again.
+func (p *Pump) handOver(ctx context.Context, t Turn) error {
 	c := &p.checkpoints
 	// With the turn it has ended, and its result is there or on its way.
 	if err := p.awaitCheckpoint(ctx); err != nil {
@@ -267,7 +269,7 @@ func (p *Pump) handOver(ctx context.Context, t turn) error {
 // write commits a checkpoint, whose records are in memory, and tells what came of it.
 // It runs in a goroutine of its own, with nothing of the pump but c and what is safe for any
 // goroutine.
-func (p *Pump) write(c *state.Checkpoint, memory *[]byte, done chan<- error, t turn) {
+func (p *Pump) write(c *state.Checkpoint, memory *[]byte, done chan<- error, t Turn) {
 	err := p.commit(c)
 	copies.Put(memory) // Commit keeps nothing of it
 	t.giveBack()       // before anybody is told, who may want the next

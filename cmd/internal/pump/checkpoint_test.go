@@ -61,8 +61,8 @@ func TestCheckpointsFollowTheRefold(t *testing.T) {
 // waits for it and folds on, a last one waits as long as it may, and who hurries does not.
 func TestOneCheckpointAtATime(t *testing.T) {
 	records := steady(20, 100, 0)
-	fake, store := clock.NewFake(), pumptest.OpenState(t)
-	p := newTestPump(t, Options{Store: store, Sink: &memoryLog{}, Clock: fake})
+	fake, store, other := clock.NewFake(), pumptest.OpenState(t), NewTurn()
+	p := newTestPump(t, Options{Store: store, Sink: &memoryLog{}, Clock: fake, Turn: other})
 	written := func() int64 {
 		t.Helper()
 		meta, _, err := store.Meta(0)
@@ -86,7 +86,6 @@ func TestOneCheckpointAtATime(t *testing.T) {
 		}
 	}
 	fold(10)
-	other := store.CheckpointTurn()
 	other <- struct{}{}
 	fold(10)
 	<-other

@@ -121,8 +121,6 @@ type Store interface {
 	// MaxCheckpoint is how much one checkpoint may hold: it is one transaction of the store,
 	// because after a crash either all of it must be there or nothing. See full.
 	MaxCheckpoint() (bytes int64, writes int)
-	// CheckpointTurn has room for one: who is in it is the only pump that copies and writes one.
-	CheckpointTurn() chan struct{}
 
 	DeadLetterStore
 }
@@ -186,6 +184,7 @@ type Options struct {
 	Read            func(record []byte, ev *events.Event) // is told of each record that can be read; default: nobody
 	Memory          int64                                 // budget of flows in memory, bytes; default 512 MiB
 	CheckpointEvery time.Duration                         // least time between checkpoints, see due; default 2 s
+	Turn            Turn                                  // with the other pumps of its store; default: its own
 	Counts          *Counts                               // default: its own
 	Metrics         *prom.Metrics                         // told of what happens; default: nobody
 	Clock           clock.Clock                           // default: the system's
@@ -307,6 +306,9 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	}
 	if o.Counts == nil {
 		o.Counts = new(Counts)
+	}
+	if o.Turn == nil {
+		o.Turn = NewTurn()
 	}
 	if o.Trouble == nil {
 		o.Trouble = TroubleOf

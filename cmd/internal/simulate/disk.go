@@ -180,8 +180,6 @@ func (s *store) Records(partition uint16, subject state.Subject, fn func(string,
 // bytes are made scarce.
 func (s *store) MaxCheckpoint() (int64, int) { return s.world.maxCheckpoint, 1 << 20 }
 
-func (s *store) CheckpointTurn() chan struct{} { return s.process.turn }
-
 // Commit waits until the checkpoint is on the disk, or is not.
 // A process that is killed meanwhile may have written it or not, see endOwner.
 func (s *store) Commit(c *state.Checkpoint) error {

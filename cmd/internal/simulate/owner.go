@@ -25,7 +25,7 @@ type process struct {
 	name int
 	// Replaced when it is lost; owners that are made later get the new one.
 	disk *disk
-	turn chan struct{} // see state.Store.CheckpointTurn
+	turn pump.Turn
 }
 
 // owner folds a partition in a process, from the moment that the group gives it to it until
@@ -126,7 +126,7 @@ func (o *owner) fold() error {
 	if err != nil {
 		return err
 	}
-	options := pump.Options{Partition: uint16(o.partition), Source: "events", Limits: firstLimits(), Parse: parseLimits, Store: &store{o, o.process.disk},
+	options := pump.Options{Partition: uint16(o.partition), Source: "events", Limits: firstLimits(), Parse: parseLimits, Store: &store{o, o.process.disk}, Turn: o.process.turn,
 		Sink: &verdicts{out}, DeadLetters: &deadLetters{dead}, Memory: w.memory, CheckpointEvery: w.checkpointEvery, Clock: w.clock, Logger: slog.New(slog.DiscardHandler)}
 	source, agents := w.sourceOf(o.partition)
 	// Trees pass on to trees, so the agent stage has one as well.

@@ -164,7 +164,7 @@ func newWorld(plan Plan, settle func(), stats *Stats) *world {
 	}
 	// Two processes at least, so that partitions can change hands.
 	for n := range 2 + w.rand.IntN(2) {
-		w.processes = append(w.processes, &process{n, newDisk(), make(chan struct{}, 1)})
+		w.processes = append(w.processes, &process{n, newDisk(), pump.NewTurn()})
 	}
 	// Nobody has a partition yet; assign gives them away.
 	w.owners = make([]*owner, sources+agents)
