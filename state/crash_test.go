@@ -175,7 +175,10 @@ func (d *told) compare(s *state.Store, ttl time.Duration) error {
 		}
 	}
 	cursor, copied, err := s.Cursor("copied")
-	if end := s.Journal(1).End(); err == nil && copied && string(cursor) != fmt.Sprint(end) || !copied && end > 0 {
+	if err != nil {
+		return err
+	}
+	if end := s.Journal(1).End(); copied && string(cursor) != fmt.Sprint(end) || !copied && end > 0 {
 		return fmt.Errorf("%w: %d entries are copied and the cursor says %q", errWrong, end, cursor)
 	}
 	m, ok, err := s.Meta(0)

@@ -18,11 +18,10 @@ func (s *Store) SetCursor(name string, value []byte) error {
 	}
 	defer s.leave()
 	b := &batch{}
-	err := b.cursor(s, name, value)
-	if err == nil {
-		err = s.writer.write(b)
+	if err := b.cursor(s, name, value); err != nil {
+		return err
 	}
-	if err != nil {
+	if err := s.writer.write(b); err != nil {
 		return fmt.Errorf("cursor %q: %w", name, err)
 	}
 	return nil
@@ -31,7 +30,7 @@ func (s *Store) SetCursor(name string, value []byte) error {
 // cursor puts a cursor into the batch, which has nothing of a caller's memory.
 func (b *batch) cursor(s *Store, name string, value []byte) error {
 	if len(name) > MaxKey || len(value) > s.maxValue {
-		return fmt.Errorf("%d bytes with a name of %d: %w", len(value), len(name), ErrTooLarge)
+		return fmt.Errorf("cursor of %d bytes with a name of %d: %w", len(value), len(name), ErrTooLarge)
 	}
 	b.put(append([]byte{cursorPrefix}, name...), append(newValue(len(value)), value...), 0)
 	return nil

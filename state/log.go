@@ -124,20 +124,19 @@ func (l *Log) AppendFrom(entries []Entry, cursor string, position []byte) error 
 	if err := l.sizes(entries); err != nil {
 		return err
 	}
+	inMemory := l.store.inMemory()
 	b := &batch{}
-	if l.store.inMemory() {
-		l.hold(entries)
-	} else {
+	if !inMemory {
 		b = l.batch(entries)
 	}
-	err := b.cursor(l.store, cursor, position)
-	if err == nil {
-		_, err = l.write(b)
+	if err := b.cursor(l.store, cursor, position); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("cursor %q: %w", cursor, err)
+	if inMemory { // not before: who is refused has appended nothing
+		l.hold(entries)
 	}
-	return nil
+	_, err := l.write(b)
+	return err
 }
 
 // sizes refuses entries that are too large.

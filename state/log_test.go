@@ -498,11 +498,14 @@ func TestAppendFrom(t *testing.T) {
 		}
 		for _, wrong := range []error{
 			j.AppendFrom([]state.Entry{{Value: make([]byte, s.MaxValue()+1)}}, "c", nil),
-			j.AppendFrom(nil, strings.Repeat("n", state.MaxKey+1), nil),
+			j.AppendFrom([]state.Entry{{Value: []byte("c")}}, strings.Repeat("n", state.MaxKey+1), nil),
 		} {
 			if !errors.Is(wrong, state.ErrTooLarge) {
 				t.Errorf("too large: %v", wrong)
 			}
+		}
+		if j.End() != 2+int64(len(big)) {
+			t.Errorf("what was refused is in the log, which ends at %d", j.End())
 		}
 		entries, err := j.Read(0, 2, nil)
 		if err != nil || len(entries) != 2 || string(entries[1].Value) != "b" {
