@@ -222,11 +222,11 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 		p.pump.CloseWithoutCheckpoint()
 		return err
 	}
-	reading := kafka.ReaderOptions{Bytes: m.fetchBytes(), Logger: m.logger}
+	var gather func() bool
 	if p.set.stage == pump.AgentStage {
-		reading.Gather = m.backlog // each batch of flows would wake it otherwise
+		gather = m.backlog // each batch of flows would wake it otherwise
 	}
-	p.reader = kafka.NewReader(m.o.Cluster, p.set.topic, p.partition, p.pump.Next(), reading)
+	p.reader = m.readFrom(p.set.topic, p.partition, p.pump.Next(), gather)
 	p.folded.Store(p.reader.Next())
 	// The counts begin with this ownership; an earlier one of the same process was another.
 	p.began, p.committed = m.clock.Now(), p.as.Committed
@@ -236,10 +236,10 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// readFrom returns a reader from an offset on, which goes on by itself when brokers fail.
-// The caller closes it.
-func (m *Member) readFrom(topic string, partition int, offset int64) *kafka.Reader {
-	return kafka.NewReader(m.o.Cluster, topic, partition, offset, kafka.ReaderOptions{Bytes: m.fetchBytes(), Logger: m.logger})
+// readFrom returns a reader from an offset on, which goes on by itself when brokers fail, and which
+// gathers as kafka.ReaderOptions says. The caller closes it.
+func (m *Member) readFrom(topic string, partition int, offset int64, gather func() bool) *kafka.Reader {
+	return kafka.NewReader(m.o.Cluster, topic, partition, offset, kafka.ReaderOptions{Bytes: m.fetchBytes(), Logger: m.logger, Gather: gather})
 }
 
 // What the readers of all partitions ask of brokers at once, of which each keeps some times its
@@ -348,7 +348,7 @@ func (m *Member) timeAt(ctx context.Context, topic string, partition int, first,
 // record reads the record at an offset, or the next one before end that there is; false when
 // there is none.
 func (m *Member) record(ctx context.Context, topic string, partition int, offset, end int64) (kafka.Record, bool, error) {
-	r := m.readFrom(topic, partition, offset)
+	r := m.readFrom(topic, partition, offset, nil)
 	defer r.Close()
 	var records []kafka.Record
 	for r.Next() < end {
