@@ -22,8 +22,8 @@ const MaxRecord = 8 << 10
 
 // AppendBinary appends the flow's record to dst. The key is not part of it.
 // It may change the flow: a record that would be too long makes it forget windows and then
-// orders. So a flow is encoded after each event, also when it is kept decoded (see decision
-// 15). The error is always nil; the signature is that of encoding.BinaryAppender.
+// orders. So a flow is encoded after each event of which AtMost does not say that it fits, also
+// when it is kept decoded (see decision 15). The error is always nil; the signature is that of encoding.BinaryAppender.
 func (f *Flow) AppendBinary(dst []byte) ([]byte, error) {
 	// dst may hold other things before the record.
 	start := len(dst)
@@ -37,6 +37,33 @@ func (f *Flow) AppendBinary(dst []byte) ([]byte, error) {
 		}
 	}
 	return dst, nil
+}
+
+// AtMost returns how many bytes AppendBinary writes at most, with each part at its longest, in a
+// fraction of its time. While that is no more than MaxRecord, AppendBinary changes nothing.
+func (f *Flow) AtMost() int {
+	// The head, and what stands behind its presence bits but the names.
+	const most = sizeHead + 32 + 4*binary.MaxVarintLen64 + 2*(2+2*maxPeriod) + 4*len(f.reporting) + 2*binary.MaxVarintLen64 + 3*binary.MaxVarintLen64 + 1 + 8*rules.MostMarks
+	n := most + len(f.turnID) + len(f.root) + len(f.parent) + len(f.service) + 8*len(f.ids)
+	for _, t := range f.tools {
+		n += binary.MaxVarintLen16 + len(t)
+	}
+	for i := range f.parties {
+		p := &f.parties[i]
+		n += sizeParty + len(p.name) + 1 + binary.MaxVarintLen16 + len(p.agent) + 2 + binary.MaxVarintLen64 + binary.MaxVarintLen16
+		n += (sizeCall+8+8+1)*len(p.calls) + 4*len(p.seen) + sizeRun*len(p.runs) + 2 + 2*maxPeriod + 1 + (4+4*binary.MaxVarintLen64)*len(p.sums)
+	}
+	n += sizeRate*len(f.rate) + sizeHop*len(f.ring) + 4*len(f.streakAt)
+	for i := range f.pairs {
+		n += sizePair + (sizeAnswer+8)*len(f.pairs[i].answers)
+	}
+	n += sizeDelegate*len(f.delegations) + 4*len(f.turnSeen) + 8*len(f.conversations) + 8*len(f.tasks)
+	for i := range f.orders {
+		o := &f.orders[i]
+		n += sizeOrder + 16 + len(o.subject) + 2*len(o.edges) + 10*len(o.calls)
+	}
+	n += 11*len(f.offences) + 27*len(f.overrides)
+	return n
 }
 
 // The layout: fixed-width fields, so that reading takes one bounds check per

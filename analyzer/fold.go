@@ -208,12 +208,20 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 // fire the deadlines of all flows of the partition.
 const MaxSkew = time.Minute
 
-// take observes the time of an event, which is no later than the log's, and returns it.
+// TimeOf returns the time of an event as Step takes it, which is no later than the log's, and
+// whether that is not what the producer says.
 // Where the log has no time of its own (Appended 0) the producer is believed.
+func TimeOf(ev *events.Event) (when events.Stamp, clamped bool) {
+	if ev.Appended != 0 && ev.Time > ev.Appended.Add(MaxSkew) {
+		return ev.Appended, true
+	}
+	return ev.Time, false
+}
+
+// take observes the time of an event and returns it.
 func (p *Partition) take(ev *events.Event, fx *Effects) events.Stamp {
-	when := ev.Time
-	if ev.Appended != 0 && when > ev.Appended.Add(MaxSkew) {
-		when = ev.Appended
+	when, clamped := TimeOf(ev)
+	if clamped {
 		fx.Counts.Clamped++
 	}
 	p.observe(when)

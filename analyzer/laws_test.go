@@ -77,11 +77,15 @@ func (w *fold) step(t testing.TB, ev events.Event) {
 			w.advance(other, w.partition.Watermark)
 		}
 	}
-	// The pump encodes a flow after every event, and a record that would be too long
+	// The pump encodes a flow after every event that may have made its record too long, which then
 	// forgets something: that is part of the fold.
+	most := w.flows[key].AtMost()
 	record, err := w.flows[key].AppendBinary(w.record[:0])
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(record) > most {
+		t.Fatalf("a record of %d bytes, of which it was said that it has at most %d", len(record), most)
 	}
 	w.record = record
 	if w.coded {
