@@ -80,13 +80,18 @@ func (m *Member) fold(ctx context.Context, l *partitionSet, as kafka.Assignment)
 		defer m.mu.Unlock()
 		delete(m.taking, l.output(as.Partition))
 	}()
+	inOrder := false
 	for ctx.Err() == nil {
-		err := m.foldOnce(ctx, l, as)
+		err := m.foldOnce(ctx, l, as, inOrder)
 		switch {
 		// An error of a partition that is given up anyway is no matter.
 		case err == nil || ctx.Err() != nil && !m.fatal(err):
 			return
 		case errors.Is(err, errAgain):
+			continue
+		case errors.Is(err, pump.ErrInOrder):
+			m.logger.Warn("a backlog is folded one record after the other from here on, which takes longer", "topic", l.topic, "partition", as.Partition)
+			inOrder = true
 			continue
 		case errors.Is(err, sinkkafka.ErrFenced):
 			m.logger.Warn("the partition has another owner: this process gives up all of its own and joins the group again", "topic", l.topic, "partition", as.Partition, "error", err)
@@ -129,8 +134,8 @@ func (m *Member) fatal(err error) bool {
 
 // foldOnce takes a partition over and folds it until ctx ends or something fails.
 // nil is that the partition was given up in order; an error decides in fold what comes
-// next.
-func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignment) error {
+// next. inOrder is pump.Options.InOrder.
+func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignment, inOrder bool) error {
 	// What is under way when the partition is given up may come to its end.
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -145,7 +150,7 @@ func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignm
 	p := &partitionOwner{member: m, set: l, partition: as.Partition, output: l.output(as.Partition), as: as, commits: make(chan struct{}, 1)}
 	p.commits <- struct{}{}
 	defer p.close()
-	if err := p.open(ctx); err != nil {
+	if err := p.open(ctx, inOrder); err != nil {
 		return err
 	}
 	// From here to the end of run other goroutines may find the owner and ask its pump.
@@ -173,7 +178,7 @@ func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignm
 // open takes the partition over and finds where to begin.
 // It claims the logs that it publishes to before it reads anything: behind the marks nothing of an
 // owner before can come, and what is read back is all there is (decision 22).
-func (p *partitionOwner) open(ctx context.Context) (err error) {
+func (p *partitionOwner) open(ctx context.Context, inOrder bool) (err error) {
 	m := p.member
 	o := m.o
 	// From here on the brokers take nothing more from an owner before.
@@ -187,6 +192,7 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 	}
 	options := m.host.Pump
 	options.Partition, options.Source, options.Stage, options.Sources = uint16(p.output), p.set.topic, p.set.stage, len(m.flowSet.partitions)
+	options.InOrder = inOrder
 	options.Limits, options.Store, options.Memory = *m.host.Limits(), m.store, m.memory(p.set)
 	options.Sink = sinkkafka.NewVerdicts(p.verdicts, m.clock.Now)
 	options.DeadLetters = &topicDeadLetters{sinkkafka.NewDeadLetters(p.deadLetters, p.set.topic, p.partition, m.clock.Now)}

@@ -71,7 +71,7 @@ func (p *Pump) full() bool {
 	bytes -= int64(len(p.document)) + partitionRoom
 	// A quarter stays free for what one more record may bring: a batch of reports touches
 	// hundreds of agents (see mostReports), and is never folded in part.
-	return p.checkpoints.bytes > bytes/4*3 || p.checkpoints.writes > writes/4*3 || len(p.out) >= maxWaiting || len(p.deadLetters) >= maxWaiting || len(p.repartitioned) >= maxWaiting
+	return p.noRoom || p.checkpoints.bytes > bytes/4*3 || p.checkpoints.writes > writes/4*3 || len(p.out) >= maxWaiting || len(p.deadLetters) >= maxWaiting || len(p.repartitioned) >= maxWaiting
 }
 
 // partitionRoom is more than the state of a partition takes beside its limits.
@@ -233,6 +233,7 @@ func (p *Pump) handOver(ctx context.Context, t Turn) error {
 		return p.err
 	}
 	c.number++
+	p.noRoom = false
 	total := 0
 	for _, r := range c.dirty {
 		total += len(r.record)

@@ -149,6 +149,16 @@ func (d *deadlines) first() (key string, due events.Stamp, ok bool) {
 	return d.heap[0].key, d.heap[0].due, true
 }
 
+// upTo appends the keys of the deadlines up to a time that stand below a place of the heap, until
+// there are so many.
+func (d *deadlines) upTo(keys []string, until events.Stamp, place, most int) []string {
+	if place >= len(d.heap) || d.heap[place].due > until || len(keys) >= most {
+		return keys
+	}
+	keys = d.upTo(append(keys, d.heap[place].key), until, 2*place+1, most)
+	return d.upTo(keys, until, 2*place+2, most)
+}
+
 // set makes due the deadline of key; 0 takes it away. The key is kept.
 func (d *deadlines) set(key string, due events.Stamp) {
 	x := d.byKey[key]

@@ -20,6 +20,8 @@ type flowStage struct {
 	// scratch is the flow at hand. Its strings alias the record that it was decoded from, which
 	// must stay as it is until another flow is decoded, see Pump.keep.
 	scratch analyzer.Flow
+	// had is what the effects held before the step or deadline at hand.
+	had struct{ verdicts, activity, reports int }
 }
 
 // logLoad says when limits shrink because everything together is busy, and when they return.
@@ -115,6 +117,7 @@ func (s *flowStage) empty() bool { return s.scratch.Events() == 0 }
 func (s *flowStage) step(ev *events.Event) {
 	// before and after measure what the step between them has changed; hush comes last because
 	// after looks at what the step gave.
+	s.begin()
 	s.before()
 	s.judge().Step(&s.partition, &s.scratch, ev, &s.pump.fx)
 	s.after(ev)
@@ -123,18 +126,24 @@ func (s *flowStage) step(ev *events.Event) {
 
 // advance fires deadlines. There is no event, so nothing is counted as one.
 func (s *flowStage) advance(now events.Stamp) {
+	s.begin()
 	s.judge().Advance(&s.partition, &s.scratch, now, &s.pump.fx)
 	// A deadline warns and stops as an event does.
-	s.pump.open.judged.hear(s.pump.fx.Verdicts)
+	s.pump.open.judged.hear(s.pump.fx.Verdicts[s.had.verdicts:])
 	s.stands()
 	s.hush()
 }
 
+// begin notes what other steps have brought about that is not taken over yet.
+func (s *flowStage) begin() {
+	fx := &s.pump.fx
+	s.had.verdicts, s.had.activity, s.had.reports = len(fx.Verdicts), len(fx.Activity), len(fx.Reports)
+}
+
 // hush keeps weir's own flows from the agent stage.
 func (s *flowStage) hush() {
-	if s.pump.open.own {
-		s.pump.fx.Activity = s.pump.fx.Activity[:0]
-		s.pump.fx.Reports = s.pump.fx.Reports[:0]
+	if fx := &s.pump.fx; s.pump.open.own {
+		fx.Activity, fx.Reports = fx.Activity[:s.had.activity], fx.Reports[:s.had.reports]
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"weir/analyzer/activity"
 	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/events/fingerprint"
@@ -134,36 +135,36 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 	}
 	// The answer may go out before the verdicts of its batch, see Options.Answer: the log has
 	// the ask, and whoever folds it again says the same.
-	p.answer(r, ev)
+	p.answer(r, ev, p.fx.Answer, p.fx.Asked, p.fx.Activity)
 	p.collect(r.Offset)
 }
 
-// answer hands out what was said to an ask.
-func (p *Pump) answer(r *Record, ev *events.Event) {
+// answer hands out what was said to an ask, of which a step has said v, asked and told.
+func (p *Pump) answer(r *Record, ev *events.Event, v *events.Verdict, asked bool, told []activity.Activity) {
 	switch {
 	// Here Asked says that the tree above has the last word: whoever waits for this tree's waits
 	// for that one's from now on.
-	case p.o.Stage == AgentStage && p.fx.Asked:
-		for i := range p.fx.Activity {
-			if a := &p.fx.Activity[i]; a.Event.Ask && p.o.PassedOn != nil {
+	case p.o.Stage == AgentStage && asked:
+		for i := range told {
+			if a := &told[i]; a.Event.Ask && p.o.PassedOn != nil {
 				p.o.PassedOn(r.From, a.Key, r.Offset)
 			}
 		}
-	case p.fx.Answer == nil:
+	case v == nil:
 	case p.o.Stage == AgentStage:
 		if p.o.Settled != nil {
-			p.o.Settled(r.From, ev, p.fx.Answer)
+			p.o.Settled(r.From, ev, v)
 		}
 	// The flow allows it and its tree has to as well. Which tree that is, is the key of what was
 	// passed on for the ask.
-	case p.fx.Asked && p.o.Held != nil:
-		for i := range p.fx.Activity {
-			if a := &p.fx.Activity[i]; a.Event.Ask {
-				p.o.Held(r.Offset, ev, a.Key, p.fx.Answer)
+	case asked && p.o.Held != nil:
+		for i := range told {
+			if a := &told[i]; a.Event.Ask {
+				p.o.Held(r.Offset, ev, a.Key, v)
 			}
 		}
 	case p.o.Answer != nil:
-		p.o.Answer(r.Offset, ev, p.fx.Answer)
+		p.o.Answer(r.Offset, ev, v)
 	}
 }
 
@@ -215,8 +216,13 @@ func (p *Pump) enter(key string) error {
 	if err != nil {
 		return err
 	}
+	return p.decode(r)
+}
+
+// decode brings a flow or agent of memory into scratch.
+func (p *Pump) decode(r *cachedRecord) error {
 	if err := p.stage.decode(r.key, r.record); err != nil {
-		return fmt.Errorf("%s %q: %w", p.subject, key, err)
+		return fmt.Errorf("%s %q: %w", p.subject, r.key, err)
 	}
 	// What a flow was warned and stopped for before it left memory stands in its record only.
 	if s, ok := p.stage.(*flowStage); ok && r.loaded {
@@ -252,10 +258,17 @@ func (p *Pump) flow(key string) (*cachedRecord, error) {
 		r.record, r.loaded, r.due, r.kept = record, len(record) > 0, due, due
 	}
 	p.cache.add(r)
+	if !p.sweeping {
+		p.evict()
+	}
+	return r, nil
+}
+
+// evict takes flows out of memory if there are too many.
+func (p *Pump) evict() {
 	if p.cache.bytes > p.o.Memory && p.o.Store != nil {
 		p.cache.evict(p.o.Memory, p.checkpoints.durable)
 	}
-	return r, nil
 }
 
 // keep encodes what is in scratch. This is done after every event, also when the
@@ -396,8 +409,19 @@ func (p *Pump) drop(due events.Stamp) {
 // collect takes over the verdicts that the last step gave, except those that the
 // verdict log holds since before a crash, and passes on what concerns agents.
 func (p *Pump) collect(offset int64) {
-	for i := range p.fx.Verdicts {
-		v := &p.fx.Verdicts[i]
+	p.takeOver(p.fx.Verdicts, offset)
+	if len(p.fx.Verdicts) > 0 {
+		// Cleared, so that nothing is kept alive by what was handed on.
+		clear(p.fx.Verdicts)
+		p.fx.Verdicts = p.fx.Verdicts[:0]
+	}
+	p.repartition(offset)
+}
+
+// takeOver takes over verdicts that the record at an offset has brought about.
+func (p *Pump) takeOver(verdicts []events.Verdict, offset int64) {
+	for i := range verdicts {
+		v := &verdicts[i]
 		// Only the verdict is left out. The flow that gave it is folded and kept as ever.
 		if p.dedup.published(v.ID, offset) {
 			continue
@@ -405,12 +429,6 @@ func (p *Pump) collect(offset int64) {
 		p.out = append(p.out, Emitted{Verdict: *v, Offset: offset})
 		p.come(offset)
 	}
-	if len(p.fx.Verdicts) > 0 {
-		// Cleared, so that nothing is kept alive by what was handed on.
-		clear(p.fx.Verdicts)
-		p.fx.Verdicts = p.fx.Verdicts[:0]
-	}
-	p.repartition(offset)
 }
 
 // addHash fills in the hash of a tool's arguments, by which calls are compared, when

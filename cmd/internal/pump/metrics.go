@@ -69,7 +69,7 @@ func (s *flowStage) after(ev *events.Event) {
 		p.reportRefused(ev)
 	}
 	s.spend(ev, refused)
-	p.open.judged.hear(p.fx.Verdicts)
+	p.open.judged.hear(p.fx.Verdicts[s.had.verdicts:])
 	if ev.Kind == events.AgentCall && !refused { // what was refused was not called
 		p.counted.Calls[ev.By()]++
 		p.counted.Depths[min(s.scratch.Depth(), prom.MaxDepth)]++

@@ -180,6 +180,9 @@ type Options struct {
 	// backtests. Default: nobody.
 	Observe func(row analyzer.RuleID, value int64)
 
+	// InOrder folds backlogs one record after the other, see ErrInOrder.
+	InOrder bool
+
 	Prices          costs.Prices                          // of tokens of which events do not say what they cost
 	Read            func(record []byte, ev *events.Event) // is told of each record that can be read; default: nobody
 	Memory          int64                                 // budget of flows in memory, bytes; default 512 MiB
@@ -235,6 +238,10 @@ type Pump struct {
 	fx      analyzer.Effects
 	err     error // ends the pump
 	touched byte  // see prefetch
+
+	sweeping bool // a sweep is under way
+	swept    int  // records that were folded by sweeps
+	noRoom   bool // a sweep finds no room in the checkpoint that is gathered
 
 	next           int64 // first offset that is not folded
 	gathered       int   // so many records were folded since the last publication, see Gather
@@ -342,12 +349,16 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 // Records below Next are skipped. An error is final: the pump must be thrown away,
 // and the next one folds again from the last checkpoint.
 func (p *Pump) Batch(ctx context.Context, records []Record) error {
+	return p.batch(ctx, records, p.fold)
+}
+
+func (p *Pump) batch(ctx context.Context, records []Record, fold func([]Record) int) error {
 	defer p.timed(len(records))()
 	for {
 		// fold stops when what was folded just fits into a checkpoint, and settle makes room. So
 		// there is one turn for each such part. Deadlines that the last record has made ripe
 		// fire here as well: what the log has decided already must not wait for its next record.
-		n := p.fold(records)
+		n := fold(records)
 		records = records[n:]
 		if err := p.settle(ctx); err != nil {
 			return err
@@ -366,21 +377,23 @@ const mostDeadBytes = 1 << 20
 
 // Gather is Batch for records that many others stand behind: what comes of them may wait,
 // within bounds, and go out with what comes of those, because each publication costs the
-// brokers as much as hundreds of records. Batch publishes it.
+// brokers as much as hundreds of records. Batch publishes it. Records of flows are folded flow by
+// flow (see sweep) unless Options.InOrder says otherwise, so the error may be ErrInOrder.
 func (p *Pump) Gather(ctx context.Context, records []Record) error {
 	// Without a store nothing is published that could be saved.
-	if p.gathered += len(records); p.gathered > mostGathered || p.o.Store == nil {
+	if p.o.Store == nil {
 		return p.Batch(ctx, records)
 	}
+	p.gathered += len(records)
 	done := p.timed(len(records))
-	n := p.fold(records)
+	n := p.foldSwept(records)
 	done()
-	// Batch takes over where nothing more can wait: an error, a full checkpoint or one that is
-	// due, or too much memory held by dead letters.
-	if n == len(records) && p.err == nil && !p.full() && !p.due() && p.deadBytes() < mostDeadBytes {
+	// No more can wait after an error, with a full checkpoint or one that is due, or with too much
+	// memory held by dead letters.
+	if n == len(records) && p.err == nil && p.gathered <= mostGathered && !p.full() && !p.due() && p.deadBytes() < mostDeadBytes {
 		return nil
 	}
-	return p.Batch(ctx, records[n:])
+	return p.batch(ctx, records[n:], p.foldSwept)
 }
 
 // deadBytes is how much memory the dead letters hold that wait to be published.

@@ -66,11 +66,18 @@ func newRecordCache() *recordCache {
 // get returns a flow and makes it the newest; nil when it is not in memory.
 func (s *recordCache) get(key string) *cachedRecord {
 	r := s.byKey[key]
-	if r != nil && s.ends.older != r {
+	if r != nil {
+		s.renew(r)
+	}
+	return r
+}
+
+// renew makes a flow in memory the newest.
+func (s *recordCache) renew(r *cachedRecord) {
+	if s.ends.older != r {
 		s.unlink(r)
 		s.link(r)
 	}
-	return r
 }
 
 // add takes in a flow that is not in memory, as the newest.

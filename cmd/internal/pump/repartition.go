@@ -34,12 +34,16 @@ func (p *Pump) repartition(offset int64) {
 	if len(p.fx.Activity) == 0 && len(p.fx.Reports) == 0 {
 		return
 	}
-	for i := range p.fx.Activity {
-		a := &p.fx.Activity[i]
-		p.repartitionOne(a.Key, offset, &a.Event)
-	}
-	p.retain(offset)
+	p.passToAgents(p.fx.Activity, p.fx.Reports, offset)
 	p.fx.ResetActivity() // with the memory of what was passed on
+}
+
+// passToAgents passes on what the record at an offset has brought about for agents.
+func (p *Pump) passToAgents(told []activity.Activity, reports []activity.Report, offset int64) {
+	for i := range told {
+		p.repartitionOne(told[i].Key, offset, &told[i].Event)
+	}
+	p.retain(reports, offset)
 }
 
 // repartitionOne passes one event on, or leaves it out if it is out already. It takes a number
@@ -72,7 +76,8 @@ func (t *repartitioning) part(offset int64) int {
 // deadline before it is left.
 func (p *Pump) publishLowWatermark() {
 	step := int64(p.stage.seen()) / lowWatermarkEvery
-	if step <= p.repartitioning.step || p.ripe() || p.o.Stage == AgentStage {
+	// Those of a sweep have fired when it tells what came of it.
+	if step <= p.repartitioning.step || !p.sweeping && p.ripe() || p.o.Stage == AgentStage {
 		return
 	}
 	p.repartitioning.step = step

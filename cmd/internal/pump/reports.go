@@ -93,17 +93,17 @@ func aliased(b []byte) string {
 	return unsafe.String(&b[0], len(b))
 }
 
-// retain takes over what the last step of a flow tells of its parties. What waits from
+// retain takes over what a step of a flow tells of its parties. What waits from
 // before the time that the step has moved the log to is passed on first: a party that was
 // silent meanwhile is not told of as if it had not been.
-func (p *Pump) retain(offset int64) {
-	if len(p.fx.Reports) == 0 {
+func (p *Pump) retain(reports []activity.Report, offset int64) {
+	if len(reports) == 0 {
 		return
 	}
 	p.publishReportsDue(offset)
 	t := &p.repartitioning
-	for i := range p.fx.Reports {
-		t.reports.Add(&p.fx.Reports[i])
+	for i := range reports {
+		t.reports.Add(&reports[i])
 	}
 	// So that what waits always fits into a checkpoint beside the flows.
 	if t.reports.Full() {

@@ -1,0 +1,471 @@
+package pump
+
+import (
+	"cmp"
+	"errors"
+	"runtime"
+	"slices"
+	"sort"
+	"time"
+
+	"weir/analyzer"
+	"weir/analyzer/activity"
+	"weir/cmd/internal/selftest"
+	"weir/events"
+)
+
+// A sweep folds many records of a backlog flow by flow: each flow is decoded once, takes all of its
+// events while it is in the caches of the processor, and is encoded once. Folded in the order of the
+// log most of the time goes into bringing flows there and back.
+//
+// What comes of it is what the order of the log brings about, to the byte, and no second way to
+// judge: each record is folded by the same step, at the time of the log as it was at that record,
+// and each deadline fires where it would have. What flows bring about is kept with the record that
+// it belongs to and handed on in the order of the log when all flows are through.
+type sweep struct {
+	events []decoded
+	// seen is the time of the log after each record.
+	seen []events.Stamp
+	// next is the place of the next record of the same flow; of the last one, one less than the
+	// negative place of its flow; 0 of what is not folded.
+	next  []int32
+	flows []sweptFlow
+	byKey map[string]int32 // places in flows
+	// at is one more than the place in brought of what came of each record, 0 for nothing.
+	at      []int32
+	brought []brought
+	fired   []brought // by deadlines
+	records []byte    // of the flows, one after the other
+	ripe    []string  // keys of flows whose deadlines become ripe
+	crowded bool      // a checkpoint would not hold more
+}
+
+// sweptFlow is a flow of a sweep.
+type sweptFlow struct {
+	key         string // aliases its first event
+	of          *cachedRecord
+	first, last int32        // places of its records
+	due         events.Stamp // its deadline now
+	from, to    int          // its record in records; empty when none is needed
+	forgotten   bool         // there was a deadline without a record, which must go
+}
+
+// brought is what came of one record or deadline. The numbers are places in the effects of the pump.
+type brought struct {
+	at     int32        // of the record, or of the one that made the deadline ripe
+	due    events.Stamp // of a deadline
+	key    string       // of its flow
+	from   effectsEnd
+	to     effectsEnd
+	answer *events.Verdict
+	asked  bool
+}
+
+// effectsEnd is how much stands in effects.
+type effectsEnd struct{ verdicts, activity, reports int32 }
+
+const (
+	// mostSwept bounds the memory of a sweep, of which an event takes a KiB.
+	mostSwept = 4096
+	// leastSwept is what is not worth a sweep.
+	leastSwept = 64
+	// mostJump ends a sweep: a record by which the time of the log leaps may fire the deadlines of
+	// all flows at once, more than one checkpoint holds.
+	mostJump = time.Minute
+	// What a sweep counts for what it cannot know before: how far an event lets a record grow, and
+	// what a flow takes that is not in memory, or whose deadline fires.
+	roomOfEvent = 256
+	roomOfFlow  = 1 << 10
+	writesOf    = 3 // of one flow, at most
+)
+
+// sweeps are shared by all partitions: one for each processor, for more cannot fold at a time.
+var sweeps = make(chan *sweep, runtime.GOMAXPROCS(0))
+
+func init() {
+	for range cap(sweeps) {
+		sweeps <- &sweep{byKey: make(map[string]int32)}
+	}
+}
+
+// ErrInOrder says that something went wrong in a sweep, which folds many records or none: the pump
+// must be thrown away, and the next one fold with Options.InOrder.
+var ErrInOrder = errors.New("these records have to be folded one after the other")
+
+// foldSwept is fold with sweeps where that is possible.
+func (p *Pump) foldSwept(records []Record) (n int) {
+	s, ok := p.stage.(*flowStage)
+	// Load is counted over all flows as their events come. Without records the deadlines are left
+	// that a full checkpoint has interrupted.
+	if !ok || len(records) == 0 || p.o.InOrder || p.engine.Limits().Load.High != 0 {
+		return p.fold(records)
+	}
+	g := <-sweeps // who looks at flows meanwhile does not wait for it
+	defer func() { sweeps <- g }()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n < len(records) && p.err == nil && !p.full() {
+		rest := records[n:]
+		p.fire() // what a checkpoint or a crash has interrupted
+		p.publishLowWatermark()
+		if p.err != nil || p.full() {
+			break
+		}
+		swept := s.plan(g, rest[:min(len(rest), mostSwept)])
+		if swept >= leastSwept {
+			s.sweep(g, rest[:swept])
+			n, p.swept = n+swept, p.swept+swept
+		} else if p.noRoom = g.crowded && len(p.checkpoints.dirty) > 0; !p.noRoom {
+			n += p.foldLocked(rest[:min(len(rest), leastSwept)])
+		}
+		g.reset()
+	}
+	return n
+}
+
+// reset empties it and lets go of what it refers to, but for the events, which the next plan writes
+// over.
+func (g *sweep) reset() {
+	clear(g.flows)
+	clear(g.byKey)
+	clear(g.brought)
+	clear(g.fired)
+	g.flows, g.brought, g.fired, g.records, g.crowded = g.flows[:0], g.brought[:0], g.fired[:0], g.records[:0], false
+}
+
+// plan decodes records up to the first one that no sweep can have, and finds those of each flow. It
+// returns how many they are, and changes nothing that is folded.
+func (s *flowStage) plan(g *sweep, records []Record) (n int) {
+	p := s.pump
+	if cap(g.events) < len(records) {
+		g.events = make([]decoded, mostSwept)
+		g.seen, g.next, g.at = make([]events.Stamp, mostSwept), make([]int32, mostSwept), make([]int32, mostSwept)
+	}
+	g.events, g.seen, g.next, g.at = g.events[:len(records)], g.seen[:len(records)], g.next[:len(records)], g.at[:len(records)]
+	bytes, writes := p.o.Store.MaxCheckpoint()
+	// An eighth stays free, for what is counted here is a guess.
+	room := int(bytes/8*7-p.checkpoints.bytes) - len(p.document) - partitionRoom
+	left := writes/8*7 - p.checkpoints.writes
+	seen := s.partition.Watermark
+	for n < len(records) {
+		r, d := &records[n], &g.events[n]
+		// What is known already is skipped, in the order of the log.
+		if r.Offset < p.next {
+			break
+		}
+		g.at[n], g.next[n], g.seen[n] = 0, 0, seen
+		if d.err = events.Decode(r.Value, &d.event); d.err != nil {
+			n++
+			continue
+		}
+		d.event.Appended = r.Appended
+		when, _ := analyzer.TimeOf(&d.event)
+		if !sweepable(&d.event) || when > seen.Add(mostJump) {
+			break
+		}
+		key := d.event.FlowKey()
+		f, known := g.byKey[key]
+		if !known {
+			of, need := p.cache.byKey[key], roomOfFlow
+			if of != nil {
+				need = len(key) + len(of.record) + recordOverhead
+			}
+			if of == nil || !of.dirty {
+				room -= need
+			}
+			left -= writesOf
+			f = int32(len(g.flows))
+			g.byKey[key] = f
+			g.flows = append(g.flows, sweptFlow{key: key, of: of, first: int32(n)})
+		} else {
+			g.next[g.flows[f].last] = int32(n)
+		}
+		if room -= roomOfEvent; room < 0 || left < 0 {
+			g.crowded = true
+			break
+		}
+		seen = max(seen, when)
+		g.seen[n], g.next[n], g.flows[f].last = seen, -f-1, int32(n)
+		n++
+	}
+	if n < leastSwept {
+		return n
+	}
+	// The record at which it ended may have begun a flow, or been linked to the one before.
+	for f := range g.flows {
+		if x := &g.flows[f]; int(x.first) < n {
+			g.next[x.last] = int32(-f - 1)
+			continue
+		}
+		delete(g.byKey, g.flows[f].key)
+		g.flows = g.flows[:f]
+		break
+	}
+	g.events, g.seen, g.next, g.at = g.events[:n], g.seen[:n], g.next[:n], g.at[:n]
+	return s.planDeadlines(g, min(room/roomOfFlow, left/writesOf))
+}
+
+// planDeadlines finds the deadlines that become ripe in a sweep, and returns how many records it
+// has: none if there are too many deadlines.
+func (s *flowStage) planDeadlines(g *sweep, most int) (n int) {
+	p, d := s.pump, &s.pump.deadlines
+	until := g.seen[len(g.seen)-1].Add(-activity.Grace)
+	// All of them have to be held.
+	if !d.whole && d.last.due <= until {
+		if p.err = p.moreDeadlines(); p.err != nil || !d.whole && d.last.due <= until {
+			return 0
+		}
+	}
+	if g.ripe = d.upTo(g.ripe[:0], until, 0, most+1); len(g.ripe) > most {
+		g.crowded = true
+		return 0
+	}
+	return len(g.seen)
+}
+
+// sweepable reports whether an event changes its flow and the time alone.
+func sweepable(ev *events.Event) bool {
+	return ev.Kind != events.Tick && ev.Kind != events.LimitsSet && ev.CorrelationID != "" && !selftest.OwnFlow(ev.CorrelationID)
+}
+
+// sweep folds the records of a plan.
+func (s *flowStage) sweep(g *sweep, records []Record) {
+	p := s.pump
+	p.close()
+	p.fx.ResetActivity()
+	p.sweeping = true
+	before := s.partition.Watermark
+	for i := range records {
+		r, d := &records[i], &g.events[i]
+		p.counted.Bytes += int64(len(r.Value))
+		if d.err != nil {
+			continue
+		}
+		if p.o.Read != nil {
+			p.o.Read(r.Value, &d.event)
+		}
+		p.limits.since++
+	}
+	for f := range g.flows {
+		if f%prefetched == 0 {
+			p.touch(g.flows[f:min(f+prefetched, len(g.flows))])
+		}
+		if s.foldFlow(g, &g.flows[f], before); p.err != nil {
+			break
+		}
+	}
+	for _, key := range g.ripe {
+		if _, swept := g.byKey[key]; p.err == nil && !swept {
+			g.flows = append(g.flows, sweptFlow{key: key})
+			s.fireFlow(g, &g.flows[len(g.flows)-1])
+		}
+	}
+	p.open = nil
+	if p.err == nil {
+		s.tell(g, records) // before the memory changes that it aliases
+		p.putBack(g)
+		last := &records[len(records)-1]
+		p.last.offset, p.last.sum, p.last.known = last.Offset, Sum(last.Value), true
+		p.tally(int64(len(records)))
+		// Never seen: far more than a flow grows by was left free.
+		if p.overfull() {
+			p.err = ErrInOrder
+		}
+	}
+	p.sweeping = false
+	p.fx.Verdicts = emptied(p.fx.Verdicts)
+	p.fx.ResetActivity()
+	p.evict()
+}
+
+func emptied[E any](s []E) []E {
+	clear(s)
+	return s[:0]
+}
+
+// touch is what prefetch does, for flows that are folded next.
+func (p *Pump) touch(flows []sweptFlow) {
+	for i := range flows {
+		if r := flows[i].of; r != nil {
+			for at := 0; at < len(r.record); at += cacheLine {
+				p.touched += r.record[at]
+			}
+		}
+	}
+}
+
+// overfull reports whether a checkpoint may be too small for what was folded.
+func (p *Pump) overfull() bool {
+	bytes, writes := p.o.Store.MaxCheckpoint()
+	return p.checkpoints.bytes > bytes-int64(len(p.document))-partitionRoom || p.checkpoints.writes > writes
+}
+
+// foldFlow folds all events of a flow, and fires its deadlines at their places between them. The
+// record in memory stays as it was until putBack, for what the flow brings about aliases it.
+func (s *flowStage) foldFlow(g *sweep, f *sweptFlow, before events.Stamp) {
+	p := s.pump
+	if p.err = p.bringIn(f); p.err != nil {
+		return
+	}
+	last := int32(0)
+	for at := f.first; at >= 0 && p.err == nil; at = g.next[at] {
+		if s.fireBefore(g, f, last, at); p.err != nil {
+			return
+		}
+		s.partition.Watermark = before
+		if at > 0 {
+			s.partition.Watermark = g.seen[at-1]
+		}
+		ev := &g.events[at].event
+		p.addHash(ev)
+		from := p.brought()
+		if p.step(ev) != nil {
+			p.err = ErrInOrder
+			return
+		}
+		if to := p.brought(); to != from || p.fx.Answer != nil {
+			g.brought = append(g.brought, brought{from: from, to: to, answer: p.fx.Answer, asked: p.fx.Asked})
+			g.at[at] = int32(len(g.brought))
+		}
+		p.err, last = s.stepped(f), at
+	}
+	s.finish(g, f, last)
+}
+
+// fireFlow fires the deadlines of a flow that has no events in the sweep.
+func (s *flowStage) fireFlow(g *sweep, f *sweptFlow) {
+	if s.pump.err = s.pump.bringIn(f); s.pump.err == nil {
+		s.finish(g, f, 0)
+	}
+}
+
+// bringIn brings a flow into scratch.
+func (p *Pump) bringIn(f *sweptFlow) (err error) {
+	if f.of == nil {
+		if f.of, err = p.flow(f.key); err != nil {
+			return err
+		}
+	}
+	f.due = f.of.due
+	return p.decode(f.of)
+}
+
+// finish fires the deadlines that are left and encodes the flow.
+func (s *flowStage) finish(g *sweep, f *sweptFlow, last int32) {
+	p := s.pump
+	if s.fireBefore(g, f, last, int32(len(g.seen))); p.err != nil || s.empty() {
+		return
+	}
+	f.from = len(g.records)
+	g.records, p.err = s.encode(g.records)
+	f.to = len(g.records)
+}
+
+// stepped notes the deadline of the flow in scratch, after what a flow forgets in being encoded, see
+// keep.
+func (s *flowStage) stepped(f *sweptFlow) (err error) {
+	if s.empty() {
+		return nil
+	}
+	if s.scratch.AtMost() > analyzer.MaxRecord {
+		s.pump.encoded, err = s.encode(s.pump.encoded[:0])
+	}
+	f.due = s.due()
+	return err
+}
+
+// fireBefore fires the deadlines of the flow in scratch that records before the one at until make
+// ripe, at the first of them that does, but after the one at last.
+func (s *flowStage) fireBefore(g *sweep, f *sweptFlow, last, until int32) {
+	p := s.pump
+	for p.err == nil && f.due != 0 && until > 0 && f.due <= g.seen[until-1].Add(-activity.Grace) {
+		due := f.due
+		last = max(last, int32(sort.Search(int(until), func(i int) bool { return due <= g.seen[i].Add(-activity.Grace) })))
+		s.partition.Watermark = g.seen[last]
+		if s.due() == due { // or it was postponed
+			p.fired(due)
+		}
+		f.due = 0
+		if s.empty() { // the store has forgotten the flow, and not the deadline, see drop
+			f.of.kept, f.forgotten = due, true
+			continue
+		}
+		from := p.brought()
+		if p.advance(due) != nil {
+			p.err = ErrInOrder
+			return
+		}
+		if to := p.brought(); to != from {
+			g.fired = append(g.fired, brought{at: last, due: due, key: f.of.key, from: from, to: to})
+		}
+		p.err = s.stepped(f)
+	}
+}
+
+// putBack puts what was encoded into the records of the flows, in the order of their last events.
+func (p *Pump) putBack(g *sweep) {
+	others := len(g.byKey)
+	for _, next := range g.next {
+		if next < 0 {
+			p.putBackFlow(g, &g.flows[-next-1])
+		}
+	}
+	for f := range g.flows[others:] {
+		p.putBackFlow(g, &g.flows[others+f])
+	}
+}
+
+func (p *Pump) putBackFlow(g *sweep, f *sweptFlow) {
+	r := f.of
+	if record := g.records[f.from:f.to]; len(record) > 0 {
+		p.cache.renew(r)
+		p.setDue(r, f.due)
+		p.note(r, record)
+		p.cache.set(r, record)
+		return
+	}
+	switch {
+	case f.forgotten:
+		p.setDue(r, f.due)
+		p.note(r, nil)
+	case len(r.record) == 0 && !r.dirty: // it has taken no event
+		p.cache.remove(r)
+	}
+}
+
+// tell hands on what the sweep has brought about, in the order of the log.
+func (s *flowStage) tell(g *sweep, records []Record) {
+	p := s.pump
+	slices.SortStableFunc(g.fired, func(a, b brought) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.due, b.due), cmp.Compare(a.key, b.key))
+	})
+	fired := g.fired
+	for i := range records {
+		r, d := &records[i], &g.events[i]
+		s.partition.Watermark, p.appended = g.seen[i], r.Appended
+		if d.err != nil {
+			p.refuse(r, d.err)
+		} else if at := g.at[i]; at > 0 {
+			b := &g.brought[at-1]
+			p.answer(r, &d.event, b.answer, b.asked, p.fx.Activity[b.from.activity:b.to.activity])
+			p.bring(b, r.Offset)
+		}
+		p.next = r.Offset + 1
+		for len(fired) > 0 && int(fired[0].at) == i {
+			p.bring(&fired[0], r.Offset)
+			fired = fired[1:]
+		}
+		p.publishLowWatermark()
+	}
+}
+
+// brought is how much the effects hold.
+func (p *Pump) brought() effectsEnd {
+	return effectsEnd{int32(len(p.fx.Verdicts)), int32(len(p.fx.Activity)), int32(len(p.fx.Reports))}
+}
+
+// bring is collect for a part of the effects.
+func (p *Pump) bring(b *brought, offset int64) {
+	p.takeOver(p.fx.Verdicts[b.from.verdicts:b.to.verdicts], offset)
+	p.passToAgents(p.fx.Activity[b.from.activity:b.to.activity], p.fx.Reports[b.from.reports:b.to.reports], offset)
+}
