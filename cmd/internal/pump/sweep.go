@@ -36,8 +36,10 @@ type sweep struct {
 	brought []brought
 	fired   []brought // by deadlines
 	records []byte    // of the flows, one after the other
-	ripe    []string  // keys of flows whose deadlines become ripe
-	crowded bool      // a checkpoint would not hold more
+	// Memory of the effects of the pump while it sweeps, which are many times those of a step.
+	effects activity.Effects
+	ripe    []string // keys of flows whose deadlines become ripe
+	crowded bool     // a checkpoint would not hold more
 }
 
 // sweptFlow is a flow of a sweep.
@@ -232,8 +234,8 @@ func sweepable(ev *events.Event) bool {
 func (s *flowStage) sweep(g *sweep, records []Record) {
 	p := s.pump
 	p.close()
-	p.fx.ResetActivity()
 	p.sweeping = true
+	p.swapEffects(g)
 	before := s.partition.Watermark
 	for i := range records {
 		r, d := &records[i], &g.events[i]
@@ -273,14 +275,19 @@ func (s *flowStage) sweep(g *sweep, records []Record) {
 		}
 	}
 	p.sweeping = false
-	p.fx.Verdicts = emptied(p.fx.Verdicts)
+	clear(p.fx.Verdicts)
+	p.fx.Verdicts = p.fx.Verdicts[:0]
 	p.fx.ResetActivity()
+	p.swapEffects(g)
 	p.evict()
 }
 
-func emptied[E any](s []E) []E {
-	clear(s)
-	return s[:0]
+// swapEffects gives the effects of the pump other memory, both empty.
+func (p *Pump) swapEffects(g *sweep) {
+	mine, its := &p.fx, &g.effects
+	mine.Verdicts, its.Verdicts = its.Verdicts, mine.Verdicts
+	mine.Activity, its.Activity = its.Activity, mine.Activity
+	mine.Reports, its.Reports = its.Reports, mine.Reports
 }
 
 // touch is what prefetch does, for flows that are folded next.
