@@ -3,12 +3,14 @@ package pump
 import (
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer"
 	"weir/analyzer/activity"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/prom"
@@ -252,4 +254,95 @@ func (p *Pump) fired(due events.Stamp) {
 		p.counted.Deadlines++
 		p.o.Metrics.Deadline(p.stage.seen().Sub(due))
 	}
+}
+
+// report logs a verdict: its message, and attributes by which lines are searched for a flow, an
+// agent or a trace.
+func (p *Pump) report(e *Emitted) {
+	if !p.quota.take() {
+		return
+	}
+	v := &e.Verdict
+	attrs := []any{"agent", v.Agent, "rule", v.RuleID, "action", v.Action, "mode", v.Mode, "scope", v.Scope.String(),
+		"partition", p.o.Partition, "offset", e.Offset}
+	if v.CorrelationID != "" {
+		attrs = append([]any{"flow", v.CorrelationID}, attrs...)
+	}
+	if v.Observed != nil && v.Limit != nil {
+		attrs = append(attrs, "observed", *v.Observed, "limit", *v.Limit)
+	}
+	if v.TraceID != "" {
+		attrs = append(attrs, "trace_id", v.TraceID)
+	}
+	// So that a reader knows that these lines are not all.
+	if n := p.quota.missed(); n > 0 {
+		attrs = append(attrs, "not_logged", n)
+	}
+	p.o.Logger.Info(v.Message, attrs...)
+}
+
+// reportRefused logs a call that was refused when it was asked for, or by a dispatcher that
+// says so: who called whom, and why not.
+func (p *Pump) reportRefused(ev *events.Event) {
+	if !p.refusals.take() {
+		return
+	}
+	to := ev.To.ID()
+	if ev.Tool.Name != "" {
+		to = "tool " + ev.Tool.Name
+	}
+	attrs := []any{"flow", ev.FlowKey(), "from", ev.From.ID(), "to", to, "partition", p.o.Partition}
+	why := "by an order, as its dispatcher says"
+	if v := p.fx.Answer; v != nil {
+		// The message of an order begins with what the order does; the line has said that.
+		_, why, _ = strings.Cut(v.Message, "rejected: ")
+		if why == "" {
+			why = v.Message
+		}
+		attrs = append(attrs, "rule", v.RuleID, "verdict", v.ID)
+	} else {
+		attrs = append(attrs, "verdict", ev.Ack.VerdictID)
+	}
+	if n := p.refusals.missed(); n > 0 {
+		attrs = append(attrs, "not_logged", n)
+	}
+	p.o.Logger.Info("Rejected call "+ev.From.ID()+"→"+to+": "+why, attrs...)
+}
+
+// quota allows so many log lines in a second, so that a flood of verdicts is not
+// one of log lines as well: the verdicts are in their log.
+type quota struct {
+	clock clock.Clock
+	most  int
+	// second is the Unix second that left is about.
+	second int64
+	left   int
+	// missing is how many lines were left out since missed was called last.
+	missing int64
+}
+
+const (
+	// A flood of verdicts is one condition told many times, so a few lines do. A refused call is
+	// what somebody may look for by name, so more of them are told.
+	linesPerSecond   = 10
+	refusedPerSecond = 100
+)
+
+// take reports whether one more line may be written.
+func (q *quota) take() bool {
+	if now := q.clock.Now().Unix(); now != q.second {
+		q.second, q.left = now, q.most
+	}
+	if q.left == 0 {
+		q.missing++
+		return false
+	}
+	q.left--
+	return true
+}
+
+// missed is how many lines were left out since it was called last.
+func (q *quota) missed() (n int64) {
+	n, q.missing = q.missing, 0
+	return n
 }
