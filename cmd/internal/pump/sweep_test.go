@@ -31,7 +31,8 @@ func (a *activityLog) Send(_ context.Context, activity []Repartitioned) error {
 func (a *activityLog) Place(key string) int { return len(key) % 3 }
 
 // backlog makes a log of many flows that begin, run away, fall silent and speak again, whose events
-// come late or twice now and then, and which little else interrupts.
+// come late or twice now and then, and which little else interrupts: ticks, limits, a clock that is
+// ahead.
 func backlog(seed uint64, n int) []Record {
 	r := rand.New(rand.NewPCG(seed, 17))
 	at := pumptest.Start
@@ -54,6 +55,16 @@ func backlog(seed uint64, n int) []Record {
 			continue
 		case x == 35:
 			add(limitsSet(at, []string{"strict", "balanced"}[r.IntN(2)]))
+			continue
+		case x == 36: // a clock is ahead for a while
+			back := at
+			at = at.Add(20 * time.Minute)
+			add(pumptest.Tick(at))
+			for n := range r.IntN(40) {
+				add(pumptest.RandomEvent(r, at, i*100+n).AppendJSON(nil))
+			}
+			add(TurnBackRecord(at, back))
+			at = back
 			continue
 		}
 		ev := pumptest.RandomEvent(r, at, i)
