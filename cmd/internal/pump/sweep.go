@@ -68,7 +68,7 @@ type effectsEnd struct{ verdicts, activity, reports int32 }
 
 const (
 	// mostSwept bounds the memory of a sweep, of which an event takes a KiB.
-	mostSwept = 4096
+	mostSwept = 2048
 	// leastSwept is what is not worth a sweep.
 	leastSwept = 64
 	// mostJump ends a sweep: a record by which the time of the log leaps may fire the deadlines of
