@@ -23,7 +23,8 @@ const MaxRecord = 8 << 10
 // AppendBinary appends the flow's record to dst. The key is not part of it.
 // It may change the flow: a record that would be too long makes it forget windows and then
 // orders. So a flow is encoded after each event of which AtMost does not say that it fits, also
-// when it is kept decoded (see decision 15). The error is always nil; the signature is that of encoding.BinaryAppender.
+// when it is kept decoded (see decision 15). The error is always nil; the signature is that of
+// encoding.BinaryAppender.
 func (f *Flow) AppendBinary(dst []byte) ([]byte, error) {
 	// dst may hold other things before the record.
 	start := len(dst)

@@ -67,11 +67,16 @@ func (p *Pump) full() bool {
 	if p.o.Store == nil {
 		return false
 	}
-	bytes, writes := p.o.Store.MaxCheckpoint()
-	bytes -= int64(len(p.document)) + partitionRoom
 	// A quarter stays free for what one more record may bring: a batch of reports touches
 	// hundreds of agents (see mostReports), and is never folded in part.
-	return p.noRoom || p.checkpoints.bytes > bytes/4*3 || p.checkpoints.writes > writes/4*3 || len(p.out) >= maxWaiting || len(p.deadLetters) >= maxWaiting || len(p.repartitioned) >= maxWaiting
+	return p.noRoom || p.gathers(3) || len(p.out) >= maxWaiting || len(p.deadLetters) >= maxWaiting || len(p.repartitioned) >= maxWaiting
+}
+
+// gathers reports whether the next checkpoint takes more than so many quarters of what one may hold.
+func (p *Pump) gathers(quarters int) bool {
+	bytes, writes := p.o.Store.MaxCheckpoint()
+	bytes -= int64(len(p.document)) + partitionRoom
+	return p.checkpoints.bytes > bytes/4*int64(quarters) || p.checkpoints.writes > writes/4*quarters
 }
 
 // partitionRoom is more than the state of a partition takes beside its limits.

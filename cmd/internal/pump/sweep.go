@@ -249,8 +249,12 @@ func (s *flowStage) sweep(g *sweep, records []Record) {
 		p.limits.since++
 	}
 	for f := range g.flows {
-		if f%prefetched == 0 {
-			p.touch(g.flows[f:min(f+prefetched, len(g.flows))])
+		if f%prefetched == 0 { // those that are folded next, at one time, as prefetch does
+			for i := f; i < min(f+prefetched, len(g.flows)); i++ {
+				if r := g.flows[i].of; r != nil {
+					p.touch(r)
+				}
+			}
 		}
 		if s.foldFlow(g, &g.flows[f], before); p.err != nil {
 			break
@@ -270,7 +274,7 @@ func (s *flowStage) sweep(g *sweep, records []Record) {
 		p.last.offset, p.last.sum, p.last.known = last.Offset, Sum(last.Value), true
 		p.tally(int64(len(records)))
 		// Never seen: far more than a flow grows by was left free.
-		if p.overfull() {
+		if p.gathers(4) {
 			p.err = ErrInOrder
 		}
 	}
@@ -288,23 +292,6 @@ func (p *Pump) swapEffects(g *sweep) {
 	mine.Verdicts, its.Verdicts = its.Verdicts, mine.Verdicts
 	mine.Activity, its.Activity = its.Activity, mine.Activity
 	mine.Reports, its.Reports = its.Reports, mine.Reports
-}
-
-// touch is what prefetch does, for flows that are folded next.
-func (p *Pump) touch(flows []sweptFlow) {
-	for i := range flows {
-		if r := flows[i].of; r != nil {
-			for at := 0; at < len(r.record); at += cacheLine {
-				p.touched += r.record[at]
-			}
-		}
-	}
-}
-
-// overfull reports whether a checkpoint may be too small for what was folded.
-func (p *Pump) overfull() bool {
-	bytes, writes := p.o.Store.MaxCheckpoint()
-	return p.checkpoints.bytes > bytes-int64(len(p.document))-partitionRoom || p.checkpoints.writes > writes
 }
 
 // foldFlow folds all events of a flow, and fires its deadlines at their places between them. The
