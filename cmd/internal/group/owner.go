@@ -44,7 +44,10 @@ type partitionOwner struct {
 	// Version and time of limits that may be on their way through the log still.
 	limitsAppended   string // version of the limits that was appended last
 	limitsAppendedAt time.Duration
-	ticks            ticks
+	// limitsEnd is the offset behind them, up to which the group is told of at once: who waits for
+	// a backlog to be worked off must not wait for weir's own word about it.
+	limitsEnd int64
+	ticks     ticks
 	// caughtUp says that the end of the log was reached once since the partition was
 	// assigned.
 	caughtUp atomic.Bool
@@ -520,7 +523,10 @@ func (p *partitionOwner) speak(ctx context.Context, up time.Duration) error {
 		return nil
 	}
 	p.limitsAppended, p.limitsAppendedAt = wanted.Version, up
-	_, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(*wanted, now)})
+	at, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(*wanted, now)})
+	if err == nil {
+		p.limitsEnd = at + 1
+	}
 	return m.later(ctx, err)
 }
 
@@ -538,8 +544,8 @@ func (m *Member) later(ctx context.Context, err error) error {
 }
 
 // How often the group is told how far the fold is: each second, and at once when so many
-// records were worked off that somebody may wait for the last of them, or when no more came while
-// a fetch waited.
+// records were worked off that somebody may wait for the last of them, when the limits came back
+// that were appended behind them, or when no more came while a fetch waited.
 const (
 	commitEvery   = time.Second
 	commitBacklog = 1000
@@ -550,8 +556,7 @@ const (
 func (p *partitionOwner) commit(silent bool) {
 	// By the pump and not by the reader: what is not published may not be told.
 	next, now := p.pump.Next(), p.member.clock.Now()
-	workedOff := p.behind() == 0 && (next-p.committed >= commitBacklog || silent)
-	if next == p.committed || !workedOff && now.Sub(p.committedAt) < commitEvery {
+	if next == p.committed || !p.workedOff(next, silent) && now.Sub(p.committedAt) < commitEvery {
 		return
 	}
 	select {
@@ -565,6 +570,12 @@ func (p *partitionOwner) commit(silent bool) {
 	// One is under way; the next turn of the loop comes by here again.
 	default:
 	}
+}
+
+// workedOff reports whether the group is to be told at once that the fold has come to next.
+func (p *partitionOwner) workedOff(next int64, silent bool) bool {
+	limits := p.committed < p.limitsEnd && p.limitsEnd <= next
+	return p.behind() == 0 && (next-p.committed >= commitBacklog || limits || silent)
 }
 
 // commitLast waits for the commit under way, for it must not be overtaken by it, and tells the
