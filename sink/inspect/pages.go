@@ -46,7 +46,12 @@ type file struct {
 // An error is a fault of the build. Everything is packed once, at the start.
 func NewPages(prefix string) (*Pages, error) {
 	p := &Pages{prefix: prefix, files: make(map[string]*file)}
-	err := fs.WalkDir(files, "page", func(name string, d fs.DirEntry, err error) error {
+	// One for all files: each takes more than a MiB.
+	z, err := gzip.NewWriterLevel(nil, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	err = fs.WalkDir(files, "page", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -55,10 +60,7 @@ func NewPages(prefix string) (*Pages, error) {
 			return err
 		}
 		var small bytes.Buffer
-		z, err := gzip.NewWriterLevel(&small, gzip.BestCompression)
-		if err != nil {
-			return err
-		}
+		z.Reset(&small)
 		if _, err := z.Write(body); err != nil {
 			return err
 		}
