@@ -219,7 +219,12 @@ const (
 // garbage is how much memory may wait to be collected, in percent of what is in use. Most of
 // that is bytes in which nothing has to be looked for, so collecting twice as often as Go
 // does by itself costs little and saves a fifth of the memory. GOGC sets another figure.
-const garbage = 50
+// Until weir has started, nearly all that it allocates stays, and the heap is so small that it would be
+// collected every other millisecond.
+const (
+	garbage        = 50
+	garbageAtStart = 800
+)
 
 // serve runs the program until a signal ends it.
 //
@@ -233,9 +238,9 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 	if env.Notify != nil {
 		defer env.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)()
 	}
-	// Whoever sets it knows his machine.
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbage)
+	chosen := os.Getenv("GOGC") != "" // whoever sets it knows his machine
+	if !chosen {
+		debug.SetGCPercent(garbageAtStart)
 	}
 	a, err := app.New(o)
 	if err != nil {
@@ -255,6 +260,9 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 			return cli.Failure("%w", err).Advise("weir topics plan says which topics are missing; weir topics create creates them")
 		}
 		return err
+	}
+	if !chosen {
+		debug.SetGCPercent(garbage)
 	}
 	// A unit of type notify counts as failed when nobody tells it. Weir serves all the same.
 	if err := TellSystemd(env, SystemdReady); err != nil {
