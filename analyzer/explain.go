@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"weir/analyzer/rules"
 	"weir/analyzer/standing"
@@ -121,8 +122,17 @@ func (e *Engine) View(f *Flow) View {
 		o := &f.offences[i]
 		v.Offences = append(v.Offences, OffenceView{Rules[o.rule].Name, int(o.count), events.RFC3339(o.last)})
 	}
-	v.Counters = e.counters(f, m)
+	v.Counters = e.counters(nil, f, m)
 	return v
+}
+
+// Measure appends the counters of the flow to dst, as View shows them, and returns how many calls
+// it made between agents, how long that took, and whether it was stopped in its time, as far as it
+// remembers. It is for what looks at many flows, and builds nothing else of a View.
+func (e *Engine) Measure(dst []rules.CounterView, f *Flow) (counters []rules.CounterView, hops int64, lasted time.Duration, offended bool) {
+	var m moment
+	m.begin(f.clock)
+	return e.counters(dst, f, &m), int64(f.hops), f.last.Sub(f.start), len(f.offences) > 0
 }
 
 // statuses are the words of View.Status, the strictest last.
@@ -156,8 +166,7 @@ func (f *Flow) overridden(r RuleID, at events.Stamp) bool {
 // counters measures what a flow has used up of each budget and how far each
 // pattern has come, whatever the last event was.
 // Rows without Show have nothing to show between events and are left out.
-func (e *Engine) counters(f *Flow, m *moment) []rules.CounterView {
-	var out []rules.CounterView
+func (e *Engine) counters(out []rules.CounterView, f *Flow, m *moment) []rules.CounterView {
 	for i := range Rules {
 		rule := &Rules[i]
 		s := e.setting(rule.ID, f, m)

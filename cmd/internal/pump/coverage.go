@@ -22,34 +22,49 @@ const (
 	// rest are counted as one.
 	maxSources  = 64
 	otherSource = "other"
-	// enoughCovered is after how many calls or answers it is said, once, what a source does not tell.
+	// enoughCovered is after how many calls or answers at least it is said, once, what a source does
+	// not tell.
 	enoughCovered = 50
 )
 
-// add counts one event. It returns what its source has told so far when that is said now.
-func (t *sourceCoverage) add(ev *events.Event) (say coverage.Coverage, now bool) {
+// plus adds what a source has told to what was known of it. It returns what that comes to when it
+// is said now.
+func (t *sourceCoverage) plus(source string, told *coverage.Coverage) (say coverage.Coverage, now bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// The source of an event aliases its record; only what is kept is copied.
-	c := t.by[ev.Source]
-	if c == nil {
-		name := strings.Clone(ev.Source)
-		if len(t.by) >= maxSources {
-			name = otherSource
-		}
-		if t.by == nil {
-			t.by = map[string]*coverage.Coverage{}
-		}
-		if c = t.by[name]; c == nil {
-			c = &coverage.Coverage{}
-			t.by[name] = c
-		}
+	if t.by == nil {
+		t.by = map[string]*coverage.Coverage{}
 	}
+	c := coverageOf(t.by, source)
 	// Said when the number is passed and not at or above it, so that it is said once.
 	before := c.Size()
-	c.Add(ev)
-	return *c, before < enoughCovered && c.Size() == enoughCovered
+	c.Plus(told)
+	return *c, before < enoughCovered && c.Size() >= enoughCovered
 }
+
+// coverageOf is what a source has told among others, of which only so many are kept by name.
+func coverageOf(by map[string]*coverage.Coverage, source string) *coverage.Coverage {
+	c := by[source]
+	if c == nil {
+		// The source of an event aliases its record; only what is kept is copied.
+		name := strings.Clone(source)
+		if len(by) >= maxSources {
+			name = otherSource
+		}
+		if c = by[name]; c == nil {
+			c = &coverage.Coverage{}
+			by[name] = c
+		}
+	}
+	return c
+}
+
+// covering is what sources have told a pump since its last tally. All look at sourceCoverage, so that
+// is touched once for each batch and not for each event.
+type covering map[string]*coverage.Coverage
+
+// add counts one event.
+func (t covering) add(ev *events.Event) { coverageOf(t, ev.Source).Add(ev) }
 
 // sum returns what all sources told together.
 func (t *sourceCoverage) sum() (all coverage.Coverage) {
@@ -75,17 +90,20 @@ func (c *Counts) Blind(l *analyzer.Limits) map[string]string {
 	return out
 }
 
-// covers counts what an event tells, and says it in the log once for each source.
-func (p *Pump) covers(ev *events.Event) {
-	// A replay counts for itself what it reads.
-	if p.o.Store == nil {
-		return
-	}
-	say, now := p.counts.coverage.add(ev)
-	if !now {
-		return
-	}
-	if line := coverage.Line(say.Blind(p.engine.Limits())); line != "" {
-		p.o.Logger.Warn("a source does not tell all that rules need", "source", ev.Source, "blind", line)
+// covered adds what sources have told since the last time to what all pumps have, and says in the
+// log once of each what it does not tell.
+func (p *Pump) covered() {
+	for source, c := range p.metrics.covering {
+		told := c.Take()
+		if told == (coverage.Coverage{}) {
+			continue
+		}
+		say, now := p.counts.coverage.plus(source, &told)
+		if !now {
+			continue
+		}
+		if line := coverage.Line(say.Blind(p.engine.Limits())); line != "" {
+			p.o.Logger.Warn("a source does not tell all that rules need", "source", source, "blind", line)
+		}
 	}
 }

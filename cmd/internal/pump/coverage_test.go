@@ -14,10 +14,18 @@ func TestCoverage(t *testing.T) {
 	var c Counts
 	call := events.Event{Kind: events.ToolCall, Source: "a", From: events.Party{Agent: "x"}, Tool: events.Tool{Name: "t"}}
 	said := 0
-	for range 3 * enoughCovered {
-		if _, now := c.coverage.add(&call); now {
-			said++
+	pump := covering{}
+	tell := func() {
+		pump.add(&call)
+		for source, told := range pump {
+			taken := told.Take()
+			if _, now := c.coverage.plus(source, &taken); now {
+				said++
+			}
 		}
+	}
+	for range 3 * enoughCovered {
+		tell()
 	}
 	if said != 1 {
 		t.Errorf("it was said %d times", said)
@@ -28,7 +36,7 @@ func TestCoverage(t *testing.T) {
 	}
 	for i := range 10 * maxSources {
 		call.Source = fmt.Sprint(i)
-		c.coverage.add(&call)
+		tell()
 	}
 	if n, all := len(c.coverage.by), c.coverage.sum(); n != maxSources+1 || all.ToolCalls != 3*enoughCovered+10*maxSources {
 		t.Errorf("%d sources with %d calls", n, all.ToolCalls)

@@ -10,6 +10,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/activity"
+	"weir/analyzer/rules"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/selftest"
 	"weir/events"
@@ -24,9 +25,11 @@ type metrics struct {
 	aside                     activity.Counts // of the fold, before an event of the self-test
 	idle                      time.Duration   // silence that ends an episode, by the limits in force
 	// 0 stands for a verdict of a deadline, of which no time to publication is measured.
-	came    []events.Stamp // when the log took what brought about each verdict that waits
-	scratch analyzer.Flow  // one that is live no more
-	spent   spent          // by the flow, before the event at hand
+	came     []events.Stamp      // when the log took what brought about each verdict that waits
+	scratch  analyzer.Flow       // one that is live no more
+	limits   []rules.CounterView // of that one
+	covering covering
+	spent    spent // by the flow, before the event at hand
 }
 
 // before is called before an event is folded.
@@ -64,7 +67,9 @@ func (s *flowStage) after(ev *events.Event) {
 	if outcome == prom.Duplicate || outcome == prom.Expired {
 		return
 	}
-	p.covers(ev)
+	if p.o.Store != nil { // a replay counts for itself what it reads
+		c.covering.add(ev)
+	}
 	// A stop in shadow mode refuses nobody.
 	refused := p.fx.Answer != nil && ev.Ask && p.fx.Answer.Stops() && p.fx.Answer.Mode != events.ModeShadow
 	if refused || ev.Kind == events.VerdictAck && ev.Ack != nil && ev.Ack.Applied {
@@ -119,6 +124,7 @@ func (p *Pump) tally(records int64) {
 	if p.o.Stage == FlowStage {
 		n.Records += records
 		p.fade()
+		p.covered()
 		for i := range p.cache.live {
 			p.standing.Live[i].Store(p.cache.live[i])
 		}
@@ -196,11 +202,12 @@ func (p *Pump) measure(r *cachedRecord) {
 	if len(r.record) == 0 || f.UnmarshalBinary(r.key, r.record) != nil {
 		return
 	}
-	v := p.engine.View(f)
-	p.o.Metrics.FlowClosed(events.Stamp(v.Last).Sub(events.Stamp(v.Start)), v.Hops, v.Counters)
+	counters, hops, lasted, offended := p.engine.Measure(p.metrics.limits[:0], f)
+	p.metrics.limits = counters
+	p.o.Metrics.FlowClosed(lasted, hops, counters)
 	// The longest honest flow tells how near the limit on calls is to what is honest here.
-	if r.standing != analyzer.Stopped && len(v.Offences) == 0 {
-		p.counts.unstopped(v.Hops)
+	if r.standing != analyzer.Stopped && !offended {
+		p.counts.unstopped(hops)
 	}
 }
 

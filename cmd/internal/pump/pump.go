@@ -139,6 +139,7 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	}
 	p := &Pump{o: o, counts: o.Counts, cache: newRecordCache(), deadlines: newDeadlines(0), engine: o.engine(o.Limits),
 		next: o.Start, quota: quota{clock: o.Clock, most: linesPerSecond}, refusals: quota{clock: o.Clock, most: refusedPerSecond}, hurry: make(chan struct{})}
+	p.metrics.covering = make(covering)
 	p.stage, p.subject = p.stageOf(&o)
 	if o.Store == nil {
 		return p, nil
