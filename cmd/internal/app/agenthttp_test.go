@@ -28,7 +28,12 @@ func beginAgents(t *testing.T, o Options) hand {
 		t.Fatal(err)
 	}
 	o.Limits = limits
-	return beginHand(t, o)
+	h := beginHand(t, o)
+	// It serves before it is ready, and says of agents that it is not.
+	for h.do("GET", "/readyz", "").status != 200 {
+		runtime.Gosched()
+	}
+	return h
 }
 
 // reports is what an agent says of itself at this moment.
