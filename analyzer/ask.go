@@ -34,7 +34,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		// A call that was in flight when the order went out is no attempt (decision 8).
 		if _, known := e.broken(f, &c, m); known {
 			if o.Action != events.Throttle { // who is told to wait may ask whether it is time
-				e.noteTry(f, m, fx)
+				e.noteTry(f, o, m, fx)
 			}
 			e.attempt(f, o, m, fx)
 			// The row about hammering is about asks alone, so it has no kind of event and is
@@ -212,7 +212,7 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 			e.tried(f, m)
 			// Who waits, and who was refused nothing, defied nobody.
 			if o.Action != events.Throttle && !o.Shadow {
-				e.noteTry(f, m, fx)
+				e.noteTry(f, o, m, fx)
 			}
 			e.attempt(f, o, m, fx)
 			break

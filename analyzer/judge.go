@@ -489,7 +489,7 @@ func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 	case known:
 		fx.Counts.Attempts++
 		fx.Counts.Defied[Rules[o.rule].Reason.Place()]++
-		e.noteTry(f, m, fx)
+		e.noteTry(f, o, m, fx)
 	default:
 		fx.Counts.Leaked++
 		fx.Counts.LeakedBy[Rules[o.rule].Reason.Place()]++

@@ -285,44 +285,43 @@ func (f *Flow) depart(i uint8) {
 	}
 }
 
-// How soon after it was told of tries the agent stage is told again: a flow that ignores
-// its stop must not cost more than one that needs none. Once an order was defied so often
-// that rules about defiance have spoken, a sixtieth of their window suffices.
+// How soon after it was told of tries the agent stage is told again: a flow that ignores its stop
+// must not cost more than one that needs none. So it is told after as long as the offence lasts
+// already, within these bounds. The windows of rules about defiance are ten minutes by default.
 const (
-	// The windows of rules about defiance are ten minutes by default.
 	triesTogether = time.Second
-	manyTogether  = 10 * time.Second
-	manyTries     = 24
+	mostTogether  = time.Minute
 )
 
-// noteTry tells the agent stage that the event's party tried a call that an order refuses,
-// at once or, when it was told a moment ago, together with those that follow.
+// noteTry tells the agent stage that the event's party tried a call that the order refuses: at
+// once when a rule may speak at so many, else, when it was told a moment ago, together with those
+// that follow.
 // What waits is told by a deadline (triesDue) that moves no clock of the flow, so verdicts are
 // the same whether anybody listens.
-func (e *Engine) noteTry(f *Flow, m *moment, fx *Effects) {
+func (e *Engine) noteTry(f *Flow, o *order, m *moment, fx *Effects) {
 	if !e.agents.Attempts {
 		return
 	}
-	together := triesTogether
-	if slices.ContainsFunc(f.orders, func(o order) bool { return o.Attempts >= manyTries }) {
-		together = manyTogether
-	}
-	id, next := &m.ev.From, f.triesReported.Add(together)
+	id, next := &m.ev.From, f.triesReported.Add(min(max(m.at.Sub(o.Since), triesTogether), mostTogether))
+	now := f.triesDue == 0 && m.at >= next || slices.Contains(e.agents.AttemptsAt, int64(o.Attempts)+1)
 	known := m.from != none && (id.Session == "" || id.Agent == "" || f.parties[m.from].agentID() == id.Agent)
-	if !known || f.triesDue == 0 && m.at >= next {
+	if !known || now && f.parties[m.from].tries == 0 {
 		if a := fx.Say(*id, m.ev, m.when); a != nil {
 			a.Kind, a.AgentState = events.AgentActivity, fx.State(activity.WorkRefused)
 		}
 		f.triesReported = m.at
-		return
+	} else {
+		p := &f.parties[m.from]
+		// Tries may be told late; the last of them counts.
+		p.triedAt = max(p.triedAt, m.when)
+		if p.tries < 1<<15 {
+			p.tries++
+		}
 	}
-	p := &f.parties[m.from]
-	// Tries may be told late; the last of them counts.
-	p.triedAt = max(p.triedAt, m.when)
-	if p.tries < 1<<15 {
-		p.tries++
-	}
-	if f.triesDue == 0 {
+	switch {
+	case now:
+		f.reportTries(m.at, fx)
+	case known && f.triesDue == 0:
 		f.triesDue = next
 	}
 }
