@@ -54,6 +54,10 @@ type Reader struct {
 	o         ReaderOptions
 
 	link *link
+	// The end of heeds closes link: one look-out for each connection, since who follows a topic
+	// fetches thousands of times a second. unheed ends it and reports whether that came in time.
+	heeds  context.Context
+	unheed func() bool
 	// Everything before asked has come and lies in rest, or was given.
 	asked   int64 // from where the answer that is under way begins, or would
 	waiting bool  // an answer is under way
@@ -153,9 +157,24 @@ func (r *Reader) Close() error {
 // asks for something else.
 func (r *Reader) hangUp() {
 	if r.link != nil {
+		r.unheed()
 		r.link.Close()
 	}
-	r.link, r.waiting = nil, false
+	r.link, r.heeds, r.waiting = nil, nil, false
+}
+
+// heed has the end of ctx close the connection, since reads do not know it. False is that the end of
+// another one has closed it before.
+func (r *Reader) heed(ctx context.Context) bool {
+	if r.heeds == ctx {
+		return true
+	}
+	if r.heeds != nil && !r.unheed() {
+		return false
+	}
+	l := r.link
+	r.heeds, r.unheed = ctx, context.AfterFunc(ctx, func() { l.Close() })
+	return true
 }
 
 // Fetch appends the next records to dst[:0] and returns them; their bytes are good until
@@ -221,6 +240,10 @@ func (r *Reader) setBack(err error) {
 // receive gets an answer, connecting and asking before if need be. After nil, rest has
 // what came, which may be nothing.
 func (r *Reader) receive(ctx context.Context) error {
+	if r.link != nil && !r.heed(ctx) {
+		r.hangUp()
+		r.asked, r.rest = r.next.Load(), nil
+	}
 	if r.link == nil {
 		// A call does not sleep longer than Wait, so that the caller gets on with other work
 		// while a broker is away.
@@ -233,12 +256,11 @@ func (r *Reader) receive(ctx context.Context) error {
 			return err
 		}
 		r.link = l
+		r.heed(ctx)
 	}
 	l := r.link
-	stop := context.AfterFunc(ctx, func() { l.Close() })
-	// Reads do not know ctx, so its end closes the connection.
 	a, err := r.exchange()
-	if !stop() {
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {

@@ -313,6 +313,21 @@ func TestReaderContext(t *testing.T) {
 	if _, err := r.Fetch(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
+	// A context that ends between two calls closes the connection; the next one has another.
+	ctx, cancel = context.WithCancel(t.Context())
+	b.fill(t, topic, 2)
+	if got, err := r.Fetch(ctx, nil); err != nil || len(got) == 0 {
+		t.Fatalf("%d records, %v", len(got), err)
+	}
+	cancel()
+	b.fill(t, topic, 1)
+	want := int(6 - r.Next())
+	if got, err := read(t, r, want); err != nil || len(got) != want {
+		t.Fatalf("%d records of %d, %v", len(got), want, err)
+	}
+	if since, err := r.Trouble(); err != nil {
+		t.Errorf("trouble since %v: %v", since, err)
+	}
 }
 
 // TestReaderGap deletes records before they are read.
