@@ -26,6 +26,11 @@ type ActivityRecord struct {
 // of its own for each pair of them. Its methods are safe for concurrent use.
 // Without it each pair of a source and a target would be a batch (see decision 70).
 type ActivityTopic struct {
+	// Gather is asked before each batch, by any goroutine. If it says so, the batch waits 50 ms for
+	// what others have for its partition: there are enough of them to go on meanwhile. Nil: whatever
+	// there is goes at once. It is set before the first Send.
+	Gather func() bool
+
 	writers    []*activityWriter // by partition
 	partitions []int
 	end        context.CancelFunc
@@ -35,7 +40,8 @@ type ActivityTopic struct {
 // one source sends keeps its order.
 type activityWriter struct {
 	writer
-	ctx context.Context // of the topic
+	topic *ActivityTopic
+	ctx   context.Context // of the topic
 
 	mu sync.Mutex
 	// In the order in which they were handed over.
@@ -59,7 +65,7 @@ func NewActivityTopic(cluster *eventkafka.Cluster, topic string, partitions int)
 	ctx, end := context.WithCancel(context.Background())
 	t := &ActivityTopic{end: end}
 	for p := range partitions {
-		t.writers = append(t.writers, &activityWriter{writer: writer{cluster: cluster, topic: topic, partition: p, most: batchBytes}, ctx: ctx})
+		t.writers = append(t.writers, &activityWriter{writer: writer{cluster: cluster, topic: topic, partition: p, most: batchBytes}, topic: t, ctx: ctx})
 		t.partitions = append(t.partitions, p)
 	}
 	return t
@@ -89,6 +95,7 @@ func (l *activityWriter) write() {
 	var messages []Message
 	// What gathered while the last batch was under way is the next one.
 	for {
+		l.gather()
 		l.mu.Lock()
 		shares := l.waiting
 		l.waiting, l.writing = nil, len(shares) > 0
@@ -105,6 +112,20 @@ func (l *activityWriter) write() {
 		for _, s := range shares {
 			s.written <- err
 		}
+	}
+}
+
+// gatherFor is how long a batch waits for others, see ActivityTopic.Gather.
+const gatherFor = 50 * time.Millisecond
+
+// gather waits for others, if that is worth it.
+func (l *activityWriter) gather() {
+	if l.topic.Gather == nil || !l.topic.Gather() {
+		return
+	}
+	select {
+	case <-time.After(gatherFor):
+	case <-l.ctx.Done():
 	}
 }
 

@@ -125,6 +125,7 @@ func (m *Member) Start(ctx context.Context) error {
 	}
 	m.replicator = newReplicator(m)
 	m.activity = sinkkafka.NewActivityTopic(m.o.Cluster, m.o.Topics.Activity, len(m.agentSet.partitions))
+	m.activity.Gather = m.manyBacklogs
 	for _, l := range []*partitionSet{m.flowSet, m.agentSet} {
 		m.folding.Run("consumer group "+l.name, func(ctx context.Context) error { return m.run(ctx, l) })
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -479,6 +480,10 @@ func (p *partitionOwner) lags(far bool) {
 // backlog reports whether flows are so far behind here that what is made of them, for agents and
 // readers of verdicts, may take a tenth of a second more.
 func (m *Member) backlog() bool { return m.backlogs.Load() > 0 }
+
+// manyBacklogs reports whether so many partitions are far behind that some of them may wait for each
+// other: enough are left for all processors.
+func (m *Member) manyBacklogs() bool { return m.backlogs.Load() > int64(2*runtime.GOMAXPROCS(0)) }
 
 // past goes on behind what cannot be read.
 // Expired records make the partition begin anew; a batch that cannot be unpacked becomes one dead

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -344,8 +345,18 @@ func TestSinkActivityForAll(t *testing.T) {
 }
 
 // TestSinkActivityTogether holds that sources of one process, whose records share batches,
-// each keep their order and lose nothing, also when writes fail and one source gives up.
+// each keep their order and lose nothing, also when writes fail and one source gives up, and
+// when batches wait for each other now and then.
 func TestSinkActivityTogether(t *testing.T) {
+	t.Run("at once", func(t *testing.T) { sendTogether(t, nil) })
+	asked := new(atomic.Int64)
+	t.Run("gathered", func(t *testing.T) { sendTogether(t, func() bool { return asked.Add(1)%3 != 0 }) })
+	if asked.Load() == 0 {
+		t.Error("nobody was asked whether to wait")
+	}
+}
+
+func sendTogether(t *testing.T, gather func() bool) {
 	const sources, sends = 8, 30
 	b := startBroker(t)
 	topic := b.topic(t, 2)
@@ -357,6 +368,7 @@ func TestSinkActivityTogether(t *testing.T) {
 		return nil
 	})
 	shared := sinkkafka.NewActivityTopic(c, topic, 2)
+	shared.Gather = gather
 	defer shared.Close()
 	var group sync.WaitGroup
 	for source := range sources {
