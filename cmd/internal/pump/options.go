@@ -178,7 +178,7 @@ type Options struct {
 	InOrder bool
 
 	Prices          costs.Prices                          // of tokens of which events do not say what they cost
-	Read            func(record []byte, ev *events.Event) // is told of each record that can be read; default: nobody
+	Read            func(record []byte, ev *events.Event) // is told of each record that can be read, of some twice; default: nobody
 	Memory          int64                                 // budget of flows in memory, bytes; default 512 MiB
 	CheckpointEvery time.Duration                         // least time between checkpoints, see due; default 2 s
 	Turn            Turn                                  // with the other pumps of its store; default: its own

@@ -31,8 +31,11 @@ type sweep struct {
 	next  []int32
 	flows []sweptFlow
 	byKey map[string]int32 // places in flows
-	// at is one more than the place in brought of what came of each record, 0 for nothing.
+	// at is one more than the place in brought of what came of each record, 0 for nothing, and
+	// unreadable for one that holds no event. Records are walked through more than once, and their
+	// events are in no cache by then.
 	at      []int32
+	read    int // of the records hold an event
 	brought []brought
 	fired   []brought // by deadlines
 	records []byte    // of the flows, one after the other
@@ -65,6 +68,8 @@ type brought struct {
 
 // effectsEnd is how much stands in effects.
 type effectsEnd struct{ verdicts, activity, reports int32 }
+
+const unreadable = -1
 
 const (
 	// mostSwept bounds the memory of a sweep, of which an event takes a KiB.
@@ -148,6 +153,7 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 	// An eighth stays free, for what is counted here is a guess.
 	room := int(bytes/8*7-p.checkpoints.bytes) - len(p.document) - partitionRoom
 	left := writes/8*7 - p.checkpoints.writes
+	g.read = 0
 	seen := s.partition.Watermark
 	for n < len(records) {
 		r, d := &records[n], &g.events[n]
@@ -157,6 +163,7 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 		}
 		g.at[n], g.next[n], g.seen[n] = 0, 0, seen
 		if d.err = events.Decode(r.Value, &d.event); d.err != nil {
+			g.at[n] = unreadable
 			n++
 			continue
 		}
@@ -188,6 +195,10 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 		}
 		seen = max(seen, when)
 		g.seen[n], g.next[n], g.flows[f].last = seen, -f-1, int32(n)
+		if p.o.Read != nil {
+			p.o.Read(r.Value, &d.event)
+		}
+		g.read++
 		n++
 	}
 	if n < leastSwept {
@@ -238,16 +249,9 @@ func (s *flowStage) sweep(g *sweep, records []Record) {
 	p.swapEffects(g)
 	before := s.partition.Watermark
 	for i := range records {
-		r, d := &records[i], &g.events[i]
-		p.counted.Bytes += int64(len(r.Value))
-		if d.err != nil {
-			continue
-		}
-		if p.o.Read != nil {
-			p.o.Read(r.Value, &d.event)
-		}
-		p.limits.since++
+		p.counted.Bytes += int64(len(records[i].Value))
 	}
+	p.limits.since += int64(g.read)
 	for f := range g.flows {
 		if f%prefetched == 0 { // those that are folded next, at one time, as prefetch does
 			for i := f; i < min(f+prefetched, len(g.flows)); i++ {
@@ -437,9 +441,9 @@ func (s *flowStage) tell(g *sweep, records []Record) {
 	for i := range records {
 		r, d := &records[i], &g.events[i]
 		s.partition.Watermark, p.appended = g.seen[i], r.Appended
-		if d.err != nil {
+		if at := g.at[i]; at == unreadable {
 			p.refuse(r, d.err)
-		} else if at := g.at[i]; at > 0 {
+		} else if at > 0 {
 			b := &g.brought[at-1]
 			p.answer(r, &d.event, b.answer, b.asked, p.fx.Activity[b.from.activity:b.to.activity])
 			p.bring(b, r.Offset)
