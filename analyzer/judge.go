@@ -47,7 +47,7 @@ func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 			return
 		}
 	}
-	if observed < set.Warn && observed < set.Stop-1 && !rule.Lifts {
+	if observed < set.Warn && observed < set.Stop-1 && !(rule.Lifts && len(f.orders) > 0) {
 		return
 	}
 	m.set = *set
