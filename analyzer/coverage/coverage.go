@@ -88,9 +88,6 @@ func (c *Coverage) count(ev *events.Event) {
 	c.Tasks += one(ev.TaskID != "")
 }
 
-// follows tells whether a flow had a call before, as far as is remembered. A flow forgets
-// another one whose hash falls on the same place, so it may say no too often and never yes
-// wrongly but for equal hashes.
 // Take returns what was counted since the last time. Of which flows there were calls stays known.
 func (c *Coverage) Take() Coverage {
 	told := *c
@@ -99,6 +96,9 @@ func (c *Coverage) Take() Coverage {
 	return told
 }
 
+// follows tells whether a flow had a call before, as far as is remembered. A flow forgets
+// another one whose hash falls on the same place, so it may say no too often and never yes
+// wrongly but for equal hashes.
 func (c *Coverage) follows(flow string) bool {
 	if c.flows == nil {
 		c.flows = new([2 * rememberedFlows]uint64)
