@@ -163,7 +163,7 @@ func (f *Flow) overridden(r RuleID, at events.Stamp) bool {
 	return slices.ContainsFunc(f.overrides, func(o flowOverride) bool { return o.rule == r && at < o.expires })
 }
 
-// counters measures what a flow has used up of each budget and how far each
+// counters appends what a flow has used up of each budget and how far each
 // pattern has come, whatever the last event was.
 // Rows without Show have nothing to show between events and are left out.
 func (e *Engine) counters(out []rules.CounterView, f *Flow, m *moment) []rules.CounterView {

@@ -299,11 +299,11 @@ const (
 // What waits is told by a deadline (triesDue) that moves no clock of the flow, so verdicts are
 // the same whether anybody listens.
 func (e *Engine) noteTry(f *Flow, o *order, m *moment, fx *Effects) {
-	if !e.agents.Attempts {
+	if e.agents.Attempts == nil {
 		return
 	}
 	id, next := &m.ev.From, f.triesReported.Add(min(max(m.at.Sub(o.Since), triesTogether), mostTogether))
-	now := f.triesDue == 0 && m.at >= next || slices.Contains(e.agents.AttemptsAt, int64(o.Attempts)+1)
+	now := f.triesDue == 0 && m.at >= next || slices.Contains(e.agents.Attempts, int64(o.Attempts)+1)
 	known := m.from != none && (id.Session == "" || id.Agent == "" || f.parties[m.from].agentID() == id.Agent)
 	if !known || now && f.parties[m.from].tries == 0 {
 		if a := fx.Say(*id, m.ev, m.when); a != nil {

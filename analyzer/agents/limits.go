@@ -49,11 +49,11 @@ type Wants struct {
 	Calls    bool // all calls between agents
 	Opened   bool // calls that open a flow
 	Projects bool // calls in projects
-	Attempts bool // calls against orders
-	// So many of them, in one flow already, are told of at once: the rows may speak at them.
-	AttemptsAt []int64
-	Silence    bool // what parties do
-	Trees      bool // what flows spend that name a parent or a root
+	// Calls against orders: so many of one flow are told of at once, for the rows may speak at
+	// them; nil if none are wanted.
+	Attempts []int64
+	Silence  bool // what parties do
+	Trees    bool // what flows spend that name a parent or a root
 }
 
 // WantsOf returns what the rows want that are on by the limits.
@@ -76,7 +76,7 @@ func WantsOf(l *Limits) (w Wants) {
 		case CountedOpened:
 			w.Opened = true
 		case CountedRefused:
-			w.Attempts, w.AttemptsAt = true, append(w.AttemptsAt, set.Warn, set.Stop)
+			w.Attempts = append(w.Attempts, set.Warn, set.Stop)
 		}
 		w.Trees = w.Trees || Rules[r].Counts.OfTree()
 		w.Silence = w.Silence || Rules[r].Silence && l.Report > 0

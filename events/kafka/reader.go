@@ -242,7 +242,7 @@ func (r *Reader) setBack(err error) {
 func (r *Reader) receive(ctx context.Context) error {
 	if r.link != nil && !r.heed(ctx) {
 		r.hangUp()
-		r.asked, r.rest = r.next.Load(), nil
+		r.asked = r.next.Load()
 	}
 	if r.link == nil {
 		// A call does not sleep longer than Wait, so that the caller gets on with other work

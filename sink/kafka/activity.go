@@ -120,12 +120,8 @@ const gatherFor = 50 * time.Millisecond
 
 // gather waits for others, if that is worth it.
 func (l *activityWriter) gather() {
-	if l.topic.Gather == nil || !l.topic.Gather() {
-		return
-	}
-	select {
-	case <-time.After(gatherFor):
-	case <-l.ctx.Done():
+	if l.topic.Gather != nil && l.topic.Gather() {
+		wait(l.ctx, gatherFor)
 	}
 }
 

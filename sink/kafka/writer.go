@@ -79,13 +79,21 @@ func (l *writer) retry(ctx context.Context, fn func(context.Context) error) erro
 			t.since = old.since
 		}
 		l.trouble.Store(t)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !wait(ctx, pause) {
 			return fmt.Errorf("%w, after: %w", context.Cause(ctx), err)
 		}
+	}
+}
+
+// wait waits for d; false when ctx ends before.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -35,7 +35,6 @@ type sweep struct {
 	// unreadable for one that holds no event. Records are walked through more than once, and their
 	// events are in no cache by then.
 	at      []int32
-	read    int // of the records hold an event
 	brought []brought
 	fired   []brought // by deadlines
 	records []byte    // of the flows, one after the other
@@ -69,6 +68,7 @@ type brought struct {
 // effectsEnd is how much stands in effects.
 type effectsEnd struct{ verdicts, activity, reports int32 }
 
+// unreadable is a mark, see sweep.at.
 const unreadable = -1
 
 const (
@@ -153,7 +153,6 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 	// An eighth stays free, for what is counted here is a guess.
 	room := int(bytes/8*7-p.checkpoints.bytes) - len(p.document) - partitionRoom
 	left := writes/8*7 - p.checkpoints.writes
-	g.read = 0
 	seen := s.partition.Watermark
 	for n < len(records) {
 		r, d := &records[n], &g.events[n]
@@ -198,7 +197,6 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 		if p.o.Read != nil {
 			p.o.Read(r.Value, &d.event)
 		}
-		g.read++
 		n++
 	}
 	if n < leastSwept {
@@ -250,8 +248,10 @@ func (s *flowStage) sweep(g *sweep, records []Record) {
 	before := s.partition.Watermark
 	for i := range records {
 		p.counted.Bytes += int64(len(records[i].Value))
+		if g.at[i] != unreadable {
+			p.limits.since++
+		}
 	}
-	p.limits.since += int64(g.read)
 	for f := range g.flows {
 		if f%prefetched == 0 { // those that are folded next, at one time, as prefetch does
 			for i := f; i < min(f+prefetched, len(g.flows)); i++ {
