@@ -266,9 +266,13 @@ func (e *Engine) report(f *Flow, at events.Stamp, judged bool, fx *Effects) {
 		i := uint8(bits.TrailingZeros32(unreported))
 		if p := &f.parties[i]; p.did != 0 {
 			fx.Reports = append(fx.Reports, activity.Report{Flow: f.keyHash(), Source: f.source, Name: p.name, Agent: p.agent, Did: p.did, Work: f.work(i, at)})
+			fx.Reports[len(fx.Reports)-1].Identify()
 		}
 	}
 }
+
+// SetKeyHash saves the flow working out the xxh64 of its key, which who keeps its record knows.
+func (f *Flow) SetKeyHash(hash uint64) { f.hash = hash }
 
 // keyHash is the hash of its key by which reports name the flow.
 func (f *Flow) keyHash() uint64 {

@@ -3,6 +3,9 @@ package activity
 import (
 	"slices"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
+
 	"weir/events"
 )
 
@@ -37,6 +40,7 @@ const (
 // flow: they are good as long as those of Activity.
 type Report struct {
 	Flow   uint64                   // a hash of its key
+	Party  uint64                   // a hash of flow and party, see Identify; 0 when nobody has worked it out
 	Name   string                   // the party: as the flow calls it
 	Agent  string                   // its stable id, if that is another one
 	Did    events.Stamp             // when it did something last
@@ -68,6 +72,15 @@ func WorkNamed(status string) (Work, bool) {
 
 // String returns the status by which an agent.activity names it.
 func (w Work) String() string { return workNames[w] }
+
+// Identify works out the hash by which reports of the same party of the same flow are known. Who makes
+// a report does it while the names are in the caches of the processor.
+func (r *Report) Identify() {
+	r.Party = (r.Flow*0x9e3779b97f4a7c15 ^ xxhash.Sum64String(r.Name)) * 0xff51afd7ed558ccd
+	if r.Agent != "" {
+		r.Party ^= xxhash.Sum64String(r.Agent)
+	}
+}
 
 // Who returns the party.
 func (r *Report) Who() events.Party {

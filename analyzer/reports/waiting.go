@@ -6,8 +6,6 @@ package reports
 import (
 	"unsafe"
 
-	"github.com/cespare/xxhash/v2"
-
 	"weir/analyzer/activity"
 )
 
@@ -15,9 +13,9 @@ import (
 // of each flow the last report alone, in the order in which they first came. The zero
 // Waiting is empty.
 type Waiting struct {
-	list  []named
-	byWho map[uint64]int32 // places in list, by a hash of flow and party
-	names []byte
+	list    []named
+	byParty map[uint64]int32 // places in list
+	names   []byte
 }
 
 // named is a report whose names are in the memory of all.
@@ -29,19 +27,18 @@ type named struct {
 // Add takes over a report, which may stand in the place of an earlier one. It keeps nothing
 // of what the report aliases.
 func (w *Waiting) Add(r *activity.Report) {
-	who := (r.Flow*0x9e3779b97f4a7c15 ^ xxhash.Sum64String(r.Name)) * 0xff51afd7ed558ccd
-	if r.Agent != "" {
-		who ^= xxhash.Sum64String(r.Agent)
+	if r.Party == 0 {
+		r.Identify()
 	}
-	if i, ok := w.byWho[who]; ok {
+	if i, ok := w.byParty[r.Party]; ok {
 		x := &w.list[i]
 		x.Source, x.Did, x.Work = r.Source, max(x.Did, r.Did), r.Work
 		return
 	}
-	if w.byWho == nil {
-		w.byWho = make(map[uint64]int32)
+	if w.byParty == nil {
+		w.byParty = make(map[uint64]int32)
 	}
-	w.byWho[who] = int32(len(w.list))
+	w.byParty[r.Party] = int32(len(w.list))
 	x := named{Report: *r, from: len(w.names), name: len(r.Name), agent: len(r.Agent)}
 	x.Name, x.Agent = "", ""
 	w.names = append(append(w.names, r.Name...), r.Agent...)
@@ -72,6 +69,6 @@ func (w *Waiting) Full() bool { return len(w.names)+sizeReport*len(w.list) >= 32
 
 // Reset forgets all of them.
 func (w *Waiting) Reset() {
-	clear(w.byWho)
+	clear(w.byParty)
 	w.list, w.names = w.list[:0], w.names[:0]
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 
 	"weir/analyzer/activity"
-	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/events/fingerprint"
 	"weir/state"
@@ -224,9 +222,12 @@ func (p *Pump) decode(r *cachedRecord) error {
 	if err := p.stage.decode(r.key, r.record); err != nil {
 		return fmt.Errorf("%s %q: %w", p.subject, r.key, err)
 	}
-	// What a flow was warned and stopped for before it left memory stands in its record only.
-	if s, ok := p.stage.(*flowStage); ok && r.loaded {
-		r.loaded, r.judged = false, judgedBy(&s.scratch)
+	if s, ok := p.stage.(*flowStage); ok {
+		s.scratch.SetKeyHash(r.hash)
+		// What a flow was warned and stopped for before it left memory stands in its record only.
+		if r.loaded {
+			r.loaded, r.judged = false, judgedBy(&s.scratch)
+		}
 	}
 	p.open = r
 	return nil
@@ -238,9 +239,8 @@ func (p *Pump) flow(key string) (*cachedRecord, error) {
 	if r := p.cache.get(key); r != nil {
 		return r, nil
 	}
-	// The key given is in the memory of the record at hand.
-	r := &cachedRecord{key: strings.Clone(key), own: selftest.OwnFlow(key)}
-	if p.cache.mayBeOutside(key) {
+	r := newRecord(key)
+	if p.cache.mayBeOutside(r.hash) {
 		record, due, known, err := p.o.Store.Load(p.o.Partition, p.subject, key)
 		switch {
 		case err != nil:

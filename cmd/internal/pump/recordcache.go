@@ -1,9 +1,12 @@
 package pump
 
 import (
+	"strings"
+
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer"
+	"weir/cmd/internal/selftest"
 	"weir/events"
 )
 
@@ -11,6 +14,7 @@ import (
 // decoded flow and leaves the garbage collector nothing to scan.
 type cachedRecord struct {
 	key        string
+	hash       uint64       // of the key
 	record     []byte       // empty: nothing was folded, or the store has forgotten it
 	due        events.Stamp // next deadline of the record; 0 for none
 	kept       events.Stamp // the deadline that the last checkpoint wrote
@@ -35,7 +39,12 @@ type cachedRecord struct {
 }
 
 // recordOverhead is about what a record takes in memory beside its key and record.
-const recordOverhead = 208
+const recordOverhead = 216
+
+// newRecord returns what the first event of the key begins. It keeps nothing of key.
+func newRecord(key string) *cachedRecord {
+	return &cachedRecord{key: strings.Clone(key), hash: xxhash.Sum64String(key), own: selftest.OwnFlow(key)}
+}
 
 // size counts the capacity of the record, since that is what memory holds.
 func (r *cachedRecord) size() int64 { return int64(len(r.key)+cap(r.record)) + recordOverhead }
@@ -116,17 +125,17 @@ func (s *recordCache) send(r *cachedRecord) {
 	case len(s.sent) == mostSent:
 		s.sent = nil
 	default:
-		s.sent[xxhash.Sum64String(r.key)] = struct{}{}
+		s.sent[r.hash] = struct{}{}
 	}
 }
 
-// mayBeOutside reports whether the store may hold the flow, which is not in memory.
-// An equal hash of another key costs one look into the store and nothing else.
-func (s *recordCache) mayBeOutside(key string) bool {
+// mayBeOutside reports whether the store may hold the flow with that hash of its key, which is not
+// in memory. An equal hash of another key costs one look into the store and nothing else.
+func (s *recordCache) mayBeOutside(hash uint64) bool {
 	if !s.outside || s.sent == nil {
 		return s.outside
 	}
-	_, ok := s.sent[xxhash.Sum64String(key)]
+	_, ok := s.sent[hash]
 	return ok
 }
 

@@ -65,8 +65,7 @@ func EachReport(batch []byte, fn func(r *activity.Report)) error {
 	first := events.Stamp(d.Varint())
 	var r activity.Report
 	for !d.Bad() && len(d.Rest()) > 0 {
-		r.Flow = binary.LittleEndian.Uint64(d.Take(8))
-		r.Did = first + events.Stamp(d.Varint())
+		r = activity.Report{Flow: binary.LittleEndian.Uint64(d.Take(8)), Did: first + events.Stamp(d.Varint())}
 		// Work is an index into tables of the agent stage, so it has to be one that this weir
 		// knows.
 		how := d.Take(2)

@@ -11,6 +11,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/activity"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/reports"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
 	"weir/state"
@@ -26,6 +27,10 @@ func TestReportsBatch(t *testing.T) {
 	var got []activity.Report
 	if err := EachReport(batch, func(r *activity.Report) { got = append(got, *r) }); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v, %v", got, err)
+	}
+	var waiting reports.Waiting // which notes in a report whom it is about
+	if err := EachReport(batch, waiting.Add); err != nil || waiting.Len() != len(want) {
+		t.Errorf("%d parties wait, %v; want %d", waiting.Len(), err, len(want))
 	}
 	if !IsReports(batch) || IsReports([]byte("{}")) || IsReports(nil) {
 		t.Error("a batch is not told from JSON")
