@@ -63,9 +63,13 @@ func (w *Waiting) At(i int) activity.Report {
 // sizeReport is about what a report takes beside its names.
 const sizeReport = 20
 
+// mostBytes is about how much waits at most. With a third of it three times as much is passed on
+// where many flows are at work; with twice as much, no less.
+const mostBytes = 96 << 10
+
 // Full reports whether so much waits that it has to be passed on at once, so that a
 // checkpoint can hold what waits.
-func (w *Waiting) Full() bool { return len(w.names)+sizeReport*len(w.list) >= 32<<10 }
+func (w *Waiting) Full() bool { return len(w.names)+sizeReport*len(w.list) >= mostBytes }
 
 // Reset forgets all of them.
 func (w *Waiting) Reset() {

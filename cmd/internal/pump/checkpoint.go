@@ -75,12 +75,13 @@ func (p *Pump) full() bool {
 // gathers reports whether the next checkpoint takes more than so many quarters of what one may hold.
 func (p *Pump) gathers(quarters int) bool {
 	bytes, writes := p.o.Store.MaxCheckpoint()
-	bytes -= int64(len(p.document)) + partitionRoom
+	bytes -= int64(len(p.document)) + PartitionRoom
 	return p.checkpoints.bytes > bytes/4*int64(quarters) || p.checkpoints.writes > writes/4*quarters
 }
 
-// partitionRoom is more than the state of a partition takes beside its limits.
-const partitionRoom = 64 << 10
+// PartitionRoom is more bytes of a checkpoint than the state of a partition takes beside its limits,
+// most of it what flows have yet to tell of their parties. A store that takes no more folds nothing.
+const PartitionRoom = 192 << 10
 
 // Pending reports whether something was folded that no checkpoint holds yet, so that
 // Batch should be called again soon even if there are no records.

@@ -151,7 +151,7 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 	g.events, g.seen, g.next, g.at = g.events[:len(records)], g.seen[:len(records)], g.next[:len(records)], g.at[:len(records)]
 	bytes, writes := p.o.Store.MaxCheckpoint()
 	// An eighth stays free, for what is counted here is a guess.
-	room := int(bytes/8*7-p.checkpoints.bytes) - len(p.document) - partitionRoom
+	room := int(bytes/8*7-p.checkpoints.bytes) - len(p.document) - PartitionRoom
 	left := writes/8*7 - p.checkpoints.writes
 	seen := s.partition.Watermark
 	for n < len(records) {

@@ -240,7 +240,7 @@ func (p *plainFlows) keep(f *analyzer.Flow, key string, offset int64) {
 	}
 	// So much is passed on at once, whatever the time: the pump bounds what waits by bytes. 20 is
 	// the fixed part of a report there.
-	if size >= 32<<10 {
+	if size >= 96<<10 {
 		p.report(offset)
 	}
 }

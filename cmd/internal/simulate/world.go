@@ -146,7 +146,7 @@ func newWorld(plan Plan, settle func(), stats *Stats) *world {
 	// In a third of the runs a checkpoint is so small that states have to be written in parts.
 	if w.rand.IntN(3) == 0 {
 		room := int64(6000 + w.rand.IntN(12_000)) // beside that for the state of the partition
-		w.maxCheckpoint, w.unwritten, w.exact = 64<<10+room, 3*room+4096, false
+		w.maxCheckpoint, w.unwritten, w.exact = pump.PartitionRoom+room, 3*room+4096, false
 	}
 	for n := range sources {
 		w.flows = append(w.flows, newPlainFlows(n, firstLimits(), func(key string) int { return w.place(key, len(w.activity)) }))
