@@ -44,14 +44,14 @@ func (f *Flow) AppendBinary(dst []byte) ([]byte, error) {
 // fraction of its time. While that is no more than MaxRecord, AppendBinary changes nothing.
 func (f *Flow) AtMost() int {
 	// The head, and what stands behind its presence bits but the names.
-	const most = sizeHead + 32 + 4*binary.MaxVarintLen64 + 2*(2+2*maxPeriod) + 4*len(f.reporting) + 2*binary.MaxVarintLen64 + 3*binary.MaxVarintLen64 + 1 + 8*rules.MostMarks
+	const most = sizeHead + 32 + 4*binary.MaxVarintLen64 + 2*(2+2*maxPeriod) + 4*len(f.reporting) + 3*binary.MaxVarintLen64 + 1 + 8*rules.MostMarks
 	n := most + len(f.turnID) + len(f.root) + len(f.parent) + len(f.service) + 8*len(f.ids)
 	for _, t := range f.tools {
 		n += binary.MaxVarintLen16 + len(t)
 	}
 	for i := range f.parties {
 		p := &f.parties[i]
-		n += sizeParty + len(p.name) + 1 + binary.MaxVarintLen16 + len(p.agent) + 2 + binary.MaxVarintLen64 + binary.MaxVarintLen16
+		n += sizeParty + len(p.name) + 1 + binary.MaxVarintLen16 + len(p.agent) + binary.MaxVarintLen16
 		n += (sizeCall+8+8+1)*len(p.calls) + 4*len(p.seen) + sizeRun*len(p.runs) + 2 + 2*maxPeriod + 1 + (4+4*binary.MaxVarintLen64)*len(p.sums)
 	}
 	n += sizeRate*len(f.rate) + sizeHop*len(f.ring) + 4*len(f.streakAt)
@@ -100,7 +100,7 @@ const (
 	hasRuns // of hops
 	hasReporting
 	hadReports // of an older weir: when the agent stage was told
-	hasTries
+	hadTries   // of an older weir: when it was told of tries against orders
 	hasTree
 	hasMarks
 )
@@ -112,7 +112,7 @@ const (
 	partyHasSims
 	partyHasOpen
 	partyHasAgent
-	partyHasTries
+	partyHadTries // of an older weir: those that the agent stage was not told of
 	partyHasArgSims
 	partyHasDone
 	partyHasSums
@@ -134,9 +134,6 @@ func (f *Flow) encode(b []byte) []byte {
 	}
 	if f.reporting[0] != 0 {
 		has |= hasReporting
-	}
-	if f.triesReported != 0 {
-		has |= hasTries
 	}
 	if f.root != "" {
 		has |= hasTree
@@ -198,11 +195,6 @@ func (f *Flow) encode(b []byte) []byte {
 		if f.service != "" && f.reporting[len(f.reporting)-1] == 0 {
 			b = le.AppendUint32(b, 0)
 		}
-	}
-	if has&hasTries != 0 {
-		// Times that are mostly near the clock take two or three bytes so, where the full ones
-		// take eight.
-		b = binary.AppendVarint(binary.AppendVarint(b, record.Ago(f.clock, f.triesReported)), record.Ago(f.clock, f.triesDue))
 	}
 	if has&hasTree != 0 {
 		b = record.AppendString(record.AppendString(b, f.root), f.parent)
@@ -342,9 +334,6 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	if p.agent != "" {
 		has |= partyHasAgent
 	}
-	if p.tries != 0 {
-		has |= partyHasTries
-	}
 	if len(p.sums) > 0 {
 		has |= partyHasSums
 	}
@@ -369,9 +358,6 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	}
 	if p.agent != "" {
 		b = record.AppendString(b, p.agent)
-	}
-	if p.tries != 0 {
-		b = binary.AppendVarint(le.AppendUint16(b, p.tries), record.Ago(clock, p.triedAt))
 	}
 	b, e = record.Room(b, size*len(p.calls))
 	for i := range p.calls {
@@ -541,13 +527,14 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 			}
 		}
 	}
-	// Read over: nobody asks for it any more.
+	// Read over: nobody asks for them any more.
 	if has&hadReports != 0 {
 		d.Ago(f.clock)
 		d.Ago(f.clock)
 	}
-	if has&hasTries != 0 {
-		f.triesReported, f.triesDue = d.Ago(f.clock), d.Ago(f.clock)
+	if has&hadTries != 0 {
+		d.Ago(f.clock)
+		d.Ago(f.clock)
 	}
 	if has&hasTree != 0 {
 		f.root, f.parent = d.String(), d.String()
@@ -670,8 +657,9 @@ func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int)
 	if h[7]&partyHasAgent != 0 {
 		p.agent = d.String()
 	}
-	if h[7]&partyHasTries != 0 {
-		p.tries, p.triedAt = le.Uint16(d.Take(2)), d.Ago(clock)
+	if h[7]&partyHadTries != 0 { // read over
+		d.Take(2)
+		d.Ago(clock)
 	}
 	size := sizeCall
 	if h[7]&partyHasSims != 0 {

@@ -137,12 +137,9 @@ type Flow struct {
 	// Tags of the flow, its agents and its tools, by which limits may exempt.
 	marks rules.Marks
 
-	// The four below are what the flow has yet to say to the agent stage. They change no
-	// verdict of the flow: who listens must not matter to what is judged.
-	triesReported events.Stamp // when tries against orders were reported to the agent stage last
-	triesDue      events.Stamp // when what parties tried against orders is to be reported; 0 for never
-	gone          []tries      // of parties that gave way while an event is applied; else empty
-	unreported    uint32       // within a step: the parties that are to be reported, a bit each
+	// unreported are, within a step, the parties of which the agent stage is to be told, a bit each.
+	// They change no verdict of the flow: who listens must not matter to what is judged.
+	unreported uint32
 }
 
 type flowFlags uint8
@@ -169,8 +166,6 @@ type party struct {
 	open     uint8        // tool calls without a result
 	lastSeen uint32       // ordinal, to choose whom to forget
 	did      events.Stamp // when it did something last; 0 for never
-	tries    uint16       // against orders, of which the agent stage was not told
-	triedAt  events.Stamp // the last of them
 	agent    string       // stable id; empty when it is the name, or not known
 	revisits uint16
 	called   uint16 // by agents, in this episode
@@ -420,13 +415,13 @@ func (f *Flow) Reset(key string) {
 	// would write all of it twice, for each event.
 	ids, parties, tools, rate, ring, streakAt := f.ids, f.parties, f.tools, f.rate, f.ring, f.streakAt
 	pairs, delegations, turnSeen, conversations, tasks := f.pairs, f.delegations, f.turnSeen, f.conversations, f.tasks
-	orders, offences, overrides, marks, gone := f.orders, f.offences, f.overrides, f.marks, f.gone
+	orders, offences, overrides, marks := f.orders, f.offences, f.overrides, f.marks
 	*f = Flow{}
 	f.key, f.pos = key, none
 	// The parties behind the length keep their own slices; addParty finds them there.
 	f.ids, f.parties, f.tools, f.rate, f.ring, f.streakAt = ids[:0], parties[:0], tools[:0], rate[:0], ring[:0], streakAt[:0]
 	f.pairs, f.delegations, f.turnSeen, f.conversations, f.tasks = pairs[:0], delegations[:0], turnSeen[:0], conversations[:0], tasks[:0]
-	f.orders, f.offences, f.overrides, f.marks, f.gone = orders[:0], offences[:0], overrides[:0], marks[:0], gone[:0]
+	f.orders, f.offences, f.overrides, f.marks = orders[:0], offences[:0], overrides[:0], marks[:0]
 }
 
 // addParty makes room for one more party in the slice, reusing what an earlier
@@ -563,7 +558,6 @@ func (f *Flow) makeParty(name string) uint8 {
 	var victim uint8
 	for {
 		victim = f.silentParty()
-		f.depart(victim)
 		p := &f.parties[victim]
 		// What was to be told of the party that goes must not be told of the one that takes
 		// its index.
@@ -798,9 +792,6 @@ func (f *Flow) copyTo(dst *Flow) {
 	dst.offences = append(old.offences, f.offences...)
 	dst.overrides = append(old.overrides, f.overrides...)
 	dst.marks = append(old.marks, f.marks...)
-	// It is empty outside of an event, and copying is done between events or before one is
-	// applied.
-	dst.gone = old.gone
 	dst.parties, dst.pairs, dst.orders = old.parties, old.pairs, old.orders
 	for i := range f.parties {
 		p, q := dst.addParty(), &f.parties[i]

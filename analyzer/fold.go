@@ -237,9 +237,6 @@ func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
 	}
 	e.defied(f, m, fx)
 	e.apply(f, m)
-	if len(f.gone) > 0 {
-		f.reportGone(fx)
-	}
 	p.count(m, &e.limits.Load)
 	m.busy = p.busy
 	e.judge(f, m, fx)
@@ -261,7 +258,6 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 	case m.at.Sub(f.last) > fl.MaxAge:
 		// Nothing of so long ago counts any more, whether or not the record was
 		// still there: the answer must not depend on when the store forgets.
-		f.reportTries(m.at, fx)
 		old := *f
 		f.Reset(f.key)
 		f.revision, f.events, f.episode = old.revision, old.events, old.episode+1
@@ -332,10 +328,6 @@ func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 		if at == 0 || at > now {
 			return
 		}
-		if what == dueTries { // which moves no clock: verdicts must not depend on who listens
-			f.reportTries(at, fx)
-			continue
-		}
 		f.clock = max(f.clock, at)
 		m := &fx.m
 		m.begin(at)
@@ -366,15 +358,12 @@ func (e *Engine) Due(f *Flow) events.Stamp {
 	return at
 }
 
-// What a deadline is about that is not about an order.
-const (
-	dueDuration = -1 // of the flow
-	dueTries    = -2 // to the agent stage
-)
+// dueDuration stands for the deadline that is about no order but the age of the flow.
+const dueDuration = -1
 
-// next returns the next deadline, and the order that it is about, or one of the above.
-// Of deadlines that fall together the age comes first, then orders as they stand, then what is
-// told to the agent stage: the order of verdicts must be the same in each fold.
+// next returns the next deadline, and the order that it is about, or dueDuration.
+// Of deadlines that fall together the age comes first, then orders as they stand: the order of
+// verdicts must be the same in each fold.
 func (e *Engine) next(f *Flow) (at events.Stamp, what int) {
 	what = dueDuration
 	if d := e.durationDue(f); d != 0 {
@@ -384,9 +373,6 @@ func (e *Engine) next(f *Flow) (at events.Stamp, what int) {
 		if d := f.orders[i].Due; at == 0 || d < at {
 			at, what = d, i
 		}
-	}
-	if d := f.triesDue; d != 0 && (at == 0 || d < at) {
-		at, what = d, dueTries
 	}
 	return at, what
 }

@@ -122,8 +122,9 @@ func (w *fold) hear(key string) {
 		w.passed[key] = append(w.passed[key], a.Key+" "+string(a.Event.AppendJSON(nil)))
 	}
 	for i := range w.fx.Reports {
-		ev := reported(&w.fx.Reports[i])
-		w.passed[key] = append(w.passed[key], string(w.fx.Reports[i].AppendKey(nil))+" "+string(ev.AppendJSON(nil)))
+		for _, ev := range reported(&w.fx.Reports[i]) {
+			w.passed[key] = append(w.passed[key], string(w.fx.Reports[i].AppendKey(nil))+" "+string(ev.AppendJSON(nil)))
+		}
 	}
 	if w.fx.Answer != nil && w.fx.Counts.Duplicates == 0 { // an ask that is repeated is answered again
 		w.said[key] = append(w.said[key], "answer "+string(w.fx.Answer.AppendJSON(nil)))

@@ -20,14 +20,6 @@ func (e *Engine) ReportsDue(last, at events.Stamp) bool {
 	return every <= 0 || at/every != last/every
 }
 
-// tries are the calls of a party that an order refused, of which the agent stage is told.
-// They are copied out of the party because it may be forgotten before they are told.
-type tries struct {
-	name, agent string
-	at          events.Stamp // of the last
-	n           uint16
-}
-
 // follow notes what the event says of how its parties are at work, before the stack
 // changes. Late events never turn back what is known of a later time.
 // It runs only where some row about silence is on; the verdicts of the flow do not depend on
@@ -282,54 +274,6 @@ func (f *Flow) keyHash() uint64 {
 	return f.hash
 }
 
-// depart takes what is to be told of a party that is about to be forgotten.
-func (f *Flow) depart(i uint8) {
-	if t, ok := f.takeTries(i); ok {
-		f.gone = append(f.gone, t)
-	}
-}
-
-// How soon after it was told of tries the agent stage is told again: a flow that ignores its stop
-// must not cost more than one that needs none. So it is told after as long as the offence lasts
-// already, within these bounds. The windows of rules about defiance are ten minutes by default.
-const (
-	triesTogether = time.Second
-	mostTogether  = time.Minute
-)
-
-// noteTry tells the agent stage that the event's party tried a call that the order refuses: at
-// once when a rule may speak at so many, else, when it was told a moment ago, together with those
-// that follow.
-// What waits is told by a deadline (triesDue) that moves no clock of the flow, so verdicts are
-// the same whether anybody listens.
-func (e *Engine) noteTry(f *Flow, o *order, m *moment, fx *Effects) {
-	if e.agents.Attempts == nil {
-		return
-	}
-	id, next := &m.ev.From, f.triesReported.Add(min(max(m.at.Sub(o.Since), triesTogether), mostTogether))
-	now := f.triesDue == 0 && m.at >= next || slices.Contains(e.agents.Attempts, int64(o.Attempts)+1)
-	known := m.from != none && (id.Session == "" || id.Agent == "" || f.parties[m.from].agentID() == id.Agent)
-	if !known || now && f.parties[m.from].tries == 0 {
-		if a := fx.Say(*id, m.ev, m.when); a != nil {
-			a.Kind, a.AgentState = events.AgentActivity, fx.State(activity.WorkRefused)
-		}
-		f.triesReported = m.at
-	} else {
-		p := &f.parties[m.from]
-		// Tries may be told late; the last of them counts.
-		p.triedAt = max(p.triedAt, m.when)
-		if p.tries < 1<<15 {
-			p.tries++
-		}
-	}
-	switch {
-	case now:
-		f.reportTries(m.at, fx)
-	case known && f.triesDue == 0:
-		f.triesDue = next
-	}
-}
-
 // agentID is the stable id of the party, as far as it is known.
 func (p *party) agentID() string {
 	if p.agent != "" {
@@ -338,63 +282,39 @@ func (p *party) agentID() string {
 	return p.name
 }
 
-// reportTries reports to the agent stage how many calls each party has tried against orders, and
-// when the last was.
-func (f *Flow) reportTries(at events.Stamp, fx *Effects) {
-	for i := range f.parties {
-		if t, ok := f.takeTries(uint8(i)); ok {
-			f.sayTries(t, at, fx)
-		}
+// noteTry tells the agent stage that the event's party tried a call that the order refuses: at once
+// the first time and when a rule may speak at so many, else together with those that follow
+// (decision 75).
+func (e *Engine) noteTry(f *Flow, o *order, m *moment, fx *Effects) {
+	if e.agents.Attempts == nil {
+		return
 	}
-	f.triesDue, f.triesReported = 0, max(f.triesReported, at)
-}
-
-// takeTries takes what the party has tried, and leaves none; false when it tried nothing.
-func (f *Flow) takeTries(i uint8) (t tries, ok bool) {
-	p := &f.parties[i]
-	if p.tries == 0 {
-		return tries{}, false
+	n := o.Attempts + 1
+	r := activity.Report{Flow: f.keyHash(), Source: f.source, Tries: 1, Tried: m.when, Nth: n,
+		Now: n == 1 || slices.Contains(e.agents.Attempts, int64(n))}
+	id := &m.ev.From
+	switch {
+	case m.from != none && (id.Session == "" || id.Agent == "" || f.parties[m.from].agentID() == id.Agent):
+		r.Name, r.Agent = f.parties[m.from].name, f.parties[m.from].agent
+	case id.Session != "":
+		r.Name, r.Agent = id.Session, id.Agent
+	case id.Agent != "":
+		r.Name = id.Agent
+	default:
+		return // it is nobody
 	}
-	t = tries{name: p.name, agent: p.agent, at: p.triedAt, n: p.tries}
-	p.tries, p.triedAt = 0, 0
-	return t, true
-}
-
-// reportGone reports the tries of parties that gave way to the event's.
-func (f *Flow) reportGone(fx *Effects) {
-	for _, t := range f.gone {
-		f.sayTries(t, f.clock, fx)
-	}
-	f.gone = f.gone[:0]
-}
-
-// sayTries says that the party tried calls. The time at which it is said tells it from others.
-// TotalUpdates carries the number of tries.
-func (f *Flow) sayTries(t tries, said events.Stamp, fx *Effects) {
-	// A party that is known by one name goes by it as an agent.
-	who := events.Party{Agent: t.name}
-	if t.agent != "" {
-		who = events.Party{Session: t.name, Agent: t.agent}
-	}
-	ev := events.Event{ID: fx.ID(f.keyHash(), t.name, said), Source: "weir", Kind: events.AgentActivity,
-		CorrelationID: f.key, CorrelationSource: f.source, From: who}
-	s := fx.State(activity.WorkRefused)
-	s.TotalUpdates = int64(t.n)
-	fx.Say(who, &ev, t.at).AgentState = s
+	r.Identify()
+	fx.Reports = append(fx.Reports, r)
 }
 
 // know learns the stable id of a party that goes by another name. The ids take what the
 // names leave of the room that both have.
-// Tries that were counted under another id are told under that one first.
 func (f *Flow) know(i uint8, id *events.Party) {
 	if id.Session == "" || id.Agent == "" {
 		return
 	}
 	p := &f.parties[i]
 	if id.Agent != p.name && id.Agent != p.agent && f.nameBytes()-len(p.agent)+len(id.Agent) <= maxPartyBytes {
-		if p.agent != "" {
-			f.depart(i)
-		}
 		p.agent = id.Agent
 	}
 }
@@ -420,7 +340,6 @@ func (f *Flow) trimAgents() {
 		if victim == none {
 			return
 		}
-		f.depart(uint8(victim))
 		over -= len(f.parties[victim].agent)
 		f.parties[victim].agent = ""
 	}

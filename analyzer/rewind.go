@@ -20,13 +20,10 @@ func (p *Partition) TurnBack(at events.Stamp) {
 // looser than it was, and orders stand from now on for as long as they were given.
 func (f *Flow) rewind(now events.Stamp) {
 	sooner := func(at *events.Stamp) { *at = min(*at, now) }
-	for _, at := range []*events.Stamp{&f.clock, &f.last, &f.start, &f.idTimes[0], &f.idTimes[1], &f.triesReported} {
+	for _, at := range []*events.Stamp{&f.clock, &f.last, &f.start, &f.idTimes[0], &f.idTimes[1]} {
 		sooner(at)
 	}
 	f.forgotAt = min(f.forgotAt, now.Add(-MaxSkew)) // or events in time would be taken for forgotten ones
-	if f.triesDue > now {
-		f.triesDue = now
-	}
 	// After the start was moved back: times within the episode count from it.
 	age := f.since(now)
 	for i := range f.rate {
@@ -38,7 +35,6 @@ func (f *Flow) rewind(now events.Stamp) {
 	for i := range f.parties {
 		p := &f.parties[i]
 		sooner(&p.did)
-		sooner(&p.triedAt)
 		for j := range p.calls {
 			p.calls[j].at = min(p.calls[j].at, age)
 		}

@@ -158,8 +158,16 @@ func unheard(t *testing.T, l analyzer.Limits, log []events.Event) {
 	}
 }
 
-// reported is a report as an event.
-func reported(r *activity.Report) events.Event {
-	return events.Event{ID: fmt.Sprintf("%x", r.Flow), Source: "weir", Time: r.Did, Kind: events.AgentActivity, CorrelationSource: r.Source,
-		From: r.Who(), AgentState: &events.AgentState{Status: r.Work.String()}}
+// reported is what a report tells, as events.
+func reported(r *activity.Report) (out []events.Event) {
+	ev := events.Event{ID: fmt.Sprintf("%x", r.Flow), Source: "weir", Kind: events.AgentActivity, CorrelationSource: r.Source, From: r.Who()}
+	if r.Tries > 0 {
+		ev.Time, ev.AgentState = r.Tried, &events.AgentState{Status: activity.WorkRefused, TotalUpdates: int64(r.Tries)}
+		out = append(out, ev)
+	}
+	if r.Did != 0 {
+		ev.Time, ev.AgentState = r.Did, &events.AgentState{Status: r.Work.String()}
+		out = append(out, ev)
+	}
+	return out
 }

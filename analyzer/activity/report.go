@@ -22,7 +22,7 @@ const (
 	WorkChild   = "waiting_child"
 	WorkBackOff = "waiting_backoff"
 	WorkDone    = "done"
-	WorkRefused = "refused"    // it tried calls that an order refused, as many as total_updates says
+	WorkRefused = "refused"    // it tried calls that an order refused, as many as total_updates says; in events of an older weir
 	WorkSpoken  = "spoken_for" // who took over from it reported
 	WorkOpened  = "opened"     // it opened a flow by calling the agent of the key
 
@@ -34,18 +34,24 @@ const (
 )
 
 // Report is what a step of a flow tells the agent stage of a party that did something. Of
-// those of one flow and party only the last counts, so whoever passes them on may keep them
-// for as long as Limits.Agents.Report, each in the place of the one before, and owes
-// the agent stage all that happened before it says so (see Engine.LowWatermark). Strings alias the
-// flow: they are good as long as those of Activity.
+// those of one flow and party only the last counts, and what was tried in all, so whoever passes
+// them on may keep them for as long as Limits.Agents.Report, each in the place of the one before,
+// but for those that must not wait, and owes the agent stage all that happened before it says so
+// (see Engine.LowWatermark). Strings alias the flow: they are good as long as those of Activity.
 type Report struct {
 	Flow   uint64                   // a hash of its key
 	Party  uint64                   // a hash of flow and party, see Identify; 0 when nobody has worked it out
 	Name   string                   // the party: as the flow calls it
 	Agent  string                   // its stable id, if that is another one
-	Did    events.Stamp             // when it did something last
+	Did    events.Stamp             // when it did something last; 0 when it is told of for its tries alone
 	Source events.CorrelationSource // by what the flow is known
 	Work   Work                     // how the party is at work
+
+	// What it tried against orders that it could know of is summed up until it is told.
+	Tries uint16       // so many calls
+	Tried events.Stamp // the last of them
+	Nth   uint16       // which against its order the last was, from 1
+	Now   bool         // it must not wait: a rule may speak at so many
 }
 
 // Work is how a party is at work, as far as a flow can tell. It stands in logs, so that

@@ -135,11 +135,17 @@ func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Eff
 func (e *Engine) Watched(a *Agent) bool { return !a.isProject() && !a.isTree() && e.watched(a) }
 
 // StepReport folds what a flow tells of the agent, as Step does events.
-// It makes an event of the report, because that is what the rest of the fold goes by; the id
-// is a hash of what the report says, so that one that is told twice counts once.
+// It makes events of the report, because that is what the rest of the fold goes by; their ids
+// are hashes of what the report says, so that one that is told twice counts once.
 func (e *Engine) StepReport(p *Partition, a *Agent, r *activity.Report, fx *activity.Effects) {
 	fx.Answer = nil
-	if !e.Watched(a) {
+	if r.Tries > 0 {
+		ev := events.Event{ID: fx.ID(r.Flow^uint64(r.Tries)<<16^uint64(r.Nth), r.Name, r.Tried), Source: "weir", Time: r.Tried, Kind: events.AgentActivity,
+			CorrelationSource: r.Source, From: r.Who(), AgentState: fx.State(activity.WorkRefused)}
+		ev.AgentState.TotalUpdates = int64(r.Tries)
+		e.Step(p, a, &ev, fx)
+	}
+	if r.Did == 0 || !e.Watched(a) {
 		return
 	}
 	was := a.gaugeCell()

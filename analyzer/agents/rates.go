@@ -48,7 +48,7 @@ func escaped(ev *events.Event) bool {
 
 // countRefusals counts calls of the agent that an order refused: as many as the record
 // tells of.
-// One record stands for all tries of a second or more (decision 27), all counted at the time
+// One report stands for all tries of up to a minute (decision 75), all counted at the time
 // of the last. More than maxStamps of them change nothing.
 func (e *Engine) countRefusals(a *Agent, m *moment, fx *activity.Effects) {
 	for range min(max(1, m.ev.AgentState.TotalUpdates), maxStamps) {

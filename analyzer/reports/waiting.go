@@ -32,7 +32,10 @@ func (w *Waiting) Add(r *activity.Report) {
 	}
 	if i, ok := w.byParty[r.Party]; ok {
 		x := &w.list[i]
-		x.Source, x.Did, x.Work = r.Source, max(x.Did, r.Did), r.Work
+		if r.Did != 0 {
+			x.Source, x.Did, x.Work = r.Source, max(x.Did, r.Did), r.Work
+		}
+		x.addTries(r)
 		return
 	}
 	if w.byParty == nil {
@@ -43,6 +46,31 @@ func (w *Waiting) Add(r *activity.Report) {
 	x.Name, x.Agent = "", ""
 	w.names = append(append(w.names, r.Name...), r.Agent...)
 	w.list = append(w.list, x)
+}
+
+// mostTries is up to which the tries of a party are summed up. No rule counts so far.
+const mostTries = 1 << 15
+
+// addTries sums up what another report tells of tries of the party.
+func (x *named) addTries(r *activity.Report) {
+	if r.Tries > 0 {
+		x.Tries, x.Tried, x.Nth = uint16(min(int(x.Tries)+int(r.Tries), mostTries)), max(x.Tried, r.Tried), r.Nth
+	}
+}
+
+// Urge returns what has to be told at once of the tries of a party: those that r tells of and those
+// that wait, which then wait no more. It takes over nothing of r. What else waits of the party stays,
+// and so does its place, though nothing may be left to be told there.
+func (w *Waiting) Urge(r *activity.Report) activity.Report {
+	now := named{Report: *r}
+	if i, ok := w.byParty[r.Party]; ok {
+		x := &w.list[i]
+		now.Tries, now.Tried, now.Nth = 0, 0, 0
+		now.addTries(&x.Report)
+		now.addTries(r)
+		x.Tries, x.Tried, x.Nth = 0, 0, 0
+	}
+	return now.Report
 }
 
 // Len returns how many reports wait.

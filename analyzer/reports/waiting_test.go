@@ -34,9 +34,39 @@ func TestWaiting(t *testing.T) {
 		}
 	}
 	for i := 0; !w.Full(); i++ {
-		if i > 2000 {
+		if i > 5000 {
 			t.Fatal("it is never full")
 		}
 		w.Add(&activity.Report{Flow: uint64(i), Name: "party"})
 	}
+}
+
+// TestUrge tells of some tries at once, with those that wait, and leaves what else waits where it is.
+func TestUrge(t *testing.T) {
+	var w reports.Waiting
+	tried := func(party string, at events.Stamp, nth uint16) *activity.Report {
+		r := &activity.Report{Name: party, Tries: 1, Tried: at, Nth: nth}
+		r.Identify()
+		return r
+	}
+	w.Add(tried("a", 10, 1))
+	w.Add(&activity.Report{Name: "b", Did: 11, Work: activity.InTool})
+	w.Add(tried("b", 14, 1))
+	w.Add(tried("b", 13, 2))
+	w.Add(tried("a", 15, 2))
+	f := func(got activity.Report, want string) {
+		t.Helper()
+		if got := fmt.Sprint(got.Name, " ", got.Did, " ", got.Work, " ", got.Tries, " ", got.Tried, " ", got.Nth); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	f(w.Urge(tried("a", 16, 3)), "a 0 active 3 16 3")
+	f(w.Urge(tried("c", 17, 1)), "c 0 active 1 17 1")
+	if w.Len() != 2 {
+		t.Fatalf("%d wait, want 2", w.Len())
+	}
+	f(w.At(0), "a 0 active 0 0 0")
+	f(w.At(1), "b 11 in_tool 2 14 2")
+	w.Add(tried("a", 18, 4))
+	f(w.At(0), "a 0 active 1 18 4")
 }

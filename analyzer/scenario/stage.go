@@ -89,7 +89,12 @@ func (r *run) foldAgents(n int) (answer *events.Verdict) {
 		}
 	}
 	for i := range r.fx.Reports {
-		r.stage.reports.Add(&r.fx.Reports[i])
+		if report := &r.fx.Reports[i]; report.Now {
+			now := r.stage.reports.Urge(report)
+			r.reportOne(&now, n)
+		} else {
+			r.stage.reports.Add(report)
+		}
 	}
 	// A call against several orders is one: that of the flow has counted it.
 	switch c := &r.fx.Counts; {
@@ -120,12 +125,18 @@ func (r *run) report() {
 	s := &r.stage
 	for i := range s.reports.Len() {
 		report := s.reports.At(i)
-		m := s.member(string(report.AppendKey(nil)))
-		s.fx.Reset()
-		r.engine.Agents().StepReport(&s.partition, &m.agent, &report, &s.fx.Effects)
-		r.hear(m, 0)
+		r.reportOne(&report, 0)
 	}
 	s.reports.Reset()
+}
+
+// reportOne folds one report, which event n of the case brought about, or 0 when it has waited.
+func (r *run) reportOne(report *activity.Report, n int) {
+	s := &r.stage
+	m := s.member(string(report.AppendKey(nil)))
+	s.fx.Reset()
+	r.engine.Agents().StepReport(&s.partition, &m.agent, report, &s.fx.Effects)
+	r.hear(m, n)
 }
 
 // hear takes in what the agent stage said of the agent or project. With n 0 they are told by

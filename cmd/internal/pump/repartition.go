@@ -26,6 +26,7 @@ type repartitioning struct {
 	reports  reports.Waiting     // of parties, which wait
 	reported events.Stamp        // the time of the log when they were passed on last
 	shares   [][]activity.Report // by partition of the activity; empty but while they are passed on
+	key      []byte              // memory of the key of one
 }
 
 // repartition passes on what the last step gave for agents, except what went out before a

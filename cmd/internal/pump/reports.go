@@ -1,6 +1,7 @@
 package pump
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -18,10 +19,15 @@ import (
 //
 // A batch is a byte that no JSON begins with, a time, and then for each report: the hash
 // of its flow, the time before or after that one, work and source, and two names with their
-// lengths before them.
+// lengths before them. Where work has the bit hasTries, their number, the time of the last and which
+// it was follow.
 
 // reportsVersion is the first byte of a batch.
 const reportsVersion = 1
+
+// hasTries is set beside the work of a report that tells of tries. A weir that does not know of them
+// takes it for a way of being at work that it does not know either.
+const hasTries = 0x80
 
 // mostReports is how many reports a record holds, so that what comes of it fits into a
 // checkpoint.
@@ -35,7 +41,7 @@ func IsReports(value []byte) bool { return len(value) > 0 && value[0] == reports
 func AppendReports(dst []byte, reports []activity.Report) []byte {
 	first := events.Stamp(0)
 	if len(reports) > 0 {
-		first = reports[0].Did
+		first = cmp.Or(reports[0].Did, reports[0].Tried)
 	}
 	dst = binary.AppendVarint(append(dst, reportsVersion), int64(first))
 	for i := range reports {
@@ -43,9 +49,17 @@ func AppendReports(dst []byte, reports []activity.Report) []byte {
 		// Flow is a hash, whose bits a number of variable length would only make longer.
 		dst = binary.LittleEndian.AppendUint64(dst, r.Flow)
 		dst = binary.AppendVarint(dst, int64(r.Did-first))
-		dst = append(dst, byte(r.Work), byte(r.Source))
+		work := byte(r.Work)
+		if r.Tries > 0 {
+			work |= hasTries
+		}
+		dst = append(dst, work, byte(r.Source))
 		dst = append(binary.AppendUvarint(dst, uint64(len(r.Name))), r.Name...)
 		dst = append(binary.AppendUvarint(dst, uint64(len(r.Agent))), r.Agent...)
+		if r.Tries > 0 {
+			dst = binary.AppendUvarint(dst, uint64(r.Tries))
+			dst = binary.AppendUvarint(binary.AppendVarint(dst, int64(r.Tried-first)), uint64(r.Nth))
+		}
 	}
 	return dst
 }
@@ -69,11 +83,15 @@ func EachReport(batch []byte, fn func(r *activity.Report)) error {
 		// Work is an index into tables of the agent stage, so it has to be one that this weir
 		// knows.
 		how := d.Take(2)
-		if how[0] >= byte(activity.WorkCount) {
+		if how[0]&^hasTries >= byte(activity.WorkCount) {
 			return errReports
 		}
-		r.Work, r.Source = activity.Work(how[0]), events.CorrelationSource(how[1])
+		r.Work, r.Source = activity.Work(how[0]&^hasTries), events.CorrelationSource(how[1])
 		r.Name, r.Agent = aliased(d.Field()), aliased(d.Field())
+		if how[0]&hasTries != 0 {
+			r.Tries = uint16(d.Uvarint())
+			r.Tried, r.Nth = first+events.Stamp(d.Varint()), uint16(d.Uvarint())
+		}
 		if !d.Bad() {
 			fn(&r)
 		}
@@ -102,7 +120,12 @@ func (p *Pump) retain(reports []activity.Report, offset int64) {
 	p.publishReportsDue(offset)
 	t := &p.repartitioning
 	for i := range reports {
-		t.reports.Add(&reports[i])
+		r := &reports[i]
+		if !r.Now {
+			t.reports.Add(r)
+		} else if p.agentsFolded() {
+			p.publishShare(p.share(t.reports.Urge(r)), offset)
+		}
 	}
 	// So that what waits always fits into a checkpoint beside the flows.
 	if t.reports.Full() {
@@ -127,24 +150,17 @@ func (p *Pump) publishReports(offset int64) {
 		return
 	}
 	// Nobody folds agents: without this what waits would grow until Full.
-	if p.o.Activity == nil && p.handReports == nil {
+	if !p.agentsFolded() {
 		t.reports.Reset()
 		return
 	}
 	// By partition, and in the order in which they came.
-	var key []byte
 	for i := range t.reports.Len() {
 		r := t.reports.At(i)
-		n := 0
-		if p.o.Activity != nil {
-			key = r.AppendKey(key[:0])
-			// key is overwritten by the next report.
-			n = p.o.Activity.Place(aliased(key))
+		if r.Did == 0 && r.Tries == 0 { // it was told at once
+			continue
 		}
-		for len(t.shares) <= n {
-			t.shares = append(t.shares, nil)
-		}
-		if t.shares[n] = append(t.shares[n], r); len(t.shares[n]) == mostReports {
+		if n := p.share(r); len(t.shares[n]) == mostReports {
 			p.publishShare(n, offset)
 		}
 	}
@@ -152,6 +168,23 @@ func (p *Pump) publishReports(offset int64) {
 		p.publishShare(n, offset)
 	}
 	t.reports.Reset()
+}
+
+// agentsFolded reports whether anybody is told of agents.
+func (p *Pump) agentsFolded() bool { return p.o.Activity != nil || p.handReports != nil }
+
+// share adds a report to what is passed on to its partition of the activity, and returns which that is.
+func (p *Pump) share(r activity.Report) (n int) {
+	t := &p.repartitioning
+	if p.o.Activity != nil {
+		t.key = r.AppendKey(t.key[:0])
+		n = p.o.Activity.Place(aliased(t.key)) // which keeps nothing of it
+	}
+	for len(t.shares) <= n {
+		t.shares = append(t.shares, nil)
+	}
+	t.shares[n] = append(t.shares[n], r)
+	return n
 }
 
 // publishShare passes on what waits for one partition of the activity.
@@ -214,7 +247,7 @@ func (p *Pump) takeReports(r *Record) {
 	_ = EachReport(r.Value, func(report *activity.Report) {
 		s.key = report.AppendKey(s.key[:0])
 		// Most reports end here, with one look into a map.
-		if p.err == nil && s.mayWatch(s.key) {
+		if p.err == nil && (report.Tries > 0 || s.mayWatch(s.key)) {
 			p.takeReport(s, aliased(s.key), report, r)
 		}
 	})
@@ -225,7 +258,7 @@ func (p *Pump) takeReport(s *agentStage, key string, report *activity.Report, r 
 	if p.err = p.enter(key); p.err != nil {
 		return
 	}
-	if !s.empty() && !p.engine.Agents().Watched(&s.scratch) { // known by other things: nothing to write either
+	if report.Tries == 0 && !s.empty() && !p.engine.Agents().Watched(&s.scratch) { // known by other things: nothing to write either
 		p.open.unwatched = true
 		return
 	}

@@ -22,6 +22,8 @@ func TestReportsBatch(t *testing.T) {
 		{Flow: 1, Name: "a", Did: pumptest.Start, Work: activity.InTool},
 		{Flow: 1<<64 - 1, Name: "session", Agent: "b", Did: pumptest.Start - 1, Work: activity.Done, Source: events.CorrelationDerived},
 		{Did: 1 << 52},
+		{Flow: 2, Name: "a", Tries: 1 << 15, Tried: pumptest.Start + 5, Nth: 24},
+		{Flow: 3, Name: "a", Did: pumptest.Start, Work: activity.OnChild, Tries: 1, Tried: pumptest.Start, Nth: 1},
 	}
 	batch := AppendReports(nil, want)
 	var got []activity.Report

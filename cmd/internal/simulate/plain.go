@@ -232,7 +232,7 @@ func (p *plainFlows) keep(f *analyzer.Flow, key string, offset int64) {
 		p.reportDue(offset)
 	}
 	for _, r := range p.fx.Reports {
-		p.wait(r)
+		p.wait(r, offset)
 	}
 	size := 0
 	for _, r := range p.waiting {
@@ -253,17 +253,32 @@ func (p *plainFlows) reportDue(offset int64) {
 	}
 }
 
-// wait keeps a report, instead of one of the same flow about the same party.
-// What a party did and waits for counts as it was last (see decision 75).
-func (p *plainFlows) wait(r activity.Report) {
+// wait keeps a report, instead of one of the same flow about the same party, or passes its tries on
+// with those that wait if they must not.
+// What a party did and waits for counts as it was last, and all that it tried (see decision 75).
+func (p *plainFlows) wait(r activity.Report, offset int64) {
 	// Cloned, since names lie in the buffers of the step.
 	r.Name, r.Agent = strings.Clone(r.Name), strings.Clone(r.Agent)
 	for i := range p.waiting {
 		if x := &p.waiting[i]; x.Flow == r.Flow && x.Name == r.Name && x.Agent == r.Agent {
 			// The latest word counts, except that what it did is never earlier than was told before.
-			x.Source, x.Did, x.Work = r.Source, max(x.Did, r.Did), r.Work
+			if r.Did != 0 {
+				x.Source, x.Did, x.Work = r.Source, max(x.Did, r.Did), r.Work
+			}
+			if r.Tries > 0 {
+				x.Tries, x.Tried, x.Nth = x.Tries+r.Tries, max(x.Tried, r.Tried), r.Nth
+			}
+			if r.Now {
+				r.Tries, r.Tried, r.Nth = x.Tries, x.Tried, x.Nth
+				x.Tries, x.Tried, x.Nth = 0, 0, 0
+				p.putReports(offset, r)
+			}
 			return
 		}
+	}
+	if r.Now {
+		p.putReports(offset, r)
+		return
 	}
 	p.waiting = append(p.waiting, r)
 }
@@ -278,12 +293,14 @@ func (p *plainFlows) report(offset int64) {
 	shares, last := map[int][]activity.Report{}, -1
 	put := func(n int) {
 		if s := shares[n]; len(s) > 0 {
-			// Any key of that partition will do; it is that of the first.
-			p.put(string(s[0].AppendKey(nil)), offset, string(pump.AppendReports(nil, s)))
+			p.putReports(offset, s...)
 			shares[n] = nil
 		}
 	}
 	for _, r := range p.waiting {
+		if r.Did == 0 && r.Tries == 0 { // its tries could not wait
+			continue
+		}
 		n := p.place(string(r.AppendKey(nil)))
 		last = max(last, n)
 		if shares[n] = append(shares[n], r); len(shares[n]) == mostReports {
@@ -294,6 +311,12 @@ func (p *plainFlows) report(offset int64) {
 		put(n)
 	}
 	p.waiting = nil
+}
+
+// putReports passes on reports about agents of one partition of the activity, of which the first names
+// the partition.
+func (p *plainFlows) putReports(offset int64, reports ...activity.Report) {
+	p.put(string(reports[0].AppendKey(nil)), offset, string(pump.AppendReports(nil, reports)))
 }
 
 // pass appends an event to what is passed on.
