@@ -108,11 +108,15 @@ func (fx *Effects) SayTo(kind, id string, ev *events.Event, when events.Stamp) *
 	return &fx.Activity[len(fx.Activity)-1].Event
 }
 
+// Event returns memory for an event that is made of a report. It is good until the next.
+func (fx *Effects) Event() *events.Event { return &fx.said.event }
+
 // saying is the memory of what activities need beside the event and the flow. What was
 // handed out stays good while more is added, until reset.
 type saying struct {
 	bytes  []byte
 	states []events.AgentState
+	event  events.Event
 }
 
 func (s *saying) reset() { s.bytes, s.states = s.bytes[:0], s.states[:0] }

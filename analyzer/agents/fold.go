@@ -140,17 +140,19 @@ func (e *Engine) Watched(a *Agent) bool { return !a.isProject() && !a.isTree() &
 func (e *Engine) StepReport(p *Partition, a *Agent, r *activity.Report, fx *activity.Effects) {
 	fx.Answer = nil
 	if r.Tries > 0 {
-		ev := events.Event{ID: fx.ID(r.Flow^uint64(r.Tries)<<16^uint64(r.Nth), r.Name, r.Tried), Source: "weir", Time: r.Tried, Kind: events.AgentActivity,
+		ev := fx.Event()
+		*ev = events.Event{ID: fx.ID(r.Flow^uint64(r.Tries)<<16^uint64(r.Nth), r.Name, r.Tried), Source: "weir", Time: r.Tried, Kind: events.AgentActivity,
 			CorrelationSource: r.Source, From: r.Who(), AgentState: fx.State(activity.WorkRefused)}
 		ev.AgentState.TotalUpdates = int64(r.Tries)
-		e.Step(p, a, &ev, fx)
+		e.Step(p, a, ev, fx)
 	}
 	if r.Did == 0 || !e.Watched(a) {
 		return
 	}
 	was := a.gaugeCell()
-	ev, m := events.Event{ID: fx.ID(r.Flow^uint64(r.Work), r.Name, r.Did), Source: "weir", Time: r.Did, Kind: events.AgentActivity, CorrelationSource: r.Source, From: r.Who()}, new(moment)
-	if e.begin(a, &ev, m, fx) {
+	ev, m := fx.Event(), new(moment)
+	*ev = events.Event{ID: fx.ID(r.Flow^uint64(r.Work), r.Name, r.Did), Source: "weir", Time: r.Did, Kind: events.AgentActivity, CorrelationSource: r.Source, From: r.Who()}
+	if e.begin(a, ev, m, fx) {
 		e.atWork(a, m, r.Flow, r.Work, fx)
 		p.gauge.move(was, a.gaugeCell())
 	}
