@@ -3,6 +3,7 @@ package state_test
 import (
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
@@ -55,7 +56,8 @@ func damageStore(t testing.TB) *state.Store {
 	t.Helper()
 	// On disk, because in memory logs do without the database; nothing is lost by a crash.
 	s := open(t, t.TempDir(), state.WithSync(small(), func(*os.File) error { return nil }))
-	must(t, s.Commit(&state.Checkpoint{Partition: 1, Next: 300, Published: -5, State: []byte("state"), Records: []state.Record{flow("k", "value", 9, 0)}}))
+	must(t, s.Commit(&state.Checkpoint{Partition: 1, Next: 300, Published: -5, State: []byte("state"), Records: []state.Record{
+		flow("k", "value", 9, 0), flow("packed", "\x01\x02\x00\x03"+strings.Repeat("\x00", 20), 0, 0)}}))
 	must(t, s.SetCursor("c", []byte("cursor")))
 	must(t, s.DeadLetter(state.DeadLetter{Source: "source", Position: 1000, Code: "code", Reason: "reason", Raw: []byte("raw")}))
 	appendTo(t, s.Journal(1), "event")

@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -98,7 +99,7 @@ func TestDerivedOnAFullDisk(t *testing.T) {
 		large := &state.Checkpoint{Partition: 0}
 		most, _ := s.MaxCheckpoint()
 		for left := most - 50<<10; left > 0; {
-			r := state.Record{Subject: state.FlowSubject, Key: fmt.Sprint(left), Value: make([]byte, 10<<10)}
+			r := state.Record{Subject: state.FlowSubject, Key: fmt.Sprint(left), Value: bytes.Repeat([]byte{1}, 10<<10)}
 			large.Records = append(large.Records, r)
 			bytes, _ := r.Size()
 			left -= bytes

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"weir/events"
 )
@@ -15,10 +16,13 @@ import (
 // blocks of tables at open only; these guard each value whenever it is read.
 //
 // Since format 2 the content of a record begins with its deadline, and its version is
-// recordVersion.
+// recordVersion. Since format 3 it is packedVersion where that is shorter: then the length of the
+// record follows the deadline, and the record is packed. No checksum covers the version, so any two
+// differ in two bits.
 const (
 	valueVersion  = 1
 	recordVersion = 2
+	packedVersion = 4
 	sealBytes     = 1 + crc32.Size
 	dueBytes      = 8
 )
@@ -39,7 +43,7 @@ func unseal(v, key []byte) ([]byte, error) {
 		return nil, fmt.Errorf("value has only %d bytes", len(v))
 	}
 	// The version first: the checksum of a format that is unknown cannot be known either.
-	if v[0] != valueVersion && v[0] != recordVersion {
+	if v[0] != valueVersion && v[0] != recordVersion && v[0] != packedVersion {
 		return nil, fmt.Errorf("value has the unknown version %d", v[0])
 	}
 	if binary.BigEndian.Uint32(v[1:]) != checksum(v[sealBytes:], key) {
@@ -48,18 +52,25 @@ func unseal(v, key []byte) ([]byte, error) {
 	return v[sealBytes:], nil
 }
 
-// appendRecord appends the value of a record with a deadline, without its seal, to what is empty.
-func appendRecord(v []byte, due events.Stamp, record []byte) []byte {
-	v = append(v, recordVersion)
+// appendRecord appends the value of a record with a deadline, without its seal, to what is empty. It
+// is never longer than the record, dueBytes and sealBytes. memory is for packing, and returned.
+func appendRecord(v []byte, due events.Stamp, record, memory []byte) (value, packing []byte) {
+	memory = appendPacked(binary.AppendUvarint(memory[:0], uint64(len(record))), record)
+	version := byte(packedVersion)
+	if content := memory; len(content) < len(record) {
+		record = content
+	} else {
+		version = recordVersion
+	}
+	v = append(v, version)
 	v = append(v, make([]byte, crc32.Size)...)
 	v = binary.BigEndian.AppendUint64(v, uint64(due))
-	return append(v, record...)
+	return append(v, record...), memory
 }
 
 // unsealRecord returns a record and its deadline; DueUnknown when it was written before
-// format 2.
-func unsealRecord(v, key []byte) (record []byte, due events.Stamp, err error) {
-	// The content is not copied: it is good as long as v.
+// format 2. The record is in v or, when it was packed, in memory, which grows as it must.
+func unsealRecord(v, key, memory []byte) (record []byte, due events.Stamp, err error) {
 	content, err := unseal(v, key)
 	switch {
 	case err != nil:
@@ -69,7 +80,21 @@ func unsealRecord(v, key []byte) (record []byte, due events.Stamp, err error) {
 	case len(content) < dueBytes:
 		return nil, 0, fmt.Errorf("record has only %d bytes", len(content))
 	}
-	return content[dueBytes:], events.Stamp(binary.BigEndian.Uint64(content)), nil
+	record, due = content[dueBytes:], events.Stamp(binary.BigEndian.Uint64(content))
+	if v[0] == recordVersion {
+		return record, due, nil
+	}
+	size, n := binary.Uvarint(record)
+	packed := record[max(0, n):]
+	// A byte says of eight at most what they are.
+	if n <= 0 || size > 8*uint64(len(packed)) {
+		return nil, 0, errors.New("record does not say how long it is")
+	}
+	record = slices.Grow(memory[:0], int(size))[:size]
+	if !unpack(record, packed) {
+		return nil, 0, fmt.Errorf("record of %d bytes does not unpack", size)
+	}
+	return record, due, nil
 }
 
 // checksum covers the content and then the key, without putting the two together.
