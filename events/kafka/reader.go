@@ -294,7 +294,6 @@ func (r *Reader) receive(ctx context.Context) error {
 	return nil
 }
 
-// pause waits.
 // pause waits for d, or until ctx ends, whose error it then returns.
 func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {

@@ -61,7 +61,7 @@ func TestSoakChild(t *testing.T) {
 	if dir == "" {
 		t.Skip("it is a process of TestSoak")
 	}
-	debug.SetGCPercent(50) // as weir run does
+	debug.SetGCPercent(75) // as weir run does
 	if err := syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: soakRoom, Max: soakRoom}); err != nil {
 		t.Fatal(err)
 	}

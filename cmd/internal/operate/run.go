@@ -217,12 +217,13 @@ const (
 )
 
 // garbage is how much memory may wait to be collected, in percent of what is in use. Most of
-// that is bytes in which nothing has to be looked for, so collecting twice as often as Go
-// does by itself costs little and saves a fifth of the memory. GOGC sets another figure.
+// that is bytes in which nothing has to be looked for, so collecting more often than Go does by
+// itself costs little: beside 75, 50 takes a tenth less memory and some 2 % more processor time. GOGC
+// sets another figure.
 // Until weir has started, nearly all that it allocates stays, and the heap is so small that it would be
 // collected every other millisecond.
 const (
-	garbage        = 50
+	garbage        = 75
 	garbageAtStart = 800
 )
 
