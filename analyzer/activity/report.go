@@ -88,6 +88,12 @@ func (r *Report) Identify() {
 	}
 }
 
+// LeaveWork leaves of a report what the party did.
+func (r *Report) LeaveWork() { r.Tries, r.Tried, r.Nth = 0, 0, 0 }
+
+// LeaveTries leaves of a report what the party tried.
+func (r *Report) LeaveTries() { r.Did, r.Work = 0, 0 }
+
 // Who returns the party.
 func (r *Report) Who() events.Party {
 	if r.Agent != "" {

@@ -154,18 +154,21 @@ func (p *Pump) publishReports(offset int64) {
 		t.reports.Reset()
 		return
 	}
-	// By partition, and in the order in which they came.
-	for i := range t.reports.Len() {
-		r := t.reports.At(i)
-		if r.Did == 0 && r.Tries == 0 { // it was told at once
-			continue
+	// By partition, and in the order in which they came. Tries go in batches of their own: while the
+	// members of a group are exchanged, one that cannot read them loses nothing else.
+	for _, part := range [...]func(*activity.Report){(*activity.Report).LeaveWork, (*activity.Report).LeaveTries} {
+		for i := range t.reports.Len() {
+			r := t.reports.At(i)
+			if part(&r); r.Did == 0 && r.Tries == 0 { // nothing of it, or it was told at once
+				continue
+			}
+			if n := p.share(r); len(t.shares[n]) == mostReports {
+				p.publishShare(n, offset)
+			}
 		}
-		if n := p.share(r); len(t.shares[n]) == mostReports {
+		for n := range t.shares {
 			p.publishShare(n, offset)
 		}
-	}
-	for n := range t.shares {
-		p.publishShare(n, offset)
 	}
 	t.reports.Reset()
 }

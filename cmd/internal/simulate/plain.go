@@ -286,8 +286,8 @@ func (p *plainFlows) wait(r activity.Report, offset int64) {
 // mostReports is how many reports a record of activity holds.
 const mostReports = 256
 
-// report passes on what waits, by the partition of the activity. What fills a record goes
-// before what does not.
+// report passes on what waits, by the partition of the activity: what parties did, and then what they
+// tried. What fills a record goes before what does not.
 func (p *plainFlows) report(offset int64) {
 	// A record goes to one partition, so reports are gathered by theirs.
 	shares, last := map[int][]activity.Report{}, -1
@@ -297,18 +297,25 @@ func (p *plainFlows) report(offset int64) {
 			shares[n] = nil
 		}
 	}
-	for _, r := range p.waiting {
-		if r.Did == 0 && r.Tries == 0 { // its tries could not wait
-			continue
+	for _, tries := range []bool{false, true} {
+		for _, r := range p.waiting {
+			if tries {
+				r.LeaveTries()
+			} else {
+				r.LeaveWork()
+			}
+			if r.Did == 0 && r.Tries == 0 {
+				continue
+			}
+			n := p.place(string(r.AppendKey(nil)))
+			last = max(last, n)
+			if shares[n] = append(shares[n], r); len(shares[n]) == mostReports {
+				put(n)
+			}
 		}
-		n := p.place(string(r.AppendKey(nil)))
-		last = max(last, n)
-		if shares[n] = append(shares[n], r); len(shares[n]) == mostReports {
+		for n := range last + 1 {
 			put(n)
 		}
-	}
-	for n := range last + 1 {
-		put(n)
 	}
 	p.waiting = nil
 }
