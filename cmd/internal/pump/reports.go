@@ -33,6 +33,10 @@ const hasTries = 0x80
 // checkpoint.
 const mostReports = 256
 
+// mostTried is the same of reports that tell of tries: they change whatever agent they are about, be its
+// record as long as any.
+const mostTried = 64
+
 // IsReports reports whether the value of a record of activity is a batch of reports and not
 // an event.
 func IsReports(value []byte) bool { return len(value) > 0 && value[0] == reportsVersion }
@@ -156,13 +160,16 @@ func (p *Pump) publishReports(offset int64) {
 	}
 	// By partition, and in the order in which they came. Tries go in batches of their own: while the
 	// members of a group are exchanged, one that cannot read them loses nothing else.
-	for _, part := range [...]func(*activity.Report){(*activity.Report).LeaveWork, (*activity.Report).LeaveTries} {
+	for _, part := range [...]struct {
+		leave func(*activity.Report)
+		most  int
+	}{{(*activity.Report).LeaveWork, mostReports}, {(*activity.Report).LeaveTries, mostTried}} {
 		for i := range t.reports.Len() {
 			r := t.reports.At(i)
-			if part(&r); r.Did == 0 && r.Tries == 0 { // nothing of it, or it was told at once
+			if part.leave(&r); r.Did == 0 && r.Tries == 0 { // nothing of it, or it was told at once
 				continue
 			}
-			if n := p.share(r); len(t.shares[n]) == mostReports {
+			if n := p.share(r); len(t.shares[n]) == part.most {
 				p.publishShare(n, offset)
 			}
 		}

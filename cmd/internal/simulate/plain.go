@@ -283,8 +283,8 @@ func (p *plainFlows) wait(r activity.Report, offset int64) {
 	p.waiting = append(p.waiting, r)
 }
 
-// mostReports is how many reports a record of activity holds.
-const mostReports = 256
+// How many reports a record of activity holds, and how many that tell of tries.
+const mostReports, mostTried = 256, 64
 
 // report passes on what waits, by the partition of the activity: what parties did, and then what they
 // tried. What fills a record goes before what does not.
@@ -297,9 +297,9 @@ func (p *plainFlows) report(offset int64) {
 			shares[n] = nil
 		}
 	}
-	for _, tries := range []bool{false, true} {
+	for _, most := range []int{mostReports, mostTried} {
 		for _, r := range p.waiting {
-			if tries {
+			if most == mostTried {
 				r.LeaveTries()
 			} else {
 				r.LeaveWork()
@@ -309,7 +309,7 @@ func (p *plainFlows) report(offset int64) {
 			}
 			n := p.place(string(r.AppendKey(nil)))
 			last = max(last, n)
-			if shares[n] = append(shares[n], r); len(shares[n]) == mostReports {
+			if shares[n] = append(shares[n], r); len(shares[n]) == most {
 				put(n)
 			}
 		}
