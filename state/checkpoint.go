@@ -100,8 +100,8 @@ func (s *Store) Commit(c *Checkpoint) error {
 type checkpointMemory struct {
 	ops   []op
 	bytes []byte // keys and values, one behind the other
-	// packing is where a record is packed before it is known whether that makes it shorter.
-	packing []byte
+	// packed is a record, before it is known whether packing makes it shorter.
+	packed []byte
 }
 
 // checkpointMemories are shared by all partitions, of which few write at one time.
@@ -152,10 +152,9 @@ func (s *Store) checkpointBatch(c *Checkpoint, m *checkpointMemory) (*batch, err
 			b.remove(key)
 		} else {
 			from := len(m.bytes)
-			var v []byte
-			v, m.packing = appendRecord(m.take(sealBytes+dueBytes+len(r.Value)), due, r.Value, m.packing)
-			m.bytes = m.bytes[:from+len(v)] // the next one begins where this has ended
-			b.put(key, v[:len(v):len(v)], expires)
+			v := appendRecord(m.take(sealBytes+dueBytes+len(r.Value)), due, r.Value, &m.packed)
+			m.bytes = m.bytes[:from+len(v)] // what packing has saved is room for the next
+			b.put(key, v, expires)
 		}
 		// Without this the old entry of the index would be found again after a restart.
 		if r.OldDue != 0 && r.OldDue != due {
@@ -234,7 +233,7 @@ func (s *Store) Load(partition uint16, sub Subject, key string) (record []byte, 
 	if v == nil || err != nil {
 		return nil, 0, false, err
 	}
-	if record, due, err = unsealRecord(v, k, nil); err != nil {
+	if record, due, err = unsealRecord(v, k, new([]byte)); err != nil {
 		return nil, 0, false, damaged(describe(k), err)
 	}
 	return record, due, true, nil
@@ -252,12 +251,9 @@ func (s *Store) Records(partition uint16, sub Subject, fn func(key string, value
 		// Badger lends the value for the time of this call, and its memory may be the file
 		// itself.
 		return item.Value(func(v []byte) error {
-			record, _, err := unsealRecord(v, item.Key(), memory)
+			record, _, err := unsealRecord(v, item.Key(), &memory)
 			if err != nil {
 				return damaged(describe(item.Key()), err)
-			}
-			if cap(record) > cap(memory) && v[0] == packedVersion {
-				memory = record
 			}
 			return fn(string(item.Key()[recordOverhead:]), record)
 		})

@@ -2,7 +2,6 @@ package state
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"slices"
 )
 
@@ -39,22 +38,13 @@ func packWord(to *[packedRoom]byte, word uint64) int {
 	to[0] = byte(some >> 7 * 0x0102040810204080 >> 56)
 	// Each byte is written behind the last that is not zero, so that one that is zero is written over.
 	at := uint(1)
-	to[at%packedRoom] = byte(word)
-	at += uint(some >> 7 & 1)
-	to[at%packedRoom] = byte(word >> 8)
-	at += uint(some >> 15 & 1)
-	to[at%packedRoom] = byte(word >> 16)
-	at += uint(some >> 23 & 1)
-	to[at%packedRoom] = byte(word >> 24)
-	at += uint(some >> 31 & 1)
-	to[at%packedRoom] = byte(word >> 32)
-	at += uint(some >> 39 & 1)
-	to[at%packedRoom] = byte(word >> 40)
-	at += uint(some >> 47 & 1)
-	to[at%packedRoom] = byte(word >> 48)
-	at += uint(some >> 55 & 1)
-	to[at%packedRoom] = byte(word >> 56)
-	return 1 + bits.OnesCount64(some)
+	some >>= 7
+	for range 8 {
+		to[at%packedRoom] = byte(word)
+		at += uint(some & 1)
+		word, some = word>>8, some>>8
+	}
+	return int(at)
 }
 
 // unpack fills dst with what is packed in b; false when b does not hold just as much.

@@ -53,24 +53,24 @@ func unseal(v, key []byte) ([]byte, error) {
 }
 
 // appendRecord appends the value of a record with a deadline, without its seal, to what is empty. It
-// is never longer than the record, dueBytes and sealBytes. memory is for packing, and returned.
-func appendRecord(v []byte, due events.Stamp, record, memory []byte) (value, packing []byte) {
-	memory = appendPacked(binary.AppendUvarint(memory[:0], uint64(len(record))), record)
-	version := byte(packedVersion)
-	if content := memory; len(content) < len(record) {
-		record = content
-	} else {
-		version = recordVersion
+// is never longer than the record, dueBytes and sealBytes. What it is packed in is memory that is
+// used again.
+func appendRecord(v []byte, due events.Stamp, record []byte, memory *[]byte) []byte {
+	packed := appendPacked(binary.AppendUvarint((*memory)[:0], uint64(len(record))), record)
+	*memory = packed
+	version := byte(recordVersion)
+	if len(packed) < len(record) {
+		version, record = packedVersion, packed
 	}
 	v = append(v, version)
 	v = append(v, make([]byte, crc32.Size)...)
 	v = binary.BigEndian.AppendUint64(v, uint64(due))
-	return append(v, record...), memory
+	return append(v, record...)
 }
 
 // unsealRecord returns a record and its deadline; DueUnknown when it was written before
 // format 2. The record is in v or, when it was packed, in memory, which grows as it must.
-func unsealRecord(v, key, memory []byte) (record []byte, due events.Stamp, err error) {
+func unsealRecord(v, key []byte, memory *[]byte) (record []byte, due events.Stamp, err error) {
 	content, err := unseal(v, key)
 	switch {
 	case err != nil:
@@ -90,7 +90,8 @@ func unsealRecord(v, key, memory []byte) (record []byte, due events.Stamp, err e
 	if n <= 0 || size > 8*uint64(len(packed)) {
 		return nil, 0, errors.New("record does not say how long it is")
 	}
-	record = slices.Grow(memory[:0], int(size))[:size]
+	record = slices.Grow((*memory)[:0], int(size))[:size]
+	*memory = record
 	if !unpack(record, packed) {
 		return nil, 0, fmt.Errorf("record of %d bytes does not unpack", size)
 	}
