@@ -528,13 +528,11 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 		}
 	}
 	// Read over: nobody asks for them any more.
-	if has&hadReports != 0 {
-		d.Ago(f.clock)
-		d.Ago(f.clock)
-	}
-	if has&hadTries != 0 {
-		d.Ago(f.clock)
-		d.Ago(f.clock)
+	for _, had := range [...]byte{hadReports, hadTries} {
+		if has&had != 0 {
+			d.Ago(f.clock)
+			d.Ago(f.clock)
+		}
 	}
 	if has&hasTree != 0 {
 		f.root, f.parent = d.String(), d.String()

@@ -257,8 +257,9 @@ func (e *Engine) report(f *Flow, at events.Stamp, judged bool, fx *Effects) {
 	for ; unreported != 0; unreported &= unreported - 1 {
 		i := uint8(bits.TrailingZeros32(unreported))
 		if p := &f.parties[i]; p.did != 0 {
-			fx.Reports = append(fx.Reports, activity.Report{Flow: f.keyHash(), Source: f.source, Name: p.name, Agent: p.agent, Did: p.did, Work: f.work(i, at)})
-			fx.Reports[len(fx.Reports)-1].Identify()
+			r := f.reportOn(p.name, p.agent)
+			r.Did, r.Work = p.did, f.work(i, at)
+			fx.Reports = append(fx.Reports, r)
 		}
 	}
 }
@@ -289,22 +290,27 @@ func (e *Engine) noteTry(f *Flow, o *order, m *moment, fx *Effects) {
 	if e.agents.Attempts == nil {
 		return
 	}
-	n := o.Attempts + 1
-	r := activity.Report{Flow: f.keyHash(), Source: f.source, Tries: 1, Tried: m.when, Nth: n,
-		Now: n == 1 || slices.Contains(e.agents.Attempts, int64(n))}
 	id := &m.ev.From
+	name, agent := id.Session, id.Agent
 	switch {
 	case m.from != none && (id.Session == "" || id.Agent == "" || f.parties[m.from].agentID() == id.Agent):
-		r.Name, r.Agent = f.parties[m.from].name, f.parties[m.from].agent
-	case id.Session != "":
-		r.Name, r.Agent = id.Session, id.Agent
-	case id.Agent != "":
-		r.Name = id.Agent
-	default:
-		return // it is nobody
+		name, agent = f.parties[m.from].name, f.parties[m.from].agent
+	case id.IsZero():
+		return
+	case id.Session == "":
+		name, agent = id.Agent, ""
 	}
-	r.Identify()
+	n := o.Attempts + 1
+	r := f.reportOn(name, agent)
+	r.Tries, r.Tried, r.Nth, r.Now = 1, m.when, n, n == 1 || slices.Contains(e.agents.Attempts, int64(n))
 	fx.Reports = append(fx.Reports, r)
+}
+
+// reportOn returns a report about a party of the flow that says nothing of it yet.
+func (f *Flow) reportOn(name, agent string) activity.Report {
+	r := activity.Report{Flow: f.keyHash(), Source: f.source, Name: name, Agent: agent}
+	r.Identify()
+	return r
 }
 
 // know learns the stable id of a party that goes by another name. The ids take what the

@@ -22,7 +22,7 @@ const (
 	WorkChild   = "waiting_child"
 	WorkBackOff = "waiting_backoff"
 	WorkDone    = "done"
-	WorkRefused = "refused"    // it tried calls that an order refused, as many as total_updates says; in events of an older weir
+	WorkRefused = "refused"    // it tried calls that an order refused, as many as total_updates says; events of it are in logs of an older weir alone
 	WorkSpoken  = "spoken_for" // who took over from it reported
 	WorkOpened  = "opened"     // it opened a flow by calling the agent of the key
 
@@ -88,11 +88,11 @@ func (r *Report) Identify() {
 	}
 }
 
-// LeaveWork leaves of a report what the party did.
-func (r *Report) LeaveWork() { r.Tries, r.Tried, r.Nth = 0, 0, 0 }
+// KeepWork keeps of a report what the party did.
+func (r *Report) KeepWork() { r.Tries, r.Tried, r.Nth = 0, 0, 0 }
 
-// LeaveTries leaves of a report what the party tried.
-func (r *Report) LeaveTries() { r.Did, r.Work = 0, 0 }
+// KeepTries keeps of a report what the party tried.
+func (r *Report) KeepTries() { r.Did, r.Work = 0, 0 }
 
 // Who returns the party.
 func (r *Report) Who() events.Party {

@@ -140,9 +140,8 @@ func (e *Engine) Watched(a *Agent) bool { return !a.isProject() && !a.isTree() &
 func (e *Engine) StepReport(p *Partition, a *Agent, r *activity.Report, fx *activity.Effects) {
 	fx.Answer = nil
 	if r.Tries > 0 {
-		ev := fx.Event()
-		*ev = events.Event{ID: fx.ID(r.Flow^uint64(r.Tries)<<16^uint64(r.Nth), r.Name, r.Tried), Source: "weir", Time: r.Tried, Kind: events.AgentActivity,
-			CorrelationSource: r.Source, From: r.Who(), AgentState: fx.State(activity.WorkRefused)}
+		ev := eventOf(r, uint64(r.Tries)<<16|uint64(r.Nth), r.Tried, fx)
+		ev.AgentState = fx.State(activity.WorkRefused)
 		ev.AgentState.TotalUpdates = int64(r.Tries)
 		e.Step(p, a, ev, fx)
 	}
@@ -150,12 +149,19 @@ func (e *Engine) StepReport(p *Partition, a *Agent, r *activity.Report, fx *acti
 		return
 	}
 	was := a.gaugeCell()
-	ev, m := fx.Event(), new(moment)
-	*ev = events.Event{ID: fx.ID(r.Flow^uint64(r.Work), r.Name, r.Did), Source: "weir", Time: r.Did, Kind: events.AgentActivity, CorrelationSource: r.Source, From: r.Who()}
-	if e.begin(a, ev, m, fx) {
+	m := new(moment)
+	if e.begin(a, eventOf(r, uint64(r.Work), r.Did, fx), m, fx) {
 		e.atWork(a, m, r.Flow, r.Work, fx)
 		p.gauge.move(was, a.gaugeCell())
 	}
+}
+
+// eventOf makes an event of what a report says of a time. The id is a hash of that and of what. The
+// event is good until the next.
+func eventOf(r *activity.Report, what uint64, at events.Stamp, fx *activity.Effects) *events.Event {
+	ev := fx.Event()
+	*ev = events.Event{ID: fx.ID(r.Flow^what, r.Name, at), Source: "weir", Time: at, Kind: events.AgentActivity, CorrelationSource: r.Source, From: r.Who()}
+	return ev
 }
 
 // begin counts an event that concerns the agent, and says what is known of it; false when it

@@ -62,15 +62,14 @@ func (x *named) addTries(r *activity.Report) {
 // that wait, which then wait no more. It takes over nothing of r. What else waits of the party stays,
 // and so does its place, though nothing may be left to be told there.
 func (w *Waiting) Urge(r *activity.Report) activity.Report {
-	now := named{Report: *r}
+	now := *r
 	if i, ok := w.byParty[r.Party]; ok {
 		x := &w.list[i]
-		now.Tries, now.Tried, now.Nth = 0, 0, 0
-		now.addTries(&x.Report)
-		now.addTries(r)
-		x.Tries, x.Tried, x.Nth = 0, 0, 0
+		x.addTries(r)
+		now.Tries, now.Tried, now.Nth = x.Tries, x.Tried, x.Nth
+		x.KeepWork()
 	}
-	return now.Report
+	return now
 }
 
 // Len returns how many reports wait.

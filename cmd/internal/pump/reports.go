@@ -161,12 +161,12 @@ func (p *Pump) publishReports(offset int64) {
 	// By partition, and in the order in which they came. Tries go in batches of their own: while the
 	// members of a group are exchanged, one that cannot read them loses nothing else.
 	for _, part := range [...]struct {
-		leave func(*activity.Report)
-		most  int
-	}{{(*activity.Report).LeaveWork, mostReports}, {(*activity.Report).LeaveTries, mostTried}} {
+		keep func(*activity.Report)
+		most int
+	}{{(*activity.Report).KeepWork, mostReports}, {(*activity.Report).KeepTries, mostTried}} {
 		for i := range t.reports.Len() {
 			r := t.reports.At(i)
-			if part.leave(&r); r.Did == 0 && r.Tries == 0 { // nothing of it, or it was told at once
+			if part.keep(&r); r.Did == 0 && r.Tries == 0 { // nothing of it, or it was told at once
 				continue
 			}
 			if n := p.share(r); len(t.shares[n]) == part.most {

@@ -297,13 +297,13 @@ func (p *plainFlows) report(offset int64) {
 			shares[n] = nil
 		}
 	}
-	for _, most := range []int{mostReports, mostTried} {
+	for _, tries := range []bool{false, true} {
+		most, keep := mostReports, (*activity.Report).KeepWork
+		if tries {
+			most, keep = mostTried, (*activity.Report).KeepTries
+		}
 		for _, r := range p.waiting {
-			if most == mostTried {
-				r.LeaveTries()
-			} else {
-				r.LeaveWork()
-			}
+			keep(&r)
 			if r.Did == 0 && r.Tries == 0 {
 				continue
 			}
