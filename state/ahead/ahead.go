@@ -1,0 +1,202 @@
+// Package ahead is a write-ahead log in one short file, which is written from its beginning
+// again and again: what was appended is on the disk, and stays until it is safe elsewhere.
+//
+// Each group of values begins on a block of its own, so that a write touches no block of what
+// was acknowledged before, and the file has its length from the beginning, so that a write changes
+// nothing but its blocks.
+package ahead
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"unsafe"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Log is an open log. It is for one goroutine at a time.
+type Log struct {
+	path string
+	file *os.File // nil as long as nothing was ever appended
+	at   int      // where the next group begins
+	// round is what the groups since the last Reset have in common, and nobody can guess: a group
+	// of a round before is none, nor is what a sender makes look like one.
+	round uint64
+	group []byte // memory of one group, which the disk reads from
+}
+
+// Group is what was appended at one time: values with numbers from First on.
+type Group struct {
+	First  int64
+	Values [][]byte
+}
+
+const (
+	// Size is the length of the file.
+	Size = 2 << 20
+	// MostBytes is what a group may take of it. More is better off where it stays.
+	MostBytes = 32 << 10
+
+	block  = 4 << 10 // of any disk
+	header = 8 + 8 + 8 + 4 + 4
+)
+
+// ErrFull says that a group does not fit behind what is there: it goes elsewhere, and Reset comes
+// when all is safe there.
+var ErrFull = errors.New("the write-ahead log is full")
+
+// Open opens the log in a file and returns the groups of its last round, in order. What is behind
+// a group that a crash has torn was never acknowledged. There is no file before the first Append.
+func Open(path string) (*Log, []Group, error) {
+	l := &Log{path: path}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil, l.Reset()
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("open write-ahead log: %w", err)
+	}
+	var groups []Group
+	for {
+		g, round, size, ok := parse(b[min(l.at, len(b)):])
+		if n := len(groups); !ok || n > 0 && (round != l.round || g.First != groups[n-1].First+int64(len(groups[n-1].Values))) {
+			break
+		}
+		groups, l.round, l.at = append(groups, g), round, l.at+size
+	}
+	if groups == nil {
+		err = l.Reset()
+	}
+	if err == nil {
+		err = l.open(len(b))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, groups, nil
+}
+
+// open opens the file, and makes it as long as it has to be.
+func (l *Log) open(length int) (err error) {
+	if l.file, err = openSynced(l.path); err != nil {
+		return fmt.Errorf("open write-ahead log: %w", err)
+	}
+	l.group = aligned(MostBytes)
+	clear(l.group)
+	for at := length / block * block; at < Size && err == nil; at += len(l.group) {
+		_, err = l.file.WriteAt(l.group[:min(len(l.group), Size-at)], int64(at))
+	}
+	if err == nil {
+		err = syncDirectory(filepath.Dir(l.path)) // or a power cut may take the file
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("make room for the write-ahead log: %w", err), l.Close())
+	}
+	return nil
+}
+
+// aligned is memory as the disk reads it without a copy.
+func aligned(n int) []byte {
+	b := make([]byte, n+block)
+	from := -int(uintptr(unsafe.Pointer(&b[0]))) & (block - 1)
+	return b[from : from+n]
+}
+
+func syncDirectory(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Append returns when a group is on the disk. After any error but ErrFull, with which nothing was
+// written, nobody knows whether it is.
+func (l *Log) Append(g Group) error {
+	if l.file == nil {
+		if err := l.open(0); err != nil {
+			return err
+		}
+	}
+	b := appendGroup(l.group[:0], g, l.round)
+	if len(b) > MostBytes || l.at+len(b) > Size {
+		return ErrFull
+	}
+	if _, err := l.file.WriteAt(b, int64(l.at)); err != nil {
+		return fmt.Errorf("write ahead: %w", err)
+	}
+	l.at += len(b)
+	return nil
+}
+
+// Empty reports whether nothing was appended since the last Reset.
+func (l *Log) Empty() bool { return l.at == 0 }
+
+// Reset lets the next group be the first one: all that was appended is safe elsewhere.
+func (l *Log) Reset() error {
+	var round [8]byte
+	if _, err := rand.Read(round[:]); err != nil {
+		return err
+	}
+	l.at, l.round = 0, binary.LittleEndian.Uint64(round[:])
+	return nil
+}
+
+// Close closes the file. A nil Log has nothing to close.
+func (l *Log) Close() error {
+	if l == nil || l.file == nil {
+		return nil
+	}
+	return l.file.Close()
+}
+
+// appendGroup appends whole blocks, whose beginning says what they are.
+func appendGroup(b []byte, g Group, round uint64) []byte {
+	b = append(b, make([]byte, header)...)
+	for _, v := range g.Values {
+		b = binary.AppendUvarint(b, uint64(len(v)))
+		b = append(b, v...)
+	}
+	size := len(b)
+	for len(b)%block != 0 {
+		b = append(b, zeros[:min(len(zeros), block-len(b)%block)]...)
+	}
+	binary.LittleEndian.PutUint64(b[8:], round)
+	binary.LittleEndian.PutUint64(b[16:], uint64(g.First))
+	binary.LittleEndian.PutUint32(b[24:], uint32(len(g.Values)))
+	binary.LittleEndian.PutUint32(b[28:], uint32(size))
+	binary.LittleEndian.PutUint64(b, sum(b[:size]))
+	return b
+}
+
+var zeros [block]byte
+
+// sum covers all of a group but itself and what is left of the last block.
+func sum(group []byte) uint64 { return xxhash.Sum64(group[8:]) }
+
+// parse reads what appendGroup has written, and returns how long that is. Its values point into b.
+func parse(b []byte) (g Group, round uint64, length int, ok bool) {
+	if len(b) < header {
+		return g, 0, 0, false
+	}
+	size := int(binary.LittleEndian.Uint32(b[28:]))
+	if size < header || size > len(b) || binary.LittleEndian.Uint64(b) != sum(b[:size]) {
+		return g, 0, 0, false
+	}
+	g.First = int64(binary.LittleEndian.Uint64(b[16:]))
+	rest := b[header:size]
+	for range binary.LittleEndian.Uint32(b[24:]) {
+		n, head := binary.Uvarint(rest)
+		if head <= 0 || n > uint64(len(rest)-head) {
+			return g, 0, 0, false
+		}
+		g.Values = append(g.Values, rest[head:head+int(n):head+int(n)])
+		rest = rest[head+int(n):]
+	}
+	return g, binary.LittleEndian.Uint64(b[8:]), (size + block - 1) / block * block, len(rest) == 0 && g.First >= 0
+}
