@@ -47,6 +47,7 @@ func TestDerived(t *testing.T) {
 	}
 
 	appendTo(t, journal, "next")
+	appendTo(t, s.Verdicts(0), "verdict")
 	if n := state.Transactions(s) - before; n != 1 {
 		t.Errorf("with the next they took %d transactions", n)
 	}
@@ -236,13 +237,13 @@ func TestReadDerived(t *testing.T) {
 	mu.Unlock()
 	appendTo(t, derived, "new")
 	for range 2 { // the first begins a segment, with the second the old ones may go
-		appendTo(t, s.Journal(0), "event")
+		appendTo(t, s.Verdicts(0), "verdict")
 		mu.Lock()
 		now = now.Add(3 * time.Hour)
 		mu.Unlock()
 	}
 	appendTo(t, derived, "newer")
-	appendTo(t, s.Journal(0), "event")
+	appendTo(t, s.Verdicts(0), "verdict")
 	first, got, err := state.ReadOn(derived.Read, 0, 10, nil)
 	must(t, err)
 	if first < entries || len(got) == 0 || !slices.ContainsFunc(got, func(e state.Entry) bool { return string(e.Value) == "newer" }) {

@@ -8,8 +8,9 @@
 //   - A checkpoint is atomic: after any crash the records of a partition are
 //     exactly those of the last checkpoint that its Meta names, never a mixture.
 //   - What Commit, Append, DeadLetter or SetCursor returned nil for survives the
-//     end of the process and a power cut. All writes of a process go through one
-//     goroutine that gathers what waits into one synced transaction.
+//     end of the process and a power cut. One caller at a time writes, for all who
+//     wait, in one synced transaction; a few events of the journal at a time are written
+//     ahead into a file of their own, and into the database with the next transaction.
 //   - What is on disk is a prefix of what was written. A hole in it, and damage to any
 //     file, is found by Open, which then refuses; damage that happens later is found
 //     when the value is read. Both are told by ErrDamaged, and nothing is ever wiped or

@@ -40,7 +40,11 @@ func TestDamagedFiles(t *testing.T) {
 	for range trials {
 		dir := t.TempDir()
 		must(t, copySparse(image, dir))
-		what, err := damageFile(rnd, filepath.Join(dir, "badger"))
+		folder := filepath.Join(dir, "badger")
+		if rnd.IntN(3) == 0 { // of what lies beside the database
+			folder = dir
+		}
+		what, err := damageFile(rnd, folder)
 		must(t, err)
 		cmd, out := helper(t, "check", dir, "TOLD="+toldFile)
 		text, err := io.ReadAll(out)
@@ -100,7 +104,7 @@ func damageFile(rnd *rand.Rand, dir string) (what string, err error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if e.Name() != "LOCK" { // says only who had it
+		if e.Name() != "LOCK" && !e.IsDir() { // that one says only who had it
 			names = append(names, e.Name())
 		}
 	}

@@ -30,7 +30,7 @@ type Log struct {
 
 	mu      sync.Mutex
 	end     int64
-	written int64      // what is before it is durable; the same as end, but in a derived log
+	written int64      // what is before it is in the database; the same as end, but for what goes along
 	starts  []logStart // by segment; what is before the first has expired
 	// Their values are in memory of their own, which nobody changes; Read copies them.
 	recent []Entry       // the last ones, which most readers are about to read; all of them in memory
@@ -190,7 +190,7 @@ func (l *Log) show(b *batch) {
 	l.keep(b.kept)
 }
 
-// unwritten leaves in a batch what is not durable of it, and returns how many bytes that is.
+// unwritten leaves in a batch what the database has not of it, and returns how many bytes that is.
 func (l *Log) unwritten(b *batch) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -367,16 +367,22 @@ func (l *Log) holds(number uint32) bool {
 func (l *Log) decode(item *badger.Item, a *arena) (e Entry, err error) {
 	err = item.Value(func(v []byte) error {
 		content, err := unseal(v, item.Key())
-		if err != nil {
-			return err
+		if err == nil {
+			e, err = decodeEntry(content)
 		}
-		d := decoder{rest: content}
-		e.Appended = events.Stamp(d.int("append time"))
-		e.Trigger = d.int("trigger")
-		e.Value = a.copy(d.rest)
-		return d.err
+		e.Value = a.copy(e.Value)
+		return err
 	})
 	return e, err
+}
+
+// decodeEntry reads what batch has written of an entry. Its value points into the content.
+func decodeEntry(content []byte) (e Entry, err error) {
+	d := decoder{rest: content}
+	e.Appended = events.Stamp(d.int("append time"))
+	e.Trigger = d.int("trigger")
+	e.Value = d.rest
+	return e, d.err
 }
 
 // End returns the offset that the next entry will get. All entries before it are durable, but in
@@ -459,9 +465,7 @@ func (l *Log) add(g *growth, number uint32) {
 		l.starts = append(l.starts, logStart{segment: number, first: g.first})
 	}
 	l.written = g.end
-	if !l.derived { // else they were shown when they came
-		l.keep(g.kept)
-	}
+	l.keep(g.kept[min(max(0, l.end-g.first), int64(len(g.kept))):]) // what goes along was shown when it came
 }
 
 // keep takes in entries that readers shall have. It must be called with mu held.
@@ -474,7 +478,7 @@ func (l *Log) keep(kept []Entry) {
 	l.wake()
 }
 
-// durable returns where what is durable of the log ends.
+// durable returns where what the database has of the log ends.
 func (l *Log) durable() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

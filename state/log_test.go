@@ -295,7 +295,7 @@ func TestGroupCommit(t *testing.T) {
 		return math.MaxInt64, nil
 	})
 	s := open(t, t.TempDir(), o)
-	j := s.Journal(0)
+	j := s.Verdicts(0)
 	blocking = true // nothing asks until the next write
 	before := state.Transactions(s)
 

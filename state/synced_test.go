@@ -53,9 +53,9 @@ func TestSyncFails(t *testing.T) {
 		}
 		return nil
 	}))
-	appendTo(t, s.Journal(0), "one")
+	appendTo(t, s.Verdicts(0), "one")
 	fails = true
-	if _, err := s.Journal(0).Append([]state.Entry{{Value: []byte("two")}}); !errors.Is(err, broken) {
+	if _, err := s.Verdicts(0).Append([]state.Entry{{Value: []byte("two")}}); !errors.Is(err, broken) {
 		t.Errorf("got %v, want the error of the sync", err)
 	}
 	fails = false
@@ -65,7 +65,7 @@ func TestSyncFails(t *testing.T) {
 	if !errors.Is(failed, broken) {
 		t.Errorf("the program was told %v", failed)
 	}
-	if end := s.Journal(0).End(); end != 1 {
-		t.Errorf("the log ends at %d, want 1", end)
+	if end := s.Verdicts(0).End() + s.Journal(0).End(); end != 1 {
+		t.Errorf("the logs end at %d, want 1", end)
 	}
 }

@@ -57,7 +57,7 @@ func TestVerifyLog(t *testing.T) {
 	used := func(data []byte) int { return len(bytes.TrimRight(data, "\x00")) }
 	var ends []int
 	for i := range 12 {
-		appendTo(t, s.Journal(0), fmt.Sprint("event ", i), strings.Repeat("x", 20*i))
+		appendTo(t, s.Verdicts(0), fmt.Sprint("event ", i), strings.Repeat("x", 20*i))
 		must(t, s.Commit(&state.Checkpoint{Next: int64(i), Records: []state.Record{flow("k", fmt.Sprint(i), 1, 0)}}))
 		ends = append(ends, used(file(t, dir, "*.mem")))
 	}

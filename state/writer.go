@@ -32,7 +32,8 @@ type writer struct {
 	// These belong to one caller at a time, and are handed over with the turn.
 	tape    tape
 	taken   []*batch
-	several int // so many turns ago at most callers shared one
+	values  [][]byte // of what is written ahead
+	several int      // so many turns ago at most callers shared one
 
 	held sync.Mutex // of tape, in memory, where logs do without the writer
 }
@@ -43,7 +44,7 @@ type writer struct {
 // between.
 type batch struct {
 	ops   []op
-	log   *Log  // nobody waits for a batch of a derived one
+	log   *Log  // nobody waits for a batch of a derived one, nor for what was written ahead
 	first int64 // offset of the first entry of a log
 	// It has room for errTurn and the result, so whoever tells never waits.
 	result chan error // the last value, when all is durable or nothing more will be
@@ -108,25 +109,35 @@ func (w *writer) turn() {
 	w.mu.Lock()
 	// What goes along comes first, for what is queued may have been made of it.
 	w.taken = append(append(w.taken[:0], w.along.batches...), w.queue...)
-	come := len(w.queue)
+	come, along := len(w.queue), len(w.along.batches)
+	much := w.along.bytes > mostAlong
 	clear(w.queue)
 	w.queue = w.queue[:0]
 	w.mu.Unlock()
 	if w.several = max(0, w.several-1); come > 1 {
 		w.several = severalTurns
 	}
-	w.writeAll(w.taken)
+	ahead := !much && w.writeAhead(w.taken[along:])
+	if !ahead {
+		w.writeAll(w.taken)
+	}
 	clear(w.taken)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.along.drop()
+	if !ahead {
+		w.along.drop()
+		if err := w.store.ahead.written(); err != nil {
+			w.store.fail(err)
+		}
+	}
 	// The first who came since is the next. He writes for all who are there when his turn comes.
 	if w.busy = len(w.queue) > 0; w.busy {
 		w.queue[0].result <- errTurn
 	}
 }
 
-// along is what goes along with the next write: batches of derived logs, in their order.
+// along is what goes along with the next write of the database: batches of derived logs and what
+// was written ahead, in the order in which readers have them.
 type along struct {
 	batches []*batch
 	bytes   int64 // about
@@ -135,7 +146,14 @@ type along struct {
 // mostAlong is how much of it gathers before somebody is made to write it.
 const mostAlong = 128 << 10
 
-// drop drops what is durable.
+// add shows readers the entries of a batch, and has them written with what is written next.
+func (a *along) add(b *batch) {
+	b.log.show(b) // at one moment, so that they are written in the order of their offsets
+	a.batches = append(a.batches, b)
+	a.bytes += b.size()
+}
+
+// drop drops what the database has.
 func (a *along) drop() {
 	a.bytes = 0
 	a.batches = slices.DeleteFunc(a.batches, func(b *batch) bool {
@@ -160,9 +178,7 @@ func (w *writer) takeAlong(l *Log, entries []Entry) (first int64, err error) {
 	b := l.batch(entries)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l.show(b) // with mu held, so that they go into the queue in the order of their offsets
-	w.along.batches = append(w.along.batches, b)
-	w.along.bytes += b.size()
+	w.along.add(b)
 	return b.first, nil
 }
 
@@ -262,7 +278,7 @@ type group struct {
 	logs     map[*Log]*growth
 	logBytes int64
 	complete []*batch // those whose last entry is in this transaction
-	along    bool     // it has something of a derived log
+	along    bool     // it has something that goes along
 	err      error    // the first entry that Badger did not take
 }
 
@@ -297,6 +313,7 @@ func (g *group) logCost(l *Log, o *op) (bytes int64, count int) {
 // number gives entry i of b its key: the segment and the next offset of its log.
 func (g *group) number(b *batch, i int) {
 	l := b.log
+	g.along = g.along || b.result == nil
 	grown := g.logs[l]
 	if grown == nil {
 		// One segment for all logs of a transaction, chosen with the first entry of any.
@@ -305,7 +322,6 @@ func (g *group) number(b *batch, i int) {
 		}
 		grown = &growth{first: l.durable(), end: l.durable(), opens: l.opens(g.segment.number)}
 		g.logs[l] = grown
-		g.along = g.along || l.derived
 		g.bytes, g.count = g.bytes+endCost+startCost, g.count+2
 	}
 	if i == 0 {

@@ -84,7 +84,8 @@ func TestOlderStates(t *testing.T) {
 	}
 }
 
-// writeState has this version write a state folder with something of everything.
+// writeState has this version write a state folder with something of everything, and keeps it as a
+// kill would leave it.
 func writeState(t *testing.T, name string) {
 	dir := t.TempDir()
 	r := begin(t, Options{StateDir: dir, AdminTokenFile: tokenFile(t, adminSecret)})
@@ -116,7 +117,8 @@ func writeState(t *testing.T, name string) {
 	for _, e := range entriesOf(t, r.store.Verdicts(0)) {
 		fmt.Fprintf(&told, "%s\n", e.Value)
 	}
-	r.stop()
+	// What is written ahead of the database is of the format as well, and an end takes it along.
+	r.want(r.do("POST", "/v1/events", lines(call("ahead", 1, "a", "b"))), 202)
 	if err := errors.Join(os.MkdirAll(formats, 0o755), os.WriteFile(filepath.Join(formats, name+".verdicts.jsonl"), []byte(told.String()), 0o644)); err != nil {
 		t.Fatal(err)
 	}
@@ -129,6 +131,7 @@ func writeState(t *testing.T, name string) {
 	if err := errors.Join(w.AddFS(os.DirFS(dir)), w.Close(), z.Close(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
+	r.stop()
 }
 
 func unpack(t *testing.T, path, dir string) {

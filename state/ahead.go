@@ -1,0 +1,160 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"weir/state/ahead"
+	"weir/state/mark"
+)
+
+// journalAhead is the write-ahead log of the journal of the embedded form. A transaction of the
+// database for each event that somebody waits for takes as much processor time as all else that
+// is done for it; so little events are made durable here, and go along with the next transaction,
+// as what is derived does (see along). A nil one is that of a store in memory.
+type journalAhead struct {
+	log  *ahead.Log
+	of   *Log       // the journal
+	mark *mark.Mark // where what is durable of the journal ends, as synced is of the database
+	// Where the file is, and which one it was when it was first looked for.
+	here *place
+	file fileID
+}
+
+const (
+	// aheadPartition is that of the only journal of the embedded form.
+	aheadPartition = 0
+	// The files are beside the database.
+	aheadFile     = "ahead"
+	aheadMarkFile = "ahead.synced"
+)
+
+// openAhead takes in what the process before has written ahead and not yet into the database.
+func (s *Store) openAhead(dir string) (err error) {
+	a := &journalAhead{of: s.Journal(aheadPartition), here: newPlace(filepath.Join(dir, aheadFile))}
+	var groups []ahead.Group
+	if a.log, groups, err = ahead.Open(a.here.path); err != nil {
+		return err
+	}
+	s.ahead = a
+	for _, g := range groups {
+		if err := s.showAhead(g); err != nil {
+			return damaged(a.here.path, err)
+		}
+	}
+	var synced mark.Range
+	if a.mark, synced, err = mark.Open(filepath.Join(dir, aheadMarkFile)); err != nil {
+		return damaged(aheadMarkFile, err)
+	}
+	if end := uint64(a.of.end); end < synced.To {
+		return damaged(a.here.path, fmt.Errorf("entries %d to %d of the journal were synced and are not there", end, synced.To-1))
+	}
+	return a.written()
+}
+
+// showAhead lets readers have a group of the write-ahead log, but for what the database has.
+func (s *Store) showAhead(g ahead.Group) error {
+	l := s.ahead.of
+	if g.First > l.end {
+		return fmt.Errorf("it begins at entry %d of the journal, which ends at %d", g.First, l.end)
+	}
+	had := min(l.end-g.First, int64(len(g.Values)))
+	entries := make([]Entry, 0, len(g.Values))
+	for _, v := range g.Values[had:] {
+		e, err := decodeEntry(v)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	if len(entries) > 0 {
+		s.writer.along.add(l.batch(entries))
+	}
+	return nil
+}
+
+// written starts the write-ahead log again when the database has all of it.
+func (a *journalAhead) written() error {
+	if a == nil || a.log.Empty() || a.of.durable() < a.of.End() {
+		return nil
+	}
+	return a.log.Reset()
+}
+
+// write makes a group durable, if what it was written to is still there, and so is the database.
+func (a *journalAhead) write(g ahead.Group, database *presence) error {
+	if err := a.log.Append(g); err != nil {
+		return err
+	}
+	now, err := a.here.file()
+	if err != nil {
+		return damaged(a.here.path, err)
+	}
+	if a.file == (fileID{}) {
+		a.file = now
+	}
+	if now != a.file {
+		return damaged(a.here.path, errRemoved)
+	}
+	if err := database.written(unsynced); err != nil {
+		return err
+	}
+	return a.mark.Set(mark.Range{To: uint64(g.First) + uint64(len(g.Values))})
+}
+
+// close closes the files.
+func (a *journalAhead) close() error {
+	if a == nil {
+		return nil
+	}
+	return errors.Join(a.log.Close(), a.mark.Close())
+}
+
+// writeAhead makes batches durable in the write-ahead log and tells each of them, if they are of
+// the journal and fit there; else they have to go into the database, and it returns false. Much at
+// one time is better off there at once, where it has to be written all the same.
+func (w *writer) writeAhead(batches []*batch) bool {
+	s, bytes := w.store, int64(0)
+	if s.ahead == nil || len(batches) == 0 || s.failure() != nil {
+		return false
+	}
+	l := s.ahead.of
+	g := ahead.Group{First: l.End(), Values: w.values[:0]}
+	for _, b := range batches {
+		if b.log != l || len(b.kept) < len(b.ops) { // there is more to it than entries
+			return false
+		}
+		bytes += b.size()
+		for i := range b.ops {
+			g.Values = append(g.Values, b.ops[i].entry.Value[sealBytes:])
+		}
+	}
+	w.values = g.Values
+	// With as much room as if it went into the database now, where it will.
+	if bytes > ahead.MostBytes || s.disk.admit(bytes, s.disk.least()+s.reserve.owes()) != nil {
+		return false
+	}
+	err := s.ahead.write(g, s.presence)
+	clear(w.values)
+	if errors.Is(err, ahead.ErrFull) {
+		return false
+	}
+	if err != nil {
+		s.fail(err)
+		for _, b := range batches {
+			b.tell(s.failure())
+		}
+		return true
+	}
+	for _, b := range batches {
+		// The caller has b again when he is told.
+		later := &batch{log: l, ops: b.ops, kept: b.kept}
+		w.mu.Lock()
+		w.along.add(later)
+		w.mu.Unlock()
+		b.first = later.first
+		b.tell(nil)
+	}
+	return true
+}
