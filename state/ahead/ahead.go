@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
@@ -81,15 +82,26 @@ func Open(path string) (*Log, []Group, error) {
 	return l, groups, nil
 }
 
-// open opens the file, and makes it as long as it has to be.
-func (l *Log) open(length int) (err error) {
-	if l.file, err = openSynced(l.path); err != nil {
+// open opens the file, which has so many bytes, and makes it as long as it has to be.
+func (l *Log) open(length int) error {
+	l.group = aligned(MostBytes)
+	err := l.openBy(direct, length)
+	if direct != 0 && errors.Is(err, syscall.EINVAL) { // the file system cannot, or not by such blocks
+		err = l.openBy(0, length)
+	}
+	return err
+}
+
+// openBy opens the file with a flag of the system.
+func (l *Log) openBy(flag, length int) (err error) {
+	if l.file, err = os.OpenFile(l.path, os.O_RDWR|os.O_CREATE|synced|flag, 0o600); err != nil {
 		return fmt.Errorf("open write-ahead log: %w", err)
 	}
-	l.group = aligned(MostBytes)
-	clear(l.group)
-	for at := length / block * block; at < Size && err == nil; at += len(l.group) {
-		_, err = l.file.WriteAt(l.group[:min(len(l.group), Size-at)], int64(at))
+	if from := length / block * block; from < Size {
+		_, err = l.file.WriteAt(aligned(Size-from), int64(from))
+	}
+	if err == nil { // that what is read and written so can be, is known from here on
+		_, err = l.file.ReadAt(l.group[:block], 0)
 	}
 	if err == nil {
 		err = syncDirectory(filepath.Dir(l.path)) // or a power cut may take the file
