@@ -3,6 +3,7 @@ package pump
 import (
 	"fmt"
 
+	"weir/analyzer/activity"
 	"weir/analyzer/agents"
 	"weir/analyzer/record"
 	"weir/events"
@@ -24,6 +25,8 @@ type agentStage struct {
 	// once more.
 	key    []byte              // of the agent that a report is about
 	nobody map[string]struct{} // agents of which neither memory nor store has anything
+
+	reports []activity.Report // of a batch, which they alias
 }
 
 // fresh reports whether the record has not been folded before; an error makes it a dead letter.

@@ -160,24 +160,36 @@ func (p *Pump) publishReports(offset int64) {
 	}
 	// By partition, and in the order in which they came. Tries go in batches of their own: while the
 	// members of a group are exchanged, one that cannot read them loses nothing else.
-	for _, part := range [...]struct {
-		keep func(*activity.Report)
-		most int
-	}{{(*activity.Report).KeepWork, mostReports}, {(*activity.Report).KeepTries, mostTried}} {
-		for i := range t.reports.Len() {
-			r := t.reports.At(i)
-			if part.keep(&r); r.Did == 0 && r.Tries == 0 { // nothing of it, or it was told at once
-				continue
-			}
-			if n := p.share(r); len(t.shares[n]) == part.most {
-				p.publishShare(n, offset)
-			}
-		}
-		for n := range t.shares {
-			p.publishShare(n, offset)
-		}
+	for i := range t.reports.Len() {
+		r := t.reports.At(i)
+		r.KeepWork()
+		p.publishPart(r, mostReports, offset)
 	}
+	p.publishShares(offset)
+	for i := range t.reports.Len() {
+		r := t.reports.At(i)
+		r.KeepTries()
+		p.publishPart(r, mostTried, offset)
+	}
+	p.publishShares(offset)
 	t.reports.Reset()
+}
+
+// publishPart passes on a part of a report, with others of its partition when there are so many.
+func (p *Pump) publishPart(r activity.Report, most int, offset int64) {
+	if r.Did == 0 && r.Tries == 0 { // nothing of it, or it was told at once
+		return
+	}
+	if n := p.share(r); len(p.repartitioning.shares[n]) == most {
+		p.publishShare(n, offset)
+	}
+}
+
+// publishShares passes on what waits for any partition of the activity.
+func (p *Pump) publishShares(offset int64) {
+	for n := range p.repartitioning.shares {
+		p.publishShare(n, offset)
+	}
 }
 
 // agentsFolded reports whether anybody is told of agents.
@@ -242,8 +254,9 @@ func (p *Pump) takeReports(r *Record) {
 	// The position is taken first: a batch that comes twice is dropped whole, also one that is
 	// damaged.
 	fresh, err := s.fresh(r)
-	if err == nil && fresh {
-		err = EachReport(r.Value, func(*activity.Report) {}) // all of it or nothing
+	s.reports = s.reports[:0]
+	if err == nil && fresh { // all of it or nothing
+		err = EachReport(r.Value, func(report *activity.Report) { s.reports = append(s.reports, *report) })
 	}
 	if err != nil {
 		p.refuse(r, err)
@@ -253,14 +266,14 @@ func (p *Pump) takeReports(r *Record) {
 		return
 	}
 	p.counted.Activity[0]++
-	// It was read to its end above, so it has no error.
-	_ = EachReport(r.Value, func(report *activity.Report) {
+	for i := range s.reports {
+		report := &s.reports[i]
 		s.key = report.AppendKey(s.key[:0])
 		// Most reports end here, with one look into a map.
 		if p.err == nil && (report.Tries > 0 || s.mayWatch(s.key)) {
 			p.takeReport(s, aliased(s.key), report, r)
 		}
-	})
+	}
 }
 
 // takeReport folds one report into the agent of the key, which aliases s.key.
