@@ -23,10 +23,10 @@ type repartitioning struct {
 
 	memory []byte // of the values that wait to be sent
 
-	reports  reports.Waiting     // of parties, which wait
-	reported events.Stamp        // the time of the log when they were passed on last
-	shares   [][]activity.Report // by partition of the activity; empty but while they are passed on
-	key      []byte              // memory of the key of one
+	reports  reports.Waiting // of parties, which wait
+	reported events.Stamp    // the time of the log when they were passed on last
+	batches  []batch         // by partition of the activity; empty but while they are passed on
+	key      []byte          // memory of the key of one
 }
 
 // repartition passes on what the last step gave for agents, except what went out before a

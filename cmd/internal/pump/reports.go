@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -43,29 +44,46 @@ func IsReports(value []byte) bool { return len(value) > 0 && value[0] == reports
 
 // AppendReports appends a batch of reports to dst.
 func AppendReports(dst []byte, reports []activity.Report) []byte {
-	first := events.Stamp(0)
-	if len(reports) > 0 {
-		first = cmp.Or(reports[0].Did, reports[0].Tried)
+	if len(reports) == 0 {
+		return append(dst, reportsVersion, 0)
 	}
-	dst = binary.AppendVarint(append(dst, reportsVersion), int64(first))
+	b := batch{value: dst}
 	for i := range reports {
-		r := &reports[i]
-		// Flow is a hash, whose bits a number of variable length would only make longer.
-		dst = binary.LittleEndian.AppendUint64(dst, r.Flow)
-		dst = binary.AppendVarint(dst, int64(r.Did-first))
-		work := byte(r.Work)
-		if r.Tries > 0 {
-			work |= hasTries
-		}
-		dst = append(dst, work, byte(r.Source))
-		dst = append(binary.AppendUvarint(dst, uint64(len(r.Name))), r.Name...)
-		dst = append(binary.AppendUvarint(dst, uint64(len(r.Agent))), r.Agent...)
-		if r.Tries > 0 {
-			dst = binary.AppendUvarint(dst, uint64(r.Tries))
-			dst = binary.AppendUvarint(binary.AppendVarint(dst, int64(r.Tried-first)), uint64(r.Nth))
-		}
+		b.add(&reports[i])
 	}
-	return dst
+	return b.value
+}
+
+// batch is what waits for one partition of the activity while it is passed on.
+type batch struct {
+	value []byte // as it goes into the record
+	first events.Stamp
+	count int
+	key   []byte // of one of the agents, which leads to the partition
+}
+
+// add appends a report.
+func (b *batch) add(r *activity.Report) {
+	dst := b.value
+	if b.count++; b.count == 1 {
+		b.first = cmp.Or(r.Did, r.Tried)
+		dst = binary.AppendVarint(append(dst, reportsVersion), int64(b.first))
+	}
+	// Flow is a hash, whose bits a number of variable length would only make longer.
+	dst = binary.LittleEndian.AppendUint64(dst, r.Flow)
+	dst = binary.AppendVarint(dst, int64(r.Did-b.first))
+	work := byte(r.Work)
+	if r.Tries > 0 {
+		work |= hasTries
+	}
+	dst = append(dst, work, byte(r.Source))
+	dst = append(binary.AppendUvarint(dst, uint64(len(r.Name))), r.Name...)
+	dst = append(binary.AppendUvarint(dst, uint64(len(r.Agent))), r.Agent...)
+	if r.Tries > 0 {
+		dst = binary.AppendUvarint(dst, uint64(r.Tries))
+		dst = binary.AppendUvarint(binary.AppendVarint(dst, int64(r.Tried-b.first)), uint64(r.Nth))
+	}
+	b.value = dst
 }
 
 // Nobody but weir makes batches, so there is no other way out.
@@ -128,7 +146,8 @@ func (p *Pump) retain(reports []activity.Report, offset int64) {
 		if !r.Now {
 			t.reports.Add(r)
 		} else if p.agentsFolded() {
-			p.publishShare(p.share(t.reports.Urge(r)), offset)
+			urged := t.reports.Urge(r)
+			p.publishBatch(p.share(&urged), offset)
 		}
 	}
 	// So that what waits always fits into a checkpoint beside the flows.
@@ -163,75 +182,76 @@ func (p *Pump) publishReports(offset int64) {
 	for i := range t.reports.Len() {
 		r := t.reports.At(i)
 		r.KeepWork()
-		p.publishPart(r, mostReports, offset)
+		p.publishPart(&r, mostReports, offset)
 	}
-	p.publishShares(offset)
+	p.publishBatches(offset)
 	for i := range t.reports.Len() {
 		r := t.reports.At(i)
 		r.KeepTries()
-		p.publishPart(r, mostTried, offset)
+		p.publishPart(&r, mostTried, offset)
 	}
-	p.publishShares(offset)
+	p.publishBatches(offset)
 	t.reports.Reset()
 }
 
 // publishPart passes on a part of a report, with others of its partition when there are so many.
-func (p *Pump) publishPart(r activity.Report, most int, offset int64) {
+func (p *Pump) publishPart(r *activity.Report, most int, offset int64) {
 	if r.Did == 0 && r.Tries == 0 { // nothing of it, or it was told at once
 		return
 	}
-	if n := p.share(r); len(p.repartitioning.shares[n]) == most {
-		p.publishShare(n, offset)
+	if n := p.share(r); p.repartitioning.batches[n].count == most {
+		p.publishBatch(n, offset)
 	}
 }
 
-// publishShares passes on what waits for any partition of the activity.
-func (p *Pump) publishShares(offset int64) {
-	for n := range p.repartitioning.shares {
-		p.publishShare(n, offset)
+// publishBatches passes on what waits for any partition of the activity.
+func (p *Pump) publishBatches(offset int64) {
+	for n := range p.repartitioning.batches {
+		p.publishBatch(n, offset)
 	}
 }
 
 // agentsFolded reports whether anybody is told of agents.
 func (p *Pump) agentsFolded() bool { return p.o.Activity != nil || p.handReports != nil }
 
-// share adds a report to what is passed on to its partition of the activity, and returns which that is.
-func (p *Pump) share(r activity.Report) (n int) {
+// share adds a report to the batch of its partition of the activity, and returns which that is.
+func (p *Pump) share(r *activity.Report) (n int) {
 	t := &p.repartitioning
 	if p.o.Activity != nil {
 		t.key = r.AppendKey(t.key[:0])
 		n = p.o.Activity.Place(aliased(t.key)) // which keeps nothing of it
 	}
-	for len(t.shares) <= n {
-		t.shares = append(t.shares, nil)
+	for len(t.batches) <= n {
+		t.batches = append(t.batches, batch{})
 	}
-	t.shares[n] = append(t.shares[n], r)
+	b := &t.batches[n]
+	if b.count == 0 {
+		b.key = append(b.key[:0], t.key...)
+	}
+	b.add(r)
 	return n
 }
 
-// publishShare passes on what waits for one partition of the activity.
-func (p *Pump) publishShare(n int, offset int64) {
+// publishBatch passes on what waits for one partition of the activity.
+func (p *Pump) publishBatch(n int, offset int64) {
 	t := &p.repartitioning
-	share := t.shares[n]
-	if len(share) == 0 {
+	b := &t.batches[n]
+	if b.count == 0 {
 		return
 	}
 	part := t.part(offset)
 	switch {
 	case p.handReports != nil:
-		p.handReports(Position{Offset: offset, Part: part}, AppendReports(nil, share))
+		p.handReports(Position{Offset: offset, Part: part}, slices.Clone(b.value))
 	// It went out before the crash, since a verdict of a later record is published. The part was
 	// counted all the same, so that what follows has its number.
 	case offset < p.dedup.upTo:
 	default:
 		from := len(t.memory)
-		t.memory = AppendReports(t.memory, share)
-		// Any of the keys leads to the partition.
-		p.repartitioned = append(p.repartitioned, Repartitioned{Key: string(share[0].AppendKey(nil)), Offset: offset, Part: part, Value: t.memory[from:len(t.memory):len(t.memory)]})
+		t.memory = append(t.memory, b.value...)
+		p.repartitioned = append(p.repartitioned, Repartitioned{Key: string(b.key), Offset: offset, Part: part, Value: t.memory[from:len(t.memory):len(t.memory)]})
 	}
-	// Reports alias the memory of those that wait, which is used again.
-	clear(share)
-	t.shares[n] = share[:0]
+	b.value, b.count = b.value[:0], 0
 }
 
 // FoldReports is FoldRecord of a record that holds a batch of reports.
