@@ -47,8 +47,8 @@ const (
 	header = 8 + 8 + 8 + 4 + 4
 )
 
-// ErrFull says that a group does not fit behind what is there: it goes elsewhere, and Reset comes
-// when all is safe there.
+// ErrFull says that a group does not fit behind what is there, or that there is no room for the file:
+// it goes elsewhere, and Reset comes when all is safe there.
 var ErrFull = errors.New("the write-ahead log is full")
 
 // Open opens the log in a file and returns the groups of its last round, in order. What is behind
@@ -107,9 +107,10 @@ func (l *Log) openBy(flag, length int) (err error) {
 		err = syncDirectory(filepath.Dir(l.path)) // or a power cut may take the file
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("make room for the write-ahead log: %w", err), l.Close())
+		err = errors.Join(fmt.Errorf("make room for the write-ahead log: %w", err), l.Close())
+		l.file = nil
 	}
-	return nil
+	return err
 }
 
 // aligned is memory as the disk reads it without a copy.
@@ -131,8 +132,8 @@ func syncDirectory(path string) error {
 // written, nobody knows whether it is.
 func (l *Log) Append(g Group) error {
 	if l.file == nil {
-		if err := l.open(0); err != nil {
-			return err
+		if err := l.open(0); err != nil { // nothing was promised yet: a full disk, say
+			return fmt.Errorf("%w: %w", ErrFull, err)
 		}
 	}
 	b := appendGroup(l.group[:0], g, l.round)
@@ -197,7 +198,8 @@ func parse(b []byte) (g Group, round uint64, length int, ok bool) {
 		return g, 0, 0, false
 	}
 	size := int(binary.LittleEndian.Uint32(b[28:]))
-	if size < header || size > len(b) || binary.LittleEndian.Uint64(b) != sum(b[:size]) {
+	length = (size + block - 1) / block * block
+	if size < header || length > len(b) || binary.LittleEndian.Uint64(b) != sum(b[:size]) {
 		return g, 0, 0, false
 	}
 	g.First = int64(binary.LittleEndian.Uint64(b[16:]))
@@ -210,5 +212,5 @@ func parse(b []byte) (g Group, round uint64, length int, ok bool) {
 		g.Values = append(g.Values, rest[head:head+int(n):head+int(n)])
 		rest = rest[head+int(n):]
 	}
-	return g, binary.LittleEndian.Uint64(b[8:]), (size + block - 1) / block * block, len(rest) == 0 && g.First >= 0
+	return g, binary.LittleEndian.Uint64(b[8:]), length, len(rest) == 0 && g.First >= 0
 }
