@@ -115,8 +115,8 @@ func (kv Stored) Store(s *Store) error {
 // Break closes the database behind the back of the store, so that writes fail.
 func Break(s *Store) error { return s.db.Close() }
 
-// BreakAhead closes the write-ahead log behind the back of the store.
-func BreakAhead(s *Store) error { return s.ahead.log.Close() }
+// BreakWAL closes the write-ahead log behind the back of the store.
+func BreakWAL(s *Store) error { return s.wal.log.Close() }
 
 // inWriter calls fn in the writer's goroutine during its next transaction.
 func inWriter(s *Store, fn func()) {

@@ -25,7 +25,7 @@ type Store struct {
 	disk      disk
 	reserve   *reserve
 	mark      *mark.Mark // how far transactions are synced; nil in memory
-	ahead     *journalAhead
+	wal       *journalWAL
 	presence  *presence // nil in memory
 	writer    *writer
 	fault     atomic.Pointer[error] // why nothing can be written any more
@@ -95,7 +95,7 @@ func open(dir string, o Options) (_ *Store, err error) {
 	s.writer = newWriter(s)
 	fresh, err := s.load(dir)
 	if err != nil {
-		return nil, errors.Join(err, s.ahead.close(), s.mark.Close(), s.presence.close(), s.db.Close(), s.directory.close())
+		return nil, errors.Join(err, s.wal.close(), s.mark.Close(), s.presence.close(), s.db.Close(), s.directory.close())
 	}
 	if s.presence == nil {
 		close(s.watched)
@@ -191,7 +191,7 @@ func (s *Store) load(dir string) (fresh bool, err error) {
 	if err := s.loadLogs(); err != nil || s.directory == nil {
 		return fresh, err
 	}
-	if err := s.openAhead(dir); err != nil {
+	if err := s.openWAL(dir); err != nil {
 		return false, fmt.Errorf("%w; %s", err, advice)
 	}
 	return fresh, nil
@@ -305,7 +305,7 @@ func (s *Store) Close() error {
 		s.options.Logger.Warn("the disk is too full to close the state in order; nothing is lost, the next start takes a little longer", "path", s.disk.path)
 		closing = s.db.Sync
 	}
-	if err := errors.Join(closing(), s.ahead.close(), s.presence.close(), s.mark.Close(), s.directory.close()); err != nil {
+	if err := errors.Join(closing(), s.wal.close(), s.presence.close(), s.mark.Close(), s.directory.close()); err != nil {
 		return fmt.Errorf("close state: %w", err)
 	}
 	return nil

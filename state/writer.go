@@ -126,7 +126,7 @@ func (w *writer) turn() {
 	defer w.mu.Unlock()
 	if !ahead {
 		w.along.drop()
-		if err := w.store.ahead.written(); err != nil {
+		if err := w.store.wal.written(); err != nil {
 			w.store.fail(err)
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package ahead
+package wal
 
 import "os"
 

@@ -1,4 +1,4 @@
-package ahead
+package wal
 
 import (
 	"os"
@@ -10,13 +10,13 @@ import (
 // A write waits for the disk, also where the disk cannot read from memory of the program. A process
 // that is killed does not show that, since the system writes what is left.
 func TestSynced(t *testing.T) {
-	memory, err := os.MkdirTemp("/dev/shm", "weir-ahead-")
+	memory, err := os.MkdirTemp("/dev/shm", "weir-wal-")
 	if err != nil {
 		t.Skip("MISSING: a file system in memory:", err)
 	}
 	defer os.Remove(memory)
 	for _, path := range []string{t.TempDir(), memory} {
-		path = filepath.Join(path, "ahead")
+		path = filepath.Join(path, "journal.wal")
 		l := &Log{path: path}
 		if err := l.Append(Group{Values: [][]byte{[]byte("x")}}); err != nil {
 			t.Fatal(path, err)

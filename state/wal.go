@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"weir/state/ahead"
 	"weir/state/mark"
+	"weir/state/wal"
 )
 
-// journalAhead is the write-ahead log of the journal of the embedded form. A transaction of the
+// journalWAL is the write-ahead log of the journal of the embedded form. A transaction of the
 // database for each event that somebody waits for takes as much processor time as all else that
 // is done for it; so little events are made durable here, and go along with the next transaction,
 // as what is derived does (see along). A nil one is that of a store in memory.
-type journalAhead struct {
-	log  *ahead.Log
+type journalWAL struct {
+	log  *wal.Log
 	of   *Log       // the journal
 	mark *mark.Mark // where what is durable of the journal ends, as synced is of the database
 	// Where the file is, and which one it was when it was first looked for.
@@ -23,29 +23,29 @@ type journalAhead struct {
 }
 
 const (
-	// aheadPartition is that of the only journal of the embedded form.
-	aheadPartition = 0
+	// walPartition is that of the only journal of the embedded form.
+	walPartition = 0
 	// The files are beside the database.
-	aheadFile     = "ahead"
-	aheadMarkFile = "ahead.synced"
+	walFile     = "journal.wal"
+	walMarkFile = "journal.wal.synced"
 )
 
-// openAhead takes in what the process before has written ahead and not yet into the database.
-func (s *Store) openAhead(dir string) (err error) {
-	a := &journalAhead{of: s.Journal(aheadPartition), here: newPlace(filepath.Join(dir, aheadFile))}
-	var groups []ahead.Group
-	if a.log, groups, err = ahead.Open(a.here.path); err != nil {
+// openWAL takes in what the process before has written ahead and not yet into the database.
+func (s *Store) openWAL(dir string) (err error) {
+	a := &journalWAL{of: s.Journal(walPartition), here: newPlace(filepath.Join(dir, walFile))}
+	var groups []wal.Group
+	if a.log, groups, err = wal.Open(a.here.path); err != nil {
 		return err
 	}
-	s.ahead = a
+	s.wal = a
 	for _, g := range groups {
 		if err := s.showAhead(g); err != nil {
 			return damaged(a.here.path, err)
 		}
 	}
 	var synced mark.Range
-	if a.mark, synced, err = mark.Open(filepath.Join(dir, aheadMarkFile)); err != nil {
-		return damaged(aheadMarkFile, err)
+	if a.mark, synced, err = mark.Open(filepath.Join(dir, walMarkFile)); err != nil {
+		return damaged(walMarkFile, err)
 	}
 	if end := uint64(a.of.end); end < synced.To {
 		return damaged(a.here.path, fmt.Errorf("entries %d to %d of the journal were synced and are not there", end, synced.To-1))
@@ -54,8 +54,8 @@ func (s *Store) openAhead(dir string) (err error) {
 }
 
 // showAhead lets readers have a group of the write-ahead log, but for what the database has.
-func (s *Store) showAhead(g ahead.Group) error {
-	l := s.ahead.of
+func (s *Store) showAhead(g wal.Group) error {
+	l := s.wal.of
 	if g.First > l.end {
 		return fmt.Errorf("it begins at entry %d of the journal, which ends at %d", g.First, l.end)
 	}
@@ -75,7 +75,7 @@ func (s *Store) showAhead(g ahead.Group) error {
 }
 
 // written starts the write-ahead log again when the database has all of it.
-func (a *journalAhead) written() error {
+func (a *journalWAL) written() error {
 	if a == nil || a.log.Empty() || a.of.durable() < a.of.End() {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (a *journalAhead) written() error {
 }
 
 // write makes a group durable, if what it was written to is still there, and so is the database.
-func (a *journalAhead) write(g ahead.Group, database *presence) error {
+func (a *journalWAL) write(g wal.Group, database *presence) error {
 	if err := a.log.Append(g); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (a *journalAhead) write(g ahead.Group, database *presence) error {
 }
 
 // close closes the files.
-func (a *journalAhead) close() error {
+func (a *journalWAL) close() error {
 	if a == nil {
 		return nil
 	}
@@ -116,11 +116,11 @@ func (a *journalAhead) close() error {
 // one time is better off there at once, where it has to be written all the same.
 func (w *writer) writeAhead(batches []*batch) bool {
 	s, bytes := w.store, int64(0)
-	if s.ahead == nil || len(batches) == 0 || s.failure() != nil {
+	if s.wal == nil || len(batches) == 0 || s.failure() != nil {
 		return false
 	}
-	l := s.ahead.of
-	g := ahead.Group{First: l.End(), Values: w.values[:0]}
+	l := s.wal.of
+	g := wal.Group{First: l.End(), Values: w.values[:0]}
 	for _, b := range batches {
 		if b.log != l || len(b.kept) < len(b.ops) { // there is more to it than entries
 			return false
@@ -132,12 +132,12 @@ func (w *writer) writeAhead(batches []*batch) bool {
 	}
 	w.values = g.Values
 	// With as much room as if it went into the database now, where it will.
-	if bytes > ahead.MostBytes || s.disk.admit(bytes, s.disk.least()+s.reserve.owes()) != nil {
+	if bytes > wal.MostBytes || s.disk.admit(bytes, s.disk.least()+s.reserve.owes()) != nil {
 		return false
 	}
-	err := s.ahead.write(g, s.presence)
+	err := s.wal.write(g, s.presence)
 	clear(w.values)
-	if errors.Is(err, ahead.ErrFull) {
+	if errors.Is(err, wal.ErrFull) {
 		return false
 	}
 	if err != nil {

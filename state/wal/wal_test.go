@@ -1,4 +1,4 @@
-package ahead_test
+package wal_test
 
 import (
 	"bytes"
@@ -9,12 +9,12 @@ import (
 	"reflect"
 	"testing"
 
-	"weir/state/ahead"
+	"weir/state/wal"
 )
 
-func open(t *testing.T, path string) (*ahead.Log, []ahead.Group) {
+func open(t *testing.T, path string) (*wal.Log, []wal.Group) {
 	t.Helper()
-	l, groups, err := ahead.Open(path)
+	l, groups, err := wal.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,15 +22,15 @@ func open(t *testing.T, path string) (*ahead.Log, []ahead.Group) {
 	return l, groups
 }
 
-func group(first int64, values ...string) ahead.Group {
-	g := ahead.Group{First: first}
+func group(first int64, values ...string) wal.Group {
+	g := wal.Group{First: first}
 	for _, v := range values {
 		g.Values = append(g.Values, []byte(v))
 	}
 	return g
 }
 
-func add(t *testing.T, l *ahead.Log, g ahead.Group) {
+func add(t *testing.T, l *wal.Log, g wal.Group) {
 	t.Helper()
 	if err := l.Append(g); err != nil {
 		t.Fatal(err)
@@ -48,10 +48,10 @@ func TestLog(t *testing.T) {
 	if _, err := os.Stat(path); err == nil {
 		t.Error("there is a file before anything was appended")
 	}
-	var want []ahead.Group
+	var want []wal.Group
 	is := func(when string) {
 		t.Helper()
-		var got []ahead.Group
+		var got []wal.Group
 		if l, got = open(t, path); !reflect.DeepEqual(got, want) || l.Empty() != (len(want) == 0) {
 			t.Errorf("%s there are %v, want %v", when, got, want)
 		}
@@ -71,12 +71,12 @@ func TestLog(t *testing.T) {
 	// As long as the first one was, so that the second one of before stands right behind it.
 	g := group(0, "b", "", "0")
 	add(t, l, g)
-	want = []ahead.Group{g}
+	want = []wal.Group{g}
 	is("after a reset")
 	add(t, l, group(3, "c"))
 	want = append(want, group(3, "c"))
 	is("later")
-	if info, err := os.Stat(path); err != nil || info.Size() != ahead.Size {
+	if info, err := os.Stat(path); err != nil || info.Size() != wal.Size {
 		t.Error(info, err)
 	}
 }
@@ -85,12 +85,12 @@ func TestLog(t *testing.T) {
 func TestFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	l, _ := open(t, path)
-	if err := l.Append(group(0, string(make([]byte, ahead.MostBytes)))); !errors.Is(err, ahead.ErrFull) {
+	if err := l.Append(group(0, string(make([]byte, wal.MostBytes)))); !errors.Is(err, wal.ErrFull) {
 		t.Error("of a group that is too large it says", err)
 	}
 	n := int64(0)
 	for err := error(nil); err == nil; n++ {
-		if err = l.Append(group(n, "x")); err != nil && !errors.Is(err, ahead.ErrFull) {
+		if err = l.Append(group(n, "x")); err != nil && !errors.Is(err, wal.ErrFull) {
 			t.Fatal(err)
 		}
 	}
@@ -101,7 +101,7 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	add(t, l, group(n, "y"))
-	if _, groups := open(t, path); !reflect.DeepEqual(groups, []ahead.Group{group(n, "y")}) {
+	if _, groups := open(t, path); !reflect.DeepEqual(groups, []wal.Group{group(n, "y")}) {
 		t.Error("after a reset there are", groups)
 	}
 }
@@ -111,7 +111,7 @@ func TestNoRoom(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	l, _ := open(t, filepath.Join(dir, "log"))
 	for range 2 {
-		if err := l.Append(group(0, "one")); !errors.Is(err, ahead.ErrFull) {
+		if err := l.Append(group(0, "one")); !errors.Is(err, wal.ErrFull) {
 			t.Fatal(err)
 		}
 	}
@@ -119,7 +119,7 @@ func TestNoRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	add(t, l, group(0, "one"))
-	if _, groups := open(t, filepath.Join(dir, "log")); !reflect.DeepEqual(groups, []ahead.Group{group(0, "one")}) {
+	if _, groups := open(t, filepath.Join(dir, "log")); !reflect.DeepEqual(groups, []wal.Group{group(0, "one")}) {
 		t.Error("there are", groups)
 	}
 }
@@ -138,7 +138,7 @@ func TestTorn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := []ahead.Group{group(7, "one"), group(8, "two", string(bytes.Repeat([]byte{'y'}, 9000)))}
+	all := []wal.Group{group(7, "one"), group(8, "two", string(bytes.Repeat([]byte{'y'}, 9000)))}
 	add(t, l, all[1])
 	whole, err := os.ReadFile(path)
 	if err != nil {
@@ -185,7 +185,7 @@ func TestForged(t *testing.T) {
 	if err != nil || !bytes.Equal(b[4<<10:8<<10], forged[:4<<10]) {
 		t.Fatal("the forged group lies elsewhere", err)
 	}
-	if _, groups := open(t, path); !reflect.DeepEqual(groups, []ahead.Group{group(0, "true")}) {
+	if _, groups := open(t, path); !reflect.DeepEqual(groups, []wal.Group{group(0, "true")}) {
 		t.Error("there are", groups)
 	}
 }

@@ -1,10 +1,10 @@
-// Package ahead is a write-ahead log in one short file, which is written from its beginning
+// Package wal is a write-ahead log in one short file, which is written from its beginning
 // again and again: what was appended is on the disk, and stays until it is safe elsewhere.
 //
 // Each group of values begins on a block of its own, so that a write touches no block of what
 // was acknowledged before, and the file has its length from the beginning, so that a write changes
 // nothing but its blocks.
-package ahead
+package wal
 
 import (
 	"crypto/rand"

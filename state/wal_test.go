@@ -90,7 +90,7 @@ func TestMuchAhead(t *testing.T) {
 }
 
 // On a full disk nothing is written ahead either, for it could not go into the database.
-func TestAheadOnAFullDisk(t *testing.T) {
+func TestWALOnAFullDisk(t *testing.T) {
 	free := int64(math.MaxInt64)
 	dir := t.TempDir()
 	s := open(t, dir, state.WithFree(small(), func(string) (int64, error) { return free, nil }))
@@ -107,13 +107,13 @@ func TestAheadOnAFullDisk(t *testing.T) {
 }
 
 // What could not be written is not acknowledged, and nothing is after it.
-func TestAheadFails(t *testing.T) {
+func TestWALFails(t *testing.T) {
 	dir := t.TempDir()
 	s, err := state.Open(dir, small())
 	must(t, err)
 	defer s.Close()
 	appendTo(t, s.Journal(0), "one")
-	must(t, state.BreakAhead(s))
+	must(t, state.BreakWAL(s))
 	for range 2 {
 		if _, err := s.Journal(0).Append([]state.Entry{{Value: []byte("two")}}); !errors.Is(err, state.ErrFailed) {
 			t.Errorf("got %v, want ErrFailed", err)
@@ -125,7 +125,7 @@ func TestAheadFails(t *testing.T) {
 
 // What was acknowledged and is not there any more is told, and so is that the file was removed or
 // another one put in its place while it was in use.
-func TestAheadMissing(t *testing.T) {
+func TestWALMissing(t *testing.T) {
 	f := func(what string, told bool, harm func(path string) error) {
 		t.Run(what, func(t *testing.T) {
 			dir := t.TempDir()
@@ -134,7 +134,7 @@ func TestAheadMissing(t *testing.T) {
 			appendTo(t, s.Journal(0), "two")
 			image := t.TempDir()
 			must(t, copySparse(dir, image))
-			must(t, harm(filepath.Join(image, "ahead")))
+			must(t, harm(filepath.Join(image, "journal.wal")))
 			for range 2 { // and not only the first time
 				if _, err := state.Open(image, small()); !errors.Is(err, state.ErrDamaged) {
 					t.Errorf("an open said %v, want ErrDamaged", err)
@@ -143,7 +143,7 @@ func TestAheadMissing(t *testing.T) {
 			if !told {
 				return
 			}
-			must(t, harm(filepath.Join(dir, "ahead")))
+			must(t, harm(filepath.Join(dir, "journal.wal")))
 			if _, err := s.Journal(0).Append([]state.Entry{{Value: []byte("three")}}); !errors.Is(err, state.ErrDamaged) {
 				t.Errorf("an append said %v, want ErrDamaged", err)
 			}
