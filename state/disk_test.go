@@ -85,6 +85,20 @@ func TestDiskLow(t *testing.T) {
 // State of an older format that is opened on a full disk is given its format with the first
 // thing that is written, or the weir that wrote it would take what is new for damage.
 func TestOlderFormatOnAFullDisk(t *testing.T) {
+	t.Run("checkpoint", func(t *testing.T) {
+		olderFormatOnAFullDisk(t, func(s *state.Store) error {
+			return s.Commit(&state.Checkpoint{Next: 1, Records: []state.Record{{Subject: state.FlowSubject, Key: "f", Value: []byte("record")}}})
+		})
+	})
+	t.Run("event", func(t *testing.T) {
+		olderFormatOnAFullDisk(t, func(s *state.Store) error {
+			_, err := s.Journal(0).Append([]state.Entry{{Value: []byte("event")}})
+			return err
+		})
+	})
+}
+
+func olderFormatOnAFullDisk(t *testing.T, write func(s *state.Store) error) {
 	var free atomic.Int64
 	free.Store(math.MaxInt64)
 	o := state.WithFree(state.Options{MemTableSize: 8 << 20, LockWait: -1, MinFree: 100 << 20}, func(string) (int64, error) { return free.Load(), nil })
@@ -104,13 +118,12 @@ func TestOlderFormatOnAFullDisk(t *testing.T) {
 			t.Fatalf("the format is %+v, want %q", got, want)
 		}
 	}
-	record := &state.Checkpoint{Next: 1, Records: []state.Record{{Subject: state.FlowSubject, Key: "f", Value: []byte("record")}}}
-	if err := s.Commit(record); !errors.Is(err, state.ErrDiskLow) {
+	if err := write(s); !errors.Is(err, state.ErrDiskLow) {
 		t.Fatal(err)
 	}
 	is(older)
 	free.Store(math.MaxInt64)
-	must(t, s.Commit(record))
+	must(t, write(s))
 	is(format.Value)
 	closeStore(t, s)
 	s = open(t, dir, o)

@@ -116,7 +116,8 @@ func (a *journalWAL) close() error {
 // one time is better off there at once, where it has to be written all the same.
 func (w *writer) writeAhead(batches []*batch) bool {
 	s, bytes := w.store, int64(0)
-	if s.wal == nil || len(batches) == 0 || s.failure() != nil {
+	// An older weir, which would not look here, has to be told by the format first.
+	if s.wal == nil || s.older || len(batches) == 0 || s.failure() != nil {
 		return false
 	}
 	l := s.wal.of
