@@ -139,7 +139,6 @@ func TestIntakeMemory(t *testing.T) {
 		}
 		return c
 	}
-	// On a slow machine the first one may be over before the last question.
 	full := func() {
 		if r.budget.Held() < 1<<20 {
 			half()
@@ -148,14 +147,24 @@ func TestIntakeMemory(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-	full()
-	got := r.do("POST", "/runs/batch", strings.Repeat(" ", 700<<10), "Content-Type", "application/json")
+	// On a slow machine the first one may be over before this one is read: then there was room for it,
+	// and it is told that it is no JSON.
+	beside := func(path string) (got reply) {
+		for range 10 {
+			full()
+			got = r.do("POST", path, strings.Repeat(" ", 700<<10), "Content-Type", "application/json")
+			if got.status != 400 {
+				break
+			}
+		}
+		return got
+	}
+	got := beside("/runs/batch")
 	r.want(got, 503, "send it again")
 	if got.header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
-	full()
-	got = r.do("POST", "/v1/traces", strings.Repeat(" ", 700<<10), "Content-Type", "application/json")
+	got = beside("/v1/traces")
 	if got.status != 503 || got.header.Get("Retry-After") == "" {
 		t.Errorf("a sender of spans is told %d: %s", got.status, got.body)
 	}
