@@ -330,8 +330,11 @@ func (s *Store) Free() (free, floor int64) {
 	if err != nil {
 		free = 0
 	}
-	return free, s.disk.least() + s.reserve.owes()
+	return free, s.floor()
 }
+
+// floor is what must stay free of the disk, and what was given back of the reserve beside it.
+func (s *Store) floor() int64 { return s.disk.least() + s.reserve.owes() }
 
 // Size returns the bytes that the files take on disk: tables with their logs, and the value
 // log. It is 0 in memory, and for what cannot be read.

@@ -50,7 +50,8 @@ func (s *Store) openWAL(dir string) (err error) {
 	if end := uint64(a.of.end); end < synced.To {
 		return damaged(a.here.path, fmt.Errorf("entries %d to %d of the journal were synced and are not there", end, synced.To-1))
 	}
-	return a.written()
+	a.written()
+	return nil
 }
 
 // showAhead lets readers have a group of the write-ahead log, but for what the database has.
@@ -75,11 +76,10 @@ func (s *Store) showAhead(g wal.Group) error {
 }
 
 // written starts the write-ahead log again when the database has all of it.
-func (a *journalWAL) written() error {
-	if a == nil || a.log.Empty() || a.of.durable() < a.of.End() {
-		return nil
+func (a *journalWAL) written() {
+	if a != nil && !a.log.Empty() && a.of.durable() == a.of.End() {
+		a.log.Reset()
 	}
-	return a.log.Reset()
 }
 
 // write makes a group durable, if what it was written to is still there, and so is the database.
@@ -133,7 +133,7 @@ func (w *writer) writeAhead(batches []*batch) bool {
 	}
 	w.values = g.Values
 	// With as much room as if it went into the database now, where it will.
-	if bytes > wal.MostBytes || s.disk.admit(bytes, s.disk.least()+s.reserve.owes()) != nil {
+	if bytes > wal.MostBytes || s.disk.admit(bytes, s.floor()) != nil {
 		return false
 	}
 	err := s.wal.write(g, s.presence)

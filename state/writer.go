@@ -126,9 +126,7 @@ func (w *writer) turn() {
 	defer w.mu.Unlock()
 	if !ahead {
 		w.along.drop()
-		if err := w.store.wal.written(); err != nil {
-			w.store.fail(err)
-		}
+		w.store.wal.written()
 	}
 	// The first who came since is the next. He writes for all who are there when his turn comes.
 	if w.busy = len(w.queue) > 0; w.busy {
@@ -291,7 +289,7 @@ type growth struct {
 
 // newGroup begins a transaction with nothing in it.
 func (w *writer) newGroup() *group {
-	return &group{w: w, floor: w.store.disk.least() + w.store.reserve.owes(), logs: make(map[*Log]*growth)}
+	return &group{w: w, floor: w.store.floor(), logs: make(map[*Log]*growth)}
 }
 
 // fits reports whether so much more goes into the transaction. An empty one takes

@@ -57,7 +57,8 @@ func Open(path string) (*Log, []Group, error) {
 	l := &Log{path: path}
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return l, nil, l.Reset()
+		l.Reset()
+		return l, nil, nil
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("open write-ahead log: %w", err)
@@ -71,12 +72,9 @@ func Open(path string) (*Log, []Group, error) {
 		groups, l.round, l.at = append(groups, g), round, l.at+size
 	}
 	if groups == nil {
-		err = l.Reset()
+		l.Reset()
 	}
-	if err == nil {
-		err = l.open(len(b))
-	}
-	if err != nil {
+	if err := l.open(len(b)); err != nil {
 		return nil, nil, err
 	}
 	return l, groups, nil
@@ -98,13 +96,12 @@ func (l *Log) openBy(flag, length int) (err error) {
 		return fmt.Errorf("open write-ahead log: %w", err)
 	}
 	if from := length / block * block; from < Size {
-		_, err = l.file.WriteAt(aligned(Size-from), int64(from))
+		if _, err = l.file.WriteAt(aligned(Size-from), int64(from)); err == nil {
+			err = syncDirectory(filepath.Dir(l.path)) // or a power cut may take the file
+		}
 	}
 	if err == nil { // that what is read and written so can be, is known from here on
 		_, err = l.file.ReadAt(l.group[:block], 0)
-	}
-	if err == nil {
-		err = syncDirectory(filepath.Dir(l.path)) // or a power cut may take the file
 	}
 	if err != nil {
 		err = errors.Join(fmt.Errorf("make room for the write-ahead log: %w", err), l.Close())
@@ -151,13 +148,10 @@ func (l *Log) Append(g Group) error {
 func (l *Log) Empty() bool { return l.at == 0 }
 
 // Reset lets the next group be the first one: all that was appended is safe elsewhere.
-func (l *Log) Reset() error {
+func (l *Log) Reset() {
 	var round [8]byte
-	if _, err := rand.Read(round[:]); err != nil {
-		return err
-	}
+	_, _ = rand.Read(round[:]) // which has no error
 	l.at, l.round = 0, binary.LittleEndian.Uint64(round[:])
-	return nil
 }
 
 // Close closes the file. A nil Log has nothing to close.
@@ -170,15 +164,13 @@ func (l *Log) Close() error {
 
 // appendGroup appends whole blocks, whose beginning says what they are.
 func appendGroup(b []byte, g Group, round uint64) []byte {
-	b = append(b, make([]byte, header)...)
+	b = append(b, zeros[:header]...)
 	for _, v := range g.Values {
 		b = binary.AppendUvarint(b, uint64(len(v)))
 		b = append(b, v...)
 	}
 	size := len(b)
-	for len(b)%block != 0 {
-		b = append(b, zeros[:min(len(zeros), block-len(b)%block)]...)
-	}
+	b = append(b, zeros[:-size&(block-1)]...)
 	binary.LittleEndian.PutUint64(b[8:], round)
 	binary.LittleEndian.PutUint64(b[16:], uint64(g.First))
 	binary.LittleEndian.PutUint32(b[24:], uint32(len(g.Values)))

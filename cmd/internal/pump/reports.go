@@ -44,10 +44,10 @@ func IsReports(value []byte) bool { return len(value) > 0 && value[0] == reports
 
 // AppendReports appends a batch of reports to dst.
 func AppendReports(dst []byte, reports []activity.Report) []byte {
-	if len(reports) == 0 {
-		return append(dst, reportsVersion, 0)
-	}
 	b := batch{value: dst}
+	if len(reports) == 0 {
+		b.begin(0)
+	}
 	for i := range reports {
 		b.add(&reports[i])
 	}
@@ -62,13 +62,18 @@ type batch struct {
 	key   []byte // of one of the agents, which leads to the partition
 }
 
+// begin appends what stands before the reports.
+func (b *batch) begin(first events.Stamp) {
+	b.first = first
+	b.value = binary.AppendVarint(append(b.value, reportsVersion), int64(first))
+}
+
 // add appends a report.
 func (b *batch) add(r *activity.Report) {
-	dst := b.value
 	if b.count++; b.count == 1 {
-		b.first = cmp.Or(r.Did, r.Tried)
-		dst = binary.AppendVarint(append(dst, reportsVersion), int64(b.first))
+		b.begin(cmp.Or(r.Did, r.Tried))
 	}
+	dst := b.value
 	// Flow is a hash, whose bits a number of variable length would only make longer.
 	dst = binary.LittleEndian.AppendUint64(dst, r.Flow)
 	dst = binary.AppendVarint(dst, int64(r.Did-b.first))
