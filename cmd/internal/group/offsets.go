@@ -5,26 +5,28 @@ import (
 	"time"
 )
 
-// How often the group is told how far the fold is: each second, and at once when so many
-// records were worked off that somebody may wait for the last of them, when the limits came back
-// that were appended behind them, or when no more came while a fetch waited.
+// How often the group is told how far the fold is: each second, at once when no more came while a
+// fetch waited, and at the end of the log at once, too, so many times more than once a second. What
+// comes behind a backlog, such as limits and weir's own loop, must not keep those waiting who wait for
+// a lag of 0.
 const (
-	commitEvery   = time.Second
-	commitBacklog = 1000
+	commitEvery  = time.Second
+	commitsEarly = 8
 )
 
 // commit tells the group how far the fold is, for those who watch its lag, beside the fold. silent
 // says that a fetch waited and nothing came.
 func (p *partitionOwner) commit(silent bool) {
 	// By the pump and not by the reader: what is not published may not be told.
-	next, now := p.pump.Next(), p.member.clock.Now()
-	if next == p.committed || !p.workedOff(next, silent) && now.Sub(p.committedAt) < commitEvery {
+	next, now, behind := p.pump.Next(), p.member.clock.Now(), p.behind() > 0
+	if next == p.committed || !silent && !p.mayCommit(now, behind) {
 		return
 	}
 	select {
 	case <-p.commits:
 		// Noted before it has worked: a commit that fails is made good by the next one.
-		p.committed, p.committedAt = next, now
+		p.committed = next
+		p.paceCommits(now, behind)
 		go func() {
 			p.commitOffset(next)
 			p.commits <- struct{}{}
@@ -34,10 +36,18 @@ func (p *partitionOwner) commit(silent bool) {
 	}
 }
 
-// workedOff reports whether the group is to be told at once that the fold has come to next.
-func (p *partitionOwner) workedOff(next int64, silent bool) bool {
-	limits := p.committed < p.limitsEnd && p.limitsEnd <= next
-	return p.behind() == 0 && (next-p.committed >= commitBacklog || limits || silent)
+// mayCommit reports whether the pace of commits allows one now. In a backlog nobody waits for it.
+func (p *partitionOwner) mayCommit(now time.Time, behind bool) bool {
+	return now.Sub(p.committedAt) >= commitEvery || !behind && p.early < commitsEarly
+}
+
+// paceCommits counts a commit. At the end of the log it costs one, and each second earns one.
+func (p *partitionOwner) paceCommits(now time.Time, behind bool) {
+	earned := int(now.Sub(p.committedAt) / commitEvery)
+	if !behind {
+		earned--
+	}
+	p.early, p.committedAt = max(0, p.early-earned), now
 }
 
 // commitLast waits for the commit under way, for it must not be overtaken by it, and tells the

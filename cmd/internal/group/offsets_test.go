@@ -2,29 +2,42 @@ package group
 
 import (
 	"testing"
-
-	"weir/events/kafka"
+	"time"
 )
 
-// TestWorkedOff tells the group at once of what somebody may wait for: the end of a backlog, and the
-// limits that weir itself appends behind it.
-func TestWorkedOff(t *testing.T) {
-	for _, x := range []struct {
-		committed, limitsEnd, next int64
-		silent, want               bool
-	}{
-		{committed: 0, next: commitBacklog, want: true},
-		{committed: 0, next: commitBacklog - 1},
-		{committed: 0, next: 1, silent: true, want: true},
-		{committed: 5000, limitsEnd: 5001, next: 5001, want: true},
-		{committed: 5000, limitsEnd: 5001, next: 5002, want: true},
-		{committed: 5000, limitsEnd: 5002, next: 5001},
-		{committed: 5001, limitsEnd: 5001, next: 5002},
-	} {
-		// Of a reader that has read nothing nobody knows that there is more.
-		p := partitionOwner{reader: kafka.NewReader(nil, "events", 0, x.next, kafka.ReaderOptions{}), committed: x.committed, limitsEnd: x.limitsEnd}
-		if got := p.workedOff(x.next, x.silent); got != x.want {
-			t.Errorf("%+v: %t", x, got)
+// TestPaceOfCommits tells the group at the end of the log at once: of a backlog, and of what weir itself
+// puts behind it. Records that come one by one do not make more commits than one a second for that.
+func TestPaceOfCommits(t *testing.T) {
+	var p partitionOwner
+	const turns = 100 // a second
+	at := time.Unix(1_700_000_000, 0)
+	commits := func(seconds int, behind bool) (n int) {
+		for range seconds * turns {
+			if p.mayCommit(at, behind) {
+				p.paceCommits(at, behind)
+				n++
+			}
+			at = at.Add(time.Second / turns)
 		}
+		return n
+	}
+	for _, x := range []struct {
+		what          string
+		seconds, want int
+		behind        bool
+	}{
+		{"of a backlog", 20, 20, true},
+		{"at its end", 1, 1 + commitsEarly, false},
+		{"of steady records", 60, 60, false},
+		{"of a backlog that came then", 20, 20, true},
+		{"after the end of that", 1, commitsEarly, false},
+	} {
+		if got := commits(x.seconds, x.behind); got != x.want {
+			t.Errorf("%d commits in %d s %s, want %d", got, x.seconds, x.what, x.want)
+		}
+	}
+	at = at.Add(time.Hour)
+	if got := commits(1, false); got != 1+commitsEarly {
+		t.Errorf("%d commits in a second after an hour of silence, want %d", got, 1+commitsEarly)
 	}
 }

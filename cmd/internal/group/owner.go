@@ -45,10 +45,7 @@ type partitionOwner struct {
 	// Version and time of limits that may be on their way through the log still.
 	limitsAppended   string // version of the limits that was appended last
 	limitsAppendedAt time.Duration
-	// limitsEnd is the offset behind them, up to which the group is told of at once: who waits for
-	// a backlog to be worked off must not wait for weir's own word about it.
-	limitsEnd int64
-	ticks     ticks
+	ticks            ticks
 	// caughtUp says that the end of the log was reached once since the partition was
 	// assigned.
 	caughtUp atomic.Bool
@@ -59,6 +56,7 @@ type partitionOwner struct {
 	unread      time.Time // since when reading failed last
 	committed   int64
 	committedAt time.Time
+	early       int           // commits at the end of the log that no second has earned yet
 	commits     chan struct{} // holds a token while no commit is under way
 	far         bool          // it is one of the member's backlogs, see lags
 }
@@ -528,10 +526,7 @@ func (p *partitionOwner) speak(ctx context.Context, up time.Duration) error {
 		return nil
 	}
 	p.limitsAppended, p.limitsAppendedAt = wanted.Version, up
-	at, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(*wanted, now)})
-	if err == nil {
-		p.limitsEnd = at + 1
-	}
+	_, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(*wanted, now)})
 	return m.later(ctx, err)
 }
 
