@@ -610,6 +610,46 @@ func TestForgottenFlow(t *testing.T) {
 	}
 }
 
+// TestSameLimits reads limits that the log tells again only when others stood between.
+func TestSameLimits(t *testing.T) {
+	read := 0
+	p, err := New(t.Context(), Options{Store: pumptest.OpenState(t), Sink: &memoryLog{}, Limits: pumptest.Limits(), Parse: func(document []byte) (analyzer.Limits, error) {
+		read++
+		return parseTestLimits(document)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range []struct {
+		told, want string
+		read       int // so far
+	}{
+		{"strict", "strict", 1}, {"strict", "strict", 1}, {"balanced", "balanced", 2}, {"strict", "strict", 3},
+		{"loose", "strict", 4}, {"strict", "strict", 4}, // which is no profile and leaves the one before in force
+	} {
+		if err := p.Batch(t.Context(), []Record{{Offset: int64(i), Appended: pumptest.Start, Value: limitsSet(pumptest.Start, x.told)}}); err != nil {
+			t.Fatal(err)
+		}
+		if l, _ := p.Limits(); l.Version != "test:"+x.want || read != x.read {
+			t.Errorf("after %s at %d the limits are %s, read %d times; want %s, %d", x.told, i, l.Version, read, x.want, x.read)
+		}
+	}
+}
+
+// TestLimitsParser gives each document its own limits, whichever was read before.
+func TestLimitsParser(t *testing.T) {
+	parse := LimitsParser()
+	for _, profile := range []string{"strict", "strict", "loose", "strict", "balanced", "strict"} {
+		document := fmt.Appendf(nil, `{"profile":%q}`, profile)
+		want, wrong := ParseLimits(document)
+		got, err := parse(document)
+		clear(document) // it keeps nothing of it
+		if fmt.Sprint(err) != fmt.Sprint(wrong) || got.Profile != want.Profile || got.Version != want.Version {
+			t.Errorf("%s: %s %s, %v; want %s %s, %v", profile, got.Profile, got.Version, err, want.Profile, want.Version, wrong)
+		}
+	}
+}
+
 // TestBadLimits meets limits in the log that this weir does not accept.
 func TestBadLimits(t *testing.T) {
 	store, log := pumptest.OpenState(t), &memoryLog{}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"weir/analyzer"
@@ -37,6 +38,26 @@ func LimitsRecord(limits analyzer.Limits, now events.Stamp) []byte {
 // Its errors name limits.set in the place of a file.
 func ParseLimits(document []byte) (analyzer.Limits, error) {
 	return limitfile.ParseJSON("limits.set", document)
+}
+
+// LimitsParser returns ParseLimits for all partitions of a process, which are set the same limits: it
+// keeps what it has read last. Any goroutine may call what it returns.
+func LimitsParser() func(document []byte) (analyzer.Limits, error) {
+	var mu sync.Mutex
+	var last []byte
+	var limits analyzer.Limits
+	return func(document []byte) (analyzer.Limits, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if last != nil && bytes.Equal(document, last) {
+			return limits, nil
+		}
+		l, err := ParseLimits(document)
+		if err == nil {
+			last, limits = bytes.Clone(document), l
+		}
+		return l, err
+	}
 }
 
 // MaxLag is how many records a pump may be behind its log and still be ready.
