@@ -294,7 +294,7 @@ func writeUntilKilled() error {
 			}
 		}
 	}()
-	appender := func(name string, l *state.Log, worker int) {
+	appender := func(name string, add func([]state.Entry) (int64, error), worker int) {
 		rnd := rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(worker)))
 		for n := 0; ; n++ {
 			a := toldAppend{Log: name, Tag: fmt.Sprintf("%d.%d.%d", os.Getpid(), worker, n), At: events.StampOf(time.Now())}
@@ -302,7 +302,7 @@ func writeUntilKilled() error {
 			for i := range entries {
 				entries[i] = state.Entry{Appended: a.At, Value: []byte(fmt.Sprint(a.Tag, "/", i, " ", strings.Repeat("y", rnd.IntN(3000))))}
 			}
-			first, err := l.Append(entries)
+			first, err := add(entries)
 			if err != nil {
 				failed <- err
 				return
@@ -310,10 +310,11 @@ func writeUntilKilled() error {
 			out.print("append", a.Log, first, len(entries), a.Tag, int64(a.At))
 		}
 	}
-	for w := range 3 {
-		go appender("journal", s.Journal(0), w)
+	// The end of the process takes nothing of what the system has either.
+	for w, add := range []func([]state.Entry) (int64, error){s.Journal(0).Append, s.Journal(0).AppendUnsynced, s.Journal(0).AppendUnsynced} {
+		go appender("journal", add, w)
 	}
-	go appender("verdicts", s.Verdicts(0), 3)
+	go appender("verdicts", s.Verdicts(0).Append, 3)
 	go func() {
 		m, ok, err := s.Meta(0)
 		if !ok {

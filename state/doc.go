@@ -11,6 +11,7 @@
 //     end of the process and a power cut. One caller at a time writes, for all who
 //     wait, in one synced transaction; a few events of the journal at a time are written
 //     ahead into a file of their own, and into the database with the next transaction.
+//     What AppendUnsynced returned nil for survives a power cut SyncWithin later.
 //   - What is on disk is a prefix of what was written. A hole in it, and damage to any
 //     file, is found by Open, which then refuses; damage that happens later is found
 //     when the value is read. Both are told by ErrDamaged, and nothing is ever wiped or

@@ -21,6 +21,12 @@ func WithSync(o Options, sync func(log *os.File) error) Options {
 	return o
 }
 
+// WithSyncWithin returns o with another SyncWithin.
+func WithSyncWithin(o Options, within time.Duration) Options {
+	o.syncWithin = within
+	return o
+}
+
 // WithClock returns o with another wall clock, which nobody sets while a store is open, and
 // segments of so many bytes.
 func WithClock(o Options, now func() time.Time, segmentBytes int64) Options {

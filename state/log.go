@@ -91,7 +91,17 @@ func (s *Store) log(id []byte) *Log {
 // readers must be able to tell a repetition by what the entries say. An entry larger
 // than MaxValue is refused with ErrTooLarge. The values may be reused when Append
 // returns.
-func (l *Log) Append(entries []Entry) (first int64, err error) {
+func (l *Log) Append(entries []Entry) (first int64, err error) { return l.append(entries, true) }
+
+// AppendUnsynced is Append, but may return when the system has the entries, which are on the disk
+// within SyncWithin: the end of the process takes none of them, a loss of power may take those of
+// that time. Nothing that is durable was made of entries that are not. That the disk does not take
+// them is told by Options.Failed.
+func (l *Log) AppendUnsynced(entries []Entry) (first int64, err error) {
+	return l.append(entries, false)
+}
+
+func (l *Log) append(entries []Entry, synced bool) (first int64, err error) {
 	if err := l.store.enter(); err != nil {
 		return 0, err
 	}
@@ -109,7 +119,9 @@ func (l *Log) Append(entries []Entry) (first int64, err error) {
 	case l.derived:
 		return l.store.writer.takeAlong(l, entries)
 	}
-	return l.write(l.batch(entries))
+	b := l.batch(entries)
+	b.unsynced = !synced
+	return l.write(b)
 }
 
 // AppendFrom is Append of what a reader has read, and SetCursor of where he goes on, in the last

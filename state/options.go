@@ -44,12 +44,13 @@ type Options struct {
 	Logger *slog.Logger
 
 	// For tests; zero values mean freeBytes, datasync, time.Now, how long this has
-	// run whatever the clock was set to, and segmentBytes.
+	// run whatever the clock was set to, segmentBytes and SyncWithin.
 	free         func(path string) (int64, error)
 	sync         func(log *os.File) error
 	now          func() time.Time
 	uptime       func() time.Duration
 	segmentBytes int64
+	syncWithin   time.Duration
 }
 
 const (
@@ -117,6 +118,9 @@ func (o Options) withDefaults() (Options, error) {
 	o.now = func() time.Time { return begun.Add(o.uptime() - atOpen) }
 	if o.segmentBytes == 0 {
 		o.segmentBytes = segmentBytes
+	}
+	if o.syncWithin == 0 {
+		o.syncWithin = SyncWithin
 	}
 	return o, nil
 }

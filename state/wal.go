@@ -75,11 +75,16 @@ func (s *Store) showAhead(g wal.Group) error {
 	return nil
 }
 
-// written starts the write-ahead log again when the database has all of it.
-func (a *journalWAL) written() {
-	if a != nil && !a.log.Empty() && a.of.durable() == a.of.End() {
+// written starts the write-ahead log again when the database has all of it, and reports whether it
+// has.
+func (a *journalWAL) written() bool {
+	if a == nil || a.of.durable() != a.of.End() {
+		return false
+	}
+	if !a.log.Empty() {
 		a.log.Reset()
 	}
+	return true
 }
 
 // write makes a group durable, if what it was written to is still there, and so is the database.
@@ -113,16 +118,18 @@ func (a *journalWAL) close() error {
 
 // writeAhead makes batches durable in the write-ahead log and tells each of them, if they are of
 // the journal and fit there; else they have to go into the database, and it returns false. Much at
-// one time is better off there at once, where it has to be written all the same.
+// one time is better off there at once, where it has to be written all the same. Where nobody waits
+// for the disk it leaves that for later.
 func (w *writer) writeAhead(batches []*batch) bool {
 	s, bytes := w.store, int64(0)
 	// An older weir, which would not look here, has to be told by the format first.
 	if s.wal == nil || s.older || len(batches) == 0 || s.failure() != nil {
 		return false
 	}
-	l := s.wal.of
+	l, synced := s.wal.of, false
 	g := wal.Group{First: l.End(), Values: w.values[:0]}
 	for _, b := range batches {
+		synced = synced || !b.unsynced
 		if b.log != l || len(b.kept) < len(b.ops) { // there is more to it than entries
 			return false
 		}
@@ -136,7 +143,18 @@ func (w *writer) writeAhead(batches []*batch) bool {
 	if bytes > wal.MostBytes || s.disk.admit(bytes, s.floor()) != nil {
 		return false
 	}
-	err := s.wal.write(g, s.presence)
+	w.mu.Lock()
+	behind := w.unsynced // which may be lost with all that comes after it
+	w.mu.Unlock()
+	var err error
+	switch {
+	case !synced: // that the files are still there is looked at when it is synced
+		err = s.wal.log.AppendUnsynced(g)
+	case behind:
+		return false
+	default:
+		err = s.wal.write(g, s.presence)
+	}
 	clear(w.values)
 	if errors.Is(err, wal.ErrFull) {
 		return false
@@ -148,14 +166,17 @@ func (w *writer) writeAhead(batches []*batch) bool {
 		}
 		return true
 	}
+	w.mu.Lock()
+	if !synced && !behind {
+		w.syncSoon()
+	}
 	for _, b := range batches {
 		// The caller has b again when he is told.
 		later := &batch{log: l, ops: b.ops, kept: b.kept}
-		w.mu.Lock()
 		w.along.add(later)
-		w.mu.Unlock()
 		b.first = later.first
 		b.tell(nil)
 	}
+	w.mu.Unlock()
 	return true
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -27,6 +28,9 @@ type writer struct {
 	// It is set and taken back with mu held, together with a look at queue, so nobody waits
 	// unseen.
 	busy bool // somebody writes, or was told to
+	// Something was written ahead that may not be on the disk; syncing sees to that.
+	unsynced bool
+	syncing  *time.Timer // nil before the first
 
 	// Of whoever writes.
 	// These belong to one caller at a time, and are handed over with the turn.
@@ -47,8 +51,9 @@ type batch struct {
 	log   *Log  // nobody waits for a batch of a derived one, nor for what was written ahead
 	first int64 // offset of the first entry of a log
 	// It has room for errTurn and the result, so whoever tells never waits.
-	result chan error // the last value, when all is durable or nothing more will be
-	kept   []Entry    // of a log, as they are in the first of ops
+	result   chan error // the last value, when all is durable or nothing more will be
+	kept     []Entry    // of a log, as they are in the first of ops
+	unsynced bool       // its caller does not wait for the disk
 }
 
 // op sets a key or removes it.
@@ -126,7 +131,7 @@ func (w *writer) turn() {
 	defer w.mu.Unlock()
 	if !ahead {
 		w.along.drop()
-		w.store.wal.written()
+		w.unsynced = !w.store.wal.written() && w.unsynced
 	}
 	// The first who came since is the next. He writes for all who are there when his turn comes.
 	if w.busy = len(w.queue) > 0; w.busy {
@@ -142,7 +147,7 @@ type along struct {
 }
 
 // mostAlong is how much of it gathers before somebody is made to write it.
-const mostAlong = 128 << 10
+const mostAlong = 256 << 10
 
 // add shows readers the entries of a batch, and has them written with what is written next.
 func (a *along) add(b *batch) {
@@ -182,6 +187,35 @@ func (w *writer) takeAlong(l *Log, entries []Entry) (first int64, err error) {
 
 // flush writes what goes along, and returns when it is durable.
 func (w *writer) flush() error { return w.write(new(batch)) }
+
+// SyncWithin is how long the disk does not have yet what AppendUnsynced has appended.
+const SyncWithin = 50 * time.Millisecond
+
+// syncSoon has what was written ahead unsynced made durable. The caller holds mu.
+func (w *writer) syncSoon() {
+	within := w.store.options.syncWithin
+	if w.unsynced = true; w.syncing == nil {
+		w.syncing = time.AfterFunc(within, w.syncAhead)
+	} else {
+		w.syncing.Reset(within)
+	}
+}
+
+// syncAhead writes into the database what may not be on the disk, unless that was done meanwhile.
+func (w *writer) syncAhead() {
+	if w.store.enter() != nil { // Close does it
+		return
+	}
+	defer w.store.leave()
+	w.mu.Lock()
+	unsynced := w.unsynced
+	w.mu.Unlock()
+	if unsynced && errors.Is(w.flush(), ErrDiskLow) {
+		w.mu.Lock()
+		w.syncSoon()
+		w.mu.Unlock()
+	}
+}
 
 // writeAll writes batches in their order, in as few transactions as they fit into, and tells
 // each of them.

@@ -24,7 +24,9 @@ import (
 type Log struct {
 	path string
 	file *os.File // nil as long as nothing was ever appended
-	at   int      // where the next group begins
+	// cached is the same file, written to by way of the system's cache; nil as long as nothing was.
+	cached *os.File
+	at     int // where the next group begins
 	// round is what the groups since the last Reset have in common, and nobody can guess: a group
 	// of a round before is none, nor is what a sender makes look like one.
 	round uint64
@@ -127,21 +129,42 @@ func syncDirectory(path string) error {
 
 // Append returns when a group is on the disk. After any error but ErrFull, with which nothing was
 // written, nobody knows whether it is.
-func (l *Log) Append(g Group) error {
-	if l.file == nil {
-		if err := l.open(0); err != nil { // nothing was promised yet: a full disk, say
-			return fmt.Errorf("%w: %w", ErrFull, err)
-		}
+func (l *Log) Append(g Group) error { return l.append(g, true) }
+
+// AppendUnsynced is Append, but returns when the system has the group: the end of the process takes
+// nothing of it, a loss of power may, and with it what is appended behind it before the next Reset.
+func (l *Log) AppendUnsynced(g Group) error { return l.append(g, false) }
+
+func (l *Log) append(g Group, synced bool) error {
+	if err := l.ready(synced); err != nil { // nothing was promised yet: a full disk, say
+		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	b := appendGroup(l.group[:0], g, l.round)
 	if len(b) > MostBytes || l.at+len(b) > Size {
 		return ErrFull
 	}
-	if _, err := l.file.WriteAt(b, int64(l.at)); err != nil {
+	file := l.file
+	if !synced {
+		file = l.cached
+	}
+	if _, err := file.WriteAt(b, int64(l.at)); err != nil {
 		return fmt.Errorf("write ahead: %w", err)
 	}
 	l.at += len(b)
 	return nil
+}
+
+// ready opens what is written to.
+func (l *Log) ready(synced bool) (err error) {
+	if l.file == nil {
+		if err := l.open(0); err != nil {
+			return err
+		}
+	}
+	if !synced && l.cached == nil {
+		l.cached, err = os.OpenFile(l.path, os.O_WRONLY, 0)
+	}
+	return err
 }
 
 // Empty reports whether nothing was appended since the last Reset.
@@ -159,7 +182,11 @@ func (l *Log) Close() error {
 	if l == nil || l.file == nil {
 		return nil
 	}
-	return l.file.Close()
+	err := l.file.Close()
+	if l.cached != nil {
+		err = errors.Join(err, l.cached.Close())
+	}
+	return err
 }
 
 // appendGroup appends whole blocks, whose beginning says what they are.

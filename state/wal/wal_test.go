@@ -79,6 +79,33 @@ func TestLog(t *testing.T) {
 	}
 }
 
+// What does not wait for the disk stands in one row with what does, in whatever order they come, and
+// writes over what the round before has left as that does.
+func TestUnsynced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	l, _ := open(t, path)
+	for round := range int64(3) {
+		var want []wal.Group
+		for i := range int64(12) {
+			g := group(i, fmt.Sprint(round, i, string(bytes.Repeat([]byte{'x'}, int(i%4*3000)))))
+			add := l.Append
+			if (i+round)%3 > 0 {
+				add = l.AppendUnsynced
+			}
+			if err := add(g); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, g)
+			if again, groups := open(t, path); !reflect.DeepEqual(groups, want) {
+				t.Fatalf("in round %d there are %v, want %v", round, groups, want)
+			} else if err := again.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.Reset()
+	}
+}
+
 // What does not fit is refused before anything of it is written.
 func TestFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
@@ -106,8 +133,8 @@ func TestFull(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	l, _ := open(t, filepath.Join(dir, "log"))
-	for range 2 {
-		if err := l.Append(group(0, "one")); !errors.Is(err, wal.ErrFull) {
+	for _, add := range []func(wal.Group) error{l.Append, l.AppendUnsynced, l.Append} {
+		if err := add(group(0, "one")); !errors.Is(err, wal.ErrFull) {
 			t.Fatal(err)
 		}
 	}

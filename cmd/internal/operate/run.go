@@ -36,8 +36,9 @@ POST /v1/check also takes up to 64 events in one body, one a line (Content-Type:
 application/x-ndjson), and POST /v1/check/stream takes one line after the other for as
 long as the request goes on (HTTP/1.1, read while writing) and answers each as soon as it
 is known: {"line": which one, from 1, "status": as of a request, "body": the answer}. An
-answer goes out when its ask is safe: synced on this disk, or taken by the brokers. So
-what was answered is counted also after a crash; who got no answer asks again with the
+answer goes out when the end of weir can take nothing of its ask: the system has it, and
+the disk within 50 ms, or the brokers have. So what was answered is counted also after a
+crash, but for the last asks before a loss of power; who got no answer asks again with the
 same id, which counts once. With --in-memory all is gone when weir ends.
 
 OpenTelemetry SDKs and Collectors may point at it (OTLP by HTTP: POST /v1/traces and
@@ -51,7 +52,8 @@ that do not answer are waited for at the start, a minute at most. Any member giv
 verdicts of all; it fetches them while somebody follows them there, and always for
 --verdict-file, --webhook and --otlp-logs, which one or two members should have.
 
-What was acknowledged is in the state folder, also after a crash. Limits files are
+What was acknowledged is in the state folder, also after a crash, and synced before, but
+for what is asked. Limits files are
 read again when they change. SIGHUP reads them at once, SIGINT and SIGTERM end weir in
 order within 20 s, and a second one at once.
 
