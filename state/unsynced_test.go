@@ -109,6 +109,31 @@ func TestSyncedSoon(t *testing.T) {
 	equal(t, "without power", read(t, powerless(t, dir).Journal(0), 0, 10), []string{"one"})
 }
 
+// On a full disk what does not wait for it is refused as what does; what was acknowledged before stays,
+// and goes into the database when there is room.
+func TestUnsyncedOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	var free atomic.Int64
+	free.Store(math.MaxInt64)
+	s := open(t, dir, never(state.WithFree(small(), func(string) (int64, error) { return free.Load(), nil })))
+	refused := func(add func([]state.Entry) (int64, error), value string) {
+		t.Helper()
+		if _, err := add([]state.Entry{{Value: []byte(value)}}); !errors.Is(err, state.ErrDiskLow) {
+			t.Errorf("%s: got %v, want ErrDiskLow", value, err)
+		}
+	}
+	free.Store(0)
+	refused(s.Journal(0).AppendUnsynced, "no")
+	free.Store(math.MaxInt64)
+	appendUnsynced(t, s.Journal(0), "one")
+	free.Store(0)
+	refused(s.Journal(0).Append, "nor this")
+	equal(t, "on a full disk, killed", read(t, kill(t, dir, small()).Journal(0), 0, 10), []string{"one"})
+	free.Store(math.MaxInt64)
+	appendTo(t, s.Journal(0), "two")
+	equal(t, "without power, later", read(t, powerless(t, dir).Journal(0), 0, 10), []string{"one", "two"})
+}
+
 // A disk that does not take what was acknowledged ends all writing, and the program is told.
 func TestUnsyncedFails(t *testing.T) {
 	broken, told := errors.New("the disk is broken"), make(chan error, 1)

@@ -139,21 +139,22 @@ func (w *writer) writeAhead(batches []*batch) bool {
 		}
 	}
 	w.values = g.Values
-	// With as much room as if it went into the database now, where it will.
-	if bytes > wal.MostBytes || s.disk.admit(bytes, s.floor()) != nil {
+	w.mu.Lock()
+	behind, late := w.unsynced, w.late
+	w.mu.Unlock()
+	if bytes > wal.MostBytes || late || synced && behind { // which may be lost with all that comes after it
 		return false
 	}
-	w.mu.Lock()
-	behind := w.unsynced // which may be lost with all that comes after it
-	w.mu.Unlock()
-	var err error
-	switch {
-	case !synced: // that the files are still there is looked at when it is synced
-		err = s.wal.log.AppendUnsynced(g)
-	case behind:
+	// With as much room as if it went into the database now, where it will. Behind others that do not
+	// wait it is asked for when all of them go there.
+	if !behind && s.disk.admit(bytes, s.floor()) != nil {
 		return false
-	default:
+	}
+	var err error
+	if synced {
 		err = s.wal.write(g, s.presence)
+	} else { // that the files are still there is looked at when it is synced
+		err = s.wal.log.AppendUnsynced(g)
 	}
 	clear(w.values)
 	if errors.Is(err, wal.ErrFull) {

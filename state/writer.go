@@ -30,6 +30,7 @@ type writer struct {
 	busy bool // somebody writes, or was told to
 	// Something was written ahead that may not be on the disk; syncing sees to that.
 	unsynced bool
+	late     bool        // and will not be soon, for there is no room
 	syncing  *time.Timer // nil before the first
 
 	// Of whoever writes.
@@ -131,7 +132,9 @@ func (w *writer) turn() {
 	defer w.mu.Unlock()
 	if !ahead {
 		w.along.drop()
-		w.unsynced = !w.store.wal.written() && w.unsynced
+		if w.store.wal.written() {
+			w.unsynced, w.late = false, false
+		}
 	}
 	// The first who came since is the next. He writes for all who are there when his turn comes.
 	if w.busy = len(w.queue) > 0; w.busy {
@@ -212,6 +215,7 @@ func (w *writer) syncAhead() {
 	w.mu.Unlock()
 	if unsynced && errors.Is(w.flush(), ErrDiskLow) {
 		w.mu.Lock()
+		w.late = true
 		w.syncSoon()
 		w.mu.Unlock()
 	}

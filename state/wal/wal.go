@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"unsafe"
 
@@ -24,8 +25,8 @@ import (
 type Log struct {
 	path string
 	file *os.File // nil as long as nothing was ever appended
-	// cached is the same file, written to by way of the system's cache; nil as long as nothing was.
-	cached *os.File
+	// cached is the file as the system has it in memory; nil as long as nothing was written there.
+	cached []byte
 	at     int // where the next group begins
 	// round is what the groups since the last Reset have in common, and nobody can guess: a group
 	// of a round before is none, nor is what a sender makes look like one.
@@ -129,42 +130,52 @@ func syncDirectory(path string) error {
 
 // Append returns when a group is on the disk. After any error but ErrFull, with which nothing was
 // written, nobody knows whether it is.
-func (l *Log) Append(g Group) error { return l.append(g, true) }
+func (l *Log) Append(g Group) error { return l.append(g, l.write) }
 
 // AppendUnsynced is Append, but returns when the system has the group: the end of the process takes
 // nothing of it, a loss of power may, and with it what is appended behind it before the next Reset.
-func (l *Log) AppendUnsynced(g Group) error { return l.append(g, false) }
+func (l *Log) AppendUnsynced(g Group) error { return l.append(g, l.copy) }
 
-func (l *Log) append(g Group, synced bool) error {
-	if err := l.ready(synced); err != nil { // nothing was promised yet: a full disk, say
-		return fmt.Errorf("%w: %w", ErrFull, err)
+func (l *Log) append(g Group, write func([]byte) error) error {
+	if l.file == nil {
+		if err := l.open(0); err != nil { // nothing was promised yet: a full disk, say
+			return fmt.Errorf("%w: %w", ErrFull, err)
+		}
 	}
 	b := appendGroup(l.group[:0], g, l.round)
 	if len(b) > MostBytes || l.at+len(b) > Size {
 		return ErrFull
 	}
-	file := l.file
-	if !synced {
-		file = l.cached
-	}
-	if _, err := file.WriteAt(b, int64(l.at)); err != nil {
+	if err := write(b); err != nil {
 		return fmt.Errorf("write ahead: %w", err)
 	}
 	l.at += len(b)
 	return nil
 }
 
-// ready opens what is written to.
-func (l *Log) ready(synced bool) (err error) {
-	if l.file == nil {
-		if err := l.open(0); err != nil {
-			return err
+// write returns when the disk has blocks.
+func (l *Log) write(b []byte) error {
+	_, err := l.file.WriteAt(b, int64(l.at))
+	return err
+}
+
+// copy returns when the system has blocks. A call of it for each would wake a thread of the runtime,
+// which takes longer than the copy.
+func (l *Log) copy(b []byte) (err error) {
+	if l.cached == nil {
+		if l.cached, err = syscall.Mmap(int(l.file.Fd()), 0, Size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED); err != nil {
+			return fmt.Errorf("%w: %w", ErrFull, err)
 		}
 	}
-	if !synced && l.cached == nil {
-		l.cached, err = os.OpenFile(l.path, os.O_WRONLY, 0)
-	}
-	return err
+	// A file that somebody has cut, or a disk that does not take it, ends this and not the process.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("the file cannot be written to: %v", fault)
+		}
+	}()
+	copy(l.cached[l.at:], b)
+	return nil
 }
 
 // Empty reports whether nothing was appended since the last Reset.
@@ -184,7 +195,8 @@ func (l *Log) Close() error {
 	}
 	err := l.file.Close()
 	if l.cached != nil {
-		err = errors.Join(err, l.cached.Close())
+		err = errors.Join(err, syscall.Munmap(l.cached))
+		l.cached = nil
 	}
 	return err
 }

@@ -106,6 +106,22 @@ func TestUnsynced(t *testing.T) {
 	}
 }
 
+// A file that was cut while it was in use is an error of the next group, and not the end of the
+// process.
+func TestCutInUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	l, _ := open(t, path)
+	if err := l.AppendUnsynced(group(0, "one")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.AppendUnsynced(group(1, "two")); err == nil || errors.Is(err, wal.ErrFull) {
+		t.Error("of a file that was cut it says", err)
+	}
+}
+
 // What does not fit is refused before anything of it is written.
 func TestFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
