@@ -277,7 +277,7 @@ func (r *replay) counted() pump.Counted {
 }
 
 // answered keeps what the fold said to an ask.
-func (r *replay) answered(_ int64, _ *events.Event, v *events.Verdict) { r.answer = v }
+func (r *replay) answered(_ int64, _ []byte, _ *events.Event, v *events.Verdict) { r.answer = v }
 
 // read folds all events of the inputs.
 //

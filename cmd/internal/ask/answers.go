@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -28,7 +29,7 @@ type Answers struct {
 	timeout time.Duration
 
 	mu      sync.Mutex
-	waiting map[askKey]*waiter // the last one of each to come
+	waiting map[uint64]*waiter // by call, the last one of each to come
 	used    map[uint64]use
 	// What is asked by more than so many others is forgotten; the fold knows the id of a repeat
 	// by itself, as long as it remembers it (decision 6).
@@ -52,10 +53,11 @@ type askKey struct{ call, content uint64 }
 // waiter waits for one answer, for which its channel has room.
 type waiter struct {
 	ev     *events.Event
+	record []byte // as it is put into the log; nil where that is not known
 	key    askKey
 	since  time.Time
 	answer chan *events.Verdict
-	before *waiter // who waits for the same and came before
+	before *waiter // who waits for an answer about the same call and came before
 }
 
 // waiters are those that wait no more, whose channels are empty.
@@ -83,12 +85,14 @@ const (
 // NewAnswers returns answers that are waited for so long at most.
 // It has room for the ids of the last 65,536 asks from the start, half a MiB.
 func NewAnswers(c clock.Clock, timeout time.Duration) *Answers {
-	return &Answers{clock: c, timeout: timeout, waiting: make(map[askKey]*waiter), used: make(map[uint64]use), held: make(map[uint64]held)}
+	return &Answers{clock: c, timeout: timeout, waiting: make(map[uint64]*waiter), used: make(map[uint64]use), held: make(map[uint64]held)}
 }
 
-// keyOf leaves out of the content what differs when the same call is asked for again:
-// when that was, and the span of the request.
-func keyOf(ev *events.Event) askKey {
+func keyOf(ev *events.Event) askKey { return askKey{callOf(ev), contentOf(ev)} }
+
+// contentOf is a hash of what is asked for. It leaves out what differs when the same call is asked
+// for again: when that was, and the span of the request.
+func contentOf(ev *events.Event) uint64 {
 	// A copy of the struct, so that the caller's event stays as it is.
 	call := *ev
 	call.Ask, call.Time, call.Observed, call.Sequence = true, 0, 0, 0
@@ -98,25 +102,35 @@ func keyOf(ev *events.Event) askKey {
 	}
 	text := texts.Get().(*[]byte)
 	*text = call.AppendJSON((*text)[:0])
-	key := askKey{callOf(ev), xxhash.Sum64(*text)}
+	content := xxhash.Sum64(*text)
 	texts.Put(text)
-	return key
+	return content
 }
-
-// texts are what events are written into to be hashed.
-var texts = sync.Pool{New: func() any { return new([]byte) }}
 
 // callOf is a hash of what tells one call from another, with a zero byte between the parts.
 func callOf(ev *events.Event) uint64 {
-	return xxhash.Sum64String(ev.Source + "\x00" + ev.ID + "\x00" + ev.FlowKey())
+	text := texts.Get().(*[]byte)
+	*text = append(append(append(append(append((*text)[:0], ev.Source...), 0), ev.ID...), 0), ev.FlowKey()...)
+	call := xxhash.Sum64(*text)
+	texts.Put(text)
+	return call
 }
 
-// Deliver is called by the pump for each ask that was folded.
+// texts are what is written to be hashed.
+var texts = sync.Pool{New: func() any { return new([]byte) }}
+
+// Deliver is called by the pump for each ask that was folded, with the record that it was.
 // It comes in the order of the log, before the verdicts of the batch are published.
-func (a *Answers) Deliver(offset int64, ev *events.Event, v *events.Verdict) {
-	key := keyOf(ev)
+func (a *Answers) Deliver(offset int64, record []byte, ev *events.Event, v *events.Verdict) {
+	key := askKey{call: callOf(ev)}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// Mostly it is the record that the last who asked has put there, which says the same.
+	if w := a.waiting[key.call]; w != nil && len(w.record) > 0 && bytes.Equal(w.record, record) {
+		key = w.key
+	} else {
+		key.content = contentOf(ev)
+	}
 	a.register(key)
 	a.last.key, a.last.offset, a.last.verdict = key, offset, v
 	a.deliver(key, v)
@@ -124,17 +138,35 @@ func (a *Answers) Deliver(offset int64, ev *events.Event, v *events.Verdict) {
 
 // deliver answers those who wait. The caller holds the lock.
 func (a *Answers) deliver(key askKey, v *events.Verdict) {
-	w := a.waiting[key]
-	if w == nil {
-		return
-	}
-	delete(a.waiting, key)
-	delete(a.held, key.call) // which nobody waits for any more
-	for w != nil {
+	for w := a.waiting[key.call]; w != nil; {
 		before := w.before
-		w.before = nil
-		w.answer <- v // has room; from here on it is another one's
+		if w.key == key {
+			a.remove(w)
+			w.answer <- v // has room; from here on it is another one's
+		}
 		w = before
+	}
+}
+
+// remove takes one who waits out. The caller holds the lock.
+func (a *Answers) remove(w *waiter) {
+	at, left := a.waiting[w.key.call], false
+	if at == w {
+		if at = w.before; at == nil {
+			delete(a.waiting, w.key.call)
+		} else {
+			a.waiting[w.key.call] = at
+		}
+	}
+	for ; at != nil; at = at.before {
+		if at.before == w {
+			at.before = w.before
+		}
+		left = left || at.key == w.key
+	}
+	w.before = nil
+	if !left { // nobody whom the tree's answer could be given to
+		delete(a.held, w.key.call)
 	}
 }
 
@@ -146,11 +178,13 @@ func (a *Answers) Hold(ev *events.Event, v *events.Verdict) bool {
 	defer a.mu.Unlock()
 	a.register(key)
 	a.last.verdict = nil // no longer the last
-	if a.waiting[key] == nil {
-		return false
+	for w := a.waiting[key.call]; w != nil; w = w.before {
+		if w.key == key {
+			a.held[key.call] = held{key, v}
+			return true
+		}
 	}
-	a.held[key.call] = held{key, v}
-	return true
+	return false
 }
 
 // Settle is called for each ask that a tree has answered, with an event of the source, id and
@@ -213,10 +247,10 @@ func (a *Answers) give(ev *events.Event, key askKey, v *events.Verdict) (*events
 }
 
 // enter begins to wait for the answer to an ask that is about to be put into the log, which
-// ends at end. Its caller puts it there and calls said, await or leave. Without a waiter what it
+// ends at end, as a record, if that is known. Its caller puts it there and calls said, await or leave. Without a waiter what it
 // returns is the answer: that which was given last, when it was given to the same ask and the
 // log has nothing after it, because the fold would say the same.
-func (a *Answers) enter(ev *events.Event, end int64) (*waiter, *events.Verdict, error) {
+func (a *Answers) enter(ev *events.Event, record []byte, end int64) (*waiter, *events.Verdict, error) {
 	key, since := keyOf(ev), a.clock.Now()
 	a.mu.Lock()
 	if err := a.beginLocked(ev, key); err != nil {
@@ -230,8 +264,8 @@ func (a *Answers) enter(ev *events.Event, end int64) (*waiter, *events.Verdict, 
 		return nil, v, err
 	}
 	w := waiters.Get().(*waiter)
-	w.ev, w.key, w.since, w.before = ev, key, since, a.waiting[key]
-	a.waiting[key] = w
+	w.ev, w.record, w.key, w.since, w.before = ev, record, key, since, a.waiting[key.call]
+	a.waiting[key.call] = w
 	a.mu.Unlock()
 	return w, nil, nil
 }
@@ -239,23 +273,8 @@ func (a *Answers) enter(ev *events.Event, end int64) (*waiter, *events.Verdict, 
 // leave waits no more.
 func (a *Answers) leave(w *waiter) {
 	a.mu.Lock()
-	last := a.waiting[w.key]
-	if last == w {
-		last = w.before
-	} else {
-		for o := last; o != nil; o = o.before {
-			if o.before == w {
-				o.before = w.before
-				break
-			}
-		}
-	}
-	if last != nil {
-		a.waiting[w.key] = last
-	} else {
-		delete(a.waiting, w.key)
-		// Nobody is left whom the tree's answer could be given to.
-		delete(a.held, w.key.call)
+	if len(w.answer) == 0 { // or it was taken out when its answer came
+		a.remove(w)
 	}
 	a.mu.Unlock()
 	select {
@@ -267,7 +286,7 @@ func (a *Answers) leave(w *waiter) {
 
 // free lets somebody else wait.
 func (w *waiter) free() {
-	w.ev, w.before = nil, nil
+	w.ev, w.record = nil, nil
 	waiters.Put(w)
 }
 
@@ -322,7 +341,7 @@ const EndUnknown = -1
 // it.
 func (a *Answers) Await(ctx context.Context, ev *events.Event, end int64, append func() error) (*events.Verdict, error) {
 	// Before the ask is in the log: the fold may be done before append returns.
-	w, v, err := a.enter(ev, end)
+	w, v, err := a.enter(ev, nil, end)
 	if w == nil {
 		return v, err
 	}

@@ -219,7 +219,7 @@ func (d *Degraded) Together(asks []*check.Asked, end func() int64, write func(va
 			}
 			continue
 		}
-		if in[i].waiter, q.Verdict, q.Err = d.Answers.enter(q.Event, end()); in[i].waiter != nil {
+		if in[i].waiter, q.Verdict, q.Err = d.Answers.enter(q.Event, q.Raw, end()); in[i].waiter != nil {
 			in[i].beginning = beginning
 			values = append(values, q.Raw)
 		}

@@ -24,7 +24,7 @@ func TestTogetherIsOneWrite(t *testing.T) {
 	d.look()
 	answers, none := d.Answers, func() int64 { return EndUnknown }
 	used := asking("f", 4, "a", "b")
-	answers.Deliver(0, used, &events.Verdict{ID: "used"})
+	answers.Deliver(0, nil, used, &events.Verdict{ID: "used"})
 	other := *used
 	other.To.Agent = "c"
 	asks := together(t, asking("f", 1, "a", "b"), asking("f", 2, "a", "b"), &other, asking("f", 3, "a", "b"))
@@ -34,8 +34,8 @@ func TestTogetherIsOneWrite(t *testing.T) {
 		if writes++; len(values) != 4 || !slices.Equal(values[2], asks[3].Raw) {
 			t.Errorf("%q are written", values)
 		}
-		answers.Deliver(1, asks[0].Event, &events.Verdict{ID: "first"})
-		answers.Deliver(2, asks[1].Event, &events.Verdict{ID: "second"})
+		answers.Deliver(1, nil, asks[0].Event, &events.Verdict{ID: "first"})
+		answers.Deliver(2, nil, asks[1].Event, &events.Verdict{ID: "second"})
 		return nil
 	})
 	for i, want := range map[int]string{0: "first", 1: "second", 4: "first"} {
@@ -49,7 +49,7 @@ func TestTogetherIsOneWrite(t *testing.T) {
 	if writes != 1 || asks[3].Wait == nil || answers.Waiting() != 1 {
 		t.Fatalf("%d writes, %d wait", writes, answers.Waiting())
 	}
-	answers.Deliver(3, asks[3].Event, &events.Verdict{ID: "third"})
+	answers.Deliver(3, nil, asks[3].Event, &events.Verdict{ID: "third"})
 	if v, err := asks[3].Answer(); err != nil || v.ID != "third" {
 		t.Errorf("answered late by %+v (%v)", v, err)
 	}
@@ -104,7 +104,7 @@ func TestWhoLeavesIsForgotten(t *testing.T) {
 	d, _, _ := newDegraded(t, degradedLimits)
 	a := d.Answers
 	enter := func() *waiter {
-		w, v, err := a.enter(asking("f", 1, "a", "b"), EndUnknown)
+		w, v, err := a.enter(asking("f", 1, "a", "b"), nil, EndUnknown)
 		if w == nil {
 			t.Fatalf("answered by %+v (%v)", v, err)
 		}
@@ -114,14 +114,14 @@ func TestWhoLeavesIsForgotten(t *testing.T) {
 	a.leave(second)
 	a.leave(third)
 	fourth := enter()
-	a.Deliver(1, first.ev, &events.Verdict{ID: "v"})
+	a.Deliver(1, nil, first.ev, &events.Verdict{ID: "v"})
 	for _, w := range []*waiter{first, fourth} {
 		if v, err, ok := a.said(w); !ok || err != nil || v.ID != "v" {
 			t.Errorf("told %+v (%v, %t)", v, err, ok)
 		}
 	}
 	alone := enter()
-	a.Deliver(2, alone.ev, &events.Verdict{ID: "w"})
+	a.Deliver(2, nil, alone.ev, &events.Verdict{ID: "w"})
 	a.leave(alone) // though the answer has come
 	if w := enter(); len(w.answer) != 0 || a.Waiting() != 1 {
 		t.Error("an answer to another one is left")

@@ -32,7 +32,7 @@ func openAsking(t *testing.T) *asking {
 	fail := func(err error) { t.Error(err) }
 	a.Journal = New(Options{
 		Pump: pump.Options{Limits: pumptest.Limits(), Clock: clock.NewFake(), CheckpointEvery: time.Hour, Counts: new(pump.Counts),
-			Answer: func(_ int64, ev *events.Event, v *events.Verdict) { a.answered.Store(ev.ID, v) }},
+			Answer: func(_ int64, _ []byte, ev *events.Event, v *events.Verdict) { a.answered.Store(ev.ID, v) }},
 		Store: store, Tick: time.Hour, CaughtUp: func() { close(caughtUp) }, Fail: fail,
 		Settle: func(*events.Event, *events.Verdict) {},
 		Await: func(asks []*check.Asked, write func([][]byte) error) {

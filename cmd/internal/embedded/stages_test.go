@@ -171,7 +171,7 @@ func openStages(t *testing.T, store *state.Store, clock clock.Clock, r *rand.Ran
 		t.Fatal(err)
 	}
 	o.Partition, o.Stage, o.Source, o.Sink, o.Activity = agentPartition, pump.AgentStage, activitySource, verdicts(true), nil
-	o.Answer = func(int64, *events.Event, *events.Verdict) {} // asks wait for what trees say, as in a replay
+	o.Answer = func(int64, []byte, *events.Event, *events.Verdict) {} // asks wait for what trees say, as in a replay
 	if s.agents, err = pump.New(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}

@@ -162,7 +162,7 @@ func (p *Pump) answer(r *Record, ev *events.Event, v *events.Verdict, asked bool
 			}
 		}
 	case p.o.Answer != nil:
-		p.o.Answer(r.Offset, ev, v)
+		p.o.Answer(r.Offset, r.Value, ev, v)
 	}
 }
 

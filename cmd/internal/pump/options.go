@@ -155,8 +155,8 @@ type Options struct {
 	Trouble func(error) prom.Trouble
 	// Answer gets what the fold said to each ask, in the order of the log and before
 	// the verdicts of its batch are published: who folds again says the same, so nobody has
-	// to wait for that. It must not block and must not keep ev.
-	Answer func(offset int64, ev *events.Event, v *events.Verdict)
+	// to wait for that. ev stands in the record. It must not block and must keep neither.
+	Answer func(offset int64, record []byte, ev *events.Event, v *events.Verdict)
 
 	// Held gets, instead of Answer, what a flow has allowed of which the tree has the last word:
 	// that of the key. Its answer comes from the pump of an agent stage, see Settled. Without it

@@ -540,7 +540,7 @@ func TestUnkept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store, log := pumptest.OpenState(t), &memoryLog{}
 			said := 0
-			o := Options{Store: store, Sink: log, Answer: func(int64, *events.Event, *events.Verdict) { said++ }}
+			o := Options{Store: store, Sink: log, Answer: func(int64, []byte, *events.Event, *events.Verdict) { said++ }}
 			p := newTestPump(t, o)
 			first := pumptest.Call("f", 0, "a", "b")
 			records := []Record{{Offset: 0, Appended: first.Time, Value: limitsSet(first.Time, "strict")}, // a flow may last four minutes

@@ -22,7 +22,7 @@ type Replay struct {
 	given    []events.Verdict
 
 	// What was said to the last ask, by its flow and, if its flow held that back, by its tree.
-	answer     func(offset int64, ev *events.Event, v *events.Verdict)
+	answer     func(offset int64, record []byte, ev *events.Event, v *events.Verdict)
 	held, last *events.Verdict
 }
 
@@ -66,7 +66,7 @@ func (r *Replay) Fold(ev *events.Event, offset int64) []events.Verdict {
 	flows := r.flows.Fold(ev, offset)
 	// By now the tree has folded the ask, so both words are there.
 	if r.held != nil && r.answer != nil {
-		r.answer(offset, ev, agents.LastWord(r.held, r.last))
+		r.answer(offset, nil, ev, agents.LastWord(r.held, r.last))
 	}
 	if len(r.given) == 0 {
 		return flows

@@ -101,10 +101,10 @@ func foldBacklog(t *testing.T, records []Record, chunk func() int, o Options) *t
 	t.Helper()
 	x := &told{store: pumptest.OpenState(t)}
 	o.Store, o.Sink, o.Activity, o.Clock = x.store, &x.verdicts, &x.activity, clock.NewFake()
-	o.Answer = func(offset int64, ev *events.Event, v *events.Verdict) {
+	o.Answer = func(offset int64, _ []byte, ev *events.Event, v *events.Verdict) {
 		x.answers = append(x.answers, fmt.Sprintf("%d %s %s", offset, ev.ID, v.AppendJSON(nil)))
 	}
-	o.Held = func(offset int64, ev *events.Event, key string, v *events.Verdict) { o.Answer(offset, ev, v) }
+	o.Held = func(offset int64, ev *events.Event, key string, v *events.Verdict) { o.Answer(offset, nil, ev, v) }
 	p := newTestPump(t, o)
 	for rest := records; len(rest) > 0; {
 		part := slices.Clone(rest[:min(len(rest), chunk())])

@@ -208,7 +208,7 @@ func (o *owner) look(next int64) error {
 // answered compares the answer to an ask with that of the plain fold. It is
 // pump.Options.Answer: called for each ask that is folded, again after a recovery too, and
 // must be the same each time (decision 9).
-func (o *owner) answered(offset int64, ev *events.Event, v *events.Verdict) {
+func (o *owner) answered(offset int64, _ []byte, ev *events.Event, v *events.Verdict) {
 	got, want := string(v.AppendJSON(nil)), o.world.flows[o.partition].answers[offset]
 	if got != want {
 		o.world.violate("an ask is answered as the plain fold answers it", "partition %d, offset %d, ask %s:\n got %s\nwant %s", o.partition, offset, ev.ID, got, want)
