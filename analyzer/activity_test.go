@@ -29,7 +29,7 @@ func quiet() analyzer.Limits {
 func (s *story) heard(l analyzer.Limits) (lines []string) {
 	e := analyzer.New(l)
 	var (
-		p    analyzer.Partition
+		p    = analyzer.Partition{Reporting: !s.unasked}
 		flow analyzer.Flow
 		fx   analyzer.Effects
 	)
@@ -341,6 +341,30 @@ func TestReports(t *testing.T) {
 		s.tool("a", "read", `{}`, "text")
 		s.add(events.NoteAdded, "b", "a").Note = &events.Note{Summary: "s"}
 	}, "agent:a note 3", "agent:a active 2", "agent:b active 3")
+}
+
+// TestReportsBeginWithOne tells of parties from the first report of an agent on, and always where all
+// agents are watched.
+func TestReportsBeginWithOne(t *testing.T) {
+	s := newStory()
+	s.unasked = true
+	s.tool("a", "read", `{}`, "text")
+	all := analyzer.Balanced()
+	all.Agents.WatchAll = true
+	for _, x := range []struct {
+		limits analyzer.Limits
+		want   []string
+	}{{analyzer.Balanced(), nil}, {all, []string{"agent:a agent.activity active 2"}}} {
+		if got := s.heard(x.limits); !slices.Equal(got, x.want) {
+			t.Errorf("with all watched %t: before any agent reports %q is told, want %q", x.limits.Agents.WatchAll, got, x.want)
+		}
+	}
+	s.add(events.AgentStatus, "b", "").AgentState = &events.AgentState{Status: "active"}
+	s.tool("a", "write", `{}`, "text")
+	got := s.heard(analyzer.Balanced())
+	if want := []string{"agent:b agent.status active 3", "agent:a agent.activity active 5"}; !slices.Equal(got, want) {
+		t.Errorf("%q is told, want %q", got, want)
+	}
 }
 
 // TestReportsOfManyParties has more parties than a flow remembers, with ids that do not

@@ -19,6 +19,8 @@ type story struct {
 	work   events.Tri    // of hops
 	near   bool          // results carry a fingerprint
 	events []events.Event
+	// No agent reports before one of the events does.
+	unasked bool
 }
 
 func newStory() *story { return &story{at: 1_767_225_600_000, gap: time.Second} }

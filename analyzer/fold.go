@@ -200,7 +200,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	if len(f.orders) > 0 {
 		e.uncover(f, m, fx)
 	}
-	e.report(f, m.at, len(fx.Verdicts) > given, fx)
+	e.report(p, f, m.at, len(fx.Verdicts) > given, fx)
 }
 
 // MaxSkew is how far a producer's clock may be ahead of the log's.
@@ -218,13 +218,14 @@ func TimeOf(ev *events.Event) (when events.Stamp, clamped bool) {
 	return ev.Time, false
 }
 
-// take observes the time of an event and returns it.
+// take observes an event and returns its time.
 func (p *Partition) take(ev *events.Event, fx *Effects) events.Stamp {
 	when, clamped := TimeOf(ev)
 	if clamped {
 		fx.Counts.Clamped++
 	}
 	p.observe(when)
+	p.Reporting = p.Reporting || ev.Kind == events.AgentStatus
 	return when
 }
 

@@ -22,6 +22,10 @@ type Partition struct {
 	sum    int64
 	busy   bool
 	turned bool // the time was turned back: flows may be ahead of it
+	// Reporting says that some agent tells of itself (agent.status), here or in another partition:
+	// from then on flows tell the agent stage what their parties do. Before nobody's silence is
+	// judged, and nobody would hear it.
+	Reporting bool
 }
 
 // observe moves the watermark.
@@ -68,7 +72,8 @@ const partitionVersion = 1
 
 // AppendBinary appends the partition's record to dst.
 func (p *Partition) AppendBinary(dst []byte) ([]byte, error) {
-	dst = append(dst, partitionVersion, record.Bit(p.busy, 0)|record.Bit(p.turned, 1))
+	// Flows of an older weir told of their parties always, and go on to.
+	dst = append(dst, partitionVersion, record.Bit(p.busy, 0)|record.Bit(p.turned, 1)|record.Bit(!p.Reporting, 2))
 	dst = binary.AppendVarint(dst, int64(p.Watermark))
 	dst = binary.AppendVarint(dst, int64(p.second))
 	for _, b := range p.buckets {
@@ -89,7 +94,7 @@ func (p *Partition) UnmarshalBinary(b []byte) error {
 	if h[0] != partitionVersion {
 		return errors.New("partition state was written by another version of weir: delete the state to fold the log again")
 	}
-	p.busy, p.turned = h[1]&1 != 0, h[1]&2 != 0
+	p.busy, p.turned, p.Reporting = h[1]&1 != 0, h[1]&2 != 0, h[1]&4 == 0
 	p.Watermark = events.Stamp(d.Varint())
 	p.second = events.Stamp(d.Varint())
 	for i := range p.buckets {

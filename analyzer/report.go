@@ -236,9 +236,13 @@ func (f *Flow) stands(i uint8, action events.Action, at events.Stamp) bool {
 // report tells the agent stage of everybody who did something in the step and, when the step
 // gave verdicts, of those who did something lately: they may have been told to wait.
 // What it says waits in the partition until ReportsDue (decision 75), so it may be told again
-// and again at no cost.
-func (e *Engine) report(f *Flow, at events.Stamp, judged bool, fx *Effects) {
+// and again at no cost. Before any agent reports nothing is told (decision 102).
+func (e *Engine) report(p *Partition, f *Flow, at events.Stamp, judged bool, fx *Effects) {
 	if !e.agents.Silence {
+		return
+	}
+	if !p.Reporting && !e.agents.Unasked {
+		f.unreported = 0
 		return
 	}
 	if judged {

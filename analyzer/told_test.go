@@ -83,6 +83,7 @@ func keepsPromise(t *testing.T, l analyzer.Limits, log []events.Event) {
 	type who struct{ flow, name string }
 	did, sent, read := map[who][]events.Stamp{}, map[who]events.Stamp{}, map[string]int{}
 	w := newFold(l)
+	w.partition.Reporting = true
 	n := 0
 	w.pump(t, log, func(key string, ev *events.Event, before events.Stamp) {
 		n++
@@ -125,6 +126,7 @@ func forward(t *testing.T, l analyzer.Limits, log []events.Event) {
 		return
 	}
 	w := newFold(l)
+	w.partition.Reporting = true
 	w.pump(t, log, func(string, *events.Event, events.Stamp) {})
 	w.run(t, nil)
 	for key := range w.flows {
@@ -139,21 +141,26 @@ func forward(t *testing.T, l analyzer.Limits, log []events.Event) {
 	}
 }
 
-// unheard wants the verdicts to be the same when nobody wants to hear of agents.
+// unheard wants the verdicts to be the same when nobody wants to hear of agents, and before any of
+// them reports.
 func unheard(t *testing.T, l analyzer.Limits, log []events.Event) {
 	deaf := l
 	deaf.Agents = agents.Limits{}
 	for i := range deaf.Agents.Rules {
 		deaf.Agents.Rules[i].Mode = rules.ModeOff
 	}
-	all, none := newFold(l), newFold(deaf)
-	for _, w := range []*fold{all, none} {
+	all, none, early := newFold(l), newFold(deaf), newFold(l)
+	all.partition.Reporting = true
+	for _, w := range []*fold{all, none, early} {
 		w.pump(t, log, func(string, *events.Event, events.Stamp) {})
 		w.run(t, nil)
 	}
 	for key := range all.flows {
 		if diff := firstDifference(all.said[key], none.said[key]); diff != "" {
 			t.Fatalf("flow %q, with and without agents: %s", key, diff)
+		}
+		if diff := firstDifference(all.said[key], early.said[key]); diff != "" {
+			t.Fatalf("flow %q, with agents that report from the first or later: %s", key, diff)
 		}
 	}
 }

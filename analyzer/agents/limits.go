@@ -11,8 +11,8 @@ type Limits struct {
 	HTTPStatus [RuleCount]int16 // of a refusal; 0 is the row's own
 	Texts      [RuleCount]string
 	// Report is how soon a flow tells what its parties did: once in so long for each
-	// party, and once more when it falls silent. 0 turns it off: then silence is judged
-	// by what agents say themselves. No threshold of silence may be below twice as much.
+	// party, and once more when it falls silent, from the first report of any agent on. 0
+	// turns it off: then silence is judged by what agents say themselves. No threshold of silence may be below twice as much.
 	Report time.Duration
 	// Patience is how long an agent is believed to be in a tool or to wait.
 	Patience time.Duration
@@ -53,6 +53,7 @@ type Wants struct {
 	// them; nil if none are wanted.
 	Attempts []int64
 	Silence  bool // what parties do
+	Unasked  bool // also before any agent has reported
 	Trees    bool // what flows spend that name a parent or a root
 }
 
@@ -60,6 +61,7 @@ type Wants struct {
 // A row in shadow mode wants as much as one that gives orders; one that is off, or has no
 // threshold, wants nothing.
 func WantsOf(l *Limits) (w Wants) {
+	w.Unasked = l.WatchAll
 	for r := range RuleCount {
 		set := &l.Rules[r]
 		if set.Mute() {

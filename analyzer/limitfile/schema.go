@@ -72,7 +72,7 @@ func JSONSchema() []byte {
 			{"warn_only", sourceSchema("Flows that are warned and never stopped, by how the correlation id was found.")},
 			{"rules", closed("The rules that differ from the profile. A rule is a mapping, a mode, or a number. A warning of the profile that a new stop comes before is dropped.", limits)},
 			{"agents", closed("What rules about agents share. They are judged over all flows; those about silence, by what agents tell of themselves and by what flows tell of them.", object{
-				{"report", durationSchema("How soon a flow tells what its parties did, once in so long for each; 0s turns it off. No silence is judged below twice as much.")},
+				{"report", durationSchema("How soon a flow tells what its parties did, once in so long for each, from the first agent.status of any agent on; 0s turns it off. No silence is judged below twice as much.")},
 				{"patience", durationSchema("How long an agent is believed to be in a tool or to wait.")},
 				{"own_notes", object{{"enum", texts(noteWords)}, {"description", "Whether the agent's own note with the tags stuck and help needs proof, that it is stuck or may be, or is believed."}}},
 				{"watch", object{{"enum", texts(watchWords)}, {"description", "Whose silence is judged: that of agents that have told their status once, or that of all."}}},

@@ -86,6 +86,8 @@ type Member struct {
 	troubles [prom.TroubleCount]atomic.Int64 // times that reading failed
 	commits  [2]atomic.Int64                 // of offsets; at 1 those that failed
 	backlogs atomic.Int64                    // partitions of flows that are far behind, see lags
+
+	reporting atomic.Bool // some agent reports of itself, by whatever partition
 }
 
 // taking is a partition that is being taken over.

@@ -45,6 +45,7 @@ type partitionOwner struct {
 	// Version and time of limits that may be on their way through the log still.
 	limitsAppended   string // version of the limits that was appended last
 	limitsAppendedAt time.Duration
+	reportingAt      time.Duration // how long it had been when it was told that agents report; 0 for never
 	ticks            ticks
 	// caughtUp says that the end of the log was reached once since the partition was
 	// assigned.
@@ -434,6 +435,9 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 			return err
 		}
 		p.lags(p.behind() > pump.MaxLag)
+		if p.pump.Standing().Reporting.Load() {
+			m.reporting.Store(true)
+		}
 		now := m.clock.Now()
 		p.turned.Store(now.UnixMilli())
 		up := clock.Uptime(m.clock, p.began, now)
@@ -505,14 +509,15 @@ func (p *partitionOwner) past(ctx context.Context, err error) error {
 }
 
 // speak appends what the log has to be told when it is read to the end: a tick when it
-// is silent, and the limits when it has none or others, or has not been told for long.
+// is silent, that agents report, and the limits when it has none or others, or has not been told for
+// long.
 // The activity needs no ticks: the flows tell it the time, from theirs.
 // Appended records come back through the log and are folded as all others: nothing is done
 // beside it, and whoever folds the log again sees the same.
 func (p *partitionOwner) speak(ctx context.Context, up time.Duration) error {
 	m, now := p.member, p.member.Now()
 	if p.set.stage == pump.FlowStage {
-		if err := p.tick(ctx, up, now); err != nil {
+		if err := errors.Join(p.tick(ctx, up, now), p.sayReporting(ctx, up)); err != nil {
 			return err
 		}
 	}
@@ -528,6 +533,37 @@ func (p *partitionOwner) speak(ctx context.Context, up time.Duration) error {
 	p.limitsAppended, p.limitsAppendedAt = wanted.Version, up
 	_, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(*wanted, now)})
 	return m.later(ctx, err)
+}
+
+// sayReporting tells the partition that agents report of themselves, if they do by another one.
+func (p *partitionOwner) sayReporting(ctx context.Context, up time.Duration) error {
+	m, known := p.member, p.pump.Standing()
+	seen := events.Stamp(known.Watermark.Load())
+	if known.Reporting.Load() || seen == 0 || !m.agentsReport(up) || p.reportingAt > 0 && up-p.reportingAt < m.host.Tick {
+		return nil
+	}
+	p.reportingAt = up
+	_, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.ReportingRecord(seen)})
+	return m.later(ctx, err)
+}
+
+// unheardFor is how long a member that folds no agents takes it that none report.
+const unheardFor = time.Minute
+
+// agentsReport reports whether some agent reports of itself. All members that fold agents hear of it
+// from whoever folds its report; one that folds none takes it for granted after a while.
+func (m *Member) agentsReport(up time.Duration) bool {
+	if m.reporting.Load() || up < unheardFor {
+		return m.reporting.Load()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.owned {
+		if p.set.stage == pump.AgentStage {
+			return false
+		}
+	}
+	return true
 }
 
 // later logs an error of something that is tried again.

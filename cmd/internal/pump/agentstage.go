@@ -2,6 +2,7 @@ package pump
 
 import (
 	"fmt"
+	"slices"
 
 	"weir/analyzer/activity"
 	"weir/analyzer/agents"
@@ -56,6 +57,10 @@ func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
 			// another source is behind the new time.
 			s.sources.turnBack(r.From.Source, ev.Time)
 			s.partition.Watermark = min(s.partition.Watermark, s.sources.lowWatermark())
+		}
+		// It is known for as long as this runs, and told again with each such tick.
+		if slices.Contains(ev.Tags, reporting) {
+			s.pump.standing.Reporting.Store(true)
 		}
 		// A source that stands still holds the watermark back and with it all deadlines: silence
 		// is not judged by a part of what happened (decision 38).

@@ -144,6 +144,7 @@ type Standing struct {
 	CheckpointMS atomic.Int64 // how long the last checkpoint took
 	DiskLow      atomic.Bool  // a write waits for free space
 	Busy         atomic.Bool  // limits have shrunk, because everything together is busy
+	Reporting    atomic.Bool  // some agent reports of itself, as far as is known here
 }
 
 // Counted is how much the fold of a replay has taken, dropped and refused so far.

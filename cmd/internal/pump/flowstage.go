@@ -3,6 +3,7 @@ package pump
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"weir/analyzer"
 	"weir/analyzer/activity"
@@ -55,6 +56,7 @@ func (s *flowStage) admit(ev *events.Event, r *Record) (string, error) {
 		// Ticks may stand in the log in another order than their times. Time never goes back by
 		// one, except by a tick that says so.
 		s.partition.Watermark = max(s.partition.Watermark, at)
+		s.partition.Reporting = s.partition.Reporting || slices.Contains(ev.Tags, reporting)
 		p.counted.Ticks++
 		return "", nil
 	}

@@ -110,7 +110,8 @@ func (p *Pump) tally(records int64) {
 	p.standing.FlowBytes.Store(p.cache.bytes)
 	p.standing.Watermark.Store(int64(p.stage.seen()))
 	p.standing.Next.Store(p.next)
-	if p.o.Stage == FlowStage {
+	if s, ok := p.stage.(*flowStage); ok {
+		p.standing.Reporting.Store(s.partition.Reporting)
 		p.logLoad()
 	}
 	// fx.Counts are not reset there: they are the counts of the replay as a whole.

@@ -91,7 +91,11 @@ func traffic(seed uint64, n int) []Record {
 			add(limitsSet(at, []string{"strict", "balanced"}[r.IntN(2)]))
 			continue
 		}
-		add(pumptest.RandomEvent(r, at, i).AppendJSON(nil))
+		ev := pumptest.RandomEvent(r, at, i)
+		if i > n/4 && r.IntN(50) == 0 {
+			ev = reportOf(ev)
+		}
+		add(ev.AppendJSON(nil))
 	}
 	return out
 }

@@ -26,6 +26,17 @@ func TurnBackRecord(from, to events.Stamp) []byte {
 	return tick.AppendJSON(nil)
 }
 
+// ReportingRecord is a tick that says that agents report of themselves by another partition, so that
+// the flows of this one tell of them, too (see analyzer.Partition). It says no other time than the log
+// has seen.
+func ReportingRecord(seen events.Stamp) []byte {
+	tick := events.Event{ID: fmt.Sprintf("tick:%d:reporting", seen), Time: seen, Kind: events.Tick, Tags: []string{reporting}}
+	return tick.AppendJSON(nil)
+}
+
+// reporting is the tag of ticks which say so.
+const reporting = "reporting"
+
 // LimitsRecord is what sets limits in a log. ParseLimits reads the document in it.
 // The document is the limits as JSON, whole: what they say does not depend on the version of
 // weir's profiles that reads them later.

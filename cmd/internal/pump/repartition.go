@@ -85,5 +85,9 @@ func (p *Pump) publishLowWatermark() {
 	// Reports go first: what the tick says is told is told then.
 	p.publishReportsDue(p.next - 1)
 	at := p.engine.LowWatermark(p.stage.seen())
-	p.repartitionOne("", p.next-1, &events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick})
+	tick := events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick}
+	if s, ok := p.stage.(*flowStage); ok && s.partition.Reporting {
+		tick.Tags = []string{reporting}
+	}
+	p.repartitionOne("", p.next-1, &tick)
 }

@@ -74,6 +74,9 @@ func TestReportsAreFew(t *testing.T) {
 	var sent passedOn
 	p := newTestPump(t, Options{Limits: limitfile.Default(), Store: pumptest.OpenState(t), Sink: &memoryLog{}, Activity: &sent})
 	at := pumptest.Start
+	if err := p.Batch(t.Context(), []Record{{Appended: at, Value: ReportingRecord(at)}}); err != nil {
+		t.Fatal(err)
+	}
 	for i := range 600 {
 		at = at.Add(time.Second)
 		for n, flow := range []string{"in time", "late"} {

@@ -168,7 +168,9 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 		}
 		d.event.Appended = r.Appended
 		when, _ := analyzer.TimeOf(&d.event)
-		if !sweepable(&d.event) || when > seen.Add(mostJump) {
+		// The first report of an agent has all flows told of from there on.
+		first := d.event.Kind == events.AgentStatus && !s.partition.Reporting
+		if first || !sweepable(&d.event) || when > seen.Add(mostJump) {
 			break
 		}
 		key := d.event.FlowKey()

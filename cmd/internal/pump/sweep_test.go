@@ -30,6 +30,13 @@ func (a *activityLog) Send(_ context.Context, activity []Repartitioned) error {
 
 func (a *activityLog) Place(key string) int { return len(key) % 3 }
 
+// reportOf is an event by which its caller reports of itself.
+func reportOf(ev *events.Event) *events.Event {
+	ev.Kind, ev.To, ev.Tool = events.AgentStatus, events.Party{}, events.Tool{}
+	ev.AgentState = &events.AgentState{Status: "active"}
+	return ev
+}
+
 // backlog makes a log of many flows that begin, run away, fall silent and speak again, whose events
 // come late or twice now and then, and which little else interrupts: ticks, limits, a clock that is
 // ahead.
@@ -81,6 +88,10 @@ func backlog(seed uint64, n int) []Record {
 			ev.CorrelationID = ""
 			if r.IntN(4) > 0 {
 				ev.CorrelationID = "steady"
+			}
+		case 4: // the first one amid others
+			if i > n/4 {
+				ev = reportOf(ev)
 			}
 		}
 		add(ev.AppendJSON(nil))

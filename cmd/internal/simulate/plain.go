@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"weir/analyzer"
@@ -165,7 +166,11 @@ func (p *plainFlows) fold(offset int64, appended events.Stamp, value []byte) {
 		p.reportDue(offset)
 		// Of this the agents are sure: up to then the flows have told everything, see decision 38.
 		at := p.engine.LowWatermark(p.partition.Watermark)
-		p.pass("", offset, &events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick})
+		tick := events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick}
+		if p.partition.Reporting {
+			tick.Tags = []string{"reporting"}
+		}
+		p.pass("", offset, &tick)
 	}
 }
 
@@ -185,6 +190,7 @@ func (p *plainFlows) one(offset int64, appended events.Stamp, value []byte) {
 	case events.Tick:
 		// A tick by a clock that is ahead counts only up to when the log took it (decision 61).
 		p.partition.Watermark = max(p.partition.Watermark, min(ev.Time, appended))
+		p.partition.Reporting = p.partition.Reporting || slices.Contains(ev.Tags, "reporting")
 		return
 	}
 	if len(ev.Tool.Args) > 0 && ev.Tool.ArgsHash.IsZero() {

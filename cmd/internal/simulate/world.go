@@ -320,7 +320,11 @@ func (w *world) tick() {
 	if w.rand.IntN(8) == 0 { // by a clock that is ahead
 		now = now.Add(time.Duration(w.rand.IntN(3000)) * time.Second)
 	}
-	w.append(w.events[n], entry{value: string(pump.TickRecord(now))})
+	tick := pump.TickRecord(now)
+	if w.rand.IntN(8) == 0 { // as who folds another partition may know
+		tick = pump.ReportingRecord(now)
+	}
+	w.append(w.events[n], entry{value: string(tick)})
 }
 
 // setLimits puts other limits into the logs.

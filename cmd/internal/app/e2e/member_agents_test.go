@@ -15,6 +15,7 @@ import (
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
 	"weir/events"
+	"weir/events/kafka"
 	sinkkafka "weir/sink/kafka"
 )
 
@@ -166,6 +167,76 @@ func TestMemberAgents(t *testing.T) {
 	if said["activity_timeout warn quiet"] != 4 || said["activity_timeout notify quiet"] != 4 {
 		t.Errorf("four agents fell silent: %v", said)
 	}
+	g.check(limitfile.Default())
+}
+
+// TestMemberReportsAreAskedFor tells of the parties of flows in no partition before an agent reports
+// of itself, and in all of them then, whoever folds them.
+func TestMemberReportsAreAskedFor(t *testing.T) {
+	const partitions = 3
+	g := newGroup(t, startBroker(t), partitions)
+	one, two := g.start(g.options(t.TempDir())), g.start(g.options(t.TempDir()))
+	g.until("both have partitions of both stages", func() bool {
+		return len(one.Places()) > 0 && len(two.Places()) > 0 && len(one.AgentPlaces()) > 0 && len(two.AgentPlaces()) > 0
+	})
+	worker := g.inPartition(0, "worker")
+	works := func(s *story, after time.Duration) {
+		for n := range partitions {
+			flow := strings.TrimPrefix(g.inPartition(n, "flow"), "agent:")
+			s.at(after, events.Event{Kind: events.LLMCall, CorrelationID: "agent:" + flow, From: events.Party{Agent: worker}})
+		}
+		s.ticks(g, after+2*time.Minute, after+2*time.Minute, time.Minute)
+	}
+	told := func() (n int) {
+		for _, records := range g.records(g.topics.Activity) {
+			for i := range records {
+				if r := group.ActivityRecord(&records[i]); pump.IsReports(r.Value) {
+					if err := pump.EachReport(r.Value, func(r *activity.Report) {
+						if r.Name == worker {
+							n++
+						}
+					}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		return n
+	}
+	before := &story{name: "before"}
+	works(before, 0)
+	g.produce(before.list...)
+	g.folded(one, two)
+	if n := told(); n > 0 {
+		t.Errorf("no agent reports, and %d times it is told what one did", n)
+	}
+	report := &story{name: "report"}
+	report.reports(5*time.Minute, worker)
+	report.ticks(g, 6*time.Minute, 6*time.Minute, time.Minute)
+	g.produce(report.list...)
+	g.until("all partitions were told that an agent reports", func() bool {
+		n := 0
+		for _, records := range g.records(g.topics.Events) {
+			if slices.ContainsFunc(records, func(r kafka.Record) bool { return strings.Contains(string(r.Value), `"tags":["reporting"]`) }) {
+				n++
+			}
+		}
+		return n == partitions-1
+	})
+	g.folded(one, two)
+	after := &story{name: "after"}
+	works(after, 7*time.Minute)
+	g.produce(after.list...)
+	g.folded(one, two)
+	if n := told(); n != partitions {
+		t.Errorf("it did something in a flow of each of %d partitions, and is told of %d times", partitions, n)
+	}
+	end := &story{name: "end"}
+	end.ticks(g, 30*time.Minute, 30*time.Minute, time.Minute) // it falls silent
+	g.produce(end.list...)
+	g.folded(one, two)
+	one.stop()
+	two.stop()
 	g.check(limitfile.Default())
 }
 
