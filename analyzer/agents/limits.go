@@ -12,7 +12,8 @@ type Limits struct {
 	Texts      [RuleCount]string
 	// Report is how soon a flow tells what its parties did: once in so long for each
 	// party, and once more when it falls silent, from the first report of any agent on. 0
-	// turns it off: then silence is judged by what agents say themselves. No threshold of silence may be below twice as much.
+	// turns it off: then silence is judged by what agents say themselves. No threshold of
+	// silence may be below twice as much.
 	Report time.Duration
 	// Patience is how long an agent is believed to be in a tool or to wait.
 	Patience time.Duration

@@ -80,6 +80,13 @@ func Open(path string) (*Log, []Group, error) {
 	if err := l.open(len(b)); err != nil {
 		return nil, nil, err
 	}
+	// The system may have groups that the disk has not: what is appended behind them would be lost
+	// with them.
+	if groups != nil {
+		if err := l.file.Sync(); err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("open write-ahead log: %w", err), l.Close())
+		}
+	}
 	return l, groups, nil
 }
 

@@ -88,6 +88,7 @@ func NewAnswers(c clock.Clock, timeout time.Duration) *Answers {
 	return &Answers{clock: c, timeout: timeout, waiting: make(map[uint64]*waiter), used: make(map[uint64]use), held: make(map[uint64]held)}
 }
 
+// keyOf is what an ask is known by.
 func keyOf(ev *events.Event) askKey { return askKey{callOf(ev), contentOf(ev)} }
 
 // contentOf is a hash of what is asked for. It leaves out what differs when the same call is asked
@@ -247,9 +248,9 @@ func (a *Answers) give(ev *events.Event, key askKey, v *events.Verdict) (*events
 }
 
 // enter begins to wait for the answer to an ask that is about to be put into the log, which
-// ends at end, as a record, if that is known. Its caller puts it there and calls said, await or leave. Without a waiter what it
-// returns is the answer: that which was given last, when it was given to the same ask and the
-// log has nothing after it, because the fold would say the same.
+// ends at end, as a record, if that is known. Its caller puts it there and calls said, await or leave.
+// Without a waiter what it returns is the answer: that which was given last, when it was given to the
+// same ask and the log has nothing after it, because the fold would say the same.
 func (a *Answers) enter(ev *events.Event, record []byte, end int64) (*waiter, *events.Verdict, error) {
 	key, since := keyOf(ev), a.clock.Now()
 	a.mu.Lock()
