@@ -92,6 +92,14 @@ func (a *journalWAL) write(g wal.Group, database *presence) error {
 	if err := a.log.Append(g); err != nil {
 		return err
 	}
+	if err := a.there(database); err != nil {
+		return err
+	}
+	return a.mark.Set(mark.Range{To: uint64(g.First) + uint64(len(g.Values))})
+}
+
+// there says what is wrong with the file that was just written to, or with the database.
+func (a *journalWAL) there(database *presence) error {
 	now, err := a.here.file()
 	if err != nil {
 		return damaged(a.here.path, err)
@@ -102,10 +110,7 @@ func (a *journalWAL) write(g wal.Group, database *presence) error {
 	if now != a.file {
 		return damaged(a.here.path, errRemoved)
 	}
-	if err := database.written(unsynced); err != nil {
-		return err
-	}
-	return a.mark.Set(mark.Range{To: uint64(g.First) + uint64(len(g.Values))})
+	return database.written(unsynced)
 }
 
 // close closes the files.
@@ -145,16 +150,17 @@ func (w *writer) writeAhead(batches []*batch) bool {
 	if bytes > wal.MostBytes || late || synced && behind { // which may be lost with all that comes after it
 		return false
 	}
-	// With as much room as if it went into the database now, where it will. Behind others that do not
-	// wait it is asked for when all of them go there.
+	// With as much room as if it went into the database now, where it will. Of those that do not wait
+	// for the disk the first alone asks for that, and whether the files are there, for all that go
+	// into the database together.
 	if !behind && s.disk.admit(bytes, s.floor()) != nil {
 		return false
 	}
 	var err error
 	if synced {
 		err = s.wal.write(g, s.presence)
-	} else { // that the files are still there is looked at when it is synced
-		err = s.wal.log.AppendUnsynced(g)
+	} else if err = s.wal.log.AppendUnsynced(g); err == nil && !behind {
+		err = s.wal.there(s.presence)
 	}
 	clear(w.values)
 	if errors.Is(err, wal.ErrFull) {
