@@ -298,8 +298,9 @@ func (f *Flow) evidence(o *order) *events.Evidence {
 	// The counters begin again with an episode; then nothing was spent since, rather than less
 	// than nothing.
 	ev.Calls, ev.Tokens = max(0, ev.Calls), max(0, ev.Tokens)
-	for _, name := range f.Stack() {
-		ev.Stack = append(ev.Stack, strings.Clone(name))
+	ev.Stack = f.Stack()
+	for i, name := range ev.Stack {
+		ev.Stack[i] = strings.Clone(name)
 	}
 	for i := range f.offences {
 		if f.offences[i].rule == o.rule {
@@ -323,12 +324,15 @@ func (f *Flow) evidence(o *order) *events.Evidence {
 		}
 	default:
 		if o.picks == selectEdges {
+			ev.Ordinals = make([]int64, 0, len(f.ring))
 			for i := range f.ring {
 				ev.Ordinals = append(ev.Ordinals, int64(f.ring[i].n))
 			}
 		}
 	}
-	for i := max(0, len(f.ring)-maxRing); i < len(f.ring); i++ {
+	tail := max(0, len(f.ring)-maxRing)
+	ev.ChainTail = make([]string, 0, len(f.ring)-tail)
+	for i := tail; i < len(f.ring); i++ {
 		ev.ChainTail = append(ev.ChainTail, strings.Clone(f.nameOf(f.ring[i].to)))
 	}
 	return ev
