@@ -127,11 +127,13 @@ func TestUnsyncedOnAFullDisk(t *testing.T) {
 	free.Store(math.MaxInt64)
 	appendUnsynced(t, s.Journal(0), "one")
 	free.Store(0)
+	appendUnsynced(t, s.Journal(0), "two") // for which room was asked with the one before
 	refused(s.Journal(0).Append, "nor this")
-	equal(t, "on a full disk, killed", read(t, kill(t, dir, small()).Journal(0), 0, 10), []string{"one"})
+	refused(s.Journal(0).AppendUnsynced, "nor this, once that is known")
+	equal(t, "on a full disk, killed", read(t, kill(t, dir, small()).Journal(0), 0, 10), []string{"one", "two"})
 	free.Store(math.MaxInt64)
-	appendTo(t, s.Journal(0), "two")
-	equal(t, "without power, later", read(t, powerless(t, dir).Journal(0), 0, 10), []string{"one", "two"})
+	appendTo(t, s.Journal(0), "three")
+	equal(t, "without power, later", read(t, powerless(t, dir).Journal(0), 0, 10), []string{"one", "two", "three"})
 }
 
 // A disk that does not take what was acknowledged ends all writing, and the program is told.

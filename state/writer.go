@@ -133,8 +133,9 @@ func (w *writer) turn() {
 	if !ahead {
 		w.along.drop()
 		if w.store.wal.written() {
-			w.unsynced, w.late = false, false
+			w.unsynced = false
 		}
+		w.late = w.unsynced
 	}
 	// The first who came since is the next. He writes for all who are there when his turn comes.
 	if w.busy = len(w.queue) > 0; w.busy {
@@ -215,7 +216,6 @@ func (w *writer) syncAhead() {
 	w.mu.Unlock()
 	if unsynced && errors.Is(w.flush(), ErrDiskLow) {
 		w.mu.Lock()
-		w.late = true
 		w.syncSoon()
 		w.mu.Unlock()
 	}

@@ -87,6 +87,7 @@ func TestWeirAway(t *testing.T) {
 				}
 			}
 			resize("256m")
+			p.isFull(t)
 			away("full", full)
 			resize("1g")
 			c.isBack()
@@ -124,6 +125,19 @@ func stopped(t *testing.T, pid int) {
 			return
 		}
 		<-again.C
+	}
+}
+
+// isFull waits until weir has found that its disk is full, which what was asked a moment ago need not
+// have told it.
+func (p *ports) isFull(t *testing.T) {
+	t.Helper()
+	resp, err := http.Post("http://127.0.0.1:"+p.Weir+"/v1/events", "application/json", strings.NewReader(eventOf(0, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.StatusCode < 500 {
+		t.Fatalf("an event is answered with %s on a full disk", resp.Status)
 	}
 }
 
