@@ -2,11 +2,9 @@ package state_test
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -155,24 +153,5 @@ func TestUnsyncedFails(t *testing.T) {
 	}
 	if _, err := s.Journal(0).AppendUnsynced([]state.Entry{{Value: []byte("two")}}); !errors.Is(err, state.ErrFailed) {
 		t.Errorf("got %v, want ErrFailed", err)
-	}
-}
-
-// Many that do not wait for the disk go into the database now and then, and none of them is lost.
-func TestMuchUnsynced(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, never(small()))
-	before := state.Transactions(s)
-	const events = 2000
-	for i := range events {
-		appendUnsynced(t, s.Journal(0), fmt.Sprint(i, strings.Repeat(" ", 500)))
-	}
-	if n := state.Transactions(s) - before; n < 2 || n > events/50 {
-		t.Errorf("they took %d transactions", n)
-	}
-	for i, v := range read(t, kill(t, dir, small()).Journal(0), 0, events) {
-		if strings.TrimSpace(v) != fmt.Sprint(i) {
-			t.Fatalf("event %d is %.10q", i, v)
-		}
 	}
 }

@@ -65,26 +65,31 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// Many that come alone are written into the database now and then, and from there they are read.
+// Many that come alone are written into the database now and then, and from there they are read,
+// whether they wait for the disk or not.
 func TestMuchAhead(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, small())
-	before := state.Transactions(s)
-	const events = 2000
-	for i := range events {
-		appendTo(t, s.Journal(0), fmt.Sprint(i, strings.Repeat(" ", 500)))
-	}
-	if n := state.Transactions(s) - before; n < 2 || n > events/50 {
-		t.Errorf("they took %d transactions", n)
-	}
-	for _, s := range []*state.Store{s, kill(t, dir, small())} {
-		for i, v := range read(t, s.Journal(0), 0, events) {
-			if strings.TrimSpace(v) != fmt.Sprint(i) {
-				t.Fatalf("event %d is %.10q", i, v)
+	for _, add := range []func(*state.Log, []state.Entry) (int64, error){(*state.Log).Append, (*state.Log).AppendUnsynced} {
+		dir := t.TempDir()
+		s := open(t, dir, never(small()))
+		before := state.Transactions(s)
+		const events = 2000
+		for i := range events {
+			if _, err := add(s.Journal(0), []state.Entry{{Value: []byte(fmt.Sprint(i, strings.Repeat(" ", 500)))}}); err != nil {
+				t.Fatal(err)
 			}
 		}
-		if end := s.Journal(0).End(); end != events {
-			t.Errorf("the log ends at %d", end)
+		if n := state.Transactions(s) - before; n < 2 || n > events/50 {
+			t.Errorf("they took %d transactions", n)
+		}
+		for _, s := range []*state.Store{s, kill(t, dir, small())} {
+			for i, v := range read(t, s.Journal(0), 0, events) {
+				if strings.TrimSpace(v) != fmt.Sprint(i) {
+					t.Fatalf("event %d is %.10q", i, v)
+				}
+			}
+			if end := s.Journal(0).End(); end != events {
+				t.Errorf("the log ends at %d", end)
+			}
 		}
 	}
 }
