@@ -41,13 +41,14 @@ func (p *partitionOwner) mayCommit(now time.Time, behind bool) bool {
 	return now.Sub(p.committedAt) >= commitEvery || !behind && p.early < commitsEarly
 }
 
-// paceCommits counts a commit. At the end of the log it costs one, and each second earns one.
+// paceCommits counts a commit. At the end of the log it costs one, and each second earns one. Those
+// behind a fetch that waited are made whatever it costs, so the debt has an end.
 func (p *partitionOwner) paceCommits(now time.Time, behind bool) {
 	earned := int(now.Sub(p.committedAt) / commitEvery)
 	if !behind {
 		earned--
 	}
-	p.early, p.committedAt = max(0, p.early-earned), now
+	p.early, p.committedAt = min(max(0, p.early-earned), commitsEarly), now
 }
 
 // commitLast waits for the commit under way, for it must not be overtaken by it, and tells the

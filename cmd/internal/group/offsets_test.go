@@ -36,6 +36,15 @@ func TestPaceOfCommits(t *testing.T) {
 			t.Errorf("%d commits in %d s %s, want %d", got, x.seconds, x.what, x.want)
 		}
 	}
+	for range 10_000 { // each behind a fetch that waited, which asks nobody
+		at = at.Add(300 * time.Millisecond)
+		p.paceCommits(at, false)
+	}
+	at = at.Add(time.Second)
+	commits(20, true)
+	if got := commits(1, false); got != 1+commitsEarly {
+		t.Errorf("%d commits at the end of a backlog after many in silence, want %d", got, 1+commitsEarly)
+	}
 	at = at.Add(time.Hour)
 	if got := commits(1, false); got != 1+commitsEarly {
 		t.Errorf("%d commits in a second after an hour of silence, want %d", got, 1+commitsEarly)
