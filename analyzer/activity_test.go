@@ -367,6 +367,27 @@ func TestReportsBeginWithOne(t *testing.T) {
 	}
 }
 
+// TestReportingIsKept reads whether an agent reports out of the state of a partition, and that of an
+// older weir, whose second byte had no third bit, as if one did.
+func TestReportingIsKept(t *testing.T) {
+	for _, reporting := range []bool{false, true} {
+		was := analyzer.Partition{Reporting: reporting}
+		record, err := was.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, older := range []bool{false, true} {
+			if older {
+				record[1] &^= 4
+			}
+			var is analyzer.Partition
+			if err := is.UnmarshalBinary(record); err != nil || is.Reporting != (reporting || older) {
+				t.Errorf("reporting %t, by an older weir %t: read as %t (%v)", reporting, older, is.Reporting, err)
+			}
+		}
+	}
+}
+
 // TestReportsOfManyParties has more parties than a flow remembers, with ids that do not
 // all find room.
 func TestReportsOfManyParties(t *testing.T) {

@@ -34,8 +34,8 @@ func TestTogetherIsOneWrite(t *testing.T) {
 		if writes++; len(values) != 4 || !slices.Equal(values[2], asks[3].Raw) {
 			t.Errorf("%q are written", values)
 		}
-		answers.Deliver(1, nil, asks[0].Event, &events.Verdict{ID: "first"})
-		answers.Deliver(2, nil, asks[1].Event, &events.Verdict{ID: "second"})
+		answers.Deliver(1, asks[0].Raw, asks[0].Event, &events.Verdict{ID: "first"})
+		answers.Deliver(2, asks[1].Raw, asks[1].Event, &events.Verdict{ID: "second"})
 		return nil
 	})
 	for i, want := range map[int]string{0: "first", 1: "second", 4: "first"} {
