@@ -3,7 +3,6 @@ package e2e
 import (
 	"net"
 	"testing"
-	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -25,8 +24,7 @@ func deleteRecords(t *testing.T, b *broker, topic string, partition int, before 
 
 func deleteTopic(t *testing.T, b *broker, topic string) {
 	t.Helper()
-	client := &kafkago.Client{Addr: kafkago.TCP(b.Addr), Timeout: 30 * time.Second}
-	done, err := client.DeleteTopics(t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{topic}})
+	done, err := b.client().DeleteTopics(t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{topic}})
 	if err == nil {
 		err = done.Errors[topic]
 	}

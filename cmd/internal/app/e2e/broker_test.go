@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,6 +23,10 @@ type broker struct {
 	Addr string
 	// Fake is the kfake behind Addr, to inject faults; nil for a real broker.
 	Fake *kfake.Cluster
+
+	// transport has the connections of the test. Those of kafkago.DefaultTransport outlive
+	// it, and know by an address whatever cluster had it before.
+	transport *kafkago.Transport
 }
 
 // startBroker gives a test its broker. Options are for kfake; a real broker has the
@@ -28,7 +34,7 @@ type broker struct {
 func startBroker(t testing.TB, options ...kfake.Opt) *broker {
 	t.Helper()
 	if addr := os.Getenv("KAFKA_ADDR"); addr != "" {
-		return &broker{Addr: addr}
+		return newBroker(t, addr)
 	}
 	return startFake(t, options...)
 }
@@ -43,7 +49,19 @@ func startFake(t testing.TB, options ...kfake.Opt) *broker {
 		t.Fatalf("start kfake: %v", err)
 	}
 	t.Cleanup(c.Close)
-	return &broker{Addr: c.ListenAddrs()[0], Fake: c}
+	b := newBroker(t, c.ListenAddrs()[0])
+	b.Fake = c
+	return b
+}
+
+func newBroker(t testing.TB, addr string) *broker {
+	b := &broker{Addr: addr, transport: &kafkago.Transport{}}
+	t.Cleanup(b.transport.CloseIdleConnections)
+	return b
+}
+
+func (b *broker) client() *kafkago.Client {
+	return &kafkago.Client{Addr: kafkago.TCP(b.Addr), Timeout: 30 * time.Second, Transport: b.transport}
 }
 
 // serial keeps the names of topics and groups apart within one run; the time of the
@@ -80,7 +98,7 @@ func (b *broker) createTopic(t testing.TB, name string, partitions int, settings
 		key, value, _ := strings.Cut(s, "=")
 		topic.ConfigEntries = append(topic.ConfigEntries, kafkago.ConfigEntry{ConfigName: key, ConfigValue: value})
 	}
-	client := &kafkago.Client{Addr: kafkago.TCP(b.Addr), Timeout: 30 * time.Second}
+	client := b.client()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	made, err := client.CreateTopics(ctx, &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{topic}})
@@ -140,4 +158,38 @@ func TestBroker(t *testing.T) {
 	if err != nil || string(m.Key) != "k" || string(m.Value) != "v" {
 		t.Fatalf("read %q %q, %v", m.Key, m.Value, err)
 	}
+}
+
+// TestBrokerOfAnother holds that a test is not told of brokers that were at its address in
+// a test before.
+func TestBrokerOfAnother(t *testing.T) {
+	var address string
+	t.Run("before", func(t *testing.T) {
+		b := startFake(t, kfake.NumBrokers(3))
+		b.topic(t, 1)
+		// Who makes topics is the controller, so the address is that of another broker.
+		for _, address = range b.Fake.ListenAddrs() {
+			if _, port, _ := net.SplitHostPort(address); b.controller(t) != port {
+				break
+			}
+		}
+		b.Addr = address
+		b.topic(t, 1)
+	})
+	_, port, _ := net.SplitHostPort(address)
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	startFake(t, kfake.Ports(number)).topic(t, 1)
+}
+
+// controller is the port of the broker that makes topics.
+func (b *broker) controller(t testing.TB) string {
+	t.Helper()
+	meta, err := b.client().Metadata(t.Context(), &kafkago.MetadataRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(meta.Controller.Port)
 }

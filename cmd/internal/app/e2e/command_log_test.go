@@ -51,8 +51,9 @@ func (b *broker) produce(t *testing.T, topic string, balancer kafkago.Balancer, 
 	if balancer == nil {
 		balancer = kafkago.Murmur2Balancer{Consistent: true}
 	}
-	w := &kafkago.Writer{Addr: kafkago.TCP(b.Addr), Topic: topic, Balancer: balancer, BatchTimeout: time.Millisecond, RequiredAcks: kafkago.RequireAll,
-		Transport: &kafkago.Transport{}} // the usual one remembers for a while which topics there are
+	transport := &kafkago.Transport{} // that of the broker remembers for a while which topics there are
+	defer transport.CloseIdleConnections()
+	w := &kafkago.Writer{Addr: kafkago.TCP(b.Addr), Topic: topic, Balancer: balancer, BatchTimeout: time.Millisecond, RequiredAcks: kafkago.RequireAll, Transport: transport}
 	defer w.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -216,7 +217,7 @@ func TestLag(t *testing.T) {
 	list := recordedMessages(t)
 	b.produce(t, n.events, nil, list...)
 	b.produce(t, n.events, nil, kafkago.Message{Value: []byte("x")}, kafkago.Message{Value: []byte("x")}, kafkago.Message{Value: []byte("x")}, kafkago.Message{Value: []byte("x")})
-	client := &kafkago.Client{Addr: kafkago.TCP(b.Addr), Transport: &kafkago.Transport{}}
+	client := b.client()
 	committed, err := client.OffsetCommit(t.Context(), &kafkago.OffsetCommitRequest{GroupID: n.group, GenerationID: -1,
 		Topics: map[string][]kafkago.OffsetCommit{n.events: {{Partition: 0, Offset: 2}}}})
 	if err != nil || committed.Topics[n.events][0].Error != nil {

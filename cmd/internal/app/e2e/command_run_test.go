@@ -104,7 +104,7 @@ func (b *broker) stopped(t *testing.T, s *server, topic, flow string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	client := &kafkago.Client{Addr: kafkago.TCP(b.Addr), Transport: &kafkago.Transport{}}
+	client := b.client()
 	meta, err := client.Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{topic}})
 	if err != nil || len(meta.Topics) != 1 {
 		t.Fatal(err, meta)
@@ -174,7 +174,7 @@ func TestRunOnKafka(t *testing.T) {
 // TestRunWaitsForBrokers starts weir before anybody listens, and ends it.
 func TestRunWaitsForBrokers(t *testing.T) {
 	n := newNames(t)
-	s := serve(t, n.flags("run --in-memory --listen 127.0.0.1:0 --metrics= --log-format json", &broker{Addr: "127.0.0.1:1"})...)
+	s := serve(t, n.flags("run --in-memory --listen 127.0.0.1:0 --metrics= --log-format json", newBroker(t, "127.0.0.1:1"))...)
 	if line := s.await(t, "weir waits for the brokers"); !strings.Contains(line, "connection refused") {
 		t.Errorf("the reason is not told: %s", line)
 	}

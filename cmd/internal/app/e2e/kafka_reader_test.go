@@ -163,7 +163,7 @@ func TestReaderCodecs(t *testing.T) {
 			}
 			out = append(out, m)
 		}
-		w := &kafkago.Writer{Addr: kafkago.TCP(b.Addr), Topic: topic, Compression: codec, BatchTimeout: time.Millisecond, RequiredAcks: kafkago.RequireAll}
+		w := &kafkago.Writer{Addr: kafkago.TCP(b.Addr), Topic: topic, Compression: codec, BatchTimeout: time.Millisecond, RequiredAcks: kafkago.RequireAll, Transport: b.transport}
 		if err := w.WriteMessages(t.Context(), out...); err != nil {
 			t.Fatal(err)
 		}

@@ -200,7 +200,7 @@ func (g *members) reached(topic string, first int, places map[int]int64) bool {
 func (g *members) produce(keyed ...kafkago.Message) {
 	g.t.Helper()
 	w := &kafkago.Writer{Addr: kafkago.TCP(g.b.Addr), Topic: g.topics.Events, Balancer: kafkago.Murmur2Balancer{Consistent: true},
-		RequiredAcks: kafkago.RequireAll, BatchTimeout: time.Millisecond, MaxAttempts: 30}
+		RequiredAcks: kafkago.RequireAll, BatchTimeout: time.Millisecond, MaxAttempts: 30, Transport: g.b.transport}
 	defer w.Close()
 	if err := w.WriteMessages(g.t.Context(), keyed...); err != nil {
 		g.t.Fatal(err)

@@ -32,7 +32,7 @@ type mortal struct {
 func startMortal(t testing.TB) *mortal {
 	t.Helper()
 	m := &mortal{dir: t.TempDir(), port: freePorts(t), real: os.Getenv("KAFKA_KILL") == "yes"}
-	m.broker = &broker{Addr: fmt.Sprintf("127.0.0.1:%d", m.port)}
+	m.broker = newBroker(t, fmt.Sprintf("127.0.0.1:%d", m.port))
 	m.start(t)
 	t.Cleanup(func() { m.kill(t) })
 	return m
