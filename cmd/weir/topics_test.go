@@ -42,6 +42,7 @@ func TestCompareTopics(t *testing.T) {
 	f("differs cleanup.policy", 6, "cleanup.policy", "compact,delete")
 	f("differs message.timestamp.type", 6, "message.timestamp.type", "CreateTime")
 	f("differs compression.type", 6, "compression.type", "producer")
+	f("ok ", 6, "segment.index.bytes", "10485760") // costs brokers a little, and is no fault
 
 	// Who may not see the settings is not told that they are wrong.
 	p := new(operate.TopicPlan)
@@ -49,7 +50,8 @@ func TestCompareTopics(t *testing.T) {
 		t.Errorf("%+v", p.Gaps)
 	}
 	p.Lacks(events, 3)
-	if len(p.Missing) != 1 || p.Missing[0].Partitions != 6 || p.Missing[0].Replication != 3 || p.Missing[0].Config["min.insync.replicas"] != "2" {
+	if len(p.Missing) != 1 || p.Missing[0].Partitions != 6 || p.Missing[0].Replication != 3 || p.Missing[0].Config["min.insync.replicas"] != "2" ||
+		p.Missing[0].Config["segment.index.bytes"] != "" || p.Missing[0].Optional["segment.index.bytes"] != "524288" {
 		t.Errorf("%+v", p.Missing)
 	}
 }

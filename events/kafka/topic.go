@@ -88,6 +88,7 @@ type NewTopic struct {
 	Partitions  int
 	Replication int // 0: the default of the brokers
 	Config      map[string]string
+	Optional    map[string]string // as Config, and left out where the brokers refuse it
 }
 
 // CreateTopics creates those of the topics that do not exist, leaves the others as
@@ -101,26 +102,28 @@ func (c *Cluster) CreateTopics(ctx context.Context, topics ...NewTopic) (created
 	if err := c.Check(ctx); err != nil {
 		return nil, err
 	}
-	req := &kafkago.CreateTopicsRequest{}
-	for _, t := range topics {
-		entry := kafkago.TopicConfig{Topic: t.Name, NumPartitions: t.Partitions, ReplicationFactor: t.Replication}
-		// -1 stands for the brokers' default, which the library does not fill in for 0.
-		if t.Replication == 0 {
-			entry.ReplicationFactor = -1
-		}
-		// Sorted, so that equal calls send equal requests.
-		for _, key := range slices.Sorted(maps.Keys(t.Config)) {
-			entry.ConfigEntries = append(entry.ConfigEntries, kafkago.ConfigEntry{ConfigName: key, ConfigValue: t.Config[key]})
-		}
-		req.Topics = append(req.Topics, entry)
-	}
-	answer, err := c.Client().CreateTopics(ctx, req)
+	answers, err := c.createTopics(ctx, topics)
 	if err != nil {
-		return nil, c.because(ctx, "create topics", err)
+		return nil, err
+	}
+	// Services that run Kafka for others let their users set less than Kafka does.
+	var refused []NewTopic
+	for _, t := range topics {
+		if err := answers[t.Name]; len(t.Optional) > 0 && (errors.Is(err, kafkago.InvalidConfiguration) || errors.Is(err, kafkago.PolicyViolation)) {
+			t.Optional = nil
+			refused = append(refused, t)
+		}
+	}
+	if len(refused) > 0 {
+		again, err := c.createTopics(ctx, refused)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(answers, again)
 	}
 	var problems []error
 	for _, t := range topics {
-		switch err := answer.Errors[t.Name]; {
+		switch err := answers[t.Name]; {
 		case err == nil:
 			created = append(created, t.Name)
 		case errors.Is(err, kafkago.TopicAlreadyExists):
@@ -137,6 +140,30 @@ func (c *Cluster) CreateTopics(ctx context.Context, topics ...NewTopic) (created
 		}
 	}
 	return created, errors.Join(problems...)
+}
+
+// createTopics asks for topics once, and returns what was answered for each.
+func (c *Cluster) createTopics(ctx context.Context, topics []NewTopic) (map[string]error, error) {
+	req := &kafkago.CreateTopicsRequest{}
+	for _, t := range topics {
+		entry := kafkago.TopicConfig{Topic: t.Name, NumPartitions: t.Partitions, ReplicationFactor: t.Replication}
+		// -1 stands for the brokers' default, which the library does not fill in for 0.
+		if t.Replication == 0 {
+			entry.ReplicationFactor = -1
+		}
+		for _, config := range []map[string]string{t.Config, t.Optional} {
+			// Sorted, so that equal calls send equal requests.
+			for _, key := range slices.Sorted(maps.Keys(config)) {
+				entry.ConfigEntries = append(entry.ConfigEntries, kafkago.ConfigEntry{ConfigName: key, ConfigValue: config[key]})
+			}
+		}
+		req.Topics = append(req.Topics, entry)
+	}
+	answer, err := c.Client().CreateTopics(ctx, req)
+	if err != nil {
+		return nil, c.because(ctx, "create topics", err)
+	}
+	return answer.Errors, nil
 }
 
 // await waits until a topic that was created is known and has leaders: a broker

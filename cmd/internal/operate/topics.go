@@ -48,7 +48,8 @@ in partition 7 there, and what comes of partition 7 of the activity in the seven
 behind those of the events. Records must last at least as long as an episode of a flow
 can, by the limits, for a weir that takes a partition over folds that again; those of the
 activity a day. The broker's clock is the one that counts (LogAppendTime), nothing is
-compacted, and nothing is compressed, because readers pay for that.
+compacted, and nothing is compressed, because readers pay for that. Indexes of segments
+are small, where brokers let that be set (segment.index.bytes): they touch all of them.
 
 The exit code is 3 when something has to be done.`,
 			Examples: []string{"weir topics plan --brokers kafka-1:9092", "weir topics plan --brokers kafka-1:9092 --limits limits.yaml -o json"},
@@ -114,7 +115,8 @@ type topicNeeds struct {
 // settingNeed is what weir wants of one setting of a topic.
 //
 // want is what the topic is created with, and good what passes on one that is there: more
-// than is wanted mostly does.
+// than is wanted mostly does. Nil for good is a setting that only makes brokers work less:
+// any other passes, and the topic is created without where they refuse it.
 type settingNeed struct {
 	name, want string
 	good       func(is string) bool
@@ -224,6 +226,7 @@ func (t *TopicFlags) Needs(limits analyzer.Limits, events, activity int) []topic
 			same("message.timestamp.type", "LogAppendTime"),
 			same("compression.type", "uncompressed"),
 			atLeast("max.message.bytes", bytes, bytes),
+			{"segment.index.bytes", strconv.Itoa(indexBytes), nil},
 		}
 	}
 	// A topic that takes less refuses batches that producers take for normal.
@@ -238,6 +241,11 @@ func (t *TopicFlags) Needs(limits analyzer.Limits, events, activity int) []topic
 	}
 }
 
+// indexBytes is how large brokers make each of the two indexes of a segment, which they map
+// into memory whole and empty (decision 103). With Kafka's other settings it is full, and
+// begins a new segment, after 170 MB of small batches or 1 GiB of large ones.
+const indexBytes = 512 << 10
+
 // skew is how much longer records are kept than they are needed by the clocks of brokers
 // that differ.
 const skew = 5 * time.Minute
@@ -246,10 +254,14 @@ const skew = 5 * time.Minute
 //
 // replication is 0 for what brokers do by default.
 func (p *TopicPlan) Lacks(n topicNeeds, replication int) {
-	config := map[string]string{}
+	config, optional := map[string]string{}, map[string]string{}
 	want := cli.Count(int64(n.partitions), "partition")
 	for _, s := range n.settings {
-		config[s.name] = s.want
+		if s.good == nil {
+			optional[s.name] = s.want
+		} else {
+			config[s.name] = s.want
+		}
 		want += ", " + s.name + "=" + s.want
 	}
 	if replication >= 3 {
@@ -260,7 +272,7 @@ func (p *TopicPlan) Lacks(n topicNeeds, replication int) {
 		want += ", " + cli.Count(int64(replication), "replica")
 	}
 	// What is printed and what is created come from the same needs.
-	p.Missing = append(p.Missing, kafka.NewTopic{Name: n.Name, Partitions: n.partitions, Replication: replication, Config: config})
+	p.Missing = append(p.Missing, kafka.NewTopic{Name: n.Name, Partitions: n.partitions, Replication: replication, Config: config, Optional: optional})
 	p.Gaps = append(p.Gaps, topicGap{Topic: n.Name, State: topicMissing, Want: want, Fix: "weir topics create"})
 }
 
@@ -279,7 +291,7 @@ func (p *TopicPlan) Compare(n topicNeeds, is kafka.TopicInfo) {
 	for _, s := range n.settings {
 		// Some services keep settings to themselves.
 		value, known := is.Config[s.name]
-		if known && !s.good(value) {
+		if known && s.good != nil && !s.good(value) {
 			p.differ(topicGap{Topic: n.Name, Setting: s.name, Is: value, Want: s.want,
 				Fix: fmt.Sprintf("kafka-configs.sh --alter --topic %s --add-config %s=%s", n.Name, s.name, s.want)})
 		}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -318,6 +319,51 @@ func TestClusterTopics(t *testing.T) {
 	}
 	if _, err := c.Dial(t.Context(), first, 3); err == nil || !strings.Contains(err.Error(), "3 partitions") {
 		t.Error(err)
+	}
+}
+
+// TestClusterOptionalSettings creates topics with settings that brokers take, and with some
+// that they refuse.
+func TestClusterOptionalSettings(t *testing.T) {
+	b := startBroker(t)
+	// kfake takes whatever it is told, so it is told what to refuse as services do.
+	if b.Fake != nil {
+		b.Fake.ControlKey(int16(kmsg.CreateTopics), func(q kmsg.Request) (kmsg.Response, error, bool) {
+			b.Fake.KeepControl()
+			a := q.ResponseKind().(*kmsg.CreateTopicsResponse)
+			refused := false
+			for _, asked := range q.(*kmsg.CreateTopicsRequest).Topics {
+				topic := kmsg.NewCreateTopicsResponseTopic()
+				topic.Topic = asked.Topic
+				for _, c := range asked.Configs {
+					if c.Name == "segment.bytes" {
+						topic.ErrorCode, refused = kerr.PolicyViolation.Code, true
+					}
+				}
+				a.Topics = append(a.Topics, topic)
+			}
+			return a, nil, refused
+		})
+	}
+	c := b.cluster(t)
+	kept := map[string]string{"retention.ms": "3600000"}
+	for _, optional := range []map[string]string{{"segment.index.bytes": "524288"}, {"segment.bytes": "none"}} {
+		name := unique(t)
+		created, err := c.CreateTopics(t.Context(), kafka.NewTopic{Name: name, Partitions: 2, Replication: 1, Config: kept, Optional: optional})
+		if err != nil || len(created) != 1 || created[0] != name {
+			t.Fatalf("%v: created %v, %v", optional, created, err)
+		}
+		info, err := c.Topic(t.Context(), name)
+		if err != nil || info.Partitions != 2 || info.Config["retention.ms"] != kept["retention.ms"] {
+			t.Errorf("%v: %+v, %v", optional, info, err)
+		}
+		if want := optional["segment.index.bytes"]; b.Fake == nil && want != "" && info.Config["segment.index.bytes"] != want {
+			t.Errorf("segment.index.bytes is %q, want %s", info.Config["segment.index.bytes"], want)
+		}
+	}
+	// What weir needs is not left out.
+	if created, err := c.CreateTopics(t.Context(), kafka.NewTopic{Name: unique(t), Partitions: 1, Replication: 1, Config: map[string]string{"segment.bytes": "none"}}); err == nil {
+		t.Errorf("created %v", created)
 	}
 }
 
