@@ -51,6 +51,7 @@ type Group struct {
 	// trouble is set from the beginning of Run to the first generation, and again while the
 	// coordinator is away.
 	trouble trouble
+	commits commits
 }
 
 // NewGroup checks the options. Nothing is connected before Run or a question.
@@ -78,7 +79,9 @@ func NewGroup(o GroupOptions) (*Group, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Logger = o.Logger.With("group", o.Group, "topic", o.Topic)
-	return &Group{o: o}, nil
+	g := &Group{o: o}
+	g.commits.send = g.commit
+	return g, nil
 }
 
 // Assignment is a partition that this process owns during one generation of the group.
@@ -298,7 +301,12 @@ func (g *Group) start(ctx context.Context, gen *kafkago.Generation, working *syn
 	for _, p := range assigned {
 		// Where nothing was committed the library says its own start offset, which is -2.
 		a := Assignment{Partition: p.ID, Generation: int(gen.ID), MemberID: gen.MemberID, Committed: max(-1, p.Offset)}
-		a.commit = func(next int64) error { return g.commit(a, next) }
+		a.commit = func(next int64) error {
+			if err := g.commits.tell(a, next); err != nil {
+				return fmt.Errorf("commit offset %d of topic %s partition %d in group %s: %w", next, g.o.Topic, a.Partition, g.o.Group, err)
+			}
+			return nil
+		}
 		working.Add(1)
 		gen.Start(func(ended context.Context) {
 			defer working.Done()
@@ -316,29 +324,23 @@ func (g *Group) start(ctx context.Context, gen *kafkago.Generation, working *syn
 	}
 }
 
-// commitPatience is how long the coordinator may take to keep an offset.
-const commitPatience = 5 * time.Second
-
-// commit tells the group how far a partition is done. It does not do so by the connection
+// commit tells the group how far partitions are done. It does not do so by the connection
 // of the heartbeats, as the library's generation would: whoever waits there for an answer
 // while that of another is the next to be read looks again and again, and computes as long
 // as the broker takes.
-func (g *Group) commit(a Assignment, next int64) error {
-	ctx, cancel := context.WithTimeout(context.Background(), commitPatience)
-	defer cancel()
+func (g *Group) commit(ctx context.Context, of Assignment, offsets []kafkago.OffsetCommit) (map[int]error, error) {
 	// The client finds the coordinator by itself. Generation and member let it refuse an owner
 	// that is no longer one.
-	answer, err := g.o.Cluster.Client().OffsetCommit(ctx, &kafkago.OffsetCommitRequest{GroupID: g.o.Group, GenerationID: a.Generation, MemberID: a.MemberID,
-		Topics: map[string][]kafkago.OffsetCommit{g.o.Topic: {{Partition: a.Partition, Offset: next}}}})
-	if err == nil {
-		for _, p := range answer.Topics[g.o.Topic] {
-			err = cmp.Or(err, p.Error)
-		}
-	}
+	answer, err := g.o.Cluster.Client().OffsetCommit(ctx, &kafkago.OffsetCommitRequest{GroupID: g.o.Group, GenerationID: of.Generation, MemberID: of.MemberID,
+		Topics: map[string][]kafkago.OffsetCommit{g.o.Topic: offsets}})
 	if err != nil {
-		return fmt.Errorf("commit offset %d of topic %s partition %d in group %s: %w", next, g.o.Topic, a.Partition, g.o.Group, err)
+		return nil, err
 	}
-	return nil
+	answered := map[int]error{}
+	for _, p := range answer.Topics[g.o.Topic] {
+		answered[p.Partition] = p.Error
+	}
+	return answered, nil
 }
 
 // watch ends Run when the number of partitions changes.

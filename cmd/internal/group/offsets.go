@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// How often the group is told how far the fold is: each second, at once when no more came while a
+// How often the group is told how far the fold is: with each second of the clock, so that the
+// partitions of a process go together in a request, at once when no more came while a
 // fetch waited, and at the end of the log at once, too, so many times more than once a second. What
 // comes behind a backlog, such as limits and weir's own loop, must not keep those waiting who wait for
 // a lag of 0.
@@ -38,17 +39,27 @@ func (p *partitionOwner) commit(silent bool) {
 
 // mayCommit reports whether the pace of commits allows one now. In a backlog nobody waits for it.
 func (p *partitionOwner) mayCommit(now time.Time, behind bool) bool {
-	return now.Sub(p.committedAt) >= commitEvery || !behind && p.early < commitsEarly
+	return seconds(p.committedAt, now) > 0 || !behind && p.early < commitsEarly
 }
 
 // paceCommits counts a commit. At the end of the log it costs one, and each second earns one. Those
 // behind a fetch that waited are made whatever it costs, so the debt has an end.
 func (p *partitionOwner) paceCommits(now time.Time, behind bool) {
-	earned := int(now.Sub(p.committedAt) / commitEvery)
+	earned := seconds(p.committedAt, now)
 	if !behind {
 		earned--
 	}
 	p.early, p.committedAt = min(max(0, p.early-earned), commitsEarly), now
+}
+
+// seconds is how many seconds of the clock, of the length of commitEvery, have begun since; after a
+// clock was set back one, since none may be waited for.
+func seconds(since, now time.Time) int {
+	n := now.UnixNano()/int64(commitEvery) - since.UnixNano()/int64(commitEvery)
+	if n < 0 {
+		return 1
+	}
+	return int(n)
 }
 
 // commitLast waits for the commit under way, for it must not be overtaken by it, and tells the

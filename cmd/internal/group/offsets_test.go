@@ -30,7 +30,7 @@ func TestPaceOfCommits(t *testing.T) {
 		{"at its end", 1, 1 + commitsEarly, false},
 		{"of steady records", 60, 60, false},
 		{"of a backlog that came then", 20, 20, true},
-		{"after the end of that", 1, commitsEarly, false},
+		{"after the end of that", 1, 1 + commitsEarly, false},
 	} {
 		if got := commits(x.seconds, x.behind); got != x.want {
 			t.Errorf("%d commits in %d s %s, want %d", got, x.seconds, x.what, x.want)
@@ -45,6 +45,11 @@ func TestPaceOfCommits(t *testing.T) {
 	if got := commits(1, false); got != 1+commitsEarly {
 		t.Errorf("%d commits at the end of a backlog after many in silence, want %d", got, 1+commitsEarly)
 	}
+	at = at.Add(-time.Minute) // a clock that was set
+	if !p.mayCommit(at, true) {
+		t.Error("no commit after the clock was set back")
+	}
+	p.paceCommits(at, true)
 	at = at.Add(time.Hour)
 	if got := commits(1, false); got != 1+commitsEarly {
 		t.Errorf("%d commits in a second after an hour of silence, want %d", got, 1+commitsEarly)
