@@ -35,6 +35,7 @@ type Cluster struct {
 	// A list with dead hosts in front costs their timeout once and not with each question.
 	good atomic.Int32 // index of the broker that answered last
 	time brokerTime
+	idle idleLinks
 }
 
 // The defaults are given here and not set in the fields, which Client and links read at the
@@ -70,6 +71,7 @@ func (c *Cluster) Close() {
 	// Client makes the transport if nobody has asked for it yet.
 	c.Client()
 	c.transport.CloseIdleConnections()
+	c.idle.close()
 }
 
 // Check reports whether some broker can be reached, lets this program in and answers.
@@ -81,7 +83,7 @@ func (c *Cluster) Check(ctx context.Context) error {
 		if _, err := l.ask(ctx, metadataVersion, &metadata.Request{TopicNames: []string{}}); err != nil {
 			return err
 		}
-		l.Close()
+		c.idle.put(l)
 		return nil
 	})
 }

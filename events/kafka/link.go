@@ -33,6 +33,7 @@ type link struct {
 	*socket
 	client string
 	id     int32 // of the last request
+	uses   int   // how often it was put among the idle ones, which guard it
 }
 
 // login connects to one broker and logs in, within DialTimeout. The library's
@@ -99,6 +100,14 @@ func (c *Cluster) askAny(ctx context.Context, ask func(*link) error) error {
 	first := int(c.good.Load())
 	for i := range c.Brokers {
 		at := (first + i) % len(c.Brokers)
+		// One that was idle may be gone; a new one says what is wrong.
+		if l := c.idle.take(c.Brokers[at]); l != nil {
+			if ask(l) == nil {
+				c.good.Store(int32(at))
+				return nil
+			}
+			l.Close()
+		}
 		l, err := c.connect(ctx, c.Brokers[at])
 		if err == nil {
 			// Without a login this is the first that is said: whether a broker wants one, or
@@ -182,7 +191,7 @@ func (c *Cluster) leader(ctx context.Context, topic string, partition int) (l *l
 			l = asked
 			return nil
 		}
-		asked.Close()
+		c.idle.put(asked)
 		return nil
 	})
 	if err != nil || l != nil {

@@ -15,8 +15,12 @@ func (c *Cluster) Bounds(ctx context.Context, topic string, partition int) (firs
 	if err != nil {
 		return 0, 0, err
 	}
-	defer l.Close()
-	return l.bounds(ctx, topic, partition)
+	if first, end, err = l.bounds(ctx, topic, partition); err != nil {
+		l.Close()
+		return 0, 0, err
+	}
+	c.idle.put(l)
+	return first, end, nil
 }
 
 // OffsetAt returns the offset of the first record whose time is t or later, and the end
@@ -29,7 +33,17 @@ func (c *Cluster) OffsetAt(ctx context.Context, topic string, partition int, t t
 	if err != nil {
 		return 0, err
 	}
-	defer l.Close()
+	at, err := l.firstSince(ctx, topic, partition, t)
+	if err != nil {
+		l.Close()
+		return 0, err
+	}
+	c.idle.put(l)
+	return at, nil
+}
+
+// firstSince is OffsetAt, asked of the leader.
+func (l *link) firstSince(ctx context.Context, topic string, partition int, t time.Time) (int64, error) {
 	// The end is asked for first: a record that comes in between is then found by its
 	// time, or lies behind the end that is returned.
 	end, err := l.offsetAt(ctx, topic, partition, latest)

@@ -76,7 +76,7 @@ func (c *Cluster) describe(ctx context.Context, name string) (t metadata.Respons
 			return err
 		}
 		t = m.Topics[0]
-		l.Close()
+		c.idle.put(l)
 		return nil
 	})
 	return t, err

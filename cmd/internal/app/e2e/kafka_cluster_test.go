@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -365,6 +366,53 @@ func TestClusterOptionalSettings(t *testing.T) {
 	if created, err := c.CreateTopics(t.Context(), kafka.NewTopic{Name: unique(t), Partitions: 1, Replication: 1, Config: map[string]string{"segment.bytes": "none"}}); err == nil {
 		t.Errorf("created %v", created)
 	}
+}
+
+// accepted counts connections that a broker has accepted.
+type accepted struct {
+	net.Listener
+	n *atomic.Int32
+}
+
+func (a accepted) Accept() (net.Conn, error) {
+	c, err := a.Listener.Accept()
+	a.n.Add(1)
+	return c, err
+}
+
+// TestClusterAsksAgain holds that questions that follow each other need one connection, and that it may
+// be gone by the next.
+func TestClusterAsksAgain(t *testing.T) {
+	var n atomic.Int32
+	dir := t.TempDir()
+	b := startFake(t, kfake.DataDir(dir), kfake.ListenFn(func(network, address string) (net.Listener, error) {
+		l, err := net.Listen(network, address)
+		return accepted{l, &n}, err
+	}))
+	topic := b.topic(t, 3)
+	c := b.cluster(t)
+	ask := func() {
+		t.Helper()
+		for p := range 3 {
+			_, end, err := c.Bounds(t.Context(), topic, p)
+			if err != nil || end != 0 {
+				t.Fatalf("partition %d ends at %d, %v", p, end, err)
+			}
+			if at, err := c.OffsetAt(t.Context(), topic, p, time.Now()); err != nil || at != 0 {
+				t.Fatalf("partition %d: %d, %v", p, at, err)
+			}
+		}
+	}
+	before := n.Load()
+	ask()
+	if got := n.Load() - before; got != 1 {
+		t.Errorf("%d connections for questions one after the other, want 1", got)
+	}
+	b.Fake.Close()
+	restart(t, b, dir)
+	ask()
+	c.Close()
+	ask()
 }
 
 // TestClusterOffsets looks for ends and times.
