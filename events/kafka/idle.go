@@ -7,10 +7,18 @@ import (
 )
 
 // idleLinks are links by which a question was answered a moment ago. Whoever takes a partition over
-// asks a dozen of them, and to connect and log in for each takes longer than the answers.
+// asks a dozen of them, and to connect, log in and find the leader for each takes longer than the
+// answers.
 type idleLinks struct {
 	mu    sync.Mutex
 	links []*link
+	known map[string]leaders // by topic
+}
+
+// leaders are those of a topic, as a broker has told a moment ago. An election may have passed since.
+type leaders struct {
+	addrs map[int]string // by partition
+	until time.Time
 }
 
 const (
@@ -55,6 +63,28 @@ func (i *idleLinks) drop(l *link, uses int) {
 	}
 }
 
+// learn keeps who leads the partitions of a topic.
+func (i *idleLinks) learn(topic string, addrs map[int]string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.known == nil {
+		i.known = make(map[string]leaders)
+	}
+	i.known[topic] = leaders{addrs, time.Now().Add(idleFor)}
+}
+
+// leader returns the address of who led a partition a moment ago; empty when that is not known.
+func (i *idleLinks) leader(topic string, partition int) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	l := i.known[topic]
+	if time.Now().After(l.until) {
+		delete(i.known, topic)
+		return ""
+	}
+	return l.addrs[partition]
+}
+
 // close closes all.
 func (i *idleLinks) close() {
 	i.mu.Lock()
@@ -62,5 +92,5 @@ func (i *idleLinks) close() {
 	for _, l := range i.links {
 		l.Close()
 	}
-	i.links = nil
+	i.links, i.known = nil, nil
 }

@@ -182,9 +182,17 @@ func (l *link) describe(ctx context.Context, topic string) (*metadata.Response, 
 func (c *Cluster) leader(ctx context.Context, topic string, partition int) (l *link, err error) {
 	var addr string
 	err = c.askAny(ctx, func(asked *link) error {
-		var err error
-		if addr, err = asked.leaderOf(ctx, topic, partition); err != nil {
+		m, err := asked.describe(ctx, topic)
+		if err != nil {
 			return err
+		}
+		leaders := leadersOf(m)
+		c.idle.learn(topic, leaders)
+		switch addr = leaders[partition]; {
+		case partition >= len(m.Topics[0].Partitions):
+			return fmt.Errorf("topic %s has %d partitions: there is no partition %d", topic, len(m.Topics[0].Partitions), partition)
+		case addr == "":
+			return fmt.Errorf("%w: topic %s partition %d has no leader just now: a broker is down or is taking over", ErrUnreachable, topic, partition)
 		}
 		// One that was asked already is kept and not dialed again.
 		if addr == asked.addr {
@@ -205,26 +213,44 @@ func (c *Cluster) leader(ctx context.Context, topic string, partition int) (l *l
 	return l, nil
 }
 
-// leaderOf asks who leads a partition.
-//
-// Without one just now the error is ErrUnreachable: an election ends by itself.
-func (l *link) leaderOf(ctx context.Context, topic string, partition int) (addr string, err error) {
-	m, err := l.describe(ctx, topic)
-	if err != nil {
-		return "", err
+// leadersOf are the addresses of who leads the partitions of the topic that was described. Those
+// without a leader just now are left out: an election ends by itself.
+func leadersOf(m *metadata.Response) map[int]string {
+	brokers := make(map[int32]string, len(m.Brokers))
+	for _, b := range m.Brokers {
+		brokers[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
 	}
+	addrs := make(map[int]string, len(m.Topics[0].Partitions))
 	for _, p := range m.Topics[0].Partitions {
-		if int(p.PartitionIndex) != partition {
-			continue
+		if addr, ok := brokers[p.LeaderID]; ok {
+			addrs[int(p.PartitionIndex)] = addr
 		}
-		for _, b := range m.Brokers {
-			if b.NodeID == p.LeaderID {
-				return net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))), nil
-			}
-		}
-		return "", fmt.Errorf("%w: topic %s partition %d has no leader just now: a broker is down or is taking over", ErrUnreachable, topic, partition)
 	}
-	return "", fmt.Errorf("topic %s has %d partitions: there is no partition %d", topic, len(m.Topics[0].Partitions), partition)
+	return addrs
+}
+
+// askLeader asks the broker that leads a partition: the one that did a moment ago, by a link that is
+// there, or else whoever brokers say.
+func (c *Cluster) askLeader(ctx context.Context, topic string, partition int, ask func(*link) error) error {
+	if addr := c.idle.leader(topic, partition); addr != "" {
+		if l := c.idle.take(addr); l != nil {
+			if ask(l) == nil {
+				c.idle.put(l)
+				return nil
+			}
+			l.Close()
+		}
+	}
+	l, err := c.leader(ctx, topic, partition)
+	if err != nil {
+		return err
+	}
+	if err := ask(l); err != nil {
+		l.Close()
+		return err
+	}
+	c.idle.put(l)
+	return nil
 }
 
 // Offsets that stand for an end of a partition in the place of a time.

@@ -11,16 +11,11 @@ import (
 // Where a topic was compacted or holds marks of transactions there are fewer records than the
 // difference.
 func (c *Cluster) Bounds(ctx context.Context, topic string, partition int) (first, end int64, err error) {
-	l, err := c.leader(ctx, topic, partition)
-	if err != nil {
-		return 0, 0, err
-	}
-	if first, end, err = l.bounds(ctx, topic, partition); err != nil {
-		l.Close()
-		return 0, 0, err
-	}
-	c.idle.put(l)
-	return first, end, nil
+	err = c.askLeader(ctx, topic, partition, func(l *link) (err error) {
+		first, end, err = l.bounds(ctx, topic, partition)
+		return err
+	})
+	return first, end, err
 }
 
 // OffsetAt returns the offset of the first record whose time is t or later, and the end
@@ -28,38 +23,22 @@ func (c *Cluster) Bounds(ctx context.Context, topic string, partition int) (firs
 // before it.
 //
 // An owner without a state begins at such an offset (decision 24).
-func (c *Cluster) OffsetAt(ctx context.Context, topic string, partition int, t time.Time) (int64, error) {
-	l, err := c.leader(ctx, topic, partition)
-	if err != nil {
-		return 0, err
-	}
-	at, err := l.firstSince(ctx, topic, partition, t)
-	if err != nil {
-		l.Close()
-		return 0, err
-	}
-	c.idle.put(l)
-	return at, nil
-}
-
-// firstSince is OffsetAt, asked of the leader.
-func (l *link) firstSince(ctx context.Context, topic string, partition int, t time.Time) (int64, error) {
-	// The end is asked for first: a record that comes in between is then found by its
-	// time, or lies behind the end that is returned.
-	end, err := l.offsetAt(ctx, topic, partition, latest)
-	if err != nil {
-		return 0, err
-	}
-	// Negative times have a meaning of their own.
-	// -1 and -2 are latest and earliest.
-	at, err := l.offsetAt(ctx, topic, partition, max(0, t.UnixMilli()))
-	if err != nil {
-		return 0, err
-	}
-	if at < 0 {
-		at = end
-	}
-	return at, nil
+func (c *Cluster) OffsetAt(ctx context.Context, topic string, partition int, t time.Time) (at int64, err error) {
+	err = c.askLeader(ctx, topic, partition, func(l *link) error {
+		// The end is asked for first: a record that comes in between is then found by its
+		// time, or lies behind the end that is returned.
+		end, err := l.offsetAt(ctx, topic, partition, latest)
+		if err != nil {
+			return err
+		}
+		// Negative times have a meaning of their own.
+		// -1 and -2 are latest and earliest.
+		if at, err = l.offsetAt(ctx, topic, partition, max(0, t.UnixMilli())); at < 0 {
+			at = end
+		}
+		return err
+	})
+	return at, err
 }
 
 // OffsetBack returns the offset of the first record that is at most so much older than the

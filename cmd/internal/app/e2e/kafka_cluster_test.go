@@ -380,8 +380,8 @@ func (a accepted) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// TestClusterAsksAgain holds that questions that follow each other need one connection, and that it may
-// be gone by the next.
+// TestClusterAsksAgain holds that questions that follow each other need one connection and one look for
+// leaders, and that both may be out of date by the next.
 func TestClusterAsksAgain(t *testing.T) {
 	var n atomic.Int32
 	dir := t.TempDir()
@@ -403,15 +403,33 @@ func TestClusterAsksAgain(t *testing.T) {
 			}
 		}
 	}
+	var looks atomic.Int32
+	b.Fake.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
+		b.Fake.KeepControl()
+		looks.Add(1)
+		return nil, nil, false
+	})
 	before := n.Load()
 	ask()
-	if got := n.Load() - before; got != 1 {
-		t.Errorf("%d connections for questions one after the other, want 1", got)
+	if got := n.Load() - before; got != 1 || looks.Load() != 1 {
+		t.Errorf("%d connections and %d looks for leaders for questions one after the other, want 1", got, looks.Load())
 	}
 	b.Fake.Close()
 	restart(t, b, dir)
 	ask()
 	c.Close()
+	ask()
+
+	b = startFake(t, kfake.NumBrokers(3))
+	topic, c = b.topic(t, 3), b.cluster(t)
+	for node := range int32(3) {
+		ask()
+		for p := range int32(3) {
+			if err := b.Fake.MoveTopicPartition(topic, p, node); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	ask()
 }
 
