@@ -78,7 +78,7 @@ func (c *Cluster) Close() {
 //
 // Of several brokers that cannot be reached the error names each.
 func (c *Cluster) Check(ctx context.Context) error {
-	return c.askAny(ctx, func(l *link) error {
+	return c.askNew(ctx, func(l *link) error {
 		// For no topic at all: the brokers only.
 		if _, err := l.ask(ctx, metadataVersion, &metadata.Request{TopicNames: []string{}}); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -87,12 +88,41 @@ func (c *Cluster) connect(ctx context.Context, addr string) (*link, error) {
 	return &link{socket: s, client: c.clientID()}, nil
 }
 
-// askAny lets the first of the brokers answer that can, beginning with the one that did
-// last. When ask succeeds the link is its own to close.
+// askAny lets a broker answer: one by a link that is there, or else as askNew.
+// When ask succeeds the link is its own to close.
+func (c *Cluster) askAny(ctx context.Context, ask func(*link) error) error {
+	for _, addr := range c.Brokers {
+		if c.askIdle(addr, ask) {
+			return nil
+		}
+	}
+	return c.askNew(ctx, ask)
+}
+
+// askIdle asks a broker by an idle link. False is that there is none, or that it brought no answer: it
+// may be gone, and whoever asks by a new one finds out what is wrong.
+func (c *Cluster) askIdle(addr string, ask func(*link) error) bool {
+	l := c.idle.take(addr)
+	if l == nil {
+		return false
+	}
+	// A broker that is frozen shall not take its whole time twice. A link that is closed by it when it
+	// has just answered is one that is gone.
+	late := time.AfterFunc(idleFor, func() { l.Close() })
+	err := ask(l)
+	if answered := late.Stop() && err == nil; !answered {
+		l.Close()
+		return false
+	}
+	return true
+}
+
+// askNew lets the first of the brokers answer that can, by a new connection, beginning with the one
+// that did last. When ask succeeds the link is its own to close.
 //
 // A broker that can be reached and gives an answer that is no hurdle to reach it, such as a
 // topic that is not there, has answered: the others would say the same.
-func (c *Cluster) askAny(ctx context.Context, ask func(*link) error) error {
+func (c *Cluster) askNew(ctx context.Context, ask func(*link) error) error {
 	if len(c.Brokers) == 0 {
 		return errors.New("no broker is given: name at least one as host:port")
 	}
@@ -100,14 +130,6 @@ func (c *Cluster) askAny(ctx context.Context, ask func(*link) error) error {
 	first := int(c.good.Load())
 	for i := range c.Brokers {
 		at := (first + i) % len(c.Brokers)
-		// One that was idle may be gone; a new one says what is wrong.
-		if l := c.idle.take(c.Brokers[at]); l != nil {
-			if ask(l) == nil {
-				c.good.Store(int32(at))
-				return nil
-			}
-			l.Close()
-		}
 		l, err := c.connect(ctx, c.Brokers[at])
 		if err == nil {
 			// Without a login this is the first that is said: whether a broker wants one, or
@@ -232,25 +254,24 @@ func leadersOf(m *metadata.Response) map[int]string {
 // askLeader asks the broker that leads a partition: the one that did a moment ago, by a link that is
 // there, or else whoever brokers say.
 func (c *Cluster) askLeader(ctx context.Context, topic string, partition int, ask func(*link) error) error {
-	if addr := c.idle.leader(topic, partition); addr != "" {
-		if l := c.idle.take(addr); l != nil {
-			if ask(l) == nil {
-				c.idle.put(l)
-				return nil
-			}
-			l.Close()
+	keep := func(l *link) error {
+		err := ask(l)
+		if err == nil {
+			c.idle.put(l)
 		}
+		return err
+	}
+	if addr := c.idle.leader(topic, partition); addr != "" && c.askIdle(addr, keep) {
+		return nil
 	}
 	l, err := c.leader(ctx, topic, partition)
 	if err != nil {
 		return err
 	}
-	if err := ask(l); err != nil {
+	if err = keep(l); err != nil {
 		l.Close()
-		return err
 	}
-	c.idle.put(l)
-	return nil
+	return err
 }
 
 // Offsets that stand for an end of a partition in the place of a time.
