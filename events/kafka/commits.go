@@ -33,8 +33,6 @@ type commit struct {
 
 // tell returns what the coordinator says of an offset, 5 s later at most.
 func (c *commits) tell(a Assignment, next int64) error {
-	ctx, cancel := context.WithTimeout(context.Background(), commitPatience)
-	defer cancel()
 	c.mu.Lock()
 	r := c.gathering
 	first := r == nil || r.of.Generation != a.Generation || r.of.MemberID != a.MemberID
@@ -45,6 +43,9 @@ func (c *commits) tell(a Assignment, next int64) error {
 	r.offsets = append(r.offsets, kafkago.OffsetCommit{Partition: a.Partition, Offset: next})
 	c.mu.Unlock()
 	if first {
+		// What is under way before is waited for by the same patience.
+		ctx, cancel := context.WithTimeout(context.Background(), commitPatience)
+		defer cancel()
 		c.sending.Lock()
 		c.mu.Lock()
 		if c.gathering == r {

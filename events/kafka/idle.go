@@ -36,6 +36,7 @@ func (i *idleLinks) take(addr string) *link {
 	}
 	l := i.links[at]
 	i.links = slices.Delete(i.links, at, at+1)
+	l.expires.Stop()
 	return l
 }
 
@@ -48,16 +49,15 @@ func (i *idleLinks) put(l *link) {
 		return
 	}
 	i.links = append(i.links, l)
-	l.uses++
-	uses := l.uses
-	time.AfterFunc(idleFor, func() { i.drop(l, uses) })
+	l.expires = time.AfterFunc(idleFor, func() { i.drop(l) })
 }
 
-// drop closes a link that nobody has taken since it was put here.
-func (i *idleLinks) drop(l *link, uses int) {
+// drop closes a link, unless somebody has taken it. One that came back at this moment is closed early,
+// which costs a connection.
+func (i *idleLinks) drop(l *link) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if at := slices.Index(i.links, l); at >= 0 && l.uses == uses {
+	if at := slices.Index(i.links, l); at >= 0 {
 		i.links = slices.Delete(i.links, at, at+1)
 		l.Close()
 	}
@@ -90,6 +90,7 @@ func (i *idleLinks) close() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, l := range i.links {
+		l.expires.Stop()
 		l.Close()
 	}
 	i.links, i.known = nil, nil

@@ -34,7 +34,8 @@ type link struct {
 	*socket
 	client string
 	id     int32 // of the last request
-	uses   int   // how often it was put among the idle ones, which guard it
+	// expires closes the link when it was idle for long; idleLinks guard it.
+	expires *time.Timer
 }
 
 // login connects to one broker and logs in, within DialTimeout. The library's

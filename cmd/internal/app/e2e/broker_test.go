@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -169,27 +167,31 @@ func TestBrokerOfAnother(t *testing.T) {
 		b.topic(t, 1)
 		// Who makes topics is the controller, so the address is that of another broker.
 		for _, address = range b.Fake.ListenAddrs() {
-			if _, port, _ := net.SplitHostPort(address); b.controller(t) != port {
+			if portOf(t, address) != b.controller(t) {
 				break
 			}
 		}
 		b.Addr = address
 		b.topic(t, 1)
 	})
-	_, port, _ := net.SplitHostPort(address)
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	startFake(t, kfake.Ports(number)).topic(t, 1)
+	startFake(t, kfake.Ports(portOf(t, address))).topic(t, 1)
 }
 
 // controller is the port of the broker that makes topics.
-func (b *broker) controller(t testing.TB) string {
+func (b *broker) controller(t testing.TB) int {
 	t.Helper()
 	meta, err := b.client().Metadata(t.Context(), &kafkago.MetadataRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strconv.Itoa(meta.Controller.Port)
+	return meta.Controller.Port
+}
+
+// portOf is the port of a kfake's address.
+func portOf(t testing.TB, address string) (port int) {
+	t.Helper()
+	if _, err := fmt.Sscanf(address, "127.0.0.1:%d", &port); err != nil {
+		t.Fatalf("port of %s: %v", address, err)
+	}
+	return port
 }

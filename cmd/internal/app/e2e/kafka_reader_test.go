@@ -481,11 +481,7 @@ func TestReaderBrokerAway(t *testing.T) {
 // restart starts a broker that was closed at the same address again.
 func restart(t testing.TB, b *broker, dir string, options ...kfake.Opt) {
 	t.Helper()
-	var port int
-	if _, err := fmt.Sscanf(b.Addr, "127.0.0.1:%d", &port); err != nil {
-		t.Fatalf("port of %s: %v", b.Addr, err)
-	}
-	options = append([]kfake.Opt{kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(dir), kfake.GroupMinSessionTimeout(time.Second)}, options...)
+	options = append([]kfake.Opt{kfake.NumBrokers(1), kfake.Ports(portOf(t, b.Addr)), kfake.DataDir(dir), kfake.GroupMinSessionTimeout(time.Second)}, options...)
 	c, err := kfake.NewCluster(options...)
 	if err != nil {
 		t.Fatal(err)
