@@ -308,8 +308,8 @@ func (l *link) offsetAt(ctx context.Context, topic string, partition int, at int
 // bounds gives the offset of the first record and the one behind the last, of one link.
 func (l *link) bounds(ctx context.Context, topic string, partition int) (first, end int64, err error) {
 	// First the end, so that what retention deletes meanwhile does not put it before
-	// the beginning.
-	if end, err = l.offsetAt(ctx, topic, partition, latest); err != nil {
+	// the beginning. One that nobody has written to begins there as well.
+	if end, err = l.offsetAt(ctx, topic, partition, latest); err != nil || end == 0 {
 		return 0, 0, err
 	}
 	first, err = l.offsetAt(ctx, topic, partition, earliest)

@@ -28,7 +28,7 @@ func (c *Cluster) OffsetAt(ctx context.Context, topic string, partition int, t t
 		// The end is asked for first: a record that comes in between is then found by its
 		// time, or lies behind the end that is returned.
 		end, err := l.offsetAt(ctx, topic, partition, latest)
-		if err != nil {
+		if err != nil || end == 0 {
 			return err
 		}
 		// Negative times have a meaning of their own.
@@ -42,16 +42,17 @@ func (c *Cluster) OffsetAt(ctx context.Context, topic string, partition int, t t
 }
 
 // OffsetBack returns the offset of the first record that is at most so much older than the
-// last one, and the end of an empty partition. The clock of this machine counts only when it
-// says less than the last record: one that is ahead would leave out what is not that old.
+// last one, and the end of the partition, which are equal when it is empty. The clock of this
+// machine counts only when it says less than the last record: one that is ahead would leave out
+// what is not that old.
 //
 // It is for who knows a span of time and no offset, such as a new owner that looks for what
 // others may still write.
-func (c *Cluster) OffsetBack(ctx context.Context, topic string, partition int, back time.Duration) (int64, error) {
+func (c *Cluster) OffsetBack(ctx context.Context, topic string, partition int, back time.Duration) (from, end int64, err error) {
 	// Of an empty partition there is nothing to look back from.
 	first, end, err := c.Bounds(ctx, topic, partition)
 	if err != nil || first == end {
-		return end, err
+		return end, end, err
 	}
 	now := time.Now()
 	// No request of these versions tells the time of the last record, so it is read. It may be
@@ -70,7 +71,7 @@ func (c *Cluster) OffsetBack(ctx context.Context, topic string, partition int, b
 			err = why
 		}
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		for i := range records {
 			// The smallest of what was read, should more than one record come.
@@ -79,5 +80,6 @@ func (c *Cluster) OffsetBack(ctx context.Context, topic string, partition int, b
 			}
 		}
 	}
-	return c.OffsetAt(ctx, topic, partition, now.Add(-back))
+	from, err = c.OffsetAt(ctx, topic, partition, now.Add(-back))
+	return from, end, err
 }

@@ -122,9 +122,7 @@ func (p *Producer) shutOut(ctx context.Context) error {
 	// An offset of two hours back is found by the broker.
 	var from, end int64
 	err := p.retry(ctx, func(ctx context.Context) (err error) {
-		if from, err = p.cluster.OffsetBack(ctx, p.topic, p.partition, lookBack); err == nil {
-			_, end, err = p.cluster.Bounds(ctx, p.topic, p.partition)
-		}
+		from, end, err = p.cluster.OffsetBack(ctx, p.topic, p.partition, lookBack)
 		return err
 	})
 	if err != nil {

@@ -168,16 +168,15 @@ type partition struct {
 func (p *partition) read(ctx context.Context) error {
 	t := p.topic
 	// The end is that of the moment: what comes later is followed, and is not waited for.
-	from, end, err := t.cluster.Bounds(ctx, t.name, p.number)
+	var from, end int64
+	var err error
+	if t.back > 0 {
+		from, end, err = t.cluster.OffsetBack(ctx, t.name, p.number, t.back)
+	} else {
+		from, end, err = t.cluster.Bounds(ctx, t.name, p.number)
+	}
 	if err != nil {
 		return err
-	}
-	if t.back > 0 {
-		at, err := t.cluster.OffsetBack(ctx, t.name, p.number, t.back)
-		if err != nil {
-			return err
-		}
-		from = max(from, at)
 	}
 	r := kafka.NewReader(t.cluster, t.name, p.number, from, kafka.ReaderOptions{})
 	defer r.Close()
