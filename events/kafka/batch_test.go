@@ -364,8 +364,15 @@ func FuzzParseFetch(f *testing.F) {
 	f.Add(answer(7, 0, 100, []byte("batches")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, err := parseFetch(b)
-		if err == nil && len(a.batches) > len(b) {
-			t.Fatal("more than there is")
+		for parts := 0; err == nil; parts++ {
+			var p fetchedPart
+			var ok bool
+			if p, ok, err = a.next(); !ok {
+				break
+			}
+			if len(p.batches) > len(b) || parts > len(b) {
+				t.Fatal("more than there is")
+			}
 		}
 	})
 }
@@ -396,17 +403,23 @@ func answer(id int32, code int16, high int64, batches []byte) []byte {
 
 func TestParseFetch(t *testing.T) {
 	b := answer(7, 6, 100, []byte("batches"))
-	a, err := parseFetch(b)
-	if err != nil || a.id != 7 || a.code != 6 || a.high != 100 || string(a.batches) != "batches" || a.throttle.Milliseconds() != 25 {
-		t.Errorf("%+v, %v", a, err)
+	only := func(b []byte) (a fetchAnswer, p fetchedPart, err error) {
+		if a, err = parseFetch(b); err == nil {
+			p, err = a.only()
+		}
+		return a, p, err
+	}
+	a, p, err := only(b)
+	if err != nil || a.id != 7 || p.code != 6 || p.high != 100 || string(p.batches) != "batches" || a.throttle.Milliseconds() != 25 {
+		t.Errorf("%+v, %+v, %v", a, p, err)
 	}
 	for cut := range len(b) - len("batches") {
-		if _, err := parseFetch(b[:cut]); err == nil {
+		if _, _, err := only(b[:cut]); err == nil {
 			t.Errorf("%d bytes of an answer are one", cut)
 		}
 	}
 	// Of the batches only the beginning may be there.
-	if a, err := parseFetch(b[:len(b)-3]); err != nil || string(a.batches) != "batc" {
-		t.Errorf("%+v, %v", a, err)
+	if _, p, err := only(b[:len(b)-3]); err != nil || string(p.batches) != "batc" {
+		t.Errorf("%+v, %v", p, err)
 	}
 }

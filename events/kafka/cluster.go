@@ -33,9 +33,10 @@ type Cluster struct {
 	client    *kafkago.Client
 	transport *kafkago.Transport
 	// A list with dead hosts in front costs their timeout once and not with each question.
-	good atomic.Int32 // index of the broker that answered last
-	time brokerTime
-	idle idleLinks
+	good    atomic.Int32 // index of the broker that answered last
+	time    brokerTime
+	idle    idleLinks
+	fetches sharedFetches
 }
 
 // The defaults are given here and not set in the fields, which Client and links read at the

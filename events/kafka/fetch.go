@@ -6,12 +6,22 @@ import (
 	"time"
 )
 
-// appendFetch appends a Fetch request of version 11 for one partition, its length
-// before it. Fetch sessions, racks and isolation of transactions are not used.
+// fetchRange is what a Fetch request asks of one partition: about so many bytes from an offset on. A
+// first batch that is larger comes all the same.
+type fetchRange struct {
+	topic     string
+	partition int32
+	offset    int64
+	most      int32
+}
+
+// appendFetch appends a Fetch request of version 11, its length before it. Ranges of a topic stand
+// together. Fetch sessions, racks and isolation of transactions are not used.
 //
 // Why the library's own fetch does not serve is said at Reader. id comes back with the answer,
-// wait is how long the broker may hold it back while it has less than least; least and most are in bytes.
-func appendFetch(b []byte, id int32, client, topic string, partition int32, offset int64, wait time.Duration, least, most int32) []byte {
+// wait is how long the broker may hold it back while it has less than least; least and most are in
+// bytes of the whole answer.
+func appendFetch(b []byte, id int32, client string, wait time.Duration, least, most int32, ranges ...fetchRange) []byte {
 	be, start := binary.BigEndian, len(b)
 	text := func(s string) {
 		b = be.AppendUint16(b, uint16(len(s)))
@@ -26,66 +36,99 @@ func appendFetch(b []byte, id int32, client, topic string, partition int32, offs
 	b = be.AppendUint32(b, ^uint32(0)) // not a replica
 	b = be.AppendUint32(b, uint32(wait.Milliseconds()))
 	b = be.AppendUint32(b, uint32(least))
-	// The same bound for the answer and for the partition, which is the only one. A first
-	// batch that is larger comes all the same.
 	b = be.AppendUint32(b, uint32(most))
 	b = append(b, 0)                   // read uncommitted
 	b = be.AppendUint32(b, 0)          // no session
 	b = be.AppendUint32(b, ^uint32(0)) // nor a new one
-	b = be.AppendUint32(b, 1)          // topics
-	text(topic)
-	b = be.AppendUint32(b, 1) // partitions
-	b = be.AppendUint32(b, uint32(partition))
-	// With an epoch the broker would refuse a reader that has not heard of a new leader;
-	// without one the reader finds out by NotLeaderForPartition.
-	b = be.AppendUint32(b, ^uint32(0)) // leader epoch not known
-	b = be.AppendUint64(b, uint64(offset))
-	b = be.AppendUint64(b, ^uint64(0)) // not a replica's log start
-	b = be.AppendUint32(b, uint32(most))
+	topics := len(b)
+	b = be.AppendUint32(b, 0) // topics, below
+	for n := 0; len(ranges) > 0; {
+		same := 1
+		for same < len(ranges) && ranges[same].topic == ranges[0].topic {
+			same++
+		}
+		text(ranges[0].topic)
+		b = be.AppendUint32(b, uint32(same))
+		for _, r := range ranges[:same] {
+			b = be.AppendUint32(b, uint32(r.partition))
+			// With an epoch the broker would refuse a reader that has not heard of a new leader;
+			// without one the reader finds out by NotLeaderForPartition.
+			b = be.AppendUint32(b, ^uint32(0)) // leader epoch not known
+			b = be.AppendUint64(b, uint64(r.offset))
+			b = be.AppendUint64(b, ^uint64(0)) // not a replica's log start
+			b = be.AppendUint32(b, uint32(r.most))
+		}
+		ranges = ranges[same:]
+		n++
+		be.PutUint32(b[topics:], uint32(n))
+	}
 	b = be.AppendUint32(b, 0) // forgotten topics
 	text("")                  // rack
 	be.PutUint32(b[start:], uint32(len(b)-start-4))
 	return b
 }
 
-// fetched is the answer to a Fetch request.
-//
-// batches aliases the bytes that were parsed.
-type fetched struct {
+// fetchAnswer is the answer to a Fetch request, of which parts are still to be read.
+type fetchAnswer struct {
 	id       int32
 	throttle time.Duration // how long the broker will not listen to this client
-	code     int16         // Kafka's error code
-	high     int64         // high watermark
-	batches  []byte
+	code     int16         // Kafka's error code for the whole; it has no parts then
+	rest     fields
+	topics   int32 // that are still to come
+	left     int32 // parts of topic that are still to come
+	topic    []byte
+}
+
+// fetchedPart is what an answer tells of one partition.
+//
+// topic and batches alias the bytes that were parsed.
+type fetchedPart struct {
+	topic     []byte
+	partition int32
+	code      int16 // Kafka's error code
+	high      int64 // high watermark
+	batches   []byte
 }
 
 var errAnswer = errors.New("the broker's answer is no answer to a fetch")
 
-// parseFetch reads the answer without its length. Only the beginning of it may be
-// there: then batches is what there is of them.
-//
-// The second is what a Reader has when it reads only the head of an answer that is too large,
-// see exchange: the first batch then tells where it ends.
-func parseFetch(b []byte) (fetched, error) {
-	f := fields{b: b}
-	a := fetched{id: f.int32()}
+// parseFetch reads the head of an answer without its length.
+func parseFetch(b []byte) (fetchAnswer, error) {
+	a := fetchAnswer{rest: fields{b: b}}
+	f := &a.rest
+	a.id = f.int32()
 	a.throttle = time.Duration(f.int32()) * time.Millisecond
 	// An error of the whole answer; nothing is read behind it.
-	if code := f.int16(); code != 0 {
-		a.code = code
+	if a.code = f.int16(); a.code != 0 {
 		return a, f.err()
 	}
 	f.int32() // session
-	if f.int32() != 1 {
-		return a, errAnswer // topics
+	a.topics = f.int32()
+	return a, f.err()
+}
+
+// next reads the next part; false when there is none. Only the beginning of the answer may be
+// there: then batches of its last part is what there is of them.
+//
+// The second is what a Reader has when it reads only the head of an answer that is too large,
+// see exchange: the first batch then tells where it ends.
+func (a *fetchAnswer) next() (p fetchedPart, ok bool, err error) {
+	f := &a.rest
+	for a.left <= 0 {
+		if a.topics <= 0 {
+			return p, false, f.err()
+		}
+		a.topics--
+		a.topic = f.take(int(f.int16()))
+		a.left = f.int32()
+		if f.bad {
+			return p, false, f.err()
+		}
 	}
-	f.take(int(f.int16())) // topic
-	if f.int32() != 1 {
-		return a, errAnswer // partitions
-	}
-	f.int32() // partition
-	a.code = f.int16()
-	a.high = f.int64()
+	a.left--
+	p.topic, p.partition = a.topic, f.int32()
+	p.code = f.int16()
+	p.high = f.int64()
 	f.int64() // last stable offset
 	f.int64() // log start
 	// Brokers list aborted transactions only to who reads committed records. The count is not
@@ -100,11 +143,20 @@ func parseFetch(b []byte) (fetched, error) {
 	f.int32() // replica to be read from
 	n := f.int32()
 	if err := f.err(); err != nil {
-		return a, err
+		return p, false, err
 	}
 	// n is what the broker sent, and less than that may be here.
-	a.batches = f.b[:min(len(f.b), max(0, int(n)))]
-	return a, nil
+	p.batches = f.take(min(len(f.b), max(0, int(n))))
+	return p, true, nil
+}
+
+// only reads the only part of an answer.
+func (a *fetchAnswer) only() (fetchedPart, error) {
+	p, ok, err := a.next()
+	if err == nil && (!ok || a.left != 0 || a.topics != 0) {
+		err = errAnswer
+	}
+	return p, err
 }
 
 // fields takes big-endian numbers off the front of b, and zeros once b is too short.

@@ -31,9 +31,15 @@ type ReaderOptions struct {
 	// 100 ms, and no longer than Wait, until half of Bytes are there: who is in no hurry asks less
 	// often. Nil: whatever there is comes at once.
 	Gather func() bool
+
+	// Ahead takes records while a Fetch waits at the end of the partition, in its stead and on another
+	// goroutine. It returns how many it has taken, and whether the Fetch goes on to wait; else it ends
+	// with the others. Nil: Fetch gives all.
+	Ahead func(records []Record) (n int, wait bool)
 }
 
-// Reader reads one partition in order from an offset on. It has no goroutine; while
+// Reader reads one partition in order from an offset on. It has no goroutine, but that one asks a broker
+// for all Readers of a Cluster that have been at their ends for a second and have an Ahead; while
 // the caller works on what a Fetch gave, the broker already prepares the next. It gives
 // the records of transactions that are not committed, or never will be, like any
 // others, and no marks of transactions. Fetch, SkipTo and Close are for one goroutine;
@@ -52,6 +58,12 @@ type Reader struct {
 	topic     string
 	partition int
 	o         ReaderOptions
+
+	// seat is where the Reader is asked for together with others, see sharedFetch; link is nil then.
+	seat *seat
+	// There it sits when it has been at the end for settled.
+	settled time.Duration
+	behind  time.Time // when it was not at the end last
 
 	link *link
 	// The end of heeds closes link: one look-out for each connection, since who follows a topic
@@ -109,7 +121,7 @@ func NewReader(c *Cluster, topic string, partition int, from int64, o ReaderOpti
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Reader{cluster: c, topic: topic, partition: partition, o: o, asked: from, decoder: recordbatch.NewDecoder(o.Unpacked)}
+	r := &Reader{cluster: c, topic: topic, partition: partition, o: o, asked: from, settled: leastSettled, decoder: recordbatch.NewDecoder(o.Unpacked)}
 	r.next.Store(from)
 	r.high.Store(-1)
 	return r
@@ -161,6 +173,10 @@ func (r *Reader) hangUp() {
 		r.link.Close()
 	}
 	r.link, r.heeds, r.waiting = nil, nil, false
+	if r.seat != nil {
+		r.seat.fetch.leave(r.seat)
+		r.seat = nil
+	}
 }
 
 // heed has the end of ctx close the connection, since reads do not know it. False is that the end of
@@ -202,9 +218,15 @@ func (r *Reader) Fetch(ctx context.Context, dst []Record) ([]Record, error) {
 		if cap(r.answer) > keep {
 			r.answer = nil
 		}
+		var err error
+		if r.seat != nil {
+			dst, err = r.follow(ctx, dst)
+		} else {
+			err = r.receive(ctx)
+		}
 		// An error of ctx is the caller's; all others are noted as trouble, and only those
 		// that time does not heal are returned.
-		if err := r.receive(ctx); err != nil {
+		if err != nil {
 			if ctx.Err() != nil {
 				r.hangUp()
 				return dst, ctx.Err()
@@ -255,7 +277,7 @@ func (r *Reader) receive(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.link = l
+		r.link, r.behind = l, time.Now()
 		r.heed(ctx)
 	}
 	l := r.link
@@ -266,7 +288,6 @@ func (r *Reader) receive(ctx context.Context) error {
 	if err != nil {
 		return explain(l.addr, err)
 	}
-	r.throttle = a.throttle
 	// A partition that has moved to another broker, or a broker that is just starting, is
 	// trouble like a lost connection.
 	switch code := kafkago.Error(a.code); code {
@@ -286,12 +307,36 @@ func (r *Reader) receive(ctx context.Context) error {
 	// The next answer is asked for before this one is unpacked.
 	if r.link != nil {
 		r.asked, r.rest = endOf(r.rest, r.asked)
+		if r.sits() {
+			return nil
+		}
 		// A fault of the question is told by the call that wants the answer.
 		if err := r.ask(); err != nil {
 			r.hangUp() // the next call will see to it
 		}
 	}
 	return nil
+}
+
+// For how long a Reader has to be at the end of its partition until it is asked for together with
+// others.
+const (
+	leastSettled = time.Second
+	mostSettled  = time.Minute
+)
+
+// sits takes a seat among those who are at their ends, if it is time to, and reports whether it has one.
+func (r *Reader) sits() bool {
+	now := time.Now()
+	if r.high.Load() > r.asked || r.o.Gather != nil && r.o.Gather() {
+		r.behind = now
+	}
+	if now.Sub(r.behind) < r.settled || r.o.Ahead == nil || !r.unheed() {
+		return false
+	}
+	r.seat = r.cluster.sit(r, r.link)
+	r.link, r.heeds, r.waiting = nil, nil, false
+	return true
 }
 
 // pause waits for d, or until ctx ends, whose error it then returns.
@@ -339,7 +384,9 @@ func (r *Reader) ask() error {
 	if r.o.Gather != nil && r.o.Gather() {
 		wait, least = min(wait, gatherFor), r.o.Bytes/2
 	}
-	r.request = appendFetch(r.request[:0], l.id, l.client, r.topic, int32(r.partition), r.asked, wait, int32(least), int32(r.o.Bytes))
+	// The same bound for the answer and for the partition, which is the only one.
+	r.request = appendFetch(r.request[:0], l.id, l.client, wait, int32(least), int32(r.o.Bytes),
+		fetchRange{r.topic, int32(r.partition), r.asked, int32(r.o.Bytes)})
 	if err := l.SetWriteDeadline(time.Now().Add(l.patience)); err != nil {
 		return err
 	}
@@ -349,28 +396,28 @@ func (r *Reader) ask() error {
 }
 
 // exchange reads the answer that is under way, or asks first.
-func (r *Reader) exchange() (fetched, error) {
+func (r *Reader) exchange() (fetchedPart, error) {
 	if !r.waiting {
 		if err := r.ask(); err != nil {
-			return fetched{}, err
+			return fetchedPart{}, err
 		}
 	}
 	l := r.link
 	// A broker that sets limits to its clients listens again only after the time that it
 	// told.
 	if err := l.SetReadDeadline(time.Now().Add(r.o.Wait + r.throttle + l.patience)); err != nil {
-		return fetched{}, err
+		return fetchedPart{}, err
 	}
 	// Until the whole answer is read, a fault leaves the connection between two answers, and
 	// setBack drops it.
 	r.waiting = false
 	var head [4]byte
 	if _, err := io.ReadFull(l, head[:]); err != nil {
-		return fetched{}, err
+		return fetchedPart{}, err
 	}
 	size := int64(int32(binary.BigEndian.Uint32(head[:])))
 	if size < 0 {
-		return fetched{}, errAnswer
+		return fetchedPart{}, errAnswer
 	}
 	// A first batch comes whole, be it ever so large. Of one that is beyond the limit only
 	// the beginning is read, which says where it ends.
@@ -381,18 +428,23 @@ func (r *Reader) exchange() (fetched, error) {
 		size = recordbatch.HeadSize + 1024
 	}
 	if err := r.read(int(size)); err != nil {
-		return fetched{}, err
+		return fetchedPart{}, err
 	}
 	a, err := parseFetch(r.answer)
 	// An answer to another question would be given for other offsets.
 	if err == nil && a.id != l.id {
 		err = errAnswer
 	}
+	r.throttle = a.throttle
+	p := fetchedPart{code: a.code}
+	if err == nil && a.code == 0 {
+		p, err = a.only()
+	}
 	if !whole {
 		// What is not read of the answer stands in the way of the next.
 		r.hangUp()
 	}
-	return a, err
+	return p, err
 }
 
 // read reads size bytes. Memory grows with what comes, not with what is announced.
