@@ -57,9 +57,11 @@ type partitionOwner struct {
 	unread      time.Time // since when reading failed last
 	committed   int64
 	committedAt time.Time
-	early       int           // commits at the end of the log that no second has earned yet
-	commits     chan struct{} // holds a token while no commit is under way
-	far         bool          // it is one of the member's backlogs, see lags
+	early       int             // commits at the end of the log that no second has earned yet
+	commits     chan struct{}   // holds a token while no commit is under way
+	far         bool            // it is one of the member's backlogs, see lags
+	records     []pump.Record   // memory of the last ones
+	hard        context.Context // see foldOnce
 }
 
 // errAgain makes a partition be opened anew, behind records that are gone.
@@ -150,7 +152,7 @@ func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignm
 		case <-hard.Done():
 		}
 	})()
-	p := &partitionOwner{member: m, set: l, partition: as.Partition, output: l.output(as.Partition), as: as, commits: make(chan struct{}, 1)}
+	p := &partitionOwner{member: m, set: l, partition: as.Partition, output: l.output(as.Partition), as: as, commits: make(chan struct{}, 1), hard: hard}
 	p.commits <- struct{}{}
 	defer p.close()
 	if err := p.open(ctx, inOrder); err != nil {
@@ -200,6 +202,7 @@ func (p *partitionOwner) open(ctx context.Context, inOrder bool) (err error) {
 	options.Sink = sinkkafka.NewVerdicts(p.verdicts, m.clock.Now)
 	options.DeadLetters = &topicDeadLetters{sinkkafka.NewDeadLetters(p.deadLetters, p.set.topic, p.partition, m.clock.Now)}
 	// The partitions of the agent stage are sources as well: of what a tree passes on to the one above.
+	options.ActivityWaits = true
 	options.Activity = &topicActivity{topic: m.activity.Sender(), source: p.output, place: m.agentSet.partitionOf}
 	options.AgentPartitions = len(m.agentSet.partitions)
 	if p.set.stage == pump.FlowStage {
@@ -235,7 +238,7 @@ func (p *partitionOwner) open(ctx context.Context, inOrder bool) (err error) {
 	if p.set.stage == pump.AgentStage {
 		gather = m.backlog // each batch of flows would wake it otherwise
 	}
-	p.reader = m.readFrom(p.set.topic, p.partition, p.pump.Next(), gather)
+	p.reader = m.readFrom(p.set.topic, p.partition, p.pump.Next(), gather, p.ahead)
 	p.folded.Store(p.reader.Next())
 	// The counts begin with this ownership; an earlier one of the same process was another.
 	p.began, p.committed = m.clock.Now(), p.as.Committed
@@ -247,8 +250,8 @@ func (p *partitionOwner) open(ctx context.Context, inOrder bool) (err error) {
 
 // readFrom returns a reader from an offset on, which goes on by itself when brokers fail, and which
 // gathers as kafka.ReaderOptions says. The caller closes it.
-func (m *Member) readFrom(topic string, partition int, offset int64, gather func() bool) *kafka.Reader {
-	return kafka.NewReader(m.o.Cluster, topic, partition, offset, kafka.ReaderOptions{Bytes: m.fetchBytes(), Logger: m.logger, Gather: gather})
+func (m *Member) readFrom(topic string, partition int, offset int64, gather func() bool, ahead func([]kafka.Record) (int, bool)) *kafka.Reader {
+	return kafka.NewReader(m.o.Cluster, topic, partition, offset, kafka.ReaderOptions{Bytes: m.fetchBytes(), Logger: m.logger, Gather: gather, Ahead: ahead})
 }
 
 // What the readers of all partitions ask of brokers at once, of which each keeps some times its
@@ -357,7 +360,7 @@ func (m *Member) timeAt(ctx context.Context, topic string, partition int, first,
 // record reads the record at an offset, or the next one before end that there is; false when
 // there is none.
 func (m *Member) record(ctx context.Context, topic string, partition int, offset, end int64) (kafka.Record, bool, error) {
-	r := m.readFrom(topic, partition, offset, nil)
+	r := m.readFrom(topic, partition, offset, nil, nil)
 	defer r.Close()
 	var records []kafka.Record
 	for r.Next() < end {
@@ -409,9 +412,9 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 	m := p.member
 	defer p.lags(false)
 	var fetched []kafka.Record
-	var records []pump.Record
 	for ctx.Err() == nil {
 		var err error
+		next := p.pump.Next()
 		// Fetch returns without records from time to time, so that silence is noticed and ticks are sent.
 		fetched, err = p.reader.Fetch(ctx, fetched)
 		if ctx.Err() != nil {
@@ -425,13 +428,8 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 			p.unread = since
 			p.member.troubles[troubleOf(err)].Add(1)
 		}
-		records = records[:0]
-		for i := range fetched {
-			records = append(records, p.set.record(&fetched[i]))
-			p.ticks.see(&fetched[i])
-		}
 		// With more to come the pump may gather verdicts of several batches into one publication.
-		if err := p.poison.Fold(hard, p.pump, records, p.behind() > 0); err != nil {
+		if err := p.poison.Fold(hard, p.pump, p.take(fetched), p.behind() > 0); err != nil {
 			return err
 		}
 		p.lags(p.behind() > pump.MaxLag)
@@ -441,10 +439,7 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 		now := m.clock.Now()
 		p.turned.Store(now.UnixMilli())
 		up := clock.Uptime(m.clock, p.began, now)
-		if n := len(records); n > 0 {
-			p.appended = up
-			p.newest.Store(int64(records[n-1].Appended))
-		}
+		p.saw(fetched, up)
 		// Only who is at the end speaks: a tick in the middle of a backlog would be of the wrong time,
 		// and limits there would judge what was sent under others.
 		if p.behind() == 0 {
@@ -457,10 +452,43 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 		}
 		if !p.pump.Gathered() { // what others are told of is published
 			p.folded.Store(p.reader.Next())
-			p.commit(len(records) == 0)
+			p.commit(p.pump.Next() == next)
 		}
 	}
 	return nil
+}
+
+// take returns records as the pump folds them, in memory that is used again.
+func (p *partitionOwner) take(fetched []kafka.Record) []pump.Record {
+	p.records = p.records[:0]
+	for i := range fetched {
+		p.records = append(p.records, p.set.record(&fetched[i]))
+	}
+	return p.records
+}
+
+// saw notes what was folded: the log is not silent.
+func (p *partitionOwner) saw(folded []kafka.Record, up time.Duration) {
+	if len(folded) == 0 {
+		return
+	}
+	for i := range folded {
+		p.ticks.see(&folded[i])
+	}
+	p.appended = up
+	p.newest.Store(int64(p.records[len(folded)-1].Appended))
+}
+
+// ahead folds what comes while run waits for it, as far as nobody has to be told of it. The rest is
+// for run, see kafka.ReaderOptions.
+func (p *partitionOwner) ahead(fetched []kafka.Record) (n int, wait bool) {
+	n, due := p.poison.Ahead(p.hard, p.pump, p.take(fetched))
+	m := p.member
+	p.saw(fetched[:n], clock.Uptime(m.clock, p.began, m.clock.Now()))
+	if !due {
+		p.folded.Store(p.reader.Next())
+	}
+	return n, !due
 }
 
 // behind is how many records are in the topic that are not folded.

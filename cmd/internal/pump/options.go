@@ -151,6 +151,8 @@ type Options struct {
 	DeadLetters DeadLetters
 	// Activity gets what concerns agents. Default: nobody.
 	Activity Activity
+	// ActivityWaits says that Send of Activity waits for others, so that Ahead leaves it to Batch.
+	ActivityWaits bool
 	// Trouble tells what a write failed of, for the metrics. Default: TroubleOf.
 	Trouble func(error) prom.Trouble
 	// Answer gets what the fold said to each ask, in the order of the log and before

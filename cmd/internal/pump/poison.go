@@ -138,6 +138,14 @@ func (s *PoisonRecords) Fold(ctx context.Context, p folder, records []Record, mo
 	return nil
 }
 
+// Ahead is that of the pump, as long as no record has to be noted down before it is folded.
+func (s *PoisonRecords) Ahead(ctx context.Context, p *Pump, records []Record) (n int, due bool) {
+	if s.on {
+		return 0, true
+	}
+	return p.Ahead(ctx, records)
+}
+
 // look clears the note when a checkpoint is on disk behind the place where the partition began.
 func (s *PoisonRecords) look(p folder) {
 	if !s.clean && p.Durable() > s.note.Next {

@@ -229,8 +229,8 @@ func (p *Pump) Gathered() bool { return p.gathered > 0 }
 // Ahead folds records like Batch, as far as it has not to wait for anything: it publishes
 // no verdicts and lets no checkpoint pass. Whoever asked has his answer, and what else came of
 // it goes out with the next Batch, but what concerns agents, where nothing has to go out before
-// or with it: it is for an Activity that waits for nobody. It returns how many it has folded, and
-// whether that Batch is due at once.
+// or with it and Options.ActivityWaits is not set. It returns how many it has folded, and whether
+// that Batch is due at once.
 func (p *Pump) Ahead(ctx context.Context, records []Record) (n int, due bool) {
 	// To wait for him would make an ask as slow as a list of flows; the next Batch folds these.
 	if !p.mu.TryLock() { // somebody looks at flows
@@ -241,7 +241,10 @@ func (p *Pump) Ahead(ctx context.Context, records []Record) (n int, due bool) {
 	due = n < len(records) || p.err != nil || len(p.out) > 0 || len(p.deadLetters) > 0 || p.ripe()
 	done()
 	p.mu.Unlock()
-	return n, due || p.passOn(ctx) != nil // which Batch tries again
+	if len(p.repartitioned) > 0 && !due {
+		due = p.o.ActivityWaits || p.passOn(ctx) != nil // which Batch does, or tries again
+	}
+	return n, due
 }
 
 // Refuse makes a record a dead letter without folding it, as Batch does with one that

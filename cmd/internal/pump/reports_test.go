@@ -119,6 +119,23 @@ func TestReportsAreFew(t *testing.T) {
 	}
 }
 
+// TestAheadSendsActivity folds ahead what concerns agents: it is sent at once, or left to the next batch
+// where that takes long.
+func TestAheadSendsActivity(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		var sent passedOn
+		p := newTestPump(t, Options{Limits: limitfile.Default(), Store: pumptest.OpenState(t), Sink: &memoryLog{}, Activity: &sent, ActivityWaits: waits})
+		ev := events.Event{ID: "1", Source: "/test", Time: pumptest.Start, Kind: events.LLMCall, CorrelationID: "flow", From: events.Party{Agent: "agent"}}
+		n, due := p.Ahead(t.Context(), []Record{{Appended: pumptest.Start, Value: ReportingRecord(pumptest.Start)}, {Offset: 1, Appended: pumptest.Start, Value: ev.AppendJSON(nil)}})
+		if n != 2 || due != waits || len(sent) > 0 == waits {
+			t.Errorf("waits %t: %d folded, due %t, %d sent", waits, n, due, len(sent))
+		}
+		if err := p.Batch(t.Context(), nil); err != nil || len(sent) == 0 {
+			t.Errorf("waits %t: %d sent by the next batch, %v", waits, len(sent), err)
+		}
+	}
+}
+
 // TestStateBeforeReports goes on from the checkpoint of a weir whose flows kept for themselves
 // what was to be told of their parties.
 func TestStateBeforeReports(t *testing.T) {
