@@ -46,6 +46,9 @@ type Stream struct {
 	Begin func(r *http.Request) (ctx context.Context, end func(), err error)
 	// Read is called when a line is read no more. It may be nil.
 	Read func(r *http.Request)
+	// Send is called to write answers, and may have what write writes go out at one time. Its error
+	// is that of the connection. Nil: write is called.
+	Send func(r *http.Request, write func() error) error
 	// End is done when no more asks are to be read, because the program ends.
 	// It must not be nil.
 	End context.Context
@@ -78,7 +81,10 @@ func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Accel-Buffering", "no") // of a proxy in between
 	w.WriteHeader(http.StatusOK)
 	ctx, leave := context.WithCancel(r.Context())
-	out := &answers{w: w, control: control, broken: leave}
+	out := &answers{w: w, control: control, broken: leave, send: func(write func() error) error { return write() }}
+	if s.Send != nil {
+		out.send = func(write func() error) error { return s.Send(r, write) }
+	}
 	// The head goes out before the first ask, so that the client knows that it may begin.
 	if out.flush(nil); out.err == nil { // nobody else writes yet
 		s.read(r.WithContext(ctx), in, out, format)
@@ -348,6 +354,8 @@ type answers struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	broken  func() // called when the other side reads no more
+	send    func(write func() error) error
+	by      time.Time // deadline of writes
 
 	mu      sync.Mutex
 	out     []byte // not written yet
@@ -393,13 +401,19 @@ func (o *answers) flush(out []byte) {
 	if o.err != nil {
 		return
 	}
-	_ = o.control.SetWriteDeadline(time.Now().Add(answerTimeout))
-	if len(out) > 0 {
-		_, o.err = o.w.Write(out)
+	// To set it costs as much as to look up a call, so it stands for a while.
+	if by := time.Now().Add(answerTimeout); by.Sub(o.by) > time.Second {
+		o.by = by
+		_ = o.control.SetWriteDeadline(by)
 	}
-	if o.err == nil {
-		o.err = o.control.Flush()
-	}
+	o.err = o.send(func() error {
+		if len(out) > 0 {
+			if _, err := o.w.Write(out); err != nil {
+				return err
+			}
+		}
+		return o.control.Flush()
+	})
 	if o.err != nil {
 		o.broken()
 	}

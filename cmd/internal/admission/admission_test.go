@@ -1,13 +1,16 @@
 package admission
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -494,5 +497,112 @@ func TestPlaces(t *testing.T) {
 		if got := placesOf(c.want, c.files); got != c.is {
 			t.Errorf("%d of %d files: %d places, want %d", c.want, c.files, got, c.is)
 		}
+	}
+}
+
+// countedListener counts the writes of its connections.
+type countedListener struct {
+	net.Listener
+	writes *atomic.Int64
+}
+
+func (l countedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return countedConn{c, l.writes}, err
+}
+
+type countedConn struct {
+	net.Conn
+	writes *atomic.Int64
+}
+
+func (c countedConn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+// TestTogether counts the writes that an answer takes, which the server cuts, and reads it as it was
+// written.
+func TestTogether(t *testing.T) {
+	for _, x := range []struct {
+		name     string
+		size     int
+		together bool
+		by       func(*httptest.Server)
+		one      bool
+	}{
+		{"short", 100, true, (*httptest.Server).Start, true},
+		{"long", 20_000, true, (*httptest.Server).Start, true},
+		{"long, each by itself", 20_000, false, (*httptest.Server).Start, false},
+		{"long, by TLS", 20_000, true, (*httptest.Server).StartTLS, true},
+		{"too long", 500_000, true, (*httptest.Server).Start, false},
+	} {
+		want := bytes.Repeat([]byte("0123456789"), x.size/10)
+		var writes atomic.Int64
+		took := make(chan int64, 3)
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			control := http.NewResponseController(w)
+			for range cap(took) {
+				before := writes.Load()
+				write := func() error {
+					_, err := w.Write(want)
+					return errors.Join(err, control.Flush())
+				}
+				err := error(nil)
+				if x.together {
+					err = Together(r, write)
+				} else {
+					err = write()
+				}
+				if err != nil {
+					t.Errorf("%s: %v", x.name, err)
+				}
+				took <- writes.Load() - before
+			}
+		}))
+		server.Listener, server.Config.ConnContext = Listen(countedListener{server.Listener, &writes}, 10, nil), ConnContext
+		x.by(server)
+		resp, err := server.Client().Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		if err != nil || !bytes.Equal(got, bytes.Repeat(want, cap(took))) {
+			t.Errorf("%s: %d bytes came, %v", x.name, len(got), err)
+		}
+		_ = resp.Body.Close()
+		server.Close()
+		for range cap(took) {
+			if n := <-took; n == 1 != x.one {
+				t.Errorf("%s: %d writes", x.name, n)
+			}
+		}
+	}
+}
+
+// TestTogetherFails holds that who writes on a connection that is gone is told so.
+func TestTogetherFails(t *testing.T) {
+	failed := make(chan error, 1)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		var err error
+		for err == nil {
+			err = Together(r, func() error {
+				_, err := w.Write(make([]byte, 10_000))
+				return errors.Join(err, control.Flush())
+			})
+		}
+		failed <- err
+	}))
+	server.Listener, server.Config.ConnContext = Listen(server.Listener, 10, nil), ConnContext
+	server.Start()
+	defer server.Close()
+	resp, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if err := <-failed; err == nil {
+		t.Error("nothing was told")
 	}
 }

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -174,6 +175,11 @@ type conn struct {
 	// With HTTP/2 there may be many at one time.
 	busy atomic.Int64 // requests that came whole and are not answered yet
 	came atomic.Bool  // something did since the last request began
+
+	// What Together keeps back.
+	mu       sync.Mutex
+	together bool
+	back     []byte
 }
 
 // waits reports whether it is the client's turn: that it is to send something, or to read.
@@ -198,8 +204,54 @@ func (c *conn) Read(p []byte) (int, error) {
 // told from one that takes none.
 const writePart = 64 << 10
 
-// Write notes since when it waits for the client to take what it writes.
+// Write writes, or keeps it back for Together.
 func (c *conn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.together {
+		c.back = append(c.back, p...)
+		if len(c.back) < writePart {
+			return len(p), nil
+		}
+		return len(p), c.writeBack()
+	}
+	return c.write(p)
+}
+
+// writeBack writes what was kept back.
+func (c *conn) writeBack() error {
+	_, err := c.write(c.back)
+	if c.back = c.back[:0]; cap(c.back) > mostSpare {
+		c.back = nil
+	}
+	return err
+}
+
+// mostSpare is how much memory of what is kept back is used again; more is rare.
+const mostSpare = 16 << 10
+
+// Together has what write sends on the connection of a request go out at one time. The server cuts
+// what is longer than its buffer, and each piece costs a system call and wakes the client.
+func Together(r *http.Request, write func() error) error {
+	c, ok := r.Context().Value(connKey).(*conn)
+	if !ok || r.ProtoMajor != 1 { // HTTP/2 has answers to others on the same connection
+		return write()
+	}
+	c.mu.Lock()
+	c.together = true
+	c.mu.Unlock()
+	err := write()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.together = false
+	if len(c.back) > 0 {
+		err = errors.Join(err, c.writeBack())
+	}
+	return err
+}
+
+// write notes since when it waits for the client to take what it writes.
+func (c *conn) write(p []byte) (int, error) {
 	for done := 0; ; {
 		c.writing.Store(c.listener.now())
 		n, err := c.Conn.Write(p[done:min(len(p), done+writePart)])

@@ -91,7 +91,7 @@ func (a *Server) askStreams() func(http.ResponseWriter, *http.Request) error {
 		hold := holdOf(r)
 		// The body never ends, so what was read of it is given back as soon as an ask is
 		// taken out of it; otherwise a stream would be charged for all that ever came.
-		stream := check.Stream{Handler: ask, Begin: a.beginAsk, Read: func(*http.Request) { hold.Clear() }, End: a.program.Ending()}
+		stream := check.Stream{Handler: ask, Begin: a.beginAsk, Read: func(*http.Request) { hold.Clear() }, Send: admission.Together, End: a.program.Ending()}
 		stream.ServeHTTP(w, r)
 		return nil
 	}
