@@ -185,7 +185,7 @@ func (l *Log) batch(entries []Entry) *batch {
 		from, at := len(v), i*keyBytes
 		v = append(v, e.Value...)
 		b.ops[i].entry = badger.Entry{Key: keys[at : at+keyBytes : at+keyBytes], Value: v}
-		b.kept[i] = Entry{Appended: e.Appended, Trigger: e.Trigger, Value: v[from:]}
+		b.kept[i] = Entry{Appended: e.Appended, Trigger: e.Trigger, Value: v[from:len(v):len(v)]}
 	}
 	return b
 }
@@ -214,8 +214,11 @@ func (l *Log) unwritten(b *batch) int64 {
 // hold appends to a log of a store in memory. Nothing has to be made durable, so nobody is
 // waited for and the database is left out; entries expire as they do there.
 func (l *Log) hold(entries []Entry) (first int64) {
-	var values arena
-	kept := make([]Entry, len(entries))
+	total := 0
+	for i := range entries {
+		total += len(entries[i].Value)
+	}
+	values, kept := arena{make([]byte, 0, min(total, maxArena))}, make([]Entry, len(entries))
 	for i, e := range entries {
 		kept[i] = Entry{Appended: e.Appended, Trigger: e.Trigger, Value: values.copy(e.Value)}
 	}
@@ -237,8 +240,8 @@ func (l *Log) hold(entries []Entry) (first int64) {
 
 // Read appends to dst the entries from offset from on, at most limit of them and not
 // much more than 4 MiB, and returns the extended slice. It returns dst as it was when
-// from is the end of the log; Ready tells when to read again. The values are the
-// caller's.
+// from is the end of the log; Ready tells when to read again. The values may be kept and must
+// not be changed: others read the same bytes.
 //
 // When the entry at from has expired the error is a *GapError, which says where to go
 // on. A from beyond the end, or a hole, is ErrDamaged: the log has lost something.
@@ -324,7 +327,6 @@ func (r *reader) readRecent() bool {
 		if r.limit <= 0 || r.size >= readBytes {
 			break
 		}
-		e.Value = r.arena.copy(e.Value)
 		r.dst = append(r.dst, e)
 		r.limit, r.size = r.limit-1, r.size+len(e.Value)
 	}

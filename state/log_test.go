@@ -59,6 +59,25 @@ func TestLog(t *testing.T) {
 	})
 }
 
+// TestReadGivesNoRoom holds that who appends to a value that was read writes over nothing: what stands
+// behind it may be what is to be written, or the next value.
+func TestReadGivesNoRoom(t *testing.T) {
+	inBoth(t, func(t *testing.T, s *state.Store) {
+		j := s.Journal(7)
+		appendTo(t, j, "a", "b", "c")
+		_, err := j.AppendUnsynced([]state.Entry{{Value: []byte("d")}, {Value: []byte("e")}})
+		must(t, err)
+		entries, err := j.Read(0, 100, nil)
+		must(t, err)
+		for _, e := range entries {
+			if cap(e.Value) != len(e.Value) {
+				t.Errorf("entry %d has room for %d bytes behind it", e.Offset, cap(e.Value)-len(e.Value))
+			}
+		}
+		equal(t, "all", read(t, j, 0, 100), []string{"a", "b", "c", "d", "e"})
+	})
+}
+
 func TestLogIsDenseAfterReopen(t *testing.T) {
 	dir := t.TempDir()
 	want := []string(nil)
