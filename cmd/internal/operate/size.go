@@ -18,7 +18,7 @@ import (
 // favourable of its rows, rounded up.
 const (
 	foldMicros      = 20.0 // of processor time for an event, also of flows that are read from disk
-	liveMicros      = 80.0 // more for each of the first liveEvents a second of a process, which come by few at a time
+	liveMicros      = 60.0 // more for each of the first liveEvents a second of a process, which come by few at a time
 	liveEvents      = 1200.0
 	planned         = 0.5    // of a core: who was away then catches up at the pace at which events come
 	memberCores     = 0.02   // that one member takes when nothing happens
@@ -44,7 +44,7 @@ const (
 
 	agentMinutes = 10   // in which a busy agent gets one verdict of the agent stage at most
 	replicas     = 3    // of each partition
-	polls        = 4    // a second that each reader of a partition asks a broker when nothing comes
+	polls        = 4    // a second that each reader of a partition asks a broker when nothing comes; those that fold are asked for together
 	joinSeconds  = 0.25 // until members hear that one has left or joined, at most
 	takeSeconds  = 0.025
 	awaySeconds  = 10 // until the group gives up a member that says nothing, see group.Options
@@ -208,7 +208,7 @@ func (l *load) sizes() (out []sizing) {
 	others := (ofAgents*m + peakSaid*followed) * verdictBytes
 	add("read from brokers", (rate*(l.eventBytes+activePart)+others)/mb, "MB/s", "events and activity once, verdicts as below; replicas beside it")
 	readers := float64(l.partitions+activity) + m*float64(activity) + followed*float64(l.partitions)
-	add("connections of readers", readers, "", "one a partition, a member and partition of activity, and a partition that is followed; at rest %d requests a second of each", polls)
+	add("connections of readers", readers, "", "one a partition, a member and partition of activity, and a partition that is followed; at rest one for up to 32 of the first, and %d requests a second of each of the others", polls)
 
 	add("copying, of each member", ofAgents*copyMicros/1e6, "cores", "%s verdicts about agents a second, one an agent in %d min, %g µs each; %s MB/s", figure(ofAgents), agentMinutes, copyMicros, figure(ofAgents*verdictBytes/mb))
 	if followed > 0 {

@@ -87,7 +87,7 @@ func TestSizeOfLiveTraffic(t *testing.T) {
 		rate       float64
 		partitions int
 		cores      float64
-	}{{500, 4, 0.07}, {2000, 4, 0.13}, {8000, 4, 0.21}, {2000, 64, 0.17}} {
+	}{{500, 4, 0.04}, {2000, 4, 0.07}, {8000, 4, 0.14}, {2000, 64, 0.15}} {
 		l := load{eventsADay: live.rate * 86_400, peak: 1, flows: 1, perFlow: 20, eventBytes: 350, partitions: live.partitions, members: 1, coresA: 4, memoryMiB: 512, retention: time.Hour}
 		for _, s := range l.sizes() {
 			if free := live.rate * foldMicros / 1e6 * (1/planned - 1); s.What == "cores of a member" && s.Amount-free < live.cores {
