@@ -75,15 +75,16 @@ func (c *Cluster) sit(r *Reader, l *link) *seat {
 	return s
 }
 
-// sit reports whether there was a seat left.
+// sit reports whether there was a seat left. One request asks once for each partition, so another Reader
+// of the same is seated elsewhere.
 func (f *sharedFetch) sit(s *seat, l *link) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.seats) >= sharedSeats {
+	at, taken := findSeat(f.seats, s.reader.topic, s.reader.partition)
+	if taken || len(f.seats) >= sharedSeats {
 		return false
 	}
 	s.fetch = f
-	at, _ := findSeat(f.seats, s.reader.topic, s.reader.partition)
 	f.seats = slices.Insert(slices.Clone(f.seats), at, s)
 	if f.link != nil {
 		l.Close()
@@ -127,8 +128,8 @@ func (f *sharedFetch) run(l *link) {
 	defer l.Close()
 	var request, answer []byte
 	var ranges []fetchRange
-	var came, busy perSecond
-	throttle := time.Duration(0)
+	now, throttle := time.Now(), time.Duration(0)
+	came, busy := perSecond{last: now}, perSecond{last: now}
 	for {
 		seats := f.asking(l)
 		if len(seats) == 0 {
@@ -151,7 +152,7 @@ func (f *sharedFetch) run(l *link) {
 		if err == nil {
 			parts, err = share(seats, &a)
 		}
-		now := time.Now()
+		now = time.Now()
 		came.add(float64(parts), now)
 		busy.add(now.Sub(begun).Seconds(), now)
 		for _, s := range seats {

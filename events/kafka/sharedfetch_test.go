@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"runtime"
 	"slices"
 	"testing"
@@ -226,3 +227,25 @@ func TestSeatUnreadable(t *testing.T) {
 		t.Fatal(*taken)
 	}
 }
+
+// TestSeatsDiffer holds that a request asks for no partition twice, and for no more than it has seats.
+func TestSeatsDiffer(t *testing.T) {
+	f := &sharedFetch{link: new(link)}
+	sit := func(topic string, partition int) bool {
+		l := &link{socket: &socket{Conn: nowhere{}}}
+		return f.sit(&seat{reader: NewReader(new(Cluster), topic, partition, 0, ReaderOptions{})}, l)
+	}
+	for i := range 2 * sharedSeats {
+		if got, want := sit("t", i/2), i%2 == 0; got != want {
+			t.Errorf("reader %d of partition %d is seated: %t", i%2, i/2, got)
+		}
+	}
+	if sit("u", 0) {
+		t.Error("there is a seat too many")
+	}
+}
+
+// nowhere is a connection that can only be closed.
+type nowhere struct{ net.Conn }
+
+func (nowhere) Close() error { return nil }
