@@ -126,13 +126,14 @@ func (a *Answers) Deliver(offset int64, record []byte, ev *events.Event, v *even
 	key := askKey{call: callOf(ev)}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	// Mostly it is the record that the last who asked has put there, which says the same.
+	// Mostly it is the record that the last who asked has put there, which says the same, and is
+	// registered since.
 	if w := a.waiting[key.call]; w != nil && len(w.record) > 0 && bytes.Equal(w.record, record) {
 		key = w.key
 	} else {
 		key.content = contentOf(ev)
+		a.register(key)
 	}
-	a.register(key)
 	a.last.key, a.last.offset, a.last.verdict = key, offset, v
 	a.deliver(key, v)
 }

@@ -95,6 +95,9 @@ func (w *GlobalOrders) refusing(ctx context.Context, c *guard.Call) (*events.Ver
 	if err := w.readOn(ctx); err != nil {
 		return nil, err
 	}
+	if w.table.Len() == 0 {
+		return nil, nil
+	}
 	return w.table.Refusing(c, w.Log.Now()), nil
 }
 
@@ -204,7 +207,8 @@ func (w *GlobalOrders) Together(asks []*check.Asked) {
 		case v == nil:
 			free = append(free, q)
 		default:
-			q.Wait = func() (*events.Verdict, error) { return w.refuse(q.Context, q.Event, &c, v), nil }
+			refused := c // c itself goes to no heap
+			q.Wait = func() (*events.Verdict, error) { return w.refuse(q.Context, q.Event, &refused, v), nil }
 		}
 	}
 	w.Log.Together(free)
