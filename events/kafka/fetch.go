@@ -3,6 +3,7 @@ package kafka
 import (
 	"encoding/binary"
 	"errors"
+	"io"
 	"time"
 )
 
@@ -91,6 +92,19 @@ type fetchedPart struct {
 }
 
 var errAnswer = errors.New("the broker's answer is no answer to a fetch")
+
+// length reads how many bytes the answer has that comes next.
+func (l *link) length() (int, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(l, head[:]); err != nil {
+		return 0, err
+	}
+	n := int(int32(binary.BigEndian.Uint32(head[:])))
+	if n < 0 {
+		return 0, errAnswer
+	}
+	return n, nil
+}
 
 // parseFetch reads the head of an answer without its length.
 func parseFetch(b []byte) (fetchAnswer, error) {

@@ -3,7 +3,6 @@ package kafka
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -411,23 +410,19 @@ func (r *Reader) exchange() (fetchedPart, error) {
 	// Until the whole answer is read, a fault leaves the connection between two answers, and
 	// setBack drops it.
 	r.waiting = false
-	var head [4]byte
-	if _, err := io.ReadFull(l, head[:]); err != nil {
+	size, err := l.length()
+	if err != nil {
 		return fetchedPart{}, err
-	}
-	size := int64(int32(binary.BigEndian.Uint32(head[:])))
-	if size < 0 {
-		return fetchedPart{}, errAnswer
 	}
 	// A first batch comes whole, be it ever so large. Of one that is beyond the limit only
 	// the beginning is read, which says where it ends.
-	whole := size <= int64(r.o.Unpacked+r.o.Bytes)
+	whole := size <= r.o.Unpacked+r.o.Bytes
 	// Enough for the head of the answer and that of its first batch: take then refuses the
 	// batch by name and goes on behind it.
 	if !whole {
 		size = recordbatch.HeadSize + 1024
 	}
-	if err := r.read(int(size)); err != nil {
+	if err := r.read(size); err != nil {
 		return fetchedPart{}, err
 	}
 	a, err := parseFetch(r.answer)

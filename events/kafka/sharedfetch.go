@@ -3,8 +3,6 @@ package kafka
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
-	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -190,13 +188,12 @@ func (l *link) fetch(request []byte, memory *[]byte, wait time.Duration) (fetchA
 	if _, err := l.Write(request); err != nil {
 		return fetchAnswer{}, err
 	}
-	var head [4]byte
-	if _, err := io.ReadFull(l, head[:]); err != nil {
+	size, err := l.length()
+	if err != nil {
 		return fetchAnswer{}, err
 	}
-	size := int(int32(binary.BigEndian.Uint32(head[:])))
 	// Beyond it is a batch that some Reader has to read, or refuse, by itself.
-	if size < 0 || size > 2*sharedAnswer {
+	if size > 2*sharedAnswer {
 		return fetchAnswer{}, errAnswer
 	}
 	*memory = slices.Grow((*memory)[:0], size)[:size]
@@ -210,9 +207,6 @@ func (l *link) fetch(request []byte, memory *[]byte, wait time.Duration) (fetchA
 	return a, err
 }
 
-// errShared says that an answer is not one to what was asked.
-var errShared = errors.New("the answer is about other partitions")
-
 // share gives each seat what is of its partition, and returns of how many there was something.
 func share(seats []*seat, a *fetchAnswer) (parts int, err error) {
 	for {
@@ -222,7 +216,7 @@ func share(seats []*seat, a *fetchAnswer) (parts int, err error) {
 		}
 		at, there := findSeat(seats, string(p.topic), int(p.partition))
 		if !there {
-			return parts, errShared
+			return parts, errAnswer
 		}
 		s := seats[at]
 		if s.came = len(p.batches) > 0; s.came {

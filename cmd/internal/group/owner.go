@@ -234,11 +234,11 @@ func (p *partitionOwner) open(ctx context.Context, inOrder bool) (err error) {
 		p.pump.CloseWithoutCheckpoint()
 		return err
 	}
-	var gather func() bool
+	reading := kafka.ReaderOptions{Ahead: p.ahead}
 	if p.set.stage == pump.AgentStage {
-		gather = m.backlog // each batch of flows would wake it otherwise
+		reading.Gather = m.backlog // each batch of flows would wake it otherwise
 	}
-	p.reader = m.readFrom(p.set.topic, p.partition, p.pump.Next(), gather, p.ahead)
+	p.reader = m.readFrom(p.set.topic, p.partition, p.pump.Next(), reading)
 	p.folded.Store(p.reader.Next())
 	// The counts begin with this ownership; an earlier one of the same process was another.
 	p.began, p.committed = m.clock.Now(), p.as.Committed
@@ -248,10 +248,11 @@ func (p *partitionOwner) open(ctx context.Context, inOrder bool) (err error) {
 	return nil
 }
 
-// readFrom returns a reader from an offset on, which goes on by itself when brokers fail, and which
-// gathers as kafka.ReaderOptions says. The caller closes it.
-func (m *Member) readFrom(topic string, partition int, offset int64, gather func() bool, ahead func([]kafka.Record) (int, bool)) *kafka.Reader {
-	return kafka.NewReader(m.o.Cluster, topic, partition, offset, kafka.ReaderOptions{Bytes: m.fetchBytes(), Logger: m.logger, Gather: gather, Ahead: ahead})
+// readFrom returns a reader from an offset on, which goes on by itself when brokers fail and asks for
+// the member's share of bytes. The caller closes it.
+func (m *Member) readFrom(topic string, partition int, offset int64, o kafka.ReaderOptions) *kafka.Reader {
+	o.Bytes, o.Logger = m.fetchBytes(), m.logger
+	return kafka.NewReader(m.o.Cluster, topic, partition, offset, o)
 }
 
 // What the readers of all partitions ask of brokers at once, of which each keeps some times its
@@ -360,7 +361,7 @@ func (m *Member) timeAt(ctx context.Context, topic string, partition int, first,
 // record reads the record at an offset, or the next one before end that there is; false when
 // there is none.
 func (m *Member) record(ctx context.Context, topic string, partition int, offset, end int64) (kafka.Record, bool, error) {
-	r := m.readFrom(topic, partition, offset, nil, nil)
+	r := m.readFrom(topic, partition, offset, kafka.ReaderOptions{})
 	defer r.Close()
 	var records []kafka.Record
 	for r.Next() < end {
