@@ -63,7 +63,10 @@ func TestKill(t *testing.T) {
 		weir := startWeir(t, binary, folder, address)
 		ready := time.Since(started)
 		producers.start()
-		moment := 20*time.Millisecond + time.Duration(random.IntN(400))*time.Millisecond
+		moment := time.Duration(random.Int64N(int64(400 * time.Millisecond)))
+		if random.IntN(4) == 0 { // before anything is answered
+			moment /= 200
+		}
 		<-time.After(moment)
 		if err := weir.Process.Kill(); err != nil {
 			t.Fatal(err)

@@ -126,6 +126,21 @@ func TestSelfTest(t *testing.T) {
 	}
 }
 
+// TestSelfTestOfManyStarts makes as many loops within what is remembered of one as a program that
+// is started again and again: none is stopped for what those before it have added up to.
+func TestSelfTestOfManyStarts(t *testing.T) {
+	r := begin(t, Options{}, tested)
+	// The clock of weir stands still while it waits, so that its own patience has no end.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for i := range 100 {
+		if err := r.selfTest.Once(ctx); err != nil {
+			t.Fatalf("loop %d: %v", i, err)
+		}
+		r.fake.Advance(60 * time.Millisecond)
+	}
+}
+
 // TestSelfTestWithoutLimits shows that what users set has no say in the self-test.
 func TestSelfTestWithoutLimits(t *testing.T) {
 	var limits strings.Builder
