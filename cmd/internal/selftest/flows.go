@@ -28,8 +28,8 @@ func OwnVerdict(line []byte) bool {
 // next one is made.
 const Forgets = 5 * time.Second
 
-// Limits judge weir's own flows, whatever limits are in force for all others. They have the one
-// rule that a loop is stopped by: what loops of processes that were started again and again add
+// Limits judge weir's own flows, whatever limits are in force for all others. They have the
+// rules that a loop is to be stopped by: what loops of processes that were started again and again add
 // up to within Forgets, which a release does not take back, would stop the next one first.
 func Limits() analyzer.Limits {
 	l := limitfile.Default()
@@ -37,7 +37,7 @@ func Limits() analyzer.Limits {
 	l.Flow = analyzer.FlowLimits{Idle: Forgets, MaxAge: Forgets}
 	l.Order.TTL = Forgets
 	for r := range l.Rules {
-		if analyzer.RuleID(r) != analyzer.RulePingPongSame {
+		if analyzer.Rules[r].Reason != proved {
 			l.Rules[r].Mode = rules.ModeOff
 		}
 	}

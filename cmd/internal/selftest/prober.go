@@ -161,6 +161,9 @@ func (s *Prober) flow() string {
 	return "" // it has just gone
 }
 
+// proved is why the loop is stopped.
+const proved = events.PingPong
+
 // calls is how many calls the loop has: the last is the one that is over the limit.
 const calls = 6
 
@@ -221,7 +224,7 @@ func (s *Prober) loop(ctx context.Context, flow string) error {
 func expected(line []byte, run string) bool {
 	var v events.Verdict
 	return OwnVerdict(line) && events.DecodeVerdict(line, &v) == nil && v.Mode == events.ModeEnforce && v.Action == events.Deny &&
-		v.Reason == events.PingPong && v.Trigger != nil && strings.HasPrefix(v.Trigger.EventID, run)
+		v.Reason == proved && v.Trigger != nil && strings.HasPrefix(v.Trigger.EventID, run)
 }
 
 // Status is how weir's own loops go.
