@@ -16,14 +16,23 @@ const MaxVerdictBytes = 1 << 18
 // given twice, also in other case, bad UTF-8, anything after the object, and a
 // verdict without id or action are refused. Nothing of v aliases p. The error is a
 // *DecodeError, and then what v holds is not to be relied on.
-// It is what guards and consumers of the verdict topic call, and is slower than Decode:
-// verdicts are few.
+// It is what guards and consumers of the verdict topic call, and is slower than Decode where there
+// is more to read than that a call is allowed: such verdicts are few.
 func DecodeVerdict(p []byte, v *Verdict) error {
 	*v = Verdict{}
 	if len(p) > MaxVerdictBytes {
 		return &DecodeError{Code: CodeTooLong, Offset: MaxVerdictBytes,
 			Reason: fmt.Sprintf("the verdict has %d bytes; want at most %d", len(p), MaxVerdictBytes)}
 	}
+	if v.decodePlain(p) {
+		return nil
+	}
+	return v.decodeAny(p)
+}
+
+// decodeAny is DecodeVerdict for all that decodePlain leaves.
+func (v *Verdict) decodeAny(p []byte) error {
+	*v = Verdict{}
 	// The text is read twice: by the scanner for what encoding/json lets pass, and by
 	// encoding/json for the fields.
 	s := scanner{p: p, anyCase: true}

@@ -136,6 +136,24 @@ func BenchmarkVerdictAppendJSON(b *testing.B) {
 	}
 }
 
+// BenchmarkDecodeVerdict reads what dispatchers read for each call, in both ways.
+func BenchmarkDecodeVerdict(b *testing.B) {
+	v := allowance()
+	text := v.AppendJSON(nil)
+	f := func(name string, decode func(v *Verdict) error) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := decode(new(Verdict)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	f("plain", func(v *Verdict) error { return DecodeVerdict(text, v) })
+	f("any", func(v *Verdict) error { return v.decodeAny(text) })
+}
+
 func TestAbsentFieldsOfAVerdictAreNotWritten(t *testing.T) {
 	v := Verdict{ID: "v", Time: RFC3339(1), Action: "allow"}
 	const want = `{"id":"v","time":"1970-01-01T00:00:00.001Z","revision":0,"mode":"","scope":{"kind":"","id":""},"action":"allow",` +
@@ -191,12 +209,61 @@ func TestDecodeVerdictRefuses(t *testing.T) {
 	f(`{"id":"v","action":"deny","x":`+strings.Repeat("[", MaxDepth)+strings.Repeat("]", MaxDepth)+`}`, CodeTooDeep, "x")
 }
 
+// allowance is what the fold answers to a call that nothing is said against.
+func allowance() Verdict {
+	return Verdict{SchemaVersion: 1, ID: "2197c034c859ad1e", Time: RFC3339(1_700_000_000_498), Mode: ModeEnforce, Scope: Scope{ScopeFlow, "ü \"<&>\""},
+		Action: Allow, Reason: "allowed", ConfigVersion: "xxh64:057ba44458bd0d61", CorrelationID: "f-13-461"}
+}
+
+// TestAllowancesAreReadPlainly shows which verdicts are read without encoding/json: those are
+// nearly all that a dispatcher gets, and it waits for them.
+func TestAllowancesAreReadPlainly(t *testing.T) {
+	f := func(v Verdict, want bool) {
+		t.Helper()
+		if text := v.AppendJSON(nil); new(Verdict).decodePlain(text) != want {
+			t.Errorf("read plainly: %v, want %v: %s", !want, want, text)
+		}
+	}
+	f(allowance(), true)
+	behind := allowance()
+	behind.Degraded, behind.Revision, behind.ControlledCutoff = DegradedBehind, 1_700_000_000_498, true
+	f(behind, true)
+	told := allowance()
+	told.Remaining = []Remaining{{RuleID: "calls"}}
+	f(told, false)
+	f(fullVerdict(), false)
+}
+
+// TestPlainVerdictsShareNothing changes the text of a verdict that was read.
+func TestPlainVerdictsShareNothing(t *testing.T) {
+	want, got := allowance(), Verdict{}
+	text := want.AppendJSON(nil)
+	if err := DecodeVerdict(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	clear(text)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 // FuzzDecodeVerdict checks that what is read is written and read again as the same.
 func FuzzDecodeVerdict(f *testing.F) {
 	v := fullVerdict()
 	f.Add(v.AppendJSON(nil))
 	f.Add([]byte(`{"id":"v","action":"allow","x":[{"a":1}]}`))
+	allowed := allowance()
+	f.Add(allowed.AppendJSON(nil))
+	f.Add([]byte(`{"id":"v","action":"allow","ID":"w"}`))
+	f.Add([]byte(`{"id":"v","action":"allow","id":"w"}`))
+	f.Add([]byte(`{"schema_version":1.0,"id":"v","action":"allow","time":null}`))
 	f.Fuzz(func(t *testing.T, p []byte) {
+		var plain, other Verdict
+		if plain.decodePlain(p) {
+			if err := other.decodeAny(p); err != nil || !reflect.DeepEqual(plain, other) {
+				t.Fatalf("%v: read plainly\n%+v\nby encoding/json\n%+v\nof %q", err, plain, other, p)
+			}
+		}
 		var v, again Verdict
 		if DecodeVerdict(p, &v) != nil {
 			return
