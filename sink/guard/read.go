@@ -40,6 +40,23 @@ func readVerdict(text []byte) (*events.Verdict, error) {
 	return v, nil
 }
 
+// readAllowance reads the verdict of an answer that lets a call pass.
+func readAllowance(body []byte) (*events.Verdict, error) {
+	// As weir writes it there is nothing around the verdict.
+	if text, ok := bytes.CutPrefix(body, []byte(`{"verdict":`)); ok {
+		if text, ok = bytes.CutSuffix(text, []byte{'}'}); ok {
+			if v := new(events.Verdict); events.DecodeVerdict(text, v) == nil {
+				return v, nil
+			}
+		}
+	}
+	var answer struct{ Verdict json.RawMessage }
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, err
+	}
+	return readVerdict(answer.Verdict)
+}
+
 // readRemaining reads what an answer says is left. What is of another form says nothing.
 func readRemaining(text []byte) (left []events.Remaining) {
 	var rows []json.RawMessage

@@ -210,11 +210,7 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 		return d, err
 	}
 	if status == http.StatusOK {
-		var answer struct{ Verdict json.RawMessage }
-		if err := json.Unmarshal(body, &answer); err != nil {
-			return d, err
-		}
-		v, err := readVerdict(answer.Verdict)
+		v, err := readAllowance(body)
 		if err != nil {
 			return d, err
 		}
