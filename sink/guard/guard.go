@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"weir/events"
+	"weir/events/rawconn"
 	"weir/sink/sign"
 )
 
@@ -164,6 +166,16 @@ func newGuard(o Options) (*Guard, error) {
 		o.Client = &http.Client{}
 		if t, ok := http.DefaultTransport.(*http.Transport); ok {
 			t = t.Clone() // of its own, so that Close can close its connections
+			if dial := t.DialContext; dial != nil {
+				// An ask is a few reads and writes of microseconds.
+				t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+					c, err := dial(ctx, network, address)
+					if err != nil {
+						return nil, err
+					}
+					return rawconn.Wrap(c), nil
+				}
+			}
 			o.Client.Transport, closeIdle = t, t.CloseIdleConnections
 		}
 	}
