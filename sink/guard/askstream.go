@@ -80,8 +80,8 @@ func (a *asks) run(ctx context.Context, g *Guard, s *askStream) {
 	a.mu.Lock()
 	a.resume = g.now().Add(streamAgain)
 	// A stream that broke after it did well was cut by somebody, and a new one may be had at
-	// once.
-	if a.open != nil { // it did for a while
+	// once; so may one of a weir that was not there, when it is again.
+	if a.open != nil || s.away {
 		a.resume = g.now().Add(often)
 	}
 	a.open, a.opens = nil, false
@@ -99,6 +99,7 @@ func (a *asks) run(ctx context.Context, g *Guard, s *askStream) {
 // Its Read is called by the transport of the client, and its other methods by who asks.
 type askStream struct {
 	cancel context.CancelFunc // ends the request
+	away   bool               // set by run: nobody was there, which says nothing of streams
 
 	mu   sync.Mutex
 	more sync.Cond // on mu
@@ -186,6 +187,7 @@ func (s *askStream) run(ctx context.Context, g *Guard, ready func()) error {
 	late := time.AfterFunc(g.o.AskTimeout, s.cancel)
 	resp, err := g.o.Client.Do(r)
 	if err != nil {
+		s.away = late.Stop() // or a proxy waited for the end of the body
 		return err
 	}
 	defer resp.Body.Close()

@@ -56,6 +56,9 @@ type Options struct {
 	Observe func(Call, Decision)
 }
 
+// mostIdle is how many connections to weir a guard keeps for its next asks.
+const mostIdle = 64
+
 // Guard answers whether calls may be made. Any goroutine may use it.
 // Check reads state, table and clock by atomics; only the local limiter takes a lock.
 type Guard struct {
@@ -166,6 +169,9 @@ func newGuard(o Options) (*Guard, error) {
 		o.Client = &http.Client{}
 		if t, ok := http.DefaultTransport.(*http.Transport); ok {
 			t = t.Clone() // of its own, so that Close can close its connections
+			// Asks that go by requests of their own come as many at a time as the program has
+			// calls, and a connection is dear, by TLS above all.
+			t.MaxIdleConnsPerHost = max(t.MaxIdleConnsPerHost, mostIdle)
 			if dial := t.DialContext; dial != nil {
 				// An ask is a few reads and writes of microseconds.
 				t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
