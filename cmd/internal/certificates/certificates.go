@@ -149,6 +149,9 @@ var ErrOther = errors.New("another certificate is shown than that in the file")
 // Each connection that is opened looks up the certificates, as listeners do.
 func (s *Source) Transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
+	// Asks of many flows are passed on to one owner at the same time; with net/http's two nearly each
+	// of them would open a connection.
+	t.MaxIdleConnsPerHost, t.MaxIdleConns = 64, 1024
 	if s == nil {
 		return t
 	}
