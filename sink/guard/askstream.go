@@ -186,12 +186,17 @@ func (s *askStream) run(ctx context.Context, g *Guard, ready func()) error {
 	// weir answers at once, before there is any line.
 	late := time.AfterFunc(g.o.AskTimeout, s.cancel)
 	resp, err := g.o.Client.Do(r)
+	inTime := late.Stop() // or a proxy waits for the end of the body
 	if err != nil {
-		s.away = late.Stop() // or a proxy waited for the end of the body
+		s.away = inTime
 		return err
 	}
 	defer resp.Body.Close()
-	if !late.Stop() || resp.StatusCode != http.StatusOK || packed(resp) {
+	switch resp.StatusCode {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout: // a gateway that finds nobody
+		s.away = inTime
+	}
+	if !inTime || resp.StatusCode != http.StatusOK || packed(resp) {
 		return fmt.Errorf("weir answers %s", resp.Status)
 	}
 	ready()

@@ -72,6 +72,7 @@ func TestStreamIsOpenedAgain(t *testing.T) {
 		})
 	}
 	f("away", 2, func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") })
+	f("away behind a gateway", 2, func(r *http.Request) (*http.Response, error) { return answered(r, http.StatusBadGateway, ""), nil })
 	f("older", 1, func(r *http.Request) (*http.Response, error) { return answered(r, http.StatusNotFound, ""), nil })
 	f("gathered by a proxy", 1, func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
