@@ -78,6 +78,7 @@ func (v *Verdict) decodePlain(p []byte) bool {
 	return s.plainEnd() && s.i == len(s.p) && v.ID != "" && v.Action != ""
 }
 
+// plainScope reads whom a verdict is about.
 func (s *scanner) plainScope(dst *Scope) bool {
 	o := object{known: scopeFields}
 	if !s.open(&o) {

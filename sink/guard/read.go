@@ -43,12 +43,10 @@ func readVerdict(text []byte) (*events.Verdict, error) {
 // readAllowance reads the verdict of an answer that lets a call pass.
 func readAllowance(body []byte) (*events.Verdict, error) {
 	// As weir writes it there is nothing around the verdict.
-	if text, ok := bytes.CutPrefix(body, []byte(`{"verdict":`)); ok {
-		if text, ok = bytes.CutSuffix(text, []byte{'}'}); ok {
-			if v := new(events.Verdict); events.DecodeVerdict(text, v) == nil {
-				return v, nil
-			}
-		}
+	text, named := bytes.CutPrefix(body, []byte(`{"verdict":`))
+	text, closed := bytes.CutSuffix(text, []byte{'}'})
+	if v := new(events.Verdict); named && closed && events.DecodeVerdict(text, v) == nil {
+		return v, nil
 	}
 	var answer struct{ Verdict json.RawMessage }
 	if err := json.Unmarshal(body, &answer); err != nil {

@@ -28,9 +28,9 @@ func OwnVerdict(line []byte) bool {
 // next one is made.
 const Forgets = 5 * time.Second
 
-// Limits judge weir's own flows, whatever limits are in force for all others. They have the
-// rules that a loop is to be stopped by: what loops of processes that were started again and again add
-// up to within Forgets, which a release does not take back, would stop the next one first.
+// Limits judge weir's own flows, whatever limits are in force for all others. They have no
+// rules but those that a loop is to be stopped by: what loops of processes that were started again and
+// again add up to within Forgets, which a release does not take back, would stop the next one first.
 func Limits() analyzer.Limits {
 	l := limitfile.Default()
 	l.Version = "selftest"
