@@ -1,6 +1,8 @@
 package guard
 
 import (
+	"strings"
+
 	"weir/events"
 )
 
@@ -58,6 +60,44 @@ func CallOf(ev *events.Event) (Call, bool) {
 		c.Tool = ev.Tool.Name
 	}
 	return c, true
+}
+
+// clip makes ids of the names of the call, as gateways do: weir rejects an event with a name that is
+// no id, and an agent that may choose a name could have each of its calls rejected so.
+func (c *Call) clip() {
+	if isPlain(c.Flow) && isPlain(c.From) && isPlain(c.To) && isPlain(c.Tool) && isPlain(c.FromAgent) && isPlain(c.ToAgent) && isPlain(c.Root) && isPlain(c.Turn) &&
+		isPlain(c.Task) && isPlain(c.Conversation) && isPlain(c.Project) && isPlain(c.Tenant) {
+		return
+	}
+	for _, name := range [...]*string{&c.Flow, &c.From, &c.To, &c.FromAgent, &c.ToAgent, &c.Root, &c.Tool, &c.Turn, &c.Task, &c.Conversation, &c.Project, &c.Tenant} {
+		if !isPlain(*name) {
+			*name = clip(*name)
+		}
+	}
+}
+
+// isPlain reports whether a name needs no clipping, which is true of nearly all.
+func isPlain(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i]-' ' > '~'-' ' {
+			return false
+		}
+	}
+	return len(s) <= events.MaxID
+}
+
+// clip leaves out what no id may hold, and what is longer than an id, in bytes.
+func clip(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	if len(s) > events.MaxID {
+		s = strings.ToValidUTF8(s[:events.MaxID], "")
+	}
+	return s
 }
 
 // event returns the call as an event of the kind: a request for an answer, or what an

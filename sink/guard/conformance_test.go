@@ -29,6 +29,7 @@ type conformanceCase struct {
 	Now        time.Time         `json:"now"`
 	State      string            `json:"state,omitempty"` // fresh, stale, never
 	FailClosed bool              `json:"fail_closed,omitempty"`
+	MostOrders int               `json:"most_orders,omitempty"`
 	Bounds     *boundsText       `json:"bounds,omitempty"`
 	Orders     []json.RawMessage `json:"orders,omitempty"`
 	Keys       map[string]string `json:"keys,omitempty"`
@@ -116,7 +117,7 @@ func told(d *Decision) map[string]any {
 
 func TestConformance(t *testing.T) {
 	for _, c := range conformanceCases(t) {
-		o := Options{URL: "http://weir.test", Quiet: true, FailClosed: c.FailClosed}
+		o := Options{URL: "http://weir.test", Quiet: true, FailClosed: c.FailClosed, MostOrders: c.MostOrders}
 		for id, secret := range c.Keys {
 			o.Keys = append(o.Keys, sign.Key{ID: id, Secret: []byte(secret)})
 		}
@@ -148,7 +149,7 @@ func TestConformance(t *testing.T) {
 		}
 		d := g.Check(t.Context(), c.Call.call())
 		got := told(&d)
-		for name, n := range map[string]int64{"unsigned": g.counts.Unsigned.Load(), "forged": g.counts.Forged.Load(), "replayed": g.counts.Replayed.Load(), "unreadable": g.counts.Unreadable.Load()} {
+		for name, n := range map[string]int64{"unsigned": g.counts.Unsigned.Load(), "forged": g.counts.Forged.Load(), "replayed": g.counts.Replayed.Load(), "unreadable": g.counts.Unreadable.Load(), "left_out": g.counts.LeftOut.Load()} {
 			if n > 0 {
 				got[name] = float64(n)
 			}
@@ -226,6 +227,7 @@ func TestOtherLanguages(t *testing.T) {
 			t.Run("table", func(t *testing.T) { conforms(t, command) })
 			t.Run("weir", func(t *testing.T) { follows(t, l.name, command) })
 			t.Run("signed", func(t *testing.T) { followsSigned(t, command) })
+			t.Run("full", func(t *testing.T) { readsAgain(t, command) })
 		})
 	}
 }
@@ -451,4 +453,31 @@ func follows(t *testing.T, name string, command []string) {
 	if want := map[events.Kind]int{events.VerdictAck: 3, events.OperatorRelease: 1}; !maps.Equal(kinds, want) {
 		t.Errorf("reported %v, want %v", kinds, want)
 	}
+}
+
+// readsAgain leaves orders out for want of room, and reads them again when others have been cleared:
+// they refuse calls then, and the guard is fresh.
+func readsAgain(t *testing.T, command []string) {
+	weir := guardtest.New()
+	f := begin(t, weir, command, `{"most_orders":4}`)
+	order := func(n int, action events.Action) {
+		weir.Give(events.Verdict{CorrelationID: fmt.Sprint("f", n), Action: action, Reason: events.SelfCall})
+	}
+	f.until(map[string]any{"stale": false})
+	for n := range 6 {
+		order(n, "deny")
+	}
+	f.until(map[string]any{"stale": true, "orders": 4.0})
+	f.decided("check", map[string]any{"flow": "f4", "from": "a", "to": "b"}, "allow", "stale_open")
+	order(0, "allow")
+	order(1, "allow")
+	f.until(map[string]any{"stale": false})
+	for n := range 6 {
+		action := "deny"
+		if n < 2 {
+			action = "allow"
+		}
+		f.decided("check", map[string]any{"flow": fmt.Sprint("f", n), "from": "a", "to": "b"}, action, "table")
+	}
+	f.end()
 }

@@ -49,6 +49,10 @@ const (
 // the orders and was told to refuse then.
 const ReasonStale events.Reason = "guard_stale"
 
+// ReasonRejected is the reason of a refusal of a call that weir cannot read: an argument that the
+// dispatcher has to correct. To let such calls pass would leave them uncounted.
+const ReasonRejected events.Reason = "check_rejected"
+
 // Decision is what a guard says of a call. It costs no memory unless the call is
 // refused and Err is asked for.
 // Who gets one may keep it; its Verdict is shared with the table.

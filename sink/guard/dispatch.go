@@ -78,6 +78,7 @@ func NewFlow() string {
 // The callee is the party of the new work, so that its own calls name it as their caller.
 func (g *Guard) Dispatch(ctx context.Context, c Call) (context.Context, Decision) {
 	c.take(ctx)
+	c.clip()
 	if c.Flow == "" && !c.byAgent() {
 		// A new flow gets its id here and not from weir, so that the context has it also when
 		// weir is away.

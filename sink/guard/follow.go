@@ -29,6 +29,8 @@ var (
 	errSilent = errors.New("no sign of life") // ends a connection
 	errClosed = errors.New("the guard was closed")
 	errBehind = errors.New("it is behind its log")
+	errFull   = errors.New("more orders are active than the guard holds")
+	errRoom   = errors.New("orders are read again, because there is room for those that were left out")
 )
 
 // lineBehind is a sign of life of a weir that has not folded all of its log yet.
@@ -100,6 +102,7 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 	if resp.StatusCode != http.StatusOK {
 		if resp.StatusCode == http.StatusBadRequest {
 			g.lastID = "" // weir has another log than the one that was followed
+			g.full.Store(false)
 		}
 		return false, statusError(resp)
 	}
@@ -143,6 +146,11 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 			// Orders were read before this line, so all that stood are in the table.
 			reached = true
 			g.becomeFresh()
+			if g.mayReread() {
+				g.lastID = g.leftAfter
+				g.full.Store(false)
+				return reached, errRoom
+			}
 		case m.size > mostMessage:
 			g.tooLong(&m)
 		default:
@@ -163,6 +171,7 @@ func (g *Guard) tooLong(m *message) {
 // deliver takes a message of the stream.
 // The id counts also for what is no verdict, or the same would be sent again and again.
 func (g *Guard) deliver(m *message) {
+	before, full := g.lastID, g.full.Load()
 	if sendable(m.id) {
 		g.lastID = m.id
 	}
@@ -170,6 +179,9 @@ func (g *Guard) deliver(m *message) {
 		return // as a gap, of orders that have expired
 	}
 	g.take(m.data, m.signature)
+	if !full && g.full.Load() {
+		g.leftAfter = before
+	}
 }
 
 // sendable reports whether a request can say that this was the last message.
@@ -201,13 +213,46 @@ func (g *Guard) take(verdict []byte, signature string) {
 		return
 	}
 	// What clears, and what takes the place of an order that is held, needs no room.
-	if v.Stops() && g.table.Len() >= g.o.MostOrders && !g.table.holds(v) {
-		g.counts.LeftOut.Add(1)
+	if v.Stops() && !g.hasRoom(v) && !g.table.holds(v) {
+		// One that has expired, of which the log holds many, refuses nothing.
+		if v.ExpiresAt == 0 || events.Stamp(v.ExpiresAt) > g.stamp() {
+			g.leaveOut()
+		}
 		return
 	}
 	if g.table.Take(v) {
 		g.counts.Orders.Add(1)
 	}
+}
+
+// leaveOut counts an order that there is no room for. Without it the guard does not know all
+// orders, so it is stale until they were read again.
+func (g *Guard) leaveOut() {
+	g.counts.LeftOut.Add(1)
+	if !g.full.Swap(true) {
+		g.logger.Error("more orders are active than the guard holds; it is stale until there is room", "weir", g.o.URL, "most_orders", g.o.MostOrders)
+	}
+	g.becomeStale(errFull)
+}
+
+// hasRoom reports whether the table has room for an order that it does not hold yet. Events of a
+// mere sender can fill the table with orders of rules, which must not keep out those of an operator.
+func (g *Guard) hasRoom(v *events.Verdict) bool {
+	most := g.o.MostOrders
+	if v.Reason == events.OperatorStopped {
+		most *= 2
+	}
+	return g.table.Len() < most
+}
+
+// mayReread reports whether orders were left out that there is room for now. It says yes once a
+// minute at most, since weir may send much of its log then.
+func (g *Guard) mayReread() bool {
+	if !g.full.Load() || g.table.Len() > g.o.MostOrders/4*3 || time.Since(g.reread) < time.Minute {
+		return false
+	}
+	g.reread = time.Now()
+	return true
 }
 
 // unreadable counts what is no verdict. The first is logged: who sends one may send many.

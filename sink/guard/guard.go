@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"weir/events"
-	"weir/events/rawconn"
 	"weir/sink/sign"
 )
 
@@ -43,7 +41,10 @@ type Options struct {
 	StaleAfter time.Duration // without a sign of life the orders may be out of date; default 5 s
 	AskTimeout time.Duration // of one Ask; default 3 s
 	MostFlows  int           // that the local limiter counts at one time; default 65,536
-	MostOrders int           // that are held; more are counted and left out; default 2,000,000
+	// MostOrders bounds the orders that are held; default 2,000,000. Orders beyond it are counted
+	// as left out, and the guard is stale until there is room and all orders were read again.
+	// Stops by an operator have the same room once more.
+	MostOrders int
 
 	// Follow, where it is given, tells the guard of verdicts instead of weir's stream. It
 	// runs until ctx ends. Package kafkaguard has one.
@@ -72,13 +73,17 @@ type Guard struct {
 	signed *signed
 	ticked atomic.Int64  // the time as of the last tick; 0 when nothing ticks
 	state  atomic.Uint32 // of the table
+	full   atomic.Bool   // orders were left out and not read again; keeps state from being fresh
 	limits *limiter
 	bounds atomic.Pointer[Bounds]
 	counts Counts
 	// It has room for 1,024; see acknowledge.
-	acks   chan ack
-	asks   asks
-	lastID string // of the stream; for the follower alone
+	acks chan ack
+	asks asks
+	// Of the stream, for the follower alone: the last message, the one before the first order that
+	// was left out, and when orders were read again last.
+	lastID, leftAfter string
+	reread            time.Time
 	// Of the ids that it gives to events, together with the time. The word is this guard's alone:
 	// guards of one Source would else give one id to two asks, and the second would be taken for
 	// the first sent again.
@@ -113,6 +118,7 @@ type Counts struct {
 	LocalLimited atomic.Int64
 	Faults       atomic.Int64 // of the guard itself, that let a call through, and of Observe, which change nothing
 	AskFailures  atomic.Int64 // asks that were answered from memory
+	AskRejected  atomic.Int64 // asks that weir could not read, which refuses the call
 
 	Orders      atomic.Int64 // verdicts that changed the table
 	LeftOut     atomic.Int64 // orders that there was no room for
@@ -172,16 +178,6 @@ func newGuard(o Options) (*Guard, error) {
 			// Asks that go by requests of their own come as many at a time as the program has
 			// calls, and a connection is dear, by TLS above all.
 			t.MaxIdleConnsPerHost = max(t.MaxIdleConnsPerHost, mostIdle)
-			if dial := t.DialContext; dial != nil {
-				// An ask is a few reads and writes of microseconds.
-				t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-					c, err := dial(ctx, network, address)
-					if err != nil {
-						return nil, err
-					}
-					return rawconn.Wrap(c), nil
-				}
-			}
 			o.Client.Transport, closeIdle = t, t.CloseIdleConnections
 		}
 	}
@@ -263,6 +259,7 @@ func (g *Guard) Check(ctx context.Context, c Call) (d Decision) {
 		}
 	}()
 	c.take(ctx)
+	c.clip()
 	return g.check(&c)
 }
 
@@ -393,12 +390,21 @@ const tick = 100 * time.Millisecond
 // in the table.
 // What the limiter counted meanwhile is forgotten: the orders count again.
 func (g *Guard) becomeFresh() {
+	if g.full.Load() {
+		g.state.CompareAndSwap(never, stale)
+		g.once.Do(func() { close(g.ready) }) // what there is room for is known
+		return
+	}
 	if g.state.Swap(fresh) == fresh {
 		return
 	}
 	g.limits.reset()
 	g.once.Do(func() { close(g.ready) })
 	g.logger.Info("weir is followed", "weir", g.o.URL, "orders", g.table.Len())
+	// A feed may take orders in meanwhile.
+	if g.full.Load() {
+		g.becomeStale(errFull)
+	}
 }
 
 // becomeStale is called when orders may be missing. It does nothing before the orders were

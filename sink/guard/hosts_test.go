@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,44 @@ func TestFullTable(t *testing.T) {
 	now = now.Add(2 * time.Minute)
 	if d := g.Check(t.Context(), Call{Flow: "f", From: "a", To: "b"}); !d.Stopped() || g.counts.LeftOut.Load() != 1 {
 		t.Errorf("decided %s, %d orders left out, want the order to stand and 1", d.Action, g.counts.LeftOut.Load())
+	}
+}
+
+// TestReadsAgain is readsAgain for Go.
+func TestReadsAgain(t *testing.T) {
+	weir := guardtest.New()
+	g, err := New(Options{URL: guardtest.URL, Client: weir.Client(), MostOrders: 4, Quiet: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	order := func(n int, action events.Action) {
+		weir.Give(events.Verdict{CorrelationID: fmt.Sprint("f", n), Action: action, Reason: events.SelfCall})
+	}
+	until := func(stale bool, orders int64) {
+		t.Helper()
+		for g.Stale() != stale || g.Counts().Orders.Load() < orders {
+			if t.Context().Err() != nil {
+				t.Fatalf("stale %v, %d orders", g.Stale(), g.Counts().Orders.Load())
+			}
+			runtime.Gosched()
+		}
+	}
+	until(false, 0)
+	for n := range 6 {
+		order(n, "deny")
+	}
+	until(true, 4)
+	if d := g.Check(t.Context(), Call{Flow: "f4", From: "a", To: "b"}); d.Source != StaleOpen {
+		t.Errorf("decided %s by %s", d.Action, d.Source)
+	}
+	order(0, "allow")
+	order(1, "allow")
+	until(false, 8)
+	for n := range 6 {
+		if d := g.Check(t.Context(), Call{Flow: fmt.Sprint("f", n), From: "a", To: "b"}); d.Stopped() != (n > 1) || d.Stale {
+			t.Errorf("flow f%d: %s by %s", n, d.Action, d.Source)
+		}
 	}
 }
 

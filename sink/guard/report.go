@@ -174,6 +174,7 @@ func (g *Guard) Release(ctx context.Context, flow, by, reason string, long time.
 // It waits for AskTimeout at most.
 func (g *Guard) Ask(ctx context.Context, c Call) Decision {
 	c.take(ctx)
+	c.clip()
 	ev := c.event(c.kind())
 	g.stampEvent(&ev, g.stamp())
 	// Ask makes the event one that weir folds as a question, see decision 9.
@@ -224,6 +225,13 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 		return refused(v, ev.CorrelationID, FromWeir, 0).withRemaining(v), nil
 	}
 	p, err := readProblem(status, body)
+	if err != nil && isRejection(status) && p.Detail != "" && ev.By() != events.OriginUser {
+		if g.counts.AskRejected.Add(1) == 1 {
+			g.logger.Error("weir cannot read a check request, so the call is refused; correct the call, more of them are only counted", "flow", ev.CorrelationID, "error", p.Detail)
+		}
+		v := &events.Verdict{Action: events.Deny, Reason: ReasonRejected, HTTPStatus: status, Message: "Agent call rejected: weir cannot read the call: " + p.Detail}
+		return refused(v, ev.CorrelationID, FromWeir, 0), nil
+	}
 	if err != nil {
 		return d, err
 	}
@@ -282,6 +290,12 @@ func readProblem(status int, body []byte) (p problem, err error) {
 		return p, fmt.Errorf("weir answers with status %d: %.200s", status, p.Detail)
 	}
 	return p, nil
+}
+
+// isRejection reports whether a status says that the request itself is at fault. Others of the four
+// hundreds are about tokens, addresses and load.
+func isRejection(status int) bool {
+	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity
 }
 
 // "" when the answer names no verdict.

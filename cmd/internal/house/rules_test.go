@@ -22,7 +22,7 @@ var ownNames = map[string]string{
 	"analyzer/limitfile/import.go":      "the settings of another system are called so",
 	"analyzer/limitfile/framework.go":   "the settings of frameworks are called so",
 	"sink/guard/limiter.go":             "the limits of a guard that hears nothing of weir",
-	"sink/guard/follow.go":              "it reads those limits",
+	"sink/guard/follow.go":              "it reads those limits, and keeps room for the stops of an operator",
 	"sink/guard/match.go":               "orders of old servers that do not say whose calls they are about",
 	"sink/check/denyformat.go":          "another system's sentence",
 	"cmd/internal/selftest/prober.go":   "the loop that it makes",

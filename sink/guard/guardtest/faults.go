@@ -313,7 +313,7 @@ func strangeMessages() []Fault {
 			flood("", strings.Repeat(alive, 1000))(rw, r)
 			every(rw, r, alive)
 		}).lasting(),
-		{Name: "stream has more orders than there is room for", Want: hears, path: pathVerdicts, lasts: true, serve: crowd(stopped), then: crowd(stopped)},
+		{Name: "stream has more orders than there is room for", Want: Want{CheckStopped: "deny table stale", CheckOther: "allow stale_open stale", AskStopped: "deny weir", AskOther: "allow weir"}, path: pathVerdicts, lasts: true, serve: crowd(stopped), then: crowd(stopped)},
 	}
 }
 
@@ -365,6 +365,7 @@ func badAnswers() []Fault {
 		check("wants a proxy to be asked first", replyAs(http.StatusProxyAuthRequired, http.Header{"Proxy-Authenticate": {"Basic"}}, "<h1>407</h1>")),
 		// No guard asks for packed answers, so what is packed is of somebody else, and may be of
 		// any size.
+		refusal("because weir cannot read it", reply(http.StatusBadRequest, "application/problem+json", `{"detail":"agent: must not hold control characters"}`)),
 		check("is packed", replyAs(http.StatusOK, http.Header{"Content-Encoding": {"gzip"}}, string(packed(allowAll, "")))),
 		check("says that it is packed, and is not", replyAs(http.StatusOK, http.Header{"Content-Encoding": {"br"}}, allowAll)),
 		check("is packed, and 192 MiB when it is unpacked", func(rw http.ResponseWriter, r *http.Request) {

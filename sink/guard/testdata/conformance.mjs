@@ -15,7 +15,7 @@ function told(d) {
 
 async function decide(c) {
   const b = c.bounds && { calls: c.bounds.calls ?? 0, toolCalls: c.bounds.tool_calls ?? 0, rate: c.bounds.rate ?? 0, window: c.bounds.window_s ?? 0 };
-  const g = new Guard("http://weir.test", { quiet: true, failClosed: c.fail_closed ?? false, bounds: b, keys: c.keys, log: () => {} });
+  const g = new Guard("http://weir.test", { quiet: true, failClosed: c.fail_closed ?? false, bounds: b, keys: c.keys, mostOrders: c.most_orders, log: () => {} });
   let now = Date.parse(c.now);
   g.now = () => now;
   g.state = c.state ?? "fresh";
@@ -27,6 +27,7 @@ async function decide(c) {
   }
   const said = told(g.check(words(c.call)));
   for (const name of ["unsigned", "forged", "replayed", "unreadable"]) if (g.counts[name]) said[name] = g.counts[name];
+  if (g.counts.leftOut) said.left_out = g.counts.leftOut;
   return said;
 }
 
@@ -40,7 +41,7 @@ if (process.argv.length > 3) {
     throw new Error("an observer that fails");
   };
   const words_of_guard = { name: "typescript", staleAfter: 1000 * (o.stale_s ?? 1), askTimeout: 1000 * (o.ask_s ?? 1), connectTimeout: o.once ? undefined : 1, keys: keys(o.keys), failClosed: o.closed, onDecision: o.faulty && fail, log: () => {} };
-  let g = await Guard.connect(process.argv[3], words_of_guard);
+  let g = await Guard.connect(process.argv[3], { ...words_of_guard, mostOrders: o.most_orders });
   if (o.once) {
     // A program that decides one call and ends.
     const d = g.check({ flow: "f", from: "a", to: "b" });

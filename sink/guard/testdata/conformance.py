@@ -32,7 +32,7 @@ def fail(call, d):
 def decide(case):
     b = case.get("bounds")
     bounds = weir_guard.Bounds() if b is None else weir_guard.Bounds(b.get("calls", 0), b.get("tool_calls", 0), b.get("rate", 0), b.get("window_s", 0))
-    g = weir_guard.Guard("http://weir.test", connect=False, quiet=True, fail_closed=case.get("fail_closed", False), bounds=bounds, keys=case.get("keys"))
+    g = weir_guard.Guard("http://weir.test", connect=False, quiet=True, fail_closed=case.get("fail_closed", False), bounds=bounds, keys=case.get("keys"), most_orders=case.get("most_orders", 200_000))
     now = datetime.datetime.fromisoformat(case["now"].replace("Z", "+00:00")).timestamp()
     clock = [now]
     g._now = lambda: clock[0]
@@ -46,11 +46,11 @@ def decide(case):
             g.check(**words(step["call"]))
         clock[0] += step.get("then_s", 0)
     said = told(g.check(**words(case["call"])))
-    ignored = {name: getattr(g.counts, name) for name in ("unsigned", "forged", "replayed", "unreadable")}
+    ignored = {name: getattr(g.counts, name) for name in ("unsigned", "forged", "replayed", "unreadable", "left_out")}
     return {**said, **{name: n for name, n in ignored.items() if n}}
 
 
-def follow(url, keys="", closed=False, stale_s=1.0, ask_s=1.0, faulty=False, once=False):
+def follow(url, keys="", closed=False, stale_s=1.0, ask_s=1.0, faulty=False, once=False, most_orders=200_000):
     """One command per line, one answer per line."""
     keys = weir_guard.read_keys(keys) if keys else None
     words_of_guard = {"name": "python", "stale_after": stale_s, "ask_timeout": ask_s, "keys": keys, "fail_closed": closed}
@@ -58,7 +58,7 @@ def follow(url, keys="", closed=False, stale_s=1.0, ask_s=1.0, faulty=False, onc
         words_of_guard["on_decision"] = fail
     if not once:
         words_of_guard["connect_timeout"] = 0.001
-    g = weir_guard.Guard(url, **words_of_guard)
+    g = weir_guard.Guard(url, most_orders=most_orders, **words_of_guard)
     if once:  # a program that decides one call and ends
         d = g.check("f", "a", "b")
         print(d.action, d.source)

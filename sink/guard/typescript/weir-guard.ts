@@ -120,9 +120,32 @@ export function workFrom(headers: Headers): Work | undefined {
   return flow ? { flow, party: get("party"), agent: get("agent"), root: get("root") } : undefined;
 }
 
-/** Fills in what an agent's call does not say with the work that goes on. What people,
- * schedulers and applets send belongs to no work. */
+const nameFields = ["flow", "from", "to", "fromAgent", "toAgent", "tool", "turn", "task", "conversation", "project", "tenant", "root"] as const;
+const mostName = 256; // bytes
+const hash = /^(xxh64|sha256|sha1|md5|blake3|sha512):[0-9a-f]{16,128}$/;
+
+/** Leaves out what no id may hold, and what is longer than an id, as gateways do: weir rejects an
+ * event with a name that is no id, and an agent that may choose a name could have each of its calls
+ * rejected so. */
+function clip(name: string): string {
+  // eslint-disable-next-line no-control-regex
+  const text = new TextEncoder().encode(name.replace(/[\0-\x1f]|\p{Surrogate}/gu, ""));
+  if (text.length <= mostName) return new TextDecoder().decode(text);
+  let end = mostName;
+  while ((text[end]! & 0xc0) === 0x80) end--; // not in the middle of a character
+  return new TextDecoder().decode(text.subarray(0, end));
+}
+
+/** Fills in what an agent's call does not say with the work that goes on, and makes ids of its
+ * names. */
 function inWork(call: Call): Call {
+  const filled = filledIn(call);
+  const bad = nameFields.filter((name) => !/^[ -~]{0,256}$/.test(filled[name] ?? ""));
+  return bad.length === 0 ? filled : { ...filled, ...Object.fromEntries(bad.map((name) => [name, clip(filled[name] ?? "")])) };
+}
+
+/** What people, schedulers and applets send belongs to no work. */
+function filledIn(call: Call): Call {
   const work = currentWork();
   if (!work || (call.origin && call.origin !== "agent")) return call;
   const filled = { ...call };
@@ -165,7 +188,9 @@ export interface Options {
   fetch?: (url: string, init: RequestInit) => Promise<Response>;
   /** How many flows the local limiter counts at one time. */
   mostFlows?: number;
-  /** How many orders are held at one time; more are counted as leftOut. Default 200,000. */
+  /** How many orders are held at one time; default 200,000. Those beyond it are counted as
+   * leftOut, and the guard is stale until there is room and all orders were read again. Stops by
+   * an operator have the same room once more. */
   mostOrders?: number;
   /** Secrets by their ids. With them, orders that weir did not sign by one of them are
    * ignored and counted, and so are replays. */
@@ -343,6 +368,8 @@ export class Guard {
     localLimited: 0,
     faults: 0,
     askFailures: 0,
+    /** Asks that weir could not read, which refuses the call. */
+    askRejected: 0,
     orders: 0,
     /** Orders that there was no room for. */
     leftOut: 0,
@@ -387,6 +414,9 @@ export class Guard {
   private readonly closing = new AbortController();
   private known = false;
   private held = 0; // orders
+  private full = false; // orders were left out and not read again
+  private leftAfter = ""; // the id of the message before the first of them
+  private rereadNext = 0; // when they may be read again, by performance.now
   private becameFresh: () => void = () => {};
   private readonly ready = new Promise<void>((resolve) => (this.becameFresh = resolve));
 
@@ -639,16 +669,36 @@ export class Guard {
     const same = (o: Verdict) => sameOrder(o, v);
     const old = list.find(same);
     if ((old && (old.revision ?? 0) > (v.revision ?? 0)) || (clears && !old)) return false;
-    if (!old && this.held >= (this.o.mostOrders ?? 200_000)) {
-      this.counts.leftOut++;
+    if (!old && !this.hasRoom(v)) {
+      // One that has expired, of which the log holds many, refuses nothing.
+      if (!v.expires_at || Date.parse(v.expires_at) > this.now()) this.leaveOut();
       return false;
     }
     const rest = list.filter((o) => !same(o));
-    if (!clears) rest.push(v);
+    if (!clears) rest.push(kept(v));
     this.held += rest.length - list.length;
     if (rest.length > 0) table.set(key, rest);
     else table.delete(key);
     return true;
+  }
+
+  private get mostOrders(): number {
+    return this.o.mostOrders ?? 200_000;
+  }
+
+  /** Events of a mere sender can fill the table with orders of rules, which must not keep out
+   * those of an operator. */
+  private hasRoom(v: Verdict): boolean {
+    return this.held < this.mostOrders * (v.reason_code === "operator_stop" ? 2 : 1);
+  }
+
+  /** Counts an order that there is no room for. Without it the guard does not know all orders, so
+   * it is stale until they were read again. */
+  private leaveOut(): void {
+    this.counts.leftOut++;
+    if (!this.full) this.log("warn", `more orders are active than the guard holds (mostOrders ${this.mostOrders}); it is stale until there is room`);
+    this.full = true;
+    this.becomeStale("orders are missing");
   }
 
   private sweep(): void {
@@ -710,7 +760,7 @@ export class Guard {
       if (this.lastId) headers["last-event-id"] = this.lastId;
       const resp = await this.fetch("GET", "/v1/verdicts", headers, undefined, silent.signal);
       if (resp.status !== 200 || !resp.body) {
-        if (resp.status === 400) this.lastId = ""; // weir has another log than the one that was followed
+        if (resp.status === 400) [this.lastId, this.full] = ["", false]; // weir has another log than the one that was followed
         throw problem(resp.status, await answered(resp));
       }
       if (!/^text\/event-stream\s*(;|$)/i.test(resp.headers.get("content-type") ?? "") || resp.headers.get("content-encoding")) {
@@ -747,6 +797,12 @@ export class Guard {
             alive();
             if (line === ": behind") this.becomeStale("weir is behind its log");
             else this.becomeFresh(); // weir says so when this is all that there is
+            // Weir may send much of its log then, so that is done once a minute at most.
+            if (this.full && this.held <= Math.trunc(this.mostOrders / 4) * 3 && performance.now() >= this.rereadNext) {
+              this.rereadNext = performance.now() + 60_000;
+              [this.lastId, this.full] = [this.leftAfter, false];
+              throw new Error("orders are read again, because there is room for those that were left out");
+            }
           } else if (m.size > mostMessage) {
             this.tooLong(m);
           } else {
@@ -784,9 +840,11 @@ export class Guard {
   }
 
   private async deliver(m: Message): Promise<void> {
+    const [before, full] = [this.lastId, this.full];
     if (m.id.length <= mostId && /^[ -~]+$/.test(m.id)) this.lastId = m.id; // which a request can say
     if (m.data.length === 0 || (m.event && m.event !== "message")) return;
     await this.receive(m.data.join("\n"), m.signature);
+    if (this.full && !full) this.leftAfter = before;
   }
 
   /** Takes in a verdict as it comes. For tests; the stream calls it. */
@@ -826,6 +884,12 @@ export class Guard {
 
   private becomeFresh(): void {
     if (this.state === "fresh") return;
+    if (this.full) {
+      this.state = "stale";
+      this.known = true;
+      this.becameFresh(); // what there is room for is known
+      return;
+    }
     this.state = "fresh";
     this.spent = new Map();
     this.spentBefore = new Map();
@@ -906,7 +970,7 @@ export class Guard {
       answer = await this.askBy(JSON.stringify(ev));
     } catch (err) {
       const p = (err instanceof StatusError ? err.body : {}) as Partial<Verdict> & { instance?: string; detail?: string };
-      if (!p.reason_code) throw err;
+      if (!p.reason_code) return this.rejected(call, err);
       const id = p.instance?.startsWith("urn:weir:verdict:") ? p.instance.slice("urn:weir:verdict:".length) : "";
       // An action of a later version is a refusal all the same.
       const action = stops(p.action ?? "") ? p.action : "deny";
@@ -915,6 +979,16 @@ export class Guard {
     const v = verdict((answer as { verdict: unknown }).verdict);
     if (v.mode === "enforce" && (v.action === "warn" || stops(v.action))) return this.refused(v, flow, "weir", false, true);
     return new Decision("allow", "weir", false, flow || v.correlation_id || "", { remaining: remaining(v), note: v.agent_message ?? "" });
+  }
+
+  /** Refuses a call that weir cannot read: to let such calls pass would leave them uncounted. Other
+   * answers of the four hundreds are about tokens, addresses and load. */
+  private rejected(call: Call, err: unknown): Decision {
+    const detail = err instanceof StatusError && [400, 413, 422].includes(err.status) ? err.body["detail"] : undefined;
+    if (typeof detail !== "string" || !detail || byPerson(call)) throw err;
+    if (++this.counts.askRejected === 1) this.log("warn", `weir cannot read a check request, so the call is refused; correct the call, more of them are only counted: ${detail}`);
+    const message = "Agent call rejected: weir cannot read the call: " + detail.replace(/\p{Surrogate}/gu, "\ufffd");
+    return new Decision("deny", "weir", false, call.flow ?? "", { reason: "check_rejected", message });
   }
 
   /** Returns what weir answers to a line that asks. Asks of the same moment, as those of parallel
@@ -1130,6 +1204,13 @@ function remaining(v: Verdict): Remaining[] {
   return left;
 }
 
+const keptFields = ["id", "revision", "mode", "action", "effective", "scope", "match", "reason_code", "limit", "observed", "unit", "message", "agent_message", "expires_at", "retry_after_s", "correlation_id"] as const;
+
+/** What the table keeps of an order. */
+function kept(v: Verdict): Verdict {
+  return Object.fromEntries(keptFields.filter((name) => v[name] !== undefined).map((name) => [name, v[name]])) as unknown as Verdict;
+}
+
 function object(v: unknown, what: string): Record<string, unknown> {
   if (typeof v !== "object" || v === null || Array.isArray(v)) throw new Error(`${what} is no object`);
   return v as Record<string, unknown>;
@@ -1182,8 +1263,8 @@ function event(c: Call, kind: string): Record<string, unknown> {
   const party = (id?: string, agent?: string) => (!agent || agent === id ? { agent: id || agent } : id ? { session: id, agent } : { agent });
   if (c.from || c.fromAgent) ev["from"] = party(c.from, c.fromAgent);
   if (c.to || c.toAgent) ev["to"] = party(c.to, c.toAgent);
-  if (c.tool) ev["tool"] = c.argsHash ? { name: c.tool, args_hash: c.argsHash } : { name: c.tool };
-  const more = { correlation_id: c.flow, root_correlation_id: c.root, origin: c.origin, content_hash: c.contentHash, turn_id: c.turn, task_id: c.task, conversation_id: c.conversation, project_id: c.project, tenant_id: c.tenant };
+  if (c.tool) ev["tool"] = hash.test(c.argsHash ?? "") ? { name: c.tool, args_hash: c.argsHash } : { name: c.tool };
+  const more = { correlation_id: c.flow, root_correlation_id: c.root, origin: c.origin, content_hash: hash.test(c.contentHash ?? "") ? c.contentHash : "", turn_id: c.turn, task_id: c.task, conversation_id: c.conversation, project_id: c.project, tenant_id: c.tenant };
   for (const [name, value] of Object.entries(more)) if (value) ev[name] = value;
   return ev;
 }

@@ -33,6 +33,7 @@ import secrets
 import select
 import socket
 import ssl
+import sys
 import threading
 import time
 import urllib.parse
@@ -150,8 +151,27 @@ def working(work: Optional[Work]) -> Iterator[None]:
 
 
 def _in_work(call: Call) -> Call:
-    """Fills in what an agent's call does not say with the work that goes on. What people,
-    schedulers and applets send belongs to no work."""
+    """Fills in what an agent's call does not say with the work that goes on, and makes ids of its
+    names. What people, schedulers and applets send belongs to no work."""
+    call = _filled(call)
+    bad = {name: _clip(value) for name in _NAMES for value in (getattr(call, name),) if not (value.isascii() and value.isprintable() and len(value) <= _MOST_NAME)}
+    return replace(call, **bad) if bad else call
+
+
+_NAMES = ("flow", "source", "target", "source_agent", "target_agent", "tool", "turn_id", "task_id", "conversation_id", "project_id", "tenant_id", "root_correlation_id")
+_MOST_NAME = 256  # bytes
+_HASH = re.compile("(?:xxh64|sha256|sha1|md5|blake3|sha512):[0-9a-f]{16,128}")
+
+
+def _clip(name: str) -> str:
+    """Leaves out what no id may hold, and what is longer than an id, as gateways do: weir rejects
+    an event with a name that is no id, and an agent that may choose a name could have each of its
+    calls rejected so."""
+    text = "".join(c for c in name if c >= " ").encode("utf-8", "ignore")
+    return text[:_MOST_NAME].decode("utf-8", "ignore")
+
+
+def _filled(call: Call) -> Call:
     work = _work.get()
     if work is None or call.origin not in ("", "agent"):
         return call
@@ -240,6 +260,7 @@ class Counts:
     local_limited: int = 0
     faults: int = 0
     ask_failures: int = 0
+    ask_rejected: int = 0  # asks that weir could not read, which refuses the call
     orders: int = 0
     left_out: int = 0  # orders that there was no room for
     unreadable: int = 0
@@ -307,8 +328,9 @@ class Guard:
         decided as when weir is away. With connect=False it follows nothing.
 
         With keys, by their ids, orders that weir did not sign by one of them are ignored
-        and counted, and so are replays; read_keys reads the file that weir has. More than
-        most_orders orders are counted as left_out.
+        and counted, and so are replays; read_keys reads the file that weir has. Orders beyond
+        most_orders are counted as left_out, and the guard is stale until there is room and all
+        orders were read again. Stops by an operator have the same room once more.
 
         With an https URL, tls says whom to trust and what to show: ssl.create_default_context(
         cafile=...) and its load_cert_chain. By default it is what the system trusts."""
@@ -322,6 +344,9 @@ class Guard:
         self._connects, self._connect_timeout = connect, connect_timeout
         self._stale_after, self._ask_timeout, self._most_flows = stale_after, ask_timeout, most_flows
         self._most_orders, self._held = most_orders, 0
+        self._full = False  # orders were left out and not read again
+        self._left_after = ""  # the id of the message before the first of them
+        self._reread_next = 0.0  # when they may be read again, by time.monotonic
         self._on_decision = on_decision
         self._keys = dict(keys or {})
         self._heard: Dict[str, Tuple[int, float]] = {}  # by order: the last revision, and until when it is remembered
@@ -382,7 +407,7 @@ class Guard:
         if self._state == _FRESH:
             self._state = _STALE
         self._held = sum(map(len, self._orders.values())) + sum(map(len, self._wide.values()))
-        self._last_id = ""  # the order of the last message may not have been taken
+        self._last_id, self._full = "", False  # the order of the last message may not have been taken
         self._asleep = self._connects and not closed
 
     # What a dispatcher calls.
@@ -626,16 +651,39 @@ class Guard:
         if clears:
             if len(rest) == len(old):
                 return False
-        elif not same and self._held >= self._most_orders:
-            self.counts.left_out += 1
-            return False
+        elif not same and not self._has_room(v):
+            if not v.get("expires_at") or _seconds(v["expires_at"]) > self._now():
+                self._leave_out()
+            return False  # one that has expired, of which the log holds many, refuses nothing
         else:
-            rest += (v,)
+            rest += (_kept(v),)
         self._held += len(rest) - len(old)
         if rest:
             table[key] = rest
         else:
             table.pop(key, None)
+        return True
+
+    def _has_room(self, v: Mapping[str, Any]) -> bool:
+        """Events of a mere sender can fill the table with orders of rules, which must not keep
+        out those of an operator."""
+        return self._held < self._most_orders * (2 if v.get("reason_code") == "operator_stop" else 1)
+
+    def _leave_out(self) -> None:
+        """Counts an order that there is no room for. Without it the guard does not know all
+        orders, so it is stale until they were read again."""
+        self.counts.left_out += 1
+        if not self._full:
+            _log.error("more orders are active than the guard holds (most_orders=%d); it is stale until there is room", self._most_orders)
+        self._full = True
+        self._become_stale("orders are missing")
+
+    def _may_reread(self) -> bool:
+        """Whether orders were left out that there is room for now. It says yes once a
+        minute at most, since weir may send much of its log then."""
+        if not self._full or self._held > self._most_orders // 4 * 3 or time.monotonic() < self._reread_next:
+            return False
+        self._reread_next = time.monotonic() + 60
         return True
 
     def _sweep(self) -> None:
@@ -697,7 +745,7 @@ class Guard:
             resp = self._request(conn, "GET", "/v1/verdicts", None, headers)
             if resp.status != 200:
                 if resp.status == 400:
-                    self._last_id = ""  # weir has another log than the one that was followed
+                    self._last_id, self._full = "", False  # weir has another log than the one that was followed
                 raise _problem(resp)
             if resp.headers.get_content_type() != "text/event-stream" or _packed(resp):
                 raise ConnectionError("what answers is no stream of verdicts")
@@ -732,6 +780,9 @@ class Guard:
                         self._become_stale("weir is behind its log")
                     else:  # weir says so when this is all that there is
                         self._become_fresh()
+                        if self._may_reread():
+                            self._last_id, self._full = self._left_after, False
+                            raise ConnectionError("orders are read again, because there is room for those that were left out")
                 elif message.size > _MOST_MESSAGE:
                     self._too_long(message)
                     message.open = False
@@ -759,10 +810,13 @@ class Guard:
             _log.warning("what is no verdict came among them, and is passed over; more are only counted: %s", why)
 
     def _deliver(self, message: _Message) -> None:
+        before, full = self._last_id, self._full
         if message.id and len(message.id) <= _MOST_ID and message.id.isascii() and message.id.isprintable():
             self._last_id = message.id  # which a request can say
         if message.data and message.event in ("", "message"):
             self._receive("\n".join(message.data), message.signature)
+            if self._full and not full:
+                self._left_after = before
 
     def _receive(self, text: str, signature: str = "") -> None:
         why = self._unverified(text, signature)
@@ -808,6 +862,11 @@ class Guard:
 
     def _become_fresh(self) -> None:
         if self._state == _FRESH:
+            return
+        if self._full:
+            self._state = _STALE
+            self._ready.set()  # what there is room for is known
+            self._tried.set()
             return
         with self._lock:
             self._spent, self._spent_before = {}, {}
@@ -904,7 +963,7 @@ class Guard:
         except _StatusError as err:
             p = dict(err.problem)
             if not p.get("reason_code"):
-                raise
+                return self._rejected(call, err)
             prefix = "urn:weir:verdict:"
             instance = p.get("instance", "")
             p.update(id=instance[len(prefix) :] if instance.startswith(prefix) else "", message=p.get("detail", ""))
@@ -915,6 +974,18 @@ class Guard:
         if v.get("mode") == "enforce" and (v["action"] == "warn" or v["action"] in _STOPS):
             return _telling(self._refused(v, call.flow, "weir"), v)
         return _telling(Decision("allow", "weir", flow=call.flow or v.get("correlation_id", "")), v)
+
+    def _rejected(self, call: Call, err: "_StatusError") -> Decision:
+        """Refuses a call that weir cannot read: to let such calls pass would leave them
+        uncounted. Other answers of the four hundreds are about tokens, addresses and load."""
+        detail = err.problem.get("detail")
+        if err.status not in (400, 413, 422) or not isinstance(detail, str) or not detail or call.by_person:
+            raise err
+        self.counts.ask_rejected += 1
+        if self.counts.ask_rejected == 1:
+            _log.error("weir cannot read a check request, so the call is refused; correct the call, more of them are only counted: %s", err)
+        text = "Agent call rejected: weir cannot read the call: " + _SURROGATE.sub("\ufffd", detail)
+        return _complete(Decision("deny", "weir", flow=call.flow, reason="check_rejected", message=text))
 
     def _ask_by(self, line: str) -> Dict[str, Any]:
         """Returns what weir answers to a line that asks. Asks that several threads make at the
@@ -1322,6 +1393,15 @@ def _typed(given: Any) -> Dict[str, Any]:
     return v
 
 
+_KEPT = ("id", "revision", "mode", "action", "effective", "scope", "match", "reason_code", "limit", "observed", "unit", "message", "agent_message", "expires_at", "retry_after_s", "correlation_id")
+_WORDS = frozenset(("mode", "action", "effective", "reason_code", "unit", "message", "agent_message"))
+
+
+def _kept(v: Mapping[str, Any]) -> Dict[str, Any]:
+    """What the table keeps of an order. Words that many orders have in common are kept once."""
+    return {name: sys.intern(v[name]) if name in _WORDS and isinstance(v[name], str) else v[name] for name in _KEPT if name in v}
+
+
 def _object(v: Any, what: str) -> Dict[str, Any]:
     if not isinstance(v, dict):
         raise ValueError(f"{what} is no object")
@@ -1372,8 +1452,9 @@ def _event(call: Call, kind: str) -> Dict[str, Any]:
         if party or agent:
             ev[name] = {"agent": agent or party} if agent in ("", party) else {"session": party, "agent": agent}
     if call.tool:
-        ev["tool"] = {"name": call.tool, **({"args_hash": call.args_hash} if call.args_hash else {})}
-    for name, value in (("correlation_id", call.flow), ("origin", call.origin), ("content_hash", call.content_hash)):
+        ev["tool"] = {"name": call.tool, **({"args_hash": call.args_hash} if _HASH.fullmatch(call.args_hash) else {})}
+    content = call.content_hash if _HASH.fullmatch(call.content_hash) else ""
+    for name, value in (("correlation_id", call.flow), ("origin", call.origin), ("content_hash", content)):
         if value:
             ev[name] = value
     for name in ("root_correlation_id", "turn_id", "task_id", "conversation_id", "project_id", "tenant_id"):
