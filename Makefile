@@ -1,4 +1,4 @@
-# The two commands of the README are `make demo` and `make check`.
+# `make demo` shows weir, `make test` tests a change, `make check` tests a release.
 .DEFAULT_GOAL := help
 GO ?= go
 STATICCHECK = $(GO) tool -modfile=cmd/internal/tools/staticcheck/go.mod staticcheck
@@ -21,9 +21,35 @@ demo: ## stop real runaways on the screen: no Kafka, no Docker, nothing installe
 	@# Without optimisation a cold build takes two thirds of the time, and this is a first look.
 	@$(GO) run -gcflags=all='-N -l' ./cmd/weir demo --once
 
-check: LOAD = 10s
-check: setup lint vulnerabilities race deploy simulate crash brokers e2e-short gateways browser ## set up what tests need and pass all of them
-	@echo "check: all passed"
+TEST = vet unit kfake
+LONG = setup lint vulnerabilities slow race deploy simulate crash brokers e2e-short gateways browser
+STAGES = MAKE="$(MAKE)" LOAD=10s cmd/internal/tools/stages/stages.sh
+
+test: ## test a change: vet, unit tests with -short, the group on kfake; prints the seconds of each
+	@$(STAGES) $(TEST)
+
+check: ## test a release: what make test runs, then everything that takes longer
+	@$(STAGES) $(TEST) $(LONG)
+
+.PHONY: long vet unit kfake slow race-all
+long: ## what make check runs after make test
+	@$(STAGES) $(LONG)
+
+vet: ## format and go vet
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt: $$out"; exit 1; }
+	$(GO) vet ./...
+	cd $(E2E) && $(GO) vet ./...
+
+# Go's own choice of vet checks is left out of the tests: make vet runs all of them.
+unit: ## unit tests, the slow ones in short form
+	$(GO) test -short -vet=off ./...
+
+kfake: ## the group and its commands against a broker in the test's process
+	cd $(E2E) && $(GO) test -short -vet=off ./...
+
+slow: ## in full what make unit runs in short form
+	$(GO) test $(SLOW)
+SLOW = $(addprefix ./,$(sort $(dir $(shell grep -rl --include=*_test.go 'testing\.Short()' analyzer cmd events schemas sink state | grep -v $(E2E)))))
 
 setup: ## what tests in other languages need
 	@npm ci --silent --no-audit --no-fund --prefix sink/guard/typescript || echo "*** NOT TESTED: weir-guard.ts, because npm did not bring its compiler ***" >&2
@@ -31,17 +57,16 @@ setup: ## what tests in other languages need
 build: ## bin/weir, and bin/weir-hook for coding agents
 	$(GO) build -trimpath -o bin/ ./cmd/weir ./cmd/weir-hook
 
-test: ## unit and scenario tests
-	$(GO) test ./...
+# Packages whose goroutines share state. The group on Kafka is raced by make brokers.
+RACE = events/... analyzer state/... cmd/internal/pump cmd/internal/group cmd/internal/embedded cmd/internal/ask cmd/internal/api sink/check sink/guard
+race: ## the race detector where goroutines share state
+	$(GO) test -short -race -vet=off -timeout 30m $(addprefix ./,$(RACE))
 
-race: ## the same with the race detector
-	$(GO) test -race -timeout 30m ./...
+race-all: ## the race detector over everything
+	$(GO) test -race -timeout 60m ./...
 
-lint: ## format, vet, staticcheck
-	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt: $$out"; exit 1; }
-	$(GO) vet ./...
+lint: ## vet for macOS and for the other modules, staticcheck
 	GOOS=darwin $(GO) vet ./...
-	cd $(E2E) && $(GO) vet ./...
 	cd sink/guard/kafkaguard/e2e && $(GO) vet ./...
 	cd $(E2E)/collector && $(GO) vet ./...
 	cd sink/inspect/browser && $(GO) vet ./...

@@ -32,7 +32,7 @@ import (
 )
 
 var (
-	kills    = flag.Int("kills", 3, "how often TestKill kills weir")
+	kills    = flag.Int("kills", 0, "how often TestKill kills weir; 0 kills it 3 times, and once with -short")
 	killSeed = flag.Uint64("kill-seed", 0, "seed of the moments; 0 takes one by the clock and prints it")
 )
 
@@ -41,6 +41,13 @@ var (
 // the journal: none lost, none doubled by id, equal byte for byte; and every acknowledged
 // event and every ask that was allowed must be in the journal.
 func TestKill(t *testing.T) {
+	times := *kills
+	switch {
+	case times == 0 && testing.Short():
+		times = 1
+	case times == 0:
+		times = 3
+	}
 	seed := *killSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
@@ -58,7 +65,7 @@ func TestKill(t *testing.T) {
 	producers := newProducers("http://" + address)
 
 	t.Logf("%-5s %10s %12s %12s", "kill", "after", "ready in", "acknowledged")
-	for n := range *kills {
+	for n := range times {
 		started := time.Now()
 		weir := startWeir(t, binary, folder, address)
 		ready := time.Since(started)

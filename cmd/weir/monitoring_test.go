@@ -46,6 +46,9 @@ const promFolder = "../../sink/prom"
 // demonstration, and looks that every query of every panel and alert gets data. Then it
 // breaks things and prints which alert fires after how long.
 func TestMonitoring(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a real Prometheus runs without -short")
+	}
 	limits := filepath.Join(t.TempDir(), "limits.yaml")
 	quick := "profile: balanced\nflow: {idle: 2s}\norders: {ttl: 5s}\n" // so that flows are closed and deadlines fire while the test looks
 	write(t, limits, quick)

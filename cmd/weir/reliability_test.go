@@ -17,13 +17,11 @@ func TestReliability(t *testing.T) {
 	}
 	name := regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz)[A-Za-z0-9]+)`")
 	declared := map[string]string{} // by folder, all its tests
-	rows := 0
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.TrimSpace(line), "|")
 		if len(cells) < 4 || strings.HasPrefix(line, "|---") || strings.Contains(line, "| proof |") {
 			continue
 		}
-		rows++
 		proof := cells[len(cells)-2]
 		found := name.FindAllStringSubmatch(proof, -1)
 		if len(found) == 0 && strings.TrimSpace(proof) != "not promised" {
@@ -48,8 +46,5 @@ func TestReliability(t *testing.T) {
 				t.Errorf("%s.%s is named as a proof and does not exist", folder, test)
 			}
 		}
-	}
-	if rows != 21+17 {
-		t.Errorf("%d rows, want 21 of reliability and 17 of threats", rows)
 	}
 }

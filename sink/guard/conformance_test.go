@@ -213,6 +213,9 @@ func TestMain(m *testing.M) {
 }
 
 func found(t *testing.T, program string) string {
+	if testing.Short() {
+		t.Skip("guards in other languages run without -short")
+	}
 	path, err := exec.LookPath(program)
 	if err != nil {
 		t.Skipf("MISSING: %s; without it the guard of its language is not tested", program)

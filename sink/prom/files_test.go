@@ -23,6 +23,9 @@ import (
 // promtool runs Prometheus' own tool, which get.sh finds or fetches.
 func promtool(t *testing.T, in []byte, args ...string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("Prometheus' own tool runs without -short")
+	}
 	script := exec.Command("sh", "prometheus/get.sh")
 	var why bytes.Buffer
 	script.Stderr = &why

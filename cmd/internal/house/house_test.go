@@ -274,19 +274,6 @@ func TestTopLevel(t *testing.T) {
 	}
 }
 
-// TestPackagesAreSmall holds that a newcomer may read the names of the files of a package
-// at one look.
-func TestPackagesAreSmall(t *testing.T) {
-	const most = 25
-	files := map[string]int{}
-	sources(t, func(folder, _ string, _ *token.FileSet, _ *ast.File) { files[folder]++ })
-	for folder, n := range files {
-		if n > most {
-			t.Errorf("%s has %d files, want at most %d: find what in it has a reason of its own", folder, n, most)
-		}
-	}
-}
-
 // TestNoBackendIsToldApart holds that whoever has a log backend asks it by its interface, and
 // not whether it is the one on Kafka.
 func TestNoBackendIsToldApart(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	seed    = flag.Uint64("seed", 0, "run this seed alone; 0 runs -seeds of them")
-	seeds   = flag.Int("seeds", 40, "how many seeds are run")
+	seed    = flag.Uint64("seed", 0, "run this seed alone; 0 runs as many as -seeds says")
+	seeds   = flag.Int("seeds", 0, "run this many `SEEDS`; 0 runs 40, and 10 with -short")
 	first   = flag.Uint64("first", 1, "the first of them")
 	steps   = flag.Int("steps", 600, "steps of trouble in a run")
 	shorter = flag.Bool("shrink", true, "make a run that fails shorter")
@@ -35,8 +35,13 @@ func run(t *testing.T, plan Plan, stats *Stats) (broken *Violation) {
 // TestSimulation runs seeds until one breaks an invariant.
 func TestSimulation(t *testing.T) {
 	from, n := *first, *seeds
-	if *seed != 0 {
+	switch {
+	case *seed != 0:
 		from, n = *seed, 1
+	case n == 0 && testing.Short():
+		n = 10
+	case n == 0:
+		n = 40
 	}
 	start, stats := time.Now(), new(Stats)
 	for s := from; s < from+uint64(n); s++ {
