@@ -185,6 +185,7 @@ func (s *source) files(env *cli.Env, args []string, limits *analyzer.Limits, fol
 	if err := rd.Read(); err != nil {
 		return err
 	}
+	s.reading.ordered(env, rd)
 	return s.reading.timed(env, clock)
 }
 

@@ -164,6 +164,13 @@ func (r *reading) leave(env *cli.Env, err error) {
 	env.Notice("%v; the other files are read", err)
 }
 
+// ordered reports that logs were put in the order of time.
+func (r *reading) ordered(env *cli.Env, rd *logs.Reader) {
+	if rd.Jumps > 0 {
+		env.Notice("not in the order of time, and sorted: %s back; first %s", cli.Count(rd.Jumps, "jump"), rd.Jump)
+	}
+}
+
 // timed ends a clock, and says how many events were far ahead of the log.
 func (r *reading) timed(env *cli.Env, clock *logs.Clock) error {
 	if err := clock.End(); err != nil {

@@ -299,6 +299,7 @@ func (r *replay) read(env *cli.Env, inputs []*logs.Input, by *reading) (time.Dur
 	if err == nil {
 		err = by.timed(env, clock)
 	}
+	by.ordered(env, rd)
 	progress.Done()
 	near.rest()
 	return progress.Elapsed(), err

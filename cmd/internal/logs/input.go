@@ -37,6 +37,11 @@ type Input struct {
 	carriers []carrier  // what each record is carried in, the outermost first
 	carried  []*carried // the same, opened
 	turned   bool       // the newest records stand first
+
+	// As Reader.place needs them: the latest time so far, the latest one before the log leapt
+	// ahead, and the number of events since.
+	last, before events.Stamp
+	leapt        int
 }
 
 // Says names the format, and what it is wrapped in.

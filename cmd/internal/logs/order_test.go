@@ -19,7 +19,7 @@ func TestOrder(t *testing.T) {
 		}}
 		for i, at := range times {
 			ev := events.Event{ID: fmt.Sprint(i), Time: events.Stamp(at), Kind: events.FlowStart, CorrelationID: "f"}
-			if err := o.add(&ev); err != nil {
+			if err := o.add(&ev, ev.Time); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"weir/events"
 	"weir/events/adapter"
@@ -82,6 +83,11 @@ type Reader struct {
 
 	// Window is how many events are held back at least to put them in order; 0 is 131,072.
 	Window int
+
+	// Jumps is how often logs of weir's own format went back in time by more than jump, and
+	// Jump describes the first.
+	Jumps int64
+	Jump  string
 
 	// What is below is used by the goroutine of Read alone.
 	count int64 // of events
@@ -258,9 +264,10 @@ func (r *Reader) options() adapter.Options {
 	return adapter.Options{IgnoreArgs: r.IgnoreArgs, Silent: r.Silent, Own: r.Own, Unread: r.Unread}
 }
 
-// take returns what an adapter hands the events of an input to. Events of weir's own format
-// are taken in the order in which they stand, which is that of the log. All others come
-// from recordings that lie side by side, and are put in the order of time.
+// take returns the function that takes the events of an input. All events are put in the order
+// of their times. Within a log of weir's own format, events keep the order in which they stand,
+// which is the order that a live weir folded, unless the log goes back in time by more than
+// jump: then it was joined from several logs.
 func (r *Reader) take(in *Input) func(*events.Event) {
 	return func(ev *events.Event) {
 		if r.err != nil {
@@ -269,14 +276,42 @@ func (r *Reader) take(in *Input) func(*events.Event) {
 		if r.count++; r.Seen != nil {
 			r.Seen(in, ev)
 		}
-		// Its order is also what a replay has to keep, to say what was said live.
-		// Collectors give theirs back in any order, often the newest first.
+		at := ev.Time
+		// Collectors return records in any order, often the newest first.
 		if in.Format.Name == canonical.Format().Name && len(in.carriers) == 0 {
-			r.err = r.Event(ev)
-			return
+			at = r.place(in, at)
 		}
-		r.err = r.order.add(ev)
+		r.err = r.order.add(ev, at)
 	}
+}
+
+// jump is how far a log of weir's own format may go back in time and keep its order. Producers
+// send late by less.
+const jump = 10 * time.Minute
+
+// place returns the time that puts an event of weir's own format in order: no earlier than the
+// events before it in the log, unless the log jumps back.
+func (r *Reader) place(in *Input, at events.Stamp) events.Stamp {
+	switch {
+	case in.last > at.Add(jump) && in.leapt > 0 && at >= in.before.Add(-jump):
+		// A few events leapt ahead, and the log goes on where it was: their times are wrong, and
+		// they keep their place, where the Clock finds them.
+		r.order.place(in.leapt, in.before)
+		in.last, in.leapt = in.before, 0
+	case in.last > at.Add(jump):
+		if r.Jumps++; r.Jumps == 1 {
+			r.Jump = fmt.Sprintf("%s: an event of %s stands behind one of %s", in.Name, at.Time().UTC().Format(time.RFC3339), in.last.Time().UTC().Format(time.RFC3339))
+		}
+		in.last, in.leapt = at, 0
+	case at > in.last.Add(leapBy) && in.leapt == 0:
+		in.before, in.leapt = in.last, 1
+	case in.leapt >= fewest-1:
+		in.leapt = 0 // so many events are believed
+	case in.leapt > 0:
+		in.leapt++
+	}
+	in.last = max(in.last, at)
+	return in.last
 }
 
 // orderWindow is how many events are held back to be put in order.
@@ -316,10 +351,19 @@ func hold(ev *events.Event, room []byte) (h held, left []byte) {
 	return held{ev.Time, room[start:len(room):len(room)]}, room
 }
 
-func (o *order) add(ev *events.Event) (err error) {
+// add puts an event in order, as one of the time at.
+func (o *order) add(ev *events.Event, at events.Stamp) error {
 	var h held
 	h, o.room = hold(ev, o.room)
+	h.at = at
 	return o.put(h)
+}
+
+// place puts the last n events that came at a time.
+func (o *order) place(n int, at events.Stamp) {
+	for i := max(0, len(o.held)-n); i < len(o.held); i++ {
+		o.held[i].at = at
+	}
 }
 
 // put takes an event, and lets the earlier half go when there are two windows of them: so each
