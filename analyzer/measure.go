@@ -180,6 +180,30 @@ func repetitionBlind(f *Flow, m *moment, set *rules.Setting) (n int64) {
 	return n
 }
 
+// hotPolling counts the calls like the one at hand that the window holds and that rightly come
+// again (Tool.RetryOf), and notes when the oldest of them leaves it.
+func hotPolling(f *Flow, m *moment, set *rules.Setting) (n int64) {
+	if m.callAt < 0 || !m.retry {
+		return 0
+	}
+	p := &f.parties[m.from]
+	c := &p.calls[m.callAt]
+	window := time.Duration(set.Window) * time.Second
+	for i := m.callAt; i >= 0; i-- {
+		o := &p.calls[i]
+		if !sameCall(o, c) || o.flags&callRetry == 0 {
+			continue
+		}
+		if int64(c.at)-int64(o.at) >= window.Milliseconds() {
+			break
+		}
+		if n++; n <= max(1, set.Stop-1) {
+			m.fits = f.start.Add(time.Duration(o.at)*time.Millisecond + window)
+		}
+	}
+	return n
+}
+
 // repetitionAny is repetitionBlind for guards that never look at results. It has a row of its
 // own so that both may be on (decision 19).
 func repetitionAny(f *Flow, m *moment, set *rules.Setting) int64 {

@@ -55,6 +55,7 @@ const (
 	RuleRepetitionAny
 	RuleHammering
 	RuleCallsPerAgent
+	RuleHotPolling
 	RuleCount
 )
 
@@ -124,6 +125,7 @@ var (
 	burstTimesKept = rules.Reach{Most: maxBurst, Why: fmt.Sprintf("the times of the last %d such hops are kept; no_work_hops counts further", maxBurst)}
 	roundsKept     = rules.Reach{Most: maxRounds, Why: fmt.Sprintf("the last %d rounds of a pair are looked at", maxRounds)}
 	pointsKept     = rules.Reach{Most: maxPoints, Why: "points stop there"}
+	callsKept      = rules.Reach{Most: maxCalls, Why: fmt.Sprintf("the last %d calls of a party are kept", maxCalls)}
 	countKept      = rules.Reach{Most: rules.MaxCount, Why: "the counter stops there"}
 	episodeLength  = rules.Reach{Most: int64(rules.MaxDuration / time.Second), Why: "no episode lasts longer"}
 
@@ -495,6 +497,15 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Stop(rules.Off, rules.Off)},
 		Show:  widest(func(p *party) int64 { return int64(p.called) }),
 		Value: calledSoFar, Match: matchCallee},
+	{ID: RuleHotPolling, On: toolCalls, Scope: events.ScopeSession, Lifts: true, Cleans: true, Row: rules.Row{
+		Name: "hot_polling", Reason: "hot_polling", Unit: events.UnitCalls,
+		About:  "Equal calls within a sliding window that wait, or look at work that reports that it still runs (retry_of). They are slowed and never halted.",
+		Text:   "{head}{n} looks at the same work within {window} s {bound}",
+		Advice: "{what}The work still runs. Wait 30 s, then look again, or do something else meanwhile.",
+		Action: events.Throttle, Status: 429, From: "weir",
+		Needs: rules.NeedTools | rules.NeedArgs | rules.NeedTime, Most: callsKept,
+		Window: "seconds", Span: hopWindows, Default: rules.Window(30, rules.Stop(15, 24))},
+		Value: hotPolling, Match: matchCall},
 }
 
 // The rows that the fold itself looks for.

@@ -33,6 +33,7 @@ const (
 	OperatorStopped         Reason = "operator_stop"
 	RefusalHammered         Reason = "refusal_hammered"
 	MaxCallsPerAgent        Reason = "max_calls_per_agent_exceeded"
+	HotPolling              Reason = "hot_polling"
 	AgentMessageRate        Reason = "agent_message_rate_exceeded"
 	MaxAgentMessages        Reason = "max_agent_messages_exceeded"
 	MaxProjectMessages      Reason = "max_project_messages_exceeded"
@@ -84,6 +85,7 @@ var reasons = [...]Reason{
 	OperatorStopped,
 	RefusalHammered,
 	MaxCallsPerAgent,
+	HotPolling,
 	AgentMessageRate,
 	MaxAgentMessages,
 	MaxProjectMessages,

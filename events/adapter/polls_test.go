@@ -119,16 +119,27 @@ func TestPolls(t *testing.T) {
 	f("a process", "codex", 40, "", stdin(2*s, 5*s, "Process running with session ID 9"))
 
 	f("a task that has ended", claude, 12, "repetition", task(12*s, s, "completed"))
-	f("a task that runs, without a pause", claude, 12, "repetition", task(s, s, "running"))
+	f("a task that runs, without a pause", claude, 40, "", task(s, 2*s, "running"))
+	f("a task that runs, many times a second", claude, 60, "hot_polling", task(s/10, s/10, "running"))
+	f("a task that has ended, without a pause", claude, 12, "repetition", task(s, s, "completed"))
 	f("a run of CI that has ended", claude, 12, "repetition", bash(15*s, s, "gh run view 8 --json status,conclusion", `{"conclusion":"success","status":"completed"}`))
 	f("a run of CI that has ended, between sleeps", claude, 30, "circling", bash(4*s, 25*s, "sleep 25", ""), bash(4*s, s, "gh run view 8 --json status", `{"status":"completed"}`))
 	f("a search", claude, 12, "repetition", bash(12*s, s, "grep -rn lines src", list))
-	f("what says nothing, between sleeps, for ever", "claudecode", 80, "circling", bash(4*s, 25*s, "sleep 25", ""), bash(4*s, s, "ls dist", list))
-	f("what says nothing, between sleeps, for ever", "claudehooks", 80, "tool_cycle", bash(4*s, 25*s, "sleep 25", ""), bash(4*s, s, "ls dist", list))
+	f("what says nothing, between sleeps, for ever", claude, 80, "circling", bash(4*s, 25*s, "sleep 25", ""), bash(4*s, s, "ls dist", list))
 	f("a task that runs for ever", claude, 300, "max_chain_depth", task(12*s, s, "running"))
 	f("a payment", "claudecode", 12, "repetition", look{wait: 8 * s, took: s, tool: "mcp__bank__create_payment", args: `{"amount":5}`, said: `{"status":"pending"}`})
 	f("a process that has ended", "codex", 12, "repetition", stdin(8*s, s, "Process exited with code 0"))
-	f("a process, without a pause", "codex", 12, "repetition", stdin(s, s, "Process running with session ID 9"))
+	f("a process, without a pause", "codex", 40, "", stdin(s, 2*s, "Process running with session ID 9"))
+	f("a process, many times a second", "codex", 60, "hot_polling", stdin(s/10, s/10, "Process running with session ID 9"))
+	f("a look with a new text each time, between sleeps", claude, 1, "", looksAndSleeps(60, bash)...)
+}
+
+// looksAndSleeps are looks that bring something new each time, each with a sleep behind it.
+func looksAndSleeps(n int, bash func(wait, took time.Duration, command, said string) look) (all []look) {
+	for i := range n {
+		all = append(all, bash(time.Second, time.Second, "tail -1 build.log", fmt.Sprintf("step %d of 60 is compiled, and others wait", i)), bash(time.Second, 10*time.Second, "sleep 10", ""))
+	}
+	return all
 }
 
 // TestCompaction holds that an agent that goes on with a summary of what it has seen is not told

@@ -85,10 +85,13 @@ func (l *Looks) Call(who, id string, at events.Stamp, s Subject) (again string) 
 	now := look{id: id, at: at, n: by.n, content: before.content, still: before.still, reads: s.reads, shell: s.shell, lists: s.lists}
 	if known && !s.acts && before.n <= by.forgot {
 		again = before.id // what is not known any more is looked at as if for the first time
+	} else if known && (s.idles || !s.acts && before.state == GoesOn) {
+		// A call that only waits is never evidence of a loop, however often it is made, and
+		// neither is a look at what reports that it goes on, however soon it comes. The rule
+		// hot_polling slows the latter.
+		again = before.id
 	} else if known && !s.acts && at.Sub(before.at).Milliseconds() >= pause {
 		switch {
-		case before.state == GoesOn:
-			again = before.id
 		case before.state == Over:
 		case before.still < patience && (s.waits || by.waited > before.n || by.attends() || slices.ContainsFunc(s.names, by.hasStarted)):
 			again = before.id

@@ -60,7 +60,10 @@ func TestLooks(t *testing.T) {
 	task := `{"task_id":"b1","block":false}`
 
 	f("what says that it goes on", 29, times(30, step{12, "TaskOutput", task, running, false}))
-	f("the same without a pause", 0, times(30, step{2, "TaskOutput", task, running, false}))
+	f("the same without a pause, which the rule hot_polling slows", 29, times(30, step{2, "TaskOutput", task, running, false}))
+	f("nothing but sleeps, of any length and between other calls", 29+28, times(30, step{2, "Bash", bash("sleep 10"), "", false}, step{12, "Bash", bash("sleep 2 && echo done"), "done", false})[1:])
+	f("a sleep of an interpreter", 8, times(9, step{12, "Bash", bash("python3 -c 'import time; time.sleep(10)'"), "", false}))
+	f("a sleep in front of work", 0, times(9, step{2, "Bash", bash("sleep 1; go test ./..."), "FAIL", false}))
 	f("what says that it is over", 0, times(30, step{12, "TaskOutput", task, completed, false}))
 	f("it ends", 3, append(times(3, step{12, "TaskOutput", task, running, false}), times(4, step{12, "TaskOutput", task, completed, false})...))
 	f("it is waited for longer each time", 3, []step{

@@ -19,6 +19,7 @@ type Subject struct {
 	starts string   // what it starts in the background says what it does to this file
 	lists  int      // a result of so many lines says that something runs; 0 for a call that does not list processes
 	waits  bool     // the call waits by itself
+	idles  bool     // the call only waits, and returns nothing of what it waits for
 	reads  bool     // it reads files, or what the agent itself plans
 	acts   bool     // it brings something about, and looks at nothing
 	shell  bool
@@ -39,6 +40,7 @@ func Of(tool string, args []byte, hash events.Hash) Subject {
 	s := Subject{
 		hash:  hash.Value,
 		reads: readers[name] || strings.Contains(name, "todo") || strings.Contains(name, "plan"),
+		idles: strings.HasPrefix(strings.TrimLeft(name, "_"), "sleep"),
 		waits: strings.HasPrefix(strings.TrimLeft(name, "_"), "wait") || strings.HasPrefix(name, "sleep") || strings.Contains(name, "wait_for"),
 	}
 	s.acts = acts(name)
@@ -72,6 +74,7 @@ func Of(tool string, args []byte, hash events.Hash) Subject {
 			s.lists = 1 // of all processes it wants some
 		}
 		s.names, s.starts = appendFiles(s.names, rest), writesBehind(rest)
+		s.idles = len(rest) < len(bytes.TrimSpace(command)) && saysNothing(rest)
 		if sleeps {
 			s.waits = true
 			s.hash = fingerprint.Args(args, mannersAndCommand).Value ^ xxhash.Sum64(rest)
@@ -205,6 +208,27 @@ func withoutSleep(command []byte) (rest []byte, sleeps bool) {
 		rest = bytes.TrimRight(rest, ";& \t\n")
 	}
 	return bytes.TrimSpace(rest), ms >= pause || loops
+}
+
+// saysNothing reports whether what a command runs beside its sleeps shows nothing of what it
+// waits for: it prints a fixed text, or is the interpreter that sleeps.
+func saysNothing(rest []byte) bool {
+	for part := range bytes.FieldsFuncSeq(rest, func(r rune) bool { return r == ';' || r == '\n' || r == '&' || r == '|' }) {
+		switch firstWord(part) {
+		case "", "echo", "printf", "true", ":", "date", "bash", "sh", "timeout", "command":
+			continue
+		case "python", "python3", "node", "import":
+			if bytes.Contains(part, []byte("import time")) && len(part) < 64 || bytes.Contains(rest, []byte("import time")) && len(rest) < 64 {
+				continue
+			}
+		default:
+			if bytes.HasPrefix(bytes.TrimSpace(part), []byte("time.")) {
+				continue
+			}
+		}
+		return false
+	}
+	return !bytes.Contains(rest, []byte("$("))
 }
 
 // sleep reads how long a sleep takes, in milliseconds, and returns what is behind it: of sleep 5,
