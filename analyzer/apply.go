@@ -373,9 +373,13 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	if failed {
 		c.flags |= callError
 	}
-	if !ev.Content.IsZero() {
+	if !ev.Content.IsZero() && (!failed || ev.Content != events.EmptyContent) {
 		c.flags |= callHashed
 		c.result = mix(ev.Content)
+	} else if !failed && ev.Tool.ResultSize == 1 {
+		// So logs report a result that is empty, for 0 bytes mean that the size is unknown.
+		c.flags |= callHashed
+		c.result = emptyResult
 	} else if failed && ev.ErrorType != "" {
 		c.flags |= callHashed
 		// An error without content is told by its type, so that one tool that fails in one way
@@ -394,7 +398,7 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 			m.retry = true
 		}
 	}
-	if s := ev.Tool.ResultSize; s > 0 && s <= shortResult && !failed {
+	if s := ev.Tool.ResultSize; (s > 0 && s <= shortResult || c.result == emptyResult) && !failed {
 		c.flags |= callShort
 	}
 	if f.awaits(m.from, i) {

@@ -229,6 +229,9 @@ type call struct {
 	done uint32 // ordinal of its result, at most maxSpan after its own; 0 while there is none
 }
 
+// emptyResult is the result of a call that is known to be empty.
+var emptyResult = mix(events.EmptyContent)
+
 type callFlags uint16
 
 const (

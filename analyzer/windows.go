@@ -453,11 +453,14 @@ func (f *Flow) score(m *moment, p *party, i int) {
 	p.points = uint16(min(1000, max(0, int(p.points)+points)))
 }
 
-// changes tells whether the call at i is one that the party did not make before, and that went well
-// without a word that could be compared: so are edits told, whose tools answer each of them alike.
+// changes reports whether the call at i is new to the party, succeeded, and returned nothing to
+// compare. Logs report edits that way, and shell commands that write.
 func (p *party) changes(i int) bool {
 	c := &p.calls[i]
-	return c.flags&(callResult|callArgs|callHashed|callError|callRetry) == callResult|callArgs && p.first(c)
+	if c.flags&callHashed != 0 && c.result != emptyResult {
+		return false
+	}
+	return c.flags&(callResult|callArgs|callError|callRetry) == callResult|callArgs && p.first(c)
 }
 
 // first tells whether the party made none like the call before it, of those that are remembered.

@@ -39,6 +39,9 @@ type Hash struct {
 	Value     uint64
 }
 
+// EmptyContent is the hash of a result that is known to be empty: xxh64 of nothing.
+var EmptyContent = Hash{Algorithm: XXH64, Value: 0xef46db3751d8e999}
+
 // IsZero reports whether no hash is known.
 func (h Hash) IsZero() bool { return h.Algorithm == HashNone }
 

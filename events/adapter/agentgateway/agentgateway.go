@@ -295,7 +295,7 @@ func (r *reader) tool(l *line, key string, emit func(*events.Event)) {
 	if args := l.text[toolArgs]; len(args) > 0 {
 		r.pair.Args(e, args)
 	}
-	pairing.Said(e, l.text[toolResult])
+	pairing.Returned(e, l.text[toolResult])
 	r.pair.Pair(e, emit)
 }
 

@@ -420,7 +420,7 @@ func (r *reader) said(f *flow, m *message, emit func(*events.Event)) {
 			for _, u := range f.calls {
 				if u.id == c.id && !u.done {
 					u.done, u.end = true, cmp.Or(m.at, f.clock)
-					u.result, u.near = fingerprint.Content(c.result), fingerprint.Text(c.result)
+					u.result, u.near = fingerprint.Result(c.result)
 					if u.failed = c.failed; u.failed {
 						u.failure = cmp.Or(fingerprint.Error(c.result), "error")
 					}

@@ -80,7 +80,8 @@ func (r *reader) tool(f *flow, l *line, emit func(*events.Event)) {
 	if f.asks[l.agent.name] {
 		return // the messages about it tell more
 	}
+	result, near := fingerprint.Result(l.result)
 	r.use(f, []*use{{id: f.name(), tool: cmp.Or(l.tool, "tool"), by: cmp.Or(l.agent.name, r.source), at: f.clock, end: f.clock, done: true,
 		args: fingerprint.Args(l.args, r.ignore.Of(l.tool)), size: int64(len(l.args)),
-		result: fingerprint.Content(l.result), near: fingerprint.Text(l.result)}}, emit)
+		result: result, near: near}}, emit)
 }

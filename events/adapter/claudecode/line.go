@@ -212,10 +212,13 @@ func (l *line) readBlock(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 		}
 		l.text = append(l.text, text...)
 	case "tool_result":
-		b.said, b.sim = fingerprint.Content(said), fingerprint.Text(said)
+		b.said, b.sim = fingerprint.Result(said)
 		b.size = int64(max(1, len(said)))
 		b.looked = polling.Read(said)
 		b.notMade = b.failed && bytes.Contains(said, siblingFailed)
+		if b.failed && b.said == events.EmptyContent {
+			b.said = events.Hash{} // an error without text is judged by its type
+		}
 		if b.failed {
 			b.failure = fingerprint.Error(said)
 		}

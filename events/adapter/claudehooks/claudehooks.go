@@ -377,10 +377,10 @@ func (r *reader) after(l *line, s *session, emit func(*events.Event)) {
 	e := r.begin(call+"/result", events.ToolResult, l, s)
 	e.From, e.Tool = actor(l), tool(l.tool, call)
 	r.pair.Args(e, l.input)
-	pairing.Said(e, l.said)
 	if l.failed {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.said), "error")
 	}
+	pairing.Returned(e, l.said)
 	r.looks.Result(looker(l), call, polling.Read(l.said), l.failed, e.Content)
 	r.pair.Pair(e, emit)
 }

@@ -304,7 +304,7 @@ func (r *reader) end(l *line, what string) {
 		}
 		switch what {
 		case "agent_execution", "lite_agent_execution", "tool_usage":
-			run.Answer, run.Near = fingerprint.Content(l.output), fingerprint.Text(l.output)
+			run.Answer, run.Near = fingerprint.Result(l.output)
 		// Tokens come with the end of a request.
 		case "llm_call":
 			run.Kind, run.Usage, run.Model = spantree.Inference, l.usage, l.model

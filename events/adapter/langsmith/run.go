@@ -258,7 +258,7 @@ func (u *run) fillTool(r *spantree.Span, ignore adapter.IgnoreArgs) {
 		// The content of the arguments is the message, if the tool hands over.
 		r.Content, r.Sim = fingerprint.Content(u.inputs), fingerprint.Text(u.inputs)
 	}
-	r.Answer, r.Near = fingerprint.Content(o.text), fingerprint.Text(o.text)
+	r.Answer, r.Near = fingerprint.Result(o.text)
 	if o.failed && r.Status != events.StatusError {
 		r.Status, r.Failure = events.StatusError, cmp.Or(fingerprint.Error(o.text), "error")
 	}

@@ -206,7 +206,8 @@ func (r *reader) request(record []byte, emit func(*events.Event)) error {
 			}
 		}
 		result := []byte(spanrow.Text(toolResults[i].Content))
-		e.Content, e.Sim, e.Status = fingerprint.Content(result), fingerprint.Text(result), events.StatusOK
+		e.Status = events.StatusOK
+		e.Content, e.Sim = fingerprint.Result(result)
 		emit(e)
 	}
 	if m.MCPTool != nil { // the proxy made the call itself

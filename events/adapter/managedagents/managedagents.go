@@ -211,10 +211,10 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 		// The name of the tool is left to the pairing, which saw the use.
 		e.ID, e.Tool.CallID = n.use+"/result", n.use
 		said := n.text()
-		pairing.Said(e, said)
 		if n.failed {
 			e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(said), "error")
 		}
+		pairing.Returned(e, said)
 		r.pair.Pair(e, emit)
 	case "agent.thread_message_sent", "agent.thread_message_received":
 		r.message(n, emit)

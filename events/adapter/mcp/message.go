@@ -107,7 +107,9 @@ func readResult(m *wire.Message) result {
 	if len(text) == 0 {
 		text = structured
 	}
-	got.said, got.sim = fingerprint.Content(text), fingerprint.Text(text)
+	if got.said, got.sim = fingerprint.Result(text); got.said.IsZero() && got.status == events.StatusOK {
+		got.said = events.EmptyContent // the response has arrived, without content
+	}
 	if got.status == events.StatusError {
 		got.failure = fingerprint.Error(text)
 	}

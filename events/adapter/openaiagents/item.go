@@ -251,7 +251,7 @@ func (it *item) run() spantree.Span {
 		if it.end != 0 { // else they are empty, whatever the function was given
 			r.Tool.ArgsSize = int64(len(it.args))
 			r.Tool.ArgsHash = fingerprint.Args(it.args, it.ignore.Of(it.name))
-			r.Answer, r.Near = fingerprint.Content(it.answer), fingerprint.Text(it.answer)
+			r.Answer, r.Near = fingerprint.Result(it.answer)
 			message := inputOf(it.args)
 			r.Content, r.Sim = fingerprint.Content(message), fingerprint.Text(message)
 		}

@@ -263,7 +263,8 @@ func (r *reading) result(id, text []byte) {
 		return
 	}
 	text = unquoted(text)
-	b := brought{asked: asked{id: adapter.ID(id)}, result: fingerprint.Content(text), near: fingerprint.Text(text)}
+	b := brought{asked: asked{id: adapter.ID(id)}}
+	b.result, b.near = fingerprint.Result(text)
 	// A result has no status of its own in a conversation; only its text may say that it
 	// failed.
 	if markedAsError(text) {

@@ -306,7 +306,7 @@ func (s *span) readTags(a *attributes) {
 // A name is always found, in the end the span's own.
 func (s *span) readTool(a *attributes, ignore adapter.IgnoreArgs) {
 	raw := a.text[toolResult]
-	if len(raw) == 0 {
+	if raw == nil {
 		raw = a.text[output]
 	}
 	got := resultWithoutNotes(raw)
@@ -325,7 +325,10 @@ func (s *span) readTool(a *attributes, ignore adapter.IgnoreArgs) {
 	// Addresses of objects are new in each call, see withoutAddresses.
 	// Args keeps no text, and the hash of nothing is the zero hash.
 	s.tool.ArgsHash = fingerprint.Args(withoutAddresses(args), leftOut)
-	s.answer, s.near = fingerprint.Content(got.text), fingerprint.Text(got.text)
+	if got.text == nil && raw != nil {
+		got.text = raw[:0] // the exporter reports that nothing was returned
+	}
+	s.answer, s.near = fingerprint.Result(got.text)
 	// Tracers mark a span as failed only if the tool threw.
 	if s.status == events.StatusOK && got.failed {
 		why := got.why

@@ -76,6 +76,14 @@ func Said(e *events.Event, text []byte) {
 	e.Content, e.Sim = fingerprint.Content(text), fingerprint.Text(text)
 }
 
+// Returned gives a tool result the fingerprints of what the tool returned; nil where the log does
+// not report it.
+func Returned(e *events.Event, text []byte) {
+	if e.Content, e.Sim = fingerprint.Result(text); e.Content == events.EmptyContent && e.Status > events.StatusOK {
+		e.Content = events.Hash{} // an error without text is judged by its type
+	}
+}
+
 // Args gives the tool of an event the hash of its arguments, which are JSON.
 func (t *Pairer) Args(e *events.Event, args []byte) {
 	e.Tool.ArgsHash, e.Tool.ArgsSize = fingerprint.Args(args, t.ignore.Of(e.Tool.Name)), int64(len(args))

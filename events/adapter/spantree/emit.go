@@ -369,6 +369,9 @@ func (t *emitter) result(n *node) {
 	e := t.begin(n, events.ToolResult, "end", n.End)
 	e.From, e.Tool = party(t.actor(n)), n.Tool
 	e.Content, e.Sim, e.Status, e.ErrorType, e.DurationMS = n.Answer, n.Near, cmp.Or(n.Status, events.StatusOK), n.Failure, milliseconds(n)
+	if e.Status != events.StatusOK && e.Content == events.EmptyContent {
+		e.Content = events.Hash{} // an error without text is judged by its type
+	}
 	t.emit(e)
 }
 

@@ -7,7 +7,6 @@
 package transcript
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -238,14 +237,11 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 	// Numbers that count on with each result would make equal results differ.
 	said := adapter.WithoutSerials(u.Said)
 	// An absent status is ok, which is the common case in transcripts.
-	switch e.Status = max(u.Status, events.StatusOK); {
-	case e.Status == events.StatusError:
+	if e.Status = max(u.Status, events.StatusOK); e.Status == events.StatusError {
 		e.ErrorType = fingerprint.Error(said)
-	case e.Status == events.StatusOK && len(bytes.TrimSpace(said)) == 0:
-		said = []byte("no output") // which is known, and the same as no output again
 	}
-	pairing.Said(e, said)
 	if u.To.IsZero() {
+		pairing.Returned(e, append([]byte{}, said...))
 		// At least 1, so that an empty result is not taken for an unknown one.
 		e.From, e.Tool = t.By, events.Tool{Name: u.Tool, CallID: u.ID, ResultSize: int64(max(1, len(said)))}
 		looked := polling.Read(said)
@@ -260,6 +256,7 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 		})
 		return
 	}
+	pairing.Said(e, said)
 	// The result of a task is the return of the agent that had it.
 	e.Kind, e.From, e.To = events.AgentReturn, u.To, t.By
 	if u.At != 0 {
