@@ -1,0 +1,57 @@
+package weirtest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// Root returns the folder of the repository.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// Build makes weir and weir-hook from the sources in this repository and returns their folder. All test
+// programs share the folder, so the first of them links and the others find the programs up to date.
+var Build = sync.OnceValues(func() (folder string, err error) {
+	folder = filepath.Join(Root(), "bin", "test")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	lock, err := os.Create(filepath.Join(folder, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close() // which unlocks it
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	// Without the commit in the program, a commit alone needs no new link.
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", folder+"/", "./cmd/weir", "./cmd/weir-hook")
+	cmd.Dir = Root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build weir: %w\n%s", err, out)
+	}
+	return folder, nil
+})
+
+// Binary returns the path of weir.
+func Binary(t testing.TB) string { return program(t, "weir") }
+
+// Hook returns the path of weir-hook.
+func Hook(t testing.TB) string { return program(t, "weir-hook") }
+
+func program(t testing.TB, name string) string {
+	t.Helper()
+	folder, err := Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(folder, name)
+}

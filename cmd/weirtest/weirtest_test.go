@@ -1,0 +1,51 @@
+package weirtest
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	w := Run(t, "--in-memory")
+	w.Ready()
+	if code := w.End(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, w.Log())
+	}
+}
+
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	if code, out, errs := Command(t, Options{}, "limits", "show"); code != 0 || !strings.Contains(out, "profile: balanced") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	if code, _, errs := Command(t, Options{}, "nosuch"); code == 0 || !strings.Contains(errs, "nosuch") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+// TestPorts takes more ports than chance would leave apart, and listens on each.
+func TestPorts(t *testing.T) {
+	seen := map[int]bool{}
+	for range 300 {
+		first, err := Ports(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for port := first; port < first+2; port++ {
+			if seen[port] {
+				t.Errorf("port %d is given twice", port)
+			}
+			seen[port] = true
+			l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			_ = l.Close()
+		}
+	}
+}
