@@ -3,18 +3,16 @@ package main
 import (
 	"errors"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"weir/cmd/weirtest"
 )
 
 // TestNeverRefusesByMistake runs the program as agents do: neither a flag that it does not
 // know nor a weir that is away ends with 2, which they take for a refusal.
 func TestNeverRefusesByMistake(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "weir-hook")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := weirtest.Hook(t)
 	f := func(want int, said string, args ...string) {
 		t.Helper()
 		run := exec.Command(program, args...)

@@ -25,6 +25,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/weirtest"
 	"weir/events"
 	"weir/sink/guard"
 )
@@ -58,6 +59,7 @@ var (
 // guard, with the real program in each state: up, paused, slow, killed, restarted, and
 // with a full disk.
 func TestClientsOfTheRealProgram(t *testing.T) {
+	t.Parallel()
 	a := newAway(t, "profile: balanced\nrules: {max_tool_calls: {max: 1}}\n")
 	direct, delayed := a.clients("http://"+a.address), a.clients(a.slowURL)
 	open := row{deny("table"), allow("stale_open"), deny("table"), allow("stale_open")}
@@ -75,13 +77,13 @@ func TestClientsOfTheRealProgram(t *testing.T) {
 	a.hooks("slow", a.slowURL, false, false, true, true)
 	a.slow.Store(false)
 
-	a.signal(syscall.SIGSTOP)
+	a.weir.Signal(syscall.SIGSTOP)
 	a.state("paused", direct, true, open, closed)
 	a.hooks("paused", "http://"+a.address, false, false, true, true)
-	a.signal(syscall.SIGCONT)
+	a.weir.Signal(syscall.SIGCONT)
 	a.state("goes on", direct, false, whileUp, whileUp)
 
-	a.kill()
+	a.weir.Kill()
 	a.state("killed", direct, true, open, closed)
 	a.hooks("killed", "http://"+a.address, false, false, true, true)
 	a.run()
@@ -101,6 +103,7 @@ func TestClientsOfTheRealProgram(t *testing.T) {
 // TestAgentOrdersOfTheRealProgram lets an agent try what it was told not to, until weir
 // halts it in all flows, also in those that nobody has seen.
 func TestAgentOrdersOfTheRealProgram(t *testing.T) {
+	t.Parallel()
 	a := newAway(t, "profile: balanced\nrules: {agent_attempts: {warn: 12, stop: 24}}\n")
 	clients := a.clients("http://" + a.address)
 	a.stop()
@@ -133,9 +136,9 @@ func TestAgentOrdersOfTheRealProgram(t *testing.T) {
 type away struct {
 	*testing.T
 	ctx             context.Context
-	binary, folder  string
+	folder          string
 	address, limits string
-	weir            *exec.Cmd
+	weir            *weirtest.Weir
 	small           bool // the state is on a disk whose size can be changed
 
 	stopped func() guard.Call // the call that weir has stopped
@@ -148,10 +151,7 @@ type away struct {
 func newAway(t *testing.T, limits string) *away {
 	t.Helper()
 	dir := t.TempDir()
-	a := &away{T: t, binary: filepath.Join(dir, "weir"), folder: filepath.Join(dir, "disk"), limits: filepath.Join(dir, "limits.yaml"), address: freeAddress(t)}
-	if out, err := exec.Command("go", "build", "-o", a.binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build weir: %v\n%s", err, out)
-	}
+	a := &away{T: t, folder: filepath.Join(dir, "disk"), limits: filepath.Join(dir, "limits.yaml"), address: weirtest.Address(t)}
 	if err := os.WriteFile(a.limits, []byte(limits), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -170,25 +170,13 @@ func newAway(t *testing.T, limits string) *away {
 	a.ctx = ctx
 	a.stopped = func() guard.Call { return guard.Call{Flow: "stopped", From: "x", To: "y"} }
 	a.run()
-	t.Cleanup(func() { a.kill() })
 	a.slowURL = a.delay()
 	return a
 }
 
 func (a *away) run() {
-	a.weir = startWeir(a.T, a.binary, filepath.Join(a.folder, "state"), a.address, "--limits", a.limits, "--metrics", "")
-}
-
-func (a *away) kill() {
-	_ = a.weir.Process.Kill()
-	_ = a.weir.Wait()
-}
-
-func (a *away) signal(s syscall.Signal) {
-	a.Helper()
-	if err := a.weir.Process.Signal(s); err != nil {
-		a.Fatal(err)
-	}
+	a.weir = weirtest.Run(a.T, "--state", filepath.Join(a.folder, "state"), "--listen", a.address, "--limits", a.limits)
+	a.weir.Ready()
 }
 
 func (a *away) resize(size string) {
@@ -441,7 +429,7 @@ func (a *away) hook(session, weir string, closed bool) (refused bool, said strin
 	if closed {
 		args = append(args, "--closed")
 	}
-	run := exec.CommandContext(a.ctx, a.binary, args...)
+	run := exec.CommandContext(a.ctx, weirtest.Binary(a), args...)
 	run.Stdin = io.MultiReader(strings.NewReader(fmt.Sprintf(`{"session_id":%q,"prompt_id":%q,"tool_use_id":"toolu_%d",`, session, session, a.n.Add(1))), strings.NewReader(hookText))
 	var errs strings.Builder
 	run.Stderr = &errs

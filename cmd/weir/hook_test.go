@@ -115,6 +115,7 @@ func TestHookRefusesUsesOfToolsAlone(t *testing.T) {
 // TestHookAnswersInTime asks a weir that takes the question and never answers, and gives
 // a hook an input that does not end. The agent's own limit would let the call run.
 func TestHookAnswersInTime(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // connections wait in its queue
 	if err != nil {
 		t.Fatal(err)

@@ -11,10 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +23,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/pump"
+	"weir/cmd/weirtest"
 	"weir/events"
 	"weir/sink/check"
 	"weir/state"
@@ -41,6 +39,7 @@ var (
 // the journal: none lost, none doubled by id, equal byte for byte; and every acknowledged
 // event and every ask that was allowed must be in the journal.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	times := *kills
 	switch {
 	case times == 0 && testing.Short():
@@ -55,19 +54,15 @@ func TestKill(t *testing.T) {
 	t.Logf("seed %d (again: -kill-seed %d)", seed, seed)
 	random := rand.New(rand.NewPCG(seed, 1))
 
-	dir := t.TempDir()
-	binary := filepath.Join(dir, "weir")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build weir: %v\n%s", err, out)
-	}
-	folder := filepath.Join(dir, "state")
-	address := freeAddress(t)
+	folder := filepath.Join(t.TempDir(), "state")
+	address := weirtest.Address(t)
 	producers := newProducers("http://" + address)
 
 	t.Logf("%-5s %10s %12s %12s", "kill", "after", "ready in", "acknowledged")
 	for n := range times {
 		started := time.Now()
-		weir := startWeir(t, binary, folder, address)
+		weir := weirtest.Run(t, "--state", folder, "--listen", address)
+		weir.Ready()
 		ready := time.Since(started)
 		producers.start()
 		moment := 20*time.Millisecond + time.Duration(random.IntN(400))*time.Millisecond
@@ -76,20 +71,15 @@ func TestKill(t *testing.T) {
 			moment /= 200
 		}
 		<-time.After(moment)
-		if err := weir.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = weir.Wait() // it was killed
+		weir.Kill()
 		producers.stop()
 		t.Logf("%-5d %10s %12s %12d", n+1, moment, ready.Round(time.Millisecond), len(producers.acknowledged))
 	}
 
-	weir := startWeir(t, binary, folder, address)
-	if err := weir.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := weir.Wait(); err != nil {
-		t.Fatalf("the last weir did not end in order: %v", err)
+	weir := weirtest.Run(t, "--state", folder, "--listen", address)
+	weir.Ready()
+	if code := weir.End(syscall.SIGTERM); code != 0 {
+		t.Fatalf("the last weir exits with %d:\n%s", code, weir.Log())
 	}
 	compareLogs(t, folder, producers.acknowledged)
 }
@@ -177,54 +167,6 @@ func readAll(t *testing.T, log *state.Log) (all []state.Entry) {
 		all = append(all, batch...)
 	}
 }
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// startWeir starts the program and returns when it is ready.
-func startWeir(t *testing.T, binary, folder, address string, more ...string) *exec.Cmd {
-	t.Helper()
-	log, err := os.OpenFile(folder+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	cmd := exec.Command(binary, append([]string{"run", "--state", folder, "--listen", address, "--log-format", "json"}, more...)...)
-	cmd.Stderr = log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	deadline := time.After(60 * time.Second)
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for {
-		if resp, err := http.Get("http://" + address + "/readyz"); err == nil {
-			_, _ = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return cmd
-			}
-		}
-		select {
-		case <-again.C:
-		case <-deadline:
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-			text, _ := os.ReadFile(folder + ".log")
-			t.Fatalf("weir is not ready after a minute:\n%s", tail(text, 4000))
-		}
-	}
-}
-
-func tail(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
 
 // producers send loops of agents and of tools until they are stopped, and note what
 // was acknowledged.

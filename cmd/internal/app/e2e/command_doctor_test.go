@@ -19,6 +19,7 @@ func many(t *testing.T, flows int) (list []kafkago.Message) {
 }
 
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	b, n := startBroker(t), newNames(t)
 	f := func(code int, wants []string, args ...string) {
 		t.Helper()

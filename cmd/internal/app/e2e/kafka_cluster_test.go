@@ -91,6 +91,7 @@ func keep(t *testing.T, name, text string) (path string) {
 
 // TestClusterSecurity comes to each port as it wants, and in all wrong ways.
 func TestClusterSecurity(t *testing.T) {
+	t.Parallel()
 	p := openPorts(t)
 	right, wrong := keep(t, "password", password+"\n"), keep(t, "password", "wrong\n")
 	_, stranger := certify(t)
@@ -188,6 +189,7 @@ func TestClusterSecurity(t *testing.T) {
 
 // TestClusterUnreachable holds that nobody waits for ever, and all say where.
 func TestClusterUnreachable(t *testing.T) {
+	t.Parallel()
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // takes what comes and says nothing
 	if err != nil {
 		t.Fatal(err)

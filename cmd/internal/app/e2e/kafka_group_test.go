@@ -456,6 +456,7 @@ func TestGroupWithoutTopic(t *testing.T) {
 // TestGroupBrokerAway stops the broker and starts it again; no former self may hold the
 // group up for the session timeout, which is longer than the test waits.
 func TestGroupBrokerAway(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	b := startFake(t, kfake.DataDir(dir))
 	ps := newProcesses(t, b, 4)
@@ -480,6 +481,7 @@ func TestGroupBrokerAway(t *testing.T) {
 
 // TestGroupFaults lets the coordinator answer with errors.
 func TestGroupFaults(t *testing.T) {
+	t.Parallel()
 	b := startFake(t)
 	ps := newProcesses(t, b, 4)
 	first, second := ps.run(nil), ps.run(nil)

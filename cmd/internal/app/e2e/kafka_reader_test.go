@@ -449,6 +449,7 @@ func TestReaderBombs(t *testing.T) {
 
 // TestReaderBrokerAway stops the broker, and starts it again with what it had.
 func TestReaderBrokerAway(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	b := startFake(t, kfake.DataDir(dir))
 	topic := b.topic(t, 1)
@@ -511,6 +512,7 @@ func TestReaderLeaderMoves(t *testing.T) {
 
 // TestReaderFaults lets the broker answer with errors, nonsense or not at all.
 func TestReaderFaults(t *testing.T) {
+	t.Parallel()
 	b := startFake(t)
 	topic := b.topic(t, 1)
 	b.fill(t, topic, 100)

@@ -184,6 +184,7 @@ func (f *followers) write(t *testing.T, c *kgo.Client, n, size int) {
 // TestReadersShareFetches lets readers of many partitions be asked for together, and disturbs them:
 // each of them gets each record once, in order.
 func TestReadersShareFetches(t *testing.T) {
+	t.Parallel()
 	b := startFake(t, kfake.NumBrokers(3))
 	ctx, cancel := context.WithCancel(t.Context())
 	f := b.follow(ctx, t, 100) // more than one request asks for

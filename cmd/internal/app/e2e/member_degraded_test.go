@@ -21,6 +21,7 @@ import (
 // TestMemberDegraded holds up the fold of one member: asks of its flows are answered all the
 // same, whichever member is asked, say so, and are counted when the fold goes on.
 func TestMemberDegraded(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, startBroker(t), 2)
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	text := "profile: delegation\nrules: {max_total_calls: {max: 10}, call_rate_per_flow: off}\ndegraded: {after: 1s, until: 2s, percent: 50, scale: [max_total_calls]}\n"

@@ -39,6 +39,7 @@ func (b *broker) send(t *testing.T, records ...*kgo.Record) {
 
 // A member without a state begins in a partition that ends with what nobody is given.
 func TestMemberBehindMarks(t *testing.T) {
+	t.Parallel()
 	for name, last := range map[string]func(g *members){
 		"mark": func(g *members) {
 			g.b.transaction(t, &kgo.Record{Topic: g.topics.Events, Key: []byte("k"), Value: []byte("no event")})
@@ -133,6 +134,7 @@ func TestMemberForeignActivity(t *testing.T) {
 // Records of any form and time in the topic of events are folded or counted, those behind them
 // are folded, and folding all of it again gives the same verdicts.
 func TestMemberHostileRecords(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, startFake(t), 1) // other brokers refuse some of the times
 	m := g.start(g.options(t.TempDir()))
 	g.produce(loops("f", 5, 14)...)

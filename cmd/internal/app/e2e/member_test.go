@@ -343,6 +343,7 @@ func (g *members) deadLetters() (n int) {
 }
 
 func TestMembers(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, startBroker(t), 4)
 	g.produce(loops("before", 40, 14)...)
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
@@ -370,6 +371,7 @@ func TestMembers(t *testing.T) {
 // A change of limits is in the log, so who folds it again judges each event by the
 // limits of its time.
 func TestMemberLimits(t *testing.T) {
+	t.Parallel()
 	g := newGroup(t, startBroker(t), 2)
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	write := func(text string) {

@@ -47,6 +47,7 @@ func inTree(ev *events.Event, f int64) {
 // many calls are allowed as the limit says, by asks of whichever member. A replay says the
 // same.
 func TestMembersShareATree(t *testing.T) {
+	t.Parallel()
 	const limit, asks, flows, askers = 400, 600, 60, 16
 	g := newGroup(t, startBroker(t), 8)
 	file := filepath.Join(t.TempDir(), "limits.yaml")

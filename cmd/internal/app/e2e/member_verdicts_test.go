@@ -68,6 +68,7 @@ func TestMemberKeepsWhatIsFollowed(t *testing.T) {
 // of its flows, allows nothing that a standing order refuses once it says that it knows the orders; and neither
 // does one that hears of an order that is given later.
 func TestMemberGuards(t *testing.T) {
+	t.Parallel()
 	const flows = 16
 	g := newGroup(t, startBroker(t), 4)
 	now := events.StampOf(time.Now())

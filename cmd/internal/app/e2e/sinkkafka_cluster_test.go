@@ -19,6 +19,7 @@ import (
 // TestSinkLeaderMoves holds that nothing is lost or doubled while the leader of the
 // partition and the coordinator move from broker to broker.
 func TestSinkLeaderMoves(t *testing.T) {
+	t.Parallel()
 	b := startFake(t, kfake.NumBrokers(3))
 	topic := b.topic(t, 1)
 	p := openProducer(t, b, "g", topic, 0)

@@ -33,6 +33,7 @@ func tappedProducer(t testing.TB, b *broker) (*sinkkafka.Producer, *wire, string
 // TestSinkFaults holds that nothing is lost and nothing doubled when answers are lost,
 // spoilt or errors that pass.
 func TestSinkFaults(t *testing.T) {
+	t.Parallel()
 	b := startBroker(t)
 	f := func(name string, times int, request func(send func() error) error, answer func(answer []byte) error) {
 		t.Helper()

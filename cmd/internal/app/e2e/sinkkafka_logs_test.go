@@ -131,6 +131,7 @@ func expire(t testing.TB, b *broker, topic string, offset int64) {
 // TestSinkVerdictsAgain holds that Emit called again with the same verdicts writes none
 // twice, though their records get a new time.
 func TestSinkVerdictsAgain(t *testing.T) {
+	t.Parallel()
 	b := startBroker(t)
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for range 20 {
@@ -348,6 +349,7 @@ func TestSinkActivityForAll(t *testing.T) {
 // each keep their order and lose nothing, also when writes fail and one source gives up, and
 // when batches wait for each other now and then.
 func TestSinkActivityTogether(t *testing.T) {
+	t.Parallel()
 	t.Run("at once", func(t *testing.T) { sendTogether(t, nil) })
 	asked := new(atomic.Int64)
 	t.Run("gathered", func(t *testing.T) { sendTogether(t, func() bool { return asked.Add(1)%3 != 0 }) })
