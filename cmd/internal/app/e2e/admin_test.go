@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"net"
 	"testing"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -31,15 +30,4 @@ func deleteTopic(t *testing.T, b *broker, topic string) {
 	if err != nil {
 		t.Fatalf("delete topic %s: %v", topic, err)
 	}
-}
-
-// freeAddress is an address of this machine that nobody listens on at this moment.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

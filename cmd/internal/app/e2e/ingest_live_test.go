@@ -34,16 +34,16 @@ func TestIngestLive(t *testing.T) {
 	n.create(t, b, 3)
 	raw := b.topic(t, 2)
 	member := serve(t, n.flags("run", b, "--state", t.TempDir(), "--listen", "127.0.0.1:0", "--metrics", "", "--log-format", "text")...)
-	running := member.await(t, "weir is running")
+	running := member.Await("weir is running")
 	bridge := serve(t, n.flags("ingest", b, "--from-topic", raw, "--log-format", "text")...)
 
 	byTopic := recordsOf(t, "google_adk/transfer_pingpong.otlp.jsonl.gz")
 	for _, r := range byTopic {
 		b.put(t, raw, 1, kafkago.Message{Key: []byte("k"), Value: r})
 	}
-	bridge.await(t, "format=otlp")
+	bridge.Await("format=otlp")
 	b.stopped(t, member, n.verdicts, flowOf(t, "otlp", byTopic...))
-	if code := bridge.end(t, syscall.SIGTERM); code != 0 {
+	if code := bridge.End(syscall.SIGTERM); code != 0 {
 		t.Errorf("weir ingest ended with exit code %d", code)
 	}
 
@@ -63,7 +63,7 @@ func TestIngestLive(t *testing.T) {
 		}
 	}
 	b.stopped(t, member, n.verdicts, flowOf(t, "otlp", byHTTP...))
-	if code := member.end(t, syscall.SIGTERM); code != 0 {
+	if code := member.End(syscall.SIGTERM); code != 0 {
 		t.Errorf("weir run ended with exit code %d", code)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+
+	"weir/cmd/weirtest"
 )
 
 // TestIngestRate prints how many records a CPU second of weir ingest brings from one
@@ -33,13 +35,9 @@ func TestIngestRate(t *testing.T) {
 		if len(messages) > 0 {
 			b.put(t, raw, 0, messages...)
 		}
-		binary, err := built()
-		if err != nil {
-			t.Fatalf("build weir: %v", err)
-		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, binary, n.flags("ingest", b, "--from-topic", raw, "--until", "end")...)
+		cmd := exec.CommandContext(ctx, weirtest.Binary(t), n.flags("ingest", b, "--from-topic", raw, "--until", "end")...)
 		begin := time.Now()
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

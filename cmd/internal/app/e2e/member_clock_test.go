@@ -11,6 +11,7 @@ import (
 
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/clock"
+	"weir/cmd/weirtest"
 	"weir/events"
 )
 
@@ -77,7 +78,7 @@ func TestMemberClockWrong(t *testing.T) {
 		o := g.options(t.TempDir())
 		c := &setClock{begun: time.Now()}
 		c.hands.Store(int64(hours * time.Hour))
-		o.Clock, o.Tick, o.Listen = c, 50*time.Millisecond, freeAddress(t)
+		o.Clock, o.Tick, o.Listen = c, 50*time.Millisecond, weirtest.Address(t)
 		o.Kafka.Advertise = "http://" + o.Listen
 		members, clocks = append(members, g.start(o)), append(clocks, c)
 		if i == 0 {

@@ -15,6 +15,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"weir/cmd/internal/pump/pumptest"
+	"weir/cmd/weirtest"
 	"weir/events"
 )
 
@@ -32,7 +33,7 @@ func TestMemberDegraded(t *testing.T) {
 	var members []*running
 	for i := range 2 {
 		o := g.options(t.TempDir())
-		o.Listen, o.LimitsFile = freeAddress(t), file
+		o.Listen, o.LimitsFile = weirtest.Address(t), file
 		o.Kafka.Advertise = "http://" + o.Listen
 		if i == 0 {
 			o.Logger = slog.New(h)

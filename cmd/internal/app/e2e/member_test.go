@@ -24,6 +24,7 @@ import (
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
+	"weir/cmd/weirtest"
 	"weir/events"
 	"weir/events/kafka"
 )
@@ -560,7 +561,7 @@ func TestMemberPartitions(t *testing.T) {
 func (g *members) two() (members []*running) {
 	for range 2 {
 		o := g.options(g.t.TempDir())
-		o.Listen = freeAddress(g.t)
+		o.Listen = weirtest.Address(g.t)
 		o.Kafka.Advertise = "http://" + o.Listen
 		members = append(members, g.start(o))
 	}

@@ -17,6 +17,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/weirtest"
 	"weir/events"
 )
 
@@ -63,7 +64,7 @@ func TestMembersShareATree(t *testing.T) {
 	var addresses []string
 	start := func(dir string) *running {
 		o := g.options(dir)
-		o.Listen, o.LimitsFile, o.AnswerTimeout = freeAddress(t), file, 10*time.Second
+		o.Listen, o.LimitsFile, o.AnswerTimeout = weirtest.Address(t), file, 10*time.Second
 		// A machine that is busy beats late: who is put out for that after two seconds joins again, all
 		// others let go meanwhile, and the next one beats late, so that nobody folds for minutes.
 		o.Kafka.Advertise, o.Kafka.SessionTimeout = "http://"+o.Listen, 10*time.Second

@@ -18,6 +18,7 @@ import (
 
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/api"
+	"weir/cmd/weirtest"
 	"weir/events"
 )
 
@@ -32,7 +33,7 @@ func TestMemberOrders(t *testing.T) {
 	var members []*running
 	for range 2 {
 		o := g.options(t.TempDir())
-		o.Listen, o.AdminTokenFile = freeAddress(t), token
+		o.Listen, o.AdminTokenFile = weirtest.Address(t), token
 		o.Kafka.Advertise = "http://" + o.Listen
 		members = append(members, g.start(o))
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"weir/cmd/weirtest"
 	sinkkafka "weir/sink/kafka"
 )
 
@@ -31,31 +31,15 @@ type mortal struct {
 
 func startMortal(t testing.TB) *mortal {
 	t.Helper()
-	m := &mortal{dir: t.TempDir(), port: freePorts(t), real: os.Getenv("KAFKA_KILL") == "yes"}
+	port, err := weirtest.Ports(2) // kafka.sh takes the next one as well
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &mortal{dir: t.TempDir(), port: port, real: os.Getenv("KAFKA_KILL") == "yes"}
 	m.broker = newBroker(t, fmt.Sprintf("127.0.0.1:%d", m.port))
 	m.start(t)
 	t.Cleanup(func() { m.kill(t) })
 	return m
-}
-
-// freePorts finds two ports in a row, outside the range from which the system gives ports
-// to connections: those could be taken while the broker is down.
-func freePorts(t testing.TB) int {
-	for range 100 {
-		port := 20_000 + rand.IntN(10_000)
-		one, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
-		}
-		two, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
-		_ = one.Close()
-		if err == nil {
-			_ = two.Close()
-			return port
-		}
-	}
-	t.Fatal("no two free ports in a row between 20000 and 30000")
-	return 0
 }
 
 func (m *mortal) start(t testing.TB) {

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"weir/analyzer/limitfile"
+	"weir/cmd/weirtest"
 	"weir/events"
 )
 
@@ -171,14 +172,11 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	b := startBroker(t)
 	g := newGroup(t, b, 4, brokerTimes(b)...)
-	this, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin := func(binary, dir string) *server {
+	this := weirtest.Binary(t)
+	begin := func(binary, dir string) *weirtest.Weir {
 		n := names{g.topics.Events, g.topics.Verdicts, g.topics.Activity, g.topics.DeadLetters, g.name}
-		s := serveBy(t, binary, n.flags("run", b, "--state", dir, "--listen", "127.0.0.1:0", "--metrics", "", "--self-test", "0")...)
-		s.await(t, "weir is running")
+		s := weirtest.Start(t, weirtest.Options{Binary: binary}, n.flags("run", b, "--state", dir, "--listen", "127.0.0.1:0", "--metrics", "", "--self-test", "0")...)
+		s.Await("weir is running")
 		return s
 	}
 	dirs := [2]string{t.TempDir(), t.TempDir()}
@@ -189,23 +187,23 @@ func TestRollingUpgrade(t *testing.T) {
 		g.produce(loops(fmt.Sprint("step", step), 40, 12)...)
 	}
 	load()
-	one.end(t, syscall.SIGTERM)
+	one.End(syscall.SIGTERM)
 	load()
 	one = begin(this, dirs[0]) // both versions share the partitions
 	load()
-	two.end(t, syscall.SIGKILL)
+	two.End(syscall.SIGKILL)
 	load()
 	two = begin(this, dirs[1])
 	load()
 	back := begin(other, t.TempDir()) // and an older one joins once more
 	load()
-	one.end(t, syscall.SIGKILL)
+	one.End(syscall.SIGKILL)
 	load()
 	one = begin(this, dirs[0])
-	back.end(t, syscall.SIGTERM)
+	back.End(syscall.SIGTERM)
 	load()
-	for _, s := range []*server{one, two} {
-		s.end(t, syscall.SIGTERM)
+	for _, s := range []*weirtest.Weir{one, two} {
+		s.End(syscall.SIGTERM)
 	}
 	last := g.start(g.options(t.TempDir())) // without any state
 	g.folded(last)

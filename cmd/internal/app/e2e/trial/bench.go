@@ -59,7 +59,7 @@ func (b *bench) up(ctx context.Context) (down func() error, err error) {
 		return down, err
 	}
 	down = func() error { return os.RemoveAll(b.dir) }
-	if b.binary, err = build(ctx, b.dir); err != nil {
+	if b.binary, err = build(b.dir); err != nil {
 		return down, err
 	}
 	if b.server, err = newServer(b.real, filepath.Join(b.dir, "broker")); err != nil {

@@ -36,7 +36,7 @@ func (l *lines) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(l.dir)) }()
-	if l.binary, err = build(ctx, l.dir); err != nil {
+	if l.binary, err = build(l.dir); err != nil {
 		return err
 	}
 	s, err := newServer(l.real, filepath.Join(l.dir, "broker"))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,22 +17,28 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"weir/cmd/weirtest"
 )
 
-// build makes the program and returns its path.
-// build makes it from the sources that stand here, so a trial never tries another version.
-func build(ctx context.Context, dir string) (string, error) {
-	root, err := module("weir")
+// build makes the program and returns the path of a copy, which stays as it is while a trial lasts.
+func build(dir string) (string, error) {
+	folder, err := weirtest.Build()
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(dir, "weir")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/weir")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build weir: %w\n%s", err, out)
+	built, err := os.Open(filepath.Join(folder, "weir"))
+	if err != nil {
+		return "", err
 	}
-	return binary, nil
+	defer built.Close()
+	binary := filepath.Join(dir, "weir")
+	out, err := os.OpenFile(binary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o755)
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(out, built)
+	return binary, errors.Join(err, out.Close())
 }
 
 // member is one `weir run` with a state folder of its own, through all its restarts.
@@ -81,7 +86,7 @@ type run struct {
 
 // newMember returns one that does not run yet. Its port is chosen once and kept.
 func newMember(binary, dir, name, brokers, group string, flags ...string) (*member, error) {
-	port, err := freePort(1)
+	port, err := weirtest.Ports(1)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -17,6 +16,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"weir/cmd/weirtest"
 )
 
 // server is a Kafka broker in a process of its own: it can be killed and comes back
@@ -38,7 +39,7 @@ type server struct {
 // free now.
 // Nothing runs yet.
 func newServer(real bool, dir string) (*server, error) {
-	port, err := freePort(4) // kafka.sh takes those that follow as well
+	port, err := weirtest.Ports(4) // kafka.sh takes those that follow as well
 	if err != nil {
 		return nil, err
 	}
@@ -46,28 +47,6 @@ func newServer(real bool, dir string) (*server, error) {
 		return nil, err
 	}
 	return &server{real: real, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir}, nil
-}
-
-// freePort finds n free ports in a row and returns the first. They lie below those that
-// the system gives to outgoing connections, so that they are still free when a process
-// that was killed comes back to them.
-// Somebody else may take them before they are used; then the process that wants them says
-// so.
-func freePort(n int) (int, error) {
-	for range 100 {
-		// Chance, and not the next one: several trials may look at the same time.
-		port, free := 20_000+rand.IntN(10_000), true
-		for i := 0; i < n && free; i++ {
-			l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+i)))
-			if free = err == nil; free {
-				l.Close()
-			}
-		}
-		if free {
-			return port, nil
-		}
-	}
-	return 0, fmt.Errorf("there are no %d free ports in a row", n)
 }
 
 // loginAddr and tlsAddr are the listeners of a server with auth, see kafka.sh. The first

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"weir/cmd/weirtest"
 )
 
 // soak is a storm that lasts: all faults in its first half, and in its second one those that
@@ -130,7 +132,7 @@ func (k *soak) flags(dir string) ([]string, error) {
 		return nil, nil
 	}
 	// The listener of each member has to be known before it starts.
-	port, err := freePort(1)
+	port, err := weirtest.Ports(1)
 	return []string{"--metrics", fmt.Sprintf("127.0.0.1:%d", port), "--limits", filepath.Join(dir, "limits.yaml")}, err
 }
 

@@ -108,7 +108,7 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 	// Streams 1 and 2 of the seed are those of the traffic and of the schedule.
 	s.random = rand.New(rand.NewPCG(s.seed, 3))
 	s.counts, s.after, s.topics = map[fault]int{}, map[fault][]figure{}, defaultTopics()
-	if s.binary, err = build(ctx, s.dir); err != nil {
+	if s.binary, err = build(s.dir); err != nil {
 		return false, err
 	}
 	if s.server, err = newServer(s.real, filepath.Join(s.dir, "broker")); err != nil {
