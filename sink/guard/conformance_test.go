@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"weir/events"
+	"weir/events/fingerprint"
 	"weir/sink/guard/guardtest"
 	"weir/sink/sign"
 )
@@ -197,6 +198,10 @@ var compiled = sync.OnceValues(func() (string, error) {
 	if text, err := exec.Command("node", compiler, "-p", "typescript", "--outDir", out).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("weir-guard.ts does not compile: %v\n%s", err, text)
 	}
+	// What is beside it is a module of JavaScript, too.
+	if err := os.WriteFile(filepath.Join(out, "package.json"), []byte(`{"type":"module"}`), 0o644); err != nil {
+		return "", err
+	}
 	module := filepath.Join(out, "weir-guard.mjs")
 	return module, os.Rename(filepath.Join(out, "weir-guard.js"), module)
 })
@@ -231,6 +236,7 @@ func TestOtherLanguages(t *testing.T) {
 			t.Run("weir", func(t *testing.T) { follows(t, l.name, command) })
 			t.Run("signed", func(t *testing.T) { followsSigned(t, command) })
 			t.Run("full", func(t *testing.T) { readsAgain(t, command) })
+			t.Run("reports", func(t *testing.T) { reports(t, command) })
 		})
 	}
 }
@@ -483,4 +489,59 @@ func readsAgain(t *testing.T, command []string) {
 		f.decided("check", map[string]any{"flow": fmt.Sprint("f", n), "from": "a", "to": "b"}, action, "table")
 	}
 	f.end()
+}
+
+// reports begins calls and finishes them: weir hears of each call and its result once, with their
+// hashes, and a check comes after the reports about its flow.
+func reports(t *testing.T, command []string) {
+	weir := guardtest.New()
+	early := 0
+	weir.Answer(func(ev *events.Event) *events.Verdict {
+		if ev.Tool.Name == "forbidden" {
+			return &events.Verdict{ID: "v", Mode: events.ModeEnforce, Action: "deny", Reason: events.SelfCall, HTTPStatus: 403}
+		}
+		if n := len(weir.Reports()); ev.Tool.Name == "search" && n < early {
+			t.Errorf("a check came after %d reports, want %d", n, early)
+		}
+		early++
+		return nil
+	})
+	f := begin(t, weir, command)
+	f.until(map[string]any{"stale": false})
+	search := map[string]any{"flow": "f", "from": "a", "tool": "search"}
+	for range 5 {
+		f.do(map[string]any{"do": "begin", "call": search, "arguments": map[string]any{"b": 1, "a": 2.0}, "result": "found call_bb923d07ce"})
+	}
+	f.do(map[string]any{"do": "begin", "call": map[string]any{"flow": "f", "from": "a", "tool": "forbidden"}, "arguments": "{}", "result": "none"})
+	f.do(map[string]any{"do": "begin", "call": map[string]any{"flow": "g", "from": "a", "to": "b"}, "message": "do it", "error": "no way", "tokens": 9})
+	f.do(map[string]any{"do": "begin", "call": map[string]any{"flow": "h", "from": "a", "tool": "memory"}, "arguments": "[1]", "ask": false, "result": ""})
+	f.do(map[string]any{"do": "spent"})
+	f.end()
+
+	asks := weir.Asks()
+	if len(asks) != 7 || !asks[0].Ask || asks[0].Tool.ArgsHash != fingerprint.Args([]byte(`{"a":2,"b":1}`), nil) || asks[6].Content != fingerprint.Content([]byte("do it")) {
+		t.Errorf("asked %+v", asks)
+	}
+	got := map[string]int{}
+	for _, ev := range weir.Reports() {
+		got[fmt.Sprintf("%s %s %s %s>%s", ev.Kind, ev.CorrelationID, ev.Tool.Name, ev.From.Agent, ev.To.Agent)]++
+		switch {
+		case ev.Kind == events.ToolResult && ev.Tool.Name == "search":
+			if ev.Content != fingerprint.Content([]byte("found call_00000000")) || ev.Sim != fingerprint.Text([]byte("found call_bb923d07ce")) || ev.Status != events.StatusOK || ev.Tool.ResultSize != 21 || ev.Tool.CallID == "" {
+				t.Errorf("a result was reported as %+v", ev)
+			}
+		case ev.Kind == events.AgentReturn:
+			if ev.Status != events.StatusError || ev.ErrorType == "" || ev.Content != fingerprint.Content([]byte("no way")) || ev.Usage.Input != 9 || ev.Usage.Scope != events.UsageAggregate {
+				t.Errorf("an answer was reported as %+v", ev)
+			}
+		case ev.Kind == events.LLMCall:
+			if ev.Usage.Input != 7 || ev.Usage.Output != 3 || ev.Usage.CostMicroUSD != 500_000 || ev.Model != "m" {
+				t.Errorf("a request was reported as %+v", ev)
+			}
+		}
+	}
+	want := map[string]int{"tool.result f search a>": 5, "agent.return g  b>a": 1, "tool.call h memory a>": 1, "tool.result h memory a>": 1, "llm.call f  a>": 1}
+	if !maps.Equal(got, want) {
+		t.Errorf("reported %v, want %v", got, want)
+	}
 }

@@ -4,6 +4,7 @@ package frameworks
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -44,7 +45,13 @@ func TestFrameworks(t *testing.T) {
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			weir := guardtest.New()
-			weir.Give(events.Verdict{CorrelationID: "stopped", Action: "deny", Reason: events.SelfCall, AgentMessage: "Finish with what you have."})
+			weir.Give(events.Verdict{CorrelationID: "stopped", Action: "deny", Reason: events.SelfCall, AgentMessage: told})
+			weir.Answer(func(ev *events.Event) *events.Verdict {
+				if ev.CorrelationID != "stopped" {
+					return nil
+				}
+				return &events.Verdict{ID: "v", Mode: events.ModeEnforce, Action: "deny", Reason: events.SelfCall, AgentMessage: told, HTTPStatus: http.StatusForbidden}
+			})
 			server := httptest.NewServer(weir)
 			defer server.Close()
 			defer weir.Set(guardtest.Away) // so that its streams end

@@ -7,13 +7,17 @@ dir=${1:?usage: install.sh FOLDER}
 mkdir -p "$dir/node"
 cd "$dir" || exit 1
 [ -x python/bin/python ] || python3 -m venv python || exit 1
-for package in "$guards/python" langgraph openai-agents; do
+for package in "$guards/python" langgraph langchain openai-agents pydantic-ai-slim openai strands-agents "ag2[openai]" google-adk; do
 	python/bin/pip install --quiet --disable-pip-version-check "$package" || echo "*** NOT THERE: $package for Python" >&2
 done
 # The OpenAI Agents SDK and CrewAI want two versions of one library.
 [ -x crewai/bin/python ] || python3 -m venv crewai
 for package in "$guards/python" crewai; do
 	crewai/bin/pip install --quiet --disable-pip-version-check "$package" || echo "*** NOT THERE: $package for Python" >&2
+done
+# An earlier installation of the same version of the guard is replaced.
+for python in python crewai; do
+	$python/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps "$guards/python" || true
 done
 for package in "$guards/typescript" ai@6 zod@4; do
 	npm install --silent --no-audit --no-fund --prefix node "$package" || echo "*** NOT THERE: $package for TypeScript" >&2

@@ -56,6 +56,13 @@ if (process.argv.length > 3) {
     }
     if (command.do === "check") answer = told(g.check(words(command.call)));
     if (command.do === "ask") answer = told(await g.ask(words(command.call)));
+    if (command.do === "begin") {
+      const begun = await g.begin({ ...words(command.call), args: command.arguments, message: command.message, ask: command.ask });
+      begun.finish(command.result, { error: command.error, inputTokens: command.tokens });
+      begun.finish("once more");
+      answer = told(begun.decision);
+    }
+    if (command.do === "spent") g.spent({ flow: "f", from: "a", model: "m", inputTokens: 7, outputTokens: 3, costUsd: 0.5 });
     if (command.do === "release") await g.release(command.flow, "ann", "a false alarm", 60);
     if (command.do === "state") answer = { stale: g.stale, orders: g.counts.orders, bounds: g.bounds.calls, unsigned: g.counts.unsigned, forged: g.counts.forged, replayed: g.counts.replayed, unreadable: g.counts.unreadable, peak_mib: process.resourceUsage().maxRSS / 1024 };
     console.log(JSON.stringify(answer));

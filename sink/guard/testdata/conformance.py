@@ -73,6 +73,14 @@ def follow(url, keys="", closed=False, stale_s=1.0, ask_s=1.0, faulty=False, onc
             answer = told(g.check(**words(command["call"])))
         elif command["do"] == "ask":
             answer = told(g.ask(**words(command["call"])))
+        elif command["do"] == "begin":
+            begun = g.begin(**words(command["call"]), arguments=command.get("arguments"), message=command.get("message"), ask=command.get("ask", True))
+            begun.finish(command.get("result"), error=command.get("error"), input_tokens=command.get("tokens", 0))
+            begun.finish("once more")
+            answer = told(begun.decision)
+        elif command["do"] == "spent":
+            g.spent("f", "a", model="m", input_tokens=7, output_tokens=3, cost_usd=0.5)
+            answer = {}
         elif command["do"] == "release":
             g.release(command["flow"], "ann", "a false alarm", 60)
             answer = {}

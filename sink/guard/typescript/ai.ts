@@ -4,7 +4,7 @@
  *     const tools = guarded(guard, { flow, from: "planner" }, { search, write });
  *     await generateText({ model, tools, prompt });
  */
-import type { Call, Decision, Guard } from "./weir-guard.js";
+import { type Call, type Decision, FlowStopped, type Guard } from "./weir-guard.js";
 
 /** A tool, as far as it is called. */
 interface Tool {
@@ -19,20 +19,34 @@ export interface Refused {
   message: string;
 }
 
-/** The same tools, each of which is decided about before it is executed. call says whose
- * they are: a call, or what returns one when the tool is called. A refused call is not
- * executed, and its result is a Refused. With ask, weir is asked and counts the call. */
-export function guarded<T extends Record<string, object>>(guard: Guard, call: Call | (() => Call), tools: T, o: { ask?: boolean } = {}): T {
+function refused(d: Decision): Refused {
+  return { refused: d.reason, advice: d.advice, message: d.agentMessage };
+}
+
+/** The same tools, each of which is checked before it is executed. call says whose they are: a
+ * call, or what returns one when the tool is called. Weir counts each call and hears of its result;
+ * a refused call is not executed, and its result is a Refused. With ask: false calls are decided
+ * from memory, see Guard.begin. With report: false they are decided from memory and not reported,
+ * for programs whose telemetry reports them. */
+export function guarded<T extends Record<string, object>>(guard: Guard, call: Call | (() => Call), tools: T, o: { ask?: boolean; report?: boolean } = {}): T {
   const wrap = (name: string, tool: Tool): Tool => {
     const { execute } = tool;
     if (!execute) return tool; // who executes it decides
     return {
       ...tool,
       execute: async (input: unknown, options: unknown): Promise<unknown> => {
-        const about = { ...(typeof call === "function" ? call() : call), tool: name };
-        const d = o.ask ? await guard.ask(about) : guard.check(about);
-        if (d.stopped) return { refused: d.reason, advice: d.advice, message: d.agentMessage } satisfies Refused;
-        return execute.call(tool, input, options);
+        const callId = (options as { toolCallId?: string } | undefined)?.toolCallId;
+        const about = { from: "agent", callId, ...(typeof call === "function" ? call() : call), tool: name };
+        if (o.report === false) {
+          const d = guard.check(about);
+          return d.stopped ? refused(d) : execute.call(tool, input, options);
+        }
+        try {
+          return await guard.run({ ...about, args: input, ask: o.ask }, async () => execute.call(tool, input, options));
+        } catch (err) {
+          if (err instanceof FlowStopped) return refused(err.decision);
+          throw err;
+        }
       },
     };
   };

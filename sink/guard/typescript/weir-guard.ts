@@ -1,5 +1,5 @@
 /**
- * Honor weir's verdicts in a dispatcher. One file, nothing but fetch and, where the runtime
+ * Honor weir's verdicts in a dispatcher. Nothing but fetch and, where the runtime
  * has it, AsyncLocalStorage.
  *
  *     const guard = await Guard.connect("http://127.0.0.1:8080");
@@ -12,6 +12,8 @@
  * other calls are allowed, and a local limiter holds each flow to three times the limits
  * in force.
  */
+
+import { hashArgs, hashContent, simhash, textOf } from "./hashes.js";
 
 /** What is about to be sent. An order that names something else does not match a call that
  * does not tell it. A call of an agent without from is taken for a person's, which nothing
@@ -36,6 +38,8 @@ export interface Call {
   tenant?: string;
   /** The first flow of the tree that the flow belongs to, as the events name it. */
   root?: string;
+  /** Of the call of a tool; joins it with its result. */
+  callId?: string;
   /** For ask: did the caller use tools or make something since it was called. */
   hadWork?: boolean;
   /** For ask: bring what is left of each limit, also where the limits set tell for none. */
@@ -120,7 +124,7 @@ export function workFrom(headers: Headers): Work | undefined {
   return flow ? { flow, party: get("party"), agent: get("agent"), root: get("root") } : undefined;
 }
 
-const nameFields = ["flow", "from", "to", "fromAgent", "toAgent", "tool", "turn", "task", "conversation", "project", "tenant", "root"] as const;
+const nameFields = ["flow", "from", "to", "fromAgent", "toAgent", "tool", "callId", "turn", "task", "conversation", "project", "tenant", "root"] as const;
 const mostName = 256; // bytes
 const hash = /^(xxh64|sha256|sha1|md5|blake3|sha512):[0-9a-f]{16,128}$/;
 
@@ -250,6 +254,86 @@ export interface Remaining {
   until?: Date;
 }
 
+/** A call with what is hashed of it. */
+export interface Beginning extends Call {
+  /** Of the call of a tool: JSON as the model wrote it, or the values themselves. They are hashed
+   * here and do not leave the process, as message. */
+  args?: unknown;
+  /** What an agent is sent. */
+  message?: unknown;
+  /** Default: true. With false the call is decided from memory and reported in the background: it
+   * waits for nothing, and a loop runs on until the orders about it come. */
+  ask?: boolean;
+}
+
+/** What was used. */
+export interface Usage {
+  inputTokens?: number;
+  outputTokens?: number;
+  costUsd?: number;
+}
+
+/** What came of a call besides its result. */
+export interface Outcome extends Usage {
+  /** An Error, or a text. */
+  error?: unknown;
+  status?: "ok" | "error" | "denied" | "cancelled" | "timeout" | "input_required";
+  hadWork?: boolean;
+}
+
+/** A call that was checked. decision says whether it may be made; finish reports what came of it. */
+export class Begun {
+  private open: boolean;
+  private readonly since = performance.now();
+  constructor(
+    readonly call: Call,
+    readonly decision: Decision,
+    private readonly report: (call: Call, event: () => Record<string, unknown>) => void,
+  ) {
+    this.open = !decision.stopped;
+  }
+
+  /** Reports what came of the call, once: later calls of it do nothing, and so does one of a
+   * refused call. Only hashes of result and error are sent. */
+  finish(result?: unknown, o: Outcome = {}): void {
+    if (!this.open) return;
+    this.open = false;
+    const { call } = this;
+    const { error } = o;
+    const failed = error !== undefined && error !== null;
+    const text = textOf(failed ? (error instanceof Error ? error.message : error) : result);
+    const took = performance.now() - this.since;
+    const back: Call = call.tool
+      ? { ...call, argsHash: "", contentHash: "" }
+      : { ...call, from: call.to, fromAgent: call.toAgent, to: call.from, toAgent: call.fromAgent, contentHash: "", origin: undefined };
+    this.report(call, () => {
+      const ev = event(back, call.tool ? "tool.result" : "agent.return");
+      Object.assign(ev, { status: o.status ?? (failed ? "error" : "ok"), duration_ms: Math.round(took * 1000) / 1000 });
+      const more = { content_hash: hashContent(text), content_sim: simhash(text), error_type: failed ? clip(error instanceof Error ? error.name : text) : "" };
+      for (const [name, value] of Object.entries(more)) if (value) ev[name] = value;
+      if (o.hadWork !== undefined && !call.tool) ev["had_work"] = o.hadWork;
+      // What an agent has used may stand in reports of its requests as well.
+      const used = usage(o);
+      if (Object.keys(used).length > 0) ev["usage"] = call.tool ? used : { ...used, scope: "aggregate" };
+      if (call.tool) (ev["tool"] as Record<string, unknown>)["result_bytes"] = new TextEncoder().encode(text).length;
+      return ev;
+    });
+  }
+}
+
+function usage(u: Usage): Record<string, number> {
+  const given = { input_tokens: u.inputTokens ?? 0, output_tokens: u.outputTokens ?? 0, cost_usd: u.costUsd ?? 0 };
+  return Object.fromEntries(Object.entries(given).filter(([, n]) => n > 0));
+}
+
+/** What weir is to hear of. */
+interface Report {
+  /** Made when it is sent. */
+  event: () => Record<string, unknown>;
+  flow: string;
+  ack: boolean;
+}
+
 /** What a guard says of a call. */
 export class Decision {
   readonly reason: string = "";
@@ -316,7 +400,8 @@ const leeway = 3; // how many times over its limits a flow may go while weir is 
 const clocksApart = 5_000; // milliseconds: more than what the time in an answer leaves out and what it takes to come
 const shortest = 100; // milliseconds between two tries to connect
 const longest = 30_000;
-const mostAcks = 1024;
+const mostReports = 1024;
+const heardWithin = 5_000; // milliseconds within which telemetry is expected to report a call that was checked
 const mostAsks = 64; // in one request
 const mostMessage = (1 << 18) + 4096; // characters of a message of the stream: a verdict, its id and its signature
 const mostId = 1024; // characters of the id of a message
@@ -384,6 +469,9 @@ export class Guard {
     stales: 0,
     acked: 0,
     acksDropped: 0,
+    /** Calls and results. */
+    reported: 0,
+    reportsDropped: 0,
   };
   /** For tests. */
   now: () => number = Date.now;
@@ -395,11 +483,16 @@ export class Guard {
   private readonly askTimeout: number;
   private orders = new Map<string, Verdict[]>();
   private wide = new Map<string, Verdict[]>(); // orders that bind more than one flow, by the id of their scope
-  private spent = new Map<string, Spent>();
-  private spentBefore = new Map<string, Spent>();
-  private acks: object[] = [];
+  private counted = new Map<string, Spent>();
+  private countedBefore = new Map<string, Spent>();
+  private reports: Report[] = [];
+  private readonly pending = new Map<string, number>(); // reports under way, by flow
+  private settling: (() => void)[] = []; // those who wait for some
+  private unsent = false; // the last batch of reports did not reach weir
+  private readonly doubted = new Map<string, { checks: number; since: number }>(); // flows that are only checked
+  private doubts = 3; // how many of them are looked up at weir
   private asks: Asking[] = []; // of this moment
-  private reporting = false;
+  private reporting: Promise<void> | undefined;
   private lastId = "";
   private heard = new Map<string, { revision: number; until: number }>(); // by order: the last revision
   private readonly ignored = new Set<string>(); // what was logged
@@ -468,7 +561,9 @@ export class Guard {
    * answers after that, as when weir is away. */
   async close(): Promise<void> {
     this.closing.abort();
-    if (this.acks.length > 0 && !this.reporting) await this.report();
+    await this.lookUp(true);
+    if (this.reports.length > 0 && !this.reporting) this.reporting = this.report();
+    await this.reporting;
   }
 
   /** Says from memory whether the call may be made. What the call does not say of its flow
@@ -503,10 +598,59 @@ export class Guard {
     return working({ flow: c.flow ?? "", party: c.to, agent: c.toAgent, root: c.root }, () => fn(d));
   }
 
-  private async asked(call: Call): Promise<Decision> {
-    let d: Decision;
+  /** Checks a call and returns it as begun; its finish reports what came of it. Weir counts the
+   * call in the same step and hears of the result in the background, so that it finds loops without
+   * any telemetry. */
+  async begin(beginning: Beginning): Promise<Begun> {
+    const { args, message, ask = true, ...given } = beginning;
+    if (args !== undefined && given.argsHash === undefined) given.argsHash = hashArgs(args);
+    if (message !== undefined && given.contentHash === undefined) given.contentHash = hashContent(message);
+    let call = inWork(given);
+    if (call.tool && !call.callId) call = { ...call, callId: `${(++this.serial).toString(36)}-${this.word}` };
+    const ev = this.stamped({ ...event(call, kind(call)), had_work: call.hadWork });
+    const flow = flowKey(call);
+    if (ask) await this.settle(flow);
+    const d = ask ? await this.asked(call, ev) : this.check(call);
+    if (!ask) this.doubted.delete(call.flow ?? "");
+    if (!d.stopped && d.source !== "weir") this.queueReport(flow, () => ev); // weir did not count it, or its answer was lost: the id is the same
+    if (d.flow && !call.flow) call = { ...call, flow: d.flow };
+    return new Begun(call, d, (c, event) => {
+      const at = this.stamped({});
+      this.queueReport(flowKey(c), () => ({ ...event(), ...at }));
+    });
+  }
+
+  /** Checks a call, runs it and reports what came of it, see begin. It throws FlowStopped when the
+   * call is refused, and what fn throws. What fn does is done in the flow of the call, by its callee
+   * if it has one. */
+  async run<R>(call: Beginning, fn: () => R | Promise<R>): Promise<R> {
+    const begun = await this.begin(call);
+    if (begun.decision.stopped) throw new FlowStopped(begun.decision);
+    const c = begun.call;
+    const inner = c.flow ? { flow: c.flow, party: c.to || c.from, agent: c.to ? c.toAgent : c.fromAgent, root: c.root } : currentWork();
     try {
-      d = await this.askWeir(call);
+      const result = await working(inner, fn);
+      begun.finish(result);
+      return result;
+    } catch (error) {
+      begun.finish(undefined, { error: error ?? "error", status: error instanceof FlowStopped ? "denied" : "error" });
+      throw error;
+    }
+  }
+
+  /** Reports what one request to a model has used, for budgets of tokens and money. */
+  spent(about: Call & Usage & { model?: string }): void {
+    const { inputTokens, outputTokens, costUsd, model, ...given } = about;
+    const call = inWork({ ...given, from: given.from ?? "agent" });
+    const ev = this.stamped({ ...event(call, "llm.call"), usage: usage({ inputTokens, outputTokens, costUsd }), model: model ? clip(model) : undefined });
+    this.queueReport(flowKey(call), () => ev);
+  }
+
+  private async asked(call: Call, ev?: Record<string, unknown>): Promise<Decision> {
+    let d: Decision;
+    this.doubted.delete(call.flow ?? "");
+    try {
+      d = await this.askWeir(call, ev);
     } catch (err) {
       this.counts.askFailures++;
       if (!this.unasked) this.log("warn", `weir did not answer; calls are decided from memory until it does: ${cause(err)}`);
@@ -541,6 +685,7 @@ export class Guard {
     }
     if (this.stale) return this.withoutOrders(call);
     this.counts.allowed++;
+    if (this.doubts > 0 && call.flow) this.doubt(call.flow);
     return new Decision("allow", "table", false, call.flow ?? "");
   }
 
@@ -612,14 +757,14 @@ export class Guard {
   private limit(call: Call): { reason: string; limit: number; observed: number; retryAfter: number } | undefined {
     const b = this.bounds;
     const flow = flowKey(call);
-    let s = this.spent.get(flow);
+    let s = this.counted.get(flow);
     if (!s) {
-      s = this.spentBefore.get(flow) ?? { calls: 0, tools: 0, begun: 0, inWindow: 0, before: 0 };
-      if (this.spent.size >= Math.max(1, (this.o.mostFlows ?? 65536) / 2)) {
-        this.spentBefore = this.spent;
-        this.spent = new Map();
+      s = this.countedBefore.get(flow) ?? { calls: 0, tools: 0, begun: 0, inWindow: 0, before: 0 };
+      if (this.counted.size >= Math.max(1, (this.o.mostFlows ?? 65536) / 2)) {
+        this.countedBefore = this.counted;
+        this.counted = new Map();
       }
-      this.spent.set(flow, s);
+      this.counted.set(flow, s);
     }
     const over = (reason: string, limit: number, observed: number, retryAfter: number) => ({ reason, limit, observed, retryAfter });
     if (call.tool) {
@@ -891,8 +1036,8 @@ export class Guard {
       return;
     }
     this.state = "fresh";
-    this.spent = new Map();
-    this.spentBefore = new Map();
+    this.counted = new Map();
+    this.countedBefore = new Map();
     this.known = true;
     this.becameFresh();
     this.log("info", "weir is followed");
@@ -901,6 +1046,7 @@ export class Guard {
   private becomeStale(why: string): void {
     if (this.state !== "fresh") return;
     this.state = "stale";
+    if (this.closing.signal.aborted) return; // that was asked for
     this.counts.stales++;
     this.log("warn", `${why}; orders that are known stay in force`);
   }
@@ -921,40 +1067,104 @@ export class Guard {
   }
 
   private acknowledge(call: Call, verdictId: string): void {
-    if (this.acks.length >= mostAcks) {
-      this.counts.acksDropped++;
+    const ack = this.stamped({ ...event(call, "verdict.ack"), correlation_id: flowKey(call), ack: { verdict_id: verdictId, applied: true } });
+    if (!this.queue({ event: () => ack, flow: "", ack: true })) this.counts.acksDropped++;
+  }
+
+  /** Hands a report to what sends them; false when there is no room. */
+  private queue(report: Report): boolean {
+    if (this.reports.length >= mostReports) return false;
+    this.reports.push(report);
+    this.reporting ??= Promise.resolve().then(() => this.report());
+    return true;
+  }
+
+  private queueReport(flow: string, event: () => Record<string, unknown>): void {
+    if (!this.queue({ event, flow, ack: false })) {
+      this.counts.reportsDropped++;
       return;
     }
-    this.acks.push(this.stamped({ ...event(call, "verdict.ack"), correlation_id: flowKey(call), ack: { verdict_id: verdictId, applied: true } }));
-    if (!this.reporting) {
-      this.reporting = true;
-      queueMicrotask(() => void this.report());
+    this.pending.set(flow, (this.pending.get(flow) ?? 0) + 1);
+  }
+
+  /** Waits until weir has the reports of the flow: a check before them would be judged without the
+   * result of the last call. They are mostly there long before the next call. */
+  private async settle(flow: string): Promise<void> {
+    const late = performance.now() + this.askTimeout / 3;
+    while (this.pending.has(flow) && !this.unsent && performance.now() < late) {
+      let end: ReturnType<typeof setTimeout> | undefined;
+      await new Promise<void>((resolve) => {
+        this.settling.push(resolve);
+        end = setTimeout(resolve, late - performance.now());
+      });
+      clearTimeout(end);
     }
   }
 
   private async report(): Promise<void> {
     let span = shortest;
-    this.reporting = true;
-    while (this.acks.length > 0) {
-      const batch = this.acks.slice(0, 256);
+    while (this.reports.length > 0) {
+      const batch = this.reports.slice(0, 256);
+      const acks = batch.filter((r) => r.ack).length;
       try {
-        await this.send(batch);
-        this.acks.splice(0, batch.length);
-        this.counts.acked += batch.length;
-        span = shortest;
+        await this.send(batch.map((r) => r.event()));
+        this.counts.acked += acks;
+        this.counts.reported += batch.length - acks;
+        [span, this.unsent] = [shortest, false];
       } catch (err) {
         const status = err instanceof StatusError ? err.status : 0;
-        if (this.closing.signal.aborted || (status >= 400 && status < 500 && status !== 408 && status !== 429)) {
-          this.acks.splice(0, batch.length);
-          this.counts.acksDropped += batch.length;
-          this.log("warn", `acknowledgements are dropped: ${err}`);
+        const refused = status >= 400 && status < 500 && status !== 408 && status !== 429;
+        this.unsent = !refused;
+        if (!this.closing.signal.aborted && !refused) {
+          this.wake();
+          await this.pause(Math.random() * span);
+          span = Math.min(2 * span, longest);
           continue;
         }
-        await this.pause(Math.random() * span);
-        span = Math.min(2 * span, longest);
+        this.counts.acksDropped += acks;
+        this.counts.reportsDropped += batch.length - acks;
+        this.log("warn", `${batch.length} reports are dropped: ${err}`);
       }
+      this.reports.splice(0, batch.length);
+      for (const { flow, ack } of batch) {
+        const left = (this.pending.get(flow) ?? 0) - 1;
+        if (left > 0) this.pending.set(flow, left);
+        else if (!ack) this.pending.delete(flow);
+      }
+      this.wake();
     }
-    this.reporting = false;
+    this.reporting = undefined;
+  }
+
+  private wake(): void {
+    const waiting = this.settling;
+    this.settling = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  private doubt(flow: string): void {
+    const seen = this.doubted.get(flow);
+    if (!seen) {
+      if (this.doubted.size < 3) this.doubted.set(flow, { checks: 1, since: performance.now() });
+    } else if (++seen.checks >= 3 && performance.now() - seen.since > heardWithin) {
+      void this.lookUp(false);
+    }
+  }
+
+  /** Asks weir whether it has heard of a flow that is only checked: orders about a flow of which no
+   * event comes never come either. */
+  private async lookUp(ends: boolean): Promise<void> {
+    const [flow] = [...this.doubted].find(([, d]) => d.checks >= 3 && (ends || performance.now() - d.since > heardWithin)) ?? [];
+    if (flow === undefined || this.doubts <= 0 || this.state === "never") return;
+    this.doubted.delete(flow);
+    this.doubts--;
+    try {
+      await this.call("GET", `/v1/flows/${encodeURIComponent(flow)}`, {}, undefined, this.askTimeout);
+    } catch (err) {
+      if (!(err instanceof StatusError) || err.status !== 404) return;
+      this.doubts = 0; // said once
+      this.log("warn", `orders are asked for flow ${JSON.stringify(flow)}; weir has never seen it. Report its calls (guard.begin, guard.run), or pass the correlation id that your telemetry reports`);
+    }
   }
 
   private async send(lines: object[]): Promise<void> {
@@ -962,12 +1172,12 @@ export class Guard {
     await this.call("POST", "/v1/events", { "content-type": "application/x-ndjson" }, body, this.askTimeout);
   }
 
-  private async askWeir(call: Call): Promise<Decision> {
+  private async askWeir(call: Call, given?: Record<string, unknown>): Promise<Decision> {
     const flow = call.flow ?? "";
-    const ev = this.stamped({ ...event(call, kind(call)), ask: true, tell: call.tell, had_work: call.hadWork });
+    const ev = given ?? this.stamped({ ...event(call, kind(call)), had_work: call.hadWork });
     let answer: unknown;
     try {
-      answer = await this.askBy(JSON.stringify(ev));
+      answer = await this.askBy(JSON.stringify({ ...ev, ask: true, tell: call.tell }));
     } catch (err) {
       const p = (err instanceof StatusError ? err.body : {}) as Partial<Verdict> & { instance?: string; detail?: string };
       if (!p.reason_code) return this.rejected(call, err);
@@ -1263,7 +1473,7 @@ function event(c: Call, kind: string): Record<string, unknown> {
   const party = (id?: string, agent?: string) => (!agent || agent === id ? { agent: id || agent } : id ? { session: id, agent } : { agent });
   if (c.from || c.fromAgent) ev["from"] = party(c.from, c.fromAgent);
   if (c.to || c.toAgent) ev["to"] = party(c.to, c.toAgent);
-  if (c.tool) ev["tool"] = hash.test(c.argsHash ?? "") ? { name: c.tool, args_hash: c.argsHash } : { name: c.tool };
+  if (c.tool) ev["tool"] = { name: c.tool, call_id: c.callId || undefined, args_hash: hash.test(c.argsHash ?? "") ? c.argsHash : undefined };
   const more = { correlation_id: c.flow, root_correlation_id: c.root, origin: c.origin, content_hash: hash.test(c.contentHash ?? "") ? c.contentHash : "", turn_id: c.turn, task_id: c.task, conversation_id: c.conversation, project_id: c.project, tenant_id: c.tenant };
   for (const [name, value] of Object.entries(more)) if (value) ev[name] = value;
   return ev;

@@ -7,10 +7,9 @@ import sys
 os.environ.update(CREWAI_DISABLE_TELEMETRY="true", OTEL_SDK_DISABLED="true", CREWAI_TRACING_ENABLED="false")
 
 from crewai import Agent, BaseLLM, Crew, Task  # noqa: E402
-from crewai.hooks import register_before_tool_call_hook  # noqa: E402
 from crewai.tools import tool  # noqa: E402
 from weir_guard import Guard  # noqa: E402
-from weir_guard.crewai import before_tool_call  # noqa: E402
+from weir_guard.crewai import guarded  # noqa: E402
 
 url, flow = sys.argv[1:]
 ran, saw = [], []
@@ -38,7 +37,7 @@ class Script(BaseLLM):
 
 
 guard = Guard(url, quiet=True)
-register_before_tool_call_hook(before_tool_call(guard, flow=flow))
+guarded(guard, flow=flow)
 agent = Agent(role="planner", goal="search", backstory="none", llm=Script(model="script"), tools=[search], verbose=False)
 stdout, sys.stdout = sys.stdout, sys.stderr  # for what CrewAI prints
 Crew(agents=[agent], tasks=[Task(description="search", expected_output="text", agent=agent)], verbose=False).kickoff()

@@ -7,7 +7,7 @@ import sys
 from agents import Agent, Model, ModelResponse, Runner, Usage, function_tool, set_tracing_disabled
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 from weir_guard import FlowStopped, Guard
-from weir_guard.openai_agents import HandoffHooks, tool_guardrail
+from weir_guard.openai_agents import HandoffHooks, guarded
 
 url, flow = sys.argv[1:]
 set_tracing_disabled(True)
@@ -15,7 +15,7 @@ guard = Guard(url, quiet=True)
 ran, saw = [], []
 
 
-@function_tool(tool_input_guardrails=[tool_guardrail(guard, flow=flow)])
+@function_tool
 def search(query: str) -> str:
     """Searches."""
     ran.append(query)
@@ -42,7 +42,7 @@ class Script(Model):
 
 async def main():
     writer = Agent(name="writer", model=Script())
-    planner = Agent(name="planner", tools=[search], handoffs=[writer], model=Script("search", "search", "search", "transfer_to_writer"))
+    planner = Agent(name="planner", tools=guarded(guard, search, flow=flow), handoffs=[writer], model=Script("search", "search", "search", "transfer_to_writer"))
     try:
         end = (await Runner.run(planner, "search", hooks=HandoffHooks(guard, flow=flow))).last_agent.name
     except FlowStopped as err:

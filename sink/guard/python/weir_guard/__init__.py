@@ -1,4 +1,4 @@
-"""Honor weir's verdicts in a dispatcher. The standard library alone, Python 3.9 or later; this file may be copied.
+"""Honor weir's verdicts in a dispatcher. The standard library alone, Python 3.9 or later; this folder may be copied.
 
     guard = weir_guard.Guard("http://127.0.0.1:8080")
     d = guard.check(flow=cid, source="planner", target="coder")
@@ -42,7 +42,7 @@ import weakref
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
-__all__ = ["Bounds", "Call", "Decision", "FlowStopped", "Guard", "Remaining", "Work", "current_work", "read_keys", "working"]
+__all__ = ["Begun", "Bounds", "Call", "Decision", "FlowStopped", "Guard", "Remaining", "Work", "current_work", "read_keys", "working"]
 
 _log = logging.getLogger("weir.guard")
 
@@ -61,6 +61,7 @@ _IDLE = 30.0  # seconds that one is kept for; weir would close it after 120
 _MOST_BOUND = 1 << 40  # more than any limit of weir
 _REMEMBERED = 3600.0  # seconds for which the last revision of an order is remembered at least
 _NEVER, _FRESH, _STALE = range(3)
+_HEARD_WITHIN = 5.0  # seconds within which telemetry is expected to report a call that was checked
 _MOST_WAIT = (1 << 31) - 1  # seconds to wait that are told at most
 _LAST_SECOND = 253402300800  # of the year 9999 is the one before
 _ORDER_ID = re.compile("([0-9a-f]{16})-")
@@ -91,6 +92,7 @@ class Call:
     tenant_id: str = ""
     root_correlation_id: str = ""  # the first flow of the tree that the flow belongs to, as the events name it
     origin: str = ""  # user, agent, scheduler, applet, system
+    call_id: str = ""  # of the call of a tool; joins it with its result
     had_work: Optional[bool] = None  # for ask: did the caller use tools or make something since it was called
     tell: bool = False  # for ask: bring what is left of each limit, also where the limits set tell for none
 
@@ -158,7 +160,7 @@ def _in_work(call: Call) -> Call:
     return replace(call, **bad) if bad else call
 
 
-_NAMES = ("flow", "source", "target", "source_agent", "target_agent", "tool", "turn_id", "task_id", "conversation_id", "project_id", "tenant_id", "root_correlation_id")
+_NAMES = ("flow", "source", "target", "source_agent", "target_agent", "tool", "turn_id", "task_id", "conversation_id", "project_id", "tenant_id", "root_correlation_id", "call_id")
 _MOST_NAME = 256  # bytes
 _HASH = re.compile("(?:xxh64|sha256|sha1|md5|blake3|sha512):[0-9a-f]{16,128}")
 
@@ -271,6 +273,8 @@ class Counts:
     stales: int = 0
     acked: int = 0
     acks_dropped: int = 0
+    reported: int = 0  # calls and results
+    reports_dropped: int = 0
 
 
 @dataclass
@@ -354,6 +358,7 @@ class Guard:
         self._now: Callable[[], float] = time.time
         self._state = _NEVER
         self._alive = 0.0  # when the last sign of life came, by time.monotonic
+        self._doubts = 3  # how many flows that are only checked are looked up at weir
         self._warned = self._unreached = self._unasked = False  # what was logged
         self._last_id = ""
         self._orders: Dict[str, Tuple[Mapping[str, Any], ...]] = {}  # lists are replaced whole, so that readers need no lock
@@ -376,7 +381,11 @@ class Guard:
         self._under_way = 0  # asks
         self._gathering: Optional[_Asks] = None  # those that the next request will make
         self._parked: List[Tuple[float, int, Any]] = []  # connections of asks that are free: since when, of which process
-        self._acks: "queue.Queue[Tuple[Call, str, float]]" = queue.Queue(1024)
+        self._reports: "queue.Queue[_Report]" = queue.Queue(1024)
+        self._settling = threading.Condition(self._lock)  # of _pending
+        self._pending: Dict[str, int] = {}  # reports under way, by flow
+        self._unsent = False  # the last batch of reports did not reach weir
+        self._doubted: Dict[str, List[float]] = {}  # flows that were only checked: how often, since when
         self._stream: Any = None  # the connection
         self._resolving: Optional[_Resolving] = None
         self._threads: List[threading.Thread] = []
@@ -453,11 +462,88 @@ class Guard:
         with working(Work(call.flow, call.target, call.target_agent, call.root_correlation_id)):
             yield d
 
-    def _decide(self, call: Call) -> Decision:
+    def begin(
+        self, flow: str = "", source: str = "", target: str = "", *, arguments: Any = None, message: Any = None, ask: bool = True, **more: Any
+    ) -> "Begun":
+        """Checks a call and returns it as begun; its finish reports what came of it. Weir counts
+        the call in the same step and hears of the result in the background, so that it finds loops
+        without any telemetry. arguments are those of the call of a tool and message what an agent
+        is sent: they are hashed here and do not leave the process. With ask=False the call is
+        decided from memory and reported in the background: it waits for nothing, and a loop runs
+        on until the orders about it come. more are the other fields of Call.
+
+            with guard.begin(flow=cid, source="planner", tool="search", arguments={"q": q}) as c:
+                c.finish(search(q))  # c.decision.error() is raised when the call is refused
+        """
+        from .hashes import hash_args, hash_content
+
+        if arguments is not None and "args_hash" not in more:
+            more["args_hash"] = hash_args(arguments)
+        if message is not None and "content_hash" not in more:
+            more["content_hash"] = hash_content(message)
+        call = _in_work(Call(flow, source, target, **more))
+        if call.tool and not call.call_id:
+            with self._lock:
+                self._serial += 1
+                call = replace(call, call_id=f"{self._serial:x}-{self._word}")
+        ev = self._stamped(_event(call, call.kind))
+        if call.had_work is not None:
+            ev["had_work"] = call.had_work
+        if ask:
+            self._settle(call.flow_key)
+            d = self._decide(call, dict(ev))
+        else:
+            with self._lock:
+                self._doubted.pop(call.flow, None)
+            d = self.check(**{f: getattr(call, f) for f in Call.__dataclass_fields__})
+        if not d.stopped and d.source != "weir":
+            self._queue_report(call.flow_key, lambda: ev)  # weir did not count it, or its answer was lost: the id is the same
+        if d.flow and not call.flow:
+            call = replace(call, flow=d.flow)
+        return Begun(self, call, d)
+
+    async def abegin(self, *args: Any, **more: Any) -> "Begun":
+        """begin for asyncio, which does not wait meanwhile."""
+        import asyncio
+
+        return await asyncio.to_thread(self.begin, *args, **more)
+
+    def run(self, fn: Callable[[], Any], flow: str = "", source: str = "", target: str = "", **more: Any) -> Any:
+        """Checks a call, runs it and reports what came of it, see begin. It raises FlowStopped
+        when the call is refused, and what fn raises. What fn does is done in the flow of the call,
+        by its target if it has one."""
+        with self.begin(flow, source, target, **more) as begun:
+            call = begun.call
+            inner = Work(call.flow, call.target or call.source, call.target_agent if call.target else call.source_agent, call.root_correlation_id)
+            with working(inner if call.flow else current_work()):
+                begun.result = fn()
+            return begun.result
+
+    def spent(
+        self, flow: str = "", source: str = "", *, model: str = "", input_tokens: int = 0, output_tokens: int = 0, cost_usd: float = 0.0
+    ) -> None:
+        """Reports what one request to a model has used, for budgets of tokens and money."""
+        call = _in_work(Call(flow, source or "agent"))
+        ev = self._stamped(_event(call, "llm.call"))
+        ev["usage"] = _usage(input_tokens, output_tokens, cost_usd)
+        if model:
+            ev["model"] = _clip(model)
+        self._queue_report(call.flow_key, lambda: ev)
+
+    def __enter__(self) -> "Guard":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def _decide(self, call: Call, ev: Optional[Dict[str, Any]] = None) -> Decision:
         if self._asleep:
             self._start()
+        if self._doubts > 0:
+            with self._lock:
+                self._doubted.pop(call.flow, None)
         try:
-            d = self._ask(call)
+            d = self._ask(call, ev)
         except Exception as err:  # whatever went wrong, the answer is not there
             self.counts.ask_failures += 1
             if not self._unasked:
@@ -518,14 +604,15 @@ class Guard:
             d = self._refused(v, call.flow, "table", self.stale)
             self.counts.refused += 1
             if not self._quiet:
-                try:
-                    self._acks.put_nowait((call, str(v["id"]), self._now()))
-                except queue.Full:
+                at, verdict = self._now(), str(v["id"])
+                if not self._queue(_Report(lambda: self._ack(call, verdict, at), ack=True)):
                     self.counts.acks_dropped += 1
             self._observe(call, d)
             return d
         if not self.stale:
             self.counts.allowed += 1
+            if self._doubts > 0 and call.flow:
+                self._doubt(call.flow)
             return Decision("allow", "table", flow=call.flow)
         return self._without_orders(call)
 
@@ -878,6 +965,8 @@ class Guard:
     def _become_stale(self, why: str) -> None:
         if self._state == _FRESH:
             self._state = _STALE
+            if self._closed.is_set():
+                return  # that was asked for
             self.counts.stales += 1
             _log.warning("%s; orders that are known stay in force", why)
 
@@ -903,34 +992,115 @@ class Guard:
 
     # What is sent.
 
+    def _queue(self, report: "_Report") -> bool:
+        """Hands a report to the thread that sends them; False when there is no room: a caller
+        waits for nothing."""
+        try:
+            self._reports.put_nowait(report)
+            return True
+        except queue.Full:
+            return False
+
+    def _queue_report(self, flow: str, event: Callable[[], Dict[str, Any]]) -> None:
+        with self._lock:
+            self._pending[flow] = self._pending.get(flow, 0) + 1
+        if not self._queue(_Report(event, flow)):
+            self.counts.reports_dropped += 1
+            self._settled(flow)
+
+    def _settled(self, flow: str) -> None:
+        with self._settling:
+            left = self._pending.get(flow, 0) - 1
+            if left > 0:
+                self._pending[flow] = left
+            else:
+                self._pending.pop(flow, None)
+            self._settling.notify_all()
+
+    def _settle(self, flow: str) -> None:
+        """Waits until weir has the reports of the flow: a check before them would be judged
+        without the result of the last call. They are mostly there long before the next call."""
+        if flow in self._pending and not self._unsent:
+            with self._settling:
+                self._settling.wait_for(lambda: flow not in self._pending or self._unsent, self._ask_timeout / 3)
+
     def _report(self) -> None:
-        while not self._closed.is_set() or not self._acks.empty():
+        while not self._closed.is_set() or not self._reports.empty():
+            self._look_up()
             try:
-                batch = [self._acks.get(timeout=0.2)]
+                batch = [self._reports.get(timeout=0.2)]
             except queue.Empty:
                 continue
             while len(batch) < 256:
                 try:
-                    batch.append(self._acks.get_nowait())
+                    batch.append(self._reports.get_nowait())
                 except queue.Empty:
                     break
-            self._deliver_acks([self._ack(*a) for a in batch])
+            self._deliver_reports(batch)
+        self._look_up()
 
-    def _deliver_acks(self, lines: List[Dict[str, Any]]) -> None:
-        span = _SHORTEST
-        while True:
+    def _deliver_reports(self, batch: List["_Report"]) -> None:
+        lines, span, sent = [], _SHORTEST, False
+        for report in batch:
+            try:
+                lines.append(report.event())
+            except Exception:  # one report must not cost the others
+                self.counts.faults += 1
+                _log.debug("a report could not be made", exc_info=True)
+        while not sent:
             try:
                 self._send(lines)
-                self.counts.acked += len(lines)
-                return
+                sent, self._unsent = True, False
             except Exception as err:
+                with self._settling:
+                    self._unsent = True
+                    self._settling.notify_all()
                 status = getattr(err, "status", 0)
                 if self._closed.is_set() or 400 <= status < 500 and status not in (408, 429):
-                    self.counts.acks_dropped += len(lines)
-                    _log.warning("acknowledgements are dropped: %s", err)
-                    return
-            self._closed.wait(random.uniform(0, span))
-            span = min(2 * span, _LONGEST)
+                    _log.warning("%d reports are dropped: %s", len(lines), err)
+                    self._unsent = status == 0
+                    break
+                self._closed.wait(random.uniform(0, span))
+                span = min(2 * span, _LONGEST)
+        acks = sum(report.ack for report in batch)
+        if sent:
+            self.counts.acked += acks
+            self.counts.reported += len(batch) - acks
+        else:
+            self.counts.acks_dropped += acks
+            self.counts.reports_dropped += len(batch) - acks
+        for report in batch:
+            if not report.ack:
+                self._settled(report.flow)
+
+    def _doubt(self, flow: str) -> None:
+        with self._lock:
+            seen = self._doubted.get(flow)
+            if seen is not None:
+                seen[0] += 1
+            elif len(self._doubted) < 3:
+                self._doubted[flow] = [1, time.monotonic()]
+
+    def _look_up(self) -> None:
+        """Asks weir whether it has heard of a flow that is only checked: orders about a flow of
+        which no event comes never come either."""
+        with self._lock:
+            ready = [f for f, (n, since) in self._doubted.items() if n >= 3 and (self._closed.is_set() or time.monotonic() - since > _HEARD_WITHIN)]
+            if self._doubts <= 0 or not ready:
+                return
+            flow = ready[0]
+            del self._doubted[flow]
+            self._doubts -= 1
+        try:
+            self._call("GET", "/v1/flows/" + urllib.parse.quote(flow, safe=""), None, self._ask_timeout)
+        except _StatusError as err:
+            if err.status == 404:
+                self._doubts = 0  # said once
+                _log.warning(
+                    "orders are asked for flow %r; weir has never seen it. Report its calls (guard.begin, guard.run), or pass the correlation id that your telemetry reports", flow
+                )
+        except Exception as err:
+            _log.debug("flow %r could not be looked up: %s", flow, err)
 
     def _ack(self, call: Call, verdict_id: str, at: float) -> Dict[str, Any]:
         ev = _event(call, "verdict.ack")
@@ -951,8 +1121,8 @@ class Guard:
         body = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines).encode()
         self._call("POST", "/v1/events", body, self._ask_timeout, {"Content-Type": "application/x-ndjson"})
 
-    def _ask(self, call: Call) -> Decision:
-        ev = self._stamped(_event(call, call.kind))
+    def _ask(self, call: Call, ev: Optional[Dict[str, Any]] = None) -> Decision:
+        ev = ev or self._stamped(_event(call, call.kind))
         ev["ask"] = True
         if call.tell:
             ev["tell"] = True
@@ -1144,6 +1314,90 @@ class Guard:
                 return False
             self._parked.append((time.monotonic(), os.getpid(), conn))
             return True
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What weir is to hear of. Its event is made by the thread that sends it."""
+
+    event: Callable[[], Dict[str, Any]]
+    flow: str = ""
+    ack: bool = False
+
+
+class Begun:
+    """A call that was checked. decision says whether it may be made; finish reports what came of
+    it. As a context manager it raises FlowStopped for a refused call, and finishes with its
+    result, or with what is raised."""
+
+    def __init__(self, guard: Guard, call: Call, decision: Decision) -> None:
+        self.call, self.decision = call, decision
+        self.result: Any = None  # for the end of with
+        self._guard, self._since = guard, time.monotonic()
+        self._open = not decision.stopped
+
+    def finish(
+        self,
+        result: Any = None,
+        *,
+        error: Any = None,
+        status: str = "",
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cost_usd: float = 0.0,
+        had_work: Optional[bool] = None,
+    ) -> None:
+        """Reports what came of the call, once: later calls of it do nothing, and so does one of a
+        refused call. error is an exception or a text. Only hashes of result and error are sent."""
+        if not self._open:
+            return
+        self._open = False
+        from .hashes import hash_content, simhash, text_of
+
+        call, guard = self.call, self._guard
+        failed = error is not None
+        text = text_of(str(error) if isinstance(error, BaseException) else error) if failed else text_of(result)
+        took = (time.monotonic() - self._since) * 1000
+        if call.tool:
+            ev = _event(replace(call, args_hash="", content_hash=""), "tool.result")
+        else:
+            back = replace(call, source=call.target, source_agent=call.target_agent, target=call.source, target_agent=call.source_agent, content_hash="", origin="")
+            ev = _event(back, "agent.return")
+        ev = guard._stamped(ev)
+        ev.update(status=status or ("error" if failed else "ok"), duration_ms=round(took, 3))
+        if failed:
+            ev["error_type"] = _clip(type(error).__name__ if isinstance(error, BaseException) else text)
+        if had_work is not None and not call.tool:
+            ev["had_work"] = had_work
+        if input_tokens or output_tokens or cost_usd:
+            # What an agent has used may stand in reports of its requests as well.
+            ev["usage"] = {**_usage(input_tokens, output_tokens, cost_usd), **({} if call.tool else {"scope": "aggregate"})}
+
+        def event() -> Dict[str, Any]:  # hashes take time, which the caller does not wait for
+            for name, value in (("content_hash", hash_content(text)), ("content_sim", simhash(text))):
+                if value:
+                    ev[name] = value
+            if call.tool:
+                ev["tool"]["result_bytes"] = len(text.encode())
+            return ev
+
+        guard._queue_report(call.flow_key, event)
+
+    def __enter__(self) -> "Begun":
+        if self.decision.stopped:
+            raise self.decision.error()
+        return self
+
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        if error is not None:
+            self.finish(error=error, status="denied" if isinstance(error, FlowStopped) else "error")
+        else:
+            self.finish(self.result)
+
+
+def _usage(input_tokens: int, output_tokens: int, cost_usd: float) -> Dict[str, Any]:
+    given = {"input_tokens": int(input_tokens), "output_tokens": int(output_tokens), "cost_usd": float(cost_usd)}
+    return {name: value for name, value in given.items() if value > 0}
 
 
 def read_keys(path: str) -> Dict[str, str]:
@@ -1453,6 +1707,8 @@ def _event(call: Call, kind: str) -> Dict[str, Any]:
             ev[name] = {"agent": agent or party} if agent in ("", party) else {"session": party, "agent": agent}
     if call.tool:
         ev["tool"] = {"name": call.tool, **({"args_hash": call.args_hash} if _HASH.fullmatch(call.args_hash) else {})}
+        if call.call_id:
+            ev["tool"]["call_id"] = call.call_id
     content = call.content_hash if _HASH.fullmatch(call.content_hash) else ""
     for name, value in (("correlation_id", call.flow), ("origin", call.origin), ("content_hash", content)):
         if value:

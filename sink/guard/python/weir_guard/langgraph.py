@@ -6,35 +6,66 @@
 
 from __future__ import annotations
 
-from typing import Any, Awaitable, Callable
+from typing import Any, Awaitable, Callable, Dict
 
 from langchain_core.messages import ToolMessage
 
-from . import Decision, Guard
+from . import Begun, Decision, Guard
 
 __all__ = ["aguarded", "guarded"]
 
 
-def guarded(guard: Guard, *, ask: bool = False, **call: Any) -> Callable[[Any, Callable[[Any], Any]], Any]:
-    """What ToolNode takes as wrap_tool_call. call are fields of Call, tool excepted. A call
-    that is refused is not executed, and the model reads why. With ask, weir counts it."""
-    decide = guard.ask if ask else guard.check
+def guarded(guard: Guard, *, report: bool = True, ask: bool = True, **call: Any) -> Callable[[Any, Callable[[Any], Any]], Any]:
+    """What ToolNode takes as wrap_tool_call. call are fields of Call, tool excepted. Weir counts
+    each call and hears of its result; a call that is refused is not executed, and the model reads
+    why. With ask=False calls are decided from memory, see Guard.begin. With report=False they are
+    decided from memory and not reported, for programs whose telemetry reports them."""
 
     def wrap(request: Any, execute: Callable[[Any], Any]) -> Any:
-        d = decide(tool=request.tool_call["name"], **call)
-        return _refusal(request, d) if d.stopped else execute(request)
+        about = _about(request, call)
+        if not report:
+            d = guard.check(**about)
+            return _refusal(request, d) if d.stopped else execute(request)
+        begun = guard.begin(**about, arguments=request.tool_call["args"], ask=ask)
+        if begun.decision.stopped:
+            return _refusal(request, begun.decision)
+        with begun:
+            result = execute(request)
+            _finish(begun, result)
+            return result
 
     return wrap
 
 
-def aguarded(guard: Guard, **call: Any) -> Callable[[Any, Callable[[Any], Awaitable[Any]]], Awaitable[Any]]:
+def aguarded(guard: Guard, *, report: bool = True, ask: bool = True, **call: Any) -> Callable[[Any, Callable[[Any], Awaitable[Any]]], Awaitable[Any]]:
     """The same as awrap_tool_call."""
 
     async def wrap(request: Any, execute: Callable[[Any], Awaitable[Any]]) -> Any:
-        d = guard.check(tool=request.tool_call["name"], **call)
-        return _refusal(request, d) if d.stopped else await execute(request)
+        about = _about(request, call)
+        if not report:
+            d = guard.check(**about)
+            return _refusal(request, d) if d.stopped else await execute(request)
+        begun = await guard.abegin(**about, arguments=request.tool_call["args"], ask=ask)
+        if begun.decision.stopped:
+            return _refusal(request, begun.decision)
+        with begun:
+            result = await execute(request)
+            _finish(begun, result)
+            return result
 
     return wrap
+
+
+def _about(request: Any, call: Dict[str, Any]) -> Dict[str, Any]:
+    return {"source": "agent", "call_id": request.tool_call["id"] or "", **call, "tool": request.tool_call["name"]}
+
+
+def _finish(begun: Begun, result: Any) -> None:
+    content = getattr(result, "content", result)
+    if getattr(result, "status", "") == "error":
+        begun.finish(error=content)
+    else:
+        begun.finish(content)
 
 
 def _refusal(request: Any, d: Decision) -> ToolMessage:

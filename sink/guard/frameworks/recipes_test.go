@@ -1,0 +1,239 @@
+package frameworks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// recipe is a section of RECIPES.md and what it is run with.
+type recipe struct {
+	title   string
+	command func(dir string) []string
+	// own says that the framework ends a run of equal calls itself before weir does.
+	own bool
+}
+
+func inPython(environment, model string) func(string) []string {
+	return func(dir string) []string {
+		return []string{filepath.Join(dir, environment, "bin", "python"), filepath.Join("testdata", "recipes", model)}
+	}
+}
+
+var recipes = []recipe{
+	{title: "LangGraph", command: inPython("python", "langgraph_model.py")},
+	{title: "OpenAI Agents SDK", command: inPython("python", "openai_agents_model.py")},
+	{title: "CrewAI", command: inPython("crewai", "crewai_model.py"), own: true},
+	{title: "Pydantic AI", command: inPython("python", "pydantic_ai_model.py")},
+	{title: "Google ADK", command: inPython("python", "google_adk_model.py")},
+	{title: "AG2", command: inPython("python", "ag2_model.py")},
+	{title: "Strands Agents", command: inPython("python", "strands_model.py")},
+	{title: "OpenAI client", command: inPython("python", "openai_model.py")},
+	{title: "AI SDK (TypeScript)", command: func(dir string) []string {
+		return []string{"node", filepath.Join("testdata", "recipes", "ai_model.mjs"), filepath.Join(dir, "node")}
+	}},
+}
+
+const (
+	page      = "../RECIPES.md"
+	pageURL   = "http://127.0.0.1:8080" // as the page has it
+	allCalls  = 40
+	mostEqual = 7
+	mostLines = 15
+)
+
+// code is that of a section of the page.
+func (r *recipe) code(t *testing.T, text string) string {
+	t.Helper()
+	_, section, found := strings.Cut(text, "\n## "+r.title+"\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	block := regexp.MustCompile("(?s)```(?:python|ts)\n(.*?)```").FindStringSubmatch(section)
+	if !found || block == nil {
+		t.Fatalf("%s has no code for %s", page, r.title)
+	}
+	if n := strings.Count(block[1], "\n"); n > mostLines {
+		t.Errorf("the recipe has %d lines, want %d at most", n, mostLines)
+	}
+	return block[1]
+}
+
+// TestPageHasRecipes holds the page to the list of recipes that are run, in both directions.
+func TestPageHasRecipes(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for _, r := range recipes {
+		listed[r.title] = true
+		if code := r.code(t, string(text)); !strings.Contains(code, pageURL) {
+			t.Errorf("%s: the code does not name %s", r.title, pageURL)
+		}
+	}
+	for _, m := range regexp.MustCompile("(?m)^## (.*)$").FindAllStringSubmatch(string(text), -1) {
+		if !listed[m[1]] {
+			t.Errorf("the recipe %q is not run by any test", m[1])
+		}
+	}
+}
+
+// TestRecipes runs the code of the page with the real frameworks, a scripted model and a weir of its
+// own: of 40 equal calls few run, an honest run of the same shape loses none, and when weir is killed
+// in the middle the run goes on, or stands still where the guard is closed.
+func TestRecipes(t *testing.T) {
+	dir := os.Getenv(installed)
+	if dir == "" {
+		t.Skip("the frameworks are not installed; run: make guards")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weir := os.Getenv("WEIR_BIN")
+	if weir == "" {
+		weir = filepath.Join(t.TempDir(), "weir")
+		if out, err := exec.Command("go", "build", "-o", weir, "weir/cmd/weir").CombinedOutput(); err != nil {
+			t.Fatalf("weir does not build: %v\n%s", err, out)
+		}
+	}
+	for _, r := range recipes {
+		t.Run(strings.ReplaceAll(r.title, " ", "_"), func(t *testing.T) {
+			code := r.code(t, string(text))
+			t.Run("equal", func(t *testing.T) {
+				w := startWeir(t, weir)
+				got := r.run(t, dir, code, w.url)
+				if got.Ran < 1 || got.Ran > mostEqual {
+					t.Errorf("%d of %d equal calls ran, want %d at most: %s", got.Ran, allCalls, mostEqual, got.Error)
+				}
+				if status := w.status(t, got.Flow); !r.own && !strings.Contains(status, "repetition_detected") {
+					t.Errorf("weir did not stop the flow: %.500s", status)
+				}
+			})
+			t.Run("honest", func(t *testing.T) {
+				if got := r.run(t, dir, code, startWeir(t, weir).url, "RECIPE_MODE=honest"); got.Ran != allCalls || got.Error != "" {
+					t.Errorf("%d of %d calls ran: %s", got.Ran, allCalls, got.Error)
+				}
+			})
+			t.Run("killed", func(t *testing.T) {
+				w := startWeir(t, weir)
+				if got := r.run(t, dir, code, w.url, "RECIPE_MODE=honest", "RECIPE_KILL="+strconv.Itoa(w.pid)); got.Ran != allCalls || got.Error != "" {
+					t.Errorf("%d of %d calls ran: %s", got.Ran, allCalls, got.Error)
+				}
+			})
+			t.Run("killed_closed", func(t *testing.T) {
+				w := startWeir(t, weir)
+				closed := strings.Replace(code, `"`+pageURL+`")`, `"`+pageURL+`", fail_closed=True)`, 1)
+				if strings.Contains(code, "await ") {
+					closed = strings.Replace(code, `"`+pageURL+`")`, `"`+pageURL+`", { failClosed: true })`, 1)
+				}
+				if got := r.run(t, dir, closed, w.url, "RECIPE_MODE=honest", "RECIPE_KILL="+strconv.Itoa(w.pid)); got.Ran != 3 {
+					t.Errorf("%d calls ran, want the 3 before weir was killed: %s", got.Ran, got.Error)
+				}
+			})
+		})
+	}
+}
+
+// outcome is what the scripts say of a run.
+type outcome struct {
+	Ran         int
+	Flow, Error string
+}
+
+func (r *recipe) run(t *testing.T, dir, code, url string, more ...string) (got outcome) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	command := r.command(dir)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "NO_PROXY=127.0.0.1", "OPENAI_API_KEY=none", "RECIPE_MODE=equal"}, more...)
+	cmd.Stdin = strings.NewReader(strings.ReplaceAll(code, pageURL, url))
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	began := time.Now()
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &got)
+	}
+	if err != nil {
+		t.Fatalf("MISSING, or it failed: %v: %s%.3000s", err, out, errs.String())
+	}
+	t.Logf("%d of %d calls ran, %.1f s, %d lines: %s", got.Ran, allCalls, time.Since(began).Seconds(), strings.Count(code, "\n"), got.Error)
+	return got
+}
+
+// running is a weir of its own process.
+type running struct {
+	url string
+	pid int
+}
+
+func startWeir(t *testing.T, program string) running {
+	t.Helper()
+	dir := t.TempDir()
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "run", "--state", filepath.Join(dir, "state"), "--listen", "127.0.0.1:0", "--metrics", "")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+		_ = log.Close()
+	})
+	// Its address stands in what it says when it runs.
+	address := regexp.MustCompile(`"address":"([^"]+)"`)
+	for {
+		said, err := os.ReadFile(log.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := address.FindSubmatch(said); found != nil {
+			return running{url: "http://" + string(found[1]), pid: cmd.Process.Pid}
+		}
+		select {
+		case <-ended:
+			t.Fatalf("weir ended: %s", said)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// status is what weir says of a flow.
+func (w running) status(t *testing.T, flow string) string {
+	t.Helper()
+	resp, err := http.Get(fmt.Sprintf("%s/v1/flows/%s", w.url, flow))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
