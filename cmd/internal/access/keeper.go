@@ -1,6 +1,7 @@
 package access
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"weir/sink/sign"
 )
 
 // Options are the files that say who is who. None has to be given.
@@ -20,6 +23,7 @@ type Options struct {
 	AdminTokenFile  string // tokens of who may do everything
 	IntakeTokenFile string // tokens of who may do what programs do, see Client
 	File            string // the access file
+	MemberKeyFile   string // keys by which members of a group know each other, see MemberKeys
 
 	// Certificates tells that clients may show certificates which were verified: whoever
 	// does is a client as by the intake token, or, with an access file, who it names.
@@ -48,12 +52,11 @@ type register struct {
 	anyone        *Principal // who shows a certificate of which nothing is said; nil for nobody
 	// buckets are those of the access file by the name of their principal, kept only so
 	// that the next register finds them.
-	buckets map[string]*bucket
-	// own is the first intake token, else the first admin token. The weaker one is enough,
-	// since members only pass asks on.
-	own       []byte // the token that weir shows other members
-	hasAdmin  bool   // somebody may operate
-	hasIntake bool   // somebody else is known
+	buckets   map[string]*bucket
+	members   sign.Keys // see Keeper.MemberKeys
+	orders    bool      // members prove orders of persons, too
+	hasAdmin  bool      // somebody may operate
+	hasIntake bool      // somebody else is known
 	// files are all that was read, those that the access file names among them, so that
 	// whoever watches them sees a token file change, too.
 	files []string
@@ -79,13 +82,13 @@ func (k *Keeper) Load() error {
 	var rates map[*bucket]float64
 	// All tokens of one shared file are one Principal: who of those that have them sends a
 	// request is not known, so it is not Named and has no rate.
-	shared := func(path, what string, roles Roles) (own []byte) {
+	shared := func(path, what string, roles Roles) (tokens [][]byte) {
 		if path == "" {
 			return nil
 		}
 		next.files = append(next.files, path)
-		tokens, err := ReadTokens(path)
-		if err != nil {
+		var err error
+		if tokens, err = ReadTokens(path); err != nil {
 			faults = append(faults, fmt.Errorf("%s token: %w", what, err))
 			return nil
 		}
@@ -93,14 +96,14 @@ func (k *Keeper) Load() error {
 		for _, t := range tokens {
 			next.byToken[k.hide(sha256.Sum256(t))] = p
 		}
-		return tokens[0]
+		return tokens
 	}
 	// What both files hold is the admin token.
 	intake := shared(k.o.IntakeTokenFile, "intake", Client)
 	admin := shared(k.o.AdminTokenFile, "admin", Everything)
 	next.hasAdmin, next.hasIntake = admin != nil, intake != nil
-	if next.own = intake; intake == nil {
-		next.own = admin
+	if err := next.readMemberKeys(k.o.MemberKeyFile, intake, admin); err != nil {
+		faults = append(faults, err)
 	}
 	if k.o.File != "" {
 		var err error
@@ -191,9 +194,36 @@ func (k *Keeper) HasIntake() bool { return k.now.Load().hasIntake }
 // It is the options that decide, not the files: one that is taken away opens nothing.
 func (k *Keeper) Strict() bool { return k.o.File != "" || k.o.Certificates }
 
-// Own is the token that weir shows other members of its group; nil when it has none.
-// An access file gives none: it may hold nothing but hashes. The caller does not change it.
-func (k *Keeper) Own() []byte { return k.now.Load().own }
+// MemberKeys are the keys by which the members of a group prove themselves to each other;
+// none without a file that gives some. orders says that they prove orders of persons, too.
+func (k *Keeper) MemberKeys() (keys sign.Keys, orders bool) {
+	now := k.now.Load()
+	return now.members, now.orders
+}
+
+// readMemberKeys takes the keys from the file for them. Without that file it derives them from
+// the admin tokens, or from the intake tokens if there are no admin tokens. Programs that send
+// events have the intake token, so keys of it prove no orders. An access file gives no keys: it
+// may hold nothing but hashes.
+func (r *register) readMemberKeys(path string, intake, admin [][]byte) (err error) {
+	if path != "" {
+		r.files, r.orders = append(r.files, path), true
+		if r.members, err = sign.Read(path); err != nil {
+			return fmt.Errorf("member key file: %w", err)
+		}
+		return nil
+	}
+	tokens, id := intake, "intake"
+	if r.orders = admin != nil; r.orders {
+		tokens, id = admin, "admin"
+	}
+	for _, t := range tokens {
+		mac := hmac.New(sha256.New, t)
+		mac.Write([]byte("weir member key"))
+		r.members = append(r.members, sign.Key{ID: id, Secret: mac.Sum(nil)})
+	}
+	return nil
+}
 
 // ByToken returns who has the token; nil when nobody does.
 // It takes the token as it was sent.

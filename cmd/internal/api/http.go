@@ -71,8 +71,8 @@ func (a *Server) routes() []route {
 			return nil
 		})},
 		{"POST", check.StreamPath, asker, a.askStreams()},
-		{"POST", check.MemberPath, asker, limited(a.o.Requests*checksPerRequest, a.serveForwarded)},
-		{"POST", check.TreePath, asker, limited(a.o.Requests*checksPerRequest, a.serveTreeAsk)},
+		{"POST", check.MemberPath, member, a.fromMembers()},
+		{"POST", check.TreePath, member, limited(a.o.Requests*checksPerRequest, a.toMember(a.answerTreeAsk))},
 		{"GET", "/v1/verdicts", follower, a.streams()},
 		{"GET", "/v1/costs", reader, limited(1, a.serveCosts)},
 		{"GET", "/v1/flows", reader, a.turns.of(a.serveFlows)},

@@ -1,28 +1,82 @@
 package api
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/problem"
 	"weir/events"
+	"weir/sink/check"
 )
 
-// serveForwarded is where other members pass asks on to.
-// The ask has been let in by the member that its sender knows; it is looked at again here,
-// because whoever has a token can call this route as well. It goes into the log of this
-// member's partition and is answered from its fold.
-func (a *Server) serveForwarded(w http.ResponseWriter, r *http.Request) error {
-	raw, err := readBody(w, r, events.MaxEventBytes)
-	if err != nil {
-		return err
+// memberStopPath is where other members pass on an order to stop all flows. It shares the route
+// of checks, since each route has its own metrics.
+const memberStopPath = check.MemberPath + "?" + memberStop
+
+const memberStop = "stop=all"
+
+// fromMembers answers checks that other members pass on, and orders. Checks do not keep orders
+// out.
+func (a *Server) fromMembers() func(http.ResponseWriter, *http.Request) error {
+	checks, orders := limited(a.o.Requests*checksPerRequest, a.toMember(a.answerForwarded)), a.toMember(a.answerStopAll)
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if r.URL.RawQuery == memberStop {
+			return orders(w, r)
+		}
+		return checks(w, r)
 	}
+}
+
+// toMember verifies that another member sends the request, and signs the answer.
+// Where the group has no keys, admit has looked at the visitor.
+func (a *Server) toMember(serve func(r *http.Request, body []byte) (status int, answer []byte, err error)) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		body, err := readBody(w, r, events.MaxEventBytes)
+		if err != nil {
+			return err
+		}
+		keys := a.o.Peer.Keys()
+		if len(keys.Keys) > 0 {
+			if err := a.o.Peer.Verify(r, body); err != nil {
+				return &problem.Error{Status: http.StatusUnauthorized, Detail: err.Error()}
+			}
+		}
+		answerTo := func(w http.ResponseWriter, r *http.Request) error {
+			status, answer, err := serve(r, body)
+			if err != nil {
+				return err
+			}
+			if len(keys.Keys) > 0 {
+				a.o.Peer.SignAnswer(w, r, status, answer)
+			}
+			if len(answer) > 0 {
+				w.Header().Set("Content-Type", "application/json")
+			}
+			w.WriteHeader(status)
+			_, _ = w.Write(answer) // an error means that the caller is gone
+			return nil
+		}
+		if r.URL.RawQuery != memberStop {
+			return answerTo(w, r)
+		}
+		if !keys.Orders {
+			return &problem.Error{Status: http.StatusForbidden, Detail: "the members share no key for orders: start all of them with the same --member-key-file or admin token file"}
+		}
+		return a.audited(w, r, answerTo)
+	}
+}
+
+// answerForwarded answers a check that another member passes on, from the fold of this
+// member. It validates the event again.
+func (a *Server) answerForwarded(r *http.Request, raw []byte) (int, []byte, error) {
 	var ev events.Event
 	if err := events.Decode(raw, &ev); err != nil {
-		return err
+		return 0, nil, err
 	}
 	if err := gate.Ask.Admit(&ev); err != nil {
-		return err
+		return 0, nil, err
 	}
 	// A claim that the first member has marked stays marked, since the mark is in the
 	// event.
@@ -31,36 +85,47 @@ func (a *Server) serveForwarded(w http.ResponseWriter, r *http.Request) error {
 	}
 	// Any other event would be answered by nobody, and the request would wait for its end.
 	if !ev.Ask || !ev.Kind.Asked() {
-		return &problem.Error{Status: http.StatusBadRequest, Detail: "only asks are passed on"}
+		return 0, nil, &problem.Error{Status: http.StatusBadRequest, Detail: "only asks are passed on"}
 	}
 	// What is not folded here any more, after a hand-over, is an error: an ask is passed on
 	// once.
 	v, err := a.log.AskHere(r.Context(), &ev, raw)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(v.AppendJSON(nil)) // an error means that the other side is gone
-	return nil
+	return http.StatusOK, v.AppendJSON(nil), nil
 }
 
-// serveTreeAsk is where other members ask what a tree that is folded here says.
-// 204 says that the tree has not come to that record yet; who asks comes again (see
+// answerTreeAsk answers what a tree that is folded here says.
+// 204 says that the tree has not come to that record yet; the caller comes again (see
 // decision 68).
-func (a *Server) serveTreeAsk(w http.ResponseWriter, r *http.Request) error {
-	request, err := readBody(w, r, events.MaxEventBytes)
-	if err != nil {
-		return err
-	}
+func (a *Server) answerTreeAsk(r *http.Request, request []byte) (int, []byte, error) {
 	word, err := a.log.TreeHere(r.Context(), request)
 	switch {
 	case err != nil:
-		return err
+		return 0, nil, err
 	case len(word) == 0:
-		w.WriteHeader(http.StatusNoContent)
-	default:
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(word) // an error means that the other side is gone
+		return http.StatusNoContent, nil, nil
 	}
-	return nil
+	return http.StatusOK, word, nil
+}
+
+// answerStopAll stops the flows that this member folds, for a person known to another one.
+func (a *Server) answerStopAll(r *http.Request, body []byte) (int, []byte, error) {
+	var asked StopAll
+	if err := json.Unmarshal(body, &asked); err != nil || !asked.All {
+		return 0, nil, &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("read the order: want all, by and reason: %v", err)}
+	}
+	r.Header.Del(whoHeader) // the signature does not cover it
+	o, err := asked.operator(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	out := StopAllAnswer{ID: orderID(), By: o.By}
+	if err := a.stopAll(r.Context(), &o, &out); err != nil {
+		return 0, nil, err
+	}
+	a.logger.Warn("a person has stopped all flows, by another member", "flows", out.Stopped, "more", out.More, "missed", len(out.Missed), "by", o.By, "reason", o.Reason, "for", o.For, "event", out.ID)
+	answer, err := json.Marshal(out)
+	return http.StatusAccepted, answer, err
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"weir/cmd/internal/access"
+	"weir/cmd/internal/peer"
 	"weir/cmd/internal/problem"
 	"weir/events"
 	"weir/sink/check"
@@ -27,6 +28,7 @@ const (
 	informed             // the same for whoever may send
 	sender               // to ingest; on loopback nothing, unless there is somebody who is known
 	asker                // the same, to ask
+	member               // a key of the group; to ask, in a group that has none
 	trier                // the same, to observe what weir works out
 	operator             // to operate
 	reloader             // to be an administrator
@@ -36,7 +38,7 @@ const (
 // looked at here.
 var needs = [...]access.Roles{
 	reader: access.Observe, follower: access.Observe | access.Ask, informed: access.Observe | access.Ingest,
-	sender: access.Ingest, asker: access.Ask, trier: access.Observe, operator: access.Operate, reloader: access.Admin,
+	sender: access.Ingest, asker: access.Ask, member: access.Ask, trier: access.Observe, operator: access.Operate, reloader: access.Admin,
 }
 
 // door is what a listener knows of who comes in by it.
@@ -71,6 +73,13 @@ func newDoor(keeper *access.Keeper, address, what string) (door, error) {
 // decision 74).
 func (d *door) admit(r *http.Request, n need) (*access.Principal, *problem.Error) {
 	if n == public {
+		return nil, nil
+	}
+	// What proves a member is over the body, see toMember.
+	if keys, _ := d.keeper.MemberKeys(); n == member && len(keys) > 0 {
+		if r.Header.Get(peer.Header) == "" {
+			return nil, &problem.Error{Status: http.StatusUnauthorized, Detail: peer.ErrUnproven.Error()}
+		}
 		return nil, nil
 	}
 	// given tells a wrong token from none, which are answered differently, as somebody who

@@ -23,6 +23,7 @@ import (
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/limits"
+	"weir/cmd/internal/peer"
 	"weir/cmd/internal/plainhttp"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/selftest"
@@ -174,6 +175,7 @@ type Options struct {
 	Hosts  []string // names, beside localhost and addresses, that a Host header may have
 
 	Access *access.Keeper       // who may do what
+	Peer   *peer.Peer           // calls other members of the group, and knows them
 	TLS    *certificates.Source // what the listeners show and trust; nil: they speak in the clear
 
 	Trust      gate.Trust                // who is believed that a user has spoken
@@ -237,7 +239,6 @@ type Server struct {
 	logger *slog.Logger
 	// door says who comes in by the main port; the port of gateways has one of its own.
 	door    door
-	peers   *http.Client // asks other members
 	trust   gate.Trust
 	budget  *budget.Budget
 	counts  *pump.Counts
@@ -281,7 +282,6 @@ func New(o Options) (*Server, error) {
 	if a.door, err = newDoor(o.Access, o.Listen, ""); err != nil {
 		return nil, err
 	}
-	a.peers = &http.Client{Transport: o.TLS.Transport()}
 	// prom counts requests by the patterns of routes that it knows from the start, so that
 	// a path that somebody makes up makes no series.
 	if o.Metrics != "" {

@@ -1,14 +1,12 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,10 +20,6 @@ import (
 // It bounds what one request puts into the log (see decision 34). More says that there are
 // others, and the order is given again for them: flows that are stopped are left out then.
 const MaxStopAll = 10_000
-
-// passedOn marks a stop of all flows that another member has passed on.
-// Without it two members would pass the order to each other for ever.
-const passedOn = "X-Weir-Passed-On"
 
 // StopAll is what is asked of the route that stops all flows.
 type StopAll struct {
@@ -63,10 +57,7 @@ func (a *Server) serveStopAll(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := StopAllAnswer{ID: orderID(), By: o.By}
 	err = a.stopAll(r.Context(), &o, &out)
-	if r.Header.Get(passedOn) == "" {
-		err = a.forwardStop(r, &asked, &out, err)
-	}
-	if err != nil {
+	if err = a.forwardStop(r.Context(), &asked, &out, err); err != nil {
 		return err
 	}
 	a.logger.Warn("a person has stopped all flows", "flows", out.Stopped, "more", out.More, "missed", len(out.Missed), "by", o.By, "reason", o.Reason, "for", o.For, "event", out.ID)
@@ -114,14 +105,14 @@ func (a *Server) stopAll(ctx context.Context, o *events.Operator, out *StopAllAn
 	return nil
 }
 
-// forwardStop lets the other members stop their flows, with the token of whoever asked.
+// forwardStop lets the other members stop their flows.
 // When there are some, an error of this process is only told: they may be able to, all
 // the same.
 //
 // err is what went wrong here; out says already what was stopped here. It is answered as it
 // is where there are no others, as in the embedded form.
-func (a *Server) forwardStop(r *http.Request, asked *StopAll, out *StopAllAnswer, err error) error {
-	addresses, missed := a.log.Others(r.Context())
+func (a *Server) forwardStop(ctx context.Context, asked *StopAll, out *StopAllAnswer, err error) error {
+	addresses, missed := a.log.Others(ctx)
 	if len(addresses)+len(missed) == 0 {
 		return err
 	}
@@ -135,7 +126,7 @@ func (a *Server) forwardStop(r *http.Request, asked *StopAll, out *StopAllAnswer
 		group.Go(func() {
 			// The name is the one that this member has found, so that all logs tell of one
 			// person. Each goroutine writes its own places of the two slices.
-			answers[i], failed[i] = a.passTo(r, address, &StopAll{true, OperatorOrder{asked.Reason, out.By, asked.ForS}})
+			answers[i], failed[i] = a.passTo(ctx, address, &StopAll{true, OperatorOrder{asked.Reason, out.By, asked.ForS}})
 		})
 	}
 	group.Wait()
@@ -151,44 +142,25 @@ func (a *Server) forwardStop(r *http.Request, asked *StopAll, out *StopAllAnswer
 	return nil
 }
 
-const maxForwarded = 64 << 10 // bytes of an answer of another member
-
 // passTime is how long another member may take to stop its flows.
 // All members are asked at one time, so this is also how long all of them take.
 const passTime = 20 * time.Second
 
-// passTo gives the order to one member, by the route that a person would use there. The
-// token of whoever asked goes with it, so the members have to know the same ones; a
-// certificate that was shown here is not shown there.
-func (a *Server) passTo(r *http.Request, address string, asked *StopAll) (there StopAllAnswer, err error) {
+// passTo gives the order to one member. The person is named in it, and the signature of this
+// member vouches for that.
+func (a *Server) passTo(ctx context.Context, address string, asked *StopAll) (there StopAllAnswer, err error) {
+	if !a.o.Peer.Keys().Orders {
+		return there, errors.New("the members share no key for orders: start all of them with the same --member-key-file or admin token file")
+	}
 	body, err := json.Marshal(asked)
 	if err != nil {
 		return there, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), passTime)
+	ctx, cancel := context.WithTimeout(ctx, passTime)
 	defer cancel()
-	next, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(address, "/")+stopAllPath, bytes.NewReader(body))
+	_, answer, err := a.o.Peer.Post(ctx, address, memberStopPath, body)
 	if err != nil {
 		return there, err
 	}
-	next.Header.Set("Content-Type", "application/json")
-	next.Header.Set(passedOn, "1")
-	for _, name := range []string{"Authorization", "X-Api-Key"} {
-		if v := r.Header.Get(name); v != "" {
-			next.Header.Set(name, v)
-		}
-	}
-	resp, err := a.peers.Do(next)
-	if err != nil {
-		return there, err
-	}
-	defer resp.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(resp.Body, maxForwarded))
-	if err != nil {
-		return there, err
-	}
-	if resp.StatusCode != http.StatusAccepted {
-		return there, fmt.Errorf("it answers %s: %s", resp.Status, bytes.TrimSpace(said))
-	}
-	return there, json.Unmarshal(said, &there)
+	return there, json.Unmarshal(answer, &there)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/limits"
 	"weir/cmd/internal/misnamed"
+	"weir/cmd/internal/peer"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/selftest"
@@ -51,6 +53,7 @@ type App struct {
 	otlp   *otlp.Exporter
 	keys   orderKeys
 	access *access.Keeper
+	peer   *peer.Peer
 	tls    *certificates.Source // nil: in the clear
 	audit  *access.Audit        // nil: orders are told nowhere
 	api    *api.Server
@@ -179,11 +182,12 @@ func (a *App) newServer() (_ *api.Server, err error) {
 	}
 	// Certificates come first: only when clients are asked for theirs do they say who
 	// somebody is.
-	if a.access, err = access.New(access.Options{AdminTokenFile: a.o.AdminTokenFile, IntakeTokenFile: a.o.IntakeTokenFile, File: a.o.AccessFile, Certificates: a.tls.AsksClients()}); err != nil {
+	if a.access, err = access.New(access.Options{AdminTokenFile: a.o.AdminTokenFile, IntakeTokenFile: a.o.IntakeTokenFile, File: a.o.AccessFile, MemberKeyFile: a.o.MemberKeyFile, Certificates: a.tls.AsksClients()}); err != nil {
 		return nil, err
 	}
+	a.peer = a.newPeer()
 	o := api.Options{Listen: a.o.Listen, Hosts: a.o.Hosts, Trust: a.trust, Sign: a.keys.sign, LimitsFile: a.o.LimitsFile,
-		Access: a.access, TLS: a.tls, Authz: a.o.Authz, AuthzGRPC: a.o.AuthzGRPC, Metrics: a.o.Metrics, NativeHistograms: a.o.NativeHistograms,
+		Access: a.access, Peer: a.peer, TLS: a.tls, Authz: a.o.Authz, AuthzGRPC: a.o.AuthzGRPC, Metrics: a.o.Metrics, NativeHistograms: a.o.NativeHistograms,
 		Connections: a.o.Connections, Requests: a.o.Requests, Streams: a.o.Streams,
 		AnswerTimeout: a.o.AnswerTimeout, Heartbeat: a.o.Heartbeat, Stuck: a.o.Stuck,
 		Prices: a.prices, Budget: a.budget, Counts: &a.counts, Clock: a.clock, Logger: a.logger}
@@ -191,6 +195,21 @@ func (a *App) newServer() (_ *api.Server, err error) {
 		o.Own = a.misnamed.Look
 	}
 	return api.New(o)
+}
+
+// newPeer makes what calls other members and knows them.
+func (a *App) newPeer() *peer.Peer {
+	p := &peer.Peer{TLS: a.tls.AsksClients(), Now: func() events.Stamp { return a.backend.Now() },
+		// A member answers by itself. Another one's redirect would send the proof elsewhere.
+		Client: &http.Client{Transport: a.tls.Transport(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		Keys: func() (keys peer.Keys) {
+			keys.Keys, keys.Orders = a.access.MemberKeys()
+			return keys
+		}}
+	if a.o.Kafka != nil {
+		p.Address = a.o.Kafka.Advertise
+	}
+	return p
 }
 
 // Start opens the state, listens, and returns when requests are served. The context

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"net/http"
 
 	"weir/analyzer"
 	"weir/analyzer/activity"
@@ -116,7 +115,7 @@ func (a *App) newBackend() (backend, error) {
 			return a.answers.Await(ctx, ev, ask.EndUnknown, append)
 		})
 	}
-	return group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Token: a.access.Own, Client: &http.Client{Transport: a.tls.Transport()}, Tick: a.o.Tick,
+	return group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Peer: a.peer, Tick: a.o.Tick,
 		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current, Await: await,
 		Hold: a.answers.Hold, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 }

@@ -47,6 +47,9 @@ type Options struct {
 	// Without an admin token nobody gives orders; with an intake token, or on an address that
 	// other machines reach, everything but the health needs one.
 	AdminTokenFile, IntakeTokenFile, AccessFile string
+	// MemberKeyFile holds the keys by which members of a group know each other; "" derives
+	// them from the tokens, see access.Keeper.MemberKeys.
+	MemberKeyFile string
 	// TLS names the certificates that all listeners show; without them they speak in the clear.
 	TLS certificates.Files
 	// AuditFile is where orders of persons are told; "" is audit.jsonl beside StateDir's

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 
 	"weir/analyzer"
 	"weir/cmd/internal/clock"
+	"weir/cmd/internal/peer"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/retry"
@@ -33,8 +33,7 @@ type Host struct {
 	Store *state.Store
 
 	StateDir      string        // where the id of the member is kept; "" forgets it
-	Token         func() []byte // that other members want; nil for none
-	Client        *http.Client  // asks other members
+	Peer          *peer.Peer    // calls other members
 	Tick          time.Duration // silence of a partition after which a tick is appended
 	AnswerTimeout time.Duration // how long another member may take to answer an ask
 	KeepVerdicts  time.Duration // how far back the verdicts of the group are copied

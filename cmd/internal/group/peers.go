@@ -1,13 +1,10 @@
 package group
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -160,33 +157,14 @@ func (m *Member) askHere(ctx context.Context, number int, ev *events.Event, raw 
 	})
 }
 
-// forward lets the owner answer. When it cannot be reached in time, the dispatcher is
-// told so, and goes by its standing orders.
-// The token is this member's own, since the owner has to let in members and not their
-// clients.
+// forward lets the owner answer. When the owner does not answer in time, the caller gets
+// an error and goes by the active orders that it knows.
 func (m *Member) forward(ctx context.Context, address string, raw []byte) (*events.Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.host.AnswerTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(address, "/")+check.MemberPath, bytes.NewReader(raw))
-	if err != nil {
-		return nil, fmt.Errorf("pass the ask on: %w", err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	// Without one the owner lets in whoever may ask there, or refuses.
-	if token := m.host.Token(); token != nil {
-		r.Header.Set("Authorization", "Bearer "+string(token))
-	}
-	response, err := m.host.Client.Do(r)
+	_, body, err := m.host.Peer.Post(ctx, address, check.MemberPath, raw)
 	if err != nil {
 		return nil, m.unanswered(ctx, address, err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxForwarded))
-	if err != nil {
-		return nil, m.unanswered(ctx, address, err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return nil, m.unanswered(ctx, address, fmt.Errorf("it answers %s: %s", response.Status, bytes.TrimSpace(body)))
 	}
 	// A refusal is a verdict like any: members answer each other with 200.
 	v := new(events.Verdict)
@@ -195,8 +173,6 @@ func (m *Member) forward(ctx context.Context, address string, raw []byte) (*even
 	}
 	return v, nil
 }
-
-const maxForwarded = 64 << 10 // bytes of a verdict
 
 // unanswered makes the error for who asked. What has taken too long is ErrTimeout, on which guards
 // go by what they know.

@@ -1,11 +1,9 @@
 package group
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -183,27 +181,12 @@ func (m *Member) treeWordOnce(ctx context.Context, ask TreeAsk) (w word, err err
 	if err != nil {
 		return w, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(address, "/")+check.TreePath, bytes.NewReader(body))
-	if err != nil {
-		return w, fmt.Errorf("ask a tree: %w", err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	if token := m.host.Token(); token != nil {
-		r.Header.Set("Authorization", "Bearer "+string(token))
-	}
-	response, err := m.host.Client.Do(r)
-	if err != nil {
-		return w, err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxForwarded))
+	status, answer, err := m.host.Peer.Post(ctx, address, check.TreePath, body)
 	switch {
 	case err != nil:
-		return w, err
-	case response.StatusCode == http.StatusNoContent:
+		return w, fmt.Errorf("%s: %w", address, err)
+	case status == http.StatusNoContent:
 		return w, nil // it is not said yet
-	case response.StatusCode != http.StatusOK:
-		return w, fmt.Errorf("%s answers %s: %s", address, response.Status, bytes.TrimSpace(answer))
 	}
 	var said TreeWord
 	if err := json.Unmarshal(answer, &said); err != nil {

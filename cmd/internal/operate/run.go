@@ -122,6 +122,7 @@ func NewRunFlags(fs *pflag.FlagSet) *RunFlags {
 	fs.StringVar(&r.O.AdminTokenFile, "admin-token-file", "", "`FILE` with the token for what changes something; without it nobody may; a second line holds another one while it is exchanged")
 	fs.StringVar(&r.O.IntakeTokenFile, "intake-token-file", "", "`FILE` with the token for everything else; without it only this machine may")
 	fs.StringVar(&r.O.AccessFile, "access-file", "", "`FILE` that names who may do what, with roles, flows, sources and rates; with it everybody needs a token or a certificate, also on this machine; read again when it changes")
+	fs.StringVar(&r.O.MemberKeyFile, "member-key-file", "", "with --brokers: `FILE` with the keys by which members know each other, one per line, an id, a space and a secret; the first one signs; by default they come from the admin token, or the intake token")
 	fs.StringVar(&r.O.AuditFile, "audit-file", "", "tell orders of persons, refused ones too, in this `FILE`; by default audit.jsonl in the folder of --state")
 	fs.StringVar(&r.O.TLS.Certificate, "tls-cert-file", "", "speak TLS on every port: `FILE` with the certificate, read again when it changes")
 	fs.StringVar(&r.O.TLS.Key, "tls-key-file", "", "`FILE` with the key of that certificate")
@@ -192,8 +193,8 @@ func (r *RunFlags) options() (app.Options, error) {
 // onKafka puts into the options what the Kafka form needs, if brokers are named.
 func (r *RunFlags) onKafka(o *app.Options) error {
 	switch {
-	case !r.brokers.Given() && (r.advertise != "" || r.lookback != 0):
-		return cli.Usage("--advertise and --horizon are for a weir that has --brokers")
+	case !r.brokers.Given() && (r.advertise != "" || r.lookback != 0 || r.O.MemberKeyFile != ""):
+		return cli.Usage("--advertise, --horizon and --member-key-file are for a weir that has --brokers")
 	case !r.brokers.Given():
 		return nil
 	// On Kafka events come from the topic alone.
