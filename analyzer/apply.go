@@ -78,16 +78,23 @@ func (m *moment) ifHop(v int64) int64 {
 	return v
 }
 
-// trace notes by what the flow is known: by the least trusted of all that named it. What
-// a gateway asks about once more says nothing of a flow that others name.
-// The larger a CorrelationSource, the less it is trusted. A flow known by a principal takes
-// the source of whoever names it next.
-func (f *Flow) trace(by events.CorrelationSource) {
+// trace notes by what the flow is known: by the most trusted source that named it. One event
+// with a guessed id must not turn the blocks of a flow into warnings.
+// The larger a CorrelationSource, the less it is trusted. Once a dispatcher has checked a call,
+// only checks change the source, so that a report cannot block a flow whose dispatcher
+// guesses its id. What a gateway checks once more says nothing about a flow that others name.
+func (f *Flow) trace(ev *events.Event) {
+	by, check := ev.CorrelationSource, isCheck(ev)
 	switch {
 	case f.events == 1, f.source == events.CorrelationPrincipal:
 		f.source = by
-	case by > f.source && by != events.CorrelationPrincipal:
+	case by == events.CorrelationPrincipal:
+		return
+	case check && f.flags&flagChecked == 0, check == (f.flags&flagChecked != 0) && by < f.source:
 		f.source = by
+	}
+	if check && by != events.CorrelationPrincipal {
+		f.flags |= flagChecked
 	}
 }
 
@@ -97,7 +104,7 @@ func (f *Flow) trace(by events.CorrelationSource) {
 func (e *Engine) apply(f *Flow, m *moment) {
 	ev := m.ev
 	m.from, m.to, m.tool = none, none, none
-	f.trace(ev.CorrelationSource)
+	f.trace(ev)
 	if f.service == "" && ev.Source != "" {
 		f.service = record.Cut(ev.Source, maxService)
 	}

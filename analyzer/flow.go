@@ -152,6 +152,7 @@ const (
 	flagWorkUnknown                       // of the last hop nobody knows whether it came without work
 	flagService                           // in a record alone: the service stands in it
 	flagCalled                            // in a record alone: how often each party was called stands in it
+	flagChecked                           // a dispatcher checked a call, so that only checks say by what the flow is known
 )
 
 // party is one session or agent of the flow and what is remembered of its tool calls. Windows

@@ -136,6 +136,11 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	if p.turned && f.clock > p.Watermark {
 		f.rewind(p.Watermark)
 	}
+	// A check is made when it is appended. A slow clock must not place it in the past of the flow,
+	// where windows no longer count it.
+	if when < f.clock && isCheck(ev) && ev.Appended != 0 {
+		when = max(when, ev.Appended)
+	}
 	m := &fx.m
 	if f.repeated(ev, when, fx) {
 		// A repeat that asks has to be answered, or who lost an answer would wait for ever.
@@ -203,20 +208,25 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	e.report(p, f, m.at, len(fx.Verdicts) > given, fx)
 }
 
-// MaxSkew is how far a producer's clock may be ahead of the log's.
-// A time further ahead is taken for that of the append, since one wrong clock would otherwise
-// fire the deadlines of all flows of the partition.
+// MaxSkew is how far a producer's clock may be ahead of the log's before the event is counted
+// as clamped.
 const MaxSkew = time.Minute
 
-// TimeOf returns the time of an event as Step takes it, which is no later than the log's, and
-// whether that is not what the producer says.
-// Where the log has no time of its own (Appended 0) the producer is believed.
+// TimeOf returns the time at which Step folds an event, and whether the producer's clock is
+// ahead by more than MaxSkew.
+// The time is never later than the append. Otherwise an event dated ahead moves the clock of a
+// flow, and events with a correct time look old. Where the log has no time of its own
+// (Appended 0) the producer's time is used.
 func TimeOf(ev *events.Event) (when events.Stamp, clamped bool) {
-	if ev.Appended != 0 && ev.Time > ev.Appended.Add(MaxSkew) {
-		return ev.Appended, true
+	if ev.Appended != 0 && ev.Time > ev.Appended {
+		return ev.Appended, ev.Time > ev.Appended.Add(MaxSkew)
 	}
 	return ev.Time, false
 }
+
+// isCheck reports whether a dispatcher waits for the answer before it sends the call. An event
+// that only claims so, because its sender may not check, is a report.
+func isCheck(ev *events.Event) bool { return ev.Ask && !ev.Claimed }
 
 // take observes an event and returns its time.
 func (p *Partition) take(ev *events.Event, fx *Effects) events.Stamp {
@@ -289,20 +299,30 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 	fx.Counts.Episodes++
 }
 
-// repeated drops an event that was folded before, and one that is older than all
-// that is remembered, of which nobody can tell.
-// It remembers the event if it returns false. An event with a time before forgotAt is dropped
-// unseen, because a second delivery of an old file looks exactly like a loop (decision 6).
+// repeated reports whether the event is a repeat, or is too old to rule that out. It remembers
+// the event if it returns false.
+// An event with a time before forgotAt is dropped, because a second delivery of an old file
+// looks exactly like a loop (decision 6). A check never comes from an old file, so its time
+// does not matter. Only a check makes a check a repeat; otherwise any sender could use up its
+// id. A report is a repeat of a check as well: a guard that got no answer reports the call.
 func (f *Flow) repeated(ev *events.Event, when events.Stamp, fx *Effects) bool {
 	id := xxhash.Sum64String(ev.ID)
 	if ev.Source != "" {
 		id ^= xxhash.Sum64String(ev.Source) * 0x9e3779b97f4a7c15
 	}
-	if slices.Contains(f.ids, id) || id == f.forgotID {
+	// The lowest bit of a remembered id is set if a check brought it.
+	check, known := isCheck(ev), false
+	if id |= 1; check {
+		known = id == f.forgotID || slices.Contains(f.ids, id)
+	} else {
+		known = id == f.forgotID|1 && f.forgotID != 0 || slices.ContainsFunc(f.ids, func(k uint64) bool { return k|1 == id })
+		id--
+	}
+	if known {
 		fx.Counts.Duplicates++
 		return true
 	}
-	if when < f.forgotAt {
+	if when < f.forgotAt && !check {
 		fx.Counts.TooLate++
 		return true
 	}

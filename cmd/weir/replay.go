@@ -322,9 +322,8 @@ func (r *replay) fold(ev *events.Event) error {
 	counted := r.counted()
 	given := r.judge(ev, r.offset)
 	r.offset++
-	if ev.Appended == 0 || ev.Time <= ev.Appended.Add(analyzer.MaxSkew) { // as the fold believes it
-		r.last = max(r.last, ev.Time)
-	}
+	when, _ := analyzer.TimeOf(ev)
+	r.last = max(r.last, when)
 	if counted.Called(ev, r.counted()) {
 		f.Calls++
 	}

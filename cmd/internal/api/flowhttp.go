@@ -130,7 +130,7 @@ func (a *Server) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	var answer []byte
-	err = a.log.EventsOf(r.Context(), id, since, func(line []byte) bool {
+	err = a.log.EventsOf(r.Context(), id, since, func(line []byte, _ events.Stamp) bool {
 		if limit == 0 {
 			return false
 		}

@@ -106,10 +106,10 @@ type adjacent struct {
 
 func (l *adjacent) PumpOf(string) (*pump.Pump, error) { return l.pump, nil }
 
-func (l *adjacent) EventsOf(_ context.Context, _ string, _ events.Stamp, fn func(line []byte) bool) error {
+func (l *adjacent) EventsOf(_ context.Context, _ string, _ events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
 	for rest := l.lines; len(rest) > 0; {
 		n := bytes.IndexByte(rest, '}') + 1
-		if !fn(rest[:n]) {
+		if !fn(rest[:n], 0) {
 			return nil
 		}
 		rest = rest[n:]

@@ -109,7 +109,7 @@ func (a *Server) flowLog(r *http.Request) (*flowLog, error) {
 		since = 0
 	}
 	var bad error
-	err = a.log.EventsOf(r.Context(), id, since, func(line []byte) bool {
+	err = a.log.EventsOf(r.Context(), id, since, func(line []byte, appended events.Stamp) bool {
 		if len(t.events) == maxTimeline {
 			t.Truncated = true
 			return false
@@ -119,6 +119,7 @@ func (a *Server) flowLog(r *http.Request) (*flowLog, error) {
 		if bad = events.Decode(bytes.Clone(line), &ev); bad != nil {
 			return false
 		}
+		ev.Appended = appended // the fold goes by it
 		if all || ev.Time >= events.Stamp(view.Start) {
 			t.events = append(t.events, ev)
 		}

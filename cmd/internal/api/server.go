@@ -79,7 +79,7 @@ type Log interface {
 
 	// EventsOf calls fn for the events of a flow that came into the log at or after
 	// since, until it returns false. The line is good until fn returns.
-	EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte) bool) error
+	EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error
 
 	// Ready says what is wrong, and how many records the fold is behind.
 	Ready() (why []string, lag int64)

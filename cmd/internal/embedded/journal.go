@@ -312,12 +312,12 @@ func (j *Journal) SetLimits(limits analyzer.Limits) error {
 }
 
 // EventsOf calls fn for the events of a flow that came into the log at or after since,
-// until it returns false. The line is good until fn returns.
+// until it returns false, and says when each did. The line is good until fn returns.
 // There is no index of flows, since most flows are never asked for: every record is looked
 // at.
-func (j *Journal) EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte) bool) error {
+func (j *Journal) EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
 	find := pump.NewFinder(key)
-	return j.Events(ctx, since, func(line []byte, _ events.Stamp) bool { return !find.Has(line) || fn(line) })
+	return j.Events(ctx, since, func(line []byte, appended events.Stamp) bool { return !find.Has(line) || fn(line, appended) })
 }
 
 // Events calls fn for all records that came into the journal at or after since, and says when

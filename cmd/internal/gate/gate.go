@@ -84,10 +84,11 @@ next:
 	return t, nil
 }
 
-// Weigh notes in an event that a user has set it off by its sender's claim alone, when the
-// source is not trusted with that. It reports whether the event has changed.
+// Weigh notes in an event that a user has set it off, or that it is a check, by its sender's
+// claim alone, when the source is not trusted with that. Only what comes in as a check is one.
+// It reports whether the event has changed.
 func (t Trust) Weigh(s Source, ev *events.Event) (changed bool) {
-	if ev.Claimed || s == Admin || s == Topic || t>>s&1 == 1 || ev.By() != events.OriginUser {
+	if ev.Claimed || s == Admin || s == Topic || t>>s&1 == 1 || ev.By() != events.OriginUser && (!ev.Ask || s == Ask) {
 		return false
 	}
 	ev.Claimed = true

@@ -267,9 +267,9 @@ func (m *Member) SetLimits(analyzer.Limits) error { return nil }
 
 // EventsOf calls fn for the events of a flow that came into the log at or after since,
 // until it returns false. The line is good until fn returns.
-func (m *Member) EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte) bool) error {
+func (m *Member) EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
 	find := pump.NewFinder(key)
-	_, err := m.eventsIn(ctx, m.flowSet.partitionOf(key), since, func(line []byte, _ events.Stamp) bool { return !find.Has(line) || fn(line) })
+	_, err := m.eventsIn(ctx, m.flowSet.partitionOf(key), since, func(line []byte, appended events.Stamp) bool { return !find.Has(line) || fn(line, appended) })
 	return err
 }
 
