@@ -22,7 +22,7 @@ demo: ## stop real runaways on the screen: no Kafka, no Docker, nothing installe
 	@$(GO) run -gcflags=all='-N -l' ./cmd/weir demo --once
 
 TEST = vet unit kfake
-LONG = setup lint vulnerabilities slow race deploy simulate crash brokers e2e-short gateways browser
+LONG = setup lint vulnerabilities slow race deploy simulate crash brokers e2e-short gateways browser journeys
 STAGES = MAKE="$(MAKE)" LOAD=10s cmd/internal/tools/stages/stages.sh
 
 test: ## test a change: vet, unit tests with -short, the group on kfake; prints the seconds of each
@@ -50,7 +50,7 @@ kfake: ## the group and its commands against a broker in the test's process
 
 slow: ## in full what make unit runs in short form
 	$(GO) test $(SLOW)
-SLOW = $(addprefix ./,$(sort $(dir $(shell grep -rl --include=*_test.go 'testing\.Short()' analyzer cmd events schemas sink state | grep -v $(E2E)))))
+SLOW = $(addprefix ./,$(sort $(dir $(shell grep -rl --include=*_test.go 'testing\.Short()' analyzer cmd events schemas sink state | grep -v -e $(E2E) -e weir/journeys))))
 
 setup: ## what tests in other languages need
 	@npm ci --silent --no-audit --no-fund --prefix sink/guard/typescript || echo "*** NOT TESTED: weir-guard.ts, because npm did not bring its compiler ***" >&2
@@ -151,6 +151,13 @@ stack-faults: ## the same with faults that it has had put back: each must be fou
 gateways: ## the real Envoy, Traefik, Caddy and nginx, each asking weir
 	sink/check/gateways/install.sh $(GATEWAYS)
 	WEIR_GATEWAYS=$(CURDIR)/$(GATEWAYS) $(GO) test -count=1 -v ./sink/check/gateways
+
+.PHONY: journeys
+journeys: ## what a new user does, by the commands and the code that stand on the pages; prints a table
+	$(GO) test -count=1 -v ./cmd/weir/journeys
+	cd cmd/weir/deploy && $(GO) test -count=1 -v -run TestCompose .
+	sink/guard/frameworks/install.sh $(CURDIR)/bin/frameworks
+	WEIR_FRAMEWORKS=$(CURDIR)/bin/frameworks $(GO) test -count=1 -v -run TestRecipes ./sink/guard/frameworks
 
 guards: ## the guards installed as packages, before the tools of real frameworks
 	sink/guard/frameworks/install.sh $(CURDIR)/bin/frameworks
