@@ -40,7 +40,7 @@ type StopAllAnswer struct {
 }
 
 // serveStopAll is POST /v1/flows/stop: an order for every flow that is live.
-// Live is what had an event within flow.idle and is not stopped by a person; what begins
+// Live is what weir heard of within flow.idle and is not stopped by a person; what begins
 // later is not stopped. In a group the first member asks all others, and says where it
 // could not.
 func (a *Server) serveStopAll(w http.ResponseWriter, r *http.Request) error {
@@ -65,6 +65,24 @@ func (a *Server) serveStopAll(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// namedDoubtful is how many flows that may be live are named at most.
+const namedDoubtful = 20
+
+// describeDoubtful names flows that were heard of lately, only by telemetry that is much older.
+func describeDoubtful(flows []string, dropped bool) (missed []string) {
+	named := flows[:min(len(flows), namedDoubtful)]
+	for _, f := range named {
+		missed = append(missed, fmt.Sprintf("flow %q: its events are dated more than an hour before they came; if it is at work, set the clock of its machine and stop it by its id", f))
+	}
+	if rest := len(flows) - len(named); rest > 0 {
+		missed = append(missed, fmt.Sprintf("%d more flows whose events are dated more than an hour before they came", rest))
+	}
+	if dropped {
+		missed = append(missed, "flows whose events are dated long before they came: there are too many to keep track of")
+	}
+	return missed
+}
+
 // stopBatch is how many orders are put into the log at once.
 // A batch is one append, so an order that fails on the way has stopped whole batches.
 const stopBatch = 500
@@ -75,14 +93,19 @@ const stopBatch = 500
 // by it in the log.
 func (a *Server) stopAll(ctx context.Context, o *events.Operator, out *StopAllAnswer) error {
 	var flows []pump.LiveFlow
+	var doubtful []string
+	dropped := false
 	for _, p := range a.log.Pumps() {
 		some, more, err := p.Live(MaxStopAll - len(flows))
 		if err != nil {
 			return err
 		}
+		doubt, d := p.Doubtful()
+		doubtful, dropped = append(doubtful, doubt...), dropped || d
 		flows = append(flows, some...)
 		out.More = out.More || more
 	}
+	out.Missed = append(out.Missed, describeDoubtful(doubtful, dropped)...)
 	for batch := range slices.Chunk(flows, stopBatch) {
 		entries := make([]state.Entry, 0, len(batch))
 		for _, f := range batch {

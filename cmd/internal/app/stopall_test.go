@@ -3,12 +3,15 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/cmd/internal/api"
+	"weir/events"
 )
 
 // company is a log beside which others fold flows.
@@ -78,5 +81,43 @@ func TestStopAllMissesOne(t *testing.T) {
 	h.want(h.order("/v1/flows/stop", `{"all":true,"reason":"a test","by":"ann"}`), 202, `"stopped":4,"more":false,"missed":["flow \"agent:xxx`)
 	if h.allowed("f", 2) || h.allowed("g", 2) {
 		t.Error("a flow goes on")
+	}
+}
+
+// TestStopAllDespiteClocks stops what was heard of within the idle time, whatever the clocks of
+// the senders say, or says that it does not.
+func TestStopAllDespiteClocks(t *testing.T) {
+	h := beginHand(t, Options{StateDir: t.TempDir()})
+	at := func(flow string, ago time.Duration, ask bool) *events.Event {
+		ev := call(flow, 1, "a", "b")
+		ev.ID, ev.Time, ev.Ask = fmt.Sprint(flow, ago), ev.Time.Add(-ago), ask
+		return ev
+	}
+	h.want(h.do("POST", "/v1/events", lines(
+		at("quiet", 9*time.Minute+50*time.Second, false),
+		at("slow", 15*time.Minute, false), at("slow five", 5*time.Minute, false),
+		at("yesterday", 24*time.Hour, false),
+		at("ahead", -59*time.Second, false),
+	), "Content-Type", "application/x-ndjson"), 202)
+	h.do("POST", "/v1/check", lines(at("very slow", 3*time.Hour, true)), "Content-Type", "application/json")
+	stopped := []string{"quiet", "slow", "slow five", "ahead", "very slow"}
+	var a api.StopAllAnswer
+	got := h.order("/v1/flows/stop", `{"all":true,"reason":"a bad release","by":"ann"}`)
+	h.want(got, 202)
+	if err := json.Unmarshal([]byte(got.body), &a); err != nil {
+		t.Fatal(err)
+	}
+	if a.Stopped != len(stopped) || len(a.Missed) != 1 || !strings.Contains(a.Missed[0], `"yesterday"`) {
+		t.Errorf("answered %+v", a)
+	}
+	for _, flow := range stopped {
+		if h.allowed(flow, 9) {
+			t.Errorf("%s goes on", flow)
+		}
+	}
+	// A machine whose clock is slow is refused by its own time, too.
+	got = h.do("POST", "/v1/check", lines(at("slow", 14*time.Minute, true)), "Content-Type", "application/json")
+	if got.status != http.StatusForbidden {
+		t.Errorf("a check of the slow machine: %d %s", got.status, got.body)
 	}
 }

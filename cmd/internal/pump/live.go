@@ -17,28 +17,34 @@ type LiveFlow struct {
 	Last events.Stamp
 }
 
-// Live returns at most so many flows that had an event within the time of silence that
+// Live returns at most so many flows that weir heard of within the time of silence that
 // ends an episode and that no person has stopped, those used last first, and whether
 // there are more. Any goroutine may call it.
+//
+// The times of events may be up to analyzer.MaxSkew behind the log, and that of the partition as
+// far ahead of it: both are allowed for. heard finds flows of slower clocks. Doubtful returns those that
+// stay in doubt.
 func (p *Pump) Live(most int) (out []LiveFlow, more bool, err error) {
 	var f analyzer.Flow
 	p.mu.Lock()
 	now, idle, outside := p.stage.seen(), p.engine.Limits().Flow.Idle, p.cache.outside
-	// lives is about the flow in f, for those of which what stands beside the record is not
-	// enough.
-	lives := func() bool { return f.Last().Add(idle) > now && !f.Halted(now) }
+	recent := func(key string, last events.Stamp) bool {
+		return last.Add(idle+2*analyzer.MaxSkew) > now || p.heard.alive(key, last, idle)
+	}
 	seen := make(map[string]bool)
-	// Flows stand in the order of use, and beyond fading none is live: the turn of fading is the
-	// last one, and the rest of a full memory is not touched.
-	for r := p.cache.ends.older; p.cache.fading != &p.cache.ends; r = r.older {
-		take := r.live && r.standing != analyzer.Stopped && r.last.Add(idle) > now
-		last := r.last
-		if !take && len(r.record) > 0 { // a stop may be a person's; and one that a deadline has loaded has no time
+	for r := p.cache.ends.older; r != &p.cache.ends; r = r.older {
+		// One that a deadline has loaded has no time.
+		if len(r.record) == 0 || r.last != 0 && !recent(r.key, r.last) {
+			continue
+		}
+		take, last := r.live && r.standing != analyzer.Stopped && r.last != 0, r.last
+		if !take { // a stop may be a person's
 			if err = f.UnmarshalBinary(r.key, r.record); err != nil {
 				err = fmt.Errorf("flow %q: %w", r.key, err)
 				break
 			}
-			take, last = lives(), f.Last()
+			last = f.Last()
+			take = recent(r.key, last) && !f.Halted(now)
 		}
 		// Also when it is not taken: what the store has of it is older.
 		seen[r.key] = true
@@ -48,15 +54,12 @@ func (p *Pump) Live(most int) (out []LiveFlow, more bool, err error) {
 			}
 			out = append(out, LiveFlow{r.key, last})
 		}
-		if r == p.cache.fading {
-			break
-		}
 	}
 	p.mu.Unlock()
 	if err != nil || more || !outside {
 		return out, more, err
 	}
-	// Without the lock, so that folding goes on.
+	// Without the lock, so that folding goes on. What is heard meanwhile is in memory.
 	err = p.o.Store.Records(p.o.Partition, state.FlowSubject, func(key string, record []byte) error {
 		if seen[key] || selftest.OwnFlow(key) {
 			return nil
@@ -64,7 +67,10 @@ func (p *Pump) Live(most int) (out []LiveFlow, more bool, err error) {
 		if err := f.UnmarshalBinary(key, record); err != nil {
 			return fmt.Errorf("flow %q: %w", key, err)
 		}
-		if !lives() {
+		p.mu.Lock()
+		live := recent(key, f.Last()) && !f.Halted(now)
+		p.mu.Unlock()
+		if !live {
 			return nil
 		}
 		if more = len(out) == most; more {
