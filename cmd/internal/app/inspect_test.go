@@ -188,3 +188,12 @@ func TestInspectorPage(t *testing.T) {
 		t.Errorf("policy of data: %s", policy)
 	}
 }
+
+// TestFlowsOfAnEmptyWeir holds that the list has all of its fields before the first event.
+func TestFlowsOfAnEmptyWeir(t *testing.T) {
+	r := begin(t, Options{})
+	r.want(r.do("GET", "/v1/flows?sort=near", ""), 200, `"flows":[]`, `"scanned":0`, `"statuses":{}`)
+	if list := r.do("GET", "/v1/flows", ""); strings.Contains(list.body, "statuses") {
+		t.Errorf("statuses are listed without having been counted: %s", list.body)
+	}
+}

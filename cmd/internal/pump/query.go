@@ -49,9 +49,9 @@ type FlowList struct {
 	// which were not used for longer.
 	Scanned   int  `json:"scanned"`
 	Truncated bool `json:"truncated"`
-	// Statuses counts how the flows stand that fit the query, beyond its limit, too. It is there
-	// when all of them were looked at for their nearest limit (order Nearby).
-	Statuses map[string]int `json:"statuses,omitempty"`
+	// Statuses counts the flows that match the query by status, also those beyond its limit.
+	// With order Nearby it is present even if there are no flows; otherwise it is nil.
+	Statuses map[string]int `json:"statuses,omitzero"`
 }
 
 // FlowQuery says which flows are wanted, how many and in which order.
@@ -165,6 +165,9 @@ func FlowsOf(pumps []*Pump, q FlowQuery) (FlowList, error) {
 		return pumps[0].Flows(q)
 	}
 	all := FlowList{Flows: []FlowSummary{}}
+	if q.Order == Nearby {
+		all.Statuses = map[string]int{}
+	}
 	for _, p := range pumps {
 		list, err := p.Flows(q)
 		if err != nil {
@@ -173,9 +176,6 @@ func FlowsOf(pumps []*Pump, q FlowQuery) (FlowList, error) {
 		all.Flows = append(all.Flows, list.Flows...)
 		all.Scanned += list.Scanned
 		for status, n := range list.Statuses {
-			if all.Statuses == nil {
-				all.Statuses = map[string]int{}
-			}
 			all.Statuses[status] += n
 		}
 		all.Truncated = all.Truncated || list.Truncated

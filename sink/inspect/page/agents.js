@@ -2,6 +2,7 @@
 import { el, name, number, many, clock, badge, plain, say, button, copy, agentLink, agentPath, passed } from "./dom.js";
 import { get, every, query } from "./api.js";
 import { sheet } from "./sheet.js";
+import { begin } from "./begin.js";
 
 const most = 5000;
 
@@ -69,17 +70,20 @@ export default async function ({ main, signal, parameters, remember, go }) {
   const count = el("p", { class: "faint", id: "count" });
   const table = sheet({ label: "Agents", columns, id: (a) => a.agent, path: pathOf, state: (a) => a.state, about: "count", main, signal, go,
     reorder: (key) => change({ sort: key, up: wanted.sort === key ? !wanted.up : key === "agent" }) });
-  const none = el("p", { hidden: true });
+  const none = el("p", { hidden: true }), start = el("div", {});
   const tag = el("input", { type: "text", "aria-label": "Notes with the tag", placeholder: "tag", value: wanted.tag, onchange: () => anew({ tag: tag.value.trim() }) });
   const notes = el("div", {});
-  main.append(el("h1", {}, "Agents"), el("p", { class: "faint" }, "Every agent that any source names. Watched for silence are those that report how they are (agent.status), or all with agents.watch: all."), el("div", { class: "bar" }, search, stuck, kind, pause, button("Copy link", (e) => copy(location.href, e.target))), count, table.node, none,
+  main.append(el("h1", {}, "Agents"), el("p", { class: "faint" }, "All agents that events name. weir watches an agent for silence if it reports its status (agent.status), or every agent with agents.watch: all."), el("div", { class: "bar" }, search, stuck, kind, pause, button("Copy link", (e) => copy(location.href, e.target))), count, start, table.node, none,
     el("section", { "aria-labelledby": "notes" }, el("h2", { id: "notes" }, "Notes"), el("div", { class: "bar" }, tag), notes));
 
   function arrange(again) {
     const text = wanted.text.toLowerCase();
     const shown = all.filter((a) => !text || a.agent.toLowerCase().includes(text));
-    none.hidden = shown.length > 0;
-    none.textContent = text ? "None is called so." : wanted.stuck ? "No agent is stuck." : wanted.kind ? "No project yet: events name one by project_id." : "No agent yet.";
+    const empty = all.length === 0 && !wanted.stuck && !wanted.kind;
+    if (!empty) start.replaceChildren();
+    else if (!start.firstChild) start.append(begin("No agents yet"));
+    none.hidden = shown.length > 0 || empty;
+    none.textContent = text ? "No agent matches this filter." : wanted.stuck ? "No agent is stuck." : wanted.kind ? "No projects yet. Events name a project in project_id." : "";
     table.node.hidden = shown.length === 0;
     count.textContent = `${many(list.stuck ?? 0, "agent")} stuck · ${number(shown.length)} of ${number(list.scanned ?? 0)} shown` +
       (list.truncated ? ", of those that were used last" : "") + (list.told ? ` · up to date as of ${list.told.slice(11, 19)}` : "");
@@ -91,7 +95,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
     const now = JSON.stringify(found);
     if (now === said) return;
     said = now;
-    notes.replaceChildren(found.length ? noteList(found, (t) => { tag.value = t; anew({ tag: t }); }) : el("p", {}, "No notes."));
+    notes.replaceChildren(found.length ? noteList(found, (t) => { tag.value = t; anew({ tag: t }); }) : el("p", { class: "faint" }, "No notes. Agents and people leave them with POST /v1/notes."));
   }
 
   async function load() {
@@ -110,7 +114,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
     arrange(false);
     showNotes(found.notes);
   }
-  const unanswered = () => signal.aborted || say("weir does not answer; trying again");
+  const unanswered = () => signal.aborted || say("weir is unreachable; retrying");
   await load();
   every(() => load().then(() => say(paused ? "paused" : ""), unanswered), signal);
 }

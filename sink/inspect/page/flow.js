@@ -4,11 +4,22 @@ import { get, text, query, every } from "./api.js";
 import { actions as orders } from "./act.js";
 import { diagram, asList, asMermaid, sentence } from "./diagram.js";
 import { why, explainCommand } from "./why.js";
+import { begin } from "./begin.js";
 
 export default async function ({ main, signal, parameters, remember, go }) {
   const flow = parameters.get("id") ?? "";
   const all = parameters.get("all") === "1" ? "1" : "";
-  const story = await get(`/v1/inspect/timeline?${query({ flow, all })}`, signal);
+  const path = `/v1/inspect/timeline?${query({ flow, all })}`;
+  const story = await get(path, signal).catch((error) => {
+    if (error.status !== 404) throw error;
+  });
+  if (!story) {
+    main.append(el("h1", {}, "Flow ", name(flow, 80)), begin("weir has no event of this flow"),
+      el("p", {}, "Check the correlation_id that the producer sends, or look for it in ", el("a", { href: "/ui/flows" }, "all flows"), ". This page shows the flow when its first event arrives."));
+    const arrived = ({ flows }) => !signal.aborted && flows.some((f) => f.flow === flow) && go(location.pathname + location.search, { replace: true });
+    every(() => get(`/v1/flows?${query({ q: flow })}`, signal).then(arrived, () => {}), signal);
+    return;
+  }
   const total = story.steps.length;
   const wanted = parameters.get("at");
   let at = wanted === null ? total : Math.max(0, Math.min(total, Number(wanted) || 0));

@@ -2,6 +2,7 @@
 import { el, name, number, clock, badge, called, usage, flowPath, plain, say, button, copy, wide, money, agentLink } from "./dom.js";
 import { get, lines, every, query } from "./api.js";
 import { sheet } from "./sheet.js";
+import { begin } from "./begin.js";
 
 const most = 5000;
 
@@ -62,8 +63,9 @@ export default async function ({ main, signal, parameters, remember, go }) {
   const range = el("p", {});
   const table = sheet({ label: "Flows", columns, id: (f) => f.flow, path: (f) => flowPath(f.flow), state: (f) => f.status, about: "count", main, signal, go,
     reorder: (key) => change({ sort: key, up: wanted.sort === key ? !wanted.up : key === "flow" || key === "service" }) });
-  const none = el("p", { hidden: true }, "No flow is like that.");
-  main.append(el("h1", {}, "Flows"), el("div", { class: "bar" }, search, status, rule, pause, button("Copy link", (e) => copy(location.href, e.target))), range, count, table.node, none);
+  const none = el("p", { hidden: true }, "No flow matches these filters.");
+  const start = el("div", {});
+  main.append(el("h1", {}, "Flows"), el("div", { class: "bar" }, search, status, rule, pause, button("Copy link", (e) => copy(location.href, e.target))), range, count, start, table.node, none);
 
   // verdicts of a time range tell which flows a rule spoke about, even when nothing stands any more.
   let spoken; // flows by id; undefined when every flow is wanted
@@ -94,7 +96,11 @@ export default async function ({ main, signal, parameters, remember, go }) {
     const known = new Map(all.map((f) => [f.flow, f]));
     if (spoken) for (const [flow, v] of spoken) if (!known.has(flow)) known.set(flow, { flow, status: v.action, last: v.time });
     const shown = [...known.values()].filter(fits);
-    none.hidden = shown.length > 0;
+    const empty = of === 0 && loaded === "" && known.size === 0;
+    if (!empty) start.replaceChildren();
+    else if (!start.firstChild) start.append(begin("No flows yet"));
+    table.node.hidden = empty;
+    none.hidden = shown.length > 0 || empty;
     count.textContent = `${number(shown.length)} of ${number(of)} flows`;
     table.show(shown, { sort: columns.some((c) => c.key === wanted.sort) ? wanted.sort : "near", up: wanted.up, anew });
   }
@@ -116,5 +122,5 @@ export default async function ({ main, signal, parameters, remember, go }) {
   };
   await load();
   await byVerdicts();
-  every(() => load().then(() => say(paused ? "paused" : ""), () => say("weir does not answer; trying again")), signal);
+  every(() => load().then(() => say(paused ? "paused" : ""), () => say("weir is unreachable; retrying")), signal);
 }

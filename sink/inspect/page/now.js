@@ -2,6 +2,7 @@
 import { el, badge, spoken, clock, flowLink, subject, number, usage, plain, say, button, table, right } from "./dom.js";
 import { urgency } from "./flows.js";
 import { get, follow, every } from "./api.js";
+import { begin } from "./begin.js";
 
 const kept = 100; // lines of the feed
 
@@ -9,6 +10,7 @@ export default async function ({ main, signal }) {
   const cards = {};
   const card = (key, title) => (cards[key] = el("dd", {}, "…"), el("div", { class: "card" }, el("dt", {}, title), cards[key]));
   const feed = el("ol", { class: "feed" });
+  const quiet = el("p", { class: "faint" }, "No verdicts yet. weir writes one when a flow comes near a limit.");
   const told = el("p", { class: "unseen", "aria-live": "polite" });
   const state = el("span", { class: "faint" }, "connecting");
   let paused = false;
@@ -18,10 +20,10 @@ export default async function ({ main, signal }) {
     pause.textContent = paused ? "Go on" : "Pause";
     if (!paused) draw();
   }, { "aria-pressed": "false" });
-  const near = el("div", {}), degraded = el("div", { "aria-live": "polite" });
-  main.append(el("h1", {}, "Now"), degraded, el("dl", { class: "cards" }, card("flows", "Flows"), card("stopped", "Stopped now"), card("orders", "Stops, 5 minutes"),
+  const near = el("div", {}), start = el("div", {}), degraded = el("div", { "aria-live": "polite" });
+  main.append(el("h1", {}, "Now"), degraded, start, el("dl", { class: "cards" }, card("flows", "Flows"), card("stopped", "Stopped now"), card("orders", "Stops, 5 minutes"),
     card("warnings", "Warnings, 5 minutes"), card("stuck", "Stuck agents"), card("lag", "Events to fold"), card("self", "Self-test")),
-  el("div", { class: "two" }, el("section", { "aria-labelledby": "said" }, el("h2", { id: "said" }, "Verdicts ", state), el("p", {}, pause), feed, told),
+  el("div", { class: "two" }, el("section", { "aria-labelledby": "said" }, el("h2", { id: "said" }, "Verdicts ", state), el("p", {}, pause), quiet, feed, told),
     el("section", { "aria-labelledby": "nearest" }, el("h2", { id: "nearest" }, "Nearest to a limit"), near)));
 
   // The feed is drawn at most four times a second, however much is said.
@@ -35,6 +37,7 @@ export default async function ({ main, signal }) {
     cards.warnings.textContent = number(times.warn.length);
     if (paused || signal.aborted) return;
     feed.replaceChildren(...verdicts.map(line));
+    quiet.hidden = verdicts.length > 0;
     if (fresh && Date.now() - spoke > 5000) {
       told.textContent = `${fresh} new. ${plain(verdicts[0].message ?? verdicts[0].reason_code)}`;
       [fresh, spoke] = [0, Date.now()];
@@ -58,10 +61,14 @@ export default async function ({ main, signal }) {
     const [list, agents] = await Promise.all([get("/v1/flows?sort=near&limit=1000", signal), get("/v1/agents?stuck=1&limit=1", signal)]);
     cards.stuck.replaceChildren(el("a", { href: "/ui/agents?stuck=1" }, number(agents.stuck) + (agents.truncated ? "+" : "")));
     cards.flows.textContent = number(list.scanned) + (list.truncated ? "+" : "");
+    const statuses = list.statuses ?? {};
     // What is held waits for a person; its calls are refused like those of what is stopped.
-    const standing = (status, text = "") => el("a", { href: `/ui/flows?status=${status}` }, number(list.statuses[status] ?? 0) + (list.truncated ? "+" : "") + text);
-    cards.stopped.replaceChildren(standing("stopped"), ...(list.statuses.held ? [" and ", standing("held", " held")] : []));
-    near.replaceChildren(list.flows.length === 0 ? el("p", {}, "No flow yet. Send events to ", el("code", {}, `${location.origin}/v1/events`), ", or look at ", el("a", { href: "/ui/scenarios" }, "a scenario"), ".")
+    const standing = (status, text = "") => el("a", { href: `/ui/flows?status=${status}` }, number(statuses[status] ?? 0) + (list.truncated ? "+" : "") + text);
+    cards.stopped.replaceChildren(standing("stopped"), ...(statuses.held ? [" and ", standing("held", " held")] : []));
+    const empty = list.flows.length === 0;
+    if (!empty) start.replaceChildren();
+    else if (!start.firstChild) start.append(begin("No events yet"));
+    near.replaceChildren(empty ? el("p", { class: "faint" }, "No flows yet.")
       : table("The flows that have used up most of a limit", ["Flow", "Status", "Used", "Rule"],
         list.flows.sort((a, b) => urgency(b) - urgency(a)).slice(0, 20).map((f) => [flowLink(f.flow, 28), badge(f.status), f.nearest ? usage(f.nearest.near, "used of the limit") : "–", f.nearest ? `${f.nearest.rule} ${number(f.nearest.observed)}/${number(f.nearest.limit)}` : "–"])));
     // readyz answers 503 when weir is not ready, and says why.
@@ -76,6 +83,7 @@ export default async function ({ main, signal }) {
     m.reason === "load" ? "there is more to do than load.high, and limits have shrunk (load.percent)."
       : "the fold is behind. Calls that are asked for are answered by what was folded last, with limits of their own (degraded).",
     ` Partitions: ${m.partitions.join(", ")}.`);
+  draw();
   await load();
-  every(() => load().catch(() => say("weir does not answer; trying again")), signal);
+  every(() => load().catch(() => say("weir is unreachable; retrying")), signal);
 }
