@@ -41,6 +41,7 @@ type Input struct {
 	// As Reader.place needs them: the latest time so far, the latest one before the log leapt
 	// ahead, and the number of events since.
 	last, before events.Stamp
+	first        events.Stamp // the earliest time in the beginning of the file; 0 for none
 	leapt        int
 }
 
@@ -229,7 +230,24 @@ func (in *Input) Recognize(name string) (err error) {
 	if err != nil && name == "" {
 		return fmt.Errorf("%s: %w", in.Name, err)
 	}
+	if err == nil && len(in.carriers) == 0 {
+		in.first = firstTime(in.Format, head)
+	}
 	return err
+}
+
+// firstTime returns the earliest time of an event in the beginning of a file; 0 for none.
+func firstTime(f adapter.Format, head []byte) (first events.Stamp) {
+	r, err := adapter.NewReader(bytes.NewReader(head))
+	if err != nil {
+		return 0
+	}
+	_ = adapter.Read(r, f, f.New(adapter.Options{}), func(e *events.Event) { // up to where it was cut
+		if first == 0 || e.Time < first {
+			first = e.Time
+		}
+	}, nil)
+	return first
 }
 
 // unload looks whether the records of a format are carried by something else, such as lines of a

@@ -112,6 +112,9 @@ const tickEvery = 1024
 // read of it, when there are others and somebody is told.
 func (r *Reader) Read() error {
 	r.begin()
+	// The file of a session is read before those of the agents that it started, whatever they
+	// are called.
+	slices.SortStableFunc(r.Inputs, func(a, b *Input) int { return cmp.Compare(a.first, b.first) })
 	ahead := r.readAhead()
 	defer ahead.end()
 	for i, in := range r.Inputs {
