@@ -190,6 +190,10 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 		callee.flags |= partyBeside
 	}
 	m.returned = f.moveTo(m.from, m.to)
+	callee.flags &^= partyHanded
+	if m.from != m.to && !m.returned && handsOver(ev, caller) {
+		caller.flags |= partyHanded
+	}
 	// Counters stop at rules.MaxCount; no limit can be above it.
 	if m.returned && callee.revisits < 1<<15 {
 		callee.revisits++
@@ -211,6 +215,18 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 	}
 	// For its loops: a call may tell how often its task has gone round.
 	f.applyTask(m)
+}
+
+// handsOver reports whether a call passes control on for good: the log says so, or it does not
+// say, and the caller did its part of the work before it.
+func handsOver(ev *events.Event, caller *party) bool {
+	switch ev.TransferMode {
+	case events.PassControl:
+		return true
+	case events.ReturnToCaller:
+		return false
+	}
+	return caller.flags&partyWorked != 0 && ev.HadWork != events.No
 }
 
 // sideBySide tells whether the caller gives work away while the one it gave work to last is
@@ -297,6 +313,7 @@ func (f *Flow) applyReturn(m *moment) {
 	}
 	f.closeRound(m, m.from, m.to)
 	f.answerDelegation(m)
+	f.parties[m.from].flags |= partyHanded
 	if m.to == none { // back to a human
 		switch parent := f.parties[m.from].parent; {
 		case f.pos == m.from && parent != none:
@@ -307,6 +324,7 @@ func (f *Flow) applyReturn(m *moment) {
 		return
 	}
 	f.moveTo(m.from, m.to)
+	f.parties[m.to].flags &^= partyHanded
 }
 
 // applyToolCall counts a call of a tool and puts it into the window of its party. Rules that

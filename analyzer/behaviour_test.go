@@ -452,7 +452,12 @@ func TestBehaviour(t *testing.T) {
 			s.tool("main", "search", fmt.Sprintf(`{"filter":%d}`, i), "[]")
 		}
 	})
-	f("calls without end in one turn", 150, 250, func(s *story) {
+	f("calls without end in one turn, which bring what was known", 150, 250, func(s *story) {
+		for i := range 300 {
+			s.tool("main", fmt.Sprint("tool", i%7), fmt.Sprintf(`{"i":%d}`, i), fmt.Sprintf("the state of the machine is known, and it is that of the call number %d", i%7/7))
+		}
+	})
+	f("bulk work, each call of which brings something new", 0, 0, func(s *story) {
 		for i := range 300 {
 			s.tool("main", fmt.Sprint("tool", i%7), fmt.Sprintf(`{"i":%d}`, i), fmt.Sprint("result ", i))
 		}
@@ -495,7 +500,7 @@ func TestBehaviour(t *testing.T) {
 			s.hop(ring[i%5], ring[(i+1)%5], fmt.Sprint("take it ", i))
 		}
 	})
-	f("a chain of agents that call new agents", 0, 9, func(s *story) {
+	f("a chain of agents that call new agents", 0, 19, func(s *story) {
 		from := "main"
 		for i := range 20 {
 			to := fmt.Sprint("child-", i)

@@ -199,7 +199,7 @@ const (
 	partyWorked // since it was called
 	partyUsage  // of records of an older weir, which kept three figures, of tokens
 	partyPlaced // called or was called, so that its parent means something
-	_           // was stored once
+	partyHanded // handed control on or back, and expects no return
 	partyDone   // gave control back: nothing is expected of it
 	partyBeside // was sent out beside another, and is no further party in the count of them
 )
@@ -229,6 +229,9 @@ type call struct {
 	n    uint32 // ordinal
 	done uint32 // ordinal of its result, at most maxSpan after its own; 0 while there is none
 }
+
+// doneResult is the result of a call that was only acknowledged.
+var doneResult = mix(events.DoneContent)
 
 // emptyResult is the result of a call that is known to be empty.
 var emptyResult = mix(events.EmptyContent)

@@ -28,15 +28,74 @@ func selfCall(_ *Flow, m *moment, set *rules.Setting) int64 {
 	return 0
 }
 
-// uniqueSessions counts the parties. Those who were sent out together count as the first of them.
-func uniqueSessions(f *Flow) int64 {
+// stackDepth is the depth of the collapsed call stack.
+func stackDepth(f *Flow, set *rules.Setting) int64 {
+	if set.Extends {
+		return f.heldDepth()
+	}
+	return f.depth()
+}
+
+// returnedShare is how many parties that returned count as one with Extends: a hub that gives out
+// forty briefs one after the other is work, and still not without end.
+const returnedShare = 4
+
+// uniqueSessions counts the parties. Those that were sent out together count as the first of
+// them. With Extends, returnedShare of those that returned count as one.
+func uniqueSessions(f *Flow, set *rules.Setting) int64 {
 	n := int64(f.unique)
+	returned := int64(0)
 	for i := range f.parties {
-		if f.parties[i].flags&partyBeside != 0 {
+		switch flags := f.parties[i].flags; {
+		case flags&partyBeside != 0:
 			n--
+		case flags&(partyHanded|partyPlaced) == partyHanded|partyPlaced && !f.onStack(uint8(i)):
+			returned++
 		}
 	}
+	if set.Extends {
+		n -= returned - returned/returnedShare
+	}
 	return n
+}
+
+// flowDuration is the age of the episode in seconds, or with Extends the time since the last
+// progress. The windows are searched only where the age has reached a threshold.
+func flowDuration(f *Flow, at events.Stamp, set *rules.Setting) int64 {
+	age := int64(f.ageOf(at).Seconds())
+	if !set.Extends || age < min(set.Warn, set.Stop) {
+		return age
+	}
+	return min(age, int64(at.Sub(f.progressed()).Seconds()))
+}
+
+// progressed returns when a call was made last that changed something or brought something new;
+// the start of the episode where none is remembered.
+func (f *Flow) progressed() (at events.Stamp) {
+	at = f.start
+	for i := range f.parties {
+		p := &f.parties[i]
+		if c := p.lastProgress(); c >= 0 {
+			at = max(at, f.start+events.Stamp(p.calls[c].at))
+		}
+	}
+	return at
+}
+
+// lastProgress returns the last call of the party that changed something or brought something
+// new; -1 for none that is remembered. In a full window only the newer half is looked at: what
+// the older half has nothing before it to compare with may be old.
+func (p *party) lastProgress() int {
+	oldest := 0
+	if len(p.calls) == maxCalls {
+		oldest = maxCalls / 2
+	}
+	for i := len(p.calls) - 1; i >= oldest; i-- {
+		if p.progress(i) {
+			return i
+		}
+	}
+	return -1
 }
 
 // revisits is how often control has come back to the party that it came back to just then.
@@ -159,6 +218,11 @@ func repetition(f *Flow, m *moment, set *rules.Setting) (n int64) {
 			last = o.done
 		}
 	}
+	// A look at what was changed in between may well show the same, such as a test that still
+	// fails.
+	if n > 1 && p.since(m.callAt, p.changes) {
+		n = (n + 1) / 2
+	}
 	return n
 }
 
@@ -213,11 +277,21 @@ func repetitionAny(f *Flow, m *moment, set *rules.Setting) int64 {
 
 // chainDepth is per party, because honest work of five agents would add up to a chain that
 // nobody made (decision 18).
-func chainDepth(f *Flow, m *moment, _ *rules.Setting) int64 {
+//
+// With Extends only the calls since the last progress count, as far as the window reaches back.
+func chainDepth(f *Flow, m *moment, set *rules.Setting) int64 {
 	if m.from == none {
 		return 0
 	}
-	return int64(f.parties[m.from].chain)
+	p := &f.parties[m.from]
+	n := int64(p.chain)
+	if !set.Extends || n < min(set.Warn, set.Stop) {
+		return n
+	}
+	if c := p.lastProgress(); c >= 0 {
+		return min(n, int64(len(p.calls)-1-c))
+	}
+	return n
 }
 
 // circling speaks only after a call that made points, so that points of before stop nobody who

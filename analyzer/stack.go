@@ -33,6 +33,17 @@ func (f *Flow) Depth() int { return int(f.depth()) }
 // depth is the length of the stack.
 func (f *Flow) depth() int64 { return f.depthOf(f.pos) }
 
+// heldDepth is the length of the stack without those that handed control on: they expect no
+// return, so nothing is nested in them.
+func (f *Flow) heldDepth() (n int64) {
+	for i, steps := f.pos, 0; int(i) < len(f.parties) && steps < maxParties; i, steps = f.parties[i].parent, steps+1 {
+		if f.parties[i].flags&partyHanded == 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // depthOf is the length of the path from the root to the party.
 // It is 0 for none. Steps are counted, see moveTo.
 func (f *Flow) depthOf(party uint8) int64 {

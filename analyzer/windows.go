@@ -394,6 +394,7 @@ func (f *Flow) score(m *moment, p *party, i int) {
 		return
 	}
 	same, near, known, alike, scored := false, false, false, false, false
+	respelled := 0
 	// A known result of another call counts only where the tool has brought three different
 	// ones: a tool that always says "done" proves nothing.
 	var different [3]uint64
@@ -417,6 +418,9 @@ func (f *Flow) score(m *moment, p *party, i int) {
 			near = true
 		case o.tool == c.tool && !sameCall(o, c):
 			known = known || sameResult(o, c)
+			if nearArgs(o, c) && sameResult(o, c) {
+				respelled++
+			}
 			alike = alike || reworded(o, c)
 		}
 	}
@@ -428,6 +432,8 @@ func (f *Flow) score(m *moment, p *party, i int) {
 	switch {
 	case same && c.flags&callShort != 0 && p.since(i, p.progress):
 		points = 2 // "saved as page.png" is what is said of each new one
+	case same && c.flags&(callShort|callError) == 0 && p.since(i, p.changes):
+		return // it was changed, and a look shows the same
 	case same:
 		points = 4
 	case near && p.polls(i, m):
@@ -438,6 +444,8 @@ func (f *Flow) score(m *moment, p *party, i int) {
 		points = 3
 	case m.storm > 0:
 		return // what a busy provider says of another call says nothing of this one
+	case respelled >= respellings:
+		points = 3 // the same look in other words, and the same few words back
 	// It proves nothing, and is something new all the same: points fall.
 	case c.flags&callShort != 0:
 	case known && n == len(different), alike:
@@ -457,11 +465,42 @@ func (f *Flow) score(m *moment, p *party, i int) {
 // compare. Logs report edits that way, and shell commands that write.
 func (p *party) changes(i int) bool {
 	c := &p.calls[i]
-	if c.flags&callHashed != 0 && c.result != emptyResult {
+	return c.flags&(callResult|callArgs|callError|callRetry) == callResult|callArgs && p.acknowledged(c) && p.first(c)
+}
+
+// acknowledged reports whether the result of a call says no more than that it was made: the log
+// reports none, or the tool answers unlike calls alike, in few words.
+func (p *party) acknowledged(c *call) bool {
+	if c.flags&callHashed == 0 || c.result == doneResult {
+		return true
+	}
+	if c.flags&callShort == 0 {
 		return false
 	}
-	return c.flags&(callResult|callArgs|callError|callRetry) == callResult|callArgs && p.first(c)
+	var unlike [acknowledgements - 1]uint64
+	n := 0
+	for i := range p.calls {
+		o := &p.calls[i]
+		if o.tool == c.tool && o.n < c.n && !sameCall(o, c) && sameResult(o, c) {
+			if nearArgs(o, c) {
+				return false // the same look in other words
+			}
+			if n < len(unlike) && !slices.Contains(unlike[:n], o.args) {
+				unlike[n] = o.args
+				n++
+			}
+		}
+	}
+	return n == len(unlike)
 }
+
+// respellings is how many calls with nearly the same arguments have to bring the same few words
+// for one more of them to be no news.
+const respellings = 3
+
+// acknowledgements is how many unlike calls have to get the same short answer for it to be taken
+// for an acknowledgement.
+const acknowledgements = 4
 
 // first tells whether the party made none like the call before it, of those that are remembered.
 func (p *party) first(c *call) bool {
@@ -542,7 +581,8 @@ func (f *Flow) followRun(m *moment, p *party, i int) {
 	if i := p.findRun(c.tool, true); i < len(p.runs) && (failed || worked) {
 		p.runs[i].n = 0
 	}
-	if c.flags&callHashed == 0 || m.retry || c.tool == none {
+	// A new call that was only acknowledged is no look at what is known.
+	if c.flags&callHashed == 0 || m.retry || c.tool == none || c.result == doneResult && p.first(c) {
 		if i := p.findRun(c.tool, false); i < len(p.runs) && p.runs[i].failed && worked {
 			p.runs[i].n = 0 // it worked, whatever it brought
 		}

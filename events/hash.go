@@ -42,6 +42,10 @@ type Hash struct {
 // EmptyContent is the hash of a result that is known to be empty: xxh64 of nothing.
 var EmptyContent = Hash{Algorithm: XXH64, Value: 0xef46db3751d8e999}
 
+// DoneContent is the hash of a result that says no more than that the call was made, such as "The
+// file has been updated": xxh64 of the word done.
+var DoneContent = Hash{Algorithm: XXH64, Value: 0x2d9f951f9452251b}
+
 // IsZero reports whether no hash is known.
 func (h Hash) IsZero() bool { return h.Algorithm == HashNone }
 

@@ -194,6 +194,9 @@ func describeSetting(r *analyzer.Row, s, from *rules.Setting) object {
 	if r.Paced {
 		o.put("paced", !s.Unpaced)
 	}
+	if s.Extends || from.Extends { // hard limits keep their version
+		o.put("extend_on_progress", s.Extends)
+	}
 	return o
 }
 

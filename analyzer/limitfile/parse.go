@@ -344,7 +344,7 @@ func (r *reader) exemption(path string, n *yaml.Node) (x rules.Exemption) {
 
 // settingKeys are the keys of a setting, the usual ones first. An override takes all of them,
 // too.
-var settingKeys = []string{"warn", "stop", "max", "mode", "tell", "reserve", "action", "window", "ignore_results", "paced", "count"}
+var settingKeys = []string{"warn", "stop", "max", "mode", "tell", "reserve", "action", "window", "ignore_results", "paced", "count", "extend_on_progress"}
 
 // setting reads the value of a rule: a mapping, or in short a mode or a number. A mode alone
 // leaves the figures as they are. A number alone is the limit, and drops a warning that could
@@ -453,6 +453,11 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 	paced := !s.Unpaced
 	r.boolean(path+".paced", f["paced"], &paced)
 	s.Unpaced = !paced
+	// A limit that somebody writes is a hard one unless the file says otherwise.
+	if f["warn"] != nil || f["stop"] != nil || f["max"] != nil {
+		s.Extends = false
+	}
+	r.boolean(path+".extend_on_progress", f["extend_on_progress"], &s.Extends)
 }
 
 // warnBelow drops a warning that the file did not give and that could no longer

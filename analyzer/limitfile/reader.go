@@ -348,7 +348,7 @@ func dependsOn(key string) []string {
 		return []string{"window", "rule"}
 	case "tell", "reserve":
 		return []string{"stop", "max", "rule"}
-	case "window", "ignore_results", "paced", "count":
+	case "window", "ignore_results", "paced", "count", "extend_on_progress":
 		return []string{"rule"}
 	case "idle":
 		return []string{"max_age"}

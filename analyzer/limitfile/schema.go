@@ -209,6 +209,9 @@ func ruleSchema(r *analyzer.Row) object {
 	if r.Paced {
 		keys.put("paced", object{{"type", "boolean"}, {"description", "Whether parties that call more slowly than once in 20 s (60 s) get twice (six times) the room."}})
 	}
+	if r.Extend {
+		keys.put("extend_on_progress", object{{"type", "boolean"}, {"description", "Whether only what came after the last evidence of progress counts: a tool call that changed something or brought something new, or an agent that returned. Where warn, stop or max is written without it, the limit is hard."}})
+	}
 	full := closed("", keys)
 	// Both at once are refused, as by row.
 	// It has to stand beside the properties, since closed makes those only.
@@ -284,6 +287,7 @@ func overrideSchema(rules list) object {
 	keys.put("window", object{{"type", list{"integer", "string"}}})
 	keys.put("ignore_results", object{{"type", "boolean"}})
 	keys.put("paced", object{{"type", "boolean"}})
+	keys.put("extend_on_progress", object{{"type", "boolean"}})
 	// All words of all rows: which of them fit is for Parse, who knows the rule.
 	keys.put("count", object{{"enum", texts(slices.Concat(selfWords, turnWords, rateWords, idleWords, talkWords[:1]))}})
 	keys.put("reason", object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("1024")}, {"description", "Why; it stands in the audit log."}})

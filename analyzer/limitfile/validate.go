@@ -242,6 +242,9 @@ func (c *checker) setting(path string, r *analyzer.Row, s *rules.Setting) {
 	if s.Unpaced && !r.Paced {
 		c.fail(path+".paced", "delete the key", "the pace of the party never widens this rule")
 	}
+	if s.Extends && !r.Extend {
+		c.fail(path+".extend_on_progress", "delete the key", "progress never extends this rule")
+	}
 	if r.ModeOnly() {
 		// 0 here is not given, as such rows have no figures.
 		if s.Warn != 0 || s.Stop != 0 || s.Max || s.Window != 0 {

@@ -57,6 +57,7 @@ type Row struct {
 	Fixed  bool          // nothing about it can be set: it is a person's word
 	Tells  bool          // who asks is told what is left
 	Paced  bool          // the pace of the party widens the limit
+	Extend bool          // the budget may count from the last evidence of progress
 
 	// What the setting may say.
 	Blind       bool // that results do not count

@@ -69,6 +69,9 @@ type Setting struct {
 	// first window of an episode. Of ping_pong_same it has every rule about
 	// hops without work take those for idle of which nobody knows.
 	All bool
+	// Extends makes a budget count from the last evidence of progress instead of from the
+	// beginning. It is of the rows that extend.
+	Extends bool
 	// Unpaced keeps the pace of the party from widening the thresholds of a paced
 	// row, as guards do that know no pace.
 	Unpaced bool
@@ -119,6 +122,12 @@ func Stop(warn, at int64) Setting { return Setting{Warn: warn, Stop: at} }
 
 // Most is the setting that warns at the one and allows at most the other.
 func Most(warn, n int64) Setting { return Setting{Warn: warn, Stop: n + 1, Max: true} }
+
+// Extending is the setting of which the budget counts from the last evidence of progress.
+func Extending(s Setting) Setting {
+	s.Extends = true
+	return s
+}
 
 // Window is the setting with a window of so many seconds, calls or gaps.
 func Window(w int64, s Setting) Setting {

@@ -1,25 +1,70 @@
 package adapter
 
-import "weir/events"
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"weir/events"
+)
 
 // acknowledging are tools of coding agents that answer every change in the same words, such as
 // "The file has been updated": the answer says that the call was made and nothing of what it
-// changed. So do those that ask a person.
+// changed.
 // Names in capitals are those of Claude Code.
 var acknowledging = map[string]bool{
 	"Edit": true, "MultiEdit": true, "Write": true, "NotebookEdit": true, "TodoWrite": true, "TaskCreate": true, "TaskUpdate": true,
-	"EnterPlanMode": true, "ExitPlanMode": true, "SendMessage": true,
+	"EnterPlanMode": true, "SendMessage": true,
 	"apply_patch": true, "edit": true, "write": true, "multiedit": true, "patch": true, "todowrite": true, "edit_file": true, "write_file": true,
 	"create_file": true, "insert_edit_into_file": true, "replace": true, "replace_in_file": true, "search_replace": true, "str_replace": true,
 	"write_to_file": true, "write_todos": true, "update_plan": true, "update_todo_list": true, "report_intent": true, "save_memory": true,
-	// What a person answers: that it is yes once more is no sign of a loop.
-	"AskUserQuestion": true, "ask_user": true, "ask_followup_question": true, "request_user_input": true,
 }
 
-// Acknowledge takes from a tool.result what it says, when its tool only acknowledges calls: that
-// two such results are the same is no evidence that the calls were. Errors are left as they are.
-func Acknowledge(e *events.Event) {
-	if e.Status == events.StatusOK && acknowledging[e.Tool.Name] {
+// asking are tools that ask a person. The same answer once more is no sign of a loop.
+var asking = map[string]bool{"AskUserQuestion": true, "ask_user": true, "ask_followup_question": true, "request_user_input": true, "ExitPlanMode": true}
+
+// shortAcknowledgement is the most bytes of a result that only acknowledges a call.
+const shortAcknowledgement = 200
+
+// acting are the words with which names of tools begin that change something elsewhere. Tools
+// that run something, and so return what it printed, are not among them.
+var acting = []string{"create", "send", "post", "delete", "remove", "update", "put", "insert", "add", "write", "cancel", "publish", "push", "upload",
+	"pay", "transfer", "book", "set", "edit", "move", "rename", "archive", "assign", "schedule"}
+
+// looking are words in names of tools that return something all the same, such as
+// add_and_list_items.
+var looking = []string{"status", "state", "progress", "poll", "output", "result", "stdin", "list", "get", "read", "search"}
+
+// acts reports whether a tool changes something, by the words of its name: create_event,
+// mcp__calendar__createEvent.
+func acts(tool string) bool {
+	name := strings.ToLower(tool[strings.LastIndex(tool, "__")+1:])
+	name = strings.TrimLeft(name[strings.LastIndexAny(name, "./:")+1:], "_")
+	return slices.ContainsFunc(acting, func(word string) bool {
+		rest, ok := strings.CutPrefix(name, word)
+		return ok && (rest == "" || rest[0] == '_' || rest[0] == '-' || tool[len(tool)-len(rest)] < 'a')
+	}) && !slices.ContainsFunc(looking, func(word string) bool { return strings.Contains(name, word) })
+}
+
+// rejecting are words of results that report a success and mean that nothing was changed.
+var rejecting = [][]byte{[]byte("no replacement"), []byte("not found"), []byte("no match"), []byte("did not "), []byte("could not"), []byte("cannot"),
+	[]byte("fail"), []byte("error"), []byte("invalid"), []byte("reject"), []byte("unchanged"), []byte("no changes"), []byte("already exists"), []byte("not been")}
+
+// Rejects reports whether a result says that a call changed nothing.
+func Rejects(result []byte) bool {
+	result = bytes.ToLower(result[:min(len(result), 512)])
+	return slices.ContainsFunc(rejecting, func(words []byte) bool { return bytes.Contains(result, words) })
+}
+
+// Acknowledge takes from a tool.result what the tool returned when it only acknowledges calls:
+// two such results are alike whatever was done, so only equal calls are evidence of a loop.
+// Errors stay as they are, and so do results that rejected the call.
+func Acknowledge(e *events.Event, rejected bool) {
+	if e.Status == events.StatusOK && asking[e.Tool.Name] {
 		e.Content, e.Sim = events.Hash{}, events.Fingerprint{}
+		return
+	}
+	if e.Status == events.StatusOK && !rejected && (acknowledging[e.Tool.Name] || e.Tool.ResultSize <= shortAcknowledgement && acts(e.Tool.Name)) {
+		e.Content, e.Sim = events.DoneContent, events.Fingerprint{}
 	}
 }

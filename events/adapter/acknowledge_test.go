@@ -9,12 +9,13 @@ import (
 
 // TestAcknowledge takes the words from what says nothing, and from nothing else.
 func TestAcknowledge(t *testing.T) {
+	rejected := false
 	f := func(tool string, status events.Status, kept bool) {
 		t.Helper()
 		e := events.Event{Kind: events.ToolResult, Status: status, Tool: events.Tool{Name: tool},
 			Content: events.Hash{Algorithm: events.XXH64, Value: 1}, Sim: events.Fingerprint{Algorithm: events.Simhash64, Value: 1}}
-		adapter.Acknowledge(&e)
-		if e.Content.IsZero() == kept || e.Sim.IsZero() == kept {
+		adapter.Acknowledge(&e, rejected)
+		if (e.Content.Value == 1) != kept || e.Sim.IsZero() == kept {
 			t.Errorf("%s, %s: content %v, fingerprint %v", tool, status, e.Content, e.Sim)
 		}
 	}
@@ -24,4 +25,16 @@ func TestAcknowledge(t *testing.T) {
 	f("Edit", events.StatusError, true)
 	f("Read", events.StatusOK, true)
 	f("Bash", events.StatusOK, true)
+	f("mcp__calendar__create_event", events.StatusOK, false)
+	f("createEvent", events.StatusOK, false)
+	f("crm.update_contact", events.StatusOK, false)
+	f("settings", events.StatusOK, true)
+	f("get_posts", events.StatusOK, true)
+	f("run_tests", events.StatusOK, true)
+	f("write_stdin", events.StatusOK, true)
+	rejected = true
+	f("Edit", events.StatusOK, true)
+	if !adapter.Rejects([]byte("No replacement was performed, old_str did not appear verbatim.")) || adapter.Rejects([]byte("The file has been updated.")) {
+		t.Error("a rejected edit is not told from an accepted one")
+	}
 }

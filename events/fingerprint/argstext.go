@@ -2,6 +2,7 @@ package fingerprint
 
 import (
 	"bytes"
+	"regexp"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -13,8 +14,13 @@ import (
 // chance to that of arguments with another literal: a word with a digit in it, or what stands in
 // quotes inside a string. A page, an offset, a cursor, the name of a table that goes on in a query
 // is asked for something else, however long the rest of the command is.
+// Of a short shell command only what it does to what counts: flags, redirections to nowhere, and
+// pages such as "| head -20" are left out.
 // A text without words and literals gives the zero Fingerprint: not known.
 func ArgsText(text []byte) events.Fingerprint {
+	if command, ok := shortCommand(text); ok {
+		text = command
+	}
 	words := make([]byte, 0, len(text))
 	var literals xxhash.Digest
 	literals.Reset()
@@ -66,4 +72,27 @@ func quoted(p []byte) int {
 		}
 	}
 	return 0
+}
+
+// maxCommand is the most bytes of a shell command that is compared without its flags. What a
+// longer one does is in its text.
+const maxCommand = 256
+
+var (
+	commandMember = regexp.MustCompile(`"(?:command|cmd)"\s*:\s*"((?:[^"\\]|\\.)*)"`)
+	commandForm   = regexp.MustCompile(`\s*[12&]?>+\s*(?:&[12]|/dev/null)|\s*\|\s*(?:head|tail|cat|less|more)\b[^|;&]*|(\s)--?[A-Za-z][A-Za-z-]*\b`)
+)
+
+// shortCommand returns the shell command in the arguments of a call, without its flags, what it
+// redirects to nowhere, and how much of its output it shows; false where there is none, or a
+// long one.
+func shortCommand(args []byte) (command []byte, ok bool) {
+	if len(args) > 2*maxCommand {
+		return nil, false
+	}
+	m := commandMember.FindSubmatch(args)
+	if m == nil || len(m[1]) > maxCommand || bytes.Contains(m[1], []byte(`\n`)) {
+		return nil, false
+	}
+	return commandForm.ReplaceAll(m[1], []byte("$1")), true
 }

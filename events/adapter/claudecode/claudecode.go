@@ -325,7 +325,7 @@ func (r *reader) result(l *line, b *block, emit func(*events.Event)) {
 			e.Status, e.ErrorType, e.Content, e.Sim = events.StatusCancelled, "", events.Hash{}, events.Fingerprint{}
 		}
 		// What tools only acknowledge by proves nothing when it comes again.
-		adapter.Acknowledge(e)
+		adapter.Acknowledge(e, b.rejected)
 		r.looks.Result(u.by.party.ID(), u.id, b.looked, b.failed, b.said)
 		emit(e)
 		return

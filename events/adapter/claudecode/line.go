@@ -52,10 +52,11 @@ type block struct {
 	failed         bool
 	failure        string
 	// size is at least 1, so that an empty result is not one of unknown size.
-	size    int64           // of a result
-	notMade bool            // the call was given up because one beside it failed
-	subject polling.Subject // of a call
-	looked  polling.Said    // what a result tells of processes
+	size     int64           // of a result
+	notMade  bool            // the call was given up because one beside it failed
+	rejected bool            // a result that says that nothing was changed
+	subject  polling.Subject // of a call
+	looked   polling.Said    // what a result tells of processes
 }
 
 // read reads the first value of a record and returns where it ends. The line is nil when it
@@ -214,7 +215,7 @@ func (l *line) readBlock(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	case "tool_result":
 		b.said, b.sim = fingerprint.Result(said)
 		b.size = int64(max(1, len(said)))
-		b.looked = polling.Read(said)
+		b.looked, b.rejected = polling.Read(said), adapter.Rejects(said)
 		b.notMade = b.failed && bytes.Contains(said, siblingFailed)
 		if b.failed && b.said == events.EmptyContent {
 			b.said = events.Hash{} // an error without text is judged by its type

@@ -4,8 +4,9 @@
 // Read are the user's prompts, the uses of tools before and after they happen, child
 // agents (the tools Agent and Task) and the ends of turns. One flow is one prompt
 // (prompt_id), or the session where a version does not tell prompts apart. The main
-// agent is the session; a child agent is its kind, so that children of one kind are
-// one party, which is what shows that the same work is given away again and again.
+// agent is the session; a child agent is its kind and its brief, so that children of one
+// kind with the same brief are one party, which shows that the same work is given away
+// again and again.
 //
 // A hook's input has no time: a member time or timestamp that the hook adds is taken,
 // else the lines are two seconds apart. Tokens are not told to hooks, and what a hook
@@ -16,6 +17,8 @@ package claudehooks
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,6 +65,8 @@ type reader struct {
 	sessions *adapter.Recent[*session]
 	// Uses of tools that run agents only; the pairing knows the others.
 	uses *adapter.Recent[*use]
+	// children are the uses that run them, by session and agent_id.
+	children *adapter.Recent[*use]
 	// looks are at what runs on.
 	looks *polling.Looks
 }
@@ -83,19 +88,28 @@ type session struct {
 	// content and sim are what a Stop hook may not accept.
 	content events.Hash // of what the agent said then
 	sim     events.Fingerprint
+	// started are uses that run an agent of which no input has come yet, the oldest first.
+	started []*use
 }
+
+// maxStarted bounds session.started.
+const maxStarted = 32
 
 // use is a use of a tool that runs an agent.
 //
 // It is kept by the id of the use, and by the child while that runs on by itself.
-type use struct{ from, to events.Party }
+type use struct {
+	from, to events.Party
+	kind     string // of the child, as its inputs name it
+}
 
 // newReader says that hooks see all work, as they do if they are registered for tools.
 func newReader(o adapter.Options) adapter.Adapter {
 	r := &reader{
 		pair:     pairing.New(o, "claude-code-hooks", events.CorrelationExplicit, events.CorrelationPrompt, events.CorrelationSession),
 		sessions: adapter.NewRecent[*session](o.HeldOr(maxRemembered)), uses: adapter.NewRecent[*use](o.HeldOr(maxRemembered)),
-		looks: polling.New(o.HeldOr(maxRemembered)),
+		children: adapter.NewRecent[*use](o.HeldOr(maxRemembered)),
+		looks:    polling.New(o.HeldOr(maxRemembered)),
 	}
 	r.pair.Work = true
 	return r
@@ -231,6 +245,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		// older ones.
 		l.failed = l.failed || l.event == "PostToolUseFailure"
 		r.after(l, s, emit)
+	case "SubagentStart":
+		r.actor(l, s)
 	case "SubagentStop":
 		r.childStop(l, s, emit)
 	case "Stop":
@@ -268,16 +284,38 @@ func mainAgent(l *line) events.Party { return events.Party{Session: l.session, A
 
 // actor is the agent in which the hook ran.
 //
-// A child is known by agent_id, which the main agent does not have.
-func actor(l *line) events.Party {
+// A child is known by agent_id, which the main agent does not have. Its first input binds it to
+// the use that runs it: the oldest of its kind without a child.
+func (r *reader) actor(l *line, s *session) events.Party {
 	if l.agent == "" {
 		return mainAgent(l)
 	}
-	return child(l.kind)
+	key := l.session + "/" + l.agent
+	if u, ok := r.children.Get(key); ok {
+		return u.to
+	}
+	i := slices.IndexFunc(s.started, func(u *use) bool { return u.kind == kindOf(l.kind) })
+	if i < 0 {
+		return events.Party{Agent: kindOf(l.kind)}
+	}
+	u := s.started[i]
+	s.started = slices.Delete(s.started, i, i+1)
+	r.children.Put(key, u)
+	return u.to
 }
 
-// child is a kind of agent, which is one party however many run.
-func child(kind string) events.Party { return events.Party{Agent: cmp.Or(kind, "general-purpose")} }
+// kindOf is the kind of an agent.
+func kindOf(kind string) string { return cmp.Or(kind, "general-purpose") }
+
+// child is the agent that works on a brief. Agents of one kind with one brief are one party, which
+// shows that the same work is given away again; other briefs are other work.
+func child(session, kind string, prompt []byte) events.Party {
+	brief := fingerprint.Content(prompt)
+	if brief.IsZero() {
+		return events.Party{Agent: kindOf(kind)}
+	}
+	return events.Party{Agent: kindOf(kind), Session: fmt.Sprintf("%s/%s/%016x", session, kindOf(kind), brief.Value)}
+}
 
 // prompt tells what the user said. Hooks are run by the harness, so it is the user's word.
 func (r *reader) prompt(l *line, s *session, emit func(*events.Event)) {
@@ -325,8 +363,12 @@ func (r *reader) use(l *line, s *session, call string, emit func(*events.Event))
 	if delegates(l.tool) {
 		// An agent that is run by a tool is told as a call of an agent, not of the tool.
 		kind, prompt := readTask(l.input)
-		u := &use{from: actor(l), to: child(kind)}
+		u := &use{from: r.actor(l, s), to: child(l.session, kind, prompt), kind: kindOf(kind)}
 		r.uses.Put(call, u)
+		if len(s.started) == maxStarted {
+			s.started = s.started[1:]
+		}
+		s.started = append(s.started, u)
 		e := r.begin(call+"/call", events.AgentCall, l, s)
 		e.From, e.To, e.TransferMode = u.from, u.to, events.ReturnToCaller
 		pairing.Said(e, prompt)
@@ -334,7 +376,7 @@ func (r *reader) use(l *line, s *session, call string, emit func(*events.Event))
 		return
 	}
 	e := r.begin(call+"/call", events.ToolCall, l, s)
-	e.From = actor(l)
+	e.From = r.actor(l, s)
 	e.Tool = tool(l.tool, call)
 	r.pair.Args(e, l.input)
 	e.Tool.RetryOf = r.looks.Call(looker(l), call, e.Time, polling.Of(l.tool, l.input, e.Tool.ArgsHash))
@@ -366,6 +408,7 @@ func (r *reader) after(l *line, s *session, emit func(*events.Event)) {
 			u, _ = r.uses.Get(call)
 		}
 		r.uses.Delete(call)
+		s.started = slices.DeleteFunc(s.started, func(other *use) bool { return other == u && !l.async })
 		// The result only says that the child was started.
 		if l.async && l.child != "" {
 			r.uses.Put(l.session+"/"+l.child, u) // it runs on
@@ -375,7 +418,7 @@ func (r *reader) after(l *line, s *session, emit func(*events.Event)) {
 		return
 	}
 	e := r.begin(call+"/result", events.ToolResult, l, s)
-	e.From, e.Tool = actor(l), tool(l.tool, call)
+	e.From, e.Tool = r.actor(l, s), tool(l.tool, call)
 	r.pair.Args(e, l.input)
 	if l.failed {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.said), "error")

@@ -251,7 +251,7 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 		l.looks.Result(t.looker(), u.ID, looked, e.Status == events.StatusError, e.Content)
 		l.pair.Pair(e, func(e *events.Event) {
 			// What tools only acknowledge by is taken out, see adapter.Acknowledge.
-			adapter.Acknowledge(e)
+			adapter.Acknowledge(e, adapter.Rejects(said))
 			emit(e)
 		})
 		return
