@@ -126,7 +126,7 @@ func (a *Server) busy() (out []int) {
 // diskLow reports whether a pump waits for free space.
 // The agent stage counts as well: it writes to the same disk.
 func (a *Server) diskLow() bool {
-	return slices.ContainsFunc(append(a.log.Pumps(), a.log.Agents()...), func(p *pump.Pump) bool { return p.Standing().DiskLow.Load() })
+	return slices.ContainsFunc(append(a.log.Pumps(), a.log.Agents()...), func(p *pump.Pump) bool { return p.Standing().DiskLow() })
 }
 
 // HealthCheck is what GET /v1/health_check tells of the agents that this process folds and

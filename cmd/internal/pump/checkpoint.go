@@ -288,14 +288,14 @@ func (p *Pump) commit(c *state.Checkpoint) error {
 	start := p.o.Clock.Now()
 	err := p.o.Store.Commit(c)
 	for errors.Is(err, state.ErrDiskLow) {
-		p.standing.DiskLow.Store(true)
+		p.standing.checkpointLow.Store(true)
 		select {
 		case <-p.hurry:
 			return err
 		case <-p.o.Clock.After(diskRetry):
 		}
 		if err = p.o.Store.Commit(c); !errors.Is(err, state.ErrDiskLow) {
-			p.standing.DiskLow.Store(false)
+			p.standing.checkpointLow.Store(false)
 		}
 	}
 	p.standing.CheckpointMS.Store(p.o.Clock.Now().Sub(start).Milliseconds())

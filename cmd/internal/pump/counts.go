@@ -142,9 +142,11 @@ type Standing struct {
 	Watermark    atomic.Int64 // latest event time seen, Unix milliseconds
 	Next         atomic.Int64 // first offset not folded
 	CheckpointMS atomic.Int64 // how long the last checkpoint took
-	DiskLow      atomic.Bool  // a write waits for free space
-	Busy         atomic.Bool  // limits have shrunk, because everything together is busy
-	Reporting    atomic.Bool  // some agent reports of itself, as far as is known here
+	// Each is set while a write of its kind waits for free space. In a group only checkpoints
+	// write to the disk of this machine.
+	publishLow, checkpointLow atomic.Bool
+	Busy                      atomic.Bool // limits have shrunk, because everything together is busy
+	Reporting                 atomic.Bool // some agent reports of itself, as far as is known here
 }
 
 // Counted is how much the fold of a replay has taken, dropped and refused so far.
@@ -175,3 +177,6 @@ func (p *Pump) Counted() Counted {
 	}
 	return Counted{n.Events, n.Duplicates, n.TooLate, n.Refused}
 }
+
+// DiskLow reports whether a write waits for free space.
+func (s *Standing) DiskLow() bool { return s.publishLow.Load() || s.checkpointLow.Load() }

@@ -461,7 +461,7 @@ func (p *Pump) retryUntilSpace(ctx context.Context, write func() error) error {
 		}
 		low := errors.Is(err, state.ErrDiskLow)
 		// Said when the space ends and when it is back, not with each try.
-		if p.standing.DiskLow.Swap(low) != low {
+		if p.standing.publishLow.Swap(low) != low {
 			if low {
 				p.o.Logger.Error("the pump pauses", "partition", p.o.Partition, "error", err)
 			} else {

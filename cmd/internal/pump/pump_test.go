@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -734,7 +735,7 @@ func TestDiskLow(t *testing.T) {
 	for waited := false; ; {
 		select {
 		case <-clock.Asked():
-			if !p.standing.DiskLow.Load() {
+			if !p.standing.DiskLow() {
 				t.Error("the disk is low and nobody says so")
 			}
 			waited = true
@@ -747,13 +748,53 @@ func TestDiskLow(t *testing.T) {
 		}
 		break
 	}
-	if p.standing.DiskLow.Load() {
+	if p.standing.DiskLow() {
 		t.Error("there is room again and nobody says so")
 	}
 	sameLog(t, log, want)
 	again := newTestPump(t, Options{Store: store, Sink: log})
 	if again.Next() != int64(len(records)) {
 		t.Errorf("the checkpoint is at %d of %d", again.Next(), len(records))
+	}
+}
+
+// TestDiskLowWhilePublished folds on while a checkpoint waits for space, as in a group, where
+// verdicts go to a topic: the disk stays low in what weir reports.
+func TestDiskLowWhilePublished(t *testing.T) {
+	records := traffic(8, 500)
+	store, clock, log := pumptest.OpenState(t), clock.NewFake(), &memoryLog{}
+	p := newTestPump(t, Options{Store: store, Sink: log, Clock: clock})
+	var full atomic.Bool
+	full.Store(true)
+	p.o.Store = committing{store, func(c *state.Checkpoint) error {
+		if full.Load() {
+			return state.ErrDiskLow
+		}
+		return store.Commit(c)
+	}}
+	half := len(records) / 2
+	clock.Advance(time.Minute)
+	if err := p.Batch(t.Context(), records[:half]); err != nil {
+		t.Fatal(err)
+	}
+	<-clock.Asked()
+	published := len(log.ids)
+	if err := p.Batch(t.Context(), records[half:]); err != nil {
+		t.Fatal(err)
+	}
+	if len(log.ids) == published {
+		t.Fatal("nothing was published meanwhile")
+	}
+	if !p.standing.DiskLow() {
+		t.Error("the disk is low and a publication says otherwise")
+	}
+	full.Store(false)
+	clock.Advance(diskRetry)
+	if err := p.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p.standing.DiskLow() {
+		t.Error("there is room again and nobody says so")
 	}
 }
 
@@ -805,7 +846,7 @@ func TestDiskLowSink(t *testing.T) {
 		break
 	}
 	sameLog(t, &got.memoryLog, want)
-	if p.standing.DiskLow.Load() {
+	if p.standing.DiskLow() {
 		t.Error("the disk is still said to be low")
 	}
 }
