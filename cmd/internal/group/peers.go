@@ -90,7 +90,24 @@ func (o *ownerAddresses) forget() {
 // Ask puts an event that asks into the log and returns what the fold says of it, or lets
 // the member answer that folds its flow.
 // The error is check.ErrTimeout when nobody answered in time, else one to answer with.
+//
+// Looking for the owner, passing the check on and appending it share one time, AnswerTimeout.
 func (m *Member) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
+	return m.inTime(ctx, func(ctx context.Context) (*events.Verdict, error) { return m.askOwner(ctx, ev, raw) })
+}
+
+// inTime answers a check within AnswerTimeout, whatever it waits for.
+func (m *Member) inTime(ctx context.Context, answer func(context.Context) (*events.Verdict, error)) (*events.Verdict, error) {
+	limited, cancel := context.WithTimeout(ctx, m.host.AnswerTimeout)
+	defer cancel()
+	v, err := answer(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return nil, check.ErrTimeout
+	}
+	return v, err
+}
+
+func (m *Member) askOwner(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
 	number := m.flowSet.partitionOf(ev.FlowKey())
 	if m.ownerHere(m.flowSet, number) != nil {
 		return m.askHere(ctx, number, ev, raw)
@@ -160,8 +177,6 @@ func (m *Member) askHere(ctx context.Context, number int, ev *events.Event, raw 
 // forward lets the owner answer. When the owner does not answer in time, the caller gets
 // an error and goes by the active orders that it knows.
 func (m *Member) forward(ctx context.Context, address string, raw []byte) (*events.Verdict, error) {
-	ctx, cancel := context.WithTimeout(ctx, m.host.AnswerTimeout)
-	defer cancel()
 	_, body, err := m.host.Peer.Post(ctx, address, check.MemberPath, raw)
 	if err != nil {
 		return nil, m.unanswered(ctx, address, err)
@@ -193,7 +208,7 @@ func (m *Member) AskHere(ctx context.Context, ev *events.Event, raw []byte) (*ev
 	if m.ownerHere(m.flowSet, number) == nil {
 		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.flowSet.describe(number) + " has another owner now", RetryAfter: 1}
 	}
-	return m.askHere(ctx, number, ev, raw)
+	return m.inTime(ctx, func(ctx context.Context) (*events.Verdict, error) { return m.askHere(ctx, number, ev, raw) })
 }
 
 // Others are the addresses of the other members that fold flows; missed says which
