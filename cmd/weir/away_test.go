@@ -342,7 +342,7 @@ func (a *away) interpreter(language string) (command []string) {
 			missing = "the TypeScript compiler"
 		} else if text, err := exec.Command(node, compiler, "-p", guards+"/typescript", "--outDir", out).CombinedOutput(); err != nil {
 			a.Fatalf("weir-guard.ts does not compile: %v\n%s", err, text)
-		} else if err := os.Rename(out+"/weir-guard.js", out+"/weir-guard.mjs"); err != nil {
+		} else if err := errors.Join(os.Rename(out+"/weir-guard.js", out+"/weir-guard.mjs"), os.WriteFile(out+"/package.json", []byte(`{"type":"module"}`), 0o644)); err != nil {
 			a.Fatal(err)
 		}
 		command = []string{node, guards + "/testdata/conformance.mjs", out + "/weir-guard.mjs"}

@@ -26,6 +26,7 @@ type Call struct {
 
 	Tool        string `json:"tool,omitempty"` // makes it the call of a tool
 	ArgsHash    string `json:"args_hash,omitempty"`
+	CallID      string `json:"call_id,omitempty"`      // of a tool's call; joins it with its result
 	ContentHash string `json:"content_hash,omitempty"` // both algorithm:hex, made as in the events that are reported
 
 	Turn         string `json:"turn_id,omitempty"`
@@ -66,10 +67,10 @@ func CallOf(ev *events.Event) (Call, bool) {
 // no id, and an agent that may choose a name could have each of its calls rejected so.
 func (c *Call) clip() {
 	if isPlain(c.Flow) && isPlain(c.From) && isPlain(c.To) && isPlain(c.Tool) && isPlain(c.FromAgent) && isPlain(c.ToAgent) && isPlain(c.Root) && isPlain(c.Turn) &&
-		isPlain(c.Task) && isPlain(c.Conversation) && isPlain(c.Project) && isPlain(c.Tenant) {
+		isPlain(c.Task) && isPlain(c.Conversation) && isPlain(c.Project) && isPlain(c.Tenant) && isPlain(c.CallID) {
 		return
 	}
-	for _, name := range [...]*string{&c.Flow, &c.From, &c.To, &c.FromAgent, &c.ToAgent, &c.Root, &c.Tool, &c.Turn, &c.Task, &c.Conversation, &c.Project, &c.Tenant} {
+	for _, name := range [...]*string{&c.Flow, &c.From, &c.To, &c.FromAgent, &c.ToAgent, &c.Root, &c.Tool, &c.Turn, &c.Task, &c.Conversation, &c.Project, &c.Tenant, &c.CallID} {
 		if !isPlain(*name) {
 			*name = clip(*name)
 		}
@@ -106,7 +107,9 @@ func clip(s string) string {
 func (c *Call) event(kind events.Kind) events.Event {
 	ev := events.Event{Kind: kind, CorrelationID: c.Flow, RootCorrelationID: c.Root, From: party(c.From, c.FromAgent), To: party(c.To, c.ToAgent),
 		TurnID: c.Turn, TaskID: c.Task, ConversationID: c.Conversation, ProjectID: c.Project, TenantID: c.Tenant, Origin: c.Origin, HadWork: c.HadWork}
-	ev.Tool.Name = c.Tool
+	if ev.Tool.Name = c.Tool; c.Tool != "" {
+		ev.Tool.CallID = c.CallID
+	}
 	ev.Tool.ArgsHash, _ = events.ParseHash(c.ArgsHash) // one that weir cannot read is one that it does not know
 	ev.Content, _ = events.ParseHash(c.ContentHash)
 	return ev

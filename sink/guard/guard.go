@@ -78,8 +78,9 @@ type Guard struct {
 	bounds atomic.Pointer[Bounds]
 	counts Counts
 	// It has room for 1,024; see acknowledge.
-	acks chan ack
-	asks asks
+	acks    chan ack
+	pending pending
+	asks    asks
 	// Of the stream, for the follower alone: the last message, the one before the first order that
 	// was left out, and when orders were read again last.
 	lastID, leftAfter string
@@ -130,6 +131,9 @@ type Counts struct {
 	Stales      atomic.Int64 // times that the orders went out of date
 	Acked       atomic.Int64 // refusals that weir was told of
 	AcksDropped atomic.Int64
+
+	Reported       atomic.Int64 // calls and outcomes, see Begin
+	ReportsDropped atomic.Int64
 }
 
 // Dial follows the weir at the URL. It returns at once: until the orders are known,

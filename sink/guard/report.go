@@ -23,6 +23,10 @@ type ack struct {
 	call  Call
 	order *events.Verdict
 	at    events.Stamp
+
+	// A report of a call or its outcome is an event already, and nothing else.
+	ev   *events.Event
+	flow string // that it is about
 }
 
 // acknowledge queues that the order was applied; when there is no room it is dropped
@@ -30,7 +34,7 @@ type ack struct {
 // See Counts.AcksDropped.
 func (g *Guard) acknowledge(c *Call, v *events.Verdict, at events.Stamp) {
 	select {
-	case g.acks <- ack{*c, v, at}:
+	case g.acks <- ack{call: *c, order: v, at: at}:
 	default:
 		g.counts.AcksDropped.Add(1)
 	}
@@ -39,40 +43,52 @@ func (g *Guard) acknowledge(c *Call, v *events.Verdict, at events.Stamp) {
 // ackBatch is how many acknowledgements are sent at one time.
 const ackBatch = 256
 
-// report sends what is queued until ctx ends, and then once more.
+// report sends what is queued until ctx ends, and then what is left.
 // One goroutine runs it; the body is used again for each batch.
 func (g *Guard) report(ctx context.Context) {
 	var body []byte
+	var flows []string // of the reports in it
 	for {
 		n := 0
+		body, flows = body[:0], flows[:0]
+		take := func(a *ack) {
+			if n++; a.ev == nil {
+				body = g.appendAck(body, a)
+				return
+			}
+			flows = append(flows, a.flow)
+			body = append(a.ev.AppendJSON(body), '\n')
+		}
 		select {
 		case a := <-g.acks:
-			body, n = g.appendAck(body[:0], &a), 1
+			take(&a)
 		case <-ctx.Done():
 		}
 		// What has gathered meanwhile goes with it, without waiting for more.
 		for n < ackBatch {
 			select {
 			case a := <-g.acks:
-				body = g.appendAck(body, &a)
-				n++
+				take(&a)
 				continue
 			default:
 			}
 			break
 		}
-		if n > 0 {
-			g.deliverAcks(ctx, body, int64(n))
+		sent := n > 0 && g.deliverAcks(ctx, body, int64(n-len(flows)), int64(len(flows)))
+		for _, flow := range flows {
+			g.pending.done(flow)
 		}
-		if ctx.Err() != nil {
+		// What is queued when ctx ends is sent as well, while weir takes it.
+		if ctx.Err() != nil && !sent {
 			return
 		}
 	}
 }
 
-// deliverAcks sends a body until weir takes it. When ctx has ended it tries once.
+// deliverAcks sends a body until weir takes it; false when it was dropped. When ctx has ended it
+// tries once.
 // Meanwhile refusals gather in the queue, and those beyond it are dropped.
-func (g *Guard) deliverAcks(ctx context.Context, body []byte, n int64) {
+func (g *Guard) deliverAcks(ctx context.Context, body []byte, acks, reports int64) bool {
 	for span := shortestWait; ; span = min(2*span, longestWait) {
 		// The context of the guard does not cut a request, so that Close tells what there is
 		// to tell.
@@ -82,14 +98,19 @@ func (g *Guard) deliverAcks(ctx context.Context, body []byte, n int64) {
 		refused, ok := errors.AsType[*refusedError](err)
 		switch {
 		case err == nil:
-			g.counts.Acked.Add(n)
-			return
+			g.counts.Acked.Add(acks)
+			g.counts.Reported.Add(reports)
+			g.pending.reached(true)
+			return true
 		// What weir refuses once it refuses always.
 		case ok || ctx.Err() != nil:
-			g.counts.AcksDropped.Add(n)
-			g.logger.Warn("acknowledgements are dropped", "count", n, "error", err, "refused", refused != nil)
-			return
+			g.counts.AcksDropped.Add(acks)
+			g.counts.ReportsDropped.Add(reports)
+			g.pending.reached(ok)
+			g.logger.Warn("reports are dropped", "acknowledgements", acks, "calls", reports, "error", err, "refused", refused != nil)
+			return false
 		}
+		g.pending.reached(false)
 		select {
 		case <-time.After(rand.N(span)):
 		case <-ctx.Done():
@@ -177,6 +198,11 @@ func (g *Guard) Ask(ctx context.Context, c Call) Decision {
 	c.clip()
 	ev := c.event(c.kind())
 	g.stampEvent(&ev, g.stamp())
+	return g.askAs(ctx, &c, ev)
+}
+
+// askAs is Ask of a call that is whole, as the event.
+func (g *Guard) askAs(ctx context.Context, c *Call, ev events.Event) Decision {
 	// Ask makes the event one that weir folds as a question, see decision 9.
 	ev.Ask, ev.Tell = true, c.Tell
 	d, err := g.ask(ctx, &ev)
@@ -184,7 +210,7 @@ func (g *Guard) Ask(ctx context.Context, c Call) Decision {
 		g.unasked.Store(false)
 		if d.Stopped() {
 			g.counts.Refused.Add(1)
-			g.observe(&c, &d)
+			g.observe(c, &d)
 		} else {
 			g.counts.Allowed.Add(1)
 		}
@@ -195,10 +221,10 @@ func (g *Guard) Ask(ctx context.Context, c Call) Decision {
 		g.logger.Warn("weir did not answer; calls are decided from memory until it does", "flow", c.Flow, "error", err)
 	}
 	// Check would count nothing against the local limiter while the orders are fresh.
-	if g.table.Refusing(&c, g.stamp()) == nil {
-		return g.withoutOrders(&c, g.state.Load())
+	if g.table.Refusing(c, g.stamp()) == nil {
+		return g.withoutOrders(c, g.state.Load())
 	}
-	return g.Check(ctx, c)
+	return g.Check(ctx, *c)
 }
 
 // ask sends an ask and reads the answer. An error says that there is no answer; a refusal is

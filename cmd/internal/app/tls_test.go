@@ -422,6 +422,9 @@ g.close()
 	if text, err := exec.Command(node, compiler, "-p", typescript, "--outDir", compiled).CombinedOutput(); err != nil {
 		t.Fatalf("compile the guard in TypeScript: %v\n%s", err, text)
 	}
+	if err := os.WriteFile(filepath.Join(compiled, "package.json"), []byte(`{"type":"module"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	script = fmt.Sprintf(`
 const { Guard } = await import(%q);
 const g = await Guard.connect(%q, { token: "p".repeat(32) });

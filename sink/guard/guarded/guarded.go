@@ -1,0 +1,60 @@
+// Package guarded runs calls between a check and a report, so that weir finds loops without any
+// telemetry. It is apart from package guard, which needs nothing but the standard library: hashes
+// need xxhash.
+package guarded
+
+import (
+	"context"
+	"errors"
+
+	"weir/events"
+	"weir/events/fingerprint"
+	"weir/sink/guard"
+)
+
+// Tool checks the call of a tool with these arguments, which are JSON, runs it and reports what came
+// of it. A refused call is not run, and its error is a *guard.Stop. Arguments and result are hashed
+// here and do not leave the process.
+func Tool(ctx context.Context, g *guard.Guard, c guard.Call, arguments []byte, run func(context.Context) ([]byte, error)) ([]byte, error) {
+	if c.ArgsHash == "" {
+		c.ArgsHash = fingerprint.Args(arguments, nil).String()
+	}
+	return finish(ctx, g.Begin(ctx, c), guard.Work{}, run)
+}
+
+// Agent is Tool of an agent's call with a message. What run does with its context is done in the
+// flow of the call, by its callee.
+func Agent(ctx context.Context, g *guard.Guard, c guard.Call, message []byte, run func(context.Context) ([]byte, error)) ([]byte, error) {
+	if c.ContentHash == "" {
+		c.ContentHash = fingerprint.Content(message).String()
+	}
+	b := g.Begin(ctx, c)
+	return finish(ctx, b, guard.Work{Flow: b.Call.Flow, Party: b.Call.To, Agent: b.Call.ToAgent, Root: b.Call.Root}, run)
+}
+
+func finish(ctx context.Context, b *guard.Begun, w guard.Work, run func(context.Context) ([]byte, error)) ([]byte, error) {
+	if err := b.Decision.Err(); err != nil {
+		return nil, err
+	}
+	if w.Flow != "" {
+		ctx = guard.WithWork(ctx, w)
+	}
+	result, err := run(ctx)
+	b.Finish(OutcomeOf(result, err))
+	return result, err
+}
+
+// OutcomeOf is the outcome of a call that gave the result, or failed.
+func OutcomeOf(result []byte, err error) guard.Outcome {
+	text := result
+	o := guard.Outcome{Err: err, Size: int64(len(result))}
+	if err != nil {
+		text = []byte(err.Error())
+		o.ErrorType = fingerprint.Error(text)
+		if _, stopped := errors.AsType[*guard.Stop](err); stopped {
+			o.Status = events.StatusDenied
+		}
+	}
+	o.Content, o.Sim = fingerprint.Content(text).String(), fingerprint.Text(text).String()
+	return o
+}
