@@ -18,12 +18,16 @@ def ask(target: str) -> None:
         wrong.append(f"{target}: {d}")
 
 
-# Who gives way does so until all have come.
+# A thread that gives way does so until all have come. That is remembered: the first request may be
+# answered before another thread looks again.
 give_way = weir_guard._give_way
+all_have_come = threading.Event()
 
 
 def until_all_have_come() -> None:
-    while guard._under_way < 101:
+    while not all_have_come.is_set():
+        if guard._under_way >= 101:
+            all_have_come.set()
         give_way()
 
 
