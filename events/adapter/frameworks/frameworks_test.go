@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,10 +16,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"text/tabwriter"
 	"time"
+
+	"weir/cmd/weirtest"
 )
 
 const (
@@ -100,10 +100,7 @@ func TestFrameworks(t *testing.T) {
 	if dir == "" {
 		t.Skip(environments + " is not set: make frameworks installs them")
 	}
-	weir := filepath.Join(t.TempDir(), "weir")
-	if out, err := exec.Command("go", "build", "-o", weir, "weir/cmd/weir").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	weir := weirtest.Binary(t)
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "telemetry\tversions\tloop\tby file\tlive\thonest, by file\tlive\tcalls seen\tsaid that it cannot be judged")
@@ -147,10 +144,7 @@ func TestLimitsOfFrameworks(t *testing.T) {
 	if dir == "" {
 		t.Skip(environments + " is not set: make frameworks installs them")
 	}
-	weir := filepath.Join(t.TempDir(), "weir")
-	if out, err := exec.Command("go", "build", "-o", weir, "weir/cmd/weir").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	weir := weirtest.Binary(t)
 	for _, each := range []struct{ name, from, setting, rule string }{
 		{"autogen", "autogen", "max_tool_iterations", "max_chain_depth"},
 		{"crewai", "crewai", "max_iter", "max_chain_depth"},
@@ -200,7 +194,7 @@ func run(t *testing.T, weir, dir, framework, kind, script string, more ...string
 	model := httptest.NewServer(&scripted{calls: scripts[script]})
 	defer model.Close()
 	home := t.TempDir()
-	server := start(t, weir, home)
+	server := weirtest.Run(t, "--in-memory", "--self-test", "0").URL
 	spans := filepath.Join(home, "spans.jsonl")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -269,39 +263,6 @@ func command(ctx context.Context, t *testing.T, dir, framework, home string) *ex
 func isThere(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-// start runs weir and returns its URL.
-func start(t *testing.T, weir, home string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
-	cmd := exec.Command(weir, "run", "--in-memory", "--listen", address, "--metrics", "", "--self-test", "0")
-	cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	})
-	for ctx := t.Context(); ; {
-		if r, err := http.Get("http://" + address + "/readyz"); err == nil {
-			_ = r.Body.Close()
-			if r.StatusCode == http.StatusOK {
-				return "http://" + address
-			}
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatal("weir does not start")
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }
 
 // verdicts waits until weir has taken in as many events as the file has, and returns the

@@ -4,7 +4,6 @@
 package clients
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -21,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/cmd/weirtest"
 )
 
 const (
@@ -137,10 +138,7 @@ func begin(t *testing.T) (dir, weir string) {
 	if dir = os.Getenv(programs); dir == "" {
 		t.Skipf("MISSING: %s, the folder that install.sh fills; run: make clients", programs)
 	}
-	weir = filepath.Join(t.TempDir(), "weir")
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", filepath.Dir(weir)+"/", "weir/cmd/weir", "weir/cmd/weir-hook").CombinedOutput(); err != nil {
-		t.Fatalf("build weir: %v\n%s", err, out)
-	}
+	weir = weirtest.Binary(t) // weir-hook is beside it
 	if lo, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); os.Getenv(shut) != "" && err != nil {
 		t.Fatalf("loopback: %v\n%s", err, lo)
 	}
@@ -476,35 +474,7 @@ func (c *client) installed(t *testing.T) string {
 // startWeir runs weir with the limits that it has without any settings, or with more.
 func startWeir(t *testing.T, weir string, more ...string) (url string) {
 	t.Helper()
-	cmd := exec.Command(weir, append([]string{"run", "--in-memory", "--listen", "127.0.0.1:0", "--metrics", "", "--log-format", "json"}, more...)...)
-	cmd.Env = []string{"HOME=" + t.TempDir()}
-	errs, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	lines := bufio.NewScanner(errs)
-	for url == "" && lines.Scan() {
-		var line struct{ Msg, Address string }
-		_ = json.Unmarshal(lines.Bytes(), &line)
-		if line.Msg == "weir is running" {
-			url = "http://" + line.Address
-		}
-	}
-	if url == "" {
-		t.Fatalf("weir does not run: %v", lines.Err())
-	}
-	go func() {
-		for lines.Scan() { // so that it never waits for a reader
-		}
-	}()
-	return url
+	return weirtest.RunWith(t, weirtest.Options{Binary: weir}, append([]string{"--in-memory"}, more...)...).URL
 }
 
 // table sets the rows in columns.

@@ -49,14 +49,10 @@ func TestWeirAway(t *testing.T) {
 			}
 			up()
 			p := c.weir
-			if err := p.weir.Process.Signal(syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
-			stopped(t, p.weir.Process.Pid)
+			p.weir.Signal(syscall.SIGSTOP)
+			stopped(t, p.weir.Cmd.Process.Pid)
 			away("paused", paused)
-			if err := p.weir.Process.Signal(syscall.SIGCONT); err != nil {
-				t.Fatal(err)
-			}
+			p.weir.Signal(syscall.SIGCONT)
 			c.isBack()
 			up()
 
@@ -143,8 +139,7 @@ func (p *ports) isFull(t *testing.T) {
 
 // kill ends weir without a warning.
 func (p *ports) kill() {
-	_ = p.weir.Process.Kill()
-	_ = p.weir.Wait()
+	p.weir.Kill()
 }
 
 // isBack waits until weir answers for the gateway again. It asks as a flow of its own.

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/cmd/weirtest"
 )
 
 // floorServer makes this test program one of the servers that do as little as can be, on
@@ -99,7 +101,7 @@ func answerLines(l net.Listener, keep func(line []byte) error) error {
 // startFloor starts such a server.
 func startFloor(t *testing.T, kind string) (pid int, address string, end func()) {
 	t.Helper()
-	port := freePort(t)
+	port := weirtest.Port(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), floorServer+"="+kind+":"+port)
 	if err := cmd.Start(); err != nil {

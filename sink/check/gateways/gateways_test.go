@@ -25,6 +25,8 @@ import (
 	"testing"
 	"text/template"
 	"time"
+
+	"weir/cmd/weirtest"
 )
 
 // binaries is the folder that install.sh has filled.
@@ -83,7 +85,7 @@ type ports struct {
 	Closed                    bool // a gateway that can be told so refuses when weir is away
 
 	binary string
-	weir   *exec.Cmd
+	weir   *weirtest.Weir
 }
 
 // user is somebody whom gateways know, with a password as their files hold it.
@@ -105,11 +107,7 @@ func build(t *testing.T) (binary string) {
 	if os.Getenv(binaries) == "" {
 		program(t, "") // says what is missing
 	}
-	binary = filepath.Join(t.TempDir(), "weir")
-	if text, err := exec.Command("go", "build", "-o", binary, "weir/cmd/weir").CombinedOutput(); err != nil {
-		t.Fatalf("build weir: %v\n%s", err, text)
-	}
-	return binary
+	return weirtest.Binary(t)
 }
 
 // startWeir runs weir with limits.
@@ -132,40 +130,10 @@ func (p *ports) limit(t *testing.T, limits string) {
 // run starts weir where it was, or on any ports.
 func (p *ports) run(t *testing.T) {
 	t.Helper()
-	var lines *bufio.Scanner
-	p.weir, lines = spawn(t, p.binary, "run", "--listen", "127.0.0.1:"+p.Weir, "--authz", "--authz-grpc", "127.0.0.1:"+p.GRPC, "--metrics", "",
-		"--limits", filepath.Join(p.Folder, "limits.yaml"), "--state", filepath.Join(p.Folder, "state"), "--log-format", "json")
-	p.Weir, p.GRPC = "", ""
-	for (p.Weir == "" || p.GRPC == "") && lines.Scan() {
-		var line struct{ Msg, Address string }
-		_ = json.Unmarshal(lines.Bytes(), &line)
-		_, port, _ := net.SplitHostPort(line.Address)
-		switch line.Msg {
-		case "weir is running":
-			p.Weir = port
-		case "gateways are answered by gRPC":
-			p.GRPC = port
-		}
-	}
-	if p.Weir == "" || p.GRPC == "" {
-		t.Fatalf("weir does not run: %v", lines.Err())
-	}
-	go func() {
-		for lines.Scan() { // so that it never waits for a reader
-		}
-	}()
-}
-
-// freePort is one that nobody listens on.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	p.weir = weirtest.RunWith(t, weirtest.Options{Binary: p.binary}, "--listen", "127.0.0.1:"+p.Weir, "--authz", "--authz-grpc", "127.0.0.1:"+p.GRPC,
+		"--limits", filepath.Join(p.Folder, "limits.yaml"), "--state", filepath.Join(p.Folder, "state"))
+	_, p.GRPC, _ = net.SplitHostPort(p.weir.Address("gateways are answered by gRPC"))
+	_, p.Weir, _ = net.SplitHostPort(strings.TrimPrefix(p.weir.URL, "http://"))
 }
 
 // configured fills in a configuration.
@@ -343,7 +311,7 @@ func throughTo(t *testing.T, g gateway, binary, limits string, hits *atomic.Int6
 		t.Fatal(err)
 	}
 	_, p.Tools, _ = net.SplitHostPort(tools.Listener.Addr().String())
-	p.Listen = freePort(t)
+	p.Listen = weirtest.Port(t)
 	c := &client{T: t, gateway: g, url: "http://127.0.0.1:" + p.Listen, hits: hits, weir: &p}
 	c.ready(g.start(t, &p))
 	return c

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"weir/cmd/weirtest"
 )
 
 // TestMCPClients looks at what the callers of the official MCP clients see of a refusal,
@@ -97,7 +99,7 @@ func TestMCPClients(t *testing.T) {
 // also answers whether it is there.
 func mcpServer(t *testing.T, python string) http.Handler {
 	t.Helper()
-	port := freePort(t)
+	port := weirtest.Port(t)
 	server := exec.Command("python3", "testdata/mcp_server.py", port)
 	server.Env, server.Stderr = append(os.Environ(), "PYTHONPATH="+python), os.Stderr
 	if err := server.Start(); err != nil {

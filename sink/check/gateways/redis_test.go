@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/weirtest"
 	"weir/events"
 	"weir/sink/guard"
 )
@@ -132,7 +133,7 @@ func cpu(t *testing.T, pid int) time.Duration {
 
 func startRedis(t *testing.T, redis string, args ...string) asked {
 	t.Helper()
-	port := freePort(t)
+	port := weirtest.Port(t)
 	cmd := exec.Command(redis, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", ""}, args...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -183,7 +184,7 @@ func startRedis(t *testing.T, redis string, args ...string) asked {
 
 func startAsked(t *testing.T, asking func(t *testing.T, url string) func(worker int) func(n int) error, binary string, args ...string) asked {
 	t.Helper()
-	port := freePort(t)
+	port := weirtest.Port(t)
 	cmd := exec.Command(binary, append([]string{"run", "--listen", "127.0.0.1:" + port, "--metrics", "", "--self-test", "0", "--log-format", "json"}, args...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

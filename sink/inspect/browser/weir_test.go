@@ -1,23 +1,16 @@
 package browser
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"weir/cmd/weirtest"
 	"weir/events"
 )
 
@@ -28,58 +21,11 @@ type weir struct {
 	n   int // of the last event
 }
 
-var listening = regexp.MustCompile(`127\.0\.0\.1:[1-9][0-9]*`)
-
-// TestMain builds weir once, as users do.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(func() int {
-		folder, err := os.MkdirTemp("", "weir-browser")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(folder)
-		binary = filepath.Join(folder, "weir")
-		build := exec.Command("go", "build", "-o", binary, "./cmd/weir")
-		build.Dir = "../../.."
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build weir: %v\n%s", err, out)
-			return 1
-		}
-		return m.Run()
-	}())
-}
-
-var binary string // of weir; set by TestMain
-
 // start starts weir in memory, with more flags.
 func start(t testing.TB, flags ...string) *weir {
 	t.Helper()
-	cmd := exec.Command(binary, "run", "--in-memory", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--self-test", "0")
-	cmd.Args = append(cmd.Args, flags...)
-	out, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	})
-	var said strings.Builder
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		said.WriteString(lines.Text() + "\n")
-		if strings.Contains(lines.Text(), "weir is running") {
-			go func() { _, _ = io.Copy(io.Discard, out) }()
-			return &weir{t: t, url: "http://" + listening.FindString(lines.Text())}
-		}
-	}
-	t.Fatalf("weir did not start:\n%s", said.String())
-	return nil
+	args := append([]string{"--in-memory", "--metrics", "127.0.0.1:0", "--self-test", "0"}, flags...)
+	return &weir{t: t, url: weirtest.Run(t, args...).URL}
 }
 
 // call is a call of an agent in a flow, an event of this moment.

@@ -10,10 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,50 +32,17 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"weir/cmd/internal/app"
+	"weir/cmd/weirtest"
 )
-
-// workshop is the folder for what is built for the tests; TestMain makes it.
-var workshop string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "weir-collector-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	workshop = dir
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-// built is the weir that the tests run.
-var built = sync.OnceValues(func() (string, error) {
-	binary := filepath.Join(workshop, "weir")
-	cmd := exec.Command("go", "build", "-o", binary, "./cmd/weir")
-	cmd.Dir = filepath.Join("..", "..", "..", "..", "..")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", errors.New(string(out))
-	}
-	return binary, nil
-})
 
 // weir runs a command that has to end well, and returns what it prints and tells.
 func weir(t *testing.T, args ...string) (stdout, stderr string) {
 	t.Helper()
-	binary, err := built()
-	if err != nil {
-		t.Fatalf("build weir: %v", err)
+	code, stdout, stderr := weirtest.Command(t, weirtest.Options{}, args...)
+	if code != 0 {
+		t.Fatalf("weir %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = t.TempDir(), &out, &errs
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("weir %s: %v\n%s", strings.Join(args, " "), err, errs.String())
-	}
-	return out.String(), errs.String()
+	return stdout, stderr
 }
 
 // broker returns host:port of the broker.
@@ -95,22 +59,11 @@ func broker(t *testing.T) string {
 	return c.ListenAddrs()[0]
 }
 
-// freeAddress is one that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // startCollector runs a Collector with an OTLP receiver and an exporter to a topic, and
 // returns the address of the receiver.
 func startCollector(t *testing.T, brokerAddr, topic, encoding string) string {
 	t.Helper()
-	address := freeAddress(t)
+	address := weirtest.Address(t)
 	config := fmt.Sprintf(`{
 		receivers: {otlp: {protocols: {http: {endpoint: %q}}}},
 		exporters: {kafka: {brokers: [%q], traces: {topic: %q, encoding: %q}, partition_traces_by_id: true, producer: {required_acks: -1}, sending_queue: {num_consumers: 1}}},

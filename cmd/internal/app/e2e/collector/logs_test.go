@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"weir/cmd/internal/app"
+	"weir/cmd/weirtest"
 )
 
 // backend is where a Collector brings spans and log events, as a view of traces would read them.
@@ -74,7 +75,7 @@ func (b *backend) factory() exporter.Factory {
 // sends its verdicts to that Collector: what it says of the run joins the run's spans there.
 func TestVerdictsAsLogEvents(t *testing.T) {
 	b := &backend{spans: map[string]bool{}, came: make(chan struct{}, 1)}
-	address := freeAddress(t)
+	address := weirtest.Address(t)
 	runCollector(t, address, fmt.Sprintf(`{
 		receivers: {otlp: {protocols: {http: {endpoint: %q}}}},
 		exporters: {backend: {}, backend/weir: {}},
