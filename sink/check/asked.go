@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"errors"
 
 	"weir/events"
 )
@@ -18,10 +19,19 @@ type Asked struct {
 	Wait func() (*events.Verdict, error)
 }
 
-// Answer is the answer, for which it waits if it has to.
-func (q *Asked) Answer() (*events.Verdict, error) {
-	if q.Wait != nil {
-		return q.Wait()
+// Answer returns the answer, for which it waits if it has to. The error may be a *Panic.
+func (q *Asked) Answer() (v *events.Verdict, err error) {
+	if q.Wait == nil {
+		return q.Verdict, q.Err
 	}
-	return q.Verdict, q.Err
+	if fault := Caught(func() error { v, err = q.Wait(); return nil }); fault != nil {
+		return nil, fault
+	}
+	return v, err
+}
+
+// done reports whether nothing refers to the event and its line any more.
+func (q *Asked) done() bool {
+	_, fault := errors.AsType[*Panic](q.Err)
+	return q.Wait == nil && !fault
 }

@@ -34,8 +34,8 @@ type Handler struct {
 	// Together is Ask for several asks, which share what they can. It does not wait for an
 	// answer that takes long: the ask's Wait does. Without it each is asked by Ask.
 	Together func(asks []*Asked)
-	// Fail writes an error: one of Ask, or one of the request, which is a *Error or an
-	// *events.DecodeError.
+	// Fail writes an error: one of Ask, one of the request, which is a *Error or an
+	// *events.DecodeError, or a *Panic, which it logs with its stack and counts.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 }
 
@@ -76,6 +76,9 @@ type single struct {
 	text []byte // of the answer
 }
 
+// mostSpare is how much memory of a check is used again; longer ones are rare.
+const mostSpare = 16 << 10
+
 var singles = sync.Pool{New: func() any { return new(single) }}
 
 // serve answers a request in the memory of s, and reports whether nobody uses that any more.
@@ -115,7 +118,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s *single) (done
 	} else {
 		h.respond(w, r, v, err, format)
 	}
-	done = s.Wait == nil
+	done = s.done()
 	s.Asked = Asked{} // so that nothing is kept alive
 	return done
 }
@@ -129,10 +132,15 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, v *events.Verd
 	Write(w, v, format)
 }
 
-// together asks for several calls.
+// together asks for several calls. If that panics, those without an answer fail with a *Panic.
 func (h *Handler) together(asks []*Asked) {
 	if h.Together != nil {
-		h.Together(asks)
+		fault := Caught(func() error { h.Together(asks); return nil })
+		for _, q := range asks {
+			if fault != nil && q.Verdict == nil && q.Err == nil && q.Wait == nil {
+				q.Err = fault
+			}
+		}
 		return
 	}
 	for _, q := range asks {

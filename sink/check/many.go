@@ -52,25 +52,24 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 	asks := make([]*Asked, 0, len(lines))
 	for i, line := range lines {
 		q := &several[i]
-		raw, err := prepare(line, &q.ev, nil)
-		if err != nil {
-			// Fail writes into the line's own reply, in the form of any other error.
-			h.Fail(&replies[i], r, err)
+		q.Context = r.Context()
+		q.Err = Caught(func() (err error) {
+			q.Raw, err = prepare(line, &q.ev, nil)
+			return err
+		})
+		if q.Err != nil {
 			continue
 		}
-		q.Asked = Asked{Context: r.Context(), Event: &q.ev, Raw: raw}
+		q.Event = &q.ev
 		asks = append(asks, &q.Asked)
 	}
 	h.together(asks)
 	var asking sync.WaitGroup
 	for i := range several {
 		q := &several[i].Asked
-		if q.Event == nil { // it was wrong
-			continue
-		}
 		respond := func() {
 			v, err := q.Answer()
-			h.respond(&replies[i], r, v, err, format)
+			h.reply(&replies[i], r, func() { h.respond(&replies[i], r, v, err, format) })
 		}
 		if q.Wait != nil {
 			asking.Go(respond)

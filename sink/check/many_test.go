@@ -21,14 +21,21 @@ func lineOfMany(id string) string {
 }
 
 func postMany(ask func(context.Context, *events.Event, []byte) (*events.Verdict, error), query, body string) *httptest.ResponseRecorder {
-	h := &Handler{Ask: ask, Fail: func(w http.ResponseWriter, _ *http.Request, err error) {
+	return postTo(&Handler{Ask: ask}, query, body)
+}
+
+func postTo(h *Handler, query, body string) *httptest.ResponseRecorder {
+	h.Fail = func(w http.ResponseWriter, _ *http.Request, err error) {
 		status := http.StatusBadRequest
 		if e, ok := errors.AsType[*Error](err); ok {
 			status = e.Status
 		}
+		if _, ok := errors.AsType[*Panic](err); ok {
+			status = http.StatusInternalServerError
+		}
 		w.WriteHeader(status)
 		fmt.Fprintf(w, `{"detail":%q}`, err)
-	}}
+	}
 	r := httptest.NewRequest(http.MethodPost, "/v1/check"+query, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/x-ndjson; charset=utf-8")
 	w := httptest.NewRecorder()

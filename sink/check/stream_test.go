@@ -17,19 +17,22 @@ import (
 
 // streamed is a stream of asks to a server of its own.
 type streamed struct {
-	t    *testing.T
+	t    testing.TB
 	out  *io.PipeWriter
 	in   *bufio.Reader
 	resp *http.Response
 }
 
-func openStream(t *testing.T, s *Stream, query string) *streamed {
+func openStream(t testing.TB, s *Stream, query string) *streamed {
 	t.Helper()
 	if s.Fail == nil {
 		s.Fail = func(w http.ResponseWriter, _ *http.Request, err error) {
 			status := http.StatusBadRequest
 			if e, ok := errors.AsType[*Error](err); ok {
 				status = e.Status
+			}
+			if _, ok := errors.AsType[*Panic](err); ok {
+				status = http.StatusInternalServerError
 			}
 			w.Header().Set("Connection", "close") // or the server waits for the rest of the request
 			w.WriteHeader(status)
