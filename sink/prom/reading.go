@@ -106,6 +106,7 @@ type Reading struct {
 
 	// What follows is not added up: each figure is as it is at the time of the scrape.
 	Intake Intake
+	Panics int64 // of requests, so far
 	// A gauge by standing, so the sum of it is the number of live flows.
 	Live       [analyzer.StandingCount]int64 // flows: without orders, warned, stopped, held
 	FlowMemory int64                         // bytes of flows in memory

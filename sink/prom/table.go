@@ -297,6 +297,8 @@ var itself = []row{
 		read: each([]string{"allowed", "refused"}, func(r *Reading) []int64 { return r.Degraded.Answers[:] })},
 	{name: "degraded_unlogged_total", help: "Calls answered in degraded mode that the log could not be told of: nothing counts them later.", kind: counter,
 		read: one(func(r *Reading) int64 { return r.Degraded.Unlogged })},
+	{name: "request_panics_total", help: "Faults in weir while it answered a request or one check of several; each cost that answer.", kind: counter,
+		read: one(func(r *Reading) int64 { return r.Panics })},
 	{name: "selftest_last_success_timestamp_seconds", help: "When a loop of weir's own was last stopped as expected.", kind: gauge,
 		read: tested(float(func(r *Reading) float64 { return unix(r.SelfTest.Passed) }))},
 	{name: "selftest_duration_seconds", help: "Time from the append of the last loop of weir's own until its verdict was read back.", kind: gauge,

@@ -128,8 +128,7 @@ func (a *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
-				a.logger.Error("a request panicked: please report this", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-				a.writeError(w, r, &problem.Error{Status: http.StatusInternalServerError, Detail: "a fault in weir; its log has more"})
+				a.writeError(w, r, &check.Panic{Value: p, Stack: debug.Stack()})
 			}
 		}()
 		// Answers hold what agents wrote. No browser may take them for a page, put them
@@ -212,7 +211,10 @@ func (a *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if admission.Unread(r) {
 		h.Set("Connection", "close")
 	}
-	if e.Status >= http.StatusInternalServerError {
+	if fault, ok := errors.AsType[*check.Panic](err); ok {
+		a.panics.Add(1)
+		a.logger.Error("a request panicked: please report this", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(fault.Value), "stack", string(fault.Stack))
+	} else if e.Status >= http.StatusInternalServerError {
 		a.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.Status, "error", err)
 	}
 	writeJSON(w, "application/problem+json", e.Status, struct {
@@ -236,6 +238,9 @@ func (a *Server) explain(err error) *problem.Error {
 	}
 	if e, ok := errors.AsType[*events.DecodeError](err); ok {
 		return &problem.Error{Status: http.StatusBadRequest, Code: string(e.Code), Field: e.Field, Detail: e.Error()}
+	}
+	if _, ok := errors.AsType[*check.Panic](err); ok {
+		return &problem.Error{Status: http.StatusInternalServerError, Detail: "a fault in weir; its log has more"}
 	}
 	if e, ok := errors.AsType[*check.Error](err); ok {
 		return &problem.Error{Status: e.Status, Detail: e.Detail}

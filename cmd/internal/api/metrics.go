@@ -47,6 +47,7 @@ func (m *meter) restored(now time.Time) {
 // scrape costs the fold next to nothing.
 func (a *Server) Measure(r *prom.Reading) {
 	a.counts.Read(r)
+	r.Panics = a.panics.Load()
 	r.Intake = prom.Intake{Held: a.budget.Held(), Limit: a.budget.Limit(), Refused: a.budget.Refused()}
 	for _, p := range a.log.Pumps() {
 		for i := range r.Live {
@@ -135,7 +136,11 @@ func (a *Server) timedTogether(route prom.Route) func([]*check.Asked) {
 	return func(asks []*check.Asked) {
 		may := make([]*check.Asked, 0, len(asks))
 		for _, q := range asks {
-			if q.Raw, q.Err = a.mayAsk(q.Context, q.Event, q.Raw); q.Err == nil {
+			q.Err = check.Caught(func() (err error) {
+				q.Raw, err = a.mayAsk(q.Context, q.Event, q.Raw)
+				return err
+			})
+			if q.Err == nil {
 				may = append(may, q)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/analyzer"
@@ -244,7 +245,8 @@ type Server struct {
 	counts  *pump.Counts
 	metrics *prom.Metrics // nil when nobody asks for them
 	meter   meter
-	turns   *turns // of dear answers
+	panics  atomic.Int64 // of requests, each of which cost one answer
+	turns   *turns       // of dear answers
 	// catchUp is taken by viewers of the verdicts that read what they have missed, as turns are.
 	catchUp chan struct{}
 

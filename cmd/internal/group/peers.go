@@ -53,7 +53,12 @@ func (o *ownerAddresses) get(ctx context.Context, c clock.Clock, timeout time.Du
 			// The context of the caller is not used: the first one may go away while others wait.
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
-			known, err := find(ctx)
+			var known map[int]string
+			// A panic is an error of this question: the callers wait for its end.
+			err := check.Caught(func() (err error) {
+				known, err = find(ctx)
+				return err
+			})
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.known, o.err, o.until = known, err, c.Now().Add(ownersFor)

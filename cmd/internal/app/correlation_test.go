@@ -1,0 +1,93 @@
+package app
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"weir/cmd/internal/app/checktest"
+	"weir/cmd/internal/ask"
+	"weir/cmd/internal/clock"
+	"weir/events"
+	"weir/sink/check"
+)
+
+var correlations = flag.Int("correlations", 4, "rounds of the law of correlation")
+
+// faulty panics while some answers are made.
+type faulty struct{ ask.Log }
+
+func (f faulty) Together(asks []*check.Asked) {
+	f.Log.Together(asks)
+	for _, q := range asks {
+		if strings.Contains(q.Event.CorrelationID, checktest.Panic) {
+			q.Wait = func() (*events.Verdict, error) { panic("planted in " + q.Event.CorrelationID) }
+		}
+	}
+}
+
+// sharedLog is a log that is read while it is written.
+type sharedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *sharedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *sharedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// TestEachCheckGetsItsOwnAnswer sends streams, batches and requests at the same time, and holds that
+// each check has one answer, which is its own.
+func TestEachCheckGetsItsOwnAnswer(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Options{Clock: clock.System{}})
+	for round := range *correlations {
+		var all sync.WaitGroup
+		count := []int{1, check.MostAsks + 1, 600, 5000}[round%4]
+		for side := range 3 {
+			random := rand.New(rand.NewPCG(uint64(round), uint64(side)))
+			name := fmt.Sprintf("r%d-s%d", round, side)
+			kinds := []string{checktest.Allowed, checktest.Refused, checktest.Wrong}[:1+(round+side)%3]
+			stream := checktest.New(random, name+"-stream", count/(side+1)+1, kinds...)
+			batch := checktest.New(random, name+"-batch", 1+random.IntN(check.MostAsks), kinds...)
+			single := checktest.New(random, name+"-single", 20, kinds...)
+			all.Go(func() { stream.Stream(t, r.Addr(), random, nil) })
+			all.Go(func() { batch.Batch(t, r.Addr()) })
+			all.Go(func() { single.Requests(t, r.Addr()) })
+		}
+		all.Wait()
+	}
+}
+
+// TestAPanicCostsOneAnswer plants panics: each costs the answer to its own check, and is logged with
+// its stack and counted.
+func TestAPanicCostsOneAnswer(t *testing.T) {
+	t.Parallel()
+	log := new(sharedLog)
+	r := begin(t, Options{Clock: clock.System{}, Metrics: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(log, nil))})
+	r.orders.Log = faulty{r.orders.Log}
+	random := rand.New(rand.NewPCG(3, 3))
+	kinds := []string{checktest.Allowed, checktest.Panic, checktest.Refused}
+	stream, batch := checktest.New(random, "stream", 200, kinds...), checktest.New(random, "batch", check.MostAsks, kinds...)
+	single := checktest.New(random, "single", 10, kinds...)
+	stream.Stream(t, r.Addr(), random, nil)
+	batch.Batch(t, r.Addr())
+	single.Requests(t, r.Addr())
+	if text := log.String(); !strings.Contains(text, "planted in stream-panic") || !strings.Contains(text, "faulty.Together") {
+		t.Errorf("the log has no stack of the panic:\n%.2000s", text)
+	}
+	r.scraped(fmt.Sprintf("weir_request_panics_total %d", stream.Count(checktest.Panic)+batch.Count(checktest.Panic)+single.Count(checktest.Panic)))
+}
