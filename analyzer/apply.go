@@ -136,7 +136,7 @@ func (e *Engine) apply(f *Flow, m *moment) {
 		m.from = f.party(unnamed, true)
 	}
 	// Usage may come with any kind of event, and budgets of it are judged after five of them.
-	f.applyUsage(m)
+	e.applyUsage(f, m)
 	f.applyTurn(m, e.limits.Rules[ruleOfTurns].All)
 	switch ev.Kind {
 	case events.AgentCall:
@@ -444,7 +444,7 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 // applyUsage adds what the event spent. Producers tell it in three ways: as deltas, as sums of
 // a party since its start, of which only the growth counts, and as aggregates of what was told
 // in parts before. Aggregates are left out once others were seen, or all would count twice.
-func (f *Flow) applyUsage(m *moment) {
+func (e *Engine) applyUsage(f *Flow, m *moment) {
 	u := &m.ev.Usage
 	if !u.Known {
 		return
@@ -471,7 +471,21 @@ func (f *Flow) applyUsage(m *moment) {
 	for i := range f.tokens {
 		f.tokens[i] = saturate(f.tokens[i], spent[i])
 	}
+	if u.CostMicroUSD == 0 && len(e.limits.Prices) > 0 {
+		spent[3] = e.price(m.ev, spent[2])
+	}
 	f.cost = saturate(f.cost, spent[3])
+}
+
+// price returns what tokens of which the event reports no cost cost by the table; 0 when it has no
+// price for the model. Of a cumulative figure only the growth is priced, split as the whole figure is.
+func (e *Engine) price(ev *events.Event, grown int64) int64 {
+	if ev.Usage.Scope != events.UsageCumulative {
+		cost, _ := e.limits.Prices.Cost(ev)
+		return cost
+	}
+	cost, _ := e.limits.Prices.Growth(ev, grown, max(ev.Usage.Total, ev.Usage.Input+ev.Usage.Output))
+	return cost
 }
 
 // sumOf returns the sums that the source of the event tells of the session at hand, new ones

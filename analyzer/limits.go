@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"weir/analyzer/agents"
+	"weir/analyzer/prices"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -144,6 +145,9 @@ type Limits struct {
 	Tools     []ToolLimits
 	Overrides []Override
 	Exempt    []rules.Exemption
+	// Prices are of tokens of which an event reports no cost. A part of the limits, so that a replay
+	// has the prices of its time.
+	Prices prices.Table
 	// An order carries four bytes of it, by which it is seen that other limits gave it
 	// (decision 20).
 	Version    string // hash of the effective limits, in every verdict

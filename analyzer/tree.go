@@ -108,4 +108,7 @@ func (f *Flow) passAgain(ev *events.Event, fx *Effects) {
 func (f *Flow) saySpent(ev *events.Event, when events.Stamp, status string, n ledger.Amount, asks bool, fx *Effects) {
 	a := fx.SaySpent(f.treeOf(), ev, when, status, n)
 	a.CorrelationID, a.ParentCorrelationID, a.Ask = f.key, f.parent, asks
+	if n[ledger.Cost] > 0 && ev.Usage.CostMicroUSD == 0 {
+		a.Model = ev.Model // says that the table of prices has priced it
+	}
 }

@@ -134,6 +134,9 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 	if len(said) > 0 {
 		o.put("texts", said)
 	}
+	if len(l.Prices) > 0 {
+		o.put("prices", describePrices(l.Prices))
+	}
 	return o
 }
 

@@ -47,7 +47,7 @@ func parse(r *reader, data []byte) (analyzer.Limits, error) {
 }
 
 // In the order in which they are listed to who mistypes one.
-var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "degraded", "overrides", "exempt", "http_status", "texts", "$schema"}
+var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "degraded", "overrides", "exempt", "http_status", "texts", "prices", "$schema"}
 
 // limits reads the whole file. Sections are read in an order of their own, for
 // overrides change what rules say and rules change what the profile says. It goes on behind
@@ -126,6 +126,7 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 			}
 		}
 	}
+	l.Prices = r.prices(top["prices"])
 	r.validate(&l)
 	// After validate, which has put equal limits into one form.
 	l.Version = Version(&l)

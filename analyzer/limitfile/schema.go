@@ -105,6 +105,10 @@ func JSONSchema() []byte {
 			{"exempt", object{{"description", "Flows, agents and tools that rules leave alone because of their tags, for a reason. A flow is exempt that has one of the tags, and in any flow the calls of an agent, or of a tool, that has one."}, {"type", "array"}, {"items", exemptSchema()}}},
 			{"http_status", closed("HTTP status of a refusal, where it is not the rule's own.", status)},
 			{"texts", closed(strings.TrimSuffix(stands, ";")+".", said)},
+			{"prices", object{
+				{"description", "What the tokens of a model cost, in US dollars for a million, where an event reports no cost. --prices FILE adds the models that are not here."}, {"type", "object"},
+				{"propertyNames", nameSchema("")}, {"additionalProperties", priceSchema()},
+			}},
 		})
 	// The id is a name and no address: nothing is ever loaded from there.
 	doc = append(object{

@@ -63,6 +63,7 @@ func check(l *analyzer.Limits) []Problem {
 	c.tools(l.Tools)
 	c.overrides(l.Overrides)
 	c.exempt(l.Exempt)
+	c.prices(l.Prices)
 	if len(c.problems) == 0 {
 		arrange(l)
 	}
@@ -589,6 +590,8 @@ func arrange(l *analyzer.Limits) {
 		return cmp.Or(slices.Compare(a.Tags, b.Tags), cmp.Compare(a.Mode, b.Mode))
 	})
 	l.Exempt = exempt
+	l.Prices = slices.Clone(l.Prices)
+	l.Prices.Sort()
 	// What a file spells out and what it leaves to the default must be one value, since versions
 	// are hashes.
 	for _, r := range analyzer.Rows() {

@@ -56,12 +56,8 @@ weir replay.`,
 			o := &backtestFlags{source: newSource(fs)}
 			against := fs.String("against", "", "compare with the limits in this `FILE`, or with a profile of this name")
 			report := fs.String("report", "", "write the report to this `FILE`, which ends with .html or .md")
-			prices := fs.String("prices", "", "price tokens by this `FILE` where the log does not say what they cost (see weir costs)")
 			check := fs.Bool("check", false, "end with 3 when a flow is stopped that was marked wrong")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := o.priced(*prices); err != nil {
-					return err
-				}
 				return o.run(ctx, env, args, *against, *report, *check)
 			}
 		},
@@ -80,10 +76,7 @@ type source struct {
 	stretch *offsetRange
 	marks   *string
 
-	// Both stay at nothing where no flag sets them: all of the log counts then, and tokens
-	// without a reported price stay unpriced.
-	since  events.Stamp // costs count from then on
-	prices costs.Prices // of tokens of which the log does not say what they cost
+	since events.Stamp // costs count from then on; all of the log when no flag sets it
 }
 
 // newSource declares the flags of all that a source consists of. --marks is among them because
@@ -128,7 +121,7 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 		t.Steps = steps
 		// Costs are counted in the same fold, since they depend on what was said before each
 		// call.
-		t.Count(s.since, s.prices)
+		t.Count(s.since)
 		trials = append(trials, t)
 	}
 	// Each event goes to all trials before the next one is read, since the reader uses its
@@ -299,6 +292,7 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 		if err != nil {
 			return err
 		}
+		other = limitfile.WithPrices(other, limits.Prices)
 		all = append(all, other)
 		// The hashes of arguments were made by the first limits. A second set that leaves out
 		// others would be judged by calls that it tells apart otherwise, which is said rather

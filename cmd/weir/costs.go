@@ -26,10 +26,12 @@ all of them, those between the first warning of a flow and its first stop, and t
 that stop; by service (the source of the events), agent, tool, tenant, and the rule that
 spoke first. Logs are read as weir backtest reads them.
 
-A price is the one that the log reports, else one of --prices, else unknown; each figure
-says which. The file of --prices has the form that LiteLLM publishes: for each model
-input_cost_per_token and output_cost_per_token, in US dollars. What stops would have saved
-is an estimate, and printed with what it rests on.
+A cost is the one that the log reports, else it is computed from the prices of --prices
+and of the limits file, else it is unknown; each figure says which. The file of --prices
+has the form that LiteLLM publishes: for each model input_cost_per_token and
+output_cost_per_token, in US dollars; where they differ also the prices of cache reads,
+cache writes and reasoning. Limits in US dollars count the same costs. What stops would
+have saved is an estimate, and printed with what it rests on.
 
 Without a FILE a running weir folds its own log again, by the limits in force; with
 --brokers, the topic of events is read. The metrics weir_spent_* and weir_waste_* tell
@@ -44,10 +46,9 @@ the same since the start of weir.`,
 			o, server := newSource(fs), client.NewServerFlags(fs)
 			// Days are understood here, too, which Go's durations have none of.
 			since := fs.String("since", "", "count what happened within this `DURATION` before now, such as 7d or 36h; flows are judged from their beginning")
-			prices := fs.String("prices", "", "price tokens by this `FILE` where the log does not say what they cost")
 			by := fs.String("by", "", "list these alone: one of "+strings.Join(costLists, ", "))
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				return runCosts(ctx, env, o, server, args, *since, *prices, *by)
+				return runCosts(ctx, env, o, server, args, *since, *o.Prices, *by)
 			}
 		},
 	}
@@ -89,9 +90,6 @@ func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.Serve
 	} else if server.Given() {
 		return cli.Usage("more than one place is named").Advise("give either --server or a FILE")
 	}
-	if err := o.priced(prices); err != nil {
-		return err
-	}
 	_, tried, err := o.one(ctx, env, args, false)
 	if err != nil {
 		return err
@@ -120,20 +118,6 @@ func runningCosts(ctx context.Context, env *cli.Env, server *client.ServerFlags,
 		return err
 	}
 	return printCosts(env, &reported, by)
-}
-
-// priced takes the prices of a file; none without a name.
-//
-// It is called before anything is folded, because the ledger prices each event when it
-// notes it.
-func (s *source) priced(file string) (err error) {
-	if file == "" {
-		return nil
-	}
-	if s.prices, err = costs.ReadPrices(file); err != nil {
-		return cli.Failure("the prices: %w", err)
-	}
-	return nil
 }
 
 // printCosts prints the sums and the lists. by is the one list to print in full, "" for the

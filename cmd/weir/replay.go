@@ -202,7 +202,7 @@ func (o *replayFlags) readTopic(ctx context.Context, env *cli.Env, r *replay, _ 
 	}
 	defer c.Close()
 	// Nothing on the command line says otherwise, so the log's own limits judge.
-	recorded := *o.LimitFlags.File == "" && o.LimitFlags.Profile.Value == "" && len(*o.LimitFlags.Sets) == 0
+	recorded := !o.LimitFlags.Chosen()
 	return r.readTopics(ctx, env, c, o.brokers.Topics, o.stretch, recorded)
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/analyzer/limitfile"
+	"weir/analyzer/prices"
 	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/costs"
 	"weir/cmd/internal/logs"
@@ -57,11 +58,13 @@ type triedLog struct {
 // tried is a backtest that is being made.
 // It folds each event by both limits, in one pass, because the log is not kept.
 type tried struct {
-	a, b  *backtest.Trial
-	bad   int64
-	logs  []triedLog
-	own   bool   // the log is that of this weir
-	alive func() // keeps the connection open while there is work
+	a, b *backtest.Trial
+	bad  int64
+	logs []triedLog
+	own  bool // the log is that of this weir
+	// prices are those in force, for models that the limits on trial do not price.
+	prices prices.Table
+	alive  func() // keeps the connection open while there is work
 }
 
 // serveBacktest is POST /v1/inspect/backtest, a form whose parts come in this order: the
@@ -81,7 +84,8 @@ func (a *Server) serveBacktest(w http.ResponseWriter, r *http.Request) error {
 	}
 	// The body may take longer than a request may: each time that some of it is folded,
 	// both deadlines move on. A sender who stops sending is cut off as ever.
-	t := &tried{logs: []triedLog{}, alive: func() {
+	limits, _ := a.inForce()
+	t := &tried{logs: []triedLog{}, prices: limits.Prices, alive: func() {
 		holdOf(r).Clear() // what was read is folded, and nothing of it is held
 		keepAlive(w)()
 	}}
@@ -247,7 +251,7 @@ func (t *tried) limits(ctx context.Context, name string, part io.Reader) error {
 	if err != nil {
 		return err
 	}
-	trial, err := backtest.NewTrial(ctx, l)
+	trial, err := backtest.NewTrial(ctx, limitfile.WithPrices(l, t.prices))
 	if name == "A" {
 		t.a = trial
 	} else {
@@ -359,7 +363,7 @@ func (a *Server) serveCosts(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	trial.Count(from, a.o.Prices)
+	trial.Count(from)
 	if _, err := a.eachOwn(r.Context(), 0, keepAlive(w), func(ev *events.Event) error {
 		trial.Fold(ev)
 		return tooMany(trial)

@@ -20,7 +20,6 @@ import (
 	"weir/cmd/internal/budget"
 	"weir/cmd/internal/certificates"
 	"weir/cmd/internal/clock"
-	"weir/cmd/internal/costs"
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/limits"
@@ -198,7 +197,6 @@ type Options struct {
 	Heartbeat     time.Duration // of streams that have nothing to say
 	Stuck         time.Duration // a pump that has not turned for so long is not healthy
 
-	Prices costs.Prices   // of tokens of which events do not say what they cost
 	Budget *budget.Budget // of what is taken in at one time
 	Counts *pump.Counts
 	Own    func(record []byte, ev *events.Event) // is told of each event that is taken in; may be nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/prices"
 	"weir/cmd/internal/access"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/ask"
@@ -46,7 +47,6 @@ type App struct {
 	o      Options
 	clock  clock.Clock
 	logger *slog.Logger
-	prices costs.Prices
 	trust  gate.Trust // who is believed that a user has spoken
 	limits *limits.Source
 	hook   *webhook.Hook
@@ -102,8 +102,9 @@ func New(o Options) (*App, error) {
 	if o.SelfTest > 0 {
 		a.selfTest = &selftest.Prober{Every: o.SelfTest, Clock: a.clock, Logger: a.logger}
 	}
+	var table prices.Table
 	if o.PricesFile != "" {
-		if a.prices, err = costs.ReadPrices(o.PricesFile); err != nil {
+		if table, err = costs.ReadPrices(o.PricesFile); err != nil {
 			return nil, fmt.Errorf("prices: %w", err)
 		}
 	}
@@ -113,7 +114,7 @@ func New(o Options) (*App, error) {
 	if a.api, err = a.newServer(); err != nil {
 		return nil, err
 	}
-	if a.limits, err = limits.New(limits.Options{File: o.LimitsFile, Limits: o.Limits, Poll: o.LimitsPoll, Clock: o.Clock, Logger: o.Logger}); err != nil {
+	if a.limits, err = limits.New(limits.Options{File: o.LimitsFile, Limits: o.Limits, Prices: table, Poll: o.LimitsPoll, Clock: o.Clock, Logger: o.Logger}); err != nil {
 		return nil, err
 	}
 	a.keys.path = o.OrderKeysFile
@@ -190,7 +191,7 @@ func (a *App) newServer() (_ *api.Server, err error) {
 		Access: a.access, Peer: a.peer, TLS: a.tls, Authz: a.o.Authz, AuthzGRPC: a.o.AuthzGRPC, Metrics: a.o.Metrics, NativeHistograms: a.o.NativeHistograms,
 		Connections: a.o.Connections, Requests: a.o.Requests, Streams: a.o.Streams,
 		AnswerTimeout: a.o.AnswerTimeout, Heartbeat: a.o.Heartbeat, Stuck: a.o.Stuck,
-		Prices: a.prices, Budget: a.budget, Counts: &a.counts, Clock: a.clock, Logger: a.logger}
+		Budget: a.budget, Counts: &a.counts, Clock: a.clock, Logger: a.logger}
 	if a.o.Kafka == nil { // on Kafka others write to the log, too: names are looked at where it is folded
 		o.Own = a.misnamed.Look
 	}

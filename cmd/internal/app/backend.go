@@ -98,7 +98,7 @@ func (f folded) Above(tree string) string {
 // newBackend makes the one that the options want. It begins nothing.
 func (a *App) newBackend() (backend, error) {
 	shared := pump.Options{Limits: *a.limits.Current(), Parse: pump.LimitsParser(), Answer: a.answers.Deliver, Memory: a.o.Memory,
-		CheckpointEvery: a.o.CheckpointEvery, Turn: pump.NewTurn(), Counts: &a.counts, Prices: a.prices, Metrics: a.api.Metrics(), Clock: a.clock, Logger: a.logger}
+		CheckpointEvery: a.o.CheckpointEvery, Turn: pump.NewTurn(), Counts: &a.counts, Metrics: a.api.Metrics(), Clock: a.clock, Logger: a.logger}
 	if a.o.Kafka == nil {
 		// An allowance that waits for the word of its tree: both stages are folded in this
 		// process. In a group the owner of the flow may have to ask another member for it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/costs"
 	"weir/events"
@@ -119,4 +120,79 @@ func TestCosts(t *testing.T) {
 	r.want(r.do("POST", "/v1/events", wasteful(r.fake, "f", 7, 8, reported)), 202)
 	r.folded()
 	r.scraped(`weir_spent_tokens_total{after="stop",price="reported"} 150`, `weir_waste_by_agent_usd_total{after="stop",agent="coder",price="reported"} 0.002`)
+}
+
+// TestPricesOfProviders holds that the same prices give the same dollars everywhere, for the usage
+// forms of five providers, against sums computed by hand.
+func TestPricesOfProviders(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "prices.json")
+	if err := os.WriteFile(file, []byte(`{
+		"gpt-x": {"input_cost_per_token": 2.5e-06, "cache_read_input_token_cost": 1.25e-06, "output_cost_per_token": 1e-05},
+		"claude-x": {"input_cost_per_token": 3e-06, "cache_read_input_token_cost": 3e-07, "cache_creation_input_token_cost": 3.75e-06, "output_cost_per_token": 1.5e-05},
+		"gemini/gemini-x": {"input_cost_per_token": 1.25e-06, "cache_read_input_token_cost": 1.25e-07, "output_cost_per_token": 1e-05},
+		"nova-x": {"input_cost_per_token": 8e-07, "cache_read_input_token_cost": 2e-07, "output_cost_per_token": 3.2e-06},
+		"deepseek-x": {"input_cost_per_token": 2.8e-07, "cache_read_input_token_cost": 2.8e-08, "output_cost_per_token": 4.2e-07}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	table, err := costs.ReadPrices(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits, err := limitfile.Parse("test", []byte("profile: none\nrules: {max_cost_usd: {max: 10}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := []struct {
+		usage string
+		micro int64
+	}{
+		// OpenAI counts cached tokens in the input and reasoning in the output:
+		// 0.2 x 2.50 + 0.8 x 1.25 + 0.5 x 10.00 = 6.50.
+		{`"provider":"openai","model":"gpt-x-2026-08-06","usage":{"input_tokens":1000000,"cache_read_input_tokens":800000,"output_tokens":500000,"reasoning_output_tokens":300000,"total_tokens":1500000}`, 6_500_000},
+		// Anthropic counts them beside it, without a total:
+		// 0.1 x 3.00 + 0.9 x 0.30 + 0.2 x 3.75 + 0.02 x 15.00 = 1.62.
+		{`"provider":"anthropic","model":"claude-x","usage":{"input_tokens":100000,"cache_read_input_tokens":900000,"cache_creation_input_tokens":200000,"output_tokens":20000}`, 1_620_000},
+		// Google counts cached tokens in the prompt, and thoughts beside the candidates:
+		// 0.1 x 1.25 + 0.3 x 0.125 + 0.08 x 10.00 = 0.9625.
+		{`"provider":"gemini","model":"gemini-x","usage":{"input_tokens":400000,"cache_read_input_tokens":300000,"output_tokens":50000,"reasoning_output_tokens":30000,"total_tokens":480000}`, 962_500},
+		// Bedrock counts cached tokens beside the input and in the total:
+		// 0.2 x 0.80 + 1 x 0.20 + 0.1 x 3.20 = 0.68.
+		{`"provider":"aws.bedrock","model":"nova-x","usage":{"input_tokens":200000,"cache_read_input_tokens":1000000,"output_tokens":100000,"total_tokens":1300000}`, 680_000},
+		// DeepSeek counts cache hits in the prompt: 0.5 x 0.28 + 1.5 x 0.028 + 0.3 x 0.42 = 0.308.
+		{`"provider":"deepseek","model":"deepseek-x","usage":{"input_tokens":2000000,"cache_read_input_tokens":1500000,"output_tokens":300000,"total_tokens":2300000}`, 308_000},
+	}
+	r := begin(t, Options{Metrics: "127.0.0.1:0", Limits: limits, PricesFile: file})
+	trial, err := backtest.NewTrial(t.Context(), limitfile.WithPrices(limits, table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := int64(0)
+	var flow struct {
+		CostUSD float64 `json:"cost_usd"`
+	}
+	for i, q := range requests {
+		line := fmt.Sprintf(`{"id":"u-%d","source":"s1","time":%q,"correlation_id":"f","from":{"agent":"coder"},"kind":"llm.call",%s}`+"\n",
+			i, events.StampOf(r.fake.Now()).Add(time.Duration(i)*time.Millisecond).Time().Format("2006-01-02T15:04:05.000Z"), q.usage)
+		r.want(r.do("POST", "/v1/events", line), 202)
+		r.folded()
+		var ev events.Event
+		if err := events.Decode([]byte(line), &ev); err != nil {
+			t.Fatal(err)
+		}
+		trial.Fold(&ev)
+		sum += q.micro
+		if r.get("/v1/flows/f", &flow); int64(flow.CostUSD*1e6+0.5) != sum {
+			t.Errorf("page after %s: %v US dollars, want %d millionths", q.usage, flow.CostUSD, sum)
+		}
+		if got := trial.Costs().Total.All; got.Priced != sum || got.Unpriced != 0 || trial.Flows()[0].Cost != sum {
+			t.Errorf("backtest after %s: %+v and %d, want %d millionths", q.usage, got, trial.Flows()[0].Cost, sum)
+		}
+	}
+	r.scraped(`weir_spent_usd_total{after="nothing",price="file"} 10.0705`)
+	var told costs.Report
+	if r.get("/v1/costs", &told); told.Total.All.Priced != 10_070_500 || told.Total.All.Reported != 0 {
+		t.Errorf("costs: %+v", told.Total)
+	}
+	// The fifth request went above the ten dollars.
+	r.want(r.do("POST", "/v1/check", `{"id":"c","source":"s1","time":"`+events.RFC3339(events.StampOf(r.fake.Now())).String()+`","correlation_id":"f","from":{"agent":"coder"},"to":{"agent":"b"},"kind":"agent.call"}`), 402, "max_cost_exceeded", "10.07")
 }

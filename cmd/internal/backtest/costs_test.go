@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"weir/analyzer/limitfile"
+	"weir/analyzer/prices"
 	"weir/cmd/internal/costs"
 	"weir/events"
 )
@@ -53,12 +55,12 @@ func one(t *testing.T, lines []costs.Line, name string) costs.Line {
 // fourth, each result.
 func TestCosts(t *testing.T) {
 	l := limits(t, "profile: none\nrules: {repetition: {warn: 3, stop: 4}}\n")
-	count := func(p costs.Prices, from events.Stamp, log ...[]events.Event) *costs.Costs {
-		trial, err := NewTrial(t.Context(), l)
+	count := func(p prices.Table, from events.Stamp, log ...[]events.Event) *costs.Costs {
+		trial, err := NewTrial(t.Context(), limitfile.WithPrices(l, p))
 		if err != nil {
 			t.Fatal(err)
 		}
-		trial.Count(from, p)
+		trial.Count(from)
 		for _, part := range log {
 			for i := range part {
 				trial.Fold(&part[i])
@@ -87,12 +89,12 @@ func TestCosts(t *testing.T) {
 	is("tool", one(t, c.Tools, "read"), costs.Spent{Calls: 6}, costs.Spent{Calls: 1}, costs.Spent{Calls: 2})
 	is("no tool", one(t, c.Tools, ""), costs.Spent{Tokens: 900, Unpriced: 900}, costs.Spent{Tokens: 150, Unpriced: 150}, costs.Spent{Tokens: 300, Unpriced: 300})
 
-	prices := filepath.Join(t.TempDir(), "prices.json")
+	name := filepath.Join(t.TempDir(), "prices.json")
 	file := `{"sample_spec":{"input_cost_per_token":0,"output_cost_per_token":"a text"},"p/m-1":{"input_cost_per_token":3e-06,"output_cost_per_token":1.5e-05,"max_tokens":9},"image":{"output_cost_per_image":0.04}}`
-	if err := os.WriteFile(prices, []byte(file), 0o600); err != nil {
+	if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := costs.ReadPrices(prices)
+	p, err := costs.ReadPrices(name)
 	if err != nil || len(p) != 1 {
 		t.Fatal(p, err)
 	}

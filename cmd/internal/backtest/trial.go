@@ -135,7 +135,6 @@ type Trial struct {
 	offset int64
 	seen   coverage.Coverage
 	from   events.Stamp // what was spent before is not noted
-	price  costs.Prices
 	ledger *costs.Ledger
 }
 
@@ -211,9 +210,8 @@ func (t *Trial) exempts(rule string) bool {
 // Whoever has more agents or tools finds the rest in one line.
 const mostLines = 10_000
 
-// Count has the ledger note events from a time on only, and price tokens by p where the log does
-// not say what they cost. It is called before Fold.
-func (t *Trial) Count(from events.Stamp, p costs.Prices) { t.from, t.price = from, p }
+// Count has the ledger note events from a time on only. Call it before Fold.
+func (t *Trial) Count(from events.Stamp) { t.from = from }
 
 // Costs returns the ledger of what was folded.
 func (t *Trial) Costs() *costs.Costs { return t.ledger.Costs() }
@@ -223,7 +221,7 @@ func (t *Trial) note(ev *events.Event, f, before *Flow) {
 	if ev.Time < t.from {
 		return
 	}
-	spent := t.price.By(ev, f.Calls-before.Calls, f.Tokens-before.Tokens, f.Cost-before.Cost)
+	spent := costs.By(t.Limits.Prices, ev, f.Calls-before.Calls, f.Tokens-before.Tokens, f.Cost-before.Cost)
 	switch {
 	case before.Stopped != nil:
 		t.ledger.Note(ev, spent, costs.AfterStop, before.Stopped.Rule)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"weir/analyzer/prices"
 	"weir/events"
 )
 
@@ -20,8 +21,8 @@ type Spent struct {
 	Calls    int64 `json:"calls"` // of agents and tools
 	Tokens   int64 `json:"tokens"`
 	Reported int64 `json:"reported_micro_usd"` // as the log says
-	Priced   int64 `json:"priced_micro_usd"`   // where the log does not, by the price file
-	OfFile   int64 `json:"priced_tokens"`      // tokens priced by that file
+	Priced   int64 `json:"priced_micro_usd"`   // where the log does not, by the table of prices
+	OfFile   int64 `json:"priced_tokens"`      // tokens priced by that table
 	Unpriced int64 `json:"unpriced_tokens"`    // tokens whose price is not known
 }
 
@@ -34,24 +35,25 @@ func (s *Spent) Add(o Spent) {
 	s.Priced, s.OfFile, s.Unpriced = s.Priced+o.Priced, s.OfFile+o.OfFile, s.Unpriced+o.Unpriced
 }
 
-// By is what an event spent by which so many calls were made and a flow's tokens and reported
-// money (millionths of a US dollar) grew by so much. What the event does not price is priced by p.
-func (p Prices) By(ev *events.Event, calls, tokens, reported int64) Spent {
-	s := Spent{Calls: calls, Tokens: tokens, Reported: reported}
-	// A cumulative figure of money that has not grown is a price, too.
-	if reported != 0 || ev.Usage.CostMicroUSD != 0 || tokens <= 0 {
-		return s
-	}
-	// What a cumulative figure grew by is taken to be input and output as all of it is.
-	in := tokens
-	// Without such figures all tokens count as input, which is mostly the cheaper side.
-	if both := ev.Usage.Input + ev.Usage.Output; both > 0 {
-		in = int64(float64(tokens) * float64(ev.Usage.Input) / float64(both))
-	}
-	if cost, known := p.of(ev.Provider, ev.Model, in, tokens-in); known {
+// By is what an event spent by which so many calls were made and a flow's tokens and money
+// (millionths of a US dollar) grew by so much. The fold has priced what the event does not: t is the
+// table of the limits that it folds by.
+func By(t prices.Table, ev *events.Event, calls, tokens, cost int64) Spent {
+	s := Spent{Calls: calls, Tokens: tokens}
+	// What a flow passes to its tree names the model only if the table priced it.
+	passed := ev.Kind == events.AgentActivity
+	switch {
+	case passed && ev.Model != "":
 		s.Priced, s.OfFile = cost, tokens
-	} else {
-		s.Unpriced = tokens
+	// A cumulative figure of money that has not grown is a price, too.
+	case ev.Usage.CostMicroUSD != 0 || tokens <= 0 && cost <= 0:
+		s.Reported = cost
+	default:
+		if _, known := t.Find(ev.Provider, ev.Model); known {
+			s.Priced, s.OfFile = cost, tokens
+		} else {
+			s.Reported, s.Unpriced = cost, tokens
+		}
 	}
 	return s
 }

@@ -4,22 +4,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+
+	"weir/analyzer/prices"
 )
 
-// Prices are what a million tokens of a model cost, in millionths of a US dollar, by the name of
-// the model as logs have it.
-type Prices map[string]Price
-
-// Price is that of one model.
-//
-// Figures are whole: a millionth of a dollar for a million tokens is finer than any price
-// list.
-type Price struct{ Input, Output int64 }
+// listed is what is read of a model in a price file: US dollars per token.
+type listed struct {
+	Input      *float64 `json:"input_cost_per_token"`
+	Output     *float64 `json:"output_cost_per_token"`
+	CacheRead  *float64 `json:"cache_read_input_token_cost"`
+	CacheWrite *float64 `json:"cache_creation_input_token_cost"`
+	Reasoning  *float64 `json:"output_cost_per_reasoning_token"`
+}
 
 // ReadPrices reads a price file in the form that LiteLLM publishes: an object with a member for
 // each model, whose input_cost_per_token and output_cost_per_token are US dollars. Models without
 // both are left out.
-func ReadPrices(name string) (Prices, error) {
+func ReadPrices(name string) (prices.Table, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
@@ -28,39 +29,49 @@ func ReadPrices(name string) (Prices, error) {
 	if err := json.Unmarshal(b, &file); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	p := Prices{}
+	var t prices.Table
 	for model, raw := range file {
-		var x struct {
-			In  *float64 `json:"input_cost_per_token"`
-			Out *float64 `json:"output_cost_per_token"`
-		}
-		if json.Unmarshal(raw, &x) != nil || x.In == nil || x.Out == nil { // models of images and sounds are priced otherwise
+		var x listed
+		// Models of images and sounds have other prices.
+		if model == "sample_spec" || json.Unmarshal(raw, &x) != nil || x.Input == nil || x.Output == nil {
 			continue
 		}
-		// Most prices of a million tokens lie above it, and are not taken for that of one. NaN
-		// passes no comparison.
-		if !(*x.In >= 0 && *x.In <= 1 && *x.Out >= 0 && *x.Out <= 1) {
-			return nil, fmt.Errorf("%s: %s: a token costs between 0 and 1 US dollar, not %v and %v", name, model, *x.In, *x.Out)
+		p, err := x.price()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", name, model, err)
 		}
-		p[model] = Price{int64(*x.In*1e12 + 0.5), int64(*x.Out*1e12 + 0.5)}
+		t = append(t, prices.Model{Name: model, Price: p})
 	}
-	if len(p) == 0 {
+	if len(t) == 0 {
 		return nil, fmt.Errorf("%s: no model has input_cost_per_token and output_cost_per_token, in US dollars", name)
 	}
-	return p, nil
+	t.Sort()
+	return t, nil
 }
 
-// of returns what the tokens of a model cost, in millionths of a dollar; false when that is not known.
-//
-// The name alone goes first, then with the provider before it, as the lists of LiteLLM have
-// many. A nil Prices knows none.
-func (p Prices) of(provider, model string, in, out int64) (int64, bool) {
-	price, ok := p[model]
-	if !ok {
-		price, ok = p[provider+"/"+model]
+// price is what a million tokens cost. A price that is not listed is that of input or of output.
+func (x *listed) price() (prices.Price, error) {
+	p := prices.Plain(0, 0)
+	for _, f := range []struct {
+		key  string
+		usd  *float64
+		or   *float64
+		into *int64
+	}{
+		{"input_cost_per_token", x.Input, nil, &p.Input}, {"output_cost_per_token", x.Output, nil, &p.Output},
+		{"cache_read_input_token_cost", x.CacheRead, x.Input, &p.CacheRead}, {"cache_creation_input_token_cost", x.CacheWrite, x.Input, &p.CacheWrite},
+		{"output_cost_per_reasoning_token", x.Reasoning, x.Output, &p.Reasoning},
+	} {
+		usd := f.usd
+		if usd == nil {
+			usd = f.or
+		}
+		// The check refuses prices of a million tokens, most of which are above 1. NaN passes no
+		// comparison.
+		if !(*usd >= 0 && *usd <= 1) {
+			return p, fmt.Errorf("a token costs between 0 and 1 US dollar; %s is %v", f.key, *usd)
+		}
+		*f.into = int64(*usd*prices.Most + 0.5)
 	}
-	if !ok || model == "" {
-		return 0, false
-	}
-	return int64((float64(in)*float64(price.Input) + float64(out)*float64(price.Output)) / 1e6), true
+	return p, nil
 }

@@ -46,9 +46,10 @@ var laws = []law{
 	{folder: "events/jsonl", may: []string{"weir/events", "weir/events/adapter", "github.com/cespare/xxhash/v2"}, not: []string{"net"}},
 	{folder: "events/kafka", may: []string{"weir/events", "weir/events/rawconn", "github.com/segmentio/kafka-go", "github.com/klauspost/compress"}},
 	{folder: "events/rawconn"},
-	{folder: "analyzer", may: append([]string{"weir/analyzer/activity", "weir/analyzer/agents", "weir/analyzer/ledger", "weir/analyzer/record", "weir/analyzer/rules", "weir/analyzer/standing"}, fold...), not: noIO},
+	{folder: "analyzer", may: append([]string{"weir/analyzer/activity", "weir/analyzer/agents", "weir/analyzer/ledger", "weir/analyzer/prices", "weir/analyzer/record", "weir/analyzer/rules", "weir/analyzer/standing"}, fold...), not: noIO},
 	{folder: "analyzer/activity", may: append([]string{"weir/analyzer/ledger"}, fold...), not: noIO},
 	{folder: "analyzer/agents", may: append([]string{"weir/analyzer/activity", "weir/analyzer/ledger", "weir/analyzer/record", "weir/analyzer/rules", "weir/analyzer/standing"}, fold...), not: noIO},
+	{folder: "analyzer/prices", may: []string{"weir/events"}, not: noIO},
 	{folder: "analyzer/record", may: []string{"weir/events"}, not: noIO},
 	{folder: "analyzer/rules", may: []string{"weir/events", "github.com/cespare/xxhash/v2"}, not: noIO},
 	{folder: "analyzer/standing", may: append([]string{"weir/analyzer/rules"}, fold...), not: noIO},
@@ -86,7 +87,7 @@ var laws = []law{
 		"weir/cmd/internal/selftest", "github.com/cespare/xxhash/v2"}, not: []string{"os", "weir/events/kafka"}},
 	{folder: "cmd/internal/ask", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/check", "weir/sink/guard", "weir/cmd/internal/clock", "github.com/cespare/xxhash/v2"}, not: []string{"os", "weir/events/kafka"}},
 	{folder: "cmd/internal/backtest", may: []string{"github.com/dustin/go-humanize", "weir/analyzer", "weir/events", "weir/cmd/internal/costs", "weir/cmd/internal/pump"}, not: []string{"net"}},
-	{folder: "cmd/internal/costs", may: []string{"github.com/dustin/go-humanize", "weir/events"}, not: []string{"net"}},
+	{folder: "cmd/internal/costs", may: []string{"github.com/dustin/go-humanize", "weir/events", "weir/analyzer/prices"}, not: []string{"net"}},
 	{folder: "cmd/internal/logs", may: []string{"weir/events"}, not: []string{"net"}},
 	{folder: "cmd/internal/clock", not: []string{"net", "os"}},
 	{folder: "cmd/internal/selftest", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/prom", "weir/cmd/internal/clock", "weir/cmd/internal/retry"}, not: []string{"net", "os", "weir/events/kafka"}},
@@ -187,7 +188,7 @@ func TestImportLaw(t *testing.T) {
 }
 
 // foldPackages are the packages that verdicts come from.
-var foldPackages = []string{"analyzer", "analyzer/activity", "analyzer/agents", "analyzer/ledger", "analyzer/record", "analyzer/rules", "analyzer/standing"}
+var foldPackages = []string{"analyzer", "analyzer/activity", "analyzer/agents", "analyzer/ledger", "analyzer/prices", "analyzer/record", "analyzer/rules", "analyzer/standing"}
 
 // TestPurity forbids in the fold what would make its answer depend on anything but
 // the log.

@@ -13,6 +13,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/costs"
 )
 
 // LimitFlags is the flags that say by which limits to judge: a profile, a file, single
@@ -23,6 +24,7 @@ type LimitFlags struct {
 	Profile *cli.Choice
 	File    *string
 	Sets    *cli.List
+	Prices  *string
 }
 
 // NewLimitFlags declares the flags.
@@ -32,15 +34,39 @@ func NewLimitFlags(fs *pflag.FlagSet) *LimitFlags {
 		Profile: cli.NewChoice(fs, "profile", "", "judge by the limits of this `PROFILE`: "+strings.Join(limitfile.Profiles(), ", "), limitfile.Profiles()...),
 		File:    fs.String("limits", "", "judge by this limits `FILE`"),
 		Sets:    cli.NewList(fs, "set", "change one value: `KEY=VALUE`, such as rules.max_total_calls=50 or flow.idle=5m; may be given many times"),
+		Prices:  fs.String("prices", "", "price tokens by this `FILE` in the form of LiteLLM where events report no cost; limits in US dollars and costs count them"),
 	}
 }
 
-// Limits returns what the flags say; the balanced profile when they say nothing.
+// Chosen reports whether any of the flags is given.
+func (j *LimitFlags) Chosen() bool {
+	return *j.File != "" || j.Profile.Value != "" || len(*j.Sets) > 0 || *j.Prices != ""
+}
+
+// Limits returns what the flags say, with the prices of --prices; the balanced profile when they say
+// nothing.
+func (j *LimitFlags) Limits() (analyzer.Limits, error) {
+	l, err := j.unpriced()
+	if err != nil || *j.Prices == "" {
+		return l, err
+	}
+	t, err := costs.ReadPrices(*j.Prices)
+	if err != nil {
+		return l, cli.Failure("the prices: %w", err)
+	}
+	l = limitfile.WithPrices(l, t)
+	if err := limitfile.Validate(&l); err != nil {
+		return l, cli.Failure("the prices: %w", err)
+	}
+	return l, nil
+}
+
+// unpriced returns the limits without the prices of --prices.
 //
 // It reads the file each time that it is called. Flags go over the file by becoming a part
 // of it: the text is put together and read again, so that values on the command line are
 // checked like those in the file and the version is that of the whole.
-func (j *LimitFlags) Limits() (analyzer.Limits, error) {
+func (j *LimitFlags) unpriced() (analyzer.Limits, error) {
 	var data []byte
 	name := *j.File
 	if name != "" {

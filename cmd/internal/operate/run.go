@@ -143,7 +143,6 @@ func NewRunFlags(fs *pflag.FlagSet) *RunFlags {
 	fs.BoolVar(&r.O.Authz, "authz", false, "answer gateways that ask by HTTP, at /authz/GATEWAY; one that passes on its clients' hosts and origins has to show the intake token")
 	fs.StringVar(&r.O.AuthzGRPC, "authz-grpc", "", "answer Envoy's external authorization by gRPC on this `ADDRESS`")
 	fs.StringVar(&r.O.Metrics, "metrics", app.DefaultMetrics, "serve metrics for Prometheus, and profiles, on this `ADDRESS`; empty for none")
-	fs.StringVar(&r.O.PricesFile, "prices", "", "price tokens by this `FILE` where events do not say what they cost, in metrics and in weir costs; it has the form that weir costs takes")
 	fs.BoolVar(&r.O.NativeHistograms, "native-histograms", false, "add native histograms; the dashboards read the classic ones")
 	fs.DurationVar(&r.O.SelfTest, "self-test", app.DefaultSelfTest, "test itself every `DURATION`: make a loop and see whether it is stopped; 0 for never")
 	fs.Int64Var(&r.memoryMiB, "memory", pump.DefaultMemory>>20, "hold flows in memory up to so many `MIB`")
@@ -178,6 +177,7 @@ func (r *RunFlags) options() (app.Options, error) {
 		return o, err
 	}
 	// A file alone is watched; profile and single values are as they are said.
+	o.PricesFile = *r.LimitFlags.Prices
 	if *r.LimitFlags.File != "" {
 		if r.LimitFlags.Profile.Value != "" || len(*r.LimitFlags.Sets) > 0 {
 			return o, cli.Usage("--limits is given beside --profile or --set").Advise("write profile and values into %s: it is watched and would undo them", *r.LimitFlags.File)
@@ -186,7 +186,7 @@ func (r *RunFlags) options() (app.Options, error) {
 		return o, nil
 	}
 	var err error
-	o.Limits, err = r.LimitFlags.Limits()
+	o.Limits, err = r.LimitFlags.unpriced() // the app adds the prices
 	return o, err
 }
 

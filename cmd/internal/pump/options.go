@@ -7,7 +7,6 @@ import (
 
 	"weir/analyzer"
 	"weir/cmd/internal/clock"
-	"weir/cmd/internal/costs"
 	"weir/events"
 	"weir/sink/prom"
 	"weir/state"
@@ -179,7 +178,6 @@ type Options struct {
 	// InOrder folds backlogs one record after the other, see ErrInOrder.
 	InOrder bool
 
-	Prices          costs.Prices                          // of tokens of which events do not say what they cost
 	Read            func(record []byte, ev *events.Event) // is told of each record that can be read, of some twice; default: nobody
 	Memory          int64                                 // budget of flows in memory, bytes; default 512 MiB
 	CheckpointEvery time.Duration                         // least time between checkpoints, see due; default 2 s

@@ -4,6 +4,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/agents"
 	"weir/analyzer/ledger"
+	"weir/analyzer/prices"
 	"weir/cmd/internal/costs"
 	"weir/events"
 	"weir/sink/prom"
@@ -23,6 +24,9 @@ func wasteOf(c *costs.Costs) (out []prom.Waste) {
 	}
 	return out
 }
+
+// prices is the table by which the fold prices tokens. The caller holds mu.
+func (p *Pump) prices() prices.Table { return p.engine.Limits().Prices }
 
 // The tokens are split by who set their price, and money is in millionths of a dollar.
 func reading(s *costs.Spent) prom.Spent {
@@ -64,7 +68,7 @@ func (s *flowStage) spend(ev *events.Event, refused bool) {
 	// on.
 	when, rule := p.open.judged.phase()
 	// A cost that the producer reports stays; only tokens without one are priced.
-	x := p.o.Prices.By(ev, calls, is.tokens, is.cost)
+	x := costs.By(p.prices(), ev, calls, is.tokens, is.cost)
 	spent := reading(&x)
 	p.counted.Spent[when].Add(&spent)
 	if when != costs.Unjudged {
@@ -134,6 +138,6 @@ func (s *agentStage) spend(ev *events.Event, was judged) {
 		return
 	}
 	if n, ok := agents.Spends(ev); ok {
-		p.counts.wastedIn(p.o.Prices.By(ev, n[ledger.Calls], n[ledger.Tokens], n[ledger.Cost]), when, rule)
+		p.counts.wastedIn(costs.By(p.prices(), ev, n[ledger.Calls], n[ledger.Tokens], n[ledger.Cost]), when, rule)
 	}
 }

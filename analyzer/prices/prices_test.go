@@ -1,0 +1,68 @@
+package prices
+
+import (
+	"math"
+	"testing"
+
+	"weir/events"
+)
+
+// TestFind holds in which names a model is looked for.
+func TestFind(t *testing.T) {
+	table := Table{{"gpt-x", Plain(1, 1)}, {"p/gpt-x", Plain(2, 2)}, {"p/m", Plain(3, 3)}, {"p/m-1", Plain(4, 4)}}
+	table.Sort()
+	for _, x := range []struct {
+		provider, model string
+		want            int64
+	}{
+		{"p", "gpt-x", 1}, {"p", "m", 3}, {"p", "m-1", 4}, {"", "m", 0}, {"p", "m-2", 0}, {"p", "", 0}, {"q", "m", 0}, {"", "p/m", 3},
+		{"", "gpt-x-20260806", 1}, {"", "gpt-x-2026-08-06", 1}, {"", "gpt-x-2026-8-6", 0}, {"", "gpt-x-mini", 0}, {"", "-20260806", 0}, {"", "gpt", 0},
+	} {
+		p, ok := table.Find(x.provider, x.model)
+		if ok != (x.want != 0) || ok && p.Input != x.want {
+			t.Errorf("%s %s: %v %v, want %d", x.provider, x.model, p, ok, x.want)
+		}
+	}
+}
+
+// TestSplit holds how tokens are told apart where formats disagree.
+func TestSplit(t *testing.T) {
+	f := func(provider string, u events.Usage, want Tokens) {
+		t.Helper()
+		if got := split(&events.Event{Provider: provider, Usage: u}); got != want {
+			t.Errorf("%s %+v: %+v, want %+v", provider, u, got, want)
+		}
+	}
+	f("", events.Usage{Total: 9}, Tokens{Input: 9})
+	f("", events.Usage{Input: 10, Output: 5, CacheRead: 4, Reasoning: 3}, Tokens{Input: 6, Output: 2, CacheRead: 4, Reasoning: 3})
+	// A part larger than the whole is counted beside it.
+	f("", events.Usage{Input: 10, Output: 5, CacheRead: 11, Reasoning: 6}, Tokens{Input: 10, Output: 5, CacheRead: 11, Reasoning: 6})
+	f("anthropic", events.Usage{Input: 10, Output: 5, CacheRead: 4}, Tokens{Input: 10, Output: 5, CacheRead: 4})
+	// A gateway that converts to another form says so by the total.
+	f("anthropic", events.Usage{Input: 10, Output: 5, CacheRead: 4, Total: 15}, Tokens{Input: 6, Output: 5, CacheRead: 4})
+	f("google", events.Usage{Input: 10, Output: 5, CacheRead: 4, Reasoning: 3, Total: 18}, Tokens{Input: 6, Output: 5, CacheRead: 4, Reasoning: 3})
+	f("google", events.Usage{Input: 10, Output: 5, Reasoning: 3, Total: 15}, Tokens{Input: 10, Output: 2, Reasoning: 3})
+	f("google", events.Usage{Input: 10, Output: 5, Reasoning: 3}, Tokens{Input: 10, Output: 5, Reasoning: 3})
+}
+
+// TestCost holds the rounding, and that what does not fit becomes the greatest number.
+func TestCost(t *testing.T) {
+	table := Table{{"m", Plain(500_000, 1)}, {"most", Plain(Most, Most)}}
+	f := func(model string, in, want int64) {
+		t.Helper()
+		if got, ok := table.Cost(&events.Event{Model: model, Usage: events.Usage{Input: in}}); !ok || got != want {
+			t.Errorf("%d of %s: %d %v, want %d", in, model, got, ok, want)
+		}
+	}
+	f("m", 1, 1)
+	f("m", 2, 1)
+	f("m", 3, 2)
+	f("most", 1, 1_000_000)
+	f("most", math.MaxInt64/2, math.MaxInt64)
+	ev := events.Event{Model: "m", Usage: events.Usage{Input: 1000}}
+	for grown, want := range map[int64]int64{0: 0, 1: 1, 3: 2, 1000: 500, 2000: 500} {
+		if got, _ := table.Growth(&ev, grown, 1000); got != want {
+			t.Errorf("growth of %d: %d, want %d", grown, got, want)
+		}
+	}
+}
