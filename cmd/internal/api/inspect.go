@@ -17,6 +17,7 @@ import (
 	"weir/analyzer/coverage"
 	"weir/analyzer/limitfile"
 	"weir/analyzer/rulebook"
+	"weir/analyzer/rules"
 	"weir/cmd/internal/problem"
 	"weir/cmd/internal/pump"
 	"weir/events"
@@ -150,8 +151,25 @@ func (a *Server) serveTimeline(w http.ResponseWriter, r *http.Request) error {
 			shown.Sources = append(shown.Sources, ev.Source)
 		}
 	}
-	shown.Blind = coverage.Line(seen.Blind(&t.limits))
+	shown.Blind = coverage.Line(unjudged(seen.Blind(&t.limits), t.View))
 	return answer(w, shown)
+}
+
+// unjudged leaves out the rules that measured something in the flow or gave one of its orders.
+// A source that never reports a field cannot be said to hide the flow from these.
+func unjudged(blind []coverage.Blind, v analyzer.View) (out []coverage.Blind) {
+	judged := func(rule string) bool {
+		return slices.ContainsFunc(v.Orders, func(o events.Verdict) bool { return o.RuleID == rule }) ||
+			slices.ContainsFunc(v.Offences, func(o analyzer.OffenceView) bool { return o.Rule == rule }) ||
+			slices.ContainsFunc(v.Counters, func(c rules.CounterView) bool { return c.Rule == rule && c.Observed > 0 })
+	}
+	for _, b := range blind {
+		b.Rules = slices.DeleteFunc(slices.Clone(b.Rules), judged)
+		if len(b.Rules) > 0 {
+			out = append(out, b)
+		}
+	}
+	return out
 }
 
 // serveViewAt is a flow as it stood after the first at events of its tale.

@@ -197,3 +197,42 @@ func TestFlowsOfAnEmptyWeir(t *testing.T) {
 		t.Errorf("statuses are listed without having been counted: %s", list.body)
 	}
 }
+
+// TestUnjudgedRulesOfAFlow holds that a rule which measured something in a flow is not listed as
+// unjudged, and that a list of flows shows the value at which a flow was stopped.
+func TestUnjudgedRulesOfAFlow(t *testing.T) {
+	r := begin(t, Options{})
+	evs := pingPong("f", 40)
+	for i := range evs {
+		evs[i].Content = events.Hash{Algorithm: events.XXH64, Value: 7}
+	}
+	back := *evs[len(evs)-1]
+	back.ID, back.Kind, back.HadWork = "back", events.AgentReturn, events.Unknown
+	r.want(r.do("POST", "/v1/events", lines(append(evs, &back)...)), 202)
+	r.folded()
+	var timeline struct {
+		View  analyzer.View
+		Blind string
+	}
+	r.get("/v1/inspect/timeline?flow=f", &timeline)
+	if timeline.View.Status != "stopped" || len(timeline.View.Orders) == 0 {
+		t.Fatalf("the flow is %s", timeline.View.Status)
+	}
+	t.Logf("%q", timeline.Blind)
+	for _, c := range timeline.View.Counters {
+		if c.Observed > 0 && strings.Contains(timeline.Blind, c.Rule) {
+			t.Errorf("%s measured %v and is listed as unjudged: %s", c.Rule, c.Observed, timeline.Blind)
+		}
+	}
+	for _, o := range timeline.View.Orders {
+		if strings.Contains(timeline.Blind, o.RuleID) {
+			t.Errorf("%s stopped the flow and is listed as unjudged: %s", o.RuleID, timeline.Blind)
+		}
+	}
+	var list pump.FlowList
+	r.get("/v1/flows?sort=near", &list)
+	stop, at := list.Flows[0].Stop, slices.IndexFunc(timeline.View.Orders, func(o events.Verdict) bool { return o.Stops() })
+	if at < 0 || stop == nil || stop.Rule != timeline.View.Orders[at].RuleID || stop.Observed != *timeline.View.Orders[at].Observed || stop.Limit != *timeline.View.Orders[at].Limit {
+		t.Errorf("the list shows the stop %+v; the orders are %+v", stop, timeline.View.Orders)
+	}
+}

@@ -29,6 +29,9 @@ type FlowSummary struct {
 	Start     events.RFC3339 `json:"start"`
 	Last      events.RFC3339 `json:"last"`
 	Nearest   *Nearest       `json:"nearest,omitempty"`
+	// Stop has the figures at which the first active order was given; absent without such an
+	// order, or if the order measures nothing.
+	Stop *Nearest `json:"stop,omitempty"`
 }
 
 // MaxListed is how many agents of a flow a list of flows names.
@@ -218,7 +221,24 @@ func summary(v analyzer.View) FlowSummary {
 			s.Nearest = &Nearest{c.Rule, c.Observed, c.Limit, c.Near}
 		}
 	}
+	s.Stop = stopOf(v.Orders)
 	return s
+}
+
+// stopOf returns the figures of the first order that stops calls now; nil without one.
+func stopOf(orders []events.Verdict) *Nearest {
+	for i := range orders {
+		o := &orders[i]
+		if !o.Stops() || o.Effective == events.EffectiveNext || o.Observed == nil || o.Limit == nil {
+			continue
+		}
+		stop := &Nearest{Rule: o.RuleID, Observed: *o.Observed, Limit: *o.Limit}
+		if stop.Limit > 0 {
+			stop.Near = stop.Observed / stop.Limit
+		}
+		return stop
+	}
+	return nil
 }
 
 // snapshot is a copy of one record, which stays as it is while folding goes on.

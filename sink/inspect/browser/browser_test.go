@@ -499,7 +499,7 @@ func TestFiltersStay(t *testing.T) {
 	eval[bool](b, `document.querySelector(".flows tbody a").click() || true`)
 	b.ready("honest")
 	text := eval[string](b, `document.querySelector("main").innerText`)
-	for _, want := range []string{"writer, editor", "Told by\nbrowser"} {
+	for _, want := range []string{"writer, editor", "Sources\nbrowser"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page of the flow does not say %q:\n%s", want, text)
 		}

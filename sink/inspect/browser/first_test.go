@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 )
 
 // quietBut404 fails when the console of an empty weir's page has an error. The browser itself
@@ -35,11 +37,11 @@ func TestFirstHour(t *testing.T) {
 		for _, scheme := range []string{"dark", "light"} {
 			b.scheme(scheme)
 			b.open(w.url + p.path)
-			b.until(`document.querySelector(".empty pre") !== null`)
+			b.until(`document.querySelector(".empty pre") !== null && ![...document.querySelectorAll(".card dd")].some(d => d.textContent === "…")`)
 			b.shoot("empty_" + strings.Trim(strings.NewReplacer("/", "_", "?id=", "_").Replace(p.path), "_") + "_" + scheme)
 		}
 		text := eval[string](b, `document.querySelector("main").innerText`)
-		if !strings.Contains(text, p.empty) || strings.Contains(text, "…\n") || eval[bool](b, `document.querySelector(".fault:not([hidden])") !== null`) {
+		if !strings.Contains(text, p.empty) || eval[bool](b, `document.querySelector(".fault:not([hidden])") !== null`) {
 			t.Errorf("%s on an empty weir shows:\n%s", p.path, text)
 		}
 		b.quietBut404(p.path, 2)
@@ -65,4 +67,38 @@ func TestFirstHour(t *testing.T) {
 		tabs[i].quiet(p.path + " after the first loop")
 		tabs[i].shoot("first_" + strings.Trim(strings.NewReplacer("/", "_", "?id=", "_").Replace(p.path), "_"))
 	}
+}
+
+// TestOneStop sends one loop: the first page counts one stop, folds the verdicts of the flow
+// into one entry, and shows the value at the stop on a full red bar. A narrow window shows the
+// three columns that matter.
+func TestOneStop(t *testing.T) {
+	w, b := start(t), openTab(t)
+	w.crew() // an agent that is stuck is no stop
+	w.story()
+	b.open(w.url + "/ui/")
+	b.until(`document.querySelector(".feed > li summary")?.textContent.endsWith("earlier verdicts")`)
+	for what, want := range map[string]string{
+		`[...document.querySelectorAll(".card")].map(c => c.innerText.replace(/\s+/g, " ")).find(c => c.startsWith("Stopped in"))`: "Stopped in 5 min 1",
+		`String(document.querySelectorAll(".feed > li").length - document.querySelectorAll(".feed .feed > li").length)`:            "3",
+		`document.querySelector("[aria-labelledby=nearest] tbody tr").cells[3].textContent`:                                        "ping_pong_other 6/6 at the stop",
+		`(m => m.value > m.high ? "red" : "green or amber")(document.querySelector("[aria-labelledby=nearest] meter"))`:            "red",
+	} {
+		if got := eval[string](b, what); got != want {
+			t.Errorf("%s is %q, want %q", what, got, want)
+		}
+	}
+	b.do(chromedp.EmulateViewport(390, 800))
+	for path, want := range map[string]string{"/ui/flows": "Flow Status Nearest limit", "/ui/agents": "Agent State Why"} {
+		b.open(w.url + path)
+		b.until(`document.querySelectorAll(".flows tbody tr:not(.room)").length > 1`)
+		if got := eval[string](b, `[...document.querySelectorAll(".flows thead th")].filter(h => h.offsetWidth > 0).map(h => h.innerText.trim()).join(" ").replaceAll(/[▲▼] ?/g, "").trim()`); got != want {
+			t.Errorf("%s shows the columns %q at 390 px, want %q", path, got, want)
+		}
+		if eval[int](b, `document.querySelector(".scroller").scrollWidth - document.querySelector(".scroller").clientWidth`) > 0 || eval[int](b, `document.documentElement.scrollWidth - innerWidth`) > 0 {
+			t.Errorf("%s has to be scrolled sideways at 390 px", path)
+		}
+		b.shoot("narrow" + strings.ReplaceAll(path, "/", "_"))
+	}
+	b.quiet("one stop")
 }

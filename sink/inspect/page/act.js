@@ -14,22 +14,22 @@ const until = (seconds, chosen) => el("select", {}, seconds.map((s) => el("optio
 
 const acts = {
   stop: {
-    title: "Stop", does: "Every call of the flow is refused from now on, a user's too.",
+    title: "Stop", does: "weir refuses every call of the flow from now on, also calls of users.",
     fields: () => ({ for_s: ["Stopped for", until([600, 3600, 86400], 86400)] }), done: "The flow is stopped",
   },
   release: {
-    title: "Release", does: "What stands against the flow is lifted. For so long nothing stops it again, whatever it does.",
-    fields: () => ({ for_s: ["Left alone for", until([600, 3600, 86400], 600)] }), done: "The flow is released",
+    title: "Release", does: "weir lifts all orders of the flow and does not stop it again during the time below.",
+    fields: () => ({ for_s: ["Not stopped for", until([600, 3600, 86400], 600)] }), done: "The flow is released",
   },
   grant: {
-    title: "Grant more", does: "The budgets of the flow grow by what you fill in; rules about loops stay as they are.",
+    title: "Grant more", does: "The budgets of the flow grow by these amounts. Rules about loops do not change.",
     fields: () => ({ calls: ["More calls", amount(1)], tokens: ["More tokens", amount(1)], cost_usd: ["More US dollars", amount(0.01)], duration_s: ["More seconds", amount(1)], for_s: ["This holds for", until([600, 3600, 86400], 3600)] }),
     done: "The flow has more room",
   },
 };
 
 // actions are buttons for each act. again is called when something was ordered.
-export const actions = (flow, again) => Object.keys(acts).map((act) => button(`${acts[act].title} …`, (e) => ask(act, flow, again, e.target), { "aria-haspopup": "dialog" }));
+export const actions = (flow, again) => Object.keys(acts).map((act) => button(`${acts[act].title} …`, (e) => ask(act, flow, again, e.target), { "aria-haspopup": "dialog", class: act === "stop" ? "danger" : undefined }));
 
 function ask(act, flow, again, opener) {
   const { title, does, fields, done } = acts[act];
@@ -38,14 +38,14 @@ function ask(act, flow, again, opener) {
   const by = el("input", { type: "text", maxlength: 100, required: true, autocomplete: "username" });
   const token = el("input", { type: "password", autocomplete: "off", required: !adminToken, placeholder: adminToken ? "the one that you gave" : "" });
   const fault = el("p", { class: "fault", role: "alert", hidden: true });
-  const send = el("button", { type: "submit" }, title);
+  const send = el("button", { type: "submit", class: act === "stop" ? "danger" : undefined }, title);
   const dialog = el("dialog", { "aria-labelledby": "act" },
     el("h2", { id: "act" }, `${title}: `, name(flow, 60)), el("p", {}, does),
     el("form", { onsubmit: submit, class: "fields" },
       Object.entries(inputs).map(([key, [label, input]]) => field(`act-${key}`, label, input)),
       field("act-reason", "Reason, kept in the log", reason), field("act-by", "Your name, kept in the log", by), field("act-token", "Admin token", token),
-      el("p", { class: "faint" }, "The token is that of weir's --admin-token-file. This page keeps it until it is loaded anew, and nowhere else."),
-      fault, el("div", { class: "bar" }, send, button("Leave it", () => dialog.close()))));
+      el("p", { class: "faint" }, "Use the token from weir's --admin-token-file. The page keeps it in memory until you reload."),
+      fault, el("div", { class: "bar" }, send, button("Cancel", () => dialog.close()))));
   dialog.addEventListener("close", () => {
     dialog.remove();
     opener.focus();

@@ -4,8 +4,9 @@ import { el, button, copy } from "./dom.js";
 // loopCommand sends a loop of two agents, which the built-in limits stop.
 const loopCommand = () => `for i in $(seq 1 24); do
   curl -sS ${location.origin}/v1/events -H 'Content-Type: application/json' -d '{
-    "id": "try-'$i'", "time": "'$(date -u +%Y-%m-%dT%H:%M:%SZ)'", "kind": "agent.call", "correlation_id": "first-loop",
-    "from": {"session": "agent-'$((i % 2))'"}, "to": {"session": "agent-'$(((i + 1) % 2))'"}, "had_work": false}'
+    "id": "try-'$i'", "time": "'$(date -u +%Y-%m-%dT%H:%M:%SZ)'", "kind": "agent.call",
+    "correlation_id": "first-loop", "from": {"session": "agent-'$((i % 2))'"},
+    "to": {"session": "agent-'$(((i + 1) % 2))'"}, "had_work": false}'
 done`;
 
 // begin is the empty state of a page: what is missing, and the command that fills the page.

@@ -82,7 +82,7 @@ export const moment = (time) => (time?.slice(0, 10) === new Date().toISOString()
 // usage shows what is used up of a limit.
 export function usage(near, label) {
   const text = `${Math.round(near * 100)} %`;
-  return el("span", { class: "usage" }, el("meter", { min: 0, max: 1, high: 0.8, optimum: 0, value: Math.min(1, near), "aria-label": label ?? "used" }), " " + text);
+  return el("span", { class: "usage" }, el("meter", { min: 0, max: 1, low: 0.5, high: 0.99, optimum: 0, value: Math.min(1, near), "aria-label": label ?? "used" }), " " + text);
 }
 
 export async function copy(text, button) {

@@ -11,7 +11,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
   const all = parameters.get("all") === "1" ? "1" : "";
   const path = `/v1/inspect/timeline?${query({ flow, all })}`;
   const story = await get(path, signal).catch((error) => {
-    if (error.status !== 404) throw error;
+    if (error.status !== 404 || flow.length > 256) throw error; // no event can have a longer id
   });
   if (!story) {
     main.append(el("h1", {}, "Flow ", name(flow, 80)), begin("weir has no event of this flow"),
@@ -121,15 +121,15 @@ export default async function ({ main, signal, parameters, remember, go }) {
     const rows = [];
     const row = (term, ...content) => content.flat().some(Boolean) && rows.push(el("dt", {}, term), el("dd", {}, content));
     row("Agents", (view.parties ?? []).map((p, i) => [i ? ", " : "", agentLink(p.name, 30)]));
-    row("Told by", story.sources.filter(Boolean).map((s, i) => [i ? ", " : "", name(s, 40)]));
+    row("Sources", story.sources.filter(Boolean).map((s, i) => [i ? ", " : "", name(s, 40)]));
     row("Time", view.start && [moment(view.start), " to ", moment(view.last)]);
     row("Tokens", view.tokens && number(view.tokens));
     row("Cost", view.cost_usd && money(view.cost_usd));
-    row("Not told", plain(story.blind));
+    row("Not reported", plain(story.blind));
     told.replaceChildren(...rows);
     const weight = { hold: 0, halt: 0, deny: 1, throttle: 2, warn: 3 };
     const orders = (view.orders ?? []).toSorted((a, b) => weight[a.action] - weight[b.action]);
-    reasons.replaceChildren(el("h2", { id: "why" }, orders.length ? "Why" : "Nothing stands against it"), ...orders.map((o) => why(o, { stepLink: (n) => link(n, shift) })),
+    reasons.replaceChildren(el("h2", { id: "why" }, orders.length ? "Why" : "No active order"), ...orders.map((o) => why(o, { stepLink: (n) => link(n, shift) })),
       ...(!orders.length && view.work_unknown?.length && view.hops > 1 ? [el("p", {}, `Whether work was done before its calls is unknown, so ${view.work_unknown.join(", ")} do not count them.`)] : []),
       ...(view.exempt ? [el("p", {}, `Its tags exempt it from ${view.exempt.join(", ")}.`)] : []),
       ...(view.released_until ? [el("p", {}, "Released by an operator until ", moment(view.released_until))] : []),

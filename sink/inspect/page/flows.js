@@ -30,8 +30,11 @@ function agents({ parties, agents: names }) {
   return [names.slice(0, 2).map((a, i) => [i ? ", " : "", agentLink(a, 16)]), more > 0 && el("span", { class: "faint" }, ` and ${more} more`)];
 }
 
-function nearest({ nearest: n }) {
+// nearest shows the value at the stop of a stopped flow, else the limit that is used up most.
+export function nearest({ nearest: near, stop }) {
+  const n = stop ?? near;
   if (!n) return "–";
+  if (stop) return [el("span", { class: "badge stopped", title: "the value at the stop" }, `${number(n.observed)}/${number(n.limit)} `), el("span", { class: "faint" }, n.rule)];
   return [usage(n.near, `${n.rule} used`), el("span", { class: "faint" }, ` ${n.rule} ${number(n.observed)}/${number(n.limit)}`)];
 }
 

@@ -1,10 +1,15 @@
 // What happens at this moment: counts, what is said, and who is nearest to a limit.
-import { el, badge, spoken, clock, flowLink, subject, number, usage, plain, say, button, table, right } from "./dom.js";
+import { el, badge, spoken, clock, flowLink, subject, number, many, usage, plain, say, button, table, right } from "./dom.js";
 import { urgency } from "./flows.js";
 import { get, follow, every } from "./api.js";
 import { begin } from "./begin.js";
 
-const kept = 100; // lines of the feed
+const kept = 100; // verdicts of the feed
+
+const stops = ["deny", "halt", "hold", "throttle"]; // actions that refuse calls
+
+// about is the flow, agent or project that a verdict is about.
+const about = (v) => v.correlation_id || `${v.scope?.kind} ${v.scope?.id}`;
 
 export default async function ({ main, signal }) {
   const cards = {};
@@ -17,12 +22,12 @@ export default async function ({ main, signal }) {
   const pause = button("Pause", () => {
     paused = !paused;
     pause.setAttribute("aria-pressed", paused);
-    pause.textContent = paused ? "Go on" : "Pause";
+    pause.textContent = paused ? "Resume" : "Pause";
     if (!paused) draw();
   }, { "aria-pressed": "false" });
   const near = el("div", {}), start = el("div", {}), degraded = el("div", { "aria-live": "polite" });
-  main.append(el("h1", {}, "Now"), degraded, start, el("dl", { class: "cards" }, card("flows", "Flows"), card("stopped", "Stopped now"), card("orders", "Stops, 5 minutes"),
-    card("warnings", "Warnings, 5 minutes"), card("stuck", "Stuck agents"), card("lag", "Events to fold"), card("self", "Self-test")),
+  main.append(el("h1", {}, "Now"), degraded, start, el("dl", { class: "cards" }, card("flows", "Flows"), card("stopped", "Stopped now"), card("orders", "Stopped in 5 min"),
+    card("warnings", "Warned in 5 min"), card("stuck", "Stuck agents"), card("lag", "Events to fold"), card("self", "Self-test")),
   el("div", { class: "two" }, el("section", { "aria-labelledby": "said" }, el("h2", { id: "said" }, "Verdicts ", state), el("p", {}, pause), quiet, feed, told),
     el("section", { "aria-labelledby": "nearest" }, el("h2", { id: "nearest" }, "Nearest to a limit"), near)));
 
@@ -32,16 +37,27 @@ export default async function ({ main, signal }) {
   function draw() {
     due = 0;
     const since = Date.now() - 300_000;
-    for (const list of Object.values(times)) while (list.length && list[0] < since) list.shift();
-    cards.orders.textContent = number(times.stop.length);
-    cards.warnings.textContent = number(times.warn.length);
+    for (const list of Object.values(times)) while (list.length && list[0].at < since) list.shift();
+    cards.orders.textContent = number(new Set(times.stop.map((x) => x.about)).size);
+    cards.warnings.textContent = number(new Set(times.warn.map((x) => x.about)).size);
     if (paused || signal.aborted) return;
-    feed.replaceChildren(...verdicts.map(line));
+    drawFeed();
     quiet.hidden = verdicts.length > 0;
     if (fresh && Date.now() - spoke > 5000) {
       told.textContent = `${fresh} new. ${plain(verdicts[0].message ?? verdicts[0].reason_code)}`;
       [fresh, spoke] = [0, Date.now()];
     }
+  }
+  // The feed has one entry for each flow or agent: its last verdict, with the earlier ones folded.
+  const open = new Set();
+  function drawFeed() {
+    const groups = Map.groupBy(verdicts, about);
+    feed.replaceChildren(...[...groups].map(([key, [last, ...earlier]]) => {
+      const entry = line(last);
+      if (earlier.length) entry.append(el("details", { open: open.has(key), ontoggle: (e) => (e.target.open ? open.add(key) : open.delete(key)) },
+        el("summary", {}, many(earlier.length, "earlier verdict")), el("ol", { class: "feed" }, earlier.map(line))));
+      return entry;
+    }));
   }
   const line = (v) => el("li", {}, clock(v.time), " ", badge(spoken({ verdict: v })), " ", subject(v, 32), el("br"),
     el("span", { class: "faint" }, plain(v.message ?? v.reason_code)));
@@ -51,7 +67,7 @@ export default async function ({ main, signal }) {
     verdict(v) {
       fresh++;
       const at = Date.parse(v.time);
-      if (v.action !== "allow") times[v.action === "warn" ? "warn" : "stop"].push(at);
+      if (v.action !== "allow") times[stops.includes(v.action) ? "stop" : "warn"].push({ at, about: about(v) });
       verdicts = [v, ...verdicts.slice(0, kept - 1)];
       due ||= setTimeout(draw, 250);
     },
@@ -70,13 +86,19 @@ export default async function ({ main, signal }) {
     else if (!start.firstChild) start.append(begin("No events yet"));
     near.replaceChildren(empty ? el("p", { class: "faint" }, "No flows yet.")
       : table("The flows that have used up most of a limit", ["Flow", "Status", "Used", "Rule"],
-        list.flows.sort((a, b) => urgency(b) - urgency(a)).slice(0, 20).map((f) => [flowLink(f.flow, 28), badge(f.status), f.nearest ? usage(f.nearest.near, "used of the limit") : "–", f.nearest ? `${f.nearest.rule} ${number(f.nearest.observed)}/${number(f.nearest.limit)}` : "–"])));
+        list.flows.sort((a, b) => urgency(b) - urgency(a)).slice(0, 20).map((f) => [flowLink(f.flow, 28), badge(f.status), ...used(f)])));
     // readyz answers 503 when weir is not ready, and says why.
     const ready = await (await fetch("/readyz", { signal })).json();
     cards.lag.textContent = number(ready.lag_records);
     cards.self.textContent = !ready.self_test ? "off" : ready.self_test.ok ? "✓ ok" : "▲ waiting";
     degraded.replaceChildren(...(ready.degraded ?? []).map(mode));
     if (!ready.ready) say(`Not ready: ${ready.why.join("; ")}`);
+  }
+  // used shows the value at the stop of a stopped flow, else the limit that is used up most.
+  function used({ stop, nearest }) {
+    const n = stop ?? nearest;
+    if (!n) return ["–", "–"];
+    return [usage(n.near, stop ? "used when it was stopped" : "used of the limit"), `${n.rule} ${number(n.observed)}/${number(n.limit)}${stop ? " at the stop" : ""}`];
   }
   // mode says that calls are not judged as in quiet times.
   const mode = (m) => el("p", { class: "remark" }, el("strong", {}, "Degraded mode"), m.since ? [" since ", clock(m.since)] : "", ": ",
