@@ -46,8 +46,7 @@ const (
 )
 
 // maxForwarded is how much of a body that a gateway sends along is read.
-// It is in bytes. A longer body is cut, and then its message cannot be read and the headers
-// count.
+// It is in bytes. A longer body is cut; its message cannot be read, and the request is a call.
 const maxForwarded = 1 << 20
 
 // Forwarded is a request that a gateway asks about.
@@ -259,15 +258,10 @@ func (f *Forwarded) call(m *Message, ev *events.Event, s *said) bool {
 			ev.To = events.Party{Agent: f.callee()}
 			return true
 		}
-	// A look or an answer counts nothing and is let pass.
-	case m != nil, f.Method == http.MethodOptions, f.Method == http.MethodHead, strings.HasPrefix(f.Path, "/.well-known/"):
-		return false // of the protocol, an answer, or a look at what there is
-	case f.Method != http.MethodPost && (f.Header("Mcp-Session-Id") != "" || f.Header("Mcp-Protocol-Version") != ""):
-		return false // the stream of a session, or its end
-	case f.Header("Mcp-Method") != "":
-		if f.Header("Mcp-Method") != methodToolsCall {
-			return false
-		}
+	// A message proves that it calls nothing only where a server reads it: in the body of a POST.
+	case m != nil && f.Method == http.MethodPost, f.looks():
+		return false
+	case f.Header("Mcp-Method") == methodToolsCall:
 		ev.Kind, ev.Tool = events.ToolCall, events.Tool{Name: cmp.Or(f.word("Mcp-Name"), "unknown"), Server: clip(f.Host), Type: "mcp"}
 		return true
 	case f.word("X-To-Agent") != "":
@@ -280,6 +274,28 @@ func (f *Forwarded) call(m *Message, ev *events.Event, s *said) bool {
 	ev.Kind, ev.Tool = events.ToolCall, events.Tool{Name: cmp.Or(f.word("X-Tool-Name"), clip(f.Method+" "+path)), Server: clip(f.Host), Type: "http"}
 	return true
 }
+
+// looks reports whether the request only looks at what there is: a preflight of a browser, or
+// a GET of a plain path below /.well-known/. Nothing else that a client writes into its headers
+// makes a request less than a call. A path that a server may read otherwise is not plain.
+func (f *Forwarded) looks() bool {
+	if f.Method == http.MethodOptions {
+		return f.Header("Access-Control-Request-Method") != ""
+	}
+	rest, known := strings.CutPrefix(f.Path, "/.well-known/")
+	if f.Method != http.MethodGet || !known {
+		return false
+	}
+	for segment := range strings.SplitSeq(rest, "/") {
+		if segment == "" || segment[0] == '.' || strings.Trim(segment, plainPath) != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// plainPath holds the characters of a path that every server reads alike.
+const plainPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
 // callee is the agent that an A2A message is for.
 // Without a header it is known by where it is, as the client wrote it.
@@ -326,8 +342,14 @@ func FromGateway(r *http.Request, trusted bool) (*http.Request, bool) {
 	// The clone keeps the caller's request, which other handlers may still see.
 	r = r.Clone(r.Context())
 	h := r.Header
+	// Only the headers that this gateway writes itself count; the client wrote the others.
+	if long || gateway == gatewayNginx {
+		h.Del("X-Forwarded-Uri")
+		h.Del("X-Forwarded-Method")
+	}
 	if long {
 		h.Set("X-Original-Uri", "/"+path)
+		h.Del("X-Original-Method")
 		// Its parameters would be taken for the gateway's settings, such as ?deny=.
 		r.URL.RawQuery = "" // the client's
 	}

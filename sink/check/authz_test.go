@@ -81,14 +81,12 @@ func TestAuthzReads(t *testing.T) {
 	// A body that was cut or is not there: the headers count.
 	f("POST", "/authz/envoy/mcp", modern[:60], []string{"Mcp-Method", "tools/call", "Mcp-Name", "search", "Mcp-Session-Id", "s1"}, "s1 session s1/client search ")
 	f("GET", "/authz/caddy", "", []string{"X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/mcp", "Mcp-Method", "tools/call", "Mcp-Name", "search", "Mcp-Session-Id", "s1"}, "s1 session s1/client search ")
-	f("GET", "/authz/caddy", "", []string{"X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/mcp", "Mcp-Method", "tools/list", "Mcp-Session-Id", "s1"})
+	f("GET", "/authz/caddy", "", []string{"X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/mcp", "Mcp-Method", "tools/list", "Mcp-Session-Id", "s1"}, "s1 session s1/client POST /mcp ")
 	// What is no call.
 	f("POST", "/authz/envoy/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}`, nil)
 	f("POST", "/authz/envoy/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil)
 	f("POST", "/authz/envoy/mcp", `{"jsonrpc":"2.0","id":4,"result":{}}`, nil)
-	f("GET", "/authz/envoy/mcp", "", []string{"Mcp-Session-Id", "s1"})
-	f("DELETE", "/authz/envoy/mcp", "", []string{"Mcp-Session-Id", "s1"})
-	f("OPTIONS", "/authz/envoy/x", "", nil)
+	f("OPTIONS", "/authz/envoy/x", "", []string{"Access-Control-Request-Method", "POST"})
 	f("GET", "/authz/envoy/.well-known/agent-card.json", "", nil)
 	// Messages between agents.
 	f("POST", "/authz/envoy/agents/coder", a2a, []string{"X-Agent-Id", "planner"}, "c1 conversation /planner gw/agents/coder ")
@@ -98,6 +96,61 @@ func TestAuthzReads(t *testing.T) {
 	f("GET", "/authz/envoy/search?q=1", "", []string{"X-Session-Id", "s"}, "s session s/client GET /search ")
 	f("GET", "/authz/traefik", "", []string{"X-Forwarded-Method", "PUT", "X-Forwarded-Uri", "/a/../b?c", "X-Session-Id", "s", "X-Task-Id", "t"}, "s session s/client PUT /a/../b ")
 	f("POST", "/authz/nginx", "", []string{"X-Original-Method", "POST", "X-Original-Uri", "/x", "X-Session-Id", "s\x01"}, "s session s/client POST /x ")
+}
+
+// TestHeadersHideNoCall holds that nothing in the headers, in an unusual path or in a cut or
+// ambiguous body makes a request pass as less than a call.
+func TestHeadersHideNoCall(t *testing.T) {
+	const twice = `{"jsonrpc":"2.0","id":1,"method":"tools/call","Method":"ping","params":{"name":"rm"}}`
+	long := strings.Replace(legacy, `"x"`, `"`+strings.Repeat("y", maxForwarded)+`"`, 1)
+	nginx := func(method, path string, more ...string) []string {
+		return append([]string{"X-Original-Method", method, "X-Original-Uri", path}, more...)
+	}
+	for name, c := range map[string]struct {
+		method, path, body string
+		header             []string
+	}{
+		"a method of the protocol":    {"GET", "/authz/nginx", "", nginx("POST", "/mcp", "Mcp-Method", "ping")},
+		"a list of tools":             {"GET", "/authz/nginx", "", nginx("POST", "/mcp", "Mcp-Method", "tools/list")},
+		"another case":                {"GET", "/authz/nginx", "", nginx("POST", "/mcp", "Mcp-Method", "TOOLS/CALL")},
+		"two methods in one line":     {"GET", "/authz/nginx", "", nginx("POST", "/mcp", "Mcp-Method", "tools/call, ping")},
+		"a session in a GET":          {"GET", "/authz/nginx", "", nginx("GET", "/tool?x=1", "Mcp-Session-Id", "x")},
+		"a version in a DELETE":       {"GET", "/authz/nginx", "", nginx("DELETE", "/tool", "Mcp-Protocol-Version", "x")},
+		"HEAD":                        {"GET", "/authz/nginx", "", nginx("HEAD", "/tool?do=1")},
+		"OPTIONS without a preflight": {"GET", "/authz/nginx", "", nginx("OPTIONS", "/tool?do=1")},
+		"dots":                        {"GET", "/authz/nginx", "", nginx("GET", "/.well-known/../mcp")},
+		"escaped dots":                {"GET", "/authz/nginx", "", nginx("GET", "/.well-known/%2e%2e/mcp")},
+		"dots with a parameter":       {"GET", "/authz/nginx", "", nginx("GET", "/.well-known/..;/mcp")},
+		"backslashes":                 {"GET", "/authz/nginx", "", nginx("GET", `/.well-known/..\mcp`)},
+		"a POST below well-known":     {"GET", "/authz/nginx", "", nginx("POST", "/.well-known/x")},
+		"a client's forwarded path":   {"GET", "/authz/nginx", "", nginx("POST", "/mcp", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/.well-known/x")},
+		"the same by Envoy":           {"POST", "/authz/envoy/mcp", "", []string{"X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/.well-known/x"}},
+		"an original method by Envoy": {"POST", "/authz/envoy/mcp", "", []string{"X-Original-Method", "OPTIONS", "Access-Control-Request-Method", "GET"}},
+		"a ping in the body of a GET": {"GET", "/authz/envoy/tool", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, nil},
+		"a cut body":                  {"POST", "/authz/envoy/mcp", legacy[:len(legacy)-3], []string{"Mcp-Method", "ping"}},
+		"a body that is too long":     {"POST", "/authz/envoy/mcp", long, []string{"Mcp-Method", "ping"}},
+		"a method in two spellings":   {"POST", "/authz/envoy/mcp", twice, nil},
+		"a method in two, in a batch": {"POST", "/authz/envoy/mcp", "[" + twice + "]", nil},
+		"an empty batch":              {"POST", "/authz/envoy/mcp", "[]", []string{"Mcp-Method", "ping"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			a := NewAuthz(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
+				asked++
+				return &events.Verdict{Mode: "enforce", Action: "allow"}, nil
+			}, func(_ http.ResponseWriter, _ *http.Request, err error) { t.Error(err) }, func() time.Time { return time.UnixMilli(1000) })
+			r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.body))
+			for i := 0; i < len(c.header); i += 2 {
+				r.Header.Set(c.header[i], c.header[i+1])
+			}
+			r.Header.Set("X-Correlation-Id", "f")
+			r, _ = FromGateway(r, true)
+			a.ServeHTTP(httptest.NewRecorder(), r)
+			if asked == 0 {
+				t.Error("no check was made")
+			}
+		})
+	}
 }
 
 // TestSentAgain looks at calls that the answer to the one before asked to send again: MCP's

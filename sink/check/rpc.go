@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 
 	"weir/events"
 	"weir/events/adapter/wire"
@@ -33,6 +34,45 @@ type Message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
+}
+
+// errTwoMethods refuses a message that servers may read as different methods.
+var errTwoMethods = errors.New("the message names its method more than once")
+
+// UnmarshalJSON reads a message whose method every server reads alike. encoding/json takes the
+// last member of a name in any case, and other servers take the first, or that of the exact name.
+func (m *Message) UnmarshalJSON(raw []byte) error {
+	in := json.NewDecoder(bytes.NewReader(raw))
+	if start, err := in.Token(); err != nil || start != json.Delim('{') {
+		return errors.New("the message is not an object")
+	}
+	methods := 0
+	var skipped json.RawMessage // used again for each member that is not read
+	for in.More() {
+		token, err := in.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := token.(string)
+		var to any = &skipped
+		switch strings.ToLower(name) {
+		case "jsonrpc":
+			to = &m.Version
+		case "id":
+			to = &m.ID
+		case "params":
+			to = &m.Params
+		case "method":
+			to = &m.Method
+			if methods++; methods > 1 || name != "method" {
+				return errTwoMethods
+			}
+		}
+		if err := in.Decode(to); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sendsMessage reports whether it is a message to an agent, by A2A.
