@@ -25,6 +25,7 @@ func (a *Server) hookRoutes() []route {
 	}, a.clock.Now)
 	return []route{
 		{"POST", check.HookPath, asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
+			visitOf(r.Context()).orders = a.mayOperate(r)
 			hook.ServeHTTP(w, r)
 			return nil
 		})},
@@ -47,9 +48,9 @@ func (a *Server) appendHooked(ctx context.Context, lines [][]byte) error {
 		if err == nil {
 			err = visitOf(ctx).owns(&ev)
 		}
-		// By default hooks are believed: the agent's own program runs them when a person
-		// has typed.
-		if err == nil && a.trust.Weigh(gate.Hook, &ev) {
+		// The route takes no more than the right to ask, and the sender names the flow. So a
+		// prompt is the user's word only from a principal that may give orders.
+		if err == nil && !visitOf(ctx).orders && a.trust.Weigh(gate.Hook, &ev) {
 			line = ev.AppendJSON(nil)
 		}
 		if err == nil {

@@ -128,6 +128,8 @@ type visit struct {
 	who  *access.Principal // nil: nobody who is known
 	cost atomic.Int64      // events and asks that it turned out to hold
 
+	orders bool // it may give orders; filled in on the route of hooks alone
+
 	// order is filled in by the handler as it reads the request, and only by its goroutine.
 	order *access.Record // what the audit log is told of it at its end; nil when it gives no order
 }

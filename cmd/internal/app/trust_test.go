@@ -97,24 +97,63 @@ func TestWordsLiftStops(t *testing.T) {
 	}
 }
 
-// TestHooksSpeakForUsers holds that what a coding agent's hook tells of a prompt is the
-// user's word, unless a setting says otherwise.
+// TestHooksSpeakForUsers holds when a prompt that a hook sends is the user's word: with the
+// admin token, or where the setting trusts hooks.
 func TestHooksSpeakForUsers(t *testing.T) {
-	for trusted, claimed := range map[string]bool{"": false, "http": true} {
-		r := begin(t, Options{TrustUsers: trusted})
-		prompt := `{"session_id":"s-1","transcript_path":"/dev/null","cwd":"/","hook_event_name":"UserPromptSubmit","prompt":"go on"}`
-		r.want(r.do("POST", "/v1/hook", prompt, "Content-Type", "application/json"), 200)
-		found := false
-		for _, line := range r.journalLines() {
-			if strings.Contains(line, `"origin":"user"`) {
-				found = true
-				if strings.Contains(line, `"claimed":true`) != claimed {
-					t.Errorf("trusting %q: %s", trusted, line)
+	for name, c := range map[string]struct {
+		trusted string
+		header  []string
+		claimed bool
+	}{
+		"by default":           {"", nil, true},
+		"with the admin token": {"", []string{"Authorization", "Bearer " + adminSecret}, false},
+		"by the setting":       {"files,hooks", nil, false},
+		"by another setting":   {"http", nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := begin(t, Options{TrustUsers: c.trusted, AdminTokenFile: tokenFile(t, adminSecret)})
+			prompt := `{"session_id":"s-1","transcript_path":"/dev/null","cwd":"/","hook_event_name":"UserPromptSubmit","prompt":"go on"}`
+			r.want(r.do("POST", "/v1/hook", prompt, append(c.header, "Content-Type", "application/json")...), 200)
+			found := false
+			for _, line := range r.journalLines() {
+				if strings.Contains(line, `"origin":"user"`) {
+					found = true
+					if strings.Contains(line, `"claimed":true`) != c.claimed {
+						t.Errorf("claimed %t: %s", !c.claimed, line)
+					}
 				}
 			}
-		}
-		if !found {
-			t.Errorf("trusting %q: no prompt among %q", trusted, r.journalLines())
+			if !found {
+				t.Errorf("no prompt among %q", r.journalLines())
+			}
+		})
+	}
+}
+
+// TestHookPromptsLiftNoStop names the flow of dispatchers in each field by which a hook names
+// one. A prompt without the right to order lifts neither the stop of a pattern nor a budget.
+func TestHookPromptsLiftNoStop(t *testing.T) {
+	for name, fields := range map[string]string{
+		"session_id": `"session_id":"f"`, "prompt_id": `"session_id":"x","prompt_id":"f"`, "turn_id": `"session_id":"y","turn_id":"f"`,
+		"sessionId": `"sessionId":"f"`, "correlation_id": `"session_id":"z","correlation_id":"f"`,
+	} {
+		for limits, stop := range map[string]string{"": "deny", "profile: none\nrules:\n  max_total_calls: {mode: enforce, max: 5}\n": "max_total_calls"} {
+			t.Run(name+" "+stop, func(t *testing.T) {
+				o := Options{}
+				if limits != "" {
+					o.LimitsFile = limitsFile(t, limits)
+				}
+				r := begin(t, o)
+				ask := stoppedPair(r)
+				if got := ask("before", 0); !strings.Contains(got.body, stop) {
+					t.Fatalf("nothing stops: %s", got.body)
+				}
+				r.want(r.do("POST", "/v1/hook", `{"hook_event_name":"UserPromptSubmit","prompt":"go on",`+fields+`}`), 200)
+				r.folded()
+				if got := ask("after", 100); !strings.Contains(got.body, stop) {
+					t.Errorf("the stop is lifted: %s", got.body)
+				}
+			})
 		}
 	}
 }

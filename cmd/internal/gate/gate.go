@@ -51,9 +51,9 @@ var trustNames = [...]struct {
 	sources []Source
 }{{"files", []Source{File}}, {"hooks", []Source{Hook}}, {"http", []Source{Producer, Ask}}, {"otlp", []Source{Spans}}, {"runs", []Source{Runs}}}
 
-// DefaultTrust are the sources that coding agents themselves write to when a person has
-// typed something.
-const DefaultTrust = "files,hooks"
+// DefaultTrust holds the files of coding agents, which the rights of files protect. A hook
+// needs no more than the right to ask and names any flow, so it is not trusted by default.
+const DefaultTrust = "files"
 
 // TrustWords lists the words that ParseTrust takes.
 func TrustWords() string {

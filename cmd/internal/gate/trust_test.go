@@ -12,12 +12,12 @@ import (
 func TestWeigh(t *testing.T) {
 	for list, believed := range map[string][]gate.Source{
 		"none":            nil,
-		"files":           {gate.File},
+		"files,hooks":     {gate.File, gate.Hook},
 		"hooks":           {gate.Hook},
 		"http":            {gate.Producer, gate.Ask},
 		"otlp":            {gate.Spans},
 		"runs":            {gate.Runs},
-		gate.DefaultTrust: {gate.File, gate.Hook},
+		gate.DefaultTrust: {gate.File},
 		"http, otlp":      {gate.Producer, gate.Ask, gate.Spans},
 	} {
 		trust, err := gate.ParseTrust(list)

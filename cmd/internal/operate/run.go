@@ -127,7 +127,7 @@ func NewRunFlags(fs *pflag.FlagSet) *RunFlags {
 	fs.StringVar(&r.O.TLS.Certificate, "tls-cert-file", "", "speak TLS on every port: `FILE` with the certificate, read again when it changes")
 	fs.StringVar(&r.O.TLS.Key, "tls-key-file", "", "`FILE` with the key of that certificate")
 	fs.StringVar(&r.O.TLS.ClientAuthorities, "tls-client-ca-file", "", "let clients in by certificates of the authorities in this `FILE`; other members of --brokers are trusted by them, too")
-	fs.StringVar(&r.O.TrustUsers, "trust-users", gate.DefaultTrust, "believe these `SOURCES` that a user has spoken, which lifts a stop: some of "+gate.TrustWords()+"; from others that is a claim that lifts nothing; the admin token is always believed, and so is who may write to the topic of --brokers")
+	fs.StringVar(&r.O.TrustUsers, "trust-users", gate.DefaultTrust, "believe these `SOURCES` that a user has spoken, which lifts a stop: some of "+gate.TrustWords()+"; from others, such as hooks by default, that is a claim that lifts nothing; the admin token is always believed, and so is who may write to the topic of --brokers")
 	r.follow = cli.NewList(fs, "follow", "read events from this `[FORMAT=]FILE` while it grows, or from all files of a folder or of a pattern such as 'logs/*.jsonl', - for standard input; map@MAPPING=FILE reads it by the mapping in a file; may be given many times")
 	fs.StringVar(&r.O.VerdictFile, "verdict-file", "", "append verdicts to this `FILE` too")
 	fs.StringVar(&r.O.WebhookURL, "webhook", "", "send verdicts to this `URL` too")
