@@ -89,11 +89,11 @@ func (e *Engine) passCall(f *Flow, m *moment, fx *Effects) {
 	if e.agents.Calls || e.agents.Escaped && escaped {
 		if a := fx.Say(ev.To, ev, m.when); a != nil {
 			// A sample is counted up where it is counted.
-			a.SampledRate = ev.SampledRate
+			a.SampledRate = sampleOf(ev)
 		}
 	}
 	if e.agents.Projects && ev.ProjectID != "" {
-		fx.SayTo(activity.ProjectPrefix, ev.ProjectID, ev, m.when).SampledRate = ev.SampledRate
+		fx.SayTo(activity.ProjectPrefix, ev.ProjectID, ev, m.when).SampledRate = sampleOf(ev)
 	}
 	// The first event of a flow is a call between agents: an agent made up its id.
 	if e.agents.Opened && f.events == 1 {

@@ -228,6 +228,15 @@ func TimeOf(ev *events.Event) (when events.Stamp, clamped bool) {
 // that only claims so, because its sender may not check, is a report.
 func isCheck(ev *events.Event) bool { return ev.Ask && !ev.Claimed }
 
+// sampleOf returns for how many the event stands; 0 for one. A check is one call, whatever it
+// says: otherwise a caller could turn its own blocks into warnings.
+func sampleOf(ev *events.Event) int64 {
+	if ev.SampledRate <= 1 || isCheck(ev) {
+		return 0
+	}
+	return ev.SampledRate
+}
+
 // take observes an event and returns its time.
 func (p *Partition) take(ev *events.Event, fx *Effects) events.Stamp {
 	when, clamped := TimeOf(ev)

@@ -119,7 +119,7 @@ func (e *Engine) mayStop(f *Flow, m *moment, set *rules.Setting) bool {
 		return false
 	case m.ev == nil:
 		return e.limits.WarnOnly>>f.source&1 == 0
-	case m.ev.SampledRate > 1:
+	case sampleOf(m.ev) > 1:
 		return false
 	case m.ev.CorrelationSource == events.CorrelationPrincipal && e.limits.WarnOnly>>events.CorrelationPrincipal&1 == 1:
 		return false // whatever the flow is kept under besides

@@ -147,7 +147,7 @@ func trigger(f *Flow, m *moment) *events.Trigger {
 // A sample comes first: it makes every figure a guess, however the flow is known.
 func (e *Engine) confidence(f *Flow, m *moment) string {
 	switch {
-	case m.ev != nil && m.ev.SampledRate > 1:
+	case m.ev != nil && sampleOf(m.ev) > 1:
 		return "estimated"
 	case f.source == events.CorrelationDerived:
 		return "derived"

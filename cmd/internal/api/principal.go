@@ -246,9 +246,15 @@ func (v *visit) owns(ev *events.Event) error {
 	}
 	// What a flow spends counts for its tree, so whoever names a foreign tree could use up
 	// its budget and have others stopped.
-	for _, above := range []string{ev.ParentCorrelationID, ev.RootCorrelationID} {
-		if above != "" && !v.who.Flow(above) {
-			return &events.DecodeError{Code: events.CodeInvalidValue, Field: "root_correlation_id", Offset: -1, Reason: fmt.Sprintf("flow %q, of whose tree this would be, is none of those of %s", above, v.who.Name)}
+	// The session of a prompt is such a flow as well: other flows may name it as their root.
+	type named struct{ field, flow string }
+	above := [...]named{{"parent_correlation_id", ev.ParentCorrelationID}, {"root_correlation_id", ev.RootCorrelationID}, {"conversation_id", ""}}
+	if ev.CorrelationSource == events.CorrelationPrompt {
+		above[2].flow = ev.ConversationID
+	}
+	for _, a := range above {
+		if a.flow != "" && !v.who.Flow(a.flow) {
+			return &events.DecodeError{Code: events.CodeInvalidValue, Field: a.field, Offset: -1, Reason: fmt.Sprintf("flow %q, to whose tree this event would belong, is none of those of %s", a.flow, v.who.Name)}
 		}
 	}
 	return nil

@@ -112,7 +112,10 @@ func TestTenants(t *testing.T) {
 	none := call(mine, 3, "a", "b")
 	none.CorrelationID = ""
 	send("one", none, 400)
-	for _, above := range []func(*events.Event){func(ev *events.Event) { ev.ParentCorrelationID = theirs }, func(ev *events.Event) { ev.RootCorrelationID = theirs }} {
+	for _, above := range []func(*events.Event){func(ev *events.Event) { ev.ParentCorrelationID = theirs }, func(ev *events.Event) { ev.RootCorrelationID = theirs },
+		func(ev *events.Event) {
+			ev.CorrelationSource, ev.RootCorrelationID, ev.ConversationID = events.CorrelationPrompt, mine, theirs
+		}} {
 		child := call(mine, 4, "a", "b")
 		above(child)
 		send("one", child, 400)
