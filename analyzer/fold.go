@@ -190,7 +190,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	switch {
 	case ev.Kind == events.VerdictAck:
 		e.applyAck(f, m, fx)
-	case ev.Kind == events.OperatorStop || ev.Kind == events.OperatorRelease || ev.Kind == events.OverrideSet:
+	case isOrder(ev):
 		e.applyOperator(f, m, fx)
 	case ev.Ask && !m.user && ev.Kind.Asked():
 		e.ask(p, f, m, fx)
@@ -227,6 +227,12 @@ func TimeOf(ev *events.Event) (when events.Stamp, clamped bool) {
 // isCheck reports whether a dispatcher waits for the answer before it sends the call. An event
 // that only claims so, because its sender may not check, is a report.
 func isCheck(ev *events.Event) bool { return ev.Ask && !ev.Claimed }
+
+// isOrder reports whether the event is an order of a person, which intakes admit from operators
+// alone.
+func isOrder(ev *events.Event) bool {
+	return ev.Kind == events.OperatorStop || ev.Kind == events.OperatorRelease || ev.Kind == events.OverrideSet
+}
 
 // sampleOf returns for how many the event stands; 0 for one. A check is one call, whatever it
 // says: otherwise a caller could turn its own blocks into warnings.
@@ -299,7 +305,9 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 	case f.held(m.at) && !m.word: // who waits for a person is not idle, and gets no new budget by waiting
 		return
 	case m.at.Sub(f.last) > fl.Idle, m.at.Sub(f.start) > fl.MaxAge,
-		m.word && m.ev.Kind == events.AgentCall && fl.UserStarts>>m.ev.CorrelationSource&1 == 1:
+		m.word && m.ev.Kind == events.AgentCall && fl.UserStarts>>m.ev.CorrelationSource&1 == 1 &&
+			// A claim must not give new budgets to a flow that others know by another id.
+			(!m.ev.Claimed || fl.UserStarts>>f.source&1 == 1):
 		f.newEpisode(m.at)
 		e.clearBudgets(f, m, fx)
 	default:
@@ -313,15 +321,16 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 // An event with a time before forgotAt is dropped, because a second delivery of an old file
 // looks exactly like a loop (decision 6). A check never comes from an old file, so its time
 // does not matter. Only a check makes a check a repeat; otherwise any sender could use up its
-// id. A report is a repeat of a check as well: a guard that got no answer reports the call.
+// id. The same holds for orders of a person. A report is a repeat of a check as well: a guard
+// that got no answer reports the call.
 func (f *Flow) repeated(ev *events.Event, when events.Stamp, fx *Effects) bool {
 	id := xxhash.Sum64String(ev.ID)
 	if ev.Source != "" {
 		id ^= xxhash.Sum64String(ev.Source) * 0x9e3779b97f4a7c15
 	}
-	// The lowest bit of a remembered id is set if a check brought it.
-	check, known := isCheck(ev), false
-	if id |= 1; check {
+	// The lowest bit of a remembered id is set if a check or an order brought it.
+	strict, known := isCheck(ev) || isOrder(ev), false
+	if id |= 1; strict {
 		known = id == f.forgotID || slices.Contains(f.ids, id)
 	} else {
 		known = id == f.forgotID|1 && f.forgotID != 0 || slices.ContainsFunc(f.ids, func(k uint64) bool { return k|1 == id })
@@ -331,7 +340,7 @@ func (f *Flow) repeated(ev *events.Event, when events.Stamp, fx *Effects) bool {
 		fx.Counts.Duplicates++
 		return true
 	}
-	if when < f.forgotAt && !check {
+	if when < f.forgotAt && !strict {
 		fx.Counts.TooLate++
 		return true
 	}

@@ -1,0 +1,237 @@
+package gate_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"weir/analyzer"
+	"weir/analyzer/rules"
+	"weir/cmd/internal/gate"
+	"weir/events"
+)
+
+// injections is how many events the law injects; a long run takes 1,000,000.
+var injections = flag.Int("injections", 20_000, "events that TestOthersInterfereWithNoLimit injects")
+
+const lawStart = events.Stamp(1_795_000_000_000)
+
+// lawLimits are the limits that no report takes back: budgets, a rate, and the stop of an
+// operator. Patterns are off, because reported work clears them on purpose (SECURITY.md).
+func lawLimits() analyzer.Limits {
+	l := analyzer.Balanced()
+	for i := range l.Rules {
+		switch r, s := &analyzer.Rules[i], &l.Rules[i]; {
+		case r.Fixed:
+		case r.Name == "max_total_calls", r.Name == "max_tool_calls":
+			s.Warn, s.Stop, s.Max = rules.Off, 12, true
+		case r.Name == "call_rate_per_flow":
+			s.Stop, s.Max = 9, true
+		case r.Name == "max_total_tokens":
+			s.Warn, s.Stop, s.Max = rules.Off, 5000, true
+		default:
+			s.Mode = rules.ModeOff
+		}
+	}
+	return l
+}
+
+// honestLog returns what a dispatcher checks and reports in the flow "theirs".
+func honestLog(r *rand.Rand) []events.Event {
+	log := make([]events.Event, 40)
+	at := lawStart
+	scope := []events.UsageScope{events.UsageDelta, events.UsageCumulative}[r.IntN(2)] // for aggregates see SECURITY.md
+	for i := range log {
+		at = at.Add(time.Duration(r.IntN(8000)) * time.Millisecond)
+		ev := events.Event{ID: fmt.Sprint("h", i), Source: "dispatcher", Time: at, Appended: at, CorrelationID: "theirs", From: events.Party{Agent: "a"}}
+		switch n := r.IntN(12); {
+		case n < 5:
+			ev.Kind, ev.Ask, ev.HadWork, ev.To = events.AgentCall, true, events.Yes, events.Party{Agent: "b"}
+		case n < 9:
+			ev.Kind, ev.Ask, ev.Tool = events.ToolCall, true, events.Tool{Name: "read", CallID: fmt.Sprint("c", i)}
+		case n < 11:
+			ev.Kind, ev.Usage = events.LLMCall, events.Usage{Known: true, Scope: scope, Input: int64(200 + 40*i), Total: int64(200 + 40*i)}
+		case i > 20:
+			ev.Kind, ev.Operator = events.OperatorStop, &events.Operator{Reason: "r", By: "ann"}
+		default:
+			ev.Kind, ev.TurnID = events.TurnStart, fmt.Sprint("t", i)
+		}
+		log[i] = ev
+	}
+	return log
+}
+
+// foreign returns an event that a sender may send, as an intake lets it in.
+func foreign(r *rand.Rand, honest []events.Event, at events.Stamp, flow string, n int) events.Event {
+	kinds := events.Kinds()
+	names := []string{"a", "b", "z", ""}
+	for {
+		ev := events.Event{ID: fmt.Sprint("x", n), Source: []string{"dispatcher", "other", ""}[r.IntN(3)], Kind: kinds[r.IntN(len(kinds))], CorrelationID: flow, Appended: at,
+			Time:              at.Add([]time.Duration{0, 0, -time.Second, -time.Hour, -240 * time.Hour, 58 * time.Second, time.Hour, 240 * time.Hour}[r.IntN(8)]),
+			CorrelationSource: events.CorrelationSource(r.IntN(int(events.CorrelationPrincipal) + 1)), Origin: events.Origin(r.IntN(int(events.OriginSystem) + 1)),
+			From: events.Party{Agent: names[r.IntN(4)], Type: events.PartyType(r.IntN(4))}, To: events.Party{Agent: names[r.IntN(4)]},
+			HadWork: events.Tri(r.IntN(3)), Ask: r.IntN(2) == 0, Claimed: r.IntN(4) == 0, SampledRate: int64(r.IntN(3) * 10), LoopCount: int64(r.IntN(3)),
+			TurnID: names[r.IntN(4)], TaskID: names[r.IntN(4)], ConversationID: names[r.IntN(4)], ProjectID: names[r.IntN(4)], Status: events.Status(r.IntN(5)), Tags: names[:r.IntN(3)],
+			Tool:     events.Tool{Name: "read", CallID: fmt.Sprint("c", r.IntN(40)), RetryOf: names[r.IntN(4)]},
+			Sequence: int64(r.IntN(3)), TransferMode: events.TransferMode(r.IntN(3)), DelegationDepth: int64(r.IntN(3))}
+		// The id of a check or an order of the dispatcher, past or to come. That of a report is
+		// believed, see SECURITY.md.
+		if h := &honest[r.IntN(len(honest))]; r.IntN(2) == 0 && (h.Ask || h.Operator != nil) {
+			ev.ID, ev.Source = h.ID, h.Source
+		}
+		if r.IntN(3) == 0 {
+			n := int64(r.IntN(4000))
+			ev.Usage = events.Usage{Known: true, Scope: events.UsageScope(r.IntN(3)), Input: n, Total: n * int64(r.IntN(2))}
+		}
+		if r.IntN(8) == 0 {
+			ev.RootCorrelationID, ev.ParentCorrelationID = names[r.IntN(4)], names[r.IntN(4)]
+		}
+		switch ev.Kind {
+		case events.NoteAdded:
+			ev.Note = &events.Note{Summary: "s"}
+		case events.AgentStatus:
+			ev.AgentState = &events.AgentState{Status: "active"}
+		case events.RescueRequest:
+			ev.Rescue = &events.Rescue{Reason: "r"}
+		case events.VerdictAck:
+			ev.Ack = &events.Ack{VerdictID: "v", Applied: r.IntN(2) == 0}
+		case events.ReviewResult:
+			ev.Review = &events.Review{Decision: "resume"}
+		}
+		if gate.Producer.Admit(&ev) != nil {
+			continue // an order, or a kind of weir's own
+		}
+		trust, err := gate.ParseTrust(gate.DefaultTrust)
+		if err != nil {
+			panic(err)
+		}
+		trust.Weigh(gate.Producer, &ev)
+		return ev
+	}
+}
+
+// lawFold folds logs and keeps which checks of the dispatcher were refused.
+type lawFold struct {
+	engine *analyzer.Engine
+	part   analyzer.Partition
+	fx     analyzer.Effects
+	flows  map[string]*analyzer.Flow
+}
+
+func newLawFold(e *analyzer.Engine) *lawFold {
+	return &lawFold{engine: e, flows: map[string]*analyzer.Flow{}}
+}
+
+func (w *lawFold) step(ev *events.Event) (refused bool) {
+	f := w.flows[ev.FlowKey()]
+	if f == nil {
+		f = new(analyzer.Flow)
+		w.flows[ev.FlowKey()] = f
+	}
+	w.fx.Reset()
+	w.engine.Step(&w.part, f, ev, &w.fx)
+	return ev.Ask && w.fx.Answer != nil && w.fx.Answer.Stops()
+}
+
+// injection is an event of a mere sender, and before which event of the dispatcher it comes.
+type injection struct {
+	before int
+	event  events.Event
+}
+
+// inject makes the injections into a log. Quiet ones spend nothing of a budget, which would hide
+// what else an event does.
+func inject(r *rand.Rand, honest []events.Event, flow string) (out []injection) {
+	few, many, quiet := 1+r.IntN(20), 1+r.IntN(6), r.IntN(3) > 0
+	if r.IntN(10) == 0 {
+		many = 200 // more than a flow remembers
+	}
+	for i := range honest {
+		if r.IntN(few) > 0 {
+			continue
+		}
+		for range 1 + r.IntN(many) {
+			x := foreign(r, honest, honest[i].Appended, flow, len(out))
+			if quiet && (x.Kind == events.AgentCall && x.By() == events.OriginAgent || x.Kind == events.ToolCall || x.Usage.Known && x.Usage.Input > 0) {
+				continue
+			}
+			out = append(out, injection{i, x})
+		}
+	}
+	return out
+}
+
+// interferes says how the injections break the law; "" if they do not. It counts the checks that
+// are refused without them.
+func interferes(engine *analyzer.Engine, honest []events.Event, injected []injection, refusals *int) string {
+	alone, beside := newLawFold(engine), newLawFold(engine)
+	passed, passedBeside := 0, 0
+	for i := range honest {
+		for ; len(injected) > 0 && injected[0].before == i; injected = injected[1:] {
+			x := injected[0].event
+			beside.step(&x)
+		}
+		a, b := honest[i], honest[i]
+		refused, also := alone.step(&a), beside.step(&b)
+		if !honest[i].Ask {
+			continue
+		}
+		if refused {
+			*refusals++
+		} else {
+			passed++
+		}
+		if !also {
+			passedBeside++
+		}
+		if passedBeside > passed {
+			return fmt.Sprintf("after event %d, %d checks passed beside others, %d alone", i, passedBeside, passed)
+		}
+		if refused != also && beside.flows["mine"] != nil {
+			return fmt.Sprintf("event %d: events in another flow change the answer: refused %v alone, %v beside them", i, refused, also)
+		}
+	}
+	return ""
+}
+
+// TestOthersInterfereWithNoLimit injects events of a mere sender into logs of a dispatcher.
+// In the flow of the dispatcher they let no check pass that a budget, a rate or a stop of an
+// operator refused without them. In other flows they change no answer at all.
+//
+// A check that is refused earlier beside others leaves more of the budget for later ones. So
+// the law compares how many checks passed up to each.
+func TestOthersInterfereWithNoLimit(t *testing.T) {
+	t.Parallel()
+	engine := analyzer.New(lawLimits())
+	total, refusals := 0, 0
+	for seed := uint64(1); total < *injections; seed++ {
+		r := rand.New(rand.NewPCG(seed, 34))
+		honest, flow := honestLog(r), "theirs"
+		if seed%3 == 0 {
+			flow = "mine"
+		}
+		injected := inject(r, honest, flow)
+		total += len(injected)
+		why := interferes(engine, honest, injected, &refusals)
+		if why == "" {
+			continue
+		}
+		for i := len(injected) - 1; i >= 0; i-- { // those that are not needed for it
+			less := slices.Delete(slices.Clone(injected), i, i+1)
+			if again := interferes(engine, honest, less, new(int)); again != "" {
+				injected, why = less, again
+			}
+		}
+		for _, x := range injected {
+			t.Logf("before %d: %s", x.before, x.event.AppendJSON(nil))
+		}
+		t.Fatalf("seed %d: %s", seed, why)
+	}
+	if refusals == 0 {
+		t.Error("no check is refused, so the law is about nothing")
+	}
+	t.Logf("%d events injected, %d checks refused without them", total, refusals)
+}
