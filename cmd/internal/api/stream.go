@@ -12,7 +12,6 @@ import (
 
 	"weir/cmd/internal/access"
 	"weir/cmd/internal/admission"
-	"weir/cmd/internal/clock"
 	"weir/cmd/internal/problem"
 	"weir/cmd/internal/selftest"
 	"weir/events"
@@ -58,8 +57,8 @@ type viewer struct {
 	sse    bool
 	follow bool
 	flow   string // only this one; "" for all
-	// who may be bound to some flows, and sees verdicts of these alone. It is looked up
-	// once; that it may still be here is looked at with each heartbeat.
+	// who may be bound to some flows, and then gets the verdicts of these flows only. It is
+	// looked up again at each read of a stream, see mayFollow.
 	who *access.Principal
 	// from is the place of the next verdict in the log.
 	from int64
@@ -172,22 +171,12 @@ func (v *viewer) run(r *http.Request) error {
 			}
 		}()
 	}
-	// Whether he may still follow is asked by time, and not by silence: verdicts that never
-	// cease would keep a token that was taken out.
-	began := a.clock.Now()
-	var admitted time.Duration // after that
 	for v.follow || v.from < v.end {
-		if now := clock.Uptime(a.clock, began, a.clock.Now()); v.follow && now-admitted >= a.o.Heartbeat {
-			if _, e := a.door.admit(r, follower); e != nil {
-				return nil // he is told why when he comes again
-			}
-			admitted = now
-		}
 		// Before it is read: what comes after that would not be sent yet.
 		current := v.due && v.current()
 		n, err := v.gather(r)
 		if err != nil {
-			if !errors.Is(err, state.ErrClosed) && r.Context().Err() == nil {
+			if !errors.Is(err, errNotFollowing) && !errors.Is(err, state.ErrClosed) && r.Context().Err() == nil {
 				a.logger.Error("a viewer of the verdicts is dropped", "error", err)
 			}
 			return nil // the answer has begun
@@ -222,6 +211,25 @@ func (v *viewer) run(r *http.Request) error {
 	return nil
 }
 
+// followed is the route of streams, as within needs it.
+var followed = &route{method: http.MethodGet, path: "/v1/verdicts", need: follower}
+
+// errNotFollowing ends the stream of a principal that may not follow any more. The next request
+// gets the reason.
+var errNotFollowing = errors.New("the principal may not follow the verdicts any more")
+
+// mayFollow looks up the principal again and reports whether it may still follow.
+// A stream outlives the access file that it began with: a token may be removed and flows may be
+// taken away. So each read of the log uses the policy of that moment.
+func (v *viewer) mayFollow(r *http.Request) bool {
+	who, e := v.server.door.admit(r, followed.need)
+	if e == nil {
+		e = v.server.within(who, followed, r)
+	}
+	v.who = who
+	return e == nil
+}
+
 // liveBatch is how many verdicts a viewer may be behind who reads without waiting for others.
 const liveBatch = 16
 
@@ -243,6 +251,10 @@ func (v *viewer) gather(r *http.Request) (int, error) {
 	first, entries, err := state.ReadOn(a.verdicts.Read, v.from, streamBatch, nil)
 	if err != nil {
 		return 0, err
+	}
+	// After the read: verdicts that came after a change of the access file fall under the change.
+	if v.follow && !v.mayFollow(r) {
+		return 0, errNotFollowing
 	}
 	if first > v.from {
 		v.writeGap(v.from, first)

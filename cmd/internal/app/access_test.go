@@ -22,7 +22,13 @@ func secretOf(name string) string { return strings.Repeat(name+"-", 40)[:40] }
 // people starts an app with principals, of each of whom one line says what it may do.
 func people(t *testing.T, o Options, may map[string]string) *running {
 	t.Helper()
-	dir := t.TempDir()
+	o.AccessFile = writePeople(t, t.TempDir(), may)
+	return begin(t, o)
+}
+
+// writePeople writes an access file and its tokens.
+func writePeople(t *testing.T, dir string, may map[string]string) string {
+	t.Helper()
 	var text strings.Builder
 	for name, what := range may {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(secretOf(name)), 0o600); err != nil {
@@ -30,11 +36,11 @@ func people(t *testing.T, o Options, may map[string]string) *running {
 		}
 		fmt.Fprintf(&text, "%s: {token-file: %s, %s}\n", name, name, what)
 	}
-	o.AccessFile = filepath.Join(dir, "access.yaml")
-	if err := os.WriteFile(o.AccessFile, []byte(text.String()), 0o600); err != nil {
+	path := filepath.Join(dir, "access.yaml")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return begin(t, o)
+	return path
 }
 
 func (r *running) as(name, method, path, body string, header ...string) reply {
@@ -171,6 +177,47 @@ func TestTenants(t *testing.T) {
 	for _, path := range []string{"/v1/traces", "/runs/batch", "/runs/multipart", "/v1/hook", "/v1/notes"} {
 		if got := r.as("src", "POST", path, "{}", "Content-Type", "application/json"); got.status != 403 {
 			t.Errorf("%s says no source, and is open to who is bound to some: %d %s", path, got.status, got.body)
+		}
+	}
+}
+
+// TestNarrowedStreams takes flows away from a principal while it follows the verdicts.
+func TestNarrowedStreams(t *testing.T) {
+	may := map[string]string{"shop": "roles: [observe, ask], flows: [shop-*, wide-*]", "root": "roles: admin"}
+	r := people(t, Options{}, may)
+	stop := func(flow string) {
+		t.Helper()
+		r.want(r.as("root", "POST", "/v1/flows/"+flow+"/stop", `{"reason":"a test"}`), 202)
+	}
+	token := []string{"Authorization", "Bearer " + secretOf("shop")}
+	streams := map[string]*viewerOf{
+		"ndjson": r.follow("/v1/verdicts?follow=1", token...),
+		"sse":    r.follow("/v1/verdicts", append(token, "Accept", "text/event-stream")...),
+	}
+	one := r.follow("/v1/verdicts?follow=1&flow=wide-1", token...)
+	stop("wide-1")
+	for _, v := range streams {
+		v.until("wide-1")
+	}
+	one.until("wide-1")
+	may["shop"] = "roles: [observe, ask], flows: [shop-*]"
+	writePeople(t, filepath.Dir(r.o.AccessFile), may)
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	stop("wide-2")
+	stop("wide-1")
+	stop("shop-1")
+	for name, v := range streams {
+		seen := len(v.seen)
+		v.until("shop-1")
+		if text := strings.Join(v.seen[seen:], "\n"); strings.Contains(text, "wide-") {
+			t.Errorf("%s: the stream shows a flow that was taken away:\n%s", name, text)
+		}
+	}
+	for one.lines.Scan() {
+		if strings.Contains(one.lines.Text(), "wide-1") {
+			t.Fatalf("a stream of one flow goes on after the flow was taken away: %s", one.lines.Text())
 		}
 	}
 }
