@@ -16,15 +16,16 @@ func TestReports(t *testing.T) {
 		rule string // that stops first; "" for honest work
 		most int    // calls before the stop, at most
 	}{
-		{"r03_deep", "max_stack_depth", 20},              // claude-code#68430: agents 50 levels deep
-		{"r06_near_duplicates.jsonl.gz", "circling", 20}, // zeroclaw#7143: 43 spellings of one look
-		{"r07_empty_output.jsonl.gz", "repetition", 8},   // LLMKube#569: 58 commands without output
-		{"r10_overnight_stages.qwen.jsonl.gz", "", 0},    // qwen-code#9733: six stages in 3.3 h
-		{"r13_look_and_sleep.claude.jsonl.gz", "", 0},    // stella#359: look, sleep 10, look
-		{"r15b_hooks_same_tests.jsonl.gz", "", 0},        // superpowers#2202: reviewers rerun tests
-		{"r16_pipeline_of_seven.jsonl.gz", "", 0},        // multica#1355: seven roles hand over
-		{"r16b_pipeline_pass_control.jsonl.gz", "", 0},   // the same with pass_control
-		{"r28b_distinct_batch_300.jsonl.gz", "", 0},      // odysseus#3183: 300 distinct writes
+		{"r03_deep", "max_stack_depth", 20},               // claude-code#68430: agents 50 levels deep
+		{"r04_nudge_loop.export.json.gz", "circling", 12}, // kimchi#115: 40 nudges by a plugin
+		{"r06_near_duplicates.jsonl.gz", "circling", 20},  // zeroclaw#7143: 43 spellings of one look
+		{"r07_empty_output.jsonl.gz", "repetition", 8},    // LLMKube#569: 58 commands without output
+		{"r10_overnight_stages.qwen.jsonl.gz", "", 0},     // qwen-code#9733: six stages in 3.3 h
+		{"r13_look_and_sleep.claude.jsonl.gz", "", 0},     // stella#359: look, sleep 10, look
+		{"r15b_hooks_same_tests.jsonl.gz", "", 0},         // superpowers#2202: reviewers rerun tests
+		{"r16_pipeline_of_seven.jsonl.gz", "", 0},         // multica#1355: seven roles hand over
+		{"r16b_pipeline_pass_control.jsonl.gz", "", 0},    // the same with pass_control
+		{"r28b_distinct_batch_300.jsonl.gz", "", 0},       // odysseus#3183: 300 distinct writes
 	} {
 		code, out, errs := weir(t, "", "replay", "--quiet", "-o", "json", filepath.Join("testdata", "reports", r.file))
 		if code != 0 {

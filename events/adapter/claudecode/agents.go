@@ -58,7 +58,12 @@ func (r *reader) agent(l *line) *agent {
 	}
 	// A child stays in the prompt in which it was called, also when a later prompt of the user
 	// comes while it runs.
-	if l.prompt != "" && (!a.called || key == l.session) {
+	if l.machine && l.prompt != "" && a.prompt != "" {
+		r.machine.Put(l.prompt, struct{}{})
+	}
+	// What a program asks for in the place of the user belongs to what the user asked for.
+	_, machine := r.machine.Get(l.prompt)
+	if l.prompt != "" && !machine && (!a.called || key == l.session) {
 		a.prompt = l.prompt
 	}
 	return a

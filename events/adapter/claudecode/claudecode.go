@@ -90,8 +90,9 @@ type reader struct {
 	agents      *adapter.Recent[*agent] // by session, or session/agentId
 	uses        *adapter.Recent[*use]   // by tool use id
 	messages    *adapter.Recent[*message]
-	lines       *adapter.Recent[string] // agent of a line, by uuid: for side chains without agentId
-	looks       *polling.Looks          // at what runs on
+	lines       *adapter.Recent[string]   // agent of a line, by uuid: for side chains without agentId
+	looks       *polling.Looks            // at what runs on
+	machine     *adapter.Recent[struct{}] // prompts that a program wrote, by promptId
 	// event is the one that emit is given; it is good until the next.
 	event events.Event
 }
@@ -137,7 +138,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 		source: cmp.Or(o.Source, "claude-code"), ignore: o.IgnoreArgs,
 		correlation: o.CorrelationOr(events.CorrelationPrompt, events.CorrelationSession),
 		agents:      adapter.NewRecent[*agent](most), uses: adapter.NewRecent[*use](most),
-		messages: adapter.NewRecent[*message](most), lines: adapter.NewRecent[string](most), looks: polling.New(most),
+		messages: adapter.NewRecent[*message](most), lines: adapter.NewRecent[string](most), looks: polling.New(most), machine: adapter.NewRecent[struct{}](most),
 	}
 }
 

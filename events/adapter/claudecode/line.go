@@ -30,6 +30,7 @@ type line struct {
 	blocks          []block
 	text            []byte // of all text blocks
 	refused         bool   // a Stop hook did not let the turn end
+	machine         bool   // a program wrote it in the place of the user
 	said            events.Hash
 	sim             events.Fingerprint
 	// resultAgent, resultTools and launched are of the tool use whose result the line has, if
@@ -136,6 +137,8 @@ func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) 
 	if l.apiError {
 		l.failed = fingerprint.Error(l.text)
 	}
+	l.machine = l.kind == "user" && !l.meta && adapter.MachinePrompt(l.text)
+	l.meta = l.meta || l.machine
 	l.refused = l.meta && bytes.HasPrefix(l.text, stopFeedback)
 	// A parsed line may wait until others are told, and its text need not.
 	l.text = nil

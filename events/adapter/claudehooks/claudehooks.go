@@ -65,6 +65,8 @@ type reader struct {
 	sessions *adapter.Recent[*session]
 	// Uses of tools that run agents only; the pairing knows the others.
 	uses *adapter.Recent[*use]
+	// machine are prompts that a program wrote in the place of the user, by prompt_id.
+	machine *adapter.Recent[struct{}]
 	// children are the uses that run them, by session and agent_id.
 	children *adapter.Recent[*use]
 	// looks are at what runs on.
@@ -108,8 +110,8 @@ func newReader(o adapter.Options) adapter.Adapter {
 	r := &reader{
 		pair:     pairing.New(o, "claude-code-hooks", events.CorrelationExplicit, events.CorrelationPrompt, events.CorrelationSession),
 		sessions: adapter.NewRecent[*session](o.HeldOr(maxRemembered)), uses: adapter.NewRecent[*use](o.HeldOr(maxRemembered)),
-		children: adapter.NewRecent[*use](o.HeldOr(maxRemembered)),
-		looks:    polling.New(o.HeldOr(maxRemembered)),
+		children: adapter.NewRecent[*use](o.HeldOr(maxRemembered)), machine: adapter.NewRecent[struct{}](o.HeldOr(maxRemembered)),
+		looks: polling.New(o.HeldOr(maxRemembered)),
 	}
 	r.pair.Work = true
 	return r
@@ -235,6 +237,10 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	l.at = r.clock.At(l.at)
 	switch l.event {
 	case "UserPromptSubmit":
+		if adapter.MachinePrompt(l.said) && s.prompt != "" {
+			r.machine.Put(l.prompt, struct{}{}) // it belongs to what the user asked for
+			return nil
+		}
 		r.prompt(l, s, emit)
 	case "PreToolUse":
 		s.worked = true
@@ -260,7 +266,7 @@ func (r *reader) Flush(func(*events.Event)) error { return nil }
 
 // begin fills what all events of an input share.
 func (r *reader) begin(what string, kind events.Kind, l *line, s *session) *events.Event {
-	if l.prompted {
+	if _, machine := r.machine.Get(l.prompt); l.prompted && !machine {
 		// The prompt stays that of the session until another comes.
 		s.prompt = l.prompt
 	}

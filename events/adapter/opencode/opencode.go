@@ -255,6 +255,7 @@ func (r *reader) message(s, m *info, parts *jsonwalk.Cursor, asked bool, emit fu
 		turn.By.Agent = cmp.Or(m.agent, program)
 	}
 	var text []byte
+	synthetic := false
 	var uses []transcript.Use
 	for parts.MaybeArray(); parts.Element(); {
 		var p part
@@ -265,6 +266,7 @@ func (r *reader) message(s, m *info, parts *jsonwalk.Cursor, asked bool, emit fu
 			if !p.synthetic && len(p.text) > 0 {
 				text = append(append(text, p.text...), '\n')
 			}
+			synthetic = synthetic || p.synthetic
 		case "tool":
 			if u := p.use(s.id); u.At != 0 {
 				uses = append(uses, *u)
@@ -288,6 +290,8 @@ func (r *reader) message(s, m *info, parts *jsonwalk.Cursor, asked bool, emit fu
 		// A message without a text of the user's own, such as a file, is no prompt.
 		case len(text) > 0:
 			r.log.Prompt(&turn, m.id, m.created, text, emit)
+		case synthetic:
+			r.log.Continues(&turn)
 		}
 	// The uses of an answer lie side by side in it; Uses puts them in order of time.
 	case "assistant":

@@ -32,6 +32,9 @@ type Log struct {
 	once *adapter.Recent[struct{}] // ids of what was told and may come again
 	// looks tells who looks again at what runs on from who repeats himself.
 	looks *polling.Looks
+	// asked is the prompt of a person that a prompt of a program goes on with, by session and
+	// prompt; latest is the last prompt of a person, by session.
+	asked, latest *adapter.Recent[string]
 }
 
 // progress is how much of the use of a tool was told.
@@ -42,7 +45,8 @@ func New(o adapter.Options, program string) *Log {
 	// The prompt goes before the session: a session holds many prompts.
 	l := &Log{pair: pairing.New(o, program, events.CorrelationPrompt, events.CorrelationSession),
 		uses: adapter.NewRecent[progress](o.HeldOr(maxRemembered)), once: adapter.NewRecent[struct{}](o.HeldOr(maxRemembered)),
-		looks: polling.New(o.HeldOr(maxRemembered))}
+		looks: polling.New(o.HeldOr(maxRemembered)),
+		asked: adapter.NewRecent[string](o.HeldOr(maxRemembered)), latest: adapter.NewRecent[string](o.HeldOr(maxRemembered))}
 	// Coding agents log all they do, so a hop without work is known to be one (see decision
 	// 4).
 	l.pair.Work = true
@@ -106,6 +110,9 @@ type Use struct {
 func (l *Log) begin(t *Turn, id string, kind events.Kind, at events.Stamp) *events.Event {
 	var names adapter.Names
 	names[events.CorrelationPrompt] = t.Prompt
+	if person, ok := l.asked.Get(t.Session + "\x00" + t.Prompt); ok {
+		names[events.CorrelationPrompt] = person
+	}
 	names[events.CorrelationSession] = t.Session
 	names[events.CorrelationConversation] = t.Session
 	e := l.pair.Begin(id, kind, at, &names)
@@ -135,10 +142,23 @@ func (l *Log) Prompt(t *Turn, id string, at events.Stamp, text []byte, emit func
 	if l.Again(id + "/prompt") {
 		return // what was done since then is not forgotten
 	}
+	if adapter.MachinePrompt(text) {
+		l.Continues(t)
+		return
+	}
+	l.latest.Put(t.Session, t.Prompt)
 	e := l.begin(t, id+"/prompt", events.AgentCall, at)
 	e.Origin, e.To = events.OriginUser, t.By
 	pairing.Said(e, text)
 	l.pair.Pair(e, emit)
+}
+
+// Continues takes that the prompt of a turn was written by a program, such as a nudge, a timer or
+// a reminder: its work belongs to what a person asked for last.
+func (l *Log) Continues(t *Turn) {
+	if person, ok := l.latest.Get(t.Session); ok && person != t.Prompt {
+		l.asked.Put(t.Session+"\x00"+t.Prompt, person)
+	}
 }
 
 // Asked tells what the agent of a transcript of its own was asked by another one. Its id is
