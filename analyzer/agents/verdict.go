@@ -158,16 +158,16 @@ func confidenceOf(ev *events.Event) string {
 // of the limits (decision 71).
 func (e *Engine) text(x *finding) string {
 	rule := &Rules[x.rule]
-	why := standing.ReasonText(x.reasonCode())
+	code := string(x.reasonCode())
 	limit, observed := x.Figures(rule.Unit)
 	n, l := standing.Number(observed), standing.Number(limit)
 	switch x.Action {
 	case events.Allow:
 		return standing.Cleared(x.reasonCode())
 	case events.Resume:
-		return "Auto-recovery: " + why
+		return "Auto-recovery: " + code
 	case events.ReviewAgent:
-		return "Auto-recovery: " + why + ", not safe to resume without a review"
+		return "Auto-recovery: " + code + ", not safe to resume without a review"
 	case events.Archive:
 		return "stuck - auto-archived"
 	}
@@ -176,15 +176,15 @@ func (e *Engine) text(x *finding) string {
 		return "Agent is not stuck - no rescue needed"
 	// Notify and resume, by which rows about silence and rescue are told, stop nothing.
 	case !rule.Action.Stops(): // about being stuck
-		head := "Agent is potentially stuck: "
 		if x.certain {
-			head = "Agent is stuck: "
+			return "Stuck agent detected: " + code
 		}
-		// Somebody asked for help; nothing was measured.
+		head := "Agent is potentially stuck: " + standing.ReasonText(x.reasonCode())
+		// A call for help measures nothing.
 		if x.Limit == 0 {
-			return head + why
+			return head
 		}
-		return head + why + ", silent for " + n + "s, more than " + l + "s"
+		return head + ", silent for " + n + "s, more than " + l + "s"
 	}
 	text := e.limits.Texts[x.rule]
 	if text == "" {

@@ -133,7 +133,7 @@ func TestStuckAgent(t *testing.T) {
 	b.keys("\r")
 	b.ready("agent")
 	text := eval[string](b, `document.querySelector("main").innerText`)
-	for _, want := range []string{"Agent planner-3", "■ stuck", "critical_margin_timeout", "margin critical", "does not answer", "Agent is stuck: critical margin timeout", "Verdicts", "Copy weir agents rescue"} {
+	for _, want := range []string{"Agent planner-3", "■ stuck", "critical_margin_timeout", "margin critical", "does not answer", "Stuck agent detected: critical_margin_timeout", "Verdicts", "Copy weir agents rescue"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page of the stuck agent does not say %q:\n%s", want, text)
 		}
