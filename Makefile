@@ -55,8 +55,13 @@ SLOW = $(addprefix ./,$(sort $(dir $(shell grep -rl --include=*_test.go 'testing
 setup: ## what tests in other languages need
 	@npm ci --silent --no-audit --no-fund --prefix sink/guard/typescript || echo "*** NOT TESTED: weir-guard.ts, because npm did not bring its compiler ***" >&2
 
+# The version is that of the tag, if the commit has one. Without git, set both.
+VERSION ?= $(shell git describe --tags --exact-match 2>/dev/null)
+REVISION ?= $(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null)
+STAMP = -X main.version=$(VERSION) -X main.revision=$(REVISION)
+
 build: ## bin/weir, and bin/weir-hook for coding agents
-	$(GO) build -trimpath -o bin/ ./cmd/weir ./cmd/weir-hook
+	$(GO) build -trimpath -ldflags="$(STAMP)" -o bin/ ./cmd/weir ./cmd/weir-hook
 
 # Packages whose goroutines share state. The group on Kafka is raced by make brokers.
 RACE = events/... analyzer state/... cmd/internal/pump cmd/internal/group cmd/internal/embedded cmd/internal/ask cmd/internal/api sink/check sink/guard

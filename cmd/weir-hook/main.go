@@ -18,6 +18,9 @@ import (
 	"weir/cmd/internal/hook"
 )
 
+// version and revision are set by the linker, as those of weir are.
+var version, revision string
+
 func main() {
 	debug.SetGCPercent(-1) // it is over before there is anything to collect
 	server := flag.String("server", "", "ask the weir that runs at this `URL` (WEIR_SERVER, else "+hook.DefaultServer+")")
@@ -25,6 +28,7 @@ func main() {
 	caFile := flag.String("ca-file", "", "trust its certificate by the authorities in this `FILE` (WEIR_CA_FILE, else the system's)")
 	certFile := flag.String("cert-file", "", "show the certificate in this `FILE` (WEIR_CERT_FILE)")
 	keyFile := flag.String("key-file", "", "`FILE` with the key of that certificate (WEIR_KEY_FILE)")
+	printVersion := flag.Bool("version", false, "print the version and the commit")
 	closed := flag.Bool("closed", false, "refuse the use of tools when weir does not answer")
 	// Coding agents take the code 2, with which flag ends by itself, for a refusal.
 	flag.CommandLine.Init("weir-hook", flag.ContinueOnError)
@@ -32,6 +36,10 @@ func main() {
 		return
 	} else if err != nil {
 		os.Exit(1)
+	}
+	if *printVersion {
+		_, _ = fmt.Println("weir-hook", cmp.Or(version, "(devel)"), revision)
+		return
 	}
 	s := hook.Server{URL: cmp.Or(*server, os.Getenv("WEIR_SERVER"), hook.DefaultServer), Closed: *closed}
 	if !strings.Contains(s.URL, "://") {

@@ -602,11 +602,15 @@ func suggestCommand() cli.Command {
 stands on. Honest are the flows that no rule stops and nobody marked right, and those
 that were marked wrong; a threshold lies a quarter above the greatest value of any of
 them. Budgets may become stricter than they are, limits on patterns only more patient.
-It refuses to guess from fewer than 100 honest flows.`,
-		Examples: []string{"weir limits suggest logs/ > limits.yaml", "weir limits suggest logs/ --marks review.jsonl"},
+With fewer honest flows than --min-flows it suggests nothing, and exits with 1.`,
+		Examples: []string{"weir limits suggest logs/ > limits.yaml", "weir limits suggest logs/ --min-flows 30 > limits.yaml", "weir limits suggest logs/ --marks review.jsonl"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			s := newSource(fs)
+			least := fs.Int("min-flows", backtest.LeastFlows, "suggest limits from at least `N` honest flows")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if *least < 1 {
+					return cli.Usage("--min-flows %d: want at least 1", *least)
+				}
 				marks, err := readMarks(*s.marks)
 				if err != nil {
 					return err
@@ -616,10 +620,16 @@ It refuses to guess from fewer than 100 honest flows.`,
 					return err
 				}
 				// Without marks all flows that no rule stops count as honest.
-				// It refuses where too few honest flows would make a guess of it.
-				list, err := tried.Suggest(marks)
+				list, err := tried.Suggest(marks, *least)
 				if err != nil {
-					return cli.Failure("%w", err).Advise("take a longer log; weir backtest says what there is")
+					// Output is often redirected into a file, and then the file gives the reason too.
+					// weir rejects limits that are only a comment.
+					if !env.OutTerminal {
+						if _, err := fmt.Fprintf(env.Out, "# No limits: %v.\n", err); err != nil {
+							return err
+						}
+					}
+					return cli.Failure("%w", err).Advise("use a longer log, or set --min-flows; weir backtest shows what the log has")
 				}
 				return writeLimits(env.Out, limits.Profile, list)
 			}

@@ -5,7 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -206,12 +208,56 @@ func TestLists(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	code, out, _ := weir(t, "", "version")
-	if code != 0 || !strings.Contains(out, "revision") || !strings.Contains(out, "go1.") {
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		if code, out, errs := weir(t, "", args...); code != 0 || errs != "" || !strings.Contains(out, "revision") || !strings.Contains(out, "go1.") {
+			t.Errorf("%s: exit code %d\n%s%s", args, code, out, errs)
+		}
+	}
+	if code, out, _ := weir(t, "", "version", "-o", "json"); code != 0 || !strings.Contains(out, `"go": "go1.`) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
-	if code, out, _ = weir(t, "", "version", "-o", "json"); code != 0 || !strings.Contains(out, `"go": "go1.`) {
-		t.Errorf("exit code %d\n%s", code, out)
+}
+
+// TestBuildOf reads what Go and the linker put into a program.
+func TestBuildOf(t *testing.T) {
+	checkout := []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.time", Value: "2026-11-20T09:00:00Z"}, {Key: "vcs.modified", Value: "true"}}
+	for name, c := range map[string]struct {
+		info           debug.BuildInfo
+		stamped        [2]string
+		version, shown string
+	}{
+		"nothing is known":        {debug.BuildInfo{}, [2]string{}, "(devel)", "unknown"},
+		"a checkout":              {debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: checkout}, [2]string{}, "(devel)", "abc, modified"},
+		"a module of that name":   {debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}, [2]string{}, "v1.2.3", "unknown"},
+		"a release":               {debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, [2]string{"v1.2.3", "def"}, "v1.2.3", "def"},
+		"a release of a checkout": {debug.BuildInfo{Main: debug.Module{Version: "v0.0.0-1"}, Settings: checkout}, [2]string{"v1.2.3", "def"}, "v1.2.3", "def, modified"},
+		"a commit and no version": {debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, [2]string{"", "def"}, "(devel)", "def"},
+	} {
+		if b := buildOf(&c.info, true, c.stamped[0], c.stamped[1]); b.Version != c.version || b.revision() != c.shown {
+			t.Errorf("%s: version %q, revision %q, want %q and %q", name, b.Version, b.revision(), c.version, c.shown)
+		}
+	}
+	if b := buildOf(nil, false, "v1.2.3", "def"); b.Version != "v1.2.3" || b.Revision != "def" {
+		t.Errorf("without Go's own record: %+v", b)
+	}
+}
+
+// TestStamp builds both programs as a release does and asks them for their version.
+func TestStamp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it links both programs once more")
+	}
+	t.Parallel()
+	folder := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-X main.version=v1.2.3 -X main.revision=0123456789ab", "-o", folder, ".", "../weir-hook")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, args := range [][]string{{"weir", "version"}, {"weir", "--version"}, {"weir-hook", "--version"}} {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(folder, args[0]), args[1:]...).CombinedOutput()
+		if fields := strings.Fields(string(out)); err != nil || len(fields) < 2 || fields[0] != args[0] || fields[1] != "v1.2.3" || !strings.Contains(string(out), "0123456789ab") {
+			t.Errorf("%s: %v\n%s", args, err, out)
+		}
 	}
 }
 

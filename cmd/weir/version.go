@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"runtime/debug"
@@ -10,10 +11,11 @@ import (
 	"weir/cmd/internal/cli"
 )
 
-// build says what this program was made of.
-//
-// It comes out of the program itself, as Go puts it there when it builds in a checkout.
-// Nothing is set by the linker.
+// version and revision are set by the linker in releases and images, which are built without
+// a checkout: -ldflags "-X main.version=v1.2.3 -X main.revision=0123456789ab".
+var version, revision string
+
+// build describes the program: its version, the commit, and what compiled it.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -23,32 +25,38 @@ type build struct {
 	System   string `json:"system"`
 }
 
-// buildOf reads what Go has put into the program; ok is false where it has put nothing, as in
-// some test programs. Without a version in it, it was built from a checkout.
-func buildOf(info *debug.BuildInfo, ok bool) build {
-	b := build{Version: "unknown", Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+// buildOf reads what Go recorded in the program; ok is false if Go recorded nothing. What the
+// linker set wins, because only a release sets it.
+func buildOf(info *debug.BuildInfo, ok bool, version, revision string) build {
+	b := build{Version: version, Revision: revision, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 	if !ok {
-		return b
+		info = &debug.BuildInfo{}
 	}
-	b.Version = info.Main.Version
-	// They are there when it was built in a checkout with version control.
+	b.Version = cmp.Or(version, info.Main.Version, "(devel)")
+	// Go records these when it builds in a checkout with version control.
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
-			b.Revision = s.Value
+			b.Revision = cmp.Or(revision, s.Value)
 		case "vcs.time":
 			b.Time = s.Value
 		case "vcs.modified":
 			b.Modified = s.Value == "true"
 		}
 	}
-	if b.Version == "" {
-		b.Version = "(devel)"
-	}
 	return b
 }
 
-// versionCommand is weir version. It asks no weir: it is about this program.
+// revision is the commit for people. It names changes that are not committed, because the
+// commit alone does not describe what runs then.
+func (b build) revision() string {
+	if b.Modified {
+		return cmp.Or(b.Revision, "unknown") + ", modified"
+	}
+	return cmp.Or(b.Revision, "unknown")
+}
+
+// versionCommand is weir version, and weir --version. It describes this program and contacts no other.
 func versionCommand() cli.Command {
 	return cli.Command{
 		Name: "version", Short: "print version, revision and Go version",
@@ -57,18 +65,11 @@ func versionCommand() cli.Command {
 				if err := cli.Want(args, 0, 0, ""); err != nil {
 					return err
 				}
-				b := buildOf(debug.ReadBuildInfo())
+				info, ok := debug.ReadBuildInfo()
+				b := buildOf(info, ok, version, revision)
 				return env.Value(b, func() error {
-					revision := b.Revision
-					if revision == "" {
-						revision = "unknown"
-					}
-					// The revision alone would be believed to be what runs.
-					if b.Modified {
-						revision += ", modified"
-					}
 					t := env.Table()
-					rows := [][2]string{{"weir", b.Version}, {"revision", revision}, {"go", b.Go}, {"system", b.System}}
+					rows := [][2]string{{"weir", b.Version}, {"revision", b.revision()}, {"go", b.Go}, {"system", b.System}}
 					for _, r := range rows {
 						if err := t.Row(cli.Text(r[0], r[1])...); err != nil {
 							return err

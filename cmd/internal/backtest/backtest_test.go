@@ -180,7 +180,7 @@ func TestSuggest(t *testing.T) {
 	}
 	records := log(t, append(calls, 30)...)
 	trial := fold(t, limits(t, tenCalls), false, records)
-	list, err := trial.Suggest(nil)
+	list, err := trial.Suggest(nil, LeastFlows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestSuggest(t *testing.T) {
 		t.Errorf("under what is suggested %d flows are stopped: %+v", r.Stopped, r.Stops)
 	}
 	// Marked wrong, the long flow is honest too.
-	if list, err = trial.Suggest(Marks{"f120": Wrong}); err != nil {
+	if list, err = trial.Suggest(Marks{"f120": Wrong}, LeastFlows); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range list {
@@ -202,8 +202,11 @@ func TestSuggest(t *testing.T) {
 		t.Errorf("a flow that was marked wrong is stopped: %+v", r.Stops)
 	}
 	// Why there are too few is said, and that a duration is measured in the silence after it, too.
-	if _, err := fold(t, limits(t, tenCalls), false, log(t, 3, 4, 30)).Suggest(nil); err == nil || !strings.Contains(err.Error(), "there are 2 honest flows with calls") || !strings.HasSuffix(err.Error(), "; 1 stopped flow that nobody has judged is left out") {
+	if _, err := fold(t, limits(t, tenCalls), false, log(t, 3, 4, 30)).Suggest(nil, LeastFlows); err == nil || !strings.Contains(err.Error(), "the log has 2 honest flows with calls") || !strings.HasSuffix(err.Error(), "; 1 stopped flow that nobody has judged is left out") {
 		t.Errorf("limits were suggested from two flows: %v", err)
+	}
+	if list, err := fold(t, limits(t, tenCalls), false, log(t, 3, 4, 30)).Suggest(nil, 2); err != nil || len(list) == 0 {
+		t.Errorf("from two flows, which the caller allows: %v, %v", list, err)
 	}
 	silence := fmt.Sprintf(", with the %.0f s of silence after which a flow is over", trial.Limits.Flow.Idle.Seconds())
 	for _, s := range list {

@@ -23,7 +23,7 @@ type Suggestion struct {
 	Changed  bool
 }
 
-// LeastFlows is how many flows of honest work a suggestion has to stand on.
+// LeastFlows is the least number of honest flows for a suggestion, unless the caller sets another.
 const LeastFlows = 100
 
 // headroom is by how much a suggested threshold lies above the greatest honest value.
@@ -38,8 +38,8 @@ const headroom = 1.25
 // flows never repeat themselves says nothing about the first that does.
 //
 // Rows that no honest flow has measured anything in get no suggestion. The error is that
-// there are too few flows.
-func (t *Trial) Suggest(marks Marks) ([]Suggestion, error) {
+// there are fewer honest flows than least.
+func (t *Trial) Suggest(marks Marks, least int) ([]Suggestion, error) {
 	honest, left := 0, 0
 	for _, f := range t.list {
 		switch {
@@ -50,8 +50,8 @@ func (t *Trial) Suggest(marks Marks) ([]Suggestion, error) {
 			left++
 		}
 	}
-	if honest < LeastFlows {
-		return nil, fmt.Errorf("there are %d honest flows with calls, and a limit should stand on at least %d%s", honest, LeastFlows, unjudgedLeftOut(left))
+	if honest < least {
+		return nil, fmt.Errorf("the log has %d honest flows with calls, and limits need at least %d%s", honest, least, unjudgedLeftOut(left))
 	}
 	var out []Suggestion
 	for i := range analyzer.Rules {
@@ -78,9 +78,9 @@ func (t *Trial) Suggest(marks Marks) ([]Suggestion, error) {
 		switch budget := row.Armed && isAmount(row.Unit); {
 		case flows == 0:
 			continue
-		case set.Stop == rules.Off && (!budget || flows < LeastFlows):
+		case set.Stop == rules.Off && (!budget || flows < least):
 			continue
-		case set.Stop == rules.Off, budget && flows >= LeastFlows && room < set.Stop, room > set.Stop:
+		case set.Stop == rules.Off, budget && flows >= least && room < set.Stop, room > set.Stop:
 			s.Setting.Stop, s.Changed = max(2, room), true
 			if set.Warn != rules.Off && set.Stop != rules.Off {
 				s.Setting.Warn = max(top, int64(float64(set.Warn)/float64(set.Stop)*float64(room)))

@@ -45,6 +45,12 @@ func program(got *[]string) *Program {
 				}},
 			{Name: "hidden", Hidden: true, Setup: func(*pflag.FlagSet) Run { return nil }},
 		}},
+		{Name: "version", Short: "print the version", Setup: func(*pflag.FlagSet) Run {
+			return func(_ context.Context, env *Env, args []string) error {
+				*got = append([]string{"version", string(env.Format)}, args...)
+				return nil
+			}
+		}},
 		HelpCommand(p),
 		CompletionCommand(p),
 	}
@@ -97,6 +103,12 @@ func TestDispatch(t *testing.T) {
 	f("lits", 2, "", "prog: unknown command \"lits\"\n  did you mean: prog list\n")
 	f("thing shwo --all x", 2, "", "prog thing: unknown command \"shwo\"\n  did you mean: prog thing show\n")
 	f("thing shwo", 2, "", "prog thing: unknown command \"shwo\"\n  did you mean: prog thing show\n")
+	f("lits --help", 2, "", "prog: unknown command \"lits\"\n  did you mean: prog list\n")
+	f("--help lits", 2, "", "prog: unknown command \"lits\"\n  did you mean: prog list\n")
+	f("thing shwo x -h", 2, "", "prog thing: unknown command \"shwo\"\n  did you mean: prog thing show\n")
+	f("--version", 0, "version table", "")
+	f("--version -o json", 0, "version json", "")
+	f("thing --version", 2, "", "prog thing: flag --version stands before the command\n  flags come after it: prog thing COMMAND --version\n")
 	f("--all list", 2, "", "prog: flag --all stands before the command\n  flags come after it: prog COMMAND --all\n")
 	f("list --limt 3", 2, "", "prog list: unknown flag --limt\n  did you mean --limit\n")
 	f("list --zzzzzzz", 2, "", "prog list: unknown flag --zzzzzzz\n  prog list --help lists the flags\n")
@@ -176,7 +188,7 @@ func TestComplete(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", words, s, want)
 		}
 	}
-	f("completion help list thing", "")
+	f("completion help list thing version", "")
 	f("list", "li")
 	f("show", "thing", "")
 	f("alpha beta", "thing", "show", "")

@@ -69,8 +69,17 @@ func (p *Program) Main(ctx context.Context, env Env, args []string) int {
 	defer errs.end()
 	env.Out, env.Err = out, errs
 	root := p.tree(&env)
-	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
+	words := append([]string{}, args...) // nil would mean those of the process
+	// As most programs do, it has its command version as a flag too.
+	if len(words) > 0 && words[0] == "--version" && index(p.Commands, "version") >= 0 {
+		words[0] = "version"
+	}
+	root.SetArgs(words)
 	c, err := root.ExecuteContextC(ctx)
+	// Cobra handles --help before it looks at arguments, so a command that does not exist comes out here.
+	if err == nil && c.HasSubCommands() && c.Flags().NArg() > 0 {
+		err = c.RunE(c, c.Flags().Args())
+	}
 	// Only a fault with words is one of use; a bare exit code is an answer of the command and
 	// stays.
 	if fault, ok := errors.AsType[*Fault](err); ok && fault.Err != nil && fault.Code == CodeUsage && p.UsageCode != nil {
@@ -116,7 +125,11 @@ func group(p *Program, c *cobra.Command, cmds []Command, env *Env) {
 		}
 		return flagFault(c, err)
 	})
-	c.SetHelpFunc(func(c *cobra.Command, _ []string) { _ = p.writeGroup(env.Out, c.CommandPath(), cmds) })
+	c.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		if c.Flags().NArg() == 0 {
+			_ = p.writeGroup(env.Out, c.CommandPath(), cmds)
+		}
+	})
 	for i := range cmds {
 		sub := p.command(&cmds[i], env)
 		c.AddCommand(sub)
