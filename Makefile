@@ -160,7 +160,8 @@ gateways: ## the real Envoy, Traefik, Caddy and nginx, each asking weir
 .PHONY: journeys
 journeys: ## what a new user does, by the commands and the code that stand on the pages; prints a table
 	$(GO) test -count=1 -v ./cmd/weir/journeys
-	cd cmd/weir/deploy && $(GO) test -count=1 -v -run TestCompose .
+	cd cmd/weir/deploy && $(GO) test -list '^TestCompose$$' . | grep ^Test && $(GO) test -count=1 -v -run TestCompose .
+	$(GO) test -list '^TestRecipes$$' ./sink/guard/frameworks | grep ^Test
 	sink/guard/frameworks/install.sh $(CURDIR)/bin/frameworks
 	WEIR_FRAMEWORKS=$(CURDIR)/bin/frameworks $(GO) test -count=1 -v -run TestRecipes ./sink/guard/frameworks
 
