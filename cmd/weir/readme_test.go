@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -29,24 +28,38 @@ func readme(t *testing.T) string {
 	return string(text)
 }
 
-// TestReadmeRules holds the table of the README against the table of the code.
-func TestReadmeRules(t *testing.T) {
-	const begin, end = "<!-- rules -->\n", "<!-- /rules -->"
-	text := readme(t)
-	before, rest, ok := strings.Cut(text, begin)
-	have, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("the README has no %q", begin)
-	}
+// TestDefaults holds the page of default limits against the table of the code.
+func TestDefaults(t *testing.T) {
+	page := filepath.Join(root, "analyzer", "rulebook", "DEFAULTS.md")
+	have, err := os.ReadFile(page)
 	want := rulesTable()
-	if have == want {
+	if err == nil && string(have) == want {
 		return
 	}
 	if !*update {
-		t.Fatal("the table of rules in README.md is not that of the code: run the tests with -update")
+		t.Fatal("analyzer/rulebook/DEFAULTS.md does not have the rules of the code: run the tests with -update")
 	}
-	if err := os.WriteFile(filepath.Join(root, "README.md"), []byte(before+begin+want+end+after), 0o644); err != nil {
+	if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestReadmeNamesRules holds that each rule which the README names exists.
+func TestReadmeNamesRules(t *testing.T) {
+	known := map[string]bool{}
+	for _, r := range analyzer.Rows() {
+		known[r.Name] = true
+	}
+	_, rest, ok := strings.Cut(readme(t), "## What it catches")
+	table, _, ok2 := strings.Cut(rest, "\n[")
+	named := 0
+	for _, m := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(table, -1) {
+		if named++; !known[m[1]] {
+			t.Errorf("the README names the rule %s, which does not exist", m[1])
+		}
+	}
+	if !ok || !ok2 || named < 10 {
+		t.Errorf("the README names %d rules", named)
 	}
 }
 
@@ -72,32 +85,22 @@ func TestReadmePromises(t *testing.T) {
 	}
 }
 
-// rulesTable is the rules by reason code, with what each row of them warns and stops at.
+// rulesTable is the page of default limits: each rule about flows, with what it warns and stops
+// at by the balanced profile.
 func rulesTable() string {
 	var b strings.Builder
-	b.WriteString("| reason | warns / stops at |\n|---|---|\n")
-	var order []events.Reason
+	b.WriteString("# Default limits\n\nThe profile `balanced`. `weir limits show` prints what is in force; [REASONS.md](REASONS.md) describes each reason code.\n\n")
+	b.WriteString("| rule | reason code | warns at | stops at | unit |\n|---|---|---|---|---|\n")
 	var off []string
-	cells := map[events.Reason][]string{}
 	for i := range analyzer.Rules {
 		r := &analyzer.Rules[i]
-		if r.ID == analyzer.RuleOperator {
-			continue
+		switch {
+		case r.ID == analyzer.RuleOperator:
+		case r.Default.Warn == rules.Off && r.Default.Stop == rules.Off:
+			off = append(off, "`"+r.Name+"`")
+		default:
+			fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s |\n", r.Name, r.Reason, threshold(r.Default.Warn), threshold(r.Default.Stop), r.Unit)
 		}
-		if !slices.Contains(order, r.Reason) {
-			order = append(order, r.Reason)
-		}
-		if r.Default.Warn != rules.Off || r.Default.Stop != rules.Off {
-			cells[r.Reason] = append(cells[r.Reason], threshold(r.Default.Warn)+" / "+threshold(r.Default.Stop)+" "+string(r.Unit))
-		}
-	}
-	for _, reason := range order {
-		shown := strings.Join(cells[reason], "; ")
-		if shown == "" {
-			off = append(off, "`"+string(reason)+"`")
-			continue
-		}
-		fmt.Fprintf(&b, "| `%s` | %s |\n", reason, shown)
 	}
 	fmt.Fprintf(&b, "\nOff until limits or a profile set them: %s.\n", strings.Join(off, ", "))
 	return b.String()
@@ -110,9 +113,16 @@ func threshold(v int64) string {
 	return fmt.Sprint(v)
 }
 
+// TestReadmeIsShort counts the words of the README, without its blocks of code.
 func TestReadmeIsShort(t *testing.T) {
-	if n := len(strings.Fields(readme(t))); n > 1200 {
-		t.Errorf("the README has %d words, want at most 1200", n)
+	words := 0
+	for i, part := range strings.Split(readme(t), "```") {
+		if i%2 == 0 {
+			words += len(regexp.MustCompile(`\S*[A-Za-z0-9]\S*`).FindAllString(part, -1))
+		}
+	}
+	if words > 900 {
+		t.Errorf("the README has %d words, want at most 900", words)
 	}
 }
 
