@@ -52,7 +52,7 @@ func (a *Server) audit(orders ...access.Record) error {
 // lacks the role is known all the same.
 func (a *Server) refusedOrder(r *http.Request, who *access.Principal, e *problem.Error) {
 	if who == nil {
-		who, _ = a.door.keeper.Who(r)
+		who, _ = a.door.who(r, operator)
 	}
 	record := a.record(r, who, access.Refused)
 	record.Status, record.Detail = e.Status, e.Detail

@@ -46,7 +46,8 @@ var needs = [...]access.Roles{
 // one.
 type door struct {
 	keeper   *access.Keeper
-	loopback bool // only this machine reaches it
+	loopback bool             // only this machine reaches it
+	sessions *access.Sessions // of browsers; nil where no page is served
 }
 
 // newDoor refuses an address that other machines reach when nobody is kept out.
@@ -84,7 +85,7 @@ func (d *door) admit(r *http.Request, n need) (*access.Principal, *problem.Error
 	}
 	// given tells a wrong token from none, which are answered differently, as somebody who
 	// types one needs to know.
-	p, given := d.keeper.Who(r)
+	p, given := d.who(r, n)
 	orders := n >= operator
 	free := d.loopback && !d.keeper.Strict() && !orders && (n < sender || !d.keeper.HasIntake())
 	// May is true for nil, so p is looked at, too.
@@ -105,6 +106,8 @@ func (d *door) admit(r *http.Request, n need) (*access.Principal, *problem.Error
 		detail = "the token that was sent is not the admin token"
 	case given:
 		detail = "the token that was sent is none of this weir's"
+	case d.cookie(r) != nil:
+		detail = "the session has ended, or its token was revoked: sign in again"
 	}
 	return nil, &problem.Error{Status: http.StatusUnauthorized, Detail: detail}
 }

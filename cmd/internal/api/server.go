@@ -282,6 +282,7 @@ func New(o Options) (*Server, error) {
 	if a.door, err = newDoor(o.Access, o.Listen, ""); err != nil {
 		return nil, err
 	}
+	a.door.sessions = access.NewSessions(o.Access, o.Clock.Now)
 	// prom counts requests by the patterns of routes that it knows from the start, so that
 	// a path that somebody makes up makes no series.
 	if o.Metrics != "" {

@@ -1,10 +1,8 @@
-// Stops and releases a flow, or grants it more, when somebody has the admin token.
+// Orders of a person about one flow or all flows. Buttons are disabled, with the reason, if this
+// browser may not give orders.
 import { el, plain, button, say, name } from "./dom.js";
-import { order, Refused } from "./api.js";
-
-// The token stands in this variable alone: not in the address, not in storage, and gone
-// when the page is loaded anew.
-let adminToken = "";
+import { order, query, session } from "./api.js";
+import { openSignIn } from "./account.js";
 
 const spans = { 600: "10 minutes", 3600: "1 hour", 86400: "1 day" };
 
@@ -14,7 +12,7 @@ const until = (seconds, chosen) => el("select", {}, seconds.map((s) => el("optio
 
 const acts = {
   stop: {
-    title: "Stop", does: "weir refuses every call of the flow from now on, also calls of users.",
+    title: "Stop", danger: true, does: "weir refuses every call of the flow from now on, including calls of users.",
     fields: () => ({ for_s: ["Stopped for", until([600, 3600, 86400], 86400)] }), done: "The flow is stopped",
   },
   release: {
@@ -28,23 +26,38 @@ const acts = {
   },
 };
 
-// actions are buttons for each act. again is called when something was ordered.
-export const actions = (flow, again) => Object.keys(acts).map((act) => button(`${acts[act].title} …`, (e) => ask(act, flow, again, e.target), { "aria-haspopup": "dialog", class: act === "stop" ? "danger" : undefined }));
+const pathOf = (act, flow) => `/v1/inspect/${act}?${query({ flow })}`;
 
-function ask(act, flow, again, opener) {
-  const { title, does, fields, done } = acts[act];
+// gated is a button that needs a right; reason says why it is missing, if it is.
+const gated = (reason, text, onclick, danger) =>
+  button(text, onclick, { "aria-haspopup": "dialog", class: danger ? "danger" : undefined, disabled: Boolean(reason), title: reason || undefined });
+
+// missing is the reason why buttons are disabled, with the way out.
+const missing = (reason, what, again) => reason && el("span", { class: "faint reason" }, `${what}: ${reason}. `, session.sign_in && !session.expires && button("Sign in", () => openSignIn(again), { class: "link" }));
+
+// actions are the buttons for one flow. again is called after an order.
+export const actions = (flow, again) => [
+  ...Object.entries(acts).map(([act, a]) => gated(session.no_orders, `${a.title} …`, (e) => ask({ ...a, path: pathOf(act, flow), heading: [`${a.title}: `, name(flow, 60)], again, opener: e.target }), a.danger)),
+  missing(session.no_orders, "Stop, release and grant are disabled", again),
+];
+
+let givenName = ""; // as it was typed last, until the page is loaded again
+
+// ask opens the dialog of an act and sends its order.
+function ask({ path, heading, title, does, fields, done, danger, again, opener, fixed = {}, confirm }) {
   const inputs = fields();
   const reason = el("input", { type: "text", required: true, maxlength: 500, autocomplete: "off" });
-  const by = el("input", { type: "text", maxlength: 100, required: true, autocomplete: "username" });
-  const token = el("input", { type: "password", autocomplete: "off", required: !adminToken, placeholder: adminToken ? "the one that you gave" : "" });
+  const by = el("input", { type: "text", maxlength: 100, required: true, autocomplete: "username", value: givenName });
   const fault = el("p", { class: "fault", role: "alert", hidden: true });
-  const send = el("button", { type: "submit", class: act === "stop" ? "danger" : undefined }, title);
+  const send = el("button", { type: "submit", class: danger ? "danger main" : "main" }, title);
+  const sure = confirm && el("input", { type: "checkbox", required: true, id: "act-sure" });
   const dialog = el("dialog", { "aria-labelledby": "act" },
-    el("h2", { id: "act" }, `${title}: `, name(flow, 60)), el("p", {}, does),
+    el("h2", { id: "act" }, heading), [does].flat().map((text) => el("p", {}, text)),
     el("form", { onsubmit: submit, class: "fields" },
       Object.entries(inputs).map(([key, [label, input]]) => field(`act-${key}`, label, input)),
-      field("act-reason", "Reason, kept in the log", reason), field("act-by", "Your name, kept in the log", by), field("act-token", "Admin token", token),
-      el("p", { class: "faint" }, "Use the token from weir's --admin-token-file. The page keeps it in memory until you reload."),
+      field("act-reason", "Reason", reason), !session.named && field("act-by", "Your name", by),
+      el("p", { class: "faint" }, `The log keeps the reason and ${session.named ? `your name, ${session.name}` : "your name"}.`),
+      sure && el("p", {}, sure, " ", el("label", { for: "act-sure" }, confirm)),
       fault, el("div", { class: "bar" }, send, button("Cancel", () => dialog.close()))));
   dialog.addEventListener("close", () => {
     dialog.remove();
@@ -55,17 +68,15 @@ function ask(act, flow, again, opener) {
     e.preventDefault();
     fault.hidden = true;
     send.disabled = true;
-    const body = { reason: reason.value.trim(), by: by.value.trim() };
+    givenName = by.value.trim();
+    const body = { ...fixed, reason: reason.value.trim(), ...(!session.named && { by: givenName }) };
     for (const [key, [, input]] of Object.entries(inputs)) if (Number(input.value)) body[key] = Number(input.value);
-    const given = token.value.trim() || adminToken;
     try {
-      const answer = await order(act, flow, body, given);
-      adminToken = given;
+      const answer = await order(path, body);
       dialog.close();
-      say(answer.verdicts?.length || answer.rules ? `${done}.` : `${done}: it is in the log, and will be folded soon.`);
+      say(plain(done instanceof Function ? done(answer) : answer.verdicts?.length || answer.rules ? `${done}.` : `${done}: the order is in the log and takes effect soon.`));
       again();
     } catch (error) {
-      if (error instanceof Refused && error.status === 401) [adminToken, token.required] = ["", true];
       fault.hidden = false;
       fault.textContent = plain(error.message);
       send.disabled = false;
@@ -73,5 +84,5 @@ function ask(act, flow, again, opener) {
   }
   document.getElementById("main").append(dialog);
   dialog.showModal();
-  (Object.values(inputs)[0][1] ?? reason).focus();
+  (Object.values(inputs)[0]?.[1] ?? reason).focus();
 }

@@ -1,4 +1,4 @@
-// Asks weir. Beyond this machine weir wants a token, which this tab alone remembers.
+// Sends requests to weir. The browser shows the cookie of the session with each of them.
 
 export class Refused extends Error {
   constructor(status, detail) {
@@ -8,12 +8,24 @@ export class Refused extends Error {
 }
 
 async function ask(path, options = {}) {
-  const token = sessionStorage.getItem("token");
-  const headers = { ...options.headers, ...(token && { Authorization: `Bearer ${token}` }) };
-  const answer = await fetch(path, { ...options, headers });
+  const answer = await fetch(path, options);
   if (answer.status === 401) document.dispatchEvent(new Event("tokenwanted"));
   return granted(answer);
 }
+
+const sent = (body) => ({ method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+
+// session is what this browser may do; the reasons in it are empty for what it may do. It keeps
+// its last value while weir is unreachable.
+export let session = {};
+
+const changed = (next) => {
+  session = next;
+  document.dispatchEvent(new Event("session"));
+};
+export const whoami = async () => changed(await (await granted(await fetch("/v1/inspect/session"))).json());
+export const signIn = async (token) => changed(await (await granted(await fetch("/v1/inspect/signin", sent({ token })))).json());
+export const signOut = async () => changed(await (await granted(await fetch("/v1/inspect/signout", sent({})))).json());
 
 // granted returns an answer, or throws why there is none.
 async function granted(answer) {
@@ -27,30 +39,32 @@ async function granted(answer) {
   throw new Refused(answer.status, detail);
 }
 
-// order orders something of a flow (stop, release, grant), which takes the admin token.
-export const order = async (what, flow, body, token) =>
-  (await granted(await fetch(`/v1/inspect/${what}?${query({ flow })}`, { method: "POST", headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` }, body: JSON.stringify(body) }))).json();
+// order gives an order of a person, which takes the role operate.
+export const order = async (path, body) => {
+  const answer = await fetch(path, sent(body));
+  if (answer.status === 401) whoami().catch(() => {});
+  return (await granted(answer)).json();
+};
 
 export const query = (fields) => new URLSearchParams(Object.entries(fields).filter(([, v]) => v !== undefined && v !== "" && v !== false)).toString();
 
 export const get = async (path, signal) => (await ask(path, { signal })).json();
 export const text = async (path, signal) => (await ask(path, { signal })).text();
 export const post = async (path, body, signal) =>
-  (await ask(path, { method: "POST", signal, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).json();
+  (await ask(path, { ...sent(body), signal })).json();
 
-// upload sends a form and tells which share of it was sent, which fetch does not.
-export const upload = (path, form, sent, signal) =>
+// upload sends a form and reports which share of it was sent, which fetch does not.
+export const upload = (path, form, share, signal) =>
   new Promise((resolve, reject) => {
-    const ask = new XMLHttpRequest(), token = sessionStorage.getItem("token");
+    const ask = new XMLHttpRequest();
     ask.open("POST", path);
-    if (token) ask.setRequestHeader("Authorization", `Bearer ${token}`);
     ask.responseType = "json";
-    ask.upload.onprogress = (e) => e.lengthComputable && sent(e.loaded / e.total);
+    ask.upload.onprogress = (e) => e.lengthComputable && share(e.loaded / e.total);
     ask.onload = () => {
       if (ask.status === 401) document.dispatchEvent(new Event("tokenwanted"));
       ask.status < 300 ? resolve(ask.response) : reject(new Refused(ask.status, ask.response?.detail ?? ask.statusText));
     };
-    ask.onerror = () => reject(new Refused(0, "weir does not answer, or a file changed while it was sent"));
+    ask.onerror = () => reject(new Refused(0, "weir is unreachable, or a file changed while it was sent"));
     signal.addEventListener("abort", () => ask.abort());
     ask.send(form);
   });
@@ -58,9 +72,9 @@ export const upload = (path, form, sent, signal) =>
 // lines are the JSON values of an answer with one to a line.
 export const lines = async (path, signal) => (await text(path, signal)).split("\n").filter(Boolean).map((l) => JSON.parse(l));
 
-// follow hands over verdicts as they are given until the signal ends it. It reads the
-// event stream by itself, because EventSource cannot send a token. While nobody looks
-// at the page nothing is followed; then it goes on where it was.
+// follow calls verdict for each verdict until the signal aborts. It reads the event stream with
+// fetch, because EventSource hides the status of an answer. While the page is hidden it follows
+// nothing; afterwards it resumes where it stopped.
 export async function follow(since, { verdict, state, signal }) {
   let last = "", wait = 500;
   while (!signal.aborted) {

@@ -1,5 +1,7 @@
 // Finds the page for a path. Every filter of a page is in its address.
 import { el, say, short } from "./dom.js";
+import { whoami } from "./api.js";
+import { account, signInForm } from "./account.js";
 import now from "./now.js";
 import flows from "./flows.js";
 import flow from "./flow.js";
@@ -42,9 +44,11 @@ async function open() {
     here ? a.setAttribute("aria-current", here) : a.removeAttribute("aria-current");
   }
   say("");
-  if (!page) return main.append(el("h1", {}, "There is no such page"), el("p", {}, el("a", { href: "/ui/" }, "Begin here")));
+  if (!page) return main.append(el("h1", {}, "Page not found"), el("p", {}, el("a", { href: "/ui/" }, "Go to the first page")));
   document.title = `${page.title} · weir`;
   try {
+    await whoami();
+    if (signal.aborted) return;
     await page.show({ main, signal, page, go, parameters: new URLSearchParams(location.search), remember });
   } catch (error) {
     if (!signal.aborted) failed(error);
@@ -53,20 +57,14 @@ async function open() {
 
 const failed = (error) => error.status === 401 || main.prepend(el("div", { class: "fault", role: "alert" }, el("strong", {}, "This did not work: "), short(error.message, 400)));
 
-// askForToken takes the place of the page, which begins again when there is a token.
-function askForToken() {
+// A page that needs a token is replaced by the sign-in, and opens again after it.
+document.addEventListener("tokenwanted", () => {
   current.abort();
-  const input = el("input", { type: "password", id: "token", autocomplete: "off", required: true });
-  const submit = (e) => {
-    e.preventDefault();
-    sessionStorage.setItem("token", input.value);
-    open();
-  };
-  main.replaceChildren(el("h1", {}, "This weir wants a token"), el("p", {}, "The one for reading, or that of the administrator. It is kept by this tab alone, until the tab is closed."),
-    el("form", { onsubmit: submit }, el("label", { for: "token" }, "Token "), input, " ", el("button", {}, "Go on")));
-  input.focus();
-}
-document.addEventListener("tokenwanted", askForToken);
+  whoami().catch(() => {});
+  if (document.getElementById("token")) return;
+  main.replaceChildren(el("h1", {}, "Sign in"), el("p", {}, "This weir needs a token to show its flows."), signInForm(open));
+  document.getElementById("token").focus();
+});
 
 function go(address, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", address);
@@ -115,4 +113,5 @@ document.addEventListener("keydown", (e) => {
 
 addEventListener("popstate", open);
 document.querySelector("nav").append(...pages.filter((p) => p.listed).map((p) => el("a", { href: p.path }, p.title)));
+account(document.getElementById("account"), open);
 open();
