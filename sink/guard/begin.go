@@ -70,7 +70,7 @@ func (b *Begun) Finish(o Outcome) {
 		return
 	}
 	c, g := b.Call, b.guard
-	c.ArgsHash, c.ContentHash, c.HadWork = "", "", events.Unknown
+	c.ArgsHash, c.ArgsSim, c.ContentHash, c.HadWork = "", "", "", events.Unknown
 	kind := events.ToolResult
 	if c.Tool == "" {
 		kind, c.Origin, c.HadWork = events.AgentReturn, events.OriginUnset, o.HadWork

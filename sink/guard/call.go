@@ -26,6 +26,7 @@ type Call struct {
 
 	Tool        string `json:"tool,omitempty"` // makes it the call of a tool
 	ArgsHash    string `json:"args_hash,omitempty"`
+	ArgsSim     string `json:"args_sim,omitempty"`     // simhash64:hex of the arguments, by which the same call in other words is known
 	CallID      string `json:"call_id,omitempty"`      // of a tool's call; joins it with its result
 	ContentHash string `json:"content_hash,omitempty"` // both algorithm:hex, made as in the events that are reported
 
@@ -53,7 +54,7 @@ func CallOf(ev *events.Event) (Call, bool) {
 	if ev.Kind != events.AgentCall && ev.Kind != events.ToolCall || ev.By() == events.OriginUser {
 		return Call{}, false
 	}
-	c := Call{Flow: ev.CorrelationID, Root: ev.Root(), ArgsHash: ev.Tool.ArgsHash.String(), ContentHash: ev.Content.String(),
+	c := Call{Flow: ev.CorrelationID, Root: ev.Root(), ArgsHash: ev.Tool.ArgsHash.String(), ArgsSim: ev.Tool.ArgsSim.String(), ContentHash: ev.Content.String(),
 		Turn: ev.TurnID, Task: ev.TaskID, Conversation: ev.ConversationID, Project: ev.ProjectID, Tenant: ev.TenantID, Origin: ev.By(), HadWork: ev.HadWork}
 	c.From, c.FromAgent = ev.From.ID(), ev.From.Agent
 	c.To, c.ToAgent = ev.To.ID(), ev.To.Agent
@@ -77,9 +78,19 @@ func (c *Call) clip() {
 	}
 }
 
-// isPlain reports whether a name needs no clipping, which is true of nearly all.
+// isPlain reports whether a name needs no clipping, which is true of nearly all. It reads eight bytes
+// at a time, because Check reads all names: a high bit is left where a byte is below ' ' or above '~',
+// and sometimes beside such a byte.
 func isPlain(s string) bool {
-	for i := 0; i < len(s); i++ {
+	const ones = 0x0101010101010101
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		x := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 | uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		if (x|(x+ones)|(x-ones*' '))&(ones*0x80) != 0 {
+			return false
+		}
+	}
+	for ; i < len(s); i++ {
 		if s[i]-' ' > '~'-' ' {
 			return false
 		}
@@ -111,6 +122,7 @@ func (c *Call) event(kind events.Kind) events.Event {
 		ev.Tool.CallID = c.CallID
 	}
 	ev.Tool.ArgsHash, _ = events.ParseHash(c.ArgsHash) // one that weir cannot read is one that it does not know
+	ev.Tool.ArgsSim, _ = events.ParseFingerprint(c.ArgsSim)
 	ev.Content, _ = events.ParseHash(c.ContentHash)
 	return ev
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -237,6 +238,7 @@ func TestOtherLanguages(t *testing.T) {
 			t.Run("signed", func(t *testing.T) { followsSigned(t, command) })
 			t.Run("full", func(t *testing.T) { readsAgain(t, command) })
 			t.Run("reports", func(t *testing.T) { reports(t, command) })
+			t.Run("unseen", func(t *testing.T) { neverSeen(t, command) })
 		})
 	}
 }
@@ -519,7 +521,7 @@ func reports(t *testing.T, command []string) {
 	f.end()
 
 	asks := weir.Asks()
-	if len(asks) != 7 || !asks[0].Ask || asks[0].Tool.ArgsHash != fingerprint.Args([]byte(`{"a":2,"b":1}`), nil) || asks[6].Content != fingerprint.Content([]byte("do it")) {
+	if len(asks) != 7 || !asks[0].Ask || asks[0].Tool.ArgsHash != fingerprint.Args([]byte(`{"a":2,"b":1}`), nil) || asks[0].Tool.ArgsSim != fingerprint.ArgsText([]byte(`{"a":2,"b":1}`)) || asks[6].Content != fingerprint.Content([]byte("do it")) {
 		t.Errorf("asked %+v", asks)
 	}
 	got := map[string]int{}
@@ -527,7 +529,7 @@ func reports(t *testing.T, command []string) {
 		got[fmt.Sprintf("%s %s %s %s>%s", ev.Kind, ev.CorrelationID, ev.Tool.Name, ev.From.Agent, ev.To.Agent)]++
 		switch {
 		case ev.Kind == events.ToolResult && ev.Tool.Name == "search":
-			if ev.Content != fingerprint.Content([]byte("found call_00000000")) || ev.Sim != fingerprint.Text([]byte("found call_bb923d07ce")) || ev.Status != events.StatusOK || ev.Tool.ResultSize != 21 || ev.Tool.CallID == "" {
+			if ev.Content != fingerprint.Content([]byte("found call_00000000")) || ev.Sim != fingerprint.Text([]byte("found call_bb923d07ce")) || ev.Status != events.StatusOK || ev.Tool.ResultSize != 21 || ev.Tool.CallID == "" || !ev.Tool.ArgsSim.IsZero() {
 				t.Errorf("a result was reported as %+v", ev)
 			}
 		case ev.Kind == events.AgentReturn:
@@ -544,4 +546,26 @@ func reports(t *testing.T, command []string) {
 	if !maps.Equal(got, want) {
 		t.Errorf("reported %v, want %v", got, want)
 	}
+}
+
+// neverSeen checks flows of which weir has no event, and closes the guard: it logs one of them, and
+// none whose calls weir got.
+func neverSeen(t *testing.T, command []string) {
+	weir := guardtest.New()
+	f := begin(t, weir, command)
+	f.until(map[string]any{"stale": false})
+	of := func(do, flow string) {
+		f.do(map[string]any{"do": do, "call": map[string]any{"flow": flow, "from": "a", "to": "b"}})
+	}
+	of("ask", "asked")
+	for range 3 {
+		of("check", "asked")
+		of("check", "unknown 1/2")
+		of("check", "unknown 2")
+	}
+	logged, _ := json.Marshal(f.do(map[string]any{"do": "close"})["logged"])
+	if text := string(logged); strings.Count(text, "has never seen") != 1 || !strings.Contains(text, "unknown 1/2") {
+		t.Errorf("logged %s", text)
+	}
+	f.end()
 }

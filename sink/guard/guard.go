@@ -80,6 +80,7 @@ type Guard struct {
 	// It has room for 1,024; see acknowledge.
 	acks    chan ack
 	pending pending
+	unseen  *unseen
 	asks    asks
 	// Of the stream, for the follower alone: the last message, the one before the first order that
 	// was left out, and when orders were read again last.
@@ -161,6 +162,7 @@ func New(o Options) (*Guard, error) {
 	})
 	g.working.Go(func() { g.housekeep(ctx) })
 	g.working.Go(func() { g.report(ctx) })
+	g.working.Go(func() { g.lookUp(ctx) })
 	return g, nil
 }
 
@@ -212,7 +214,7 @@ func newGuard(o Options) (*Guard, error) {
 	if o.Bounds == (Bounds{}) {
 		o.Bounds = defaultBounds()
 	}
-	g := &Guard{o: o, closeIdle: closeIdle, logger: o.Logger, now: time.Now, word: strings.ToLower(rand.Text()[:10]), limits: newLimiter(o.MostFlows), signed: newSigned(o.Keys, o.MostOrders), acks: make(chan ack, 1024), ready: make(chan struct{})}
+	g := &Guard{o: o, closeIdle: closeIdle, logger: o.Logger, now: time.Now, word: strings.ToLower(rand.Text()[:10]), limits: newLimiter(o.MostFlows), signed: newSigned(o.Keys, o.MostOrders), acks: make(chan ack, 1024), unseen: newUnseen(), ready: make(chan struct{})}
 	g.bounds.Store(&o.Bounds)
 	return g, nil
 }
@@ -285,6 +287,9 @@ func (g *Guard) check(c *Call) Decision {
 	}
 	if state == fresh {
 		g.counts.Allowed.Add(1)
+		if c.Flow != "" && g.unseen.open.Load() {
+			g.unseen.note(c.Flow, g.now())
+		}
 		d := allowed(FromTable)
 		d.Flow = c.Flow
 		return d

@@ -423,3 +423,25 @@ func TestWhenWeirIsAway(t *testing.T) {
 	f("restarted", false, restarted, time.Minute, up)
 	f("restarted", true, restarted, time.Minute, up)
 }
+
+// TestUnseen checks a flow of which weir has no event: the guard logs one such flow, and only when
+// telemetry had time to report it.
+func TestUnseen(t *testing.T) {
+	var out strings.Builder
+	o := guard.Options{Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	inBubble(t, o, up, func(r *rig) {
+		for i := range 10 {
+			r.Ask(r.Context(), guard.Call{Flow: "asked", From: "a", To: "b"})
+			for _, flow := range []string{"asked", "once", "few", "unknown/1", "unknown/2"} {
+				if i == 0 || flow != "once" && flow != "few" {
+					r.Check(r.Context(), guard.Call{Flow: flow, From: "a", To: "b"})
+				}
+			}
+			time.Sleep(10 * time.Second)
+		}
+		synctest.Wait()
+		if text := out.String(); strings.Count(text, "has never seen it") != 1 || !strings.Contains(text, "flow=unknown/") {
+			r.Errorf("logged %q", text)
+		}
+	})
+}

@@ -19,7 +19,7 @@ type hashVector struct {
 	Of        string `json:"of"` // args or content
 	Text      string `json:"text"`
 	Hash      string `json:"hash"`
-	Simhash   string `json:"simhash,omitempty"` // of a content
+	Simhash   string `json:"simhash,omitempty"` // of a content, and args_sim of arguments
 	Canonical string `json:"canonical,omitempty"`
 }
 
@@ -30,7 +30,11 @@ func vectors(texts map[string][]string) (rows []hashVector) {
 			v := hashVector{Of: of, Text: text}
 			if of == "args" {
 				v.Hash = fingerprint.Args([]byte(text), nil).String()
-				v.Canonical = string(fingerprint.AppendCanonical(nil, []byte(text), nil))
+				written := fingerprint.AppendCanonical(nil, []byte(text), nil)
+				v.Canonical, v.Simhash = string(written), fingerprint.ArgsText(written).String()
+				if v.Hash == "" {
+					v.Simhash = "" // nothing but white space has neither
+				}
 			} else {
 				v.Hash, v.Simhash = fingerprint.Content([]byte(text)).String(), fingerprint.Text([]byte(text)).String()
 			}
@@ -45,7 +49,9 @@ var hashTexts = map[string][]string{
 		`[1.0,1e2,1E+2,-0,0.0,-1.50,-7]`, `[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001]`,
 		`[9007199254740993,295147905179352830000,9.999999999999997e22,0.000001,1e-7,1e21,123456789012345,1234567890123456]`, `1e999`, `{"a":01}`, `[1,]`, `NaN`, `[Infinity]`,
 		`"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/"`, `["\ud83d\ude00","\ud83d","\u0000\b\f\t"]`, "{\"a\":\"x\x7fy\"}", `{"a":1,"a":2}`,
-		`{"\u20ac":1,"\r":2,"\ufb33":3,"1":4,"\ud83d\ude00":5,"\u0080":6,"\u00f6":7}`, `{"q":{"z":[{"y":0,"x":1}],"a":null}}`, `tool_name{"query": "weather in Paris"}`, ``, " \n\u00a0", strings.Repeat("[", 300) + strings.Repeat("]", 300)},
+		`{"\u20ac":1,"\r":2,"\ufb33":3,"1":4,"\ud83d\ude00":5,"\u0080":6,"\u00f6":7}`, `{"q":{"z":[{"y":0,"x":1}],"a":null}}`, `tool_name{"query": "weather in Paris"}`, `{"command":"npm test -- --run 2>&1 | tail -20"}`, `{"command": "npm test | head -5 && ls -la /tmp > /dev/null"}`, `{"cmd":"grep -rn 'of the words' src"}`, `{"command":"a\nb -c | cat"}`, `{"command":"echo \"a b\" c_d_e 'x y' don't 'open"}`,
+		`{"command":"` + strings.Repeat("ls -l ", 44) + `"}`, `{"command":"` + strings.Repeat("é ", 90) + `"}`, `{"sql":"SELECT a FROM t WHERE b = 'c' AND d_1 = \"e\""}`, "größe 7 'ü' x'y'z", `{"query":"what doesn't work?"}`,
+		``, " \n\u00a0", strings.Repeat("[", 300) + strings.Repeat("]", 300)},
 	"content": {"found", " found\n", "", "request_id: 12ab-9 done in 12.3 ms", `{"request_id":"q-7","rows":[1,2,3],"took":"0.8s"}`, "2026-11-21T15:03:36.642Z ok", "2026-11-21 15:03:36,642+01:00 ok", "2026-11-21 is a date",
 		"at 15:03:36 it rang", "id 6f1c2a34-9b7e-4c1d-8e2f-001122334455 gone", "id 6f1c2a34-9b7e-4c1d-8e2f-0011223344556 kept", "call_bb923d07ce and toolu_01AbCdEf9 and run_tests and msg_abcdefgh",
 		"object at 0x7f8a9c001230 and 0x1f", "30 s left", "2.5 h left", "took 2.5s", "took 1m2.5s", "took 3ms", "took 12 µs or 12 μs", "1732200000", "1732200000.123 is now", "9932200000 is not", "v1.1732200000 is a fraction",
@@ -127,6 +133,7 @@ func TestHashesOfOtherLanguages(t *testing.T) {
 func randomTexts(n int) map[string][]string {
 	r := rand.New(rand.NewPCG(1, 2))
 	pieces := strings.Split("call_ req- run_ trace_id request_id span-id x- : = \" ' \\ 12 123456 1732200000 1.5 .5 0x 0xabcdef12 -12- 2026-11-21 T 12:30:59 Z +01:00 ,250 ms s sec µs min 6f1c2a34-9b7e-4c1d-8e2f-001122334455 ab12cd34 deadbeef é 日本 _ - . a B zz call_id 00000000 ok [ ] { }", " ")
+	pieces = append(pieces, "'", `\"`, "{\"command\":\"", " -la", " --no-color", "2>&1", ">/dev/null", " | head -3", "| cat", `\n`)
 	pieces = append(pieces, " ", " ", " ", "\n")
 	numbers := []string{"0", "-0", "1", "-1", "1.5", "1e5", "1E-7", "123456789012345678", "0.1", "1e21", "1e400", "-2.50", "5e-324", "01"}
 	texts := map[string][]string{}
@@ -138,7 +145,7 @@ func randomTexts(n int) map[string][]string {
 		texts["content"] = append(texts["content"], s.String())
 		a := s.String()
 		quoted, _ := json.Marshal(a)
-		texts["args"] = append(texts["args"], fmt.Sprintf(`{"b":%s,%s:[%s, %s],"a":{"%c":null}}`, numbers[r.IntN(len(numbers))], quoted, numbers[r.IntN(len(numbers))], quoted, 'a'+rune(r.IntN(26))), a)
+		texts["args"] = append(texts["args"], fmt.Sprintf(`{"b":%s,%s:[%s, %s],"a":{"%c":null}}`, numbers[r.IntN(len(numbers))], quoted, numbers[r.IntN(len(numbers))], quoted, 'a'+rune(r.IntN(26))), a, fmt.Sprintf(`{"command":%s}`, quoted))
 	}
 	return texts
 }

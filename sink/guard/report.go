@@ -203,6 +203,9 @@ func (g *Guard) Ask(ctx context.Context, c Call) Decision {
 
 // askAs is Ask of a call that is whole, as the event.
 func (g *Guard) askAs(ctx context.Context, c *Call, ev events.Event) Decision {
+	if g.unseen.open.Load() {
+		g.unseen.reported(c.Flow)
+	}
 	// Ask makes the event one that weir folds as a question, see decision 9.
 	ev.Ask, ev.Tell = true, c.Tell
 	d, err := g.ask(ctx, &ev)

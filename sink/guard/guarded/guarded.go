@@ -4,6 +4,7 @@
 package guarded
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -17,9 +18,18 @@ import (
 // here and do not leave the process.
 func Tool(ctx context.Context, g *guard.Guard, c guard.Call, arguments []byte, run func(context.Context) ([]byte, error)) ([]byte, error) {
 	if c.ArgsHash == "" {
-		c.ArgsHash = fingerprint.Args(arguments, nil).String()
+		c.ArgsHash, c.ArgsSim = fingerprint.Args(arguments, nil).String(), ArgsSim(arguments)
 	}
 	return finish(ctx, g.Begin(ctx, c), guard.Work{}, run)
+}
+
+// ArgsSim is Call.ArgsSim of arguments: the fingerprint of their canonical form, as the guards of all
+// languages make it. "" for none.
+func ArgsSim(arguments []byte) string {
+	if len(bytes.TrimSpace(arguments)) == 0 {
+		return ""
+	}
+	return fingerprint.ArgsText(fingerprint.AppendCanonical(nil, arguments, nil)).String()
 }
 
 // Agent is Tool of an agent's call with a message. What run does with its context is done in the

@@ -63,13 +63,13 @@ func TestRun(t *testing.T) {
 	g.Close()
 
 	asks := weir.Asks()
-	if len(asks) != 7 || !asks[0].Ask || asks[0].Tool.ArgsHash != fingerprint.Args([]byte(`{"a":2,"b":1}`), nil) || asks[6].Content != fingerprint.Content([]byte("do it")) {
+	if len(asks) != 7 || !asks[0].Ask || asks[0].Tool.ArgsHash != fingerprint.Args([]byte(`{"a":2,"b":1}`), nil) || asks[0].Tool.ArgsSim != fingerprint.ArgsText([]byte(`{"a":2,"b":1}`)) || asks[6].Content != fingerprint.Content([]byte("do it")) {
 		t.Errorf("asked %+v", asks)
 	}
 	got := map[string]int{}
 	for _, ev := range weir.Reports() {
 		got[fmt.Sprintf("%s %s %s %s>%s %s", ev.Kind, ev.CorrelationID, ev.Tool.Name, ev.From.Agent, ev.To.Agent, ev.Status)]++
-		if ev.Kind == events.ToolResult && (ev.Content != fingerprint.Content([]byte("found call_00000000")) || ev.Sim.IsZero() || ev.Tool.ResultSize != 21 || ev.Tool.CallID == "") {
+		if ev.Kind == events.ToolResult && (ev.Content != fingerprint.Content([]byte("found call_00000000")) || ev.Sim.IsZero() || ev.Tool.ResultSize != 21 || ev.Tool.CallID == "" || !ev.Tool.ArgsSim.IsZero()) {
 			t.Errorf("a result was reported as %+v", ev)
 		}
 		if ev.Kind == events.LLMCall && (ev.Usage.Input != 7 || ev.Usage.CostMicroUSD != 500_000 || ev.Model != "m") {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -215,6 +216,10 @@ func (w *Weir) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	case "POST /v1/events":
 		w.take(rw, r)
 	default:
+		if name, ok := strings.CutPrefix(r.URL.Path, "/v1/flows/"); ok && r.Method == http.MethodGet {
+			w.flow(rw, name)
+			return
+		}
 		// The only order of a person that guards ask for.
 		flow, isFlow := strings.CutPrefix(r.URL.Path, "/v1/flows/")
 		flow, isRelease := strings.CutSuffix(flow, "/release")
@@ -224,6 +229,19 @@ func (w *Weir) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 		w.release(rw, r, flow)
 	}
+}
+
+// flow answers whether an event of the flow was reported or asked about.
+func (w *Weir) flow(rw http.ResponseWriter, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	of := func(ev events.Event) bool { return ev.CorrelationID == name && ev.Kind != events.VerdictAck }
+	if !slices.ContainsFunc(w.asks, of) && !slices.ContainsFunc(w.reports, of) {
+		rw.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(rw, `{"detail":"there is no such flow"}`)
+		return
+	}
+	_ = json.NewEncoder(rw).Encode(map[string]string{"correlation_id": name})
 }
 
 // release notes what a person orders as the event that weir makes of it.

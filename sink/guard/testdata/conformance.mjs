@@ -40,7 +40,8 @@ if (process.argv.length > 3) {
   const fail = () => {
     throw new Error("an observer that fails");
   };
-  const words_of_guard = { name: "typescript", staleAfter: 1000 * (o.stale_s ?? 1), askTimeout: 1000 * (o.ask_s ?? 1), connectTimeout: o.once ? undefined : 1, keys: keys(o.keys), failClosed: o.closed, onDecision: o.faulty && fail, log: () => {} };
+  const words_of_guard = { name: "typescript", staleAfter: 1000 * (o.stale_s ?? 1), askTimeout: 1000 * (o.ask_s ?? 1), connectTimeout: o.once ? undefined : 1, keys: keys(o.keys), failClosed: o.closed, onDecision: o.faulty && fail, log: (_, line) => void logged.push(line) };
+  const logged = [];
   let g = await Guard.connect(process.argv[3], { ...words_of_guard, mostOrders: o.most_orders });
   if (o.once) {
     // A program that decides one call and ends.
@@ -64,6 +65,10 @@ if (process.argv.length > 3) {
     }
     if (command.do === "spent") g.spent({ flow: "f", from: "a", model: "m", inputTokens: 7, outputTokens: 3, costUsd: 0.5 });
     if (command.do === "release") await g.release(command.flow, "ann", "a false alarm", 60);
+    if (command.do === "close") {
+      await g.close();
+      answer = { logged };
+    }
     if (command.do === "state") answer = { stale: g.stale, orders: g.counts.orders, bounds: g.bounds.calls, unsigned: g.counts.unsigned, forged: g.counts.forged, replayed: g.counts.replayed, unreadable: g.counts.unreadable, peak_mib: process.resourceUsage().maxRSS / 1024 };
     console.log(JSON.stringify(answer));
   }

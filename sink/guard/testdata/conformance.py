@@ -9,7 +9,15 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import weir_guard  # noqa: E402
 
-logging.disable(logging.CRITICAL)
+LOGGED = []
+
+
+class Noted(logging.Handler):
+    def emit(self, record):
+        LOGGED.append(record.getMessage())
+
+
+logging.getLogger().addHandler(Noted())
 NAMES = {"from": "source", "to": "target", "from_agent": "source_agent", "to_agent": "target_agent"}
 STATES = {"never": weir_guard._NEVER, "fresh": weir_guard._FRESH, "stale": weir_guard._STALE}
 
@@ -84,6 +92,9 @@ def follow(url, keys="", closed=False, stale_s=1.0, ask_s=1.0, faulty=False, onc
         elif command["do"] == "release":
             g.release(command["flow"], "ann", "a false alarm", 60)
             answer = {}
+        elif command["do"] == "close":
+            g.close()
+            answer = {"logged": LOGGED}
         elif command["do"] == "state":
             answer = {"stale": g.stale, "orders": g.counts.orders, "bounds": g._bounds.calls, "unsigned": g.counts.unsigned, "forged": g.counts.forged, "replayed": g.counts.replayed}
             answer.update(unreadable=g.counts.unreadable, peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

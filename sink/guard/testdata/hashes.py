@@ -13,7 +13,7 @@ for row in rows:
         hashes._digest = digest
         given = row["text"]
         if row["of"] == "args":
-            got = {"hash": hashes.hash_args(given), "simhash": "", "canonical": hashes.canonical(given.strip(hashes._SPACE))}
+            got = {"hash": hashes.hash_args(given), "simhash": hashes.sim_args(given), "canonical": hashes.canonical(given.strip(hashes._SPACE))}
         else:
             got = {"hash": hashes.hash_content(given), "simhash": hashes.simhash(given), "canonical": ""}
         if digest is fast and got["hash"] != row["hash"]:

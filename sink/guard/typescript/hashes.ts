@@ -72,6 +72,21 @@ export function hashArgs(args: unknown): string {
   return text ? "xxh64:" + hex(xxh64(utf8.encode(canonical(text)))) : "";
 }
 
+/** The fingerprint of the arguments of a call, by which the same call in other words is known.
+ * Another literal (a word with a digit, or text in quotes inside a string) makes another fingerprint.
+ * "" for arguments without words. */
+export function simArgs(args: unknown): string {
+  return argsFields(args).argsSim;
+}
+
+/** Hash and fingerprint of the arguments of a call; the canonical form is written once. */
+export function argsFields(args: unknown): { argsHash: string; argsSim: string } {
+  const text = trimmed(textOf(args));
+  if (!text) return { argsHash: "", argsSim: "" };
+  const written = canonical(text);
+  return { argsHash: "xxh64:" + hex(xxh64(utf8.encode(written))), argsSim: simOfArgs(written) };
+}
+
 /** The hash of a message, an answer or a result. Ids of requests, UUIDs, timestamps, addresses and
  * measured durations in it make no difference. "" for none. */
 export function hashContent(content: unknown): string {
@@ -292,6 +307,31 @@ export function simhash(content: unknown): string {
     if (n > half) value |= 1n << BigInt(bit);
   });
   return "simhash64:" + hex(value);
+}
+
+const mostCommand = 256; // bytes
+const command = /"(?:command|cmd)"[\t\n\f\r ]*:[\t\n\f\r ]*"((?:[^"\\]|\\.)*)"/;
+const commandForm =
+  /[\t\n\f\r ]*[12&]?>+[\t\n\f\r ]*(?:&[12]|\/dev\/null)|[\t\n\f\r ]*\|[\t\n\f\r ]*(?:head|tail|cat|less|more)\b[^|;&]*|([\t\n\f\r ])--?[A-Za-z][A-Za-z-]*\b/g;
+const piece = /([0-9A-Za-z\u0080-\uffff]+)|('[^']*'|\\"[^]*?\\")|[^]/y;
+
+function simOfArgs(text: string): string {
+  if (utf8.encode(text).length <= 2 * mostCommand) {
+    const shell = command.exec(text)?.[1];
+    if (shell !== undefined && utf8.encode(shell).length <= mostCommand && !shell.includes("\\n")) text = shell.replace(commandForm, "$1");
+  }
+  let [words, literals] = ["", ""];
+  for (let at = 0; at < text.length; ) {
+    piece.lastIndex = at;
+    const [found, word, quote] = piece.exec(text)!; // any character is one of the three
+    at += found.length;
+    if (quote !== undefined || (word !== undefined && /[0-9]/.test(word))) literals += found + " ";
+    else words += found;
+    if (word !== undefined && at < text.length) words += text[at++]; // a quote behind a letter is an apostrophe
+  }
+  const sim = simhash(words);
+  if (!literals) return sim;
+  return "simhash64:" + hex((sim ? BigInt("0x" + sim.slice("simhash64:".length)) : 0n) ^ xxh64(utf8.encode(literals)));
 }
 
 function wordsOf(text: string): string[] {

@@ -13,7 +13,7 @@
  * in force.
  */
 
-import { hashArgs, hashContent, simhash, textOf } from "./hashes.js";
+import { argsFields, hashContent, simhash, textOf } from "./hashes.js";
 
 /** What is about to be sent. An order that names something else does not match a call that
  * does not tell it. A call of an agent without from is taken for a person's, which nothing
@@ -30,6 +30,8 @@ export interface Call {
   tool?: string;
   /** algorithm:hex, made as in the events that are reported. */
   argsHash?: string;
+  /** simhash64:hex of the arguments, see simArgs. */
+  argsSim?: string;
   contentHash?: string;
   turn?: string;
   task?: string;
@@ -126,6 +128,7 @@ export function workFrom(headers: Headers): Work | undefined {
 
 const nameFields = ["flow", "from", "to", "fromAgent", "toAgent", "tool", "callId", "turn", "task", "conversation", "project", "tenant", "root"] as const;
 const mostName = 256; // bytes
+const sim = /^simhash64:[0-9a-f]{16}$/;
 const hash = /^(xxh64|sha256|sha1|md5|blake3|sha512):[0-9a-f]{16,128}$/;
 
 /** Leaves out what no id may hold, and what is longer than an id, as gateways do: weir rejects an
@@ -304,7 +307,7 @@ export class Begun {
     const text = textOf(failed ? (error instanceof Error ? error.message : error) : result);
     const took = performance.now() - this.since;
     const back: Call = call.tool
-      ? { ...call, argsHash: "", contentHash: "" }
+      ? { ...call, argsHash: "", argsSim: "", contentHash: "" }
       : { ...call, from: call.to, fromAgent: call.toAgent, to: call.from, toAgent: call.fromAgent, contentHash: "", origin: undefined };
     this.report(call, () => {
       const ev = event(back, call.tool ? "tool.result" : "agent.return");
@@ -401,6 +404,7 @@ const clocksApart = 5_000; // milliseconds: more than what the time in an answer
 const shortest = 100; // milliseconds between two tries to connect
 const longest = 30_000;
 const mostReports = 1024;
+const forgetUnseen = 60_000; // milliseconds after which a flow with few checks makes room for another one
 const heardWithin = 5_000; // milliseconds within which telemetry is expected to report a call that was checked
 const mostAsks = 64; // in one request
 const mostMessage = (1 << 18) + 4096; // characters of a message of the stream: a verdict, its id and its signature
@@ -561,7 +565,7 @@ export class Guard {
    * answers after that, as when weir is away. */
   async close(): Promise<void> {
     this.closing.abort();
-    await this.lookUp(true);
+    while (await this.lookUp(true));
     if (this.reports.length > 0 && !this.reporting) this.reporting = this.report();
     await this.reporting;
   }
@@ -603,7 +607,7 @@ export class Guard {
    * any telemetry. */
   async begin(beginning: Beginning): Promise<Begun> {
     const { args, message, ask = true, ...given } = beginning;
-    if (args !== undefined && given.argsHash === undefined) given.argsHash = hashArgs(args);
+    if (args !== undefined && given.argsHash === undefined) Object.assign(given, argsFields(args));
     if (message !== undefined && given.contentHash === undefined) given.contentHash = hashContent(message);
     let call = inWork(given);
     if (call.tool && !call.callId) call = { ...call, callId: `${(++this.serial).toString(36)}-${this.word}` };
@@ -1145,6 +1149,8 @@ export class Guard {
   private doubt(flow: string): void {
     const seen = this.doubted.get(flow);
     if (!seen) {
+      // A flow with few checks makes room for another one.
+      if (this.doubted.size === 3) for (const [name, d] of this.doubted) if (d.checks < 3 && performance.now() - d.since > forgetUnseen) this.doubted.delete(name);
       if (this.doubted.size < 3) this.doubted.set(flow, { checks: 1, since: performance.now() });
     } else if (++seen.checks >= 3 && performance.now() - seen.since > heardWithin) {
       void this.lookUp(false);
@@ -1152,19 +1158,20 @@ export class Guard {
   }
 
   /** Asks weir whether it has heard of a flow that is only checked: orders about a flow of which no
-   * event comes never come either. */
-  private async lookUp(ends: boolean): Promise<void> {
+   * event comes never come either. False when no flow is to be looked up. */
+  private async lookUp(ends: boolean): Promise<boolean> {
     const [flow] = [...this.doubted].find(([, d]) => d.checks >= 3 && (ends || performance.now() - d.since > heardWithin)) ?? [];
-    if (flow === undefined || this.doubts <= 0 || this.state === "never") return;
+    if (flow === undefined || this.doubts <= 0 || this.state === "never") return false;
     this.doubted.delete(flow);
     this.doubts--;
     try {
       await this.call("GET", `/v1/flows/${encodeURIComponent(flow)}`, {}, undefined, this.askTimeout);
     } catch (err) {
-      if (!(err instanceof StatusError) || err.status !== 404) return;
+      if (!(err instanceof StatusError) || err.status !== 404) return !ends;
       this.doubts = 0; // said once
       this.log("warn", `orders are asked for flow ${JSON.stringify(flow)}; weir has never seen it. Report its calls (guard.begin, guard.run), or pass the correlation id that your telemetry reports`);
     }
+    return true;
   }
 
   private async send(lines: object[]): Promise<void> {
@@ -1473,7 +1480,7 @@ function event(c: Call, kind: string): Record<string, unknown> {
   const party = (id?: string, agent?: string) => (!agent || agent === id ? { agent: id || agent } : id ? { session: id, agent } : { agent });
   if (c.from || c.fromAgent) ev["from"] = party(c.from, c.fromAgent);
   if (c.to || c.toAgent) ev["to"] = party(c.to, c.toAgent);
-  if (c.tool) ev["tool"] = { name: c.tool, call_id: c.callId || undefined, args_hash: hash.test(c.argsHash ?? "") ? c.argsHash : undefined };
+  if (c.tool) ev["tool"] = { name: c.tool, call_id: c.callId || undefined, args_hash: hash.test(c.argsHash ?? "") ? c.argsHash : undefined, args_sim: sim.test(c.argsSim ?? "") ? c.argsSim : undefined };
   const more = { correlation_id: c.flow, root_correlation_id: c.root, origin: c.origin, content_hash: hash.test(c.contentHash ?? "") ? c.contentHash : "", turn_id: c.turn, task_id: c.task, conversation_id: c.conversation, project_id: c.project, tenant_id: c.tenant };
   for (const [name, value] of Object.entries(more)) if (value) ev[name] = value;
   return ev;

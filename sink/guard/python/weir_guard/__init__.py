@@ -61,6 +61,7 @@ _IDLE = 30.0  # seconds that one is kept for; weir would close it after 120
 _MOST_BOUND = 1 << 40  # more than any limit of weir
 _REMEMBERED = 3600.0  # seconds for which the last revision of an order is remembered at least
 _NEVER, _FRESH, _STALE = range(3)
+_FORGET_UNSEEN = 60.0  # seconds after which a flow with few checks makes room for another one
 _HEARD_WITHIN = 5.0  # seconds within which telemetry is expected to report a call that was checked
 _MOST_WAIT = (1 << 31) - 1  # seconds to wait that are told at most
 _LAST_SECOND = 253402300800  # of the year 9999 is the one before
@@ -84,6 +85,7 @@ class Call:
     target_agent: str = ""
     tool: str = ""  # makes it the call of a tool
     args_hash: str = ""  # algorithm:hex, made as in the events that are reported
+    args_sim: str = ""  # simhash64:hex of the arguments, see hashes.sim_args
     content_hash: str = ""
     turn_id: str = ""
     task_id: str = ""
@@ -163,6 +165,7 @@ def _in_work(call: Call) -> Call:
 _NAMES = ("flow", "source", "target", "source_agent", "target_agent", "tool", "turn_id", "task_id", "conversation_id", "project_id", "tenant_id", "root_correlation_id", "call_id")
 _MOST_NAME = 256  # bytes
 _HASH = re.compile("(?:xxh64|sha256|sha1|md5|blake3|sha512):[0-9a-f]{16,128}")
+_SIM = re.compile("simhash64:[0-9a-f]{16}")
 
 
 def _clip(name: str) -> str:
@@ -475,10 +478,10 @@ class Guard:
             with guard.begin(flow=cid, source="planner", tool="search", arguments={"q": q}) as c:
                 c.finish(search(q))  # c.decision.error() is raised when the call is refused
         """
-        from .hashes import hash_args, hash_content
+        from .hashes import args_fields, hash_content
 
         if arguments is not None and "args_hash" not in more:
-            more["args_hash"] = hash_args(arguments)
+            more.update(args_fields(arguments))
         if message is not None and "content_hash" not in more:
             more["content_hash"] = hash_content(message)
         call = _in_work(Call(flow, source, target, **more))
@@ -1037,7 +1040,8 @@ class Guard:
                 except queue.Empty:
                     break
             self._deliver_reports(batch)
-        self._look_up()
+        while self._look_up():  # a program that ends early learns it, too
+            pass
 
     def _deliver_reports(self, batch: List["_Report"]) -> None:
         lines, span, sent = [], _SHORTEST, False
@@ -1081,13 +1085,16 @@ class Guard:
             elif len(self._doubted) < 3:
                 self._doubted[flow] = [1, time.monotonic()]
 
-    def _look_up(self) -> None:
+    def _look_up(self) -> bool:
         """Asks weir whether it has heard of a flow that is only checked: orders about a flow of
-        which no event comes never come either."""
+        which no event comes never come either. False when no flow is to be looked up."""
         with self._lock:
+            now = time.monotonic()
+            for name in [f for f, (n, since) in self._doubted.items() if n < 3 and now - since > _FORGET_UNSEEN]:
+                del self._doubted[name]  # room for other flows
             ready = [f for f, (n, since) in self._doubted.items() if n >= 3 and (self._closed.is_set() or time.monotonic() - since > _HEARD_WITHIN)]
             if self._doubts <= 0 or not ready:
-                return
+                return False
             flow = ready[0]
             del self._doubted[flow]
             self._doubts -= 1
@@ -1101,6 +1108,8 @@ class Guard:
                 )
         except Exception as err:
             _log.debug("flow %r could not be looked up: %s", flow, err)
+            return not self._closed.is_set()
+        return True
 
     def _ack(self, call: Call, verdict_id: str, at: float) -> Dict[str, Any]:
         ev = _event(call, "verdict.ack")
@@ -1359,7 +1368,7 @@ class Begun:
         text = text_of(str(error) if isinstance(error, BaseException) else error) if failed else text_of(result)
         took = (time.monotonic() - self._since) * 1000
         if call.tool:
-            ev = _event(replace(call, args_hash="", content_hash=""), "tool.result")
+            ev = _event(replace(call, args_hash="", args_sim="", content_hash=""), "tool.result")
         else:
             back = replace(call, source=call.target, source_agent=call.target_agent, target=call.source, target_agent=call.source_agent, content_hash="", origin="")
             ev = _event(back, "agent.return")
@@ -1707,6 +1716,8 @@ def _event(call: Call, kind: str) -> Dict[str, Any]:
             ev[name] = {"agent": agent or party} if agent in ("", party) else {"session": party, "agent": agent}
     if call.tool:
         ev["tool"] = {"name": call.tool, **({"args_hash": call.args_hash} if _HASH.fullmatch(call.args_hash) else {})}
+        if _SIM.fullmatch(call.args_sim):
+            ev["tool"]["args_sim"] = call.args_sim
         if call.call_id:
             ev["tool"]["call_id"] = call.call_id
     content = call.content_hash if _HASH.fullmatch(call.content_hash) else ""

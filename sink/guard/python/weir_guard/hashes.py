@@ -8,9 +8,9 @@ import math
 import re
 import unicodedata
 from decimal import Decimal
-from typing import Any, Callable, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
-__all__ = ["hash_args", "hash_content", "simhash", "text_of"]
+__all__ = ["hash_args", "hash_content", "sim_args", "simhash", "text_of"]
 
 _M = (1 << 64) - 1
 _P1, _P2, _P3, _P4, _P5 = 11400714785074694791, 14029467366897019727, 1609587929392839161, 9650029242287828579, 2870177450012600261
@@ -90,6 +90,22 @@ def hash_args(arguments: Any) -> str:
     for none."""
     text = text_of(arguments).strip(_SPACE)
     return f"xxh64:{_digest(canonical(text).encode()):016x}" if text else ""
+
+
+def sim_args(arguments: Any) -> str:
+    """The fingerprint of the arguments of a call, by which the same call in other words is known.
+    Another literal (a word with a digit, or text in quotes inside a string) makes another
+    fingerprint. "" for arguments without words."""
+    return args_fields(arguments)["args_sim"]
+
+
+def args_fields(arguments: Any) -> Dict[str, str]:
+    """args_hash and args_sim of the arguments of a call; the canonical form is written once."""
+    text = text_of(arguments).strip(_SPACE)
+    if not text:
+        return {"args_hash": "", "args_sim": ""}
+    written = canonical(text).encode()
+    return {"args_hash": f"xxh64:{_digest(written):016x}", "args_sim": _sim_args(written)}
 
 
 def hash_content(content: Any) -> str:
@@ -322,6 +338,40 @@ def simhash(content: Any) -> str:
         if votes[bit >> 3] >> 16 * (bit & 7) & 0xFFFF > half:
             value |= 1 << bit
     return f"simhash64:{value:016x}"
+
+
+_MOST_COMMAND = 256
+_COMMAND = re.compile(rb'"(?:command|cmd)"[\t\n\f\r ]*:[\t\n\f\r ]*"((?:[^"\\]|\\.)*)"')
+_COMMAND_FORM = re.compile(
+    rb"[\t\n\f\r ]*[12&]?>+[\t\n\f\r ]*(?:&[12]|/dev/null)|[\t\n\f\r ]*\|[\t\n\f\r ]*(?:head|tail|cat|less|more)\b[^|;&]*|([\t\n\f\r ])--?[A-Za-z][A-Za-z-]*\b"
+)
+_PIECE = re.compile(rb"([0-9A-Za-z\x80-\xff]+)|('[^']*'|\\\".*?\\\")|[^0-9A-Za-z\x80-\xff]", re.DOTALL)
+_DIGIT = re.compile(rb"[0-9]")
+
+
+def _sim_args(text: bytes) -> str:
+    if len(text) <= 2 * _MOST_COMMAND:
+        found = _COMMAND.search(text)
+        if found is not None and len(found.group(1)) <= _MOST_COMMAND and b"\\n" not in found.group(1):
+            text = _COMMAND_FORM.sub(rb"\1", found.group(1))
+    words, literals = bytearray(), bytearray()
+    at = 0
+    while at < len(text):
+        m = _PIECE.match(text, at)
+        assert m is not None  # any byte is one of the three
+        at = m.end()
+        if m.group(2) is not None or m.group(1) is not None and _DIGIT.search(m.group(1)):
+            literals += m.group() + b" "
+        else:
+            words += m.group()
+        if m.group(1) is not None and at < len(text):  # a quote behind a letter is an apostrophe
+            words.append(text[at])
+            at += 1
+    sim = simhash(bytes(words))
+    if not literals:
+        return sim
+    value = int(sim[len("simhash64:") :], 16) if sim else 0
+    return f"simhash64:{value ^ _digest(bytes(literals)):016x}"
 
 
 def _words(text: str) -> List[str]:
