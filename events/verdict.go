@@ -259,7 +259,7 @@ func (t RFC3339) String() string { return Stamp(t).Time().Format(layout) }
 
 // OfSelfTest reports whether weir gave the verdict to itself: it is about a loop that weir
 // makes to see that it is stopped, in a flow of SelfTestFlows, which nobody else may use. Such
-// verdicts stand in the topic of verdicts and nowhere else; a consumer of it skips them.
+// verdicts stand in weir's own log of verdicts and reach no consumer.
 func (v *Verdict) OfSelfTest() bool { return strings.HasPrefix(v.CorrelationID, SelfTestFlows) }
 
 // Stops reports whether the verdict orders to refuse calls, at once or from the next one

@@ -38,7 +38,8 @@ type DeadLetter struct {
 // could not be read, with headers that say where it came from and why: weir-error,
 // weir-reason, weir-source-topic, weir-source-partition, weir-source-offset,
 // weir-source-time (milliseconds) and, if it was cut because it was too large,
-// weir-source-size (bytes). It is for one goroutine.
+// weir-source-size (bytes). A letter always has a value; that of a record without one is empty. It is for
+// one goroutine.
 type DeadLetters struct {
 	log       *Producer
 	source    string
@@ -90,7 +91,11 @@ func deadLetterMessages(source string, partition int, deadLetters []DeadLetter, 
 	for i := range deadLetters {
 		l := &deadLetters[i]
 		m := &msgs[i]
-		*m = Message{Key: l.Key, Value: l.Raw, Time: events.StampOf(now), Headers: []kafkago.Header{
+		value := l.Raw
+		if value == nil { // consumers take a record without a value for a deletion, or fail at it
+			value = []byte{}
+		}
+		*m = Message{Key: l.Key, Value: value, Time: events.StampOf(now), Headers: []kafkago.Header{
 			{Key: errorHeader, Value: []byte(l.Code)},
 			{Key: reasonHeader, Value: []byte(l.Reason)},
 			{Key: topicHeader, Value: []byte(source)},

@@ -6,7 +6,8 @@
 // a Producer is for. Open takes a partition over: it asks the transaction coordinator
 // for a producer id and an epoch under a transactional id that belongs to the group, the
 // topic and the partition. The id stays the same and the epoch grows with every Open.
-// Then it appends a mark, a record without key and value, with them. From that record on
+// Then it appends a mark with them: a record without key and value, or, in a topic of dead
+// letters, one with a small value and the header weir-mark. From that record on
 // the broker refuses whatever carries an older epoch, so everything that an earlier
 // owner wrote stands before the mark, and nothing of it can come after. There are no
 // transactions: a batch is visible to every consumer as soon as it is written, and one
@@ -20,6 +21,7 @@
 // Within one owner a batch that is sent again, because its answer was lost, carries the
 // same sequence number, and the broker stores it once.
 //
-// The first record of each batch names its owner in the header weir-owner. Consumers
-// skip records without a value.
+// The first record of each batch names its owner in the header weir-owner. Consumers of
+// verdicts skip records without a value, those of dead letters records with the header
+// weir-mark.
 package kafka

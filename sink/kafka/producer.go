@@ -39,7 +39,9 @@ type Producer struct {
 	name string // transactional id
 	// Offset of the record with which this owner began; all before it was written by others.
 	mark int64
-	end  int64 // offset after the last record that was written here
+	// marking is the record that marks an owner, without the header with its name.
+	marking Message
+	end     int64 // offset after the last record that was written here
 	// By when the request was sent, not answered: between the two somebody may have claimed.
 	proved time.Time // when the broker last took this Producer for the owner
 
@@ -69,8 +71,19 @@ type rest struct {
 // It waits for brokers that are away until ctx ends.
 // See decision 22.
 func Open(ctx context.Context, cluster *eventkafka.Cluster, group, topic string, partition int) (*Producer, error) {
+	return open(ctx, cluster, group, topic, partition, Message{})
+}
+
+// OpenDeadLetters is Open for a topic of dead letters: the record by which it takes the partition
+// over has a value, so that a consumer meets no record without one.
+func OpenDeadLetters(ctx context.Context, cluster *eventkafka.Cluster, group, topic string, partition int) (*Producer, error) {
+	return open(ctx, cluster, group, topic, partition, ownerMark)
+}
+
+func open(ctx context.Context, cluster *eventkafka.Cluster, group, topic string, partition int, marking Message) (*Producer, error) {
 	p := &Producer{
 		ConfirmAfter: DefaultConfirmAfter,
+		marking:      marking,
 		writer:       writer{cluster: cluster, topic: topic, partition: partition, most: batchBytes},
 		name:         fmt.Sprintf("weir/%s/%s/%d", group, topic, partition),
 		seed:         maphash.MakeSeed(),

@@ -25,6 +25,12 @@ func owner(name string, producer int64) kafkago.Header {
 	return kafkago.Header{Key: ownerHeader, Value: strconv.AppendInt(append([]byte(name), ' '), producer, 10)}
 }
 
+// MarkHeader stands in a record of a topic of dead letters that is no letter, but marks a change of owner.
+const MarkHeader = "weir-mark"
+
+// ownerMark is such a record. Its value is JSON that names it as the header does.
+var ownerMark = Message{Value: []byte(`{"weir_mark":"owner"}`), Headers: []kafkago.Header{{Key: MarkHeader, Value: []byte("owner")}}}
+
 // takeOver gives the Producer an identity that shuts out earlier owners, and writes the
 // mark that makes it known.
 // The mark is what makes the broker know the new epoch: until then it compares with the old
@@ -43,7 +49,7 @@ func (p *Producer) takeOver(ctx context.Context) error {
 			return p.say("shut out earlier owners of", err)
 		}
 	}
-	p.mark, err = p.Append(ctx, []Message{{}})
+	p.mark, err = p.Append(ctx, []Message{p.marking})
 	return err
 }
 
@@ -143,7 +149,7 @@ func (p *Producer) shutOut(ctx context.Context) error {
 	// No epoch can be later than the last, so the broker refuses that id for ever.
 	for id := range others {
 		b := recordbatch.Encoder{From: recordbatch.Producer{ID: id, Epoch: math.MaxInt16}, Lead: []kafkago.Header{owner(p.name, p.batch.From.ID)}}
-		if err := b.Encode([]Message{{}}, p.most); err != nil {
+		if err := b.Encode([]Message{p.marking}, p.most); err != nil {
 			return err
 		}
 		err := p.retry(ctx, func(ctx context.Context) error {

@@ -18,17 +18,18 @@ type Counters struct {
 	// Fold is what flow stages fold; of agent stages it has only what is about orders.
 	Fold activity.Counts
 
-	Records  int64                          // taken from the log by flow stages, bad ones included
-	Bytes    int64                          // of them
-	Ticks    int64                          // of them
-	Events   [KindCount][OutcomeCount]int64 // of flow stages
-	Calls    [OriginCount]int64             // of agents, by who set them off
-	Depths   [MaxDepth + 1]int64            // calls of agents, by the depth of the stack after them
-	Misnamed int64                          // events that lack what stands under a name a slip away
-	Silent   adapter.Silences               // spans that gave no event
-	Rejected [len(rejections)]int64         // records that became dead letters, see Reject
-	NotKept  int64                          // dead letters that were counted alone, for there were too many
-	Activity [2]int64                       // records of agent stages that were folded; at 1 those that had been before
+	Records   int64                          // taken from the log by flow stages, bad ones included
+	Bytes     int64                          // of them
+	Ticks     int64                          // of them
+	Events    [KindCount][OutcomeCount]int64 // of flow stages
+	Calls     [OriginCount]int64             // of agents, by who set them off
+	Depths    [MaxDepth + 1]int64            // calls of agents, by the depth of the stack after them
+	Misnamed  int64                          // events that lack what stands under a name a slip away
+	Misplaced [MisplacementCount]int64       // records of events that may split their flow over partitions
+	Silent    adapter.Silences               // spans that gave no event
+	Rejected  [len(rejections)]int64         // records that became dead letters, see Reject
+	NotKept   int64                          // dead letters that were counted alone, for there were too many
+	Activity  [2]int64                       // records of agent stages that were folded; at 1 those that had been before
 	// Its indexes are those of spentAfter.
 	Spent [SpentPhases]Spent // by all flows, by how they had been judged: not at all, warned, stopped
 

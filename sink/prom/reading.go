@@ -46,6 +46,31 @@ const (
 
 var closings = [ClosingCount]string{"idle", "ended", "stopped", "evicted"}
 
+// Misplacement is what is wrong with the key or the partition of a record of events, by which its flow may be
+// split over partitions.
+type Misplacement uint8
+
+// The misplacements.
+const (
+	NoKey          Misplacement = iota // the record has no key
+	OtherKey                           // its key is not the correlation id
+	OtherPartition                     // it is not in the partition of its key
+	MisplacementCount
+)
+
+var misplacements = [MisplacementCount]string{"no_key", "other_key", "other_partition"}
+
+// String is the value of the label.
+func (m Misplacement) String() string { return misplacements[m] }
+
+// Fix is what the operator of the producer has to change.
+func (m Misplacement) Fix() string {
+	if m == OtherPartition {
+		return "let the producer use murmur2: partitioner=murmur2_random (librdkafka), kafka.Murmur2Balancer{Consistent: true} (kafka-go)"
+	}
+	return "let the producer set the key of each record to its correlation_id"
+}
+
 // Trouble is what an exchange with a broker or a disk failed of.
 type Trouble uint8
 

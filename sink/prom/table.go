@@ -55,6 +55,8 @@ var intake = []row{
 		read: one(func(r *Reading) int64 { return r.NotKept })},
 	{name: "events_misnamed_total", help: "Events that lack a field and have one of nearly its name, such as form for from; what stands there is ignored.", kind: counter,
 		read: one(func(r *Reading) int64 { return r.Misnamed })},
+	{name: "events_misplaced_total", help: "Records of events whose flow may be split over partitions, by what is wrong with their key.", kind: counter, labels: []string{"reason"},
+		read: each(misplacements[:], func(r *Reading) []int64 { return r.Misplaced[:] })},
 	{name: "intake_memory_bytes", help: "Bytes that requests hold while they are taken in.", kind: gauge,
 		read: one(func(r *Reading) int64 { return r.Intake.Held })},
 	{name: "intake_memory_limit_bytes", help: "Bytes that they may hold, all together.", kind: gauge,

@@ -10,6 +10,7 @@ import (
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/selftest"
 	"weir/events"
+	"weir/sink/prom"
 )
 
 // serveHealth says whether the pump loop turns. It depends on nothing outside, for
@@ -47,8 +48,30 @@ type readyAnswer struct {
 	// there and makes nobody unready.
 	Follow []intake.Status `json:"follow,omitempty"`
 
+	// Misplaced are the records of events that may split their flow over partitions, since the start.
+	Misplaced []misplaced `json:"misplaced_records,omitempty"`
+
 	// Blind says by source what it never tells and which rules cannot judge because of it.
 	Blind map[string]string `json:"blind,omitempty"`
+}
+
+// misplaced is how many records of events have one fault of their key, and what to do about it.
+type misplaced struct {
+	Reason  string `json:"reason"`
+	Records int64  `json:"records"`
+	Fix     string `json:"fix"`
+}
+
+// misplaced returns those that there were since the start.
+func (a *Server) misplaced() (out []misplaced) {
+	counted := a.counts.Sum()
+	for reason, n := range counted.Misplaced {
+		if n > 0 {
+			why := prom.Misplacement(reason)
+			out = append(out, misplaced{why.String(), n, why.Fix()})
+		}
+	}
+	return out
 }
 
 // serveReady answers whether weir is ready.
@@ -75,6 +98,7 @@ func (a *Server) readiness() readyAnswer {
 	out.DiskMiB = free >> 20
 	_, out.Limits = a.limits.State()
 	out.Follow = a.reading.States()
+	out.Misplaced = a.misplaced()
 	if now, _ := a.inForce(); now != nil {
 		out.Blind = a.counts.Blind(now)
 	}

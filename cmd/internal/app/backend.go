@@ -109,7 +109,7 @@ func (a *App) newBackend() (backend, error) {
 		}
 		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: await, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 	}
-	shared.Read = a.misnamed.Look
+	shared.Read = func(r *pump.Record, ev *events.Event) { a.misnamed.Look(r.Value, ev) }
 	await := func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error) {
 		return a.degraded.Ask(ctx, ev, func(ctx context.Context) (*events.Verdict, error) {
 			return a.answers.Await(ctx, ev, ask.EndUnknown, append)

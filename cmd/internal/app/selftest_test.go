@@ -68,8 +68,7 @@ func TestSelfTest(t *testing.T) {
 	if got := r.verdictLines(); len(got) == 0 || strings.Contains(strings.Join(got, ""), events.SelfTestFlows) {
 		t.Errorf("verdicts %q", got)
 	}
-	// The log of verdicts, which on Kafka is the topic that everybody reads, has both, and tells
-	// them apart by contract: by the id of the flow.
+	// The log of verdicts has both, and tells them apart by contract: by the id of the flow.
 	entries, err := r.verdicts.Read(0, 100, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -50,6 +50,7 @@ type partitionOwner struct {
 	// caughtUp says that the end of the log was reached once since the partition was
 	// assigned.
 	caughtUp atomic.Bool
+	looked   int64        // offset behind the last record that look has seen; guarded by the pump
 	turned   atomic.Int64 // when the loop turned last, Unix milliseconds
 	folded   atomic.Int64 // up to where what was read is folded
 	newest   atomic.Int64 // when the log took the last record that was read, Unix milliseconds
@@ -191,7 +192,7 @@ func (p *partitionOwner) open(ctx context.Context, inOrder bool) (err error) {
 	if err != nil {
 		return fmt.Errorf("take over partition %d of %s: %w", p.output, o.Topics.Verdicts, err)
 	}
-	p.deadLetters, err = sinkkafka.Open(ctx, o.Cluster, o.Group, o.Topics.DeadLetters, p.output)
+	p.deadLetters, err = sinkkafka.OpenDeadLetters(ctx, o.Cluster, o.Group, o.Topics.DeadLetters, p.output)
 	if err != nil {
 		return fmt.Errorf("take over partition %d of %s: %w", p.output, o.Topics.DeadLetters, err)
 	}
@@ -199,13 +200,14 @@ func (p *partitionOwner) open(ctx context.Context, inOrder bool) (err error) {
 	options.Partition, options.Source, options.Stage, options.Sources = uint16(p.output), p.set.topic, p.set.stage, len(m.flowSet.partitions)
 	options.InOrder = inOrder
 	options.Limits, options.Store, options.Memory = *m.host.Limits(), m.store, m.memory(p.set)
-	options.Sink = sinkkafka.NewVerdicts(p.verdicts, m.clock.Now)
+	options.Sink = &topicVerdicts{topic: sinkkafka.NewVerdicts(p.verdicts, m.clock.Now), own: m.keepOwn}
 	options.DeadLetters = &topicDeadLetters{sinkkafka.NewDeadLetters(p.deadLetters, p.set.topic, p.partition, m.clock.Now)}
 	// The partitions of the agent stage are sources as well: of what a tree passes on to the one above.
 	options.ActivityWaits = true
 	options.Activity = &topicActivity{topic: m.activity.Sender(), source: p.output, place: m.agentSet.partitionOf}
 	options.AgentPartitions = len(m.agentSet.partitions)
 	if p.set.stage == pump.FlowStage {
+		options.Read = p.look
 		// hold starts a goroutine and does not keep the fold waiting.
 		options.Held = func(offset int64, ev *events.Event, key string, v *events.Verdict) {
 			m.hold(p.partition, offset, ev, key, v)

@@ -55,7 +55,7 @@ func (l *partitionSet) record(r *kafka.Record) pump.Record {
 	if l.stage == pump.AgentStage {
 		return ActivityRecord(r)
 	}
-	return pump.Record{Offset: r.Offset, Appended: r.Time, Value: r.Value}
+	return pump.Record{Offset: r.Offset, Appended: r.Time, Value: r.Value, SentKey: r.Key}
 }
 
 // ActivityRecord is a record of the topic of activity as a pump of the agent stage takes

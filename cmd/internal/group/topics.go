@@ -2,8 +2,10 @@ package group
 
 import (
 	"context"
+	"slices"
 
 	"weir/cmd/internal/pump"
+	"weir/events"
 	sinkkafka "weir/sink/kafka"
 	"weir/state"
 )
@@ -24,6 +26,48 @@ func (l *topicDeadLetters) Publish(ctx context.Context, letters []state.DeadLett
 // Since tells which records became dead letters already, from an offset of their topic on.
 func (l *topicDeadLetters) Since(ctx context.Context, from int64, fn func(offset int64)) (int64, error) {
 	return l.topic.Since(ctx, from, fn)
+}
+
+// topicVerdicts is the topic of verdicts, for a pump. Verdicts about weir's own loop are not for the
+// consumers of the topic: own gets them, when those before them are safe.
+type topicVerdicts struct {
+	topic  *sinkkafka.Verdicts
+	own    func(verdicts []events.Emitted)
+	others []events.Emitted // memory that is used again
+}
+
+// Emit returns when the verdicts of others are safe in the topic. After an error own has got none of these.
+func (t *topicVerdicts) Emit(ctx context.Context, verdicts []events.Emitted) (end int64, err error) {
+	ofSelfTest := func(e events.Emitted) bool { return e.Verdict.OfSelfTest() }
+	if !slices.ContainsFunc(verdicts, ofSelfTest) {
+		return t.topic.Emit(ctx, verdicts)
+	}
+	clear(t.others)
+	t.others = slices.DeleteFunc(append(t.others[:0], verdicts...), ofSelfTest)
+	if end, err = t.topic.Emit(ctx, t.others); err == nil {
+		t.own(verdicts)
+	}
+	return end, err
+}
+
+// Since calls fn with the verdicts of the topic from an offset on. Those of weir's own loop are not there: they
+// are given again when their records are folded again, to a self-test that waits for others.
+func (t *topicVerdicts) Since(ctx context.Context, from int64, fn func(id string, trigger int64)) (int64, error) {
+	return t.topic.Since(ctx, from, fn)
+}
+
+// keepOwn puts verdicts of weir's own loop into the log of this process, where the self-test reads all
+// verdicts. One that is lost makes the self-test fail, which is what it is for.
+func (m *Member) keepOwn(verdicts []events.Emitted) {
+	var entries []state.Entry
+	for i := range verdicts {
+		if e := &verdicts[i]; e.Verdict.OfSelfTest() {
+			entries = append(entries, state.Entry{Appended: m.Now(), Trigger: e.Offset, Value: e.Verdict.AppendJSON(nil)})
+		}
+	}
+	if _, err := m.store.Verdicts(0).Append(entries); err != nil {
+		m.logger.Warn("the verdicts of weir's own loop are not kept; the self-test fails", "error", err)
+	}
 }
 
 // topicActivity is the topic of what concerns agents, for the pump of a partition.

@@ -63,7 +63,7 @@ func (p *Pump) record(r *Record, d *decoded) {
 		return
 	}
 	if p.o.Read != nil {
-		p.o.Read(r.Value, &d.event)
+		p.o.Read(r, &d.event)
 	}
 	d.event.Appended, p.appended = r.Appended, r.Appended
 	p.take(&d.event, r)

@@ -20,6 +20,8 @@ type Record struct {
 	Appended events.Stamp // when the log took it; 0 when the log does not say
 	Value    []byte       // one event as JSON; of the activity log also a batch of reports
 
+	SentKey []byte // of a record of a topic of events: the key that its producer gave it; nil for none
+
 	// Of a record of the activity log, which is what an agent stage folds.
 	Key  string   // whom it concerns, see Repartitioned; "" of ticks and limits
 	From Position // what it was made of; says nothing of limits
@@ -178,14 +180,14 @@ type Options struct {
 	// InOrder folds backlogs one record after the other, see ErrInOrder.
 	InOrder bool
 
-	Read            func(record []byte, ev *events.Event) // is told of each record that can be read, of some twice; default: nobody
-	Memory          int64                                 // budget of flows in memory, bytes; default 512 MiB
-	CheckpointEvery time.Duration                         // least time between checkpoints, see due; default 2 s
-	Turn            Turn                                  // with the other pumps of its store; default: its own
-	Counts          *Counts                               // default: its own
-	Metrics         *prom.Metrics                         // told of what happens; default: nobody
-	Clock           clock.Clock                           // default: the system's
-	Logger          *slog.Logger                          // default: drops everything
+	Read            func(r *Record, ev *events.Event) // is called with each record that can be read, with some twice; default: nil
+	Memory          int64                             // budget of flows in memory, bytes; default 512 MiB
+	CheckpointEvery time.Duration                     // least time between checkpoints, see due; default 2 s
+	Turn            Turn                              // with the other pumps of its store; default: its own
+	Counts          *Counts                           // default: its own
+	Metrics         *prom.Metrics                     // told of what happens; default: nobody
+	Clock           clock.Clock                       // default: the system's
+	Logger          *slog.Logger                      // default: drops everything
 }
 
 // Defaults of Options.

@@ -197,7 +197,7 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 		seen = max(seen, when)
 		g.seen[n], g.next[n], g.flows[f].last = seen, -f-1, int32(n)
 		if p.o.Read != nil {
-			p.o.Read(r.Value, &d.event)
+			p.o.Read(r, &d.event)
 		}
 		n++
 	}

@@ -91,7 +91,7 @@ export default async function ({ main, signal }) {
     const ready = await (await fetch("/readyz", { signal })).json();
     cards.lag.textContent = number(ready.lag_records);
     cards.self.textContent = !ready.self_test ? "off" : ready.self_test.ok ? "✓ ok" : "▲ waiting";
-    degraded.replaceChildren(...(ready.degraded ?? []).map(mode));
+    degraded.replaceChildren(...(ready.degraded ?? []).map(mode), ...(ready.misplaced_records ?? []).map(misplaced));
     if (!ready.ready) say(`Not ready: ${ready.why.join("; ")}`);
   }
   // used shows the value at the stop of a stopped flow, else the limit that is used up most.
@@ -105,6 +105,9 @@ export default async function ({ main, signal }) {
     m.reason === "load" ? "there is more to do than load.high, and limits have shrunk (load.percent)."
       : "the fold is behind. Calls that are asked for are answered by what was folded last, with limits of their own (degraded).",
     ` Partitions: ${m.partitions.join(", ")}.`);
+  // misplaced says that records of a topic may split flows, and what to change.
+  const faults = { no_key: "have no key", other_key: "have a key that is not their correlation_id", other_partition: "are not in the partition of their key" };
+  const misplaced = (m) => el("p", { class: "remark" }, el("strong", {}, "Flows may be split"), `: ${many(m.records, "record")} ${faults[m.reason] ?? m.reason}, so weir stops their flows late or never. Fix: ${m.fix}.`);
   draw();
   await load();
   every(() => load().catch(() => say("weir is unreachable; retrying")), signal);

@@ -229,7 +229,7 @@ func loops(name string, flows, calls int) (out []kafkago.Message) {
 	return out
 }
 
-// records returns everything of a topic that has a value, by partition.
+// records returns everything of a topic that has a value and marks no owner, by partition.
 func (g *members) records(topic string) [][]kafka.Record {
 	g.t.Helper()
 	partitions, err := g.cluster.Partitions(g.t.Context(), topic)
@@ -253,7 +253,8 @@ func (g *members) records(topic string) [][]kafka.Record {
 				g.t.Fatal(err)
 			}
 			for _, x := range records {
-				if len(x.Value) > 0 {
+				mark := slices.ContainsFunc(x.Headers, func(h kafkago.Header) bool { return h.Key == "weir-mark" })
+				if len(x.Value) > 0 && !mark {
 					x.Value = slices.Clone(x.Value)
 					out[n] = append(out[n], x)
 				}

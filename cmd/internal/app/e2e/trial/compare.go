@@ -174,9 +174,9 @@ func readPublished(ctx context.Context, s *server, t topics, flows int32) (*publ
 			if of[at].late(r) {
 				out.former = append(out.former, fmt.Sprintf("%s/%d@%d: written by producer %d in epoch %d, which was replaced before", r.Topic, r.Partition, r.Offset, r.ProducerID, r.ProducerEpoch))
 			}
-			// The mark of an owner: a record without a value by which it took the partition
-			// over.
-			if r.Value == nil && r.Key == nil && len(r.Headers) == 1 && r.Headers[0].Key == "weir-owner" {
+			// The mark of an owner: a record by which it took the partition over, without a value or, among
+			// dead letters, named as such.
+			if r.Value == nil && r.Key == nil && len(r.Headers) == 1 && r.Headers[0].Key == "weir-owner" || header(r, "weir-mark") != "" {
 				out.marks++
 				return
 			}
