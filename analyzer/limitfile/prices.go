@@ -102,3 +102,13 @@ func priceSchema() object {
 	})
 	return append(o, pair{"required", list{"input", "output"}})
 }
+
+// CountsDollars reports whether a rule that is on counts US dollars, so that the limits need prices.
+func CountsDollars(l *analyzer.Limits) bool {
+	for _, r := range analyzer.Rows() {
+		if r.Unit == events.UnitUSD && !r.Setting(l).Mute() {
+			return true
+		}
+	}
+	return false
+}

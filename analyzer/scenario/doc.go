@@ -89,6 +89,10 @@
 //	loops=3 depth=2  loop_count and delegation_depth as the caller tells them
 //	in=9 out=9 total=9 cost=0.05 usage=cumulative
 //	                 tokens and dollars; usage is delta, cumulative or aggregate
+//	cached=9 written=9 reasoning=9
+//	                 tokens that the cache gave, that were written into it, that were thought
+//	model=m provider=p
+//	                 the model of these tokens; "limits prices: ..." prices it
 //	late=30s         it happened 30 s before it is delivered
 //	sampled=10       the event stands for ten
 //	bytes=12         how long a result is; one of at most 200 may be alike by chance

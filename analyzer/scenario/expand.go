@@ -376,13 +376,14 @@ func (x *expansion) usage(it *item, ev *events.Event) {
 	if err != nil {
 		cost = 0
 	}
-	u := events.Usage{Input: whole(x.value(it, "in")), Output: whole(x.value(it, "out")), Total: whole(x.value(it, "total")), CostMicroUSD: cost}
+	u := events.Usage{Input: whole(x.value(it, "in")), Output: whole(x.value(it, "out")), Total: whole(x.value(it, "total")), CostMicroUSD: cost,
+		CacheRead: whole(x.value(it, "cached")), CacheCreation: whole(x.value(it, "written")), Reasoning: whole(x.value(it, "reasoning"))}
 	if u == (events.Usage{}) {
 		return
 	}
 	u.Known = true
 	u.Scope, _ = parseUsage(x.value(it, "usage"))
-	ev.Usage = u
+	ev.Usage, ev.Model, ev.Provider = u, x.value(it, "model"), x.value(it, "provider")
 }
 
 // tool makes a tool call, its result, or one after the other.

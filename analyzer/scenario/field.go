@@ -26,7 +26,7 @@ var fieldKeys = [...]struct {
 	{"transfer", func(v string) error { _, ok := parseTransfer(v); return known(ok, v, names(transfers[:])) }},
 	{"usage", func(v string) error { _, ok := parseUsage(v); return known(ok, v, names(usages[:])) }},
 	{"status", func(v string) error { _, ok := parseStatus(v); return known(ok, v, names(statuses[:])) }},
-	{"loops", integer}, {"depth", integer}, {"in", integer}, {"out", integer}, {"total", integer}, {"sampled", integer}, {"bytes", integer},
+	{"loops", integer}, {"depth", integer}, {"in", integer}, {"out", integer}, {"total", integer}, {"cached", integer}, {"written", integer}, {"reasoning", integer}, {"model", anything}, {"provider", anything}, {"sampled", integer}, {"bytes", integer},
 	{"warn", threshold}, {"stop", threshold}, {"extra", integer},
 	{"cost", func(v string) error { _, err := dollars(v); return err }},
 	{"late", aTime}, {"for", aTime},

@@ -292,7 +292,7 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 		if err != nil {
 			return err
 		}
-		other = limitfile.WithPrices(other, limits.Prices)
+		other = pricedLike(other, &limits)
 		all = append(all, other)
 		// The hashes of arguments were made by the first limits. A second set that leaves out
 		// others would be judged by calls that it tells apart otherwise, which is said rather

@@ -16,6 +16,7 @@ import (
 	"weir/analyzer/limitfile"
 	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/limits"
 	"weir/cmd/internal/logs"
 	"weir/cmd/internal/operate"
 )
@@ -131,6 +132,11 @@ func limitsNamed(name string) (analyzer.Limits, error) {
 	return l, nil
 }
 
+// pricedLike returns the limits with the prices of others where they do not price a model themselves.
+func pricedLike(l analyzer.Limits, others *analyzer.Limits) analyzer.Limits {
+	return limits.Priced(l, others.Prices)
+}
+
 // showLimits prints limits with all values. What is printed can be read as a limits file, so
 // there is no other form for people; YAML is that form as well.
 func showLimits(env *cli.Env, limitFlags *operate.LimitFlags, args []string) error {
@@ -208,6 +214,8 @@ func validateLimits(env *cli.Env, args []string) error {
 		}
 		l, err := limitfile.Parse(name, data)
 		if err == nil {
+			// With the prices, since they change the version.
+			l = limits.Priced(l, nil)
 			// With the version, by which verdicts will name these limits.
 			env.Notice("%s: good, profile %s, version %s", name, l.Profile, l.Version)
 			for _, r := range limitfile.Remarks(&l) {

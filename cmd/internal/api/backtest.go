@@ -15,6 +15,7 @@ import (
 	"weir/analyzer/prices"
 	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/costs"
+	"weir/cmd/internal/limits"
 	"weir/cmd/internal/logs"
 	"weir/cmd/internal/problem"
 	"weir/cmd/internal/selftest"
@@ -251,7 +252,7 @@ func (t *tried) limits(ctx context.Context, name string, part io.Reader) error {
 	if err != nil {
 		return err
 	}
-	trial, err := backtest.NewTrial(ctx, limitfile.WithPrices(l, t.prices))
+	trial, err := backtest.NewTrial(ctx, limits.Priced(l, t.prices))
 	if name == "A" {
 		t.a = trial
 	} else {

@@ -1,9 +1,11 @@
 package costs
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync"
 
 	"weir/analyzer/prices"
 )
@@ -25,6 +27,40 @@ func ReadPrices(name string) (prices.Table, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parsePrices(name, b)
+}
+
+// builtIn is the table of prices for limits in US dollars that come without prices, in the form that
+// ReadPrices reads, with the day of the prices. It has list prices of models of OpenAI, Anthropic,
+// Google, DeepSeek and Amazon Bedrock. Prices of batches and above a context size are not in it.
+//
+//go:embed builtin.json
+var builtIn []byte
+
+// BuiltIn returns the built-in prices. Callers must not change them.
+func BuiltIn() prices.Table { return builtInTable().table }
+
+// BuiltInDate returns the day of the built-in prices, such as 2026-11-27.
+func BuiltInDate() string { return builtInTable().date }
+
+var builtInTable = sync.OnceValue(func() (t struct {
+	table prices.Table
+	date  string
+}) {
+	var head struct{ Date string }
+	var err error
+	if t.table, err = parsePrices("the built-in prices", builtIn); err == nil {
+		err = json.Unmarshal(builtIn, &head)
+	}
+	if err != nil {
+		panic(err) // the file is a part of the program
+	}
+	t.date = head.Date
+	return t
+})
+
+// parsePrices reads the text of a price file; name is for errors.
+func parsePrices(name string, b []byte) (prices.Table, error) {
 	var file map[string]json.RawMessage
 	if err := json.Unmarshal(b, &file); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -95,7 +95,7 @@ var laws = []law{
 	{folder: "cmd/internal/intake", may: []string{"golang.org/x/sync/semaphore", "weir/events", "weir/analyzer", "weir/state", "weir/cmd/internal/clock", "weir/cmd/internal/filewatch", "weir/cmd/internal/gate", "weir/cmd/internal/intake/spool", "weir/cmd/internal/phase",
 		"weir/cmd/internal/problem", "weir/cmd/internal/pump", "weir/cmd/internal/retry", "weir/sink/prom"}, not: []string{"weir/events/kafka"}},
 	{folder: "cmd/internal/intake/spool", may: []string{"weir/state/mark"}, not: []string{"net"}},
-	{folder: "cmd/internal/limits", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/cmd/internal/clock", "weir/cmd/internal/filewatch"}, not: []string{"net", "weir/events/kafka"}},
+	{folder: "cmd/internal/limits", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/cmd/internal/clock", "weir/cmd/internal/costs", "weir/cmd/internal/filewatch"}, not: []string{"net", "weir/events/kafka"}},
 	{folder: "cmd/internal/forwarder", may: []string{"weir/state", "weir/sink/jsonl", "weir/sink/otlp", "weir/sink/webhook", "weir/cmd/internal/clock", "weir/cmd/internal/retry", "weir/cmd/internal/selftest", "github.com/cespare/xxhash/v2"}, not: []string{"net", "os"}},
 	{folder: "cmd/internal/pump", may: append([]string{"weir/analyzer", "weir/analyzer/reports", "weir/events/fingerprint", "weir/state", "weir/sink/prom", "weir/cmd/internal/clock", "weir/cmd/internal/costs", "weir/cmd/internal/selftest"}, fold...),
 		not: []string{"net", "os", "weir/events/kafka"}},

@@ -22,7 +22,7 @@ import (
 type Options struct {
 	File   string          // is read at the start and watched; "" takes Limits
 	Limits analyzer.Limits // without a File
-	Prices prices.Table    // of the models that the limits do not price
+	Prices prices.Table    // of the models that the limits do not price; see Priced
 	Poll   time.Duration   // how often File is looked at when nobody tells that it has changed
 	Clock  clock.Clock
 	Logger *slog.Logger
@@ -58,7 +58,7 @@ type Status struct {
 // At the start a file that is refused is an error, later a line in the log: to run without
 // the limits that were asked for is no start.
 func New(o Options) (*Source, error) {
-	o.Limits = limitfile.WithPrices(o.Limits, o.Prices)
+	o.Limits = Priced(o.Limits, o.Prices)
 	s := &Source{o: o, wanted: &o.Limits}
 	if o.File == "" {
 		if err := limitfile.Validate(s.wanted); err != nil {
@@ -127,7 +127,7 @@ func (s *Source) look(force bool) error {
 	}
 	s.text = text
 	limits, err := limitfile.Parse(path, text)
-	limits = limitfile.WithPrices(limits, s.o.Prices)
+	limits = Priced(limits, s.o.Prices)
 	if err == nil {
 		err = limitfile.Validate(&limits)
 	}

@@ -12,8 +12,10 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/prices"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/costs"
+	"weir/cmd/internal/limits"
 )
 
 // LimitFlags is the flags that say by which limits to judge: a profile, a file, single
@@ -34,7 +36,7 @@ func NewLimitFlags(fs *pflag.FlagSet) *LimitFlags {
 		Profile: cli.NewChoice(fs, "profile", "", "judge by the limits of this `PROFILE`: "+strings.Join(limitfile.Profiles(), ", "), limitfile.Profiles()...),
 		File:    fs.String("limits", "", "judge by this limits `FILE`"),
 		Sets:    cli.NewList(fs, "set", "change one value: `KEY=VALUE`, such as rules.max_total_calls=50 or flow.idle=5m; may be given many times"),
-		Prices:  fs.String("prices", "", "price tokens by this `FILE` in the form of LiteLLM where events report no cost; limits in US dollars and costs count them"),
+		Prices:  fs.String("prices", "", "price tokens by this `FILE` in the form of LiteLLM where events report no cost; limits in US dollars and costs count them; see weir prices show"),
 	}
 }
 
@@ -43,25 +45,27 @@ func (j *LimitFlags) Chosen() bool {
 	return *j.File != "" || j.Profile.Value != "" || len(*j.Sets) > 0 || *j.Prices != ""
 }
 
-// Limits returns what the flags say, with the prices of --prices; the balanced profile when they say
-// nothing.
+// Limits returns what the flags say, with the prices that limits.Priced adds; the balanced profile
+// when they say nothing.
 func (j *LimitFlags) Limits() (analyzer.Limits, error) {
 	l, err := j.unpriced()
-	if err != nil || *j.Prices == "" {
+	if err != nil {
 		return l, err
 	}
-	t, err := costs.ReadPrices(*j.Prices)
-	if err != nil {
-		return l, cli.Failure("the prices: %w", err)
+	var t prices.Table
+	if *j.Prices != "" {
+		if t, err = costs.ReadPrices(*j.Prices); err != nil {
+			return l, cli.Failure("the prices: %w", err)
+		}
 	}
-	l = limitfile.WithPrices(l, t)
+	l = limits.Priced(l, t)
 	if err := limitfile.Validate(&l); err != nil {
 		return l, cli.Failure("the prices: %w", err)
 	}
 	return l, nil
 }
 
-// unpriced returns the limits without the prices of --prices.
+// unpriced returns the limits without added prices.
 //
 // It reads the file each time that it is called. Flags go over the file by becoming a part
 // of it: the text is put together and read again, so that values on the command line are

@@ -1,0 +1,18 @@
+package limits
+
+import (
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/analyzer/prices"
+	"weir/cmd/internal/costs"
+)
+
+// Priced returns the limits with the prices by which they count: those of the limits and the given
+// ones. Where none are given and a rule counts US dollars, the built-in prices are added. Limits
+// without such a rule keep their version, since nothing that they decide depends on prices.
+func Priced(l analyzer.Limits, given prices.Table) analyzer.Limits {
+	if len(given) == 0 && limitfile.CountsDollars(&l) {
+		given = costs.BuiltIn()
+	}
+	return limitfile.WithPrices(l, given)
+}
