@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/analyzer"
 	"weir/analyzer/coverage"
 	"weir/analyzer/limitfile"
 	"weir/events"
@@ -83,5 +84,28 @@ func TestTogetherSideBySide(t *testing.T) {
 	}
 	if c.AfterOthers == 0 {
 		t.Error("no call comes after another one of its flow")
+	}
+}
+
+// TestFields holds that each rule with a need stands in one row of what is passed, behind all that it
+// needs, and that a rule that compares results is not in a row before them.
+func TestFields(t *testing.T) {
+	times := map[string]int{}
+	for i, f := range coverage.Fields() {
+		if len(f.Rules) == 0 {
+			t.Errorf("%s lets no rule judge", f.Guard)
+		}
+		for _, name := range f.Rules {
+			times[name]++
+			if name == "circling" && !strings.Contains(f.Event, "tool.result") {
+				t.Errorf("circling is in row %d, %s", i, f.Guard)
+			}
+		}
+	}
+	for i := range analyzer.Rules {
+		r := &analyzer.Rules[i]
+		if want := min(int(r.Needs), 1); times[r.Name] != want {
+			t.Errorf("%s stands in %d rows, want %d", r.Name, times[r.Name], want)
+		}
 	}
 }

@@ -32,6 +32,7 @@ const (
 	NeedTokens                   // tokens and money
 	NeedTime                     // when things happened
 	NeedTasks                    // tasks
+	NeedMessage                  // what an agent sent to another one
 )
 
 // Row is what is said and shown of a rule, whatever it is about: its names, its sentences,

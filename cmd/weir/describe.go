@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/coverage"
 	"weir/analyzer/rules"
 	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
@@ -55,6 +56,7 @@ func viewOfSource(s *adapter.Source) sourceView {
 // sourceNames are all words by which a source can be asked for, what its users call it
 // included, for completion and for the word that was meant.
 func sourceNames() (out []string) {
+	out = append(out, passedName)
 	for _, s := range registry.Sources() {
 		out = append(append(out, s.Name), s.Known...)
 	}
@@ -67,6 +69,9 @@ func sourceNames() (out []string) {
 func describeSources(env *cli.Env, args []string) error {
 	if err := cli.Want(args, 0, 1, "the name of one SOURCE"); err != nil {
 		return err
+	}
+	if len(args) == 1 && args[0] == passedName {
+		return describePassed(env)
 	}
 	if len(args) == 1 {
 		s, err := registry.Source(args[0])
@@ -90,6 +95,23 @@ func describeSources(env *cli.Env, args []string) error {
 	for i := range all {
 		v := viewOfSource(&all[i])
 		if err := lines.Print(&v); err != nil {
+			return err
+		}
+	}
+	return lines.Flush()
+}
+
+// passedName asks what a caller of a guard or of the API passes, instead of what a log has.
+const passedName = "guard"
+
+// describePassed prints which rules can judge by what a caller passes.
+func describePassed(env *cli.Env) error {
+	lines := cli.NewLines(env, func(p *coverage.Passed) []cli.Cell {
+		return cli.Text(p.Guard, p.Event, strings.Join(p.Rules, ", "))
+	}, "PASS ALSO", "FIELD OF THE EVENT", "RULES THAT CAN THEN JUDGE")
+	fields := coverage.Fields()
+	for i := range fields {
+		if err := lines.Print(&fields[i]); err != nil {
 			return err
 		}
 	}

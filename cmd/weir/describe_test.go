@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/coverage"
 	"weir/cmd/internal/operate"
 	"weir/events"
 	"weir/events/adapter"
@@ -311,5 +312,33 @@ func TestTinyAGIDatabase(t *testing.T) {
 		if code, out, errs := weir(t, "", args...); code != 1 || !strings.Contains(out+errs, "sqlite3 -readonly -json FILE 'SELECT * FROM messages ORDER BY id'") {
 			t.Errorf("%v: exit code %d\n%s%s", args, code, out, errs)
 		}
+	}
+}
+
+// TestPassedDocument holds the table of the guards' README to the rules.
+func TestPassedDocument(t *testing.T) {
+	const file, begin, end = "../../sink/guard/README.md", "| pass also | field of the event | rules that can then judge |\n|---|---|---|\n", "\n\n"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, isOver := strings.Cut(rest, end)
+	if !ok || !isOver {
+		t.Fatalf("%s has no table of what is passed", file)
+	}
+	var b strings.Builder
+	for _, p := range coverage.Fields() {
+		fmt.Fprintf(&b, "| %s | %s | `%s` |\n", p.Guard, p.Event, strings.Join(p.Rules, "`, `"))
+	}
+	want := before + begin + strings.TrimSuffix(b.String(), "\n") + end + after
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if string(text) != want {
+		t.Errorf("the table of what is passed in %s does not follow from the rules; run this test with -update", file)
 	}
 }

@@ -53,8 +53,9 @@ The exit code is 3 when a record could not be read.`,
 			Name: "describe", Args: "[SOURCE]", Short: "what each source can tell, and which rules are off for it", Words: sourceNames,
 			Long: `Lists the programs and libraries whose logs weir reads. With the name of one, of a
 format, or a mapping (map:FIELD=PATH,...), says what to set there and what to run, what
-its logs can tell, and which rules are off for it, and why.`,
-			Examples: []string{"weir events describe", "weir events describe openinference", "weir events describe map:flow=.id,to=.agent"},
+its logs can tell, and which rules are off for it, and why. With guard, lists which rules
+can judge by what a caller of a guard or of the API passes.`,
+			Examples: []string{"weir events describe", "weir events describe guard", "weir events describe openinference", "weir events describe map:flow=.id,to=.agent"},
 			Setup: func(*pflag.FlagSet) cli.Run {
 				return func(_ context.Context, env *cli.Env, args []string) error {
 					return describeSources(env, args)
