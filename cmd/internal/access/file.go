@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +14,7 @@ import (
 
 	"weir/analyzer/spelling"
 	"weir/analyzer/strictyaml"
+	"weir/cmd/internal/filewatch"
 )
 
 // Bounds of an access file.
@@ -25,7 +24,8 @@ const (
 	maxPrincipals = 1000
 	maxName       = 64
 	minToken      = 32      // characters
-	maxTokens     = 1 << 20 // bytes of a file of tokens
+	maxTokens     = 1 << 20 // bytes of a file of tokens or keys
+	maxFile       = 4 << 20 // bytes of an access file
 	maxRate       = 1e9
 )
 
@@ -240,18 +240,10 @@ func isName(s string) bool {
 // A token is everything on its line but the space at its end. Empty lines are left out; a
 // file with no token, or with a short one, is an error that says how to make one.
 func ReadTokens(path string) (list [][]byte, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
 	// A device, or a file that was named by mistake, may never end.
-	text, err := io.ReadAll(io.LimitReader(file, maxTokens+1))
+	text, err := filewatch.Read(path, maxTokens)
 	if err != nil {
 		return nil, err
-	}
-	if len(text) > maxTokens {
-		return nil, fmt.Errorf("%s has more than %d bytes, and is no file of tokens; make one with: head -c 32 /dev/urandom | base64 > FILE", path, maxTokens)
 	}
 	for line := range strings.Lines(string(text)) {
 		token := strings.TrimRight(line, " \t\r\n")

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"weir/cmd/internal/filewatch"
 	"weir/sink/sign"
 )
 
@@ -129,7 +129,7 @@ func (k *Keeper) Load() error {
 // are taken over are in use: rates are what theirs become when nothing else is wrong.
 func (k *Keeper) read(next *register) (rates map[*bucket]float64, err error) {
 	next.files = append(next.files, k.o.File)
-	text, err := os.ReadFile(k.o.File)
+	text, err := filewatch.Read(k.o.File, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("access file: %w", err)
 	}
@@ -208,8 +208,12 @@ func (k *Keeper) MemberKeys() (keys sign.Keys, orders bool) {
 func (r *register) readMemberKeys(path string, intake, admin [][]byte) (err error) {
 	if path != "" {
 		r.files, r.orders = append(r.files, path), true
-		if r.members, err = sign.Read(path); err != nil {
-			return fmt.Errorf("member key file: %w", err)
+		text, err := filewatch.Read(path, maxTokens)
+		if err == nil {
+			r.members, err = sign.Parse(text)
+		}
+		if err != nil {
+			return fmt.Errorf("member key file: %s: %w", path, err)
 		}
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"weir/cmd/internal/filewatch"
 	"weir/sink/sign"
 )
 
@@ -15,15 +16,22 @@ type orderKeys struct {
 	keys atomic.Pointer[sign.Keys]
 }
 
+// maxKeys bounds a file of keys, in bytes.
+const maxKeys = 1 << 20
+
 // load reads the file anew. After an error the keys stay as they were.
 // At the start its error ends that.
 func (k *orderKeys) load() error {
 	if k.path == "" {
 		return nil
 	}
-	keys, err := sign.Read(k.path)
+	text, err := filewatch.Read(k.path, maxKeys)
 	if err != nil {
 		return fmt.Errorf("keys that orders are signed with: %w", err)
+	}
+	keys, err := sign.Parse(text)
+	if err != nil {
+		return fmt.Errorf("keys that orders are signed with: %s: %w", k.path, err)
 	}
 	k.keys.Store(&keys)
 	return nil

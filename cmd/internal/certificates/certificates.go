@@ -11,8 +11,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"sync/atomic"
+
+	"weir/cmd/internal/filewatch"
 )
 
 // Files are where certificates stand, as PEM.
@@ -55,6 +56,10 @@ func Open(f Files) (*Source, error) {
 	return s, s.Load()
 }
 
+// maxPEM bounds a file of certificates or a key, in bytes. The authorities that systems trust take
+// 200 KiB.
+const maxPEM = 4 << 20
+
 // Load reads the files again.
 // After an error what was read before stays in use: a certificate and a key that do not
 // belong together may be two halves of an exchange that is under way.
@@ -62,13 +67,21 @@ func (s *Source) Load() error {
 	if s == nil {
 		return nil
 	}
-	certificate, err := tls.LoadX509KeyPair(s.files.Certificate, s.files.Key)
+	chain, err := filewatch.Read(s.files.Certificate, maxPEM)
 	if err != nil {
 		return fmt.Errorf("certificate of the server: %w", err)
 	}
+	key, err := filewatch.Read(s.files.Key, maxPEM)
+	if err != nil {
+		return fmt.Errorf("key of the server: %w", err)
+	}
+	certificate, err := tls.X509KeyPair(chain, key)
+	if err != nil {
+		return fmt.Errorf("certificate of the server: %s and %s: %w", s.files.Certificate, s.files.Key, err)
+	}
 	next := &pair{certificate: certificate}
 	if path := s.files.ClientAuthorities; path != "" {
-		text, err := os.ReadFile(path)
+		text, err := filewatch.Read(path, maxPEM)
 		if err != nil {
 			return fmt.Errorf("authorities of clients: %w", err)
 		}

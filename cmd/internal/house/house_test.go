@@ -111,8 +111,8 @@ var laws = []law{
 	{folder: "cmd/internal/app/budget", may: []string{"golang.org/x/sync/semaphore"}},
 	{folder: "cmd/internal/admission", may: []string{"weir/events/rawconn"}},
 	{folder: "cmd/internal/plainhttp"},
-	{folder: "cmd/internal/access", may: []string{"weir/sink/sign", "weir/analyzer/strictyaml", "weir/analyzer/spelling", "go.yaml.in/yaml/v4"}},
-	{folder: "cmd/internal/certificates"},
+	{folder: "cmd/internal/access", may: []string{"weir/cmd/internal/filewatch", "weir/sink/sign", "weir/analyzer/strictyaml", "weir/analyzer/spelling", "go.yaml.in/yaml/v4"}},
+	{folder: "cmd/internal/certificates", may: []string{"weir/cmd/internal/filewatch"}},
 	{folder: "cmd/internal/filewatch", may: []string{"weir/cmd/internal/clock", "github.com/fsnotify/fsnotify"}, not: []string{"net"}},
 }
 

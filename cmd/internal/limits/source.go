@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"weir/analyzer/limitfile"
 	"weir/analyzer/prices"
 	"weir/cmd/internal/clock"
+	"weir/cmd/internal/filewatch"
 	"weir/events"
 	"weir/state"
 )
@@ -34,16 +34,24 @@ type Options struct {
 type Source struct {
 	o Options
 
-	// mu guards what follows, and is held while the file is read and the log is told, so
-	// that two looks never tell it in the wrong order.
+	// looking is held while the file is read and the limits are appended to the log, so that two
+	// looks never append in the wrong order. Both may take long: no request waits for it but
+	// Reload.
+	looking sync.Mutex
+	text    []byte                      // of the file, as last looked at
+	bad     bool                        // text was refused
+	set     string                      // version that was appended to the log last
+	log     func(analyzer.Limits) error // nil before Begin
+
+	// mu guards what requests read. Only the holder of looking writes it, and reads it without mu.
 	mu     sync.Mutex
-	text   []byte                      // of the file, as last looked at
-	bad    bool                        // text was refused
-	wanted *analyzer.Limits            // replaced and never changed, so readers need no copy
-	set    string                      // version that the log was told last
-	log    func(analyzer.Limits) error // nil before Begin
+	wanted *analyzer.Limits // replaced and never changed, so readers need no copy
 	status Status
 }
+
+// maxFile bounds a file of limits, in bytes. That of all rules with an override for each of 1000
+// agents is smaller.
+const maxFile = 16 << 20
 
 // Status is how the last reading of the limits went.
 // It is shown by /readyz and /v1/limits. OK with an old Time says that nobody has changed
@@ -77,8 +85,8 @@ func New(o Options) (*Source, error) {
 // into the log unless it has them already.
 // The program calls it before the fold begins, so the first event is judged by them.
 func (s *Source) Begin(set func(analyzer.Limits) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.looking.Lock()
+	defer s.looking.Unlock()
 	s.log = set
 	if err := s.publish(); !errors.Is(err, state.ErrDiskLow) {
 		return err
@@ -89,8 +97,8 @@ func (s *Source) Begin(set func(analyzer.Limits) error) error {
 // Reload looks at the file now. What is refused stays as it was.
 // The error is what is wrong with the file, or one of the log.
 func (s *Source) Reload() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.looking.Lock()
+	defer s.looking.Unlock()
 	return s.look(true)
 }
 
@@ -102,13 +110,13 @@ func (s *Source) harmless(err error) bool {
 
 // look reads the file. Nothing is done when it is as it was at the last look, unless
 // forced; limits that are refused leave everything as it is.
-// The caller holds mu.
+// The caller holds looking, or is New.
 func (s *Source) look(force bool) error {
 	path := s.o.File
 	if path == "" {
 		return s.publish()
 	}
-	text, err := os.ReadFile(path)
+	text, err := filewatch.Read(path, maxFile)
 	if err == nil && !force && len(text) == 0 { // who writes a file anew empties it first
 		err = errors.New("the file is empty; for the default limits write: profile: balanced")
 	}
@@ -134,13 +142,17 @@ func (s *Source) look(force bool) error {
 	if s.bad = err != nil; s.bad {
 		return s.note(err)
 	}
+	s.mu.Lock()
 	s.wanted = &limits
+	s.mu.Unlock()
 	return s.note(s.publish())
 }
 
 // note remembers how a look went.
-// It returns err. The caller holds mu, or is New.
+// It returns err. The caller holds looking, or is New.
 func (s *Source) note(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.status = Status{OK: err == nil, Time: events.RFC3339(events.StampOf(s.o.Clock.Now()))}
 	if err != nil {
 		s.status.Error = err.Error()

@@ -13,8 +13,8 @@ func (s *Source) Watch(ctx context.Context) error {
 		paths = func() []string { return []string{s.o.File} }
 	}
 	return filewatch.Watch(ctx, s.o.Clock, s.o.Logger, s.o.Poll, paths, func() error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		s.looking.Lock()
+		defer s.looking.Unlock()
 		// What is wrong with the file was logged and stands in the status; the next look
 		// may find it mended.
 		if err := s.look(false); err != nil && !s.harmless(err) {
