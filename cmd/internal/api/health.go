@@ -44,8 +44,8 @@ type readyAnswer struct {
 	Degraded []ask.DegradedStatus `json:"degraded,omitempty"`
 	Limits   limits.Status        `json:"limits"`
 	SelfTest *selftest.Status     `json:"self_test,omitempty"`
-	// Follow says how the following of each file goes; a file that cannot be read is told
-	// there and makes nobody unready.
+	// Follow is the state of each followed file; one that cannot be read does not make weir unready.
+	// This and Blind are left out for requests without the role observe, see serveReady.
 	Follow []intake.Status `json:"follow,omitempty"`
 
 	// Misplaced are the records of events that may split their flow over partitions, since the start.
@@ -75,9 +75,13 @@ func (a *Server) misplaced() (out []misplaced) {
 }
 
 // serveReady answers whether weir is ready.
-// It is open to everybody, since probes have no token.
-func (a *Server) serveReady(w http.ResponseWriter, _ *http.Request) error {
+// The route is public, as probes have no token. Names of files, of sources and words of the limits
+// file are for those who may read about all flows.
+func (a *Server) serveReady(w http.ResponseWriter, r *http.Request) error {
 	out := a.readiness()
+	if who, e := a.door.admit(r, reader); e != nil || who.Bound() {
+		out.Limits.Error, out.Follow, out.Blind = "", nil, nil
+	}
 	status := http.StatusOK
 	if !out.Ready {
 		status = http.StatusServiceUnavailable

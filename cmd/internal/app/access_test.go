@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/cmd/internal/access"
+	"weir/cmd/internal/intake"
 	"weir/events"
 )
 
@@ -179,6 +180,29 @@ func TestTenants(t *testing.T) {
 			t.Errorf("%s says no source, and is open to who is bound to some: %d %s", path, got.status, got.body)
 		}
 	}
+}
+
+// TestReadyNamesNothing asks for the health: names of files and words of the limits are for those who
+// may read.
+func TestReadyNamesNothing(t *testing.T) {
+	limits, followed := limitsFile(t, "profile: balanced\n"), filepath.Join(t.TempDir(), "a-followed-file.jsonl")
+	if err := os.WriteFile(followed, []byte(lines(call("f", 1, "a", "b"))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := people(t, Options{LimitsFile: limits, Follow: []intake.Follow{{Path: followed}}}, map[string]string{"eve": "roles: observe", "tom": "roles: ingest", "shop": "roles: observe, flows: [shop-*]"})
+	if err := os.WriteFile(limits, []byte("rules: {a_secret_word: 3}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Reload(); err == nil {
+		t.Fatal("limits with an unknown rule are taken")
+	}
+	for _, who := range []string{"", "nobody", "tom", "shop"} {
+		got := r.as(who, "GET", "/readyz", "")
+		if r.want(got, 200, `"ok":false`); strings.Contains(got.body, "a_secret_word") || strings.Contains(got.body, "a-followed-file") {
+			t.Errorf("%q sees %s", who, got.body)
+		}
+	}
+	r.want(r.as("eve", "GET", "/readyz", ""), 200, "a_secret_word", "a-followed-file")
 }
 
 // TestNarrowedStreams takes flows away from a principal while it follows the verdicts.
