@@ -234,18 +234,18 @@ func showAgent(env *cli.Env, v *agents.View) error {
 	var b strings.Builder
 	state := stateCell(v.State, v.Waiting)
 	// One sentence first, which is what is asked.
-	fmt.Fprintf(&b, "%s is %s", v.Agent, env.Painted(state.Text, state.Paint))
+	cli.Fprintf(&b, "%s is %s", v.Agent, env.Painted(state.Text, state.Paint))
 	if v.Reason != "" {
-		fmt.Fprintf(&b, " (%s)", v.Reason)
+		cli.Fprintf(&b, " (%s)", v.Reason)
 	}
 	if v.Since != 0 {
-		fmt.Fprintf(&b, " since %s", v.Since)
+		cli.Fprintf(&b, " since %s", v.Since)
 	}
 	b.WriteString(".\n")
 	// Everything goes into one text first: a value that is not known has no line at all, and
 	// an error of writing is looked at in one place.
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+		cli.Fprintf(&b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	row("events", "%s, %s of its own; at work in %s lately", cli.Count(v.Events, "event"), cli.Count(v.Reports, "report"), cli.Count(int64(v.Flows), "flow"))
 	if v.Last != 0 {
@@ -290,7 +290,7 @@ func showAgent(env *cli.Env, v *agents.View) error {
 	}
 	for i := range v.Notes {
 		n := &v.Notes[i]
-		fmt.Fprintf(&b, "  %s %s [%s] %s\n", n.Time, n.Author, strings.Join(n.Tags, " "), n.Summary)
+		cli.Fprintf(&b, "  %s %s [%s] %s\n", n.Time, n.Author, strings.Join(n.Tags, " "), n.Summary)
 	}
 	if _, err := io.WriteString(env.Out, b.String()); err != nil {
 		return err
@@ -354,7 +354,7 @@ func refusedHelp(said []events.Verdict) error {
 func sayRescue(env *cli.Env, a *api.AgentAnswer, said []events.Verdict) error {
 	// The request is in the log, and what comes of it is told by the stream of verdicts.
 	if len(said) == 0 {
-		if _, err := fmt.Fprintf(env.Out, "%s: help is asked for, and weir has not answered yet\n", a.Agent); err != nil {
+		if _, err := cli.Fprintf(env.Out, "%s: help is asked for, and weir has not answered yet\n", a.Agent); err != nil {
 			return err
 		}
 	}
@@ -367,7 +367,7 @@ func sayRescue(env *cli.Env, a *api.AgentAnswer, said []events.Verdict) error {
 		if r := v.Recovery; r != nil && r.Reviewer != "" {
 			line += " by " + r.Reviewer
 		}
-		if _, err := fmt.Fprintf(env.Out, "%s  %s\n", line, v.Message); err != nil {
+		if _, err := cli.Fprintf(env.Out, "%s  %s\n", line, v.Message); err != nil {
 			return err
 		}
 	}

@@ -403,7 +403,7 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 			rate = fmt.Sprintf(" in %.1f s (%s a second)", s, cli.Grouped(int64(float64(r.Events)/s)))
 		}
 		// What goes wrong in writing is told by the tables, which write to the same place.
-		say := func(format string, args ...any) { _, _ = fmt.Fprintf(env.Out, format+"\n", args...) }
+		say := func(format string, args ...any) { _, _ = cli.Fprintf(env.Out, format+"\n", args...) }
 		say("%s of %s%s, judged by the profile %s", cli.Count(r.Events, "event"), cli.Count(int64(r.Flows), "flow"), rate, r.Profile)
 		say("would be stopped: %d, warned: %d (the stopped included)", r.Stopped, r.Warned)
 		// What is not known is left out: a log without tokens or money has none after a stop
@@ -625,7 +625,7 @@ With fewer honest flows than --min-flows it suggests nothing, and exits with 1.`
 					// Output is often redirected into a file, and then the file gives the reason too.
 					// weir rejects limits that are only a comment.
 					if !env.OutTerminal {
-						if _, err := fmt.Fprintf(env.Out, "# No limits: %v.\n", err); err != nil {
+						if _, err := cli.Fprintf(env.Out, "# No limits: %v.\n", err); err != nil {
 							return err
 						}
 					}

@@ -217,15 +217,15 @@ func printAnswer(env *cli.Env, a *client.CheckAnswer) error {
 		if a.Observed != nil && a.Limit != nil {
 			figures = " " + amount(a.Observed) + "/" + amount(a.Limit)
 		}
-		_, err := fmt.Fprintf(env.Out, "%s  %s%s\n", env.Painted(action.Text, action.Paint), a.Reason, figures)
+		_, err := cli.Fprintf(env.Out, "%s  %s%s\n", env.Painted(action.Text, action.Paint), a.Reason, figures)
 		for _, s := range []string{a.Message, a.AgentMessage} {
 			if s != "" && err == nil {
-				_, err = fmt.Fprintf(env.Out, "  %s\n", s)
+				_, err = cli.Fprintf(env.Out, "  %s\n", s)
 			}
 		}
 		// Only where waiting helps.
 		if a.RetryAfterS > 0 && err == nil {
-			_, err = fmt.Fprintf(env.Out, "  try again in %d s\n", a.RetryAfterS)
+			_, err = cli.Fprintf(env.Out, "  try again in %d s\n", a.RetryAfterS)
 		}
 		return err
 	})

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -124,7 +123,7 @@ func runningCosts(ctx context.Context, env *cli.Env, server *client.ServerFlags,
 // beginning of each that says anything; a list whose only line has no name does not.
 func printCosts(env *cli.Env, c *costs.Report, by string) error {
 	return env.Value(c, func() error {
-		say := func(format string, args ...any) { _, _ = fmt.Fprintf(env.Out, format+"\n", args...) }
+		say := func(format string, args ...any) { _, _ = cli.Fprintf(env.Out, format+"\n", args...) }
 		for _, part := range []struct {
 			what  string
 			spent costs.Spent

@@ -69,11 +69,11 @@ func explain(env *cli.Env, v *analyzer.View) error {
 		// Rules about talk without work say nothing where the log does not tell of work (see
 		// decision 4). Silence is easily taken for innocence, so it is said.
 		if len(v.WorkUnknown) > 0 && v.Hops > 1 {
-			fmt.Fprintf(&b, "Whether work was done before its calls is unknown, so %s do not count them: the log has to tell uses of tools, or had_work.\n", strings.Join(v.WorkUnknown, ", "))
+			cli.Fprintf(&b, "Whether work was done before its calls is unknown, so %s do not count them: the log has to tell uses of tools, or had_work.\n", strings.Join(v.WorkUnknown, ", "))
 		}
 	}
 	if len(v.Exempt) > 0 {
-		fmt.Fprintf(&b, "\nIts tags exempt it from %s: 'weir limits show' says why.\n", strings.Join(v.Exempt, ", "))
+		cli.Fprintf(&b, "\nIts tags exempt it from %s: 'weir limits show' says why.\n", strings.Join(v.Exempt, ", "))
 	}
 	for i := range v.Orders {
 		b.WriteByte('\n')
@@ -82,7 +82,7 @@ func explain(env *cli.Env, v *analyzer.View) error {
 	// Offences outlast their orders: who was stopped once is stopped at the warning next time
 	// (see decision 5).
 	for _, o := range v.Offences {
-		fmt.Fprintf(&b, "\nIt was stopped for %s %s %s.\n", o.Rule, times(o.Count), o.Last)
+		cli.Fprintf(&b, "\nIt was stopped for %s %s %s.\n", o.Rule, times(o.Count), o.Last)
 	}
 	if _, err := io.WriteString(env.Out, b.String()); err != nil {
 		return err
@@ -117,30 +117,30 @@ func statusCell(status string) cli.Cell {
 func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 	// Colors only where a terminal shows them, see cli.Env.Painted.
 	status := statusCell(v.Status)
-	fmt.Fprintf(b, "%s is %s", v.Flow, env.Painted(status.Text, status.Paint))
+	cli.Fprintf(b, "%s is %s", v.Flow, env.Painted(status.Text, status.Paint))
 	if v.Episode > 1 {
-		fmt.Fprintf(b, " in its episode %d", v.Episode)
+		cli.Fprintf(b, " in its episode %d", v.Episode)
 	}
-	fmt.Fprintf(b, ".\n\n%s from %s to %s", cli.Count(v.Events, "event"), v.Start, v.Last)
+	cli.Fprintf(b, ".\n\n%s from %s to %s", cli.Count(v.Events, "event"), v.Start, v.Last)
 	// What happened before is in none of the figures.
 	if v.Incomplete {
 		b.WriteString("; the beginning was not seen")
 	}
 	// Of this episode, as the limits count them.
-	fmt.Fprintf(b, "\n%s between %s, %s", cli.Count(v.Hops, "call"), cli.Count(int64(len(v.Parties)), "agent"), cli.Count(v.ToolCalls, "tool call"))
+	cli.Fprintf(b, "\n%s between %s, %s", cli.Count(v.Hops, "call"), cli.Count(int64(len(v.Parties)), "agent"), cli.Count(v.ToolCalls, "tool call"))
 	if v.Tokens > 0 {
 		b.WriteString(", " + cli.Count(v.Tokens, "token"))
 	}
 	if v.CostUSD > 0 {
-		fmt.Fprintf(b, ", %.2f US dollars", v.CostUSD)
+		cli.Fprintf(b, ", %.2f US dollars", v.CostUSD)
 	}
 	// Who waits for whom, from the root to where control is.
 	if len(v.Stack) > 0 {
-		fmt.Fprintf(b, "\ncall stack: %s", strings.Join(v.Stack, " > "))
+		cli.Fprintf(b, "\ncall stack: %s", strings.Join(v.Stack, " > "))
 	}
 	// No rule stops it until then, which explains why one that is over its limit goes on.
 	if v.Released != 0 {
-		fmt.Fprintf(b, "\nreleased by an operator until %s", v.Released)
+		cli.Fprintf(b, "\nreleased by an operator until %s", v.Released)
 	}
 	b.WriteByte('\n')
 }
@@ -149,11 +149,11 @@ func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 func writeOrder(env *cli.Env, b *strings.Builder, o *events.Verdict) {
 	// What it does comes first, then why, then for how long and on what evidence.
 	action := actionCell(o)
-	fmt.Fprintf(b, "%s  %s %s\n", env.Painted(action.Text, action.Paint), o.RuleID, figures(o))
-	fmt.Fprintf(b, "  %s\n", o.Message)
+	cli.Fprintf(b, "%s  %s %s\n", env.Painted(action.Text, action.Paint), o.RuleID, figures(o))
+	cli.Fprintf(b, "  %s\n", o.Message)
 	// Each line stands only where there is something to say.
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+		cli.Fprintf(b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	if o.Scope.Kind == events.ScopeTree {
 		row("tree of", "%s: about all of its flows; what one of them is granted, all are", o.Scope.ID)

@@ -9,7 +9,6 @@ import (
 
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os/exec"
@@ -139,7 +138,9 @@ func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
 		env.Notice("%s has the hooks of weir already.", path)
 	} else {
 		env.Notice("--- %s\n+++ %s, with the hooks of weir", path, path)
-		env.Notice("%s", strings.TrimSuffix(lineDiff(string(old), string(text)), "\n"))
+		for line := range strings.Lines(lineDiff(string(old), string(text))) {
+			env.Notice("%s", strings.TrimSuffix(line, "\n"))
+		}
 		if !*h.yes && !agrees(env, path) {
 			return cli.Failure("nothing was written to %s", path).Advise("answer y, or give --yes")
 		}
@@ -235,7 +236,7 @@ func quotedForShell(s string) string {
 // agrees asks the person at the terminal. Only y and yes agree: no input, as in a script, is
 // no.
 func agrees(env *cli.Env, path string) bool {
-	_, _ = fmt.Fprintf(env.Err, "Write %s? [y/N] ", path)
+	_, _ = cli.Fprintf(env.Err, "Write %s? [y/N] ", path)
 	answer, _ := bufio.NewReader(io.LimitReader(env.In, 100)).ReadString('\n') // what ends early is no yes
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -176,7 +175,7 @@ func (h *hand) override(ctx context.Context, env *cli.Env, o *api.OverrideOrder)
 		return err
 	}
 	return env.Value(a, func() error {
-		if _, err := fmt.Fprintf(env.Out, "%s has its own %s until %s\n", a.Flow, o.Rule, a.Until); err != nil {
+		if _, err := cli.Fprintf(env.Out, "%s has its own %s until %s\n", a.Flow, o.Rule, a.Until); err != nil {
 			return err
 		}
 		if a.New {

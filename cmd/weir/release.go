@@ -56,7 +56,7 @@ func (h *hand) release(ctx context.Context, env *cli.Env, flow string, o api.Ope
 		return err
 	}
 	return env.Value(a, func() error {
-		if _, err := fmt.Fprintf(env.Out, "%s %s", a.Flow, env.Painted("is released", cli.Good)); err != nil {
+		if _, err := cli.Fprintf(env.Out, "%s %s", a.Flow, env.Painted("is released", cli.Good)); err != nil {
 			return err
 		}
 		// What was taken back by then; the rest comes by the stream of verdicts.
@@ -66,7 +66,7 @@ func (h *hand) release(ctx context.Context, env *cli.Env, flow string, o api.Ope
 			if i > 0 {
 				word = ", "
 			}
-			if _, err := fmt.Fprint(env.Out, word, v.RuleID); err != nil {
+			if _, err := cli.Fprintf(env.Out, "%s%s", word, v.RuleID); err != nil {
 				return err
 			}
 		}
@@ -160,7 +160,7 @@ func (h *hand) grant(ctx context.Context, env *cli.Env, flow string, o *api.Gran
 		return err
 	}
 	return env.Value(a, func() error {
-		if _, err := fmt.Fprintf(env.Out, "%s has more of %s until %s\n", a.Flow, strings.Join(a.Rules, ", "), a.Until); err != nil {
+		if _, err := cli.Fprintf(env.Out, "%s has more of %s until %s\n", a.Flow, strings.Join(a.Rules, ", "), a.Until); err != nil {
 			return err
 		}
 		if a.New {

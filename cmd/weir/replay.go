@@ -522,7 +522,7 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 		if s.Seconds >= 0.1 {
 			rate = fmt.Sprintf(" in %.1f s (%s a second)", s.Seconds, cli.Grouped(s.EventsPerSecond))
 		}
-		_, err := fmt.Fprintf(env.Out, "%s of %s%s, judged by the profile %s\n", cli.Count(s.Events, "event"), cli.Count(int64(s.Flows), "flow"), rate, s.Profile)
+		_, err := cli.Fprintf(env.Out, "%s of %s%s, judged by the profile %s\n", cli.Count(s.Events, "event"), cli.Count(int64(s.Flows), "flow"), rate, s.Profile)
 		if err != nil {
 			return err
 		}
@@ -533,16 +533,16 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 		case s.FlowsWarned == 0:
 			_, err = fmt.Fprintln(env.Out, "no rule fired")
 		case s.FlowsStopped == 0:
-			_, err = fmt.Fprintf(env.Out, "%s warned, none stopped\n", cli.Count(int64(s.FlowsWarned), "flow"))
+			_, err = cli.Fprintf(env.Out, "%s warned, none stopped\n", cli.Count(int64(s.FlowsWarned), "flow"))
 		default:
-			_, err = fmt.Fprintf(env.Out, "%s warned, %d of them stopped; %s of %s calls came after a stop (of a stopped flow %.0f %%, median)\n",
+			_, err = cli.Fprintf(env.Out, "%s warned, %d of them stopped; %s of %s calls came after a stop (of a stopped flow %.0f %%, median)\n",
 				cli.Count(int64(s.FlowsWarned), "flow"), s.FlowsStopped, cli.Grouped(s.CallsSaved), cli.Grouped(s.Calls), 100*s.MedianWorkSaved)
 		}
 		if err == nil {
 			err = s.printBlind(env)
 		}
 		if s.Agents > 0 && err == nil {
-			_, err = fmt.Fprintf(env.Out, "over all flows (of agents, projects, trees) rules fired for %d\n", s.Agents)
+			_, err = cli.Fprintf(env.Out, "over all flows (of agents, projects, trees) rules fired for %d\n", s.Agents)
 		}
 		if err != nil || len(s.Verdicts) == 0 {
 			return err
@@ -575,7 +575,7 @@ func (s *replaySummary) printBlind(env *cli.Env) error {
 		line += s.remedy() + "\n"
 	}
 	for i := range s.BlindFlows {
-		line += s.BlindFlows[i].String() + "\n"
+		line += cli.Sprintf("%s\n", s.BlindFlows[i].String())
 	}
 	if s.WarnsOnly != "" {
 		line += s.WarnsOnly + "\n"

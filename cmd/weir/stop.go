@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os/user"
@@ -174,7 +173,7 @@ func (h *hand) stop(ctx context.Context, env *cli.Env, flow string, o api.Operat
 		if until == "" {
 			what = "will be stopped: the order is in the log, and weir has not answered it yet"
 		}
-		if _, err := fmt.Fprintf(env.Out, "%s %s%s\n", a.Flow, env.Painted(what, cli.Bad), until); err != nil {
+		if _, err := cli.Fprintf(env.Out, "%s %s%s\n", a.Flow, env.Painted(what, cli.Bad), until); err != nil {
 			return err
 		}
 		if a.New {
@@ -208,7 +207,7 @@ func (h *hand) stopAll(ctx context.Context, env *cli.Env, o api.OperatorOrder) e
 	}
 	// What was stopped is printed first, also where some were missed.
 	err := env.Value(a, func() error {
-		_, err := fmt.Fprintf(env.Out, "%s stopped for %v\n", cli.Count(int64(a.Stopped), "flow"), time.Duration(o.ForS)*time.Second)
+		_, err := cli.Fprintf(env.Out, "%s stopped for %v\n", cli.Count(int64(a.Stopped), "flow"), time.Duration(o.ForS)*time.Second)
 		return err
 	})
 	if err != nil {

@@ -274,7 +274,7 @@ func TestFormats(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
-	e := &Env{Out: &out, OutTerminal: true, Width: 40, Getenv: func(string) string { return "" }}
+	e := &Env{Out: &quoting{out: &out}, OutTerminal: true, Width: 40, Getenv: func(string) string { return "" }}
 	tb := e.Table("A", "LAST")
 	rows := [][]Cell{{{Text: "ä", Paint: Bad}, {Text: strings.Repeat("long ", 20)}}, {{Text: "four"}, {Text: "b"}}}
 	for _, r := range rows {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -45,7 +44,7 @@ type Env struct {
 // to tell.
 func (e *Env) Notice(format string, args ...any) {
 	if !e.Quiet {
-		_, _ = fmt.Fprintf(e.Err, format+"\n", args...)
+		_, _ = Fprintf(e.Err, format+"\n", args...)
 	}
 }
 

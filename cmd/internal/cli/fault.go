@@ -90,7 +90,7 @@ func (e *Env) report(path string, err error) int {
 	}
 	_, _ = io.WriteString(e.Err, path+": "+strings.Join(lines, "\n  ")+"\n")
 	if fault.Next != "" {
-		_, _ = fmt.Fprintf(e.Err, "  %s\n", fault.Next)
+		_, _ = io.WriteString(e.Err, "  "+strings.ReplaceAll(fault.Next, "\n", "\n  ")+"\n")
 	}
 	return fault.Code
 }

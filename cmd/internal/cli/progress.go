@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -64,7 +65,7 @@ func (p *Progress) At(n int64, share float64) {
 	if share > 0 {
 		line = fmt.Sprintf("%3.0f %%  %s, %s left", share*100, line, left(elapsed, share))
 	}
-	_, _ = fmt.Fprintf(p.env.Err, "\r\x1b[K%s", line)
+	_, _ = fmt.Fprintf(p.env.Err, "%s%s", own+wipe, line)
 }
 
 // Done wipes the line.
@@ -73,7 +74,7 @@ func (p *Progress) At(n int64, share float64) {
 // standard error.
 func (p *Progress) Done() {
 	if p.shown {
-		_, _ = fmt.Fprint(p.env.Err, "\r\x1b[K")
+		_, _ = io.WriteString(p.env.Err, own+wipe)
 	}
 	p.shown = false
 }

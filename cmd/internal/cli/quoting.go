@@ -2,8 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"crypto/rand"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -17,8 +20,15 @@ type quoting struct {
 	rest []byte // the beginning of a character that was not written to its end
 }
 
-// ownSequences are what the program itself sends to terminals.
-var ownSequences = [][]byte{[]byte("\r\x1b[K"), []byte("\x1b[0m"), []byte("\x1b[32m"), []byte("\x1b[33m"), []byte("\x1b[31m"), []byte("\x1b[2m")}
+// own begins each sequence that the program itself sends to terminals. It is random and never leaves
+// the process, so no text of others can hold it: quoting removes it and lets the sequence pass.
+var own = "\x1b" + rand.Text()
+
+// sequences are what may stand after own.
+var sequences = [...]string{wipe, "\x1b[0m", "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[2m"}
+
+// wipe goes back to the begin of the line and erases the line.
+const wipe = "\r\x1b[K"
 
 // Write writes p with what is not fit for a terminal quoted.
 //
@@ -39,7 +49,9 @@ func (v *quoting) Write(p []byte) (int, error) {
 			continue
 		}
 		if n := ownSequence(text[i:]); n > 0 {
+			out = append(append(out, text[start:i]...), text[i+len(own):i+n]...)
 			i += n
+			start = i
 			continue
 		}
 		if !utf8.FullRune(text[i:]) {
@@ -78,40 +90,79 @@ func (v *quoting) end() {
 	v.rest = nil
 }
 
-// quoted is a text of others, in which not even colours are our own, on one line.
+// quoted is a text of others on one line. What was painted by Painted stays so.
 //
-// Cells of tables go through it before they are painted. Most texts are plain, and come
-// back as they are.
+// Most texts are plain, and come back as they are.
 func quoted(s string) string {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c < ' ' || c >= 0x7f {
-			var out bytes.Buffer
-			v := quoting{out: &out}
-			for len(s) > 0 {
-				n := strings.IndexAny(s, "\x1b\r\n\t")
-				if n < 0 {
-					n = len(s)
-				}
-				_, _ = v.Write([]byte(s[:n])) // a buffer takes all
-				if s = s[n:]; s != "" {
-					v.end()
-					_, _ = fmt.Fprintf(&out, `\u%04x`, s[0])
-					s = s[1:]
-				}
-			}
+	if !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c >= 0x7f }) {
+		return s
+	}
+	var out bytes.Buffer
+	v := quoting{out: &out}
+	for len(s) > 0 {
+		n := strings.IndexAny(s, "\x1b\n\t")
+		if n < 0 {
+			n = len(s)
+		}
+		_, _ = v.Write([]byte(s[:n])) // a buffer takes all
+		if s = s[n:]; s != "" {
 			v.end()
-			return out.String()
+			n := ownSequence([]byte(s))
+			if n > 0 {
+				out.WriteString(s[:n])
+			} else {
+				n = 1
+				_, _ = fmt.Fprintf(&out, `\u%04x`, s[0])
+			}
+			s = s[n:]
 		}
 	}
-	return s
+	v.end()
+	return out.String()
 }
 
-// ownSequence returns how long the sequence of our own is with which p begins, 0 for none.
-// Only whole ones count: a write of ours never cuts one in two.
+// Fprintf is fmt.Fprintf for what people read: each text among args is quoted and stays on its line.
+// The format is the program's own and may have more lines. Commands print by it, by Table or by
+// Value; a test in package house looks for other ways.
+func Fprintf(w io.Writer, format string, args ...any) (int, error) {
+	return fmt.Fprintf(w, format, quotedArgs(args)...)
+}
+
+// Sprintf returns what Fprintf writes.
+func Sprintf(format string, args ...any) string { return fmt.Sprintf(format, quotedArgs(args)...) }
+
+// quotedArgs returns args with each text quoted. Further lines of an error are indented.
+func quotedArgs(args []any) []any {
+	out := slices.Clone(args)
+	for i, a := range out {
+		switch a := a.(type) {
+		case string:
+			out[i] = quoted(a)
+		case error:
+			var lines []string // of errors that were joined
+			for line := range strings.SplitSeq(a.Error(), "\n") {
+				lines = append(lines, quoted(line))
+			}
+			out[i] = strings.Join(lines, "\n  ")
+		default:
+			if v := reflect.ValueOf(a); v.Kind() == reflect.String {
+				out[i] = quoted(fmt.Sprint(a))
+			}
+		}
+	}
+	return out
+}
+
+// ownSequence returns the length of the sequence of our own that p begins with, with its mark; 0
+// for none. Only whole ones count: a write of ours never cuts one in two.
 func ownSequence(p []byte) int {
-	for _, s := range ownSequences {
-		if bytes.HasPrefix(p, s) {
-			return len(s)
+	rest, marked := bytes.CutPrefix(p, []byte(own))
+	if !marked {
+		return 0
+	}
+	for _, s := range sequences {
+		if bytes.HasPrefix(rest, []byte(s)) {
+			return len(own) + len(s)
 		}
 	}
 	return 0

@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 )
@@ -28,7 +30,9 @@ func TestQuoting(t *testing.T) {
 		}
 	}
 	f("plain, Ümläute und 漢字\n\tmore", "plain, Ümläute und 漢字\n\tmore")
-	f("\x1b[32mgreen\x1b[0m", "\x1b[32mgreen\x1b[0m")
+	f(own+"\x1b[32mgreen"+own+"\x1b[0m", "\x1b[32mgreen\x1b[0m")
+	f("\x1b[32mgreen\x1b[0m", `\u001b[32mgreen\u001b[0m`)
+	f("all is well\r\x1b[Kforged", `all is well\u000d\u001b[Kforged`)
 	f("\x1b]0;title\x07", `\u001b]0;title\u0007`)
 	f("\x1b[2Jgone", `\u001b[2Jgone`)
 	f("\u009b31mred", `\u009b31mred`)
@@ -47,5 +51,32 @@ func TestQuoting(t *testing.T) {
 	}
 	if got := quoted("a\x1b[31mb\nc"); got != `a\u001b[31mb\u000ac` {
 		t.Errorf("a cell is shown as %q", got)
+	}
+}
+
+// TestForgedLines prints texts of others in the ways in which commands print.
+func TestForgedLines(t *testing.T) {
+	const forged = "all is well\r\x1b[K\x1b[0m\x1b[31m\nFAKE LINE"
+	var b bytes.Buffer
+	out := &quoting{out: &b}
+	env := Env{Out: out, Err: out, OutTerminal: true, Log: slog.New(slog.DiscardHandler)}
+	type text string
+	_, _ = Fprintf(out, "%s %v %q\n", text(forged), errors.New(forged), forged)
+	_, _ = Fprintf(out, "%s\n", env.Painted(forged, Good))
+	env.Notice("%s", forged)
+	table := env.Table("NAME")
+	if err := errors.Join(table.Row(Cell{Text: forged, Paint: Bad}), table.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	env.report("weir", Failure("read %s", forged).Advise("look at %s", forged))
+	shown := b.String()
+	// Only what Painted and Table have put there.
+	for _, s := range []string{"\x1b[31m", "\x1b[32m", "\x1b[2m"} {
+		if n := strings.Count(shown, s); n != 1 {
+			t.Errorf("%q is there %d times, want once, in %q", s, n, shown)
+		}
+	}
+	if strings.Contains(shown, "\nFAKE") || strings.Contains(shown, "\r") || strings.Contains(shown, own) {
+		t.Errorf("a line is forged: %q", shown)
 	}
 }

@@ -42,7 +42,7 @@ func (e *Env) Painted(s string, p Paint) string {
 	if p == Plain || !e.colour() {
 		return s
 	}
-	return escapes[p] + s + "\x1b[0m"
+	return own + escapes[p] + s + own + "\x1b[0m"
 }
 
 // heldRows is after how many rows the widths of the columns are settled.

@@ -190,6 +190,6 @@ func (f *Feed) one(ctx context.Context, r *liveRun) error {
 	}
 	// What comes after a refused call would not have happened.
 	r.next = len(r.events)
-	_, err = fmt.Fprintf(f.env.Out, "%s  %s at call %d: %s\n", f.env.Painted("refused", cli.Bad), ev.CorrelationID, r.calls, because(a.Message))
+	_, err = cli.Fprintf(f.env.Out, "%s  %s at call %d: %s\n", f.env.Painted("refused", cli.Bad), ev.CorrelationID, r.calls, because(a.Message))
 	return err
 }

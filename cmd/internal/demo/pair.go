@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -67,7 +66,7 @@ func playPair(ctx context.Context, env *cli.Env, pace time.Duration) (err error)
 		defer server.Close()
 		p.agents[name] = address
 	}
-	if _, err := fmt.Fprintf(env.Out, "Two agents, each a server of its own, and between them a dispatcher that asks weir\nbefore each call. They have finished, but they keep thanking each other.\n\n"); err != nil {
+	if _, err := cli.Fprintf(env.Out, "Two agents, each a server of its own, and between them a dispatcher that asks weir\nbefore each call. They have finished, but they keep thanking each other.\n\n"); err != nil {
 		return err
 	}
 	return p.dispatch(ctx, g)
@@ -102,7 +101,7 @@ func hashOf(text string) string {
 // send hands a message to an agent and returns what it wants to say next.
 func (p *pair) send(ctx context.Context, from, to, text string) (string, error) {
 	p.calls++
-	if _, err := fmt.Fprintf(p.env.Out, "call %-2d  %-7s -> %-7s  %s\n", p.calls, from, to, text); err != nil {
+	if _, err := cli.Fprintf(p.env.Out, "call %-2d  %-7s -> %-7s  %s\n", p.calls, from, to, text); err != nil {
 		return "", err
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.agents[to], strings.NewReader(text))
@@ -128,7 +127,7 @@ func (p *pair) cut(from, to string, d *guard.Decision) error {
 	if !ok {
 		return d.Err()
 	}
-	_, err := fmt.Fprintf(p.env.Out, "%s  %-7s -> %-7s  not sent\n\nwhy:             %s\nadvice:          %s\nthe model reads: %s\n",
+	_, err := cli.Fprintf(p.env.Out, "%s  %-7s -> %-7s  not sent\n\nwhy:             %s\nadvice:          %s\nthe model reads: %s\n",
 		p.env.Painted("refused", cli.Bad), from, to, because(stop.Message), stop.Advice, stop.AgentMessage)
 	return err
 }

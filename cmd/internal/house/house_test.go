@@ -187,6 +187,31 @@ func TestImportLaw(t *testing.T) {
 	})
 }
 
+// TestPrintingIsQuoted holds commands to cli.Fprintf, by which texts of others stay on their line.
+func TestPrintingIsQuoted(t *testing.T) {
+	sources(t, func(folder, path string, set *token.FileSet, file *ast.File) {
+		if !slices.Contains([]string{"cmd/weir", "cmd/internal/operate", "cmd/internal/demo"}, folder) {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) < 3 {
+				return true
+			}
+			fun, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			from, _ := fun.X.(*ast.Ident)
+			to, _ := call.Args[0].(*ast.SelectorExpr)
+			if from != nil && from.Name == "fmt" && strings.HasPrefix(fun.Sel.Name, "Fprint") && to != nil && (to.Sel.Name == "Out" || to.Sel.Name == "Err") {
+				t.Errorf("%s: print by cli.Fprintf", set.Position(call.Pos()))
+			}
+			return true
+		})
+	})
+}
+
 // foldPackages are the packages that verdicts come from.
 var foldPackages = []string{"analyzer", "analyzer/activity", "analyzer/agents", "analyzer/ledger", "analyzer/prices", "analyzer/record", "analyzer/rules", "analyzer/standing"}
 

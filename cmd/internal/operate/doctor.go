@@ -133,9 +133,9 @@ func (d *doctor) say(f finding) {
 	paint := map[string]cli.Paint{stateOK: cli.Good, stateWarn: cli.Caution, stateFail: cli.Bad}[f.State]
 	// Color takes room in the text and none on the screen, so the columns are filled by
 	// hand.
-	_, err := fmt.Fprintf(d.env.Out, "%s%s %-10s %s\n", d.env.Painted(f.State, paint), strings.Repeat(" ", 4-len(f.State)), f.Check, f.Text)
+	_, err := cli.Fprintf(d.env.Out, "%s%s %-10s %s\n", d.env.Painted(f.State, paint), strings.Repeat(" ", 4-len(f.State)), f.Check, f.Text)
 	if err == nil && f.Fix != "" {
-		_, err = fmt.Fprintf(d.env.Out, "%16s%s\n", "", f.Fix)
+		_, err = cli.Fprintf(d.env.Out, "%16s%s\n", "", f.Fix)
 	}
 	d.err = cmp.Or(d.err, err)
 }
