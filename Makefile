@@ -223,6 +223,11 @@ evidence: ## measure the rules on recorded runs: TRACES="FOLDER..." writes analy
 simulate: ## whole groups with crashes, hand-overs and failing disks and brokers, by SEEDS (1000) from FIRST (1)
 	$(GO) test -count=1 -timeout 0 -run TestSimulation -v ./cmd/internal/simulate -seeds $(or $(SEEDS),1000) -first $(or $(FIRST),1)
 
+.PHONY: rename
+rename: ## give the module the path MODULE=example.org/you/weir, in imports, go.mod files and pages
+	@[ -n "$(MODULE)" ] || { echo 'rename: set the new path: make rename MODULE=example.org/you/weir'; exit 1; }
+	@$(GO) run ./cmd/internal/tools/rename $(MODULE)
+
 .PHONY: siege soak
 soak: ## run weir for T (1h) under kills, set clocks, a full disk, other limits and HOSTILE (8) senders, then a group whose broker goes away; bin/*.csv have the plots
 	@mkdir -p bin

@@ -15,6 +15,16 @@ import (
 
 const root = "../../.."
 
+// module is the path of the module, which make rename changes.
+var module = func() string {
+	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		panic(err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimPrefix(first, "module ")
+}()
+
 // law says what the packages in one folder may import beside the standard library,
 // and what they may not: of the standard library, or below what they may. The longest matching folder
 // counts. Tests may import what they like.
@@ -80,7 +90,7 @@ var laws = []law{
 	{folder: "cmd/weir-hook", may: []string{"weir/cmd/internal/certificates", "weir/cmd/internal/hook"}},
 	{folder: "cmd/internal/hooksettings", may: []string{"github.com/tailscale/hujson"}, not: []string{"net", "os"}},
 	{folder: "sink/inspect", may: []string{"weir/events", "weir/analyzer"}, not: []string{"os", "net/rpc"}},
-	{folder: "sink/inspect/browser", may: []string{"weir/", "github.com/chromedp"}},
+	{folder: "sink/inspect/browser", may: []string{module, "github.com/chromedp"}},
 	{folder: "sink/check", may: []string{"weir/events", "weir/analyzer", "google.golang.org/protobuf/encoding/protowire"}},
 	{folder: "cmd/internal/api", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/check", "weir/sink/inspect", "weir/sink/prom", "weir/sink/sign", "weir/cmd/internal/access", "weir/cmd/internal/admission", "weir/cmd/internal/ask", "weir/cmd/internal/backtest", "weir/cmd/internal/certificates", "weir/cmd/internal/costs", "weir/cmd/internal/logs",
 		"weir/cmd/internal/budget", "weir/cmd/internal/clock", "weir/cmd/internal/gate", "weir/cmd/internal/intake", "weir/cmd/internal/limits", "weir/cmd/internal/peer", "weir/cmd/internal/plainhttp", "weir/cmd/internal/problem", "weir/cmd/internal/pump",
@@ -106,8 +116,8 @@ var laws = []law{
 	{folder: "cmd/internal/embedded", may: append(backend, "weir/events", "weir/sink/check"), not: []string{"os", "weir/events/kafka"}},
 	{folder: "cmd/internal/peer", may: []string{"weir/events", "weir/sink/sign"}, not: []string{"os"}},
 	{folder: "cmd/internal/group", may: append(backend, "weir/cmd/internal/peer", "weir/events", "weir/sink/kafka", "weir/sink/check", "github.com/segmentio/kafka-go"), not: []string{"os"}},
-	{folder: "cmd/internal/app/e2e", may: []string{"weir/", "github.com/twmb/franz-go"}},
-	{folder: "cmd", may: []string{"weir/", "go.yaml.in/yaml/v4", "github.com/cespare/xxhash/v2", "github.com/segmentio/kafka-go", "github.com/spf13", "golang.org/x/term", "github.com/dustin/go-humanize"}},
+	{folder: "cmd/internal/app/e2e", may: []string{module, "github.com/twmb/franz-go"}},
+	{folder: "cmd", may: []string{module, "go.yaml.in/yaml/v4", "github.com/cespare/xxhash/v2", "github.com/segmentio/kafka-go", "github.com/spf13", "golang.org/x/term", "github.com/dustin/go-humanize"}},
 	{folder: "cmd/internal/app/budget", may: []string{"golang.org/x/sync/semaphore"}},
 	{folder: "cmd/internal/admission", may: []string{"weir/events/rawconn"}},
 	{folder: "cmd/internal/plainhttp"},
@@ -175,7 +185,7 @@ func TestImportLaw(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			own := strings.HasPrefix(p, "weir/") || p == "weir"
+			own := strings.HasPrefix(p, module+"/") || p == module
 			std := !own && !strings.Contains(strings.SplitN(p, "/", 2)[0], ".")
 			switch {
 			case p != "net/url" && within(p, l.not): // net/url only parses
