@@ -54,7 +54,7 @@ func (a *asks) stream(g *Guard) *askStream {
 	if again && !a.opens && now.After(a.resume) {
 		a.opens = true
 		ctx, cancel := context.WithCancel(a.ctx)
-		g.working.Go(func() {
+		g.start("asks", func() {
 			defer cancel()
 			a.run(ctx, g, newAskStream(cancel))
 		})
@@ -72,10 +72,12 @@ func (a *asks) close() {
 
 // run opens a stream and reads it until it breaks.
 func (a *asks) run(ctx context.Context, g *Guard, s *askStream) {
-	err := s.run(ctx, g, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.open = s
+	err := g.caught("asks", func() error {
+		return s.run(ctx, g, func() {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.open = s
+		})
 	})
 	a.mu.Lock()
 	a.resume = g.now().Add(streamAgain)

@@ -42,7 +42,12 @@ type Outcome struct {
 // about the same flow that are under way, a third of AskTimeout at most: a check before them would be
 // judged without the result of the last call. A call that weir did not answer is reported when weir
 // is back.
-func (g *Guard) Begin(ctx context.Context, c Call) *Begun {
+func (g *Guard) Begin(ctx context.Context, c Call) (b *Begun) {
+	defer func() {
+		if p := recover(); p != nil {
+			b = &Begun{Call: c, Decision: g.failOpen(p), guard: g, since: time.Now()}
+		}
+	}()
 	c.take(ctx)
 	if c.Tool != "" && c.CallID == "" {
 		c.CallID = strconv.FormatInt(g.serial.Add(1), 36) + "-" + g.word
@@ -69,6 +74,8 @@ func (b *Begun) Finish(o Outcome) {
 	if b.Decision.Stopped() || b.ended.Swap(true) {
 		return
 	}
+	var fault error
+	defer b.guard.recovered("finish", &fault) // as of an Outcome.Err whose Error panics
 	c, g := b.Call, b.guard
 	c.ArgsHash, c.ArgsSim, c.ContentHash, c.HadWork = "", "", "", events.Unknown
 	kind := events.ToolResult
@@ -102,6 +109,8 @@ func (b *Begun) Finish(o Outcome) {
 // Spent reports what one request to a model has used, for budgets of tokens and money. Of the call
 // the flow and the caller count.
 func (g *Guard) Spent(ctx context.Context, c Call, model string, used events.Usage) {
+	var fault error
+	defer g.recovered("spent", &fault)
 	c.take(ctx)
 	c.clip()
 	c.Tool, c.To, c.ToAgent = "", "", ""

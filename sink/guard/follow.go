@@ -52,7 +52,11 @@ const (
 func (g *Guard) follow(ctx context.Context) {
 	span := shortestWait
 	for {
-		reached, err := g.stream(ctx)
+		reached := false
+		err := g.caught("follow", func() (err error) {
+			reached, err = g.stream(ctx)
+			return err
+		})
 		if ctx.Err() != nil {
 			g.becomeStale(errClosed)
 			return
@@ -71,6 +75,23 @@ func (g *Guard) follow(ctx context.Context) {
 		case <-ctx.Done():
 		}
 		span = min(2*span, longestWait)
+	}
+}
+
+// feed runs Options.Follow until ctx ends, and again a while after each panic of it.
+func (g *Guard) feed(ctx context.Context) {
+	for {
+		err := g.caught("follow", func() error { g.o.Follow(ctx, Feed{g}); return nil })
+		if err == nil {
+			g.becomeStale(errClosed)
+			return
+		}
+		g.becomeStale(err)
+		select {
+		case <-time.After(rand.N(longestWait)):
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -112,7 +133,7 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 	}
 	g.counts.Connections.Add(1)
 	g.hearTime(resp.Header.Get("Date"))
-	g.working.Go(func() { g.learn(ctx) }) // orders need not wait for the limits
+	g.start("learn", func() { g.learn(ctx) }) // orders need not wait for the limits
 	lines := newLines(resp.Body)
 	lines.passMark()
 	var m message
@@ -169,18 +190,19 @@ func (g *Guard) tooLong(m *message) {
 }
 
 // deliver takes a message of the stream.
-// The id counts also for what is no verdict, or the same would be sent again and again.
+// The id counts also for what is no verdict, or the same would be sent again and again. It counts
+// after the message was taken: an order that a panic kept out is read again, and the guard is stale
+// until then.
 func (g *Guard) deliver(m *message) {
 	before, full := g.lastID, g.full.Load()
+	if len(m.data) > 0 && (m.event == "" || m.event == "message") { // else a gap, of orders that have expired
+		g.take(m.data, m.signature)
+		if !full && g.full.Load() {
+			g.leftAfter = before
+		}
+	}
 	if sendable(m.id) {
 		g.lastID = m.id
-	}
-	if len(m.data) == 0 || m.event != "" && m.event != "message" {
-		return // as a gap, of orders that have expired
-	}
-	g.take(m.data, m.signature)
-	if !full && g.full.Load() {
-		g.leftAfter = before
 	}
 }
 
@@ -431,8 +453,18 @@ type Feed struct{ g *Guard }
 // Take takes a verdict as JSON. Those about one flow come in the order in which they
 // were given; to hear one again does no harm. What is no verdict is counted. The
 // signature is that of exactly these bytes, "" when they are not signed.
-// It keeps nothing of verdict.
-func (f Feed) Take(verdict []byte, signature string) { f.g.take(verdict, signature) }
+// It keeps nothing of verdict. After a panic in the guard, which may have lost the verdict, the guard
+// stays stale.
+func (f Feed) Take(verdict []byte, signature string) {
+	if err := f.Try(func() error { f.g.take(verdict, signature); return nil }); err != nil {
+		f.g.full.Store(true)
+		f.g.becomeStale(err)
+	}
+}
+
+// Try calls fn and returns its error. A panic of fn is counted and logged as one of the guard and
+// returned as an error. A follower runs its own goroutines in it, so that none ends the program.
+func (f Feed) Try(fn func() error) error { return f.g.caught("follow", fn) }
 
 // Fresh says that the guard has every order that stands, which holds until Stale.
 func (f Feed) Fresh() { f.g.becomeFresh() }

@@ -47,7 +47,7 @@ type Options struct {
 	MostOrders int
 
 	// Follow, where it is given, tells the guard of verdicts instead of weir's stream. It
-	// runs until ctx ends. Package kafkaguard has one.
+	// runs until ctx ends, and is called again after a panic. Package kafkaguard has one.
 	Follow func(ctx context.Context, feed Feed)
 
 	Logger *slog.Logger // default: drops everything
@@ -119,6 +119,7 @@ type Counts struct {
 	StaleRefused atomic.Int64 // by FailClosed
 	LocalLimited atomic.Int64
 	Faults       atomic.Int64 // of the guard itself, that let a call through, and of Observe, which change nothing
+	Panics       atomic.Int64 // of the guard itself, after which it goes on as if weir were unreachable
 	AskFailures  atomic.Int64 // asks that were answered from memory
 	AskRejected  atomic.Int64 // asks that weir could not read, which refuses the call
 
@@ -150,19 +151,18 @@ func New(o Options) (*Guard, error) {
 	// Not the caller's context: a guard lives until Close.
 	ctx, cancel := context.WithCancel(context.Background())
 	g.end, g.asks.ctx = cancel, ctx
-	g.working.Go(func() {
+	g.start("follow", func() {
 		if o.Follow == nil {
 			g.follow(ctx)
 			return
 		}
 		// A feed brings verdicts alone; limits are always asked for.
-		g.working.Go(func() { g.learn(ctx) })
-		o.Follow(ctx, Feed{g})
-		g.becomeStale(errClosed)
+		g.start("learn", func() { g.learn(ctx) })
+		g.feed(ctx)
 	})
-	g.working.Go(func() { g.housekeep(ctx) })
-	g.working.Go(func() { g.report(ctx) })
-	g.working.Go(func() { g.lookUp(ctx) })
+	g.start("housekeep", func() { g.housekeep(ctx) })
+	g.start("report", func() { g.report(ctx) })
+	g.start("lookUp", func() { g.lookUp(ctx) })
 	return g, nil
 }
 
@@ -258,15 +258,20 @@ func (g *Guard) Check(ctx context.Context, c Call) (d Decision) {
 	// work.
 	defer func() {
 		if p := recover(); p != nil {
-			if g.counts.Faults.Add(1) == 1 {
-				g.logger.Error("the guard failed and let a call through: please report this; more faults are only counted", "panic", fmt.Sprint(p))
-			}
-			d = allowed(ErrorOpen)
+			d = g.failOpen(p)
 		}
 	}()
 	c.take(ctx)
 	c.clip()
 	return g.check(&c)
+}
+
+// failOpen counts a panic of a decision, logs the first with its stack, and lets the call through.
+func (g *Guard) failOpen(p any) Decision {
+	if g.counts.Faults.Add(1) == 1 {
+		g.logFault("the guard failed and let a call through: please report this; more faults are only counted", "check", p)
+	}
+	return allowed(ErrorOpen)
 }
 
 // check decides by what is known here, without asking anybody: it is on the way of each call.
@@ -342,7 +347,7 @@ func (g *Guard) observe(c *Call, d *Decision) {
 		if p := recover(); p != nil {
 			// Said once: it fails as often as calls are refused.
 			if g.counts.Faults.Add(1) == 1 {
-				g.logger.Error("the function that is told of decisions failed; more faults are only counted", "panic", fmt.Sprint(p))
+				g.logFault("Options.Observe panicked; more faults are only counted", "observe", p)
 			}
 		}
 	}()
@@ -434,18 +439,24 @@ func (g *Guard) housekeep(ctx context.Context) {
 	next := time.NewTicker(tick)
 	defer next.Stop()
 	for n := 1; ; n++ {
-		g.ticked.Store(int64(g.stamp()))
-		if n%int(time.Minute/tick) == 0 {
-			g.table.Sweep(g.stamp())
-			g.signed.sweep(g.stamp())
-			if !g.Stale() {
-				g.working.Go(func() { g.learn(ctx) }) // the time goes on meanwhile
-			}
-		}
+		_ = g.caught("housekeep", func() error { g.keep(ctx, n); return nil })
 		select {
 		case <-next.C:
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// keep is the n-th turn of housekeep.
+func (g *Guard) keep(ctx context.Context, n int) {
+	g.ticked.Store(int64(g.stamp()))
+	if n%int(time.Minute/tick) > 0 {
+		return
+	}
+	g.table.Sweep(g.stamp())
+	g.signed.sweep(g.stamp())
+	if !g.Stale() {
+		g.start("learn", func() { g.learn(ctx) }) // the time goes on meanwhile
 	}
 }

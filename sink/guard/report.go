@@ -43,39 +43,26 @@ func (g *Guard) acknowledge(c *Call, v *events.Verdict, at events.Stamp) {
 // ackBatch is how many acknowledgements are sent at one time.
 const ackBatch = 256
 
+// outgoing is what one request reports to weir.
+type outgoing struct {
+	body        []byte
+	acks, calls int64    // in body
+	flows       []string // of the calls, also of those that a panic kept out
+}
+
 // report sends what is queued until ctx ends, and then what is left.
-// One goroutine runs it; the body is used again for each batch.
+// One goroutine runs it; the memory is used again for each batch.
 func (g *Guard) report(ctx context.Context) {
-	var body []byte
-	var flows []string // of the reports in it
+	var r outgoing
 	for {
-		n := 0
-		body, flows = body[:0], flows[:0]
-		take := func(a *ack) {
-			if n++; a.ev == nil {
-				body = g.appendAck(body, a)
-				return
-			}
-			flows = append(flows, a.flow)
-			body = append(a.ev.AppendJSON(body), '\n')
+		r = outgoing{body: r.body[:0], flows: r.flows[:0]}
+		g.gather(ctx, &r)
+		sent := false
+		if len(r.body) > 0 && g.caught("report", func() error { sent = g.deliverAcks(ctx, &r); return nil }) != nil {
+			g.counts.AcksDropped.Add(r.acks)
+			g.counts.ReportsDropped.Add(r.calls)
 		}
-		select {
-		case a := <-g.acks:
-			take(&a)
-		case <-ctx.Done():
-		}
-		// What has gathered meanwhile goes with it, without waiting for more.
-		for n < ackBatch {
-			select {
-			case a := <-g.acks:
-				take(&a)
-				continue
-			default:
-			}
-			break
-		}
-		sent := n > 0 && g.deliverAcks(ctx, body, int64(n-len(flows)), int64(len(flows)))
-		for _, flow := range flows {
+		for _, flow := range r.flows {
 			g.pending.done(flow)
 		}
 		// What is queued when ctx ends is sent as well, while weir takes it.
@@ -85,29 +72,68 @@ func (g *Guard) report(ctx context.Context) {
 	}
 }
 
+// gather waits for the next report, or the end of ctx, and takes what has come meanwhile with it.
+func (g *Guard) gather(ctx context.Context, r *outgoing) {
+	select {
+	case a := <-g.acks:
+		r.enter(g, &a)
+	case <-ctx.Done():
+	}
+	for n := 1; n < ackBatch; n++ {
+		select {
+		case a := <-g.acks:
+			r.enter(g, &a)
+		default:
+			return
+		}
+	}
+}
+
+// enter adds one report. A panic costs this report alone.
+func (r *outgoing) enter(g *Guard, a *ack) {
+	count, dropped := &r.acks, &g.counts.AcksDropped
+	if a.ev != nil {
+		count, dropped = &r.calls, &g.counts.ReportsDropped
+		r.flows = append(r.flows, a.flow)
+	}
+	err := g.caught("report", func() error {
+		if a.ev == nil {
+			r.body = g.appendAck(r.body, a)
+		} else {
+			r.body = append(a.ev.AppendJSON(r.body), '\n')
+		}
+		return nil
+	})
+	if err != nil {
+		dropped.Add(1)
+		return
+	}
+	*count++
+}
+
 // deliverAcks sends a body until weir takes it; false when it was dropped. When ctx has ended it
 // tries once.
 // Meanwhile refusals gather in the queue, and those beyond it are dropped.
-func (g *Guard) deliverAcks(ctx context.Context, body []byte, acks, reports int64) bool {
+func (g *Guard) deliverAcks(ctx context.Context, r *outgoing) bool {
 	for span := shortestWait; ; span = min(2*span, longestWait) {
 		// The context of the guard does not cut a request, so that Close tells what there is
 		// to tell.
 		try, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.o.AskTimeout)
-		err := g.send(try, body)
+		err := g.send(try, r.body)
 		cancel()
 		refused, ok := errors.AsType[*refusedError](err)
 		switch {
 		case err == nil:
-			g.counts.Acked.Add(acks)
-			g.counts.Reported.Add(reports)
+			g.counts.Acked.Add(r.acks)
+			g.counts.Reported.Add(r.calls)
 			g.pending.reached(true)
 			return true
 		// What weir refuses once it refuses always.
 		case ok || ctx.Err() != nil:
-			g.counts.AcksDropped.Add(acks)
-			g.counts.ReportsDropped.Add(reports)
 			g.pending.reached(ok)
-			g.logger.Warn("reports are dropped", "acknowledgements", acks, "calls", reports, "error", err, "refused", refused != nil)
+			g.logger.Warn("reports are dropped", "acknowledgements", r.acks, "calls", r.calls, "error", err, "refused", refused != nil)
+			g.counts.AcksDropped.Add(r.acks) // behind the log, whose panic report counts
+			g.counts.ReportsDropped.Add(r.calls)
 			return false
 		}
 		g.pending.reached(false)
@@ -166,7 +192,8 @@ func (g *Guard) send(ctx context.Context, lines []byte) error {
 // Release lifts the orders of a flow, and keeps the rules from stopping it again for a
 // while. Who releases it and why stand in the log. Weir takes it with its admin token
 // alone, which Options.Token must be then.
-func (g *Guard) Release(ctx context.Context, flow, by, reason string, long time.Duration) error {
+func (g *Guard) Release(ctx context.Context, flow, by, reason string, long time.Duration) (err error) {
+	defer g.recovered("release", &err)
 	body, err := json.Marshal(struct {
 		Reason string `json:"reason"`
 		By     string `json:"by"`
@@ -193,7 +220,14 @@ func (g *Guard) Release(ctx context.Context, flow, by, reason string, long time.
 // What the call does not say of its flow and its caller is that of the work of the context,
 // see Dispatch. A person's call without a flow gets one from weir: Decision.Flow.
 // It waits for AskTimeout at most.
-func (g *Guard) Ask(ctx context.Context, c Call) Decision {
+//
+// A panic in the guard counts as no answer of weir.
+func (g *Guard) Ask(ctx context.Context, c Call) (d Decision) {
+	defer func() {
+		if p := recover(); p != nil {
+			d = g.failOpen(p)
+		}
+	}()
 	c.take(ctx)
 	c.clip()
 	ev := c.event(c.kind())
@@ -208,7 +242,11 @@ func (g *Guard) askAs(ctx context.Context, c *Call, ev events.Event) Decision {
 	}
 	// Ask makes the event one that weir folds as a question, see decision 9.
 	ev.Ask, ev.Tell = true, c.Tell
-	d, err := g.ask(ctx, &ev)
+	var d Decision
+	err := g.caught("ask", func() (err error) {
+		d, err = g.ask(ctx, &ev)
+		return err
+	})
 	if err == nil {
 		g.unasked.Store(false)
 		if d.Stopped() {

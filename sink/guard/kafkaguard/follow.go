@@ -101,7 +101,7 @@ func (t *topic) read(ctx context.Context, feed guard.Feed) (reached bool, err er
 		p.topic, p.number, p.feed = t, i, feed
 		// Each partition has a reader of its own, which keeps its order.
 		working.Go(func() {
-			if err := p.read(ctx); err != nil {
+			if err := feed.Try(func() error { return p.read(ctx) }); err != nil {
 				cancel(err)
 			}
 		})

@@ -27,6 +27,7 @@ var (
 	lapses    = desc("stale_total", "Times that the orders went out of date.")
 	acks      = desc("acks_total", "Refusals that weir was told of, and those that it could not be told of.", "outcome")
 	asks      = desc("ask_failures_total", "Asks that were answered from memory because weir did not answer.")
+	panics    = desc("panics_total", "Panics of the guard, after which it went on as if weir were unreachable.")
 )
 
 // desc describes a metric of guards. Guards are counted in the process of the dispatcher, so
@@ -37,7 +38,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe sends what Collect may send.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{decisions, stale, entries, changes, leftOut, opened, lapses, acks, asks} {
+	for _, d := range []*prometheus.Desc{decisions, stale, entries, changes, leftOut, opened, lapses, acks, asks, panics} {
 		out <- d
 	}
 }
@@ -71,4 +72,5 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	count(acks, n.Acked.Load(), "told")
 	count(acks, n.AcksDropped.Load(), "dropped")
 	count(asks, n.AskFailures.Load())
+	count(panics, n.Panics.Load())
 }
