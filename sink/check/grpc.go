@@ -30,6 +30,8 @@ type GRPC struct {
 	// Busy reports whether an error of the body says that there is no room for it now; nil
 	// when none does.
 	Busy func(error) bool
+	// Panicked is called when a call panicked, which costs the answer to this call. It may be nil.
+	Panicked func(*Panic)
 }
 
 // The framing of gRPC over HTTP/2.
@@ -60,7 +62,18 @@ func (g *GRPC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/grpc")
 	// Everything is known before the first byte goes out, so a fault is never told in the middle
 	// of an answer.
-	body, code, err := g.serve(r)
+	var body []byte
+	var code int
+	err := Caught(func() (err error) {
+		body, code, err = g.serve(r)
+		return err
+	})
+	if fault, ok := errors.AsType[*Panic](err); ok {
+		if g.Panicked != nil {
+			g.Panicked(fault)
+		}
+		body, code, err = nil, grpcUnavailable, errors.New("internal error, see the log of weir")
+	}
 	// A failed call has no message, only trailers.
 	if code == 0 {
 		frame := make([]byte, grpcFrame, grpcFrame+len(body))

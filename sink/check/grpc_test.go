@@ -169,6 +169,30 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
+// TestAPanicOfGRPCCostsOneAnswer lets the gateway go by its failure mode for that call alone.
+func TestAPanicOfGRPCCostsOneAnswer(t *testing.T) {
+	asked, panics := 0, 0
+	authz := NewAuthz(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
+		if asked++; asked == 1 {
+			panic("planted")
+		}
+		return &events.Verdict{ID: "v", Mode: "enforce", Action: "allow"}, nil
+	}, nil, time.Now)
+	c := serveGRPC(t, &GRPC{Authz: authz, Panicked: func(fault *Panic) {
+		if panics++; fault.Value != "planted" || len(fault.Stack) == 0 {
+			t.Errorf("a panic is %v", fault)
+		}
+	}})
+	for n, want := range []string{"14", "0"} {
+		if _, code, message := c.call(grpcCheckPath, askGRPC("POST", "/mcp", legacy, map[string]string{"mcp-session-id": "s1"}, nil)); code != want {
+			t.Errorf("call %d: code %s %q, want %s", n, code, message, want)
+		}
+	}
+	if panics != 1 {
+		t.Errorf("%d panics are counted", panics)
+	}
+}
+
 func FuzzCheckRequest(f *testing.F) {
 	f.Add(askGRPC("POST", "/mcp", legacy, map[string]string{"mcp-session-id": "s"}, map[string]string{"deny": "bare"}))
 	f.Fuzz(func(t *testing.T, p []byte) {

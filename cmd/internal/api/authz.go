@@ -133,7 +133,8 @@ func (a *Server) listenForGateways() error {
 			visitOf(r.Context()).who = who
 			return e == nil && !who.BoundToSources()
 		},
-		Busy: func(err error) bool { return errors.Is(err, budget.ErrFull) },
+		Panicked: func(fault *check.Panic) { a.panicked("gRPC of a gateway", fault) },
+		Busy:     func(err error) bool { return errors.Is(err, budget.ErrFull) },
 		// The rate is looked at before a place is taken. What finds none is answered
 		// RESOURCE_EXHAUSTED, at which Envoy goes by its failure mode.
 		Enter: func(r *http.Request) (leave func(), ok bool) {

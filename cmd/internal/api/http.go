@@ -149,6 +149,22 @@ func (a *Server) guarded(next http.Handler) http.Handler {
 	})
 }
 
+// panicked counts a panic of a request and logs it with its stack.
+func (a *Server) panicked(request string, fault *check.Panic) {
+	a.panics.Add(1)
+	a.logger.Error("a request panicked: please report this", "request", request, "panic", fmt.Sprint(fault.Value), "stack", string(fault.Stack))
+}
+
+// caught calls fn and returns its error, or its panic as one. Goroutines that work for a request run
+// in it: a panic in one of them would end the process.
+func (a *Server) caught(request string, fn func() error) error {
+	err := check.Caught(fn)
+	if fault, ok := errors.AsType[*check.Panic](err); ok {
+		a.panicked(request, fault)
+	}
+	return err
+}
+
 // knownHost refuses names that anybody's DNS may point at this server, by which a
 // page in a browser could reach it as its own origin. Addresses cannot be misused so.
 // Beyond loopback tokens keep such pages out, unless names were given.
@@ -212,8 +228,7 @@ func (a *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		h.Set("Connection", "close")
 	}
 	if fault, ok := errors.AsType[*check.Panic](err); ok {
-		a.panics.Add(1)
-		a.logger.Error("a request panicked: please report this", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(fault.Value), "stack", string(fault.Stack))
+		a.panicked(r.Method+" "+r.URL.Path, fault)
 	} else if e.Status >= http.StatusInternalServerError {
 		a.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.Status, "error", err)
 	}

@@ -149,7 +149,10 @@ func (a *Server) forwardStop(ctx context.Context, asked *StopAll, out *StopAllAn
 		group.Go(func() {
 			// The name is the one that this member has found, so that all logs tell of one
 			// person. Each goroutine writes its own places of the two slices.
-			answers[i], failed[i] = a.passTo(ctx, address, &StopAll{true, OperatorOrder{asked.Reason, out.By, asked.ForS}})
+			failed[i] = a.caught("POST "+memberStopPath, func() (err error) {
+				answers[i], err = a.passTo(ctx, address, &StopAll{true, OperatorOrder{asked.Reason, out.By, asked.ForS}})
+				return err
+			})
 		})
 	}
 	group.Wait()

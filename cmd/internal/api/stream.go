@@ -166,9 +166,12 @@ func (v *viewer) run(r *http.Request) error {
 	if !v.reached(v.ended) {
 		copied = make(chan struct{})
 		go func() {
-			if v.reached(r.Context()) {
-				close(copied)
-			}
+			_ = a.caught("GET "+r.URL.Path, func() error {
+				if v.reached(r.Context()) {
+					close(copied)
+				}
+				return nil
+			})
 		}()
 	}
 	for v.follow || v.from < v.end {

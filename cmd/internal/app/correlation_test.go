@@ -1,14 +1,18 @@
 package app
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"weir/cmd/internal/app/checktest"
 	"weir/cmd/internal/ask"
@@ -70,6 +74,47 @@ func TestEachCheckGetsItsOwnAnswer(t *testing.T) {
 		}
 		all.Wait()
 	}
+}
+
+// panickingFollow panics in what waits for verdicts of other members.
+type panickingFollow struct{ backend }
+
+func (panickingFollow) Follow(string, bool) (reached func(context.Context) bool, leave func()) {
+	return func(ctx context.Context) bool {
+		if ctx.Err() == nil {
+			panic("planted in Follow")
+		}
+		return false
+	}, func() {}
+}
+
+// TestAPanicOfAViewerEndsNoProcess plants a panic in the goroutine that waits for a viewer of the
+// verdicts: the viewer goes on, and the panic is counted.
+func TestAPanicOfAViewerEndsNoProcess(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Options{Clock: clock.System{}, Heartbeat: 50 * time.Millisecond, Metrics: "127.0.0.1:0"}, func(a *App) {
+		a.openBackend = func() (backend, error) {
+			b, err := a.newBackend()
+			return panickingFollow{b}, err
+		}
+	})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.Addr()+"/v1/verdicts", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	in := bufio.NewReader(resp.Body)
+	for range 3 { // heartbeats
+		if _, err := in.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.scraped("weir_request_panics_total 1")
 }
 
 // TestAPanicCostsOneAnswer plants panics: each costs the answer to its own check, and is logged with

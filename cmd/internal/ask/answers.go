@@ -347,9 +347,15 @@ func (a *Answers) Await(ctx context.Context, ev *events.Event, end int64, append
 	if w == nil {
 		return v, err
 	}
+	appended := false
+	defer func() {
+		if !appended { // also after a panic
+			a.leave(w)
+		}
+	}()
 	if err := append(); err != nil {
-		a.leave(w)
 		return nil, err
 	}
+	appended = true
 	return a.await(ctx, w)
 }

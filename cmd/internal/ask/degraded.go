@@ -209,6 +209,14 @@ func (d *Degraded) Together(asks []*check.Asked, end func() int64, write func(va
 	}
 	in := make([]entered, len(asks))
 	values := make([][]byte, 0, len(asks))
+	whole := false
+	defer func() {
+		for i := 0; !whole && i < len(in); i++ { // a panic, after which nobody waits for an answer
+			if in[i].waiter != nil {
+				d.Answers.leave(in[i].waiter)
+			}
+		}
+	}()
 	for i, q := range asks {
 		beginning, on := d.modeOf(q.Event.FlowKey())
 		if on {
@@ -228,6 +236,7 @@ func (d *Degraded) Together(asks []*check.Asked, end func() int64, write func(va
 		return
 	}
 	err := write(values)
+	whole = true
 	for i, q := range asks {
 		e := in[i]
 		switch {

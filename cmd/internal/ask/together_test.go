@@ -127,3 +127,24 @@ func TestWhoLeavesIsForgotten(t *testing.T) {
 		t.Error("an answer to another one is left")
 	}
 }
+
+// TestAPanicLeavesNobodyWaiting plants a panic in what puts checks into the log.
+func TestAPanicLeavesNobodyWaiting(t *testing.T) {
+	d, _, _ := newDegraded(t, degradedLimits)
+	d.look()
+	asks := together(t, asking("f", 1, "a", "b"), asking("f", 2, "a", "b"))
+	_ = check.Caught(func() error {
+		d.Together(asks, func() int64 { return EndUnknown }, func([][]byte) error { panic("planted") })
+		return nil
+	})
+	if n := d.Answers.Waiting(); n != 0 {
+		t.Errorf("%d wait after a panic of several checks", n)
+	}
+	_ = check.Caught(func() error {
+		_, err := d.Answers.Await(t.Context(), asks[0].Event, EndUnknown, func() error { panic("planted") })
+		return err
+	})
+	if n := d.Answers.Waiting(); n != 0 {
+		t.Errorf("%d wait after a panic of one check", n)
+	}
+}

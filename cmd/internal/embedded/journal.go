@@ -81,13 +81,15 @@ type Journal struct {
 	turned   atomic.Int64 // when the pump loop last turned, Unix milliseconds
 	// failed says that a checkpoint would hold what nobody can vouch for, see Stop.
 	failed atomic.Bool
+	fail   func(error) // sets it, and ends the program
 
 	ticking, folding *phase.Phase // who appends beside producers, and who folds
 
-	turn  sync.Mutex    // of whoever folds
-	stays bool          // only the pump loop may fold: it has to publish, or has not begun, or has ended; with turn
-	idle  bool          // the pump loop waits for more, and for no checkpoint; with turn
-	more  chan struct{} // told when there is something for the pump loop
+	turn   sync.Mutex    // of whoever folds
+	stays  bool          // only the pump loop may fold: it has to publish, or has not begun, or has ended; with turn
+	idle   bool          // the pump loop waits for more, and for no checkpoint; with turn
+	broken error         // a fold panicked: nothing more is folded or published; with turn
+	more   chan struct{} // told when there is something for the pump loop
 }
 
 // New returns a journal that does not fold yet.
@@ -98,11 +100,11 @@ func New(o Options) *Journal {
 	j.logClock = newLogClock(j.clock, lastAppended(j.log))
 	j.flows = feed{journal: j, name: "journal", log: j.log, read: journalRecord}
 	j.activity = feed{journal: j, name: activitySource, log: o.Store.Derived(agentPartition), read: activityRecord}
-	fail := func(err error) {
+	j.fail = func(err error) {
 		j.failed.Store(true)
 		o.Fail(err)
 	}
-	j.ticking, j.folding = phase.New(fail), phase.New(fail)
+	j.ticking, j.folding = phase.New(j.fail), phase.New(j.fail)
 	j.turned.Store(j.clock.Now().UnixMilli())
 	return j
 }
@@ -256,18 +258,7 @@ func (j *Journal) wake() {
 // may have to wait for the disk, is left to the pump loop, and nothing more is folded before.
 func (j *Journal) foldAhead() {
 	for j.turn.TryLock() {
-		// Once there is something to publish, nobody folds ahead of it: an answer must not
-		// be known before the verdicts of what came earlier are out.
-		j.stays = j.stays || j.flows.foldAhead()
-		// Who has his answer finds folded by the stage of agents what came before his ask.
-		for !j.stays && j.activity.behind() > 0 {
-			j.stays = j.activity.foldAhead()
-		}
-		// The loop sleeps for long when there was nothing to save; what was folded now
-		// needs a checkpoint some day.
-		wake := j.stays || j.idle && (j.flows.pump.Pending() || j.activity.pump.Pending())
-		j.turn.Unlock()
-		if wake {
+		if j.foldTurn() {
 			j.wake()
 			return
 		}
@@ -276,6 +267,34 @@ func (j *Journal) foldAhead() {
 			return
 		}
 	}
+}
+
+// errFoldPanicked ends the program where a panic in a fold may have left half a record in the state.
+// The pumps catch panics of single records themselves.
+var errFoldPanicked = errors.New("a fold panicked (the log has its stack); the next start folds again from the last checkpoint")
+
+// foldTurn is one turn of foldAhead, which holds turn, and gives it back. It reports whether there is
+// something for the pump loop.
+func (j *Journal) foldTurn() (wake bool) {
+	defer j.turn.Unlock()
+	whole := false
+	defer func() {
+		if !whole { // the panic goes on to the request
+			j.stays, j.broken = true, errFoldPanicked
+			j.fail(j.broken)
+		}
+	}()
+	// Once there is something to publish, nobody folds ahead of it: an answer must not
+	// be known before the verdicts of what came earlier are out.
+	j.stays = j.stays || j.flows.foldAhead()
+	// Who has his answer finds folded by the stage of agents what came before his ask.
+	for !j.stays && j.activity.behind() > 0 {
+		j.stays = j.activity.foldAhead()
+	}
+	whole = true
+	// The loop sleeps for long when there was nothing to save; what was folded now
+	// needs a checkpoint some day.
+	return j.stays || j.idle && (j.flows.pump.Pending() || j.activity.pump.Pending())
 }
 
 // AskHere refuses an ask that another process passes on: there is none that could.
@@ -528,6 +547,9 @@ func (j *Journal) runPumps(ctx context.Context) error {
 func (j *Journal) foldAll(ctx context.Context) (wait time.Duration, err error) {
 	j.turn.Lock()
 	defer j.turn.Unlock()
+	if j.broken != nil {
+		return 0, j.broken
+	}
 	if err := j.flows.pump.Batch(ctx, nil); err != nil { // what was folded ahead goes out first
 		return 0, err
 	}

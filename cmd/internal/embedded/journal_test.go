@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -20,6 +21,7 @@ import (
 type asking struct {
 	*Journal
 	answered sync.Map
+	planted  string // the id of a check at whose answer a panic is planted
 }
 
 func openAsking(t *testing.T) *asking {
@@ -32,7 +34,12 @@ func openAsking(t *testing.T) *asking {
 	fail := func(err error) { t.Error(err) }
 	a.Journal = New(Options{
 		Pump: pump.Options{Limits: pumptest.Limits(), Clock: clock.NewFake(), CheckpointEvery: time.Hour, Counts: new(pump.Counts),
-			Answer: func(_ int64, _ []byte, ev *events.Event, v *events.Verdict) { a.answered.Store(ev.ID, v) }},
+			Answer: func(_ int64, _ []byte, ev *events.Event, v *events.Verdict) {
+				if ev.ID == a.planted {
+					panic("planted")
+				}
+				a.answered.Store(ev.ID, v)
+			}},
 		Store: store, Tick: time.Hour, CaughtUp: func() { close(caughtUp) }, Fail: fail,
 		Settle: func(*events.Event, *events.Verdict) {},
 		Await: func(asks []*check.Asked, write func([][]byte) error) {
@@ -85,6 +92,69 @@ func TestAskFoldsItself(t *testing.T) {
 	a.ask(t, ev)
 	if !a.has(ev.ID) {
 		t.Fatal("the ask waits for somebody else")
+	}
+}
+
+// TestAPanicOfAFoldEndsTheProgram plants a panic in a fold that a check request makes: nothing hangs,
+// nothing more is folded, and no checkpoint holds what is left of it.
+func TestAPanicOfAFoldEndsTheProgram(t *testing.T) {
+	store, err := state.Open("", state.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	failed, caughtUp := make(chan error, 2), make(chan struct{})
+	j := New(Options{
+		Pump: pump.Options{Limits: pumptest.Limits(), Clock: clock.NewFake(), CheckpointEvery: time.Hour, Counts: new(pump.Counts),
+			Read: func(_ *pump.Record, ev *events.Event) {
+				if ev.ID == "f-1" {
+					panic("planted")
+				}
+			}},
+		Store: store, Tick: time.Hour, CaughtUp: func() { close(caughtUp) }, Fail: func(err error) { failed <- err },
+		Settle: func(*events.Event, *events.Verdict) {},
+		Await: func(asks []*check.Asked, write func([][]byte) error) {
+			for _, q := range asks {
+				q.Err = write([][]byte{q.Raw})
+			}
+		},
+	})
+	if err := j.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-caughtUp
+	ask := func(n int) error {
+		ev := callOf("f", n)
+		ev.Ask = true
+		return check.Caught(func() error {
+			_, err := j.Ask(t.Context(), ev, ev.AppendJSON(nil))
+			return err
+		})
+	}
+	next := j.flows.pump.Next()
+	if _, ok := errors.AsType[*check.Panic](ask(1)); !ok {
+		t.Fatal("the check is not answered by the panic")
+	}
+	if err := <-failed; !errors.Is(err, errFoldPanicked) {
+		t.Errorf("weir ends for %v", err)
+	}
+	if err := ask(2); err != nil { // it is in the log, and answered by its timeout
+		t.Errorf("a check after the panic: %v", err)
+	}
+	if err := j.Stop(t.Context()); err != nil || j.flows.pump.Next() != next {
+		t.Errorf("folded from %d to %d: %v", next, j.flows.pump.Next(), err)
+	}
+}
+
+// TestAPanicOfAnAnswerCostsOneAnswer folds on where handing out an answer panics.
+func TestAPanicOfAnAnswerCostsOneAnswer(t *testing.T) {
+	a := openAsking(t)
+	a.planted = "f-2"
+	for n := range 4 {
+		a.ask(t, callOf("f", n))
+	}
+	if !a.has("f-1") || a.has("f-2") || !a.has("f-3") {
+		t.Error("the panic costs another answer, or none")
 	}
 }
 

@@ -137,8 +137,18 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 	p.collect(r.Offset)
 }
 
-// answer hands out what was said to an ask, of which a step has said v, asked and told.
+// answer hands out what was said to an ask, of which a step has said v, asked and told. A panic
+// costs that answer and leaves the fold as it is.
 func (p *Pump) answer(r *Record, ev *events.Event, v *events.Verdict, asked bool, told []activity.Activity) {
+	if v == nil && !asked {
+		return
+	}
+	defer func() {
+		if fault := recover(); fault != nil {
+			p.o.Logger.Error("handing out an answer panicked; the check is answered by its timeout: please report this",
+				"key", ev.FlowKey(), "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
+		}
+	}()
 	switch {
 	// Here Asked says that the tree above has the last word: whoever waits for this tree's waits
 	// for that one's from now on.

@@ -237,15 +237,19 @@ func (p *Pump) Ahead(ctx context.Context, records []Record) (n int, due bool) {
 	if !p.mu.TryLock() { // somebody looks at flows
 		return 0, true
 	}
-	done := p.timed(len(records))
-	n = p.foldLocked(records)
-	due = n < len(records) || p.err != nil || len(p.out) > 0 || len(p.deadLetters) > 0 || p.ripe()
-	done()
-	p.mu.Unlock()
+	n, due = p.aheadLocked(records)
 	if len(p.repartitioned) > 0 && !due {
 		due = p.o.ActivityWaits || p.passOn(ctx) != nil // which Batch does, or tries again
 	}
 	return n, due
+}
+
+// aheadLocked folds for Ahead, which holds the lock, and gives it back.
+func (p *Pump) aheadLocked(records []Record) (n int, due bool) {
+	defer p.mu.Unlock()
+	defer p.timed(len(records))()
+	n = p.foldLocked(records)
+	return n, n < len(records) || p.err != nil || len(p.out) > 0 || len(p.deadLetters) > 0 || p.ripe()
 }
 
 // Refuse makes a record a dead letter without folding it, as Batch does with one that
