@@ -129,6 +129,21 @@ func TestFullTable(t *testing.T) {
 	}
 }
 
+// TestReportsThatWaitAreBounded holds that refusals beyond the 1,024 that wait are dropped and counted.
+func TestReportsThatWaitAreBounded(t *testing.T) {
+	g, err := newGuard(Options{URL: guardtest.URL}) // nothing sends them
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.table.Take(&events.Verdict{ID: "v", Mode: events.ModeEnforce, Action: "deny", CorrelationID: "f", Scope: events.Scope{Kind: events.ScopeFlow, ID: "f"}})
+	for n := range 1026 {
+		d := g.Check(t.Context(), Call{Flow: "f", From: "a", To: "b"})
+		if dropped := g.Counts().AcksDropped.Load(); !d.Stopped() || dropped != int64(max(0, n+1-1024)) {
+			t.Fatalf("refusal %d: %s, %d dropped", n+1, d.Action, dropped)
+		}
+	}
+}
+
 // TestReadsAgain is readsAgain for Go.
 func TestReadsAgain(t *testing.T) {
 	weir := guardtest.New()

@@ -536,8 +536,12 @@ func TestTogether(t *testing.T) {
 		{"long, each by itself", 20_000, false, (*httptest.Server).Start, false},
 		{"long, by TLS", 20_000, true, (*httptest.Server).StartTLS, true},
 		{"too long", 500_000, true, (*httptest.Server).Start, false},
+		{"below the memory that is used again", mostSpare - 1000, true, (*httptest.Server).Start, true},
+		{"above the memory that is used again", mostSpare + 1000, true, (*httptest.Server).Start, true},
+		{"below one write", writePart - 1000, true, (*httptest.Server).Start, true},
+		{"above one write", writePart + 1000, true, (*httptest.Server).Start, false},
 	} {
-		want := bytes.Repeat([]byte("0123456789"), x.size/10)
+		want := bytes.Repeat([]byte("0123456789"), x.size/10+1)[:x.size]
 		var writes atomic.Int64
 		took := make(chan int64, 3)
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

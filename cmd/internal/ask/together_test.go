@@ -148,3 +148,32 @@ func TestAPanicLeavesNobodyWaiting(t *testing.T) {
 		t.Errorf("%d wait after a panic of one check", n)
 	}
 }
+
+// TestRememberedIDs holds that an id names one call until 65,536 others came, and that whoever waits
+// for a check with a forgotten id gets its answer.
+func TestRememberedIDs(t *testing.T) {
+	d, _, _ := newDegraded(t, degradedLimits)
+	a := d.Answers
+	first, other := asking("f", 1, "a", "b"), asking("f", 1, "a", "c")
+	w, _, err := a.enter(first, nil, EndUnknown)
+	if err != nil || w == nil {
+		t.Fatalf("the first check: %v", err)
+	}
+	for n := range rememberedAsks - 1 {
+		a.register(askKey{uint64(n) + 1, 0}) // 0 stands for no id
+	}
+	if err := a.begin(other, keyOf(other)); err == nil {
+		t.Errorf("an id that %d others followed names another call", rememberedAsks-1)
+	}
+	a.register(askKey{rememberedAsks, 0})
+	if len(a.used) != rememberedAsks {
+		t.Errorf("%d ids are remembered", len(a.used))
+	}
+	if err := a.begin(other, keyOf(other)); err != nil {
+		t.Errorf("an id that %d others followed: %v", rememberedAsks, err)
+	}
+	a.Deliver(1, nil, first, &events.Verdict{ID: "v"})
+	if v, err, ok := a.said(w); !ok || err != nil || v.ID != "v" {
+		t.Errorf("who waits for a forgotten id is answered by %+v (%v)", v, err)
+	}
+}

@@ -183,6 +183,20 @@ var odd = []string{
 	"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
 }
 
+// atBounds are requests just below, at and above bufferBytes, mostSpare and mostBody.
+func atBounds() (texts []string) {
+	for _, size := range []int{bufferBytes, mostSpare, mostBody} {
+		for _, bytes := range []int{size - 1, size, size + 1} {
+			texts = append(texts, request(strings.Repeat("a", bytes)))
+		}
+	}
+	head := len(request("")) + len("X-Long: \r\n")
+	for _, bytes := range []int{bufferBytes - 1, bufferBytes, bufferBytes + 1} {
+		texts = append(texts, request("", "X-Long: "+strings.Repeat("a", bytes-head)))
+	}
+	return texts
+}
+
 // TestLikeNetHTTP holds that nobody can tell by an answer who has given it: net/http itself
 // says what is right. Each request comes alone, as the first and as the second, and in
 // parts.
@@ -190,7 +204,7 @@ func TestLikeNetHTTP(t *testing.T) {
 	here, _, _, _ := serve(t, true, handler)
 	there, _, _, _ := serve(t, false, handler)
 	plain := request("first", "Content-Type: application/json")
-	for i, text := range odd {
+	for i, text := range append(atBounds(), odd...) {
 		for about, parts := range map[string][]string{
 			"alone": {text}, "second": {plain, text}, "behind": {plain + text}, "followed": {text + plain}, "twice": {plain, plain, text, plain},
 			"in parts": {text[:len(text)/2], text[len(text)/2:]}, "with its body later": append(strings.SplitAfterN(text, "\r\n\r\n", 2), plain),
