@@ -1,15 +1,16 @@
 /** The hashes by which weir compares arguments, messages and results without keeping them. They
  * are those of weir's own adapters: HASHES.md has the recipe, hashes.json the test vectors. */
 
-const mask = (1n << 64n) - 1n;
+// Engines compile arithmetic inside asUintN to that of 64 bits; a mask would make numbers of any size.
+const u64 = (x: bigint) => BigInt.asUintN(64, x);
 const [p1, p2, p3, p4, p5] = [11400714785074694791n, 14029467366897019727n, 1609587929392839161n, 9650029242287828579n, 2870177450012600261n];
 
 function rotated(x: bigint, by: bigint): bigint {
-  return ((x << by) | (x >> (64n - by))) & mask;
+  return u64(x << by) | (x >> (64n - by));
 }
 
 function round(acc: bigint, lane: bigint): bigint {
-  return (rotated((acc + lane * p2) & mask, 31n) * p1) & mask;
+  return u64(rotated(u64(acc + u64(lane * p2)), 31n) * p1);
 }
 
 /** xxHash64 with seed 0. */
@@ -19,25 +20,25 @@ function xxh64(data: Uint8Array): bigint {
   let at = 0;
   let h = p5;
   if (n >= 32) {
-    let [a, b, c, d] = [(p1 + p2) & mask, p2, 0n, -p1 & mask];
+    let [a, b, c, d] = [u64(p1 + p2), p2, 0n, u64(-p1)];
     for (; at + 32 <= n; at += 32) {
       a = round(a, view.getBigUint64(at, true));
       b = round(b, view.getBigUint64(at + 8, true));
       c = round(c, view.getBigUint64(at + 16, true));
       d = round(d, view.getBigUint64(at + 24, true));
     }
-    h = (rotated(a, 1n) + rotated(b, 7n) + rotated(c, 12n) + rotated(d, 18n)) & mask;
-    for (const lane of [a, b, c, d]) h = ((h ^ round(0n, lane)) * p1 + p4) & mask;
+    h = u64(rotated(a, 1n) + rotated(b, 7n) + rotated(c, 12n) + rotated(d, 18n));
+    for (const lane of [a, b, c, d]) h = u64((h ^ round(0n, lane)) * p1 + p4);
   }
-  h = (h + BigInt(n)) & mask;
-  for (; at + 8 <= n; at += 8) h = (rotated(h ^ round(0n, view.getBigUint64(at, true)), 27n) * p1 + p4) & mask;
+  h = u64(h + BigInt(n));
+  for (; at + 8 <= n; at += 8) h = u64(rotated(h ^ round(0n, view.getBigUint64(at, true)), 27n) * p1 + p4);
   if (at + 4 <= n) {
-    h = (rotated(h ^ ((BigInt(view.getUint32(at, true)) * p1) & mask), 23n) * p2 + p3) & mask;
+    h = u64(rotated(h ^ u64(BigInt(view.getUint32(at, true)) * p1), 23n) * p2 + p3);
     at += 4;
   }
-  for (; at < n; at++) h = (rotated(h ^ ((BigInt(data[at]!) * p5) & mask), 11n) * p1) & mask;
-  h = ((h ^ (h >> 33n)) * p2) & mask;
-  h = ((h ^ (h >> 29n)) * p3) & mask;
+  for (; at < n; at++) h = u64(rotated(h ^ u64(BigInt(data[at]!) * p5), 11n) * p1);
+  h = u64((h ^ (h >> 33n)) * p2);
+  h = u64((h ^ (h >> 29n)) * p3);
   return h ^ (h >> 32n);
 }
 
@@ -313,7 +314,7 @@ const mostCommand = 256; // bytes
 const command = /"(?:command|cmd)"[\t\n\f\r ]*:[\t\n\f\r ]*"((?:[^"\\]|\\.)*)"/;
 const commandForm =
   /[\t\n\f\r ]*[12&]?>+[\t\n\f\r ]*(?:&[12]|\/dev\/null)|[\t\n\f\r ]*\|[\t\n\f\r ]*(?:head|tail|cat|less|more)\b[^|;&]*|([\t\n\f\r ])--?[A-Za-z][A-Za-z-]*\b/g;
-const piece = /([0-9A-Za-z\u0080-\uffff]+)|('[^']*'|\\"[^]*?\\")|[^]/y;
+const piece = /([0-9A-Za-z\u0080-\uffff]+)|('[^']*'|\\"[^]*?\\")|[^0-9A-Za-z\u0080-\uffff'\\]+|[^]/y;
 
 function simOfArgs(text: string): string {
   if (utf8.encode(text).length <= 2 * mostCommand) {
