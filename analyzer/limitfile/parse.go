@@ -1,7 +1,9 @@
 package limitfile
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -221,12 +223,12 @@ func (r *reader) anyRule(path string, n *yaml.Node) (analyzer.Row, bool) {
 	var behind []string
 	for _, row := range analyzer.Rows() {
 		if string(row.Reason) == n.Value {
-			behind = append(behind, row.Name)
+			behind = append(behind, strconv.Quote(row.Name))
 		}
 	}
-	// People copy what they see, which is the reason in a verdict.
+	// People copy the reason code that they see in a verdict.
 	if len(behind) > 0 {
-		hint = "that is a reason code; write " + strings.Join(behind, " or ")
+		hint = fmt.Sprintf("did you mean rule %s (reason %s)?", strings.Join(behind, " or "), n.Value)
 	}
 	if hint == "" {
 		hint = "'weir rules ls' lists them"
