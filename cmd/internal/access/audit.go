@@ -57,6 +57,10 @@ type Record struct {
 // What was left out is told as a number in the next line that is written.
 const refusals = 5
 
+// refusedBytes is how many bytes of refusals of one principal a file takes. Names are those of the
+// access file, so that bounds the file; what is beyond is counted as left out until Reopen.
+const refusedBytes = 1 << 20
+
 // longestText is how many bytes of a text are written.
 // A flow's id or a reason may be far longer, and the event in the log has all of it.
 const longestText = 512
@@ -72,6 +76,8 @@ type Audit struct {
 	// Seconds are those of the records and not of the wall, so a test needs no clock.
 	second  int64          // of the last refusals
 	refused map[string]int // by principal, in that second
+	// told is how many bytes of refusals the file has by principal, of this process.
+	told map[string]int
 	// leftOut is how many refusals no line has counted yet.
 	leftOut int
 }
@@ -101,7 +107,7 @@ func (a *Audit) open() error {
 			}
 		}
 	}
-	a.file = f
+	a.file, a.told = f, make(map[string]int)
 	return nil
 }
 
@@ -133,7 +139,11 @@ func (a *Audit) Write(records ...Record) error {
 		if err != nil {
 			return fmt.Errorf("audit log: %w", err)
 		}
-		out = append(append(out, plain(line)...), '\n')
+		line = plain(line)
+		if r.Stage == Refused {
+			a.told[r.Principal] += len(line) + 1
+		}
+		out = append(append(out, line...), '\n')
 	}
 	if len(out) == 0 {
 		return nil
@@ -176,7 +186,7 @@ func (a *Audit) admits(r *Record) bool {
 	if second := r.Time.Unix(); second != a.second {
 		a.second, a.refused = second, make(map[string]int)
 	}
-	if a.refused[r.Principal]++; a.refused[r.Principal] > refusals {
+	if a.refused[r.Principal]++; a.refused[r.Principal] > refusals || a.told[r.Principal] >= refusedBytes {
 		a.leftOut++
 		return false
 	}

@@ -47,3 +47,50 @@ func TestAuditRemovedWhileInUse(t *testing.T) {
 	tell("three")
 	holds(path+".1", `"stage":"begun"`, `"flow":"two"`, `"flow":"three"`)
 }
+
+// TestRefusalsAreBounded has strangers give orders for an hour: the file stays small, the refusals of
+// others are still written, and a file after a rotation takes refusals again.
+func TestRefusalsAreBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	a, err := OpenAudit(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	refuse := func(second int, principal string) int64 {
+		t.Helper()
+		r := Record{Time: time.Unix(int64(second), 0).UTC(), Stage: Refused, Principal: principal, Path: strings.Repeat("\u202e", longestText)}
+		var many []Record
+		for range refusals {
+			many = append(many, r)
+		}
+		if err := a.Write(many...); err != nil {
+			t.Fatal(err)
+		}
+		st, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Size()
+	}
+	const hour = 60 * 60
+	full := int64(0)
+	for second := range hour {
+		full = refuse(1+second, "")
+	}
+	if full > refusedBytes+8<<10 {
+		t.Errorf("the file has %d bytes after an hour, want about %d", full, refusedBytes)
+	}
+	if refuse(hour+1, "ann") == full {
+		t.Error("a refusal of a known principal is left out with those of strangers")
+	}
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	if refuse(hour+2, "") == 0 {
+		t.Error("the file after a rotation takes no refusals")
+	}
+}
