@@ -14,6 +14,7 @@ import (
 	"weir/events/adapter/agentgateway"
 	"weir/events/adapter/caco"
 	"weir/events/adapter/canonical"
+	"weir/events/adapter/chat"
 	"weir/events/adapter/claudecode"
 	"weir/events/adapter/claudehooks"
 	"weir/events/adapter/cloudevents"
@@ -65,6 +66,23 @@ func FuzzCaco(f *testing.F)          { fuzz(f, caco.Format()) }
 func FuzzTinyAGI(f *testing.F)       { fuzz(f, tinyagi.Format()) }
 func FuzzCloudEvents(f *testing.F)   { fuzz(f, cloudevents.Format()) }
 func FuzzLlamaIndex(f *testing.F)    { fuzzLog(f, llamaindex.Format()) }
+
+// fuzzChat is fuzz for a dialect of package chat, of which name is the format.
+func fuzzChat(f *testing.F, name string) {
+	for _, format := range chat.Formats() {
+		if format.Name == name {
+			fuzz(f, format)
+		}
+	}
+}
+
+func FuzzClaudeStream(f *testing.F) { fuzzChat(f, "claudestream") }
+func FuzzPi(f *testing.F)           { fuzzChat(f, "pi") }
+func FuzzATIF(f *testing.F)         { fuzzChat(f, "atif") }
+func FuzzAGUI(f *testing.F)         { fuzzChat(f, "agui") }
+func FuzzMessages(f *testing.F)     { fuzzChat(f, "messages") }
+func FuzzSWEAgent(f *testing.F)     { fuzzChat(f, "sweagent") }
+func FuzzInspect(f *testing.F)      { fuzzChat(f, "inspect") }
 
 // TestEveryFormatIsFuzzed holds that each format has a target of its own.
 func TestEveryFormatIsFuzzed(t *testing.T) {

@@ -36,8 +36,6 @@ var hints = []hint{
 		mapping: `flow=.requestId,id=.requestId,time=.timestamp,kind="llm.call",model=.modelId,input_tokens=.input.inputTokenCount,output_tokens=.output.outputTokenCount`},
 	{what: "answers of a model", names: []string{`"chat.completion"`},
 		instead: "they tell which tools it asked for, and not what came of it: record the program that called it, by OpenTelemetry or as events"},
-	{what: "the messages of a conversation", members: []string{"role", "content"},
-		instead: "they have no times and no names of agents: record the program that wrote them, by OpenTelemetry or as events"},
 }
 
 // hintOf returns the hint for the beginning of a log, nil when nothing is known of it.

@@ -22,7 +22,6 @@ func TestHints(t *testing.T) {
 		"traces of Langfuse without their observations": `{"id":"t","timestamp":"2026-11-20T14:00:00Z","name":"n","sessionId":"s","latency":1}`,
 		"Bedrock's log of model invocations":            `{"schemaType":"ModelInvocationLog","timestamp":"2026-11-20T14:00:00Z","requestId":"r","modelId":"m","input":{"inputTokenCount":3},"output":{"outputTokenCount":4}}`,
 		"answers of a model":                            `{"id":"c","object":"chat.completion","choices":[]}`,
-		"the messages of a conversation":                `[{"role":"user","content":"hi"}]`,
 	}
 	for i := range hints {
 		h := &hints[i]

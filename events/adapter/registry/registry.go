@@ -15,6 +15,7 @@ import (
 	"weir/events/adapter/autogen"
 	"weir/events/adapter/caco"
 	"weir/events/adapter/canonical"
+	"weir/events/adapter/chat"
 	"weir/events/adapter/claudecode"
 	"weir/events/adapter/claudehooks"
 	"weir/events/adapter/cline"
@@ -45,7 +46,7 @@ import (
 // Formats returns all formats, in the order in which they are shown.
 // The order decides nothing: Detect asks all of them.
 func Formats() []adapter.Format {
-	return []adapter.Format{
+	return slices.Concat([]adapter.Format{
 		canonical.Format(),
 		otlp.Format(),
 		otlplogs.Format(),
@@ -76,7 +77,7 @@ func Formats() []adapter.Format {
 		caco.Format(),
 		tinyagi.Format(),
 		cloudevents.Format(),
-	}
+	}, chat.Formats())
 }
 
 // ErrUnknown is returned when no format has a name or fits an input.

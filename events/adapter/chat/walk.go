@@ -1,0 +1,192 @@
+package chat
+
+import (
+	"bytes"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/usage"
+)
+
+// field is what a member of a dialect says.
+type field uint8
+
+// The fields. A member that a level does not name is skipped.
+const (
+	unread   field = iota
+	session        // id of the conversation
+	id             // of the message
+	parent         // the call whose agent acts
+	role           // of the message
+	kind           // of the message or of the part
+	at             // time
+	model          // that answered
+	provider       // of the model
+	agent          // name of the agent
+	text           // what is said
+	answer         // id of an answer that has several records
+	call           // id of a call, on the call and on its result
+	tool           // name
+	args           // of a call: an object, or a text that is JSON
+	command        // of a call whose only argument is a command line
+	said           // what a tool returned
+	failed         // true, or an error
+	passed         // true marks what a conversation repeats, or only thinks
+	used           // an object of tokens
+)
+
+// level is what the members of one object say.
+type level struct {
+	names  map[string]field
+	within map[string]*level // objects whose members belong to the object around them
+	lists  map[string]*level // lists, or single objects, of things of their own
+	used   usage.Names
+}
+
+// node is one object: a conversation, a message or a part of one. Texts alias the record.
+type node struct {
+	session, id, answer, parent, role, kind, model, provider, agent, call, tool string
+	at                                                                          events.Stamp
+	text, args, said                                                            []byte
+	used                                                                        events.Usage
+	failed, passed                                                              bool
+	nodes                                                                       []node
+}
+
+// walker reads one record. It counts nodes, so that empty ones cannot fill the memory.
+type walker struct {
+	c     *jsonwalk.Cursor
+	nodes int
+}
+
+// object reads the object at hand into n.
+func (w *walker) object(l *level, n *node) {
+	for w.c.MaybeObject(); w.c.Member(); {
+		key := string(w.c.Key())
+		if in := l.within[key]; in != nil && w.c.Peek() == '{' {
+			w.object(in, n)
+		} else if in := l.lists[key]; in != nil && (w.c.Peek() == '[' || w.c.Peek() == '{') {
+			w.list(in, n)
+		} else {
+			w.member(l, l.names[key], n)
+		}
+	}
+}
+
+// list reads a list of objects, or one object in its place.
+func (w *walker) list(l *level, n *node) {
+	if w.c.Peek() == '{' {
+		n.nodes = append(n.nodes, node{})
+		w.object(l, &n.nodes[len(n.nodes)-1])
+		return
+	}
+	if n.nodes == nil {
+		n.nodes = []node{}
+	}
+	for w.c.Array(); w.c.Element(); {
+		if w.nodes++; w.nodes > adapter.MaxItems {
+			w.c.Fail(adapter.TooMany("messages"))
+			return
+		}
+		n.nodes = append(n.nodes, node{})
+		w.object(l, &n.nodes[len(n.nodes)-1])
+	}
+}
+
+// member reads the value at hand. Ids keep a quarter of the room of an id, so that several of
+// them make one.
+func (w *walker) member(l *level, f field, n *node) {
+	c := w.c
+	short := func() string { return adapter.Word(c.Scalar(), events.MaxID/4) }
+	switch f {
+	case session:
+		n.session += short()
+	case id:
+		n.id = short()
+	case parent:
+		n.parent = short()
+	case role:
+		n.role = adapter.Word(c.Text(), 32)
+	case kind:
+		n.kind = adapter.Word(c.Text(), 64)
+	case at:
+		n.at, _ = c.Stamp()
+	case model:
+		n.model = adapter.Word(c.Text(), events.MaxID)
+	case provider:
+		n.provider = adapter.Word(c.Text(), events.MaxProvider)
+	case agent:
+		n.agent = adapter.Word(c.Text(), events.MaxID/4)
+	case text:
+		n.add(c.Text())
+	case answer:
+		n.answer = short()
+	case call:
+		n.call = short()
+	case tool:
+		n.tool = adapter.Word(c.Text(), events.MaxID)
+	case args, command:
+		n.args = arguments(c.Raw(), f == command)
+	case said:
+		n.said = returned(c)
+	case failed:
+		b := c.Peek()
+		c.Skip()
+		n.failed = n.failed || b != 'n' && b != 'f'
+	case passed:
+		n.passed = c.Bool() || n.passed
+	case used:
+		l.used.Into(c, &n.used)
+	}
+}
+
+// add puts a text on a line of its own.
+func (n *node) add(p []byte) {
+	if len(n.text) == 0 {
+		n.text = p
+	} else if len(p) > 0 {
+		n.text = append(append(n.text[:len(n.text):len(n.text)], '\n'), p...)
+	}
+}
+
+// arguments returns the JSON of the arguments of a call.
+func arguments(raw []byte, isCommand bool) []byte {
+	if isCommand {
+		return bytes.Join([][]byte{[]byte(`{"command":`), raw, []byte("}")}, nil)
+	}
+	if inside := jsonwalk.New(raw).Text(); len(inside) > 0 && (inside[0] == '{' || inside[0] == '[') {
+		return inside
+	}
+	return raw
+}
+
+// returned reads what a tool returned: a text, a list of blocks, or any JSON. It is never nil,
+// because nil means that nothing was returned yet.
+func returned(c *jsonwalk.Cursor) []byte {
+	switch c.Peek() {
+	case '"':
+		return append([]byte{}, c.Text()...)
+	case '[':
+		return append([]byte{}, c.Texts()...)
+	case 'n':
+		c.Skip()
+		return []byte{}
+	}
+	return append([]byte{}, c.Raw()...)
+}
+
+// key tells a message apart where the log gives it no id.
+func (n *node) key(d *xxhash.Digest) {
+	for _, s := range []string{n.role, n.kind, n.id, n.call, n.tool} {
+		_, _ = d.WriteString(s + "\x00")
+	}
+	for _, p := range [][]byte{n.text, n.args, n.said} {
+		_, _ = d.Write(append(p[:len(p):len(p)], 0))
+	}
+	for i := range n.nodes {
+		n.nodes[i].key(d)
+	}
+}

@@ -1,0 +1,188 @@
+package adapter_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/pairing"
+	"weir/events/fingerprint"
+)
+
+// step is a command of a story and what it printed.
+type step struct{ command, printed string }
+
+// object and list are JSON.
+type (
+	object map[string]any
+	list   []any
+)
+
+// stories are a run that loops and one that is honest.
+func stories() map[string][]step {
+	out := map[string][]step{}
+	for i := range 14 {
+		out["loop"] = append(out["loop"], step{"make check", "make: *** No rule to make target 'check'.  Stop."})
+		out["honest"] = append(out["honest"], step{fmt.Sprintf("cat docs/chapter_%d.md | wc -w", i), fmt.Sprintf("%d words in %s", 731*i+90, strings.Repeat("abcdef"[i%6:i%6+1], i+3))})
+	}
+	return out
+}
+
+// storyAt is when a step of a story begins.
+func storyAt(i int) string {
+	return time.Date(2026, 11, 20, 9, 0, 4*i, 0, time.UTC).Format("2006-01-02T15:04:05.000Z")
+}
+
+func storyID(kind string, i int) string { return fmt.Sprintf("%s-%d", kind, i) }
+
+// written returns records as lines.
+func written(records list) string {
+	var b strings.Builder
+	for _, r := range records {
+		line, err := json.Marshal(r)
+		if err != nil {
+			panic(err)
+		}
+		b.Write(append(line, '\n'))
+	}
+	return b.String()
+}
+
+// dialects write a story as each program would.
+var dialects = map[string]func([]step) string{
+	"claudestream": func(s []step) string {
+		out := list{object{"type": "system", "subtype": "init", "session_id": "s", "uuid": "u", "tools": list{"Bash"}}}
+		for i, x := range s {
+			out = append(out, object{"type": "assistant", "session_id": "s", "uuid": storyID("a", i), "message": object{"id": storyID("m", i), "role": "assistant",
+				"content": list{object{"type": "tool_use", "id": storyID("c", i), "name": "Bash", "input": object{"command": x.command}}}}},
+				object{"type": "user", "session_id": "s", "uuid": storyID("r", i), "timestamp": storyAt(i), "message": object{"role": "user",
+					"content": list{object{"type": "tool_result", "tool_use_id": storyID("c", i), "content": x.printed}}}})
+		}
+		return written(out)
+	},
+	"pi": func(s []step) string {
+		out := list{object{"type": "session", "version": 3, "id": "s", "timestamp": storyAt(0), "cwd": "/"}}
+		for i, x := range s {
+			out = append(out, object{"type": "message", "id": storyID("a", i), "parentId": "x", "timestamp": storyAt(i), "message": object{"role": "assistant",
+				"content": list{object{"type": "toolCall", "id": storyID("c", i), "name": "bash", "arguments": object{"command": x.command}}}}},
+				object{"type": "message", "id": storyID("r", i), "parentId": "x", "timestamp": storyAt(i), "message": object{"role": "toolResult", "toolCallId": storyID("c", i),
+					"toolName": "bash", "content": list{object{"type": "text", "text": x.printed}}}})
+		}
+		return written(out)
+	},
+	"atif": func(s []step) string {
+		var steps list
+		for i, x := range s {
+			steps = append(steps, object{"step_id": i + 1, "timestamp": storyAt(i), "source": "agent", "message": "",
+				"tool_calls":  list{object{"tool_call_id": storyID("c", i), "function_name": "bash", "arguments": object{"command": x.command}}},
+				"observation": object{"results": list{object{"source_call_id": storyID("c", i), "content": x.printed}}}})
+		}
+		return written(list{object{"schema_version": "ATIF-v1.6", "session_id": "s", "agent": object{"name": "a"}, "steps": steps}})
+	},
+	"agui": func(s []step) string {
+		out := list{object{"type": "RUN_STARTED", "threadId": "t", "runId": "r"}}
+		for i, x := range s {
+			call, _ := json.Marshal(object{"command": x.command})
+			id := storyID("c", i)
+			out = append(out, object{"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": "bash"}, object{"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": string(call[:7])},
+				object{"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": string(call[7:])}, object{"type": "TOOL_CALL_END", "toolCallId": id},
+				object{"type": "TOOL_CALL_RESULT", "toolCallId": id, "messageId": storyID("r", i), "content": x.printed})
+		}
+		return written(out)
+	},
+	"openai": func(s []step) string {
+		out := list{object{"role": "system", "content": "You are."}}
+		for i, x := range s {
+			call, _ := json.Marshal(object{"command": x.command})
+			out = append(out, object{"role": "assistant", "content": nil, "tool_calls": list{object{"id": storyID("c", i), "type": "function", "function": object{"name": "bash", "arguments": string(call)}}}},
+				object{"role": "tool", "tool_call_id": storyID("c", i), "content": x.printed})
+		}
+		return written(list{out})
+	},
+	"responses": func(s []step) string {
+		var out list
+		for i, x := range s {
+			call, _ := json.Marshal(object{"command": x.command})
+			out = append(out, object{"type": "function_call", "call_id": storyID("c", i), "name": "bash", "arguments": string(call)},
+				object{"type": "function_call_output", "call_id": storyID("c", i), "output": x.printed})
+		}
+		return written(out)
+	},
+	"gemini": func(s []step) string {
+		var out list
+		for _, x := range s {
+			out = append(out, object{"role": "model", "parts": list{object{"functionCall": object{"name": "bash", "args": object{"command": x.command}}}}},
+				object{"role": "user", "parts": list{object{"functionResponse": object{"name": "bash", "response": object{"output": x.printed}}}}})
+		}
+		return written(list{object{"contents": out}})
+	},
+	"roo by tags": func(s []step) string {
+		out := list{object{"role": "user", "content": "<task>Go</task>"}}
+		for i, x := range s {
+			out = append(out, object{"role": "assistant", "content": list{object{"type": "text", "text": "<execute_command>\n<command>" + x.command + "</command>\n</execute_command>"}}},
+				object{"role": "user", "content": list{object{"type": "text", "text": "[execute_command for '" + x.command + "'] Result:"}, object{"type": "text", "text": x.printed},
+					object{"type": "text", "text": "<environment_details>" + storyAt(i) + "</environment_details>"}}})
+		}
+		return written(list{out})
+	},
+	"sweagent": func(s []step) string {
+		var out list
+		for _, x := range s {
+			out = append(out, object{"action": x.command, "observation": x.printed, "thought": "t"})
+		}
+		return written(list{object{"environment": "e", "trajectory": out}})
+	},
+	"mini": func(s []step) string {
+		out := list{object{"role": "user", "content": "Go"}}
+		for _, x := range s {
+			out = append(out, object{"role": "assistant", "content": "I look.\n```bash\n" + x.command + "\n```"}, object{"role": "user", "content": x.printed})
+		}
+		return written(list{object{"info": object{"exit_status": "x"}, "messages": out}})
+	},
+	"inspect": func(s []step) string {
+		var out list
+		for i, x := range s {
+			out = append(out, object{"role": "assistant", "content": "", "tool_calls": list{object{"id": storyID("c", i), "function": "bash", "arguments": object{"command": x.command}}}},
+				object{"role": "tool", "tool_call_id": storyID("c", i), "function": "bash", "content": x.printed})
+		}
+		return written(list{object{"version": 2, "status": "success", "eval": object{"eval_id": "e"}, "samples": list{object{"id": 1, "epoch": 1, "messages": out}}}})
+	},
+}
+
+// own is a story in events of weir's own.
+func own(s []step) *told {
+	out := &told{}
+	for i, x := range s {
+		at, _ := events.ParseStamp(storyAt(i))
+		args, _ := json.Marshal(object{"command": x.command})
+		e := events.Event{ID: storyID("call", i), Source: "s", Time: at, Kind: events.ToolCall, CorrelationID: "f", CorrelationSource: events.CorrelationExplicit,
+			Origin: events.OriginAgent, From: events.Party{Agent: "a"}, Tool: events.Tool{Name: "bash", CallID: storyID("c", i), ArgsHash: fingerprint.Args(args, nil), ArgsSim: fingerprint.ArgsText(args)}}
+		out.events = append(out.events, e)
+		e.ID, e.Kind, e.Status, e.Tool.ResultSize = storyID("result", i), events.ToolResult, events.StatusOK, int64(len(x.printed))
+		pairing.Returned(&e, []byte(x.printed))
+		out.events = append(out.events, e)
+	}
+	return out
+}
+
+// TestDialects holds that a run gets the same verdict in whatever dialect it is written: that of
+// weir's own events of it.
+func TestDialects(t *testing.T) {
+	for story, steps := range stories() {
+		want, _ := judge(own(steps))
+		if (want != "") != (story == "loop") {
+			t.Errorf("%s: weir's own events get %q", story, want)
+		}
+		for name, write := range dialects {
+			got := hear(t, strings.NewReader(write(steps)), adapter.Options{})
+			order, reasons := judge(got)
+			if order != want || len(got.faults) > 0 || len(got.tools) != len(steps) {
+				t.Errorf("%s in %s: %q (%s), %d calls, faults %q; want %q", story, name, order, reasons, len(got.tools), got.faults, want)
+			}
+		}
+	}
+}
