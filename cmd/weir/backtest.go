@@ -531,7 +531,7 @@ and weir limits calibrate take in. The last mark of a flow counts.`,
 						if err := m.Validate(); err != nil {
 							return cli.Usage("%w", err).Advise("right: the flow ran away, and the stop was right; wrong: it was honest work")
 						}
-						if err := appendMark(*file, &m); err != nil {
+						if err := backtest.AppendMark(*file, &m); err != nil {
 							return err
 						}
 						env.Notice("%s: %q is marked %s", *file, m.Flow, m.Mark)
@@ -553,20 +553,6 @@ and weir limits calibrate take in. The last mark of a flow counts.`,
 			},
 		},
 	}
-}
-
-// appendMark adds a line to the file of marks. Each mark is one write to a file opened for
-// appending, so several people may mark at the same time; nothing is ever changed in it, and
-// the last mark of a flow counts.
-func appendMark(name string, m *backtest.Mark) (err error) {
-	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	// What was written may turn out not to be there only when the file is closed.
-	defer func() { err = errors.Join(err, f.Close()) }()
-	_, err = f.Write(m.Line())
-	return err
 }
 
 // listMarks prints all marks as they stand in the file, also those that a later one has

@@ -64,7 +64,7 @@ func (a *Server) routes() []route {
 	// The handlers of package check serve any program that can answer an ask; who may ask
 	// is told apart here, before they see the request.
 	checks := &check.Handler{Ask: a.timedAsk(prom.RouteCheck), Together: a.timedTogether(prom.RouteCheck), Fail: a.writeError}
-	return slices.Concat(a.receiverRoutes(), a.gatewayRoutes(), a.hookRoutes(), a.inspectorRoutes(), a.sessionRoutes(), a.operatorRoutes(), a.agentRoutes(), []route{
+	return slices.Concat(a.receiverRoutes(), a.gatewayRoutes(), a.hookRoutes(), a.inspectorRoutes(), a.sessionRoutes(), a.markRoutes(), a.operatorRoutes(), a.agentRoutes(), []route{
 		{"POST", "/v1/events", sender, a.serveIntake},
 		{"POST", checkPath, asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
 			checks.ServeHTTP(w, r)

@@ -56,6 +56,8 @@ func (a *Server) inspectorRoutes() []route {
 		{"POST", "/v1/inspect/stop", operator, byQuery("flow", a.serveOrder(events.OperatorStop))},
 		{"POST", "/v1/inspect/release", operator, byQuery("flow", a.serveOrder(events.OperatorRelease))},
 		{"POST", "/v1/inspect/grant", operator, byQuery("flow", a.serveGrant)},
+		{"GET", "/v1/inspect/trend", reader, a.serveTrend},
+		{"GET", "/v1/inspect/rules", reader, serveRules},
 		{"GET", "/v1/inspect/agent", reader, byQuery("agent", a.serveAgent)},
 		{"GET", "/v1/inspect/timeline", reader, a.turns.of(a.serveTimeline)},
 		{"GET", "/v1/inspect/view", reader, a.turns.of(a.serveViewAt)},
@@ -275,6 +277,15 @@ func serveScenarios(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(book) // an error means that the other side is gone
 	return nil
+}
+
+// serveRules is what each rule is about, by its name.
+func serveRules(w http.ResponseWriter, _ *http.Request) error {
+	about := make(map[string]string)
+	for _, row := range analyzer.Rows() {
+		about[row.Name] = row.About
+	}
+	return answer(w, about)
 }
 
 // servePlay plays a case in an engine of its own. Nothing of it is kept.

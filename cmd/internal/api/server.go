@@ -182,6 +182,8 @@ type Options struct {
 	Sign       func(order []byte) string // signs orders on their way to streams; "" for none
 	LimitsFile string                    // shown to whoever asks for the limits
 
+	MarksFile string // what people said of stops; "" keeps nothing
+
 	Authz            bool   // answers gateways that ask by HTTP, at check.AuthzPath
 	AuthzGRPC        string // address for Envoy's external authorization by gRPC; "" has none
 	Metrics          string // address of the listener for metrics and profiles; "" has none
@@ -245,6 +247,7 @@ type Server struct {
 	meter   meter
 	panics  atomic.Int64 // of requests, each of which cost one answer
 	turns   *turns       // of dear answers
+	trend   trend        // for the charts of the page
 	// catchUp is taken by viewers of the verdicts that read what they have missed, as turns are.
 	catchUp chan struct{}
 
@@ -322,6 +325,7 @@ func (a *Server) Serve(p Parts) error {
 	a.auditLog = p.Audit
 	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.deadLetters, a.selfTest, a.degraded, a.ask, a.together, a.standing = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.DeadLetters, p.SelfTest, p.Degraded, p.Ask, p.Together, p.Standing
 	a.server = a.newServer()
+	go a.watchTrend(p.Program.Ending())
 	a.serveMetrics()
 	if err := a.listenForGateways(); err != nil {
 		return err

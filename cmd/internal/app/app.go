@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -194,6 +195,9 @@ func (a *App) newServer() (_ *api.Server, err error) {
 		Budget: a.budget, Counts: &a.counts, Clock: a.clock, Logger: a.logger}
 	if a.o.Kafka == nil { // on Kafka others write to the log, too: names are looked at where it is folded
 		o.Own = a.misnamed.Look
+	}
+	if a.o.StateDir != "" {
+		o.MarksFile = filepath.Join(a.o.StateDir, "review.jsonl")
 	}
 	return api.New(o)
 }

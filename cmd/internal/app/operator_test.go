@@ -1,8 +1,11 @@
 package app
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +13,7 @@ import (
 
 	"weir/analyzer"
 	"weir/cmd/internal/api"
+	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
@@ -602,4 +606,40 @@ func TestIgnoredOrdersShow(t *testing.T) {
 	h.folded()
 	h.scraped(`weir_calls_after_stop_total{rule="operator_stop"} 6`, `weir_verdict_acks_total{applied="true",rule="operator_stop"} 1`,
 		`weir_verdict_acks_total{applied="false",rule="other"} 1`, `weir_verdict_acks_total{applied="true",rule="other"} 1`)
+}
+
+// TestMarks judges stops over HTTP: the file has what weir review mark writes.
+func TestMarks(t *testing.T) {
+	dir := t.TempDir()
+	h := beginHand(t, Options{StateDir: dir})
+	h.want(h.do("GET", "/v1/marks", ""), 200)
+	h.want(h.order("/v1/flows/f/mark", `{"mark":"wrong","reason":"it waited for a build","by":"ann"}`), 202, `"flow":"f","mark":"wrong"`)
+	h.want(h.order("/v1/inspect/mark?flow=..", `{"mark":"right","reason":"a loop","by":"ann"}`), 202)
+	h.want(h.order("/v1/flows/f/mark", `{"mark":"maybe","reason":"r","by":"ann"}`), 400, "right or wrong")
+	h.want(h.order("/v1/flows/f/mark", `{"mark":"right","by":"ann"}`), 400, "say why")
+	h.want(h.do("POST", "/v1/flows/f/mark", `{"mark":"right","reason":"r","by":"ann"}`), 401)
+	file, err := os.ReadFile(filepath.Join(dir, "review.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	marks, err := backtest.ReadMarks(bytes.NewReader(file))
+	if err != nil || len(marks) != 2 || marks["f"] != backtest.Wrong || marks[".."] != backtest.Right {
+		t.Errorf("%v, %v", marks, err)
+	}
+	if got := h.do("GET", "/v1/marks", "").body; got != string(file) {
+		t.Errorf("answered is %q, the file has %q", got, file)
+	}
+	inMemory := beginHand(t, Options{})
+	inMemory.want(inMemory.order("/v1/flows/f/mark", `{"mark":"right","reason":"r","by":"ann"}`), 409, "--state")
+}
+
+// TestTrend shows what was checked in this minute, the two checks of folded among it, refused and spent, and what is stopped.
+func TestTrend(t *testing.T) {
+	h := beginHand(t, Options{})
+	h.want(h.do("POST", "/v1/events", lines(call("f", 1, "a", "b"))), 202)
+	h.given("/v1/flows/f/stop", because)
+	h.allowed("f", 2)
+	h.folded()
+	h.want(h.do("GET", "/v1/inspect/trend", ""), 200, `"stopped":1,"checks":3,"refused":1,"micro_usd":0`)
+	h.want(h.do("GET", "/v1/inspect/rules", ""), 200, `"max_total_calls":"Hops of the episode.`)
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"time"
 
@@ -121,4 +123,32 @@ func (t *Trial) Unknown(marks Marks) (n int) {
 		}
 	}
 	return n
+}
+
+// AppendMark adds a line to a file of marks. Each mark is one write to a file opened for
+// appending, so several people may mark at the same time; no line is ever changed, and the last
+// mark of a flow counts.
+func AppendMark(name string, m *Mark) (err error) {
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	// What was written may turn out not to be there only when the file is closed.
+	defer func() { err = errors.Join(err, f.Close()) }()
+	_, err = f.Write(m.Line())
+	return err
+}
+
+// CopyMarks writes a file of marks to w, and nothing if there is no file yet.
+func CopyMarks(w io.Writer, name string) error {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(w, f)
+	return err
 }

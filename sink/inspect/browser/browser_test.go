@@ -102,7 +102,7 @@ func TestStoppedFlowIsNear(t *testing.T) {
 	b.until(`document.querySelector(".why h3") !== null`)
 	b.shoot("newcomer_2")
 	text := eval[string](b, `document.querySelector("main").innerText`)
-	for _, want := range []string{"checkout-7f3a", "■ stopped", "Refuses next", "Call stack"} {
+	for _, want := range []string{"checkout-7f3a", "■ stopped", "What it limits", "Refuses", "Call stack"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page of the stopped flow does not say %q:\n%s", want, text)
 		}
@@ -412,7 +412,8 @@ func TestActs(t *testing.T) {
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w, b := start(t, "--admin-token-file", file), openTab(t)
+	state := t.TempDir()
+	w, b := start(t, "--admin-token-file", file, "--state", state), openTab(t)
 	w.story()
 	press := func(text string) {
 		t.Helper()
@@ -482,6 +483,35 @@ func TestActs(t *testing.T) {
 	fill("calls", "7", "reason", "one more round", "by", "ann")
 	press("Grant more")
 	b.until(`document.querySelector("dialog") === null && document.querySelector("main").innerText.includes("107")`)
+
+	// A mark is kept where weir backtest --marks reads it.
+	b.open(w.url + "/ui/flow?id=checkout-7f3a")
+	b.ready("flow")
+	press("Mark this stop wrong …")
+	fill("reason", "it waited for a review", "by", "ann")
+	press("Mark wrong")
+	b.until(`document.querySelector("dialog") === null && document.querySelector("main").innerText.includes("Marked wrong by ann: it waited for a review")`)
+	if got, err := os.ReadFile(filepath.Join(state, "review.jsonl")); err != nil || !strings.HasPrefix(string(got), `{"flow":"checkout-7f3a","mark":"wrong"`) {
+		t.Errorf("kept is %q, %v", got, err)
+	}
+
+	// The brake names what happens, and needs to be confirmed.
+	b.open(w.url + "/ui/")
+	b.ready("now")
+	press("Stop all flows …")
+	b.until(`document.querySelector("dialog[open]")?.innerText.includes("every call of all live flows")`)
+	b.shoot("act_stop_all")
+	fill("reason", "the provider is down", "by", "ann")
+	press("Stop all flows") // nothing is sent without the confirmation
+	if eval[bool](b, `document.querySelector("dialog") === null`) {
+		t.Error("the brake needs no confirmation")
+	}
+	eval[bool](b, `document.querySelector("#act-sure").click() || true`)
+	press("Stop all flows")
+	b.until(`document.querySelector("dialog") === null && [...document.querySelectorAll(".card")].some(c => c.innerText.replace(/\s+/g, " ") === "Stopped now 2")`)
+	b.until(`document.querySelector(".charts figure strong")?.textContent === "2 now"`)
+	b.open(w.url + "/ui/flow?id=report-11")
+	b.ready("honest")
 	eval[bool](b, `document.querySelector("#account button").click() || true`)
 	b.until(`document.querySelector(".reason")?.textContent.includes("sign in with a token that may operate")`)
 	b.quiet("acts")

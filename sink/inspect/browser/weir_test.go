@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,7 +25,10 @@ type weir struct {
 // start starts weir in memory, with more flags.
 func start(t testing.TB, flags ...string) *weir {
 	t.Helper()
-	args := append([]string{"--in-memory", "--metrics", "127.0.0.1:0", "--self-test", "0"}, flags...)
+	args := append([]string{"--metrics", "127.0.0.1:0", "--self-test", "0"}, flags...)
+	if !slices.Contains(flags, "--state") {
+		args = append(args, "--in-memory")
+	}
 	return &weir{t: t, url: weirtest.Run(t, args...).URL}
 }
 

@@ -41,6 +41,26 @@ export const actions = (flow, again) => [
   missing(session.no_orders, "Stop, release and grant are disabled", again),
 ];
 
+// stopAll is the brake: it stops every flow that is live.
+export const stopAll = (flows, again) => [
+  gated(session.no_stop_all, "Stop all flows …", (e) => ask({
+    path: "/v1/flows/stop", heading: "Stop all flows", title: "Stop all flows", danger: true, fixed: { all: true }, again, opener: e.target,
+    does: [`weir refuses every call of all live flows from now on, including calls of users. It knows ${flows()} flows now; those without an event within flow.idle are left out.`,
+      "Flows that begin later are not stopped. Nothing lifts the stop at once: release flows one by one, or wait until it expires."],
+    confirm: "Stop all flows, also those that do honest work",
+    fields: () => ({ for_s: ["Stopped for", until([600, 3600, 86400], 3600)] }),
+    done: (answer) => `${answer.stopped} flows are stopped.${answer.more ? " There are more: give the order again." : ""}${answer.missed?.length ? ` Not stopped: ${answer.missed.join("; ")}` : ""}`,
+  }), true),
+  missing(session.no_stop_all, "Stop all flows is disabled", again),
+];
+
+// mark is the button that judges the stop of a flow. It changes no order.
+export const mark = (flow, again) => gated(session.no_orders, "Mark this stop wrong …", (e) => ask({
+  path: pathOf("mark", flow), heading: ["Mark this stop wrong: ", name(flow, 60)], title: "Mark wrong", fixed: { mark: "wrong" }, again, opener: e.target,
+  does: ["The flow did honest work. weir keeps the mark in review.jsonl beside its state: weir backtest --marks and weir limits suggest --marks use it.", "The mark changes no order. Release the flow to let it continue."],
+  fields: () => ({}), done: () => "The stop is marked wrong.",
+}));
+
 let givenName = ""; // as it was typed last, until the page is loaded again
 
 // ask opens the dialog of an act and sends its order.

@@ -74,10 +74,17 @@ export function passed(seconds) {
   }
   return parts.join(" ") || "0s";
 }
-export const clock = (time) => (time ? el("time", { datetime: time, title: time }, time.slice(11, 23)) : "–");
+export const clock = (time) => (time ? el("time", { datetime: time, title: zoned(time) }, time.slice(11, 23)) : "–");
+
+// zoned is a time with its zone, for titles.
+const zoned = (time) => `${time.replace("T", " ").replace("Z", "")} UTC, ${new Date(time).toLocaleString([], { timeZoneName: "short" })}`;
+
+// ago is how long ago a time was. It does not run on: pages draw it again as they load.
+export const ago = (time) => (time ? el("time", { datetime: time, title: zoned(time) }, since((Date.now() - Date.parse(time)) / 1000)) : "–");
+const since = (s) => (s < -1 ? `in ${passed(-s)}` : s < 5 ? "just now" : `${passed(s)} ago`);
 
 // moment is a time that may be of another day than today.
-export const moment = (time) => (time?.slice(0, 10) === new Date().toISOString().slice(0, 10) ? clock(time) : el("time", { datetime: time, title: time }, time?.slice(0, 19).replace("T", " ")));
+export const moment = (time) => (time?.slice(0, 10) === new Date().toISOString().slice(0, 10) ? clock(time) : el("time", { datetime: time, title: time && zoned(time) }, time?.slice(0, 19).replace("T", " ")));
 
 // usage shows what is used up of a limit.
 export function usage(near, label) {

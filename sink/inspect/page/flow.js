@@ -1,7 +1,7 @@
 // One flow: why it stands as it stands, and how it came to that, event by event.
 import { el, name, badge, spoken, number, many, usage, plain, clock, moment, button, copy, short, table, right, say, agentLink, money } from "./dom.js";
-import { get, text, query, every } from "./api.js";
-import { actions as orders } from "./act.js";
+import { get, lines, text, query, every } from "./api.js";
+import { actions as orders, mark } from "./act.js";
 import { diagram, asList, asMermaid, sentence } from "./diagram.js";
 import { why, explainCommand } from "./why.js";
 import { begin } from "./begin.js";
@@ -48,7 +48,11 @@ export default async function ({ main, signal, parameters, remember, go }) {
       say(plain(error.message));
     }
   };
-  const actions = el("div", { class: "bar" }, orders(flow, reload), button("Copy link", (e) => copy(location.href, e.target)),
+  const [about, marks] = await Promise.all([get("/v1/inspect/rules", signal), lines("/v1/marks", signal).catch(() => [])]);
+  const judged = marks.findLast((m) => m.flow === flow);
+  const stopped = story.view.status === "stopped" || story.view.status === "held" || story.view.offences?.length > 0;
+  const acts = el("div", { class: "bar" }, orders(flow, reload), stopped && mark(flow, reload), judged && el("span", {}, `Marked ${judged.mark} by ${plain(judged.by ?? "")}: ${plain(judged.reason ?? "")}`));
+  const actions = el("div", { class: "bar" }, button("Copy link", (e) => copy(location.href, e.target)),
     button("Download events", () => download().catch((error) => say(plain(error.message)))),
     button("Copy as .flow test", copyTest), button("Copy weir explain", (e) => copy(explainCommand(flow), e.target)),
     button("Copy as Mermaid", (e) => copy(asMermaid(story), e.target)), news);
@@ -71,7 +75,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
   const timeline = el("ol", { class: "timeline" }, story.said.map((s) => el("li", {}, button(s.step > total ? "later" : `#${s.step}`, () => seek(Math.min(total, s.step)), { class: "link" }), " ", clock(s.verdict.time), " ",
     badge(spoken(s)), " ", plain(s.verdict.message ?? s.verdict.reason_code))));
 
-  main.append(heading, facts, told, actions, el("div", { class: "two story" },
+  main.append(heading, facts, told, acts, actions, el("div", { class: "two story" },
     el("div", {}, reasons, stack, el("section", { "aria-labelledby": "counters" }, el("h2", { id: "counters" }, "Counters against limits"), counters),
       el("section", { "aria-labelledby": "timeline" }, el("h2", { id: "timeline" }, "Verdicts"), story.said.length ? timeline : el("p", {}, "Nothing yet."))),
     el("section", { "aria-labelledby": "calls" }, el("h2", { id: "calls" }, "Calls"), scrubber, story.truncated && el("p", {}, `Only the first ${number(total)} events are shown.`), picture.node, asList(story),
@@ -129,7 +133,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
     told.replaceChildren(...rows);
     const weight = { hold: 0, halt: 0, deny: 1, throttle: 2, warn: 3 };
     const orders = (view.orders ?? []).toSorted((a, b) => weight[a.action] - weight[b.action]);
-    reasons.replaceChildren(el("h2", { id: "why" }, orders.length ? "Why" : "No active order"), ...orders.map((o) => why(o, { stepLink: (n) => link(n, shift) })),
+    reasons.replaceChildren(el("h2", { id: "why" }, orders.length ? "Why" : "No active order"), ...orders.map((o) => why(o, { about: about[o.rule_id], stepLink: (n) => link(n, shift) })),
       ...(!orders.length && view.work_unknown?.length && view.hops > 1 ? [el("p", {}, `Whether work was done before its calls is unknown, so ${view.work_unknown.join(", ")} do not count them.`)] : []),
       ...(view.exempt ? [el("p", {}, `Its tags exempt it from ${view.exempt.join(", ")}.`)] : []),
       ...(view.released_until ? [el("p", {}, "Released by an operator until ", moment(view.released_until))] : []),
@@ -137,7 +141,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
     stack.replaceChildren(el("span", { class: "faint" }, "Call stack: "), ...(view.stack?.length ? [el("ol", {}, view.stack.map((s) => el("li", {}, name(s, 30))))] : ["empty"]));
     const list = (view.counters ?? []).filter((c) => c.limit || c.warn || c.observed).sort((a, b) => b.near - a.near);
     counters.replaceChildren(table("Counters", ["Rule", "Observed", "Warn", "Limit", "Used"], list.map((c) => [
-      el("th", { scope: "row" }, c.rule), right(number(c.observed)), right(c.warn ? number(c.warn) : "–"), right(c.limit ? number(c.limit) : "–"), c.near ? usage(c.near, `${c.rule} used`) : "–"])));
+      el("th", { scope: "row", title: about[c.rule] }, c.rule), right(number(c.observed)), right(c.warn ? number(c.warn) : "–"), right(c.limit ? number(c.limit) : "–"), c.near ? usage(c.near, `${c.rule} used`) : "–"])));
   }
   main.addEventListener("move", (e) => seek(at + e.detail), { signal });
   // What is looked at never changes by itself; that there is more is said.

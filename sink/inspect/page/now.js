@@ -3,6 +3,8 @@ import { el, badge, spoken, clock, flowLink, subject, number, many, usage, plain
 import { urgency } from "./flows.js";
 import { get, follow, every } from "./api.js";
 import { begin } from "./begin.js";
+import { stopAll } from "./act.js";
+import { charts } from "./charts.js";
 
 const kept = 100; // verdicts of the feed
 
@@ -11,7 +13,7 @@ const stops = ["deny", "halt", "hold", "throttle"]; // actions that refuse calls
 // about is the flow, agent or project that a verdict is about.
 const about = (v) => v.correlation_id || `${v.scope?.kind} ${v.scope?.id}`;
 
-export default async function ({ main, signal }) {
+export default async function ({ main, signal, go }) {
   const cards = {};
   const card = (key, title) => (cards[key] = el("dd", {}, "…"), el("div", { class: "card" }, el("dt", {}, title), cards[key]));
   const feed = el("ol", { class: "feed" });
@@ -25,9 +27,12 @@ export default async function ({ main, signal }) {
     pause.textContent = paused ? "Resume" : "Pause";
     if (!paused) draw();
   }, { "aria-pressed": "false" });
+  let flows = "0";
+  const trend = charts();
   const near = el("div", {}), start = el("div", {}), degraded = el("div", { "aria-live": "polite" });
   main.append(el("h1", {}, "Now"), degraded, start, el("dl", { class: "cards" }, card("flows", "Flows"), card("stopped", "Stopped now"), card("orders", "Stopped in 5 min"),
     card("warnings", "Warned in 5 min"), card("stuck", "Stuck agents"), card("lag", "Events to fold"), card("self", "Self-test")),
+  el("div", { class: "bar" }, stopAll(() => flows, () => go("/ui/", { replace: true }))), trend.node,
   el("div", { class: "two" }, el("section", { "aria-labelledby": "said" }, el("h2", { id: "said" }, "Verdicts ", state), el("p", {}, pause), quiet, feed, told),
     el("section", { "aria-labelledby": "nearest" }, el("h2", { id: "nearest" }, "Nearest to a limit"), near)));
 
@@ -74,7 +79,9 @@ export default async function ({ main, signal }) {
   }).catch((e) => (state.textContent = plain(e.message)));
 
   async function load() {
-    const [list, agents] = await Promise.all([get("/v1/flows?sort=near&limit=1000", signal), get("/v1/agents?stuck=1&limit=1", signal)]);
+    const [list, agents, minutes] = await Promise.all([get("/v1/flows?sort=near&limit=1000", signal), get("/v1/agents?stuck=1&limit=1", signal), get("/v1/inspect/trend", signal)]);
+    trend.show(minutes);
+    flows = number(list.scanned) + (list.truncated ? "+" : "");
     cards.stuck.replaceChildren(el("a", { href: "/ui/agents?stuck=1" }, number(agents.stuck) + (agents.truncated ? "+" : "")));
     cards.flows.textContent = number(list.scanned) + (list.truncated ? "+" : "");
     const statuses = list.statuses ?? {};

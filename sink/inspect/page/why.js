@@ -1,5 +1,5 @@
 // Says why a flow is stopped or warned, and how to let it go on.
-import { el, badge, name, number, plain, clock, moment, button, copy } from "./dom.js";
+import { el, badge, name, number, plain, ago, clock, moment, button, copy } from "./dom.js";
 
 // shell quotes a word for a POSIX shell; what cannot be seen is written by its bytes.
 export function shell(word) {
@@ -23,8 +23,8 @@ function refuses(m) {
   const add = (word, ids) => ids?.length && parts.push(` ${word} `, list(ids));
   add("by", m.from);
   add("to", m.to);
-  add("of others than", m.not_from);
-  add("to others than", m.not_to);
+  add("by callers other than", m.not_from);
+  add("to callees other than", m.not_to);
   add("of the tool", m.tool);
   if (m.edges?.length) parts.push(" along ", m.edges.map((e, i) => [i ? ", " : "", name(e.from, 24), " → ", name(e.to, 24)]));
   if (m.args_hash?.length) parts.push(" with the same arguments");
@@ -37,44 +37,45 @@ function refuses(m) {
   return parts;
 }
 
-const title = { deny: "Calls are refused", hold: "The flow waits for a person", halt: "The flow is stopped", throttle: "Calls have to wait", warn: "Warned", allow: "Cleared",
-  resume: "It is to be resumed", review: "It is to be reviewed", archive: "It is to be archived", notify: "Somebody is to look after it" };
+const title = { deny: "Calls are refused", hold: "The flow waits for an operator", halt: "The flow is stopped", throttle: "Calls are delayed", warn: "Warned", allow: "Cleared",
+  resume: "Resume it", review: "Review it", archive: "Archive it", notify: "Check on it" };
 
 const stops = ["deny", "hold", "halt", "throttle"];
 
 // why is one order. stepLink makes a link from the ordinal of an event.
-export function why(order, { stepLink }) {
+export function why(order, { stepLink, about }) {
   const e = order.evidence ?? {};
   const rows = [];
   const row = (term, ...content) => content.flat().some(Boolean) && rows.push(el("dt", {}, term), el("dd", {}, content));
-  row("Rule", el("a", { href: `/ui/limits?q=${encodeURIComponent(order.rule_id ?? "")}` }, order.rule_id ?? order.reason_code), order.mode === "shadow" && " (in shadow: nobody is refused)");
-  if (order.scope?.kind === "tree") row("Tree of", name(order.scope.id, 40), ": about all of its flows; what one of them is granted, all are");
+  row("Rule", el("a", { href: `/ui/limits?q=${encodeURIComponent(order.rule_id ?? "")}` }, order.rule_id ?? order.reason_code), order.mode === "shadow" && " (shadow mode: refuses no call)");
+  row("What it limits", about);
+  if (order.scope?.kind === "tree") row("Tree of", name(order.scope.id, 40), ": the order holds for all of its flows, and so does a grant");
   if (order.observed !== undefined) {
     row("Observed", el("strong", {}, number(order.observed)), order.limit !== undefined && [" against a limit of ", el("strong", {}, number(order.limit))], order.unit && order.unit !== "none" && ` ${order.unit}`, order.window_s && ` within ${number(order.window_s)} s`);
   }
   if (e.ordinals?.length) row("What counts", e.ordinals.map((n, i) => [i ? " " : "", stepLink(n)]));
-  if (e.stack?.length) row("Call stack then", e.stack.map((s, i) => [i ? " › " : "", name(s, 24)]));
-  row("Given at", clock(order.time), e.calls && `, ${number(e.calls)} calls spent`, e.tokens && `, ${number(e.tokens)} tokens spent`);
-  if (stops.includes(order.action)) row("Refuses next", order.effective === "next" && "from the next call on: ", refuses(order.match));
+  if (e.stack?.length) row("Call stack", e.stack.map((s, i) => [i ? " › " : "", name(s, 24)]));
+  row("Time", clock(order.time), " (", ago(order.time), ")", e.calls && `, after ${number(e.calls)} calls`, e.tokens && ` and ${number(e.tokens)} tokens`);
+  if (stops.includes(order.action)) row("Refuses", order.effective === "next" && "From the next call: ", refuses(order.match));
   const r = order.recovery;
   if (r) {
     row("Safe to resume", r.safe_to_resume ? "yes" : "no", r.coherence !== undefined && ` · coherence ${number(r.coherence)}`, r.risk !== undefined && ` · risk ${number(r.risk)}`, r.void_active && " · void active");
     row("Reviewer", r.reviewer && name(r.reviewer, 40));
-    row("Asked by", r.requested_by && name(r.requested_by, 40));
+    row("Requested by", r.requested_by && name(r.requested_by, 40));
     row("Conditions", r.conditions?.map(plain).join(", "));
   }
-  if (stops.includes(order.action)) row("Attempts after the stop", e.attempts ? `${number(e.attempts)} calls were tried against it` : "no call was tried against it", e.leaked && `, ${number(e.leaked)} were under way when it went out`);
-  row("The agent is told", plain(order.agent_message ?? ""));
-  row("Until", order.expires_at && moment(order.expires_at), order.retry_after_s && `, to be tried again after ${order.retry_after_s} s`);
+  if (stops.includes(order.action)) row("Attempts after the stop", e.attempts ? `${number(e.attempts)} calls` : "none", e.leaked && `; ${number(e.leaked)} calls were in flight at the stop`);
+  row("Message to the agent", plain(order.agent_message ?? ""));
+  row("Expires", order.expires_at && [moment(order.expires_at), " (", ago(order.expires_at), ")"], order.retry_after_s && `, retry after ${order.retry_after_s} s`);
   row("Limits", order.config_version && el("a", { href: "/ui/limits" }, order.config_version));
   const release = releaseCommand(order.correlation_id ?? "");
   return el("article", { class: `why ${order.action}` },
     el("h3", {}, badge(order.action), " ", order.effective === "next" ? "The limit is used up" : title[order.action] ?? order.action, ": ", plain(bare(order.message) ?? order.reason_code)),
     el("dl", {}, rows),
-    order.correlation_id && order.action !== "warn" && el("details", {}, el("summary", {}, "How to let it go on"),
-      el("p", {}, "For ten minutes, by whoever has the admin token; the log keeps who did it and why: ", button("Copy the command", (ev) => copy(release, ev.target))), el("pre", { tabindex: 0, "aria-label": "Command that releases the flow" }, release),
-      el("p", {}, "For good: raise ", el("code", {}, `rules.${order.rule_id}`), " in the limits file, and try it on ", el("a", { href: "/ui/backtest" }, "a log"), " first.")));
+    order.correlation_id && order.action !== "warn" && el("details", {}, el("summary", {}, "How to let it continue"),
+      el("p", {}, "For ten minutes, with the admin token. The log keeps your name and the reason. ", button("Copy the command", (ev) => copy(release, ev.target))), el("pre", { tabindex: 0, "aria-label": "Command that releases the flow" }, release),
+      el("p", {}, "Permanently: raise ", el("code", {}, `rules.${order.rule_id}`), " in the limits file, and try the change on ", el("a", { href: "/ui/backtest" }, "a log"), " first.")));
 }
 
-// bare is what was seen, without what becomes of the call, which stands before it.
+// bare is the message without its head, which the heading already says.
 const bare = (message) => message?.replace(/^(Renewed: )?(?:Warning|(?:Agent|Tool) call (?:rejected|delayed)|Limit used up, the next call will be rejected): /, "$1");
