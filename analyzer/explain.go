@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/analyzer/standing"
 	"weir/events"
@@ -61,11 +62,16 @@ type OffenceView struct {
 	Last  events.RFC3339 `json:"last"`
 }
 
-// RulesThatNeed lists the rules about flows that are on and need what is asked about.
+// RulesThatNeed lists the rules about flows and their trees that are on and need what is asked about.
 // It is for sentences that say which rules are blind where a log does not tell something.
 func (l *Limits) RulesThatNeed(what rules.Need) (names []string) {
 	for i := range Rules {
 		if r := &Rules[i]; r.Needs&what != 0 && !l.Rules[i].Mute() {
+			names = append(names, r.Name)
+		}
+	}
+	for i := range agents.Rules {
+		if r := &agents.Rules[i]; r.Counts.OfTree() && r.Needs&what != 0 && !l.Agents.Rules[i].Mute() {
 			names = append(names, r.Name)
 		}
 	}

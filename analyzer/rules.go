@@ -421,7 +421,7 @@ var Rules = [RuleCount]FlowRule{
 		About:  "US dollars spent in the episode.",
 		Text:   "{head}{n} USD spent in the flow {bound}",
 		Action: events.Halt, Status: 402, From: "weir",
-		Needs: rules.NeedTokens, Tells: true,
+		Needs: rules.NeedTokens | rules.NeedPrice, Tells: true,
 		Default: rules.Most(rules.Off, rules.Off-1)},
 		Show:  func(f *Flow, _ *rules.Setting) int64 { return f.cost },
 		Value: func(f *Flow, _ *moment, _ *rules.Setting) int64 { return f.cost }, Match: matchAll},

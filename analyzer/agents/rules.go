@@ -219,7 +219,7 @@ var Rules = [RuleCount]Rule{
 		About:  "US dollars spent by a flow and all that descend from it, together.",
 		Text:   "{head}{n} USD in the tree {bound}",
 		Action: events.Halt, Armed: true, Status: 402, From: "weir",
-		Needs: rules.NeedTokens, Tells: true, Shares: true,
+		Needs: rules.NeedTokens | rules.NeedPrice, Tells: true, Shares: true,
 		Default: rules.Most(rules.Off, rules.Off-1)}},
 	{ID: RuleTreeDuration, Counts: CountedTreeAge, Row: rules.Row{
 		Name: "max_tree_duration", Reason: "max_tree_duration_exceeded", Unit: events.UnitSeconds,

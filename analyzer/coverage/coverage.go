@@ -10,6 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer"
+	"weir/analyzer/prices"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -32,6 +33,12 @@ type Coverage struct {
 	WithTokens int64 `json:"events_with_tokens"`
 	Turns      int64 `json:"events_with_turn"`
 	Tasks      int64 `json:"events_with_task"`
+	// Usage may come with the request or with another event. A request that failed without usage is not
+	// counted.
+	RequestsWithUsage int64 `json:"requests_with_usage,omitzero"`
+	RequestsWithout   int64 `json:"requests_without_usage,omitzero"`
+	OthersWithUsage   int64 `json:"other_events_with_usage,omitzero"`
+	Priced            int64 `json:"usage_with_cost,omitzero"` // reported, or by the table of prices
 	// Guessed are calls of flows whose id was derived, since nothing names them.
 	Guessed int64 `json:"calls_with_derived_flow"`
 	// Where it stays 0, each call is a flow of its own and no pattern can be seen.
@@ -49,10 +56,11 @@ const (
 	enoughCalls = 8
 )
 
-// Add counts one event.
+// Add counts one event; t is the table of prices of the limits that judge it.
 // It keeps nothing of the event.
-func (c *Coverage) Add(ev *events.Event) {
+func (c *Coverage) Add(ev *events.Event, t prices.Table) {
 	c.count(ev)
+	c.price(ev, t)
 	if ev.Kind == events.ToolCall {
 		c.AfterOthers += one(c.follows(ev.CorrelationID))
 	}
@@ -87,6 +95,32 @@ func (c *Coverage) count(ev *events.Event) {
 	c.Turns += one(ev.TurnID != "")
 	c.Tasks += one(ev.TaskID != "")
 }
+
+// price counts whether it is known what an event cost.
+func (c *Coverage) price(ev *events.Event, t prices.Table) {
+	u := &ev.Usage
+	request := ev.Kind == events.LLMCall
+	if u.CostMicroUSD == 0 && u.Input+u.Output+u.CacheRead+u.CacheCreation+u.Reasoning+u.Total == 0 {
+		c.RequestsWithout += one(request && !u.Known && ev.Status != events.StatusError)
+		return
+	}
+	c.RequestsWithUsage += one(request)
+	c.OthersWithUsage += one(!request)
+	known := u.CostMicroUSD != 0
+	if !known {
+		_, known = t.Find(ev.Provider, ev.Model)
+	}
+	c.Priced += one(known)
+}
+
+// costly is how many calls of models there were that should have a cost. Some sources report the
+// usage of a request with another event, so those two are not added up.
+func (c *Coverage) costly() int64 {
+	return c.RequestsWithUsage + max(c.RequestsWithout, c.OthersWithUsage)
+}
+
+// Unpriced is how many calls of models have no known cost. Limits in US dollars do not count them.
+func (c *Coverage) Unpriced() int64 { return c.costly() - c.Priced }
 
 // Take returns what was counted since the last time. Of which flows there were calls stays known.
 func (c *Coverage) Take() Coverage {
@@ -133,10 +167,15 @@ func (c *Coverage) Plus(o *Coverage) {
 	c.Tasks += o.Tasks
 	c.AfterOthers += o.AfterOthers
 	c.Guessed += o.Guessed
+	c.RequestsWithUsage += o.RequestsWithUsage
+	c.RequestsWithout += o.RequestsWithout
+	c.OthersWithUsage += o.OthersWithUsage
+	c.Priced += o.Priced
 }
 
-// Size is how much there is to judge a source by: calls, or answers where no call is told.
-func (c *Coverage) Size() int64 { return max(c.Calls(), c.Answers) }
+// Size is how much there is to judge a source by: calls, or answers or calls of models where those
+// are more.
+func (c *Coverage) Size() int64 { return max(c.Calls(), c.Answers, c.costly()) }
 
 // Calls is how many calls of agents and of tools there were.
 func (c *Coverage) Calls() int64 { return c.AgentCalls + c.ToolCalls }
@@ -144,6 +183,9 @@ func (c *Coverage) Calls() int64 { return c.AgentCalls + c.ToolCalls }
 // Together is what is not told where each call is a flow of its own. Callers compare
 // Blind.What with it, to say what can be done about that alone.
 const Together = "an earlier call of the same flow"
+
+// Cost is what is missing where calls of models have no known cost, see Blind.What.
+const Cost = "cost"
 
 // Ratio is how many of the things that could tell something do so. Of is 0 where there was
 // nothing that could have told it, and then nothing is said of it.
@@ -180,6 +222,7 @@ func (c *Coverage) Ratios() []Ratio {
 		{"callers", "agent calls", c.WithCaller, c.AgentCalls, rules.NeedCaller},
 		{"known work", "agent calls", min(c.WithWork+c.ToolCalls, c.AgentCalls), c.AgentCalls, rules.NeedWork},
 		{"tokens", "calls", min(c.WithTokens, calls), calls, rules.NeedTokens},
+		{Cost, "calls of models", c.Priced, c.costly(), rules.NeedPrice},
 	}
 }
 
@@ -202,8 +245,13 @@ type Blind struct {
 // nothing is missing.
 func Line(blind []Blind) string {
 	var missing, rules []string
+	cost := ""
 	for i := range blind {
 		b := &blind[i]
+		if b.What == Cost {
+			cost = fmt.Sprintf("%s is on, and %d %% of %d %s have no price; add the models under prices: in the limits file", strings.Join(b.Rules, ", "), (b.Of-b.Told)*100/b.Of, b.Of, b.In)
+			continue
+		}
 		missing = append(missing, fmt.Sprintf("%s in %d of %d %s", b.What, b.Told, b.Of, b.In))
 		for _, rule := range b.Rules {
 			if !slices.Contains(rules, rule) {
@@ -212,16 +260,21 @@ func Line(blind []Blind) string {
 		}
 	}
 	if len(missing) == 0 {
-		return ""
+		return cost
 	}
-	return strings.Join(missing, ", ") + ": " + strings.Join(rules, ", ") + " cannot be judged"
+	line := strings.Join(missing, ", ") + ": " + strings.Join(rules, ", ") + " cannot be judged"
+	if cost != "" {
+		line += "; " + cost
+	}
+	return line
 }
 
 // Blind lists what is never told, with the rules that are on and need it. One thing told once
-// is enough not to be listed: what is told in part is shown by Ratios.
+// is enough not to be listed: what is told in part is shown by Ratios. Cost is listed from a share of
+// 10 % without on, since limits in US dollars then count too little.
 func (c *Coverage) Blind(l *analyzer.Limits) (out []Blind) {
 	for _, n := range c.Ratios() {
-		if n.Told > 0 || n.Of == 0 {
+		if n.Of == 0 || n.Told > 0 && (n.need != rules.NeedPrice || (n.Of-n.Told)*10 <= n.Of) {
 			continue
 		}
 		if rules := l.RulesThatNeed(n.need); len(rules) > 0 {

@@ -1,6 +1,7 @@
 package coverage_test
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/coverage"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/prices"
 	"weir/events"
 )
 
@@ -22,7 +24,7 @@ func TestBlind(t *testing.T) {
 		t.Helper()
 		var c coverage.Coverage
 		for i := range all {
-			c.Add(&all[i])
+			c.Add(&all[i], nil)
 		}
 		got := coverage.Line(c.Blind(&limits))
 		if missing, rules, _ := strings.Cut(got, ": "); missing != want || (want == "") == strings.HasSuffix(rules, " cannot be judged") {
@@ -50,7 +52,7 @@ func TestBlind(t *testing.T) {
 
 	var guessed coverage.Coverage
 	told.CorrelationSource = events.CorrelationDerived
-	guessed.Add(&told)
+	guessed.Add(&told, nil)
 	if text := guessed.WarnsOnly(&limits); !strings.HasPrefix(text, "calls that name no flow: 1; ") {
 		t.Errorf("%q", text)
 	}
@@ -79,7 +81,7 @@ func TestTogetherSideBySide(t *testing.T) {
 	var c coverage.Coverage
 	for range 3 {
 		for i := range 5000 {
-			c.Add(&events.Event{Kind: events.ToolCall, CorrelationID: strconv.Itoa(i), Tool: events.Tool{Name: "t"}})
+			c.Add(&events.Event{Kind: events.ToolCall, CorrelationID: strconv.Itoa(i), Tool: events.Tool{Name: "t"}}, nil)
 		}
 	}
 	if c.AfterOthers == 0 {
@@ -107,5 +109,47 @@ func TestFields(t *testing.T) {
 		if want := min(int(r.Needs), 1); times[r.Name] != want {
 			t.Errorf("%s stands in %d rows, want %d", r.Name, times[r.Name], want)
 		}
+	}
+}
+
+// TestCost holds that limits in US dollars report which share of calls they do not count, from 10 %
+// on, and that other limits do not report it.
+func TestCost(t *testing.T) {
+	table := prices.Table{{Name: "m", Price: prices.Plain(1, 1)}}
+	request := func(model string, u events.Usage) events.Event {
+		u.Known = u != (events.Usage{})
+		return events.Event{Kind: events.LLMCall, Model: model, Usage: u}
+	}
+	listed, unlisted := request("m", events.Usage{Input: 1}), request("other", events.Usage{Input: 1})
+	reported, silent := request("other", events.Usage{CostMicroUSD: 1}), request("m", events.Usage{})
+	failed := silent
+	failed.Status = events.StatusError
+	answer := events.Event{Kind: events.AgentReturn, Model: "m", Usage: events.Usage{Known: true, Total: 5}}
+	f := func(rules, share string, unpriced int64, all ...events.Event) {
+		t.Helper()
+		limits, err := limitfile.Parse("test", []byte("profile: none\nrules: {"+rules+": {max: 5}}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c coverage.Coverage
+		for i := range all {
+			c.Add(&all[i], table)
+		}
+		want := ""
+		if share != "" {
+			want = rules + " is on, and " + share + " calls of models have no price; add the models under prices: in the limits file"
+		}
+		if got := coverage.Line(c.Blind(&limits)); got != want || c.Unpriced() != unpriced {
+			t.Errorf("%q, %d; want %q, %d", got, c.Unpriced(), want, unpriced)
+		}
+	}
+	f("max_turns", "", 2, unlisted, unlisted)
+	for _, rule := range []string{"max_cost_usd", "max_tree_cost_usd"} {
+		f(rule, "", 0, listed, reported, failed)
+		f(rule, "", 0, silent, answer) // its usage came later
+		f(rule, "", 1, append(slices.Repeat([]events.Event{listed}, 9), unlisted)...)
+		f(rule, "11 % of 9", 1, append(slices.Repeat([]events.Event{reported}, 8), unlisted)...)
+		f(rule, "33 % of 3", 1, listed, silent, reported)
+		f(rule, "100 % of 2", 2, unlisted, unlisted)
 	}
 }

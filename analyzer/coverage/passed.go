@@ -28,7 +28,7 @@ func Fields() (out []Passed) {
 		{"tool", "tool.name", rules.NeedTools},
 		{"arguments", "tool.args_hash, tool.args_sim", rules.NeedArgs},
 		{"the result, by finish", "content_hash, content_sim, status of tool.result and agent.return", rules.NeedResults},
-		{"tokens and cost, by finish or spent", "usage", rules.NeedTokens},
+		{"tokens and cost, by finish or spent", "usage", rules.NeedTokens | rules.NeedPrice},
 		{"turn", "turn_id", rules.NeedTurn},
 		{"(events only)", "task_id of task.loop and task.reflect", rules.NeedTasks},
 	} {

@@ -33,6 +33,7 @@ const (
 	NeedTime                     // when things happened
 	NeedTasks                    // tasks
 	NeedMessage                  // what an agent sent to another one
+	NeedPrice                    // what tokens cost
 )
 
 // Row is what is said and shown of a rule, whatever it is about: its names, its sentences,

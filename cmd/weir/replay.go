@@ -292,7 +292,7 @@ func (r *replay) read(env *cli.Env, inputs []*logs.Input, by *reading) (time.Dur
 	}
 	near := newMisspelled(env, false)
 	clock := logs.NewClock(r.fold)
-	rd := &logs.Reader{Inputs: inputs, Event: clock.Take, Seen: func(in *logs.Input, ev *events.Event) { of[in].Coverage.Add(ev) },
+	rd := &logs.Reader{Inputs: inputs, Event: clock.Take, Seen: func(in *logs.Input, ev *events.Event) { of[in].Coverage.Add(ev, r.limits.Prices) },
 		IgnoreArgs: r.limits.IgnoredArgs, Whole: near.at, Own: near.Look, Silent: func(why adapter.Silence) { r.silent[why]++ }, Unread: by.notUnderstood,
 		Bad: r.bad.add, Broken: func(err error) { by.leave(env, err) }, Tick: progress.At}
 	err := rd.Read()
@@ -311,7 +311,7 @@ func (r *replay) read(env *cli.Env, inputs []*logs.Input, by *reading) (time.Dur
 // The offset is the position in the log that is folded, so it grows with each event, repeats
 // included.
 func (r *replay) fold(ev *events.Event) error {
-	r.coverage.Add(ev)
+	r.coverage.Add(ev, r.limits.Prices)
 	f := &backtest.Flow{}
 	if !aboutAgentAlone(ev) {
 		f = r.flow(ev.FlowKey())

@@ -78,6 +78,8 @@ var intake = []row{
 				to.is(share, strings.ReplaceAll(ratio.What, " ", "_"))
 			}
 		}},
+	{name: "unpriced_calls", help: "Calls of models since the start of which neither a cost nor a price is known; limits in US dollars do not count them.", kind: gauge,
+		read: one(func(r *Reading) int64 { return r.Coverage.Unpriced() })},
 	{name: "spans_without_event_total", help: "Spans that were received and gave no event, by why; unknown are those in which nothing says that they are about an agent, a tool or a model.", kind: counter, labels: []string{"reason"},
 		read: func(r *Reading, to *series) {
 			for why, n := range r.Silent {

@@ -148,7 +148,7 @@ func (a *Server) serveTimeline(w http.ResponseWriter, r *http.Request) error {
 	var seen coverage.Coverage
 	for i := range t.events {
 		ev := &t.events[i]
-		seen.Add(ev)
+		seen.Add(ev, t.limits.Prices)
 		if len(shown.Sources) < maxSources && !slices.Contains(shown.Sources, ev.Source) {
 			shown.Sources = append(shown.Sources, ev.Source)
 		}
@@ -166,6 +166,10 @@ func unjudged(blind []coverage.Blind, v analyzer.View) (out []coverage.Blind) {
 			slices.ContainsFunc(v.Counters, func(c rules.CounterView) bool { return c.Rule == rule && c.Observed > 0 })
 	}
 	for _, b := range blind {
+		if b.What == coverage.Cost && b.Told > 0 { // the rule measured a part
+			out = append(out, b)
+			continue
+		}
 		b.Rules = slices.DeleteFunc(slices.Clone(b.Rules), judged)
 		if len(b.Rules) > 0 {
 			out = append(out, b)

@@ -181,7 +181,7 @@ func (t *Trial) Fold(ev *events.Event) {
 	given := t.replay.Fold(ev, t.offset)
 	t.offset++
 	if now := t.replay.Counted(); now.Repeats() == counted.Repeats() {
-		t.seen.Add(ev)
+		t.seen.Add(ev, t.Limits.Prices)
 		f.Told.Add(ev)
 		if counted.Called(ev, now) {
 			f.Calls++

@@ -6,6 +6,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/coverage"
+	"weir/analyzer/prices"
 	"weir/events"
 )
 
@@ -63,8 +64,8 @@ func coverageOf(by map[string]*coverage.Coverage, source string) *coverage.Cover
 // is touched once for each batch and not for each event.
 type covering map[string]*coverage.Coverage
 
-// add counts one event.
-func (t covering) add(ev *events.Event) { coverageOf(t, ev.Source).Add(ev) }
+// add counts one event, with the prices of the limits in force.
+func (t covering) add(ev *events.Event, table prices.Table) { coverageOf(t, ev.Source).Add(ev, table) }
 
 // sum returns what all sources told together.
 func (t *sourceCoverage) sum() (all coverage.Coverage) {

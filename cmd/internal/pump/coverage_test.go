@@ -16,7 +16,7 @@ func TestCoverage(t *testing.T) {
 	said := 0
 	pump := covering{}
 	tell := func() {
-		pump.add(&call)
+		pump.add(&call, nil)
 		for source, told := range pump {
 			taken := told.Take()
 			if _, now := c.coverage.plus(source, &taken); now {

@@ -71,7 +71,7 @@ func (s *flowStage) after(ev *events.Event) {
 		return
 	}
 	if p.o.Store != nil { // a replay counts for itself what it reads
-		c.covering.add(ev)
+		c.covering.add(ev, p.engine.Limits().Prices)
 	}
 	// A stop in shadow mode refuses nobody.
 	refused := p.fx.Answer != nil && ev.Ask && p.fx.Answer.Stops() && p.fx.Answer.Mode != events.ModeShadow
