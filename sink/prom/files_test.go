@@ -75,6 +75,21 @@ func readRules(t *testing.T, path string) (f ruleFile) {
 	return f
 }
 
+// sections are the anchors of the headings of a page.
+func sections(t *testing.T, path string) (out []string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if heading := strings.TrimLeft(line, "#"); heading != line {
+			out = append(out, strings.ReplaceAll(strings.ToLower(strings.TrimSpace(heading)), " ", "-"))
+		}
+	}
+	return out
+}
+
 func TestAlertsAreExplainedAndTested(t *testing.T) {
 	var tests []byte
 	for _, path := range []string{"prometheus/alerts_test.yml", "prometheus/surge_test.yml"} {
@@ -88,6 +103,10 @@ func TestAlertsAreExplainedAndTested(t *testing.T) {
 		for _, r := range g.Rules {
 			if r.Annotations["summary"] == "" || r.Annotations["runbook"] == "" {
 				t.Errorf("%s: no summary or no runbook", r.Alert)
+			}
+			page, section, _ := strings.Cut(r.Annotations["runbook_url"], "#")
+			if !slices.Contains(sections(t, "../../"+page), section) {
+				t.Errorf("%s: %q names no section of a page", r.Alert, r.Annotations["runbook_url"])
 			}
 			if s := r.Labels["severity"]; s != "critical" && s != "warning" {
 				t.Errorf("%s: severity %q", r.Alert, s)

@@ -74,6 +74,7 @@ func (a *Server) routes() []route {
 		{"POST", check.MemberPath, member, a.fromMembers()},
 		{"POST", check.TreePath, member, limited(a.o.Requests*checksPerRequest, a.toMember(a.answerTreeAsk))},
 		{followed.method, followed.path, followed.need, a.streams()},
+		{"GET", BackupPath, reader, limited(1, a.serveBackup)},
 		{"GET", "/v1/costs", reader, limited(1, a.serveCosts)},
 		{"GET", "/v1/flows", reader, a.turns.of(a.serveFlows)},
 		{"GET", "/v1/flows/{id}", reader, a.serveFlow},

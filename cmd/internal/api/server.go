@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -122,6 +123,7 @@ type Store interface {
 	MaxValue() int
 	Size() (lsm, values int64)
 	Free() (free, floor int64)
+	Backup(ctx context.Context, w io.Writer) (keys int64, err error)
 }
 
 // Limits are those that are wanted, which may not be in force yet.
