@@ -223,6 +223,10 @@ evidence: ## measure the rules on recorded runs: TRACES="FOLDER..." writes analy
 simulate: ## whole groups with crashes, hand-overs and failing disks and brokers, by SEEDS (1000) from FIRST (1)
 	$(GO) test -count=1 -timeout 0 -run TestSimulation -v ./cmd/internal/simulate -seeds $(or $(SEEDS),1000) -first $(or $(FIRST),1)
 
+.PHONY: release
+release: ## bin/release: archives, deb, rpm, SBOM, wheel, npm tarball, image context and checksums of VERSION=v1.2.3; publishes nothing
+	cmd/internal/tools/release/release.sh "$(VERSION)" bin/release
+
 .PHONY: rename
 rename: ## give the module the path MODULE=example.org/you/weir, in imports, go.mod files and pages
 	@[ -n "$(MODULE)" ] || { echo 'rename: set the new path: make rename MODULE=example.org/you/weir'; exit 1; }
