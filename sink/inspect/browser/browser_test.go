@@ -530,7 +530,7 @@ func TestAgentsOfAnySource(t *testing.T) {
 	b.open(w.url + "/ui/agents")
 	b.until(`["planner", "reviewer", "writer", "editor"].every(a => document.querySelector(".agents tbody")?.innerText.includes(a))`)
 	eval[bool](b, `[...document.querySelectorAll(".agents tbody a")].find(a => a.textContent === "editor").click() || true`)
-	b.until(`document.querySelector(".flows tbody")?.innerText.includes("report-11") || document.querySelector("main").innerText.includes("beyond its flows")`)
+	b.until(`document.querySelector(".flows tbody")?.innerText.includes("report-11") || document.querySelector("main").innerText.includes("does not watch this agent")`)
 	b.quiet("agents that only flows name")
 	b.open(w.url + "/ui/agent?id=nobody")
 	b.until(`document.querySelector("main a[href='/ui/flows?q=nobody']") !== null`)
@@ -609,7 +609,7 @@ func TestBacktest(t *testing.T) {
 		t.Errorf("saved is %q", saved)
 	}
 	eval[bool](b, `(`+compare+`, true)`)
-	b.until(`document.querySelector(".fault:not([hidden])")?.textContent.includes("stops again what is marked wrong: checkout-7f3a")`)
+	b.until(`document.querySelector(".fault:not([hidden])")?.textContent.includes("stops flows that are marked wrong: checkout-7f3a")`)
 	b.quiet("backtest")
 }
 

@@ -36,9 +36,10 @@ const gated = (reason, text, onclick, danger) =>
 const missing = (reason, what, again) => reason && el("span", { class: "faint reason" }, `${what}: ${reason}. `, session.sign_in && !session.expires && button("Sign in", () => openSignIn(again), { class: "link" }));
 
 // actions are the buttons for one flow. again is called after an order.
-export const actions = (flow, again) => [
+export const actions = (flow, again, more) => [
   ...Object.entries(acts).map(([act, a]) => gated(session.no_orders, `${a.title} …`, (e) => ask({ ...a, path: pathOf(act, flow), heading: [`${a.title}: `, name(flow, 60)], again, opener: e.target }), a.danger)),
-  missing(session.no_orders, "Stop, release and grant are disabled", again),
+  more,
+  missing(session.no_orders, "These buttons are disabled", again),
 ];
 
 // stopAll is the brake: it stops every flow that is live.
@@ -51,7 +52,7 @@ export const stopAll = (flows, again) => [
     fields: () => ({ for_s: ["Stopped for", until([600, 3600, 86400], 3600)] }),
     done: (answer) => `${answer.stopped} flows are stopped.${answer.more ? " There are more: give the order again." : ""}${answer.missed?.length ? ` Not stopped: ${answer.missed.join("; ")}` : ""}`,
   }), true),
-  missing(session.no_stop_all, "Stop all flows is disabled", again),
+  missing(session.no_stop_all, "Disabled", again),
 ];
 
 // mark is the button that judges the stop of a flow. It changes no order.

@@ -1,5 +1,5 @@
-// One agent: how it stands over all its flows, and why.
-import { el, name, badge, spoken, number, many, usage, plain, clock, button, copy, short, table, right, passed, wide } from "./dom.js";
+// One agent: its state over all its flows, and the reason for it.
+import { el, name, badge, spoken, number, many, usage, plain, ago, clock, button, copy, short, table, right, passed, wide } from "./dom.js";
 import { get, lines, query, every } from "./api.js";
 import { noteList } from "./agents.js";
 import { why, command } from "./why.js";
@@ -23,27 +23,27 @@ export default async function ({ main, signal, parameters, go }) {
     shown = now;
   }
   function show(v, verdicts) {
-    facts.replaceChildren(badge(v.state), v.waiting ? ` for ${plain(v.waiting)}` : "", v.reason_code ? ` · ${plain(v.reason_code)}` : "", ...(v.since ? [" · since ", clock(v.since)] : []), ` · ${many(v.events, "event")}`);
+    facts.replaceChildren(badge(v.state), v.waiting ? ` for ${plain(v.waiting)}` : "", v.reason_code ? ` · ${plain(v.reason_code)}` : "", ...(v.since ? [" · since ", clock(v.since), " (", ago(v.since), ")"] : []), ` · ${many(v.events, "event")}`);
     const rows = [];
     const row = (term, ...content) => content.flat().some(Boolean) && rows.push(el("dt", {}, term), el("dd", {}, content));
     row("Last seen", v.last && clock(v.last));
     row("Silent for", v.silent_s > 0 && passed(v.silent_s));
-    row("Looked at again", v.due && clock(v.due));
-    row("Step", v.step && plain(v.step), v.reviewer && [" by ", name(v.reviewer, 30)], v.step_due && [", over at ", clock(v.step_due)]);
-    row("Asked by", v.requested_by && name(v.requested_by, 40));
-    row("At work in", v.flows > 0 && many(v.flows, "flow"), (v.flow_keys ?? []).map((key) => [" ", el("a", { href: `/ui/flows/by-key/${key}` }, key.slice(0, 8))]));
-    row("It says", v.status && `status ${plain(v.status)}`, v.margin && ` · margin ${plain(v.margin)}`, v.health && ` · health ${plain(v.health)}`,
+    row("Next check", v.due && clock(v.due));
+    row("Step", v.step && plain(v.step), v.reviewer && [" by ", name(v.reviewer, 30)], v.step_due && [", until ", clock(v.step_due)]);
+    row("Requested by", v.requested_by && name(v.requested_by, 40));
+    row("Active in", v.flows > 0 && many(v.flows, "flow"), (v.flow_keys ?? []).map((key) => [" ", el("a", { href: `/ui/flows/by-key/${key}` }, key.slice(0, 8))]));
+    row("It reports", v.status && `status ${plain(v.status)}`, v.margin && ` · margin ${plain(v.margin)}`, v.health && ` · health ${plain(v.health)}`,
       v.coherence !== undefined && ` · coherence ${number(v.coherence)}`, v.risk !== undefined && ` · risk ${number(v.risk)}`, v.void_active && " · void active");
-    row("Reports", v.reports > 0 && many(v.reports, "report"), v.mean_gap_s > 0 && `, every ${passed(v.mean_gap_s)} in the mean`);
+    row("Reports", v.reports > 0 && many(v.reports, "report"), v.mean_gap_s > 0 && `, one every ${passed(v.mean_gap_s)} on average`);
     told.replaceChildren(...rows);
-    // What it is stuck for was said last for that reason.
+    // The latest verdict with the reason of its state explains the state.
     const stuck = v.reason_code && verdicts.find((x) => x.reason_code === v.reason_code && x.action !== "allow");
     const standing = [...(stuck ? [stuck] : []), ...(v.orders ?? [])];
-    orders.replaceChildren(el("h2", { id: "why" }, standing.length ? "Why" : v.reason_code ? `It is ${plain(v.state).replace("_", " ")}: ${plain(v.reason_code)}` : "Nothing stands against it"), ...standing.map((o) => why(o, { stepLink: (n) => el("span", {}, `#${n}`) })));
+    orders.replaceChildren(el("h2", { id: "why" }, standing.length ? "Why" : v.reason_code ? `It is ${plain(v.state).replace("_", " ")}: ${plain(v.reason_code)}` : "No active order"), ...standing.map((o) => why(o, { stepLink: (n) => el("span", {}, `#${n}`) })));
     const list = (v.counters ?? []).filter((c) => c.limit || c.warn || c.observed).sort((a, b) => b.near - a.near);
     counters.replaceChildren(...(list.length ? [el("h2", {}, "Counters against limits"), table("Counters", ["Rule", "Observed", "Warn", "Limit", "Used"], list.map((c) => [
       el("th", { scope: "row" }, c.rule), right(number(c.observed)), right(c.warn ? number(c.warn) : "–"), right(c.limit ? number(c.limit) : "–"), c.near ? usage(c.near, `${c.rule} used`) : "–"]))] : []));
-    said.replaceChildren(verdicts.length ? el("ol", { class: "timeline" }, verdicts.slice(0, 50).map((x) => el("li", {}, clock(x.time), " ", badge(spoken({ verdict: x })), " ", plain(x.message ?? x.reason_code)))) : el("p", {}, "None lately."));
+    said.replaceChildren(verdicts.length ? el("ol", { class: "timeline" }, verdicts.slice(0, 50).map((x) => el("li", {}, clock(x.time), " ", badge(spoken({ verdict: x })), " ", plain(x.message ?? x.reason_code)))) : el("p", {}, "No recent verdicts."));
     notes.replaceChildren(v.notes?.length ? noteList(v.notes, (t) => go(`/ui/agents?${query({ tag: t })}`)) : el("p", {}, "No notes."));
   }
   document.title = `${short(agent, 30)} · weir`;
@@ -51,7 +51,7 @@ export default async function ({ main, signal, parameters, go }) {
     await load();
   } catch (error) {
     if (error.status !== 404) throw error;
-    facts.replaceChildren("Nothing is known of it beyond its flows. ", el("a", { href: `/ui/flows?${query({ q: agent })}` }, "Flows in which it takes part"));
+    facts.replaceChildren("weir does not watch this agent. It watches agents that report their status (agent.status), or every agent with agents.watch: all. ", el("a", { href: `/ui/flows?${query({ q: agent })}` }, "Flows that name it"));
     return;
   }
   every(() => load().catch(() => {}), signal);

@@ -1,5 +1,4 @@
-// Judges a log by two limits, says what would have been different, and keeps what a person
-// says of the stops.
+// Replays a log with two sets of limits, shows the differences, and collects marks of the stops.
 import { el, name, number, many, plain, money, button, table, right, say } from "./dom.js";
 import { text, upload } from "./api.js";
 
@@ -17,7 +16,7 @@ export default async function ({ main, signal, parameters, remember }) {
   const own = () => (given.hidden = since.value !== "");
   const fault = el("p", { class: "fault", role: "alert", hidden: true });
   const result = el("div", {}), progress = el("p", { role: "status" });
-  const marks = new Map(); // what was said on this page, by flow
+  const marks = new Map(); // set on this page, by flow
 
   async function compare(e) {
     e.target.disabled = true;
@@ -34,7 +33,7 @@ export default async function ({ main, signal, parameters, remember }) {
       if (log.value.trim()) form.append("log", new Blob([log.value]), "the text");
     }
     try {
-      const told = await upload("/v1/inspect/backtest", form, (share) => (progress.textContent = share < 1 ? `sent ${Math.floor(100 * share)} %` : "judging what was sent"), signal);
+      const told = await upload("/v1/inspect/backtest", form, (share) => (progress.textContent = share < 1 ? `${Math.floor(100 * share)} % sent` : "replaying the log"), signal);
       progress.textContent = "";
       show(told);
     } catch (error) {
@@ -71,19 +70,19 @@ export default async function ({ main, signal, parameters, remember }) {
     const formats = Object.entries(Object.groupBy(logs, (l) => l.format || "skipped: unknown format")).map(([f, list]) => `${number(list.length)} as ${plain(f)}`).join(", ");
     result.replaceChildren(el("h2", {}, differ ? `${number(differ)} of ${number(b.flows)} flows differ` : "No flow differs"),
       el("p", { class: "faint" }, `${number(b.events)} events in ${seconds.toFixed(1)} s · ${formats}${b.bad_records ? ` · ${number(b.bad_records)} records not read` : ""}. A is ${a.config_version}, B is ${b.config_version}.`),
-      again?.length ? el("p", { class: "fault", role: "alert" }, "B stops again what is marked wrong: ", again.map((f, i) => [i ? ", " : "", name(f, 60)])) : "",
-      missed?.length ? el("p", {}, "B does not stop what is marked right: ", missed.map((f, i) => [i ? ", " : "", name(f, 60)])) : "",
-      table("In all", ["Outcome", "A", "B"], [["Flows stopped", right(number(a.flows_stopped)), right(number(b.flows_stopped))], ["Flows warned, the stopped included", right(number(a.flows_warned)), right(number(b.flows_warned))], ["Came after a stop", right(after(a)), right(after(b))]].map(([h, ...cells]) => [el("th", { scope: "row" }, h), ...cells])),
-      rules.length ? table("Flows that each rule stopped or warned of first", ["Rule", "Stopped by A", "by B", "Warned by A", "by B", "p50", "p99", "Greatest"], rules.map(([x, y]) => [el("th", { scope: "row" }, y.rule), right(number(x?.flows_stopped ?? 0)), right(number(y.flows_stopped)), right(number(x?.flows_warned ?? 0)), right(number(y.flows_warned)), right(number(y.p50)), right(number(y.p99)), right(number(y.max))])) : el("p", {}, "Neither says anything."),
-      ...(b.blind ?? []).map((x) => el("p", {}, el("strong", {}, "Cannot be judged: "), `${x.what} in ${number(x.told)} of ${number(x.of)} ${x.in}; blind are ${x.rules.join(", ")}`)),
+      again?.length ? el("p", { class: "fault", role: "alert" }, "B stops flows that are marked wrong: ", again.map((f, i) => [i ? ", " : "", name(f, 60)])) : "",
+      missed?.length ? el("p", {}, "B does not stop flows that are marked right: ", missed.map((f, i) => [i ? ", " : "", name(f, 60)])) : "",
+      table("Total", ["Outcome", "A", "B"], [["Flows stopped", right(number(a.flows_stopped)), right(number(b.flows_stopped))], ["Flows warned, including stopped ones", right(number(a.flows_warned)), right(number(b.flows_warned))], ["After a stop", right(after(a)), right(after(b))]].map(([h, ...cells]) => [el("th", { scope: "row" }, h), ...cells])),
+      rules.length ? table("Flows that each rule was the first to stop or warn about", ["Rule", "Stopped by A", "by B", "Warned by A", "by B", "p50", "p99", "Greatest"], rules.map(([x, y]) => [el("th", { scope: "row" }, y.rule), right(number(x?.flows_stopped ?? 0)), right(number(y.flows_stopped)), right(number(x?.flows_warned ?? 0)), right(number(y.flows_warned)), right(number(y.p50)), right(number(y.p99)), right(number(y.max))])) : el("p", {}, "Neither set of limits warns about or stops a flow."),
+      ...(b.blind ?? []).map((x) => el("p", {}, el("strong", {}, "Not reported: "), `${x.what} in ${number(x.told)} of ${number(x.of)} ${x.in}; these rules cannot judge: ${x.rules.join(", ")}`)),
       differ ? table(`Flows that differ${differ > differences.length ? `, the first ${number(differences.length)}` : ""}`, ["Flow", "Calls", "A", "B"], differences.map((d) => [name(d.flow, 60), right(number(d.calls)), outcome(d.was), outcome(d.is)])) : "",
-      b.exempted?.length ? table("Let through by B's exemptions", ["Flow", "Rule", "At call", "Calls after", "Why"], b.exempted.map((s) => [name(s.flow, 40), plain(s.rule), right(`${number(s.call)} of ${number(s.calls)}`), right(number(s.calls_after)), plain(s.message)])) : "",
-      ...(b.stops.length ? [el("h2", {}, "Review what B stops"), el("p", {}, "What you say is used by the next comparison. Saved, it is the file that ", el("code", {}, "weir backtest --marks"), " and ", el("code", {}, "weir limits suggest --marks"), " take, and a test: ", el("code", {}, "weir backtest LOG --marks review.jsonl --check"), " fails when a flow marked wrong is stopped again."),
+      b.exempted?.length ? table("Allowed by the exemptions of B", ["Flow", "Rule", "At call", "Calls after", "Why"], b.exempted.map((s) => [name(s.flow, 40), plain(s.rule), right(`${number(s.call)} of ${number(s.calls)}`), right(number(s.calls_after)), plain(s.message)])) : "",
+      ...(b.stops.length ? [el("h2", {}, "Review the stops of B"), el("p", {}, "The next comparison uses your marks. Save them as the file that ", el("code", {}, "weir backtest --marks"), " and ", el("code", {}, "weir limits suggest --marks"), " read, and as a test: ", el("code", {}, "weir backtest LOG --marks review.jsonl --check"), " fails if a flow that is marked wrong is stopped again."),
         table("Stops, those with the most calls after them first", ["Flow", "Rule", "At call", "Calls after", "Why", "The stop is"], b.stops.map((s) => [name(s.flow, 40), plain(s.rule), right(`${number(s.call)} of ${number(s.calls)}`), right(number(s.calls_after)), plain(s.message), mark(s.flow, s.mark)])), button("Save review.jsonl", save)] : []));
   }
-  main.append(el("h1", {}, "Backtest"), el("p", {}, "Take what this weir has in its log, or logs of any format that weir reads. They are folded as they come and not kept."),
-    el("div", { class: "three" }, el("div", {}, el("label", { for: "since" }, "Log"), since, given, el("label", { for: "marks" }, "Marks of an earlier review (review.jsonl) "), marked),
-      el("div", {}, el("label", { for: "a" }, "Limits A: in force"), a), el("div", {}, el("label", { for: "b" }, "Limits B: change them"), b)),
+  main.append(el("h1", {}, "Backtest"), el("p", {}, "Compare two sets of limits on the log of this weir, or on files of any format that weir reads. weir does not keep the files."),
+    el("div", { class: "three" }, el("div", {}, el("label", { for: "since" }, "Log"), since, given, el("label", { for: "marks" }, "Marks of an earlier review (review.jsonl; GET /v1/marks has those of this weir) "), marked),
+      el("div", {}, el("label", { for: "a" }, "Limits A: in force"), a), el("div", {}, el("label", { for: "b" }, "Limits B: edit them"), b)),
     el("div", { class: "bar" }, button("Compare", compare), progress), fault, result);
   own();
 }

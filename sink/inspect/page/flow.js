@@ -1,5 +1,5 @@
 // One flow: why it stands as it stands, and how it came to that, event by event.
-import { el, name, badge, spoken, number, many, usage, plain, clock, moment, button, copy, short, table, right, say, agentLink, money } from "./dom.js";
+import { el, name, badge, spoken, number, many, usage, plain, ago, clock, moment, button, copy, short, table, right, say, agentLink, money } from "./dom.js";
 import { get, lines, text, query, every } from "./api.js";
 import { actions as orders, mark } from "./act.js";
 import { diagram, asList, asMermaid, sentence } from "./diagram.js";
@@ -51,7 +51,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
   const [about, marks] = await Promise.all([get("/v1/inspect/rules", signal), lines("/v1/marks", signal).catch(() => [])]);
   const judged = marks.findLast((m) => m.flow === flow);
   const stopped = story.view.status === "stopped" || story.view.status === "held" || story.view.offences?.length > 0;
-  const acts = el("div", { class: "bar" }, orders(flow, reload), stopped && mark(flow, reload), judged && el("span", {}, `Marked ${judged.mark} by ${plain(judged.by ?? "")}: ${plain(judged.reason ?? "")}`));
+  const acts = el("div", { class: "bar" }, orders(flow, reload, stopped && mark(flow, reload)), judged && el("span", {}, `Marked ${judged.mark} by ${plain(judged.by ?? "")}: ${plain(judged.reason ?? "")}`));
   const actions = el("div", { class: "bar" }, button("Copy link", (e) => copy(location.href, e.target)),
     button("Download events", () => download().catch((error) => say(plain(error.message)))),
     button("Copy as .flow test", copyTest), button("Copy weir explain", (e) => copy(explainCommand(flow), e.target)),
@@ -77,9 +77,9 @@ export default async function ({ main, signal, parameters, remember, go }) {
 
   main.append(heading, facts, told, acts, actions, el("div", { class: "two story" },
     el("div", {}, reasons, stack, el("section", { "aria-labelledby": "counters" }, el("h2", { id: "counters" }, "Counters against limits"), counters),
-      el("section", { "aria-labelledby": "timeline" }, el("h2", { id: "timeline" }, "Verdicts"), story.said.length ? timeline : el("p", {}, "Nothing yet."))),
+      el("section", { "aria-labelledby": "timeline" }, el("h2", { id: "timeline" }, "Verdicts"), story.said.length ? timeline : el("p", { class: "faint" }, "No verdicts yet."))),
     el("section", { "aria-labelledby": "calls" }, el("h2", { id: "calls" }, "Calls"), scrubber, story.truncated && el("p", {}, `Only the first ${number(total)} events are shown.`), picture.node, asList(story),
-      !all && el("p", {}, el("a", { href: `/ui/flow?${query({ id: flow, all: "1" })}` }, "All that the log keeps of it, earlier episodes too")))));
+      !all && el("p", {}, el("a", { href: `/ui/flow?${query({ id: flow, all: "1" })}` }, "All events in the log, including earlier episodes")))));
 
   // seek goes to an event. What the flow was then is folded again on the server; while
   // the slider moves only the last place is asked for.
@@ -120,13 +120,13 @@ export default async function ({ main, signal, parameters, remember, go }) {
   function show(view, shift) {
     const then = at < total;
     facts.replaceChildren(badge(view.status), ` · ${many(view.events, "event")} · ${many(view.hops, "call")} between ${many(view.parties?.length ?? 0, "agent")} · ${many(view.tool_calls, "tool call")}`,
-      view.episode > 1 ? ` · episode ${view.episode}` : "", view.incomplete ? " · its beginning was not seen" : "",
-      then ? el("strong", {}, ` · as of event ${at}, folded again by the limits in force`) : "");
+      view.episode > 1 ? ` · episode ${view.episode}` : "", view.incomplete ? " · first events are missing" : "",
+      then ? el("strong", {}, ` · as of event ${at}, replayed with the limits in force`) : "");
     const rows = [];
     const row = (term, ...content) => content.flat().some(Boolean) && rows.push(el("dt", {}, term), el("dd", {}, content));
     row("Agents", (view.parties ?? []).map((p, i) => [i ? ", " : "", agentLink(p.name, 30)]));
     row("Sources", story.sources.filter(Boolean).map((s, i) => [i ? ", " : "", name(s, 40)]));
-    row("Time", view.start && [moment(view.start), " to ", moment(view.last)]);
+    row("Time", view.start && [moment(view.start), " to ", moment(view.last), " (", ago(view.last), ")"]);
     row("Tokens", view.tokens && number(view.tokens));
     row("Cost", view.cost_usd && money(view.cost_usd));
     row("Not reported", plain(story.blind));
@@ -144,13 +144,13 @@ export default async function ({ main, signal, parameters, remember, go }) {
       el("th", { scope: "row", title: about[c.rule] }, c.rule), right(number(c.observed)), right(c.warn ? number(c.warn) : "–"), right(c.limit ? number(c.limit) : "–"), c.near ? usage(c.near, `${c.rule} used`) : "–"])));
   }
   main.addEventListener("move", (e) => seek(at + e.detail), { signal });
-  // What is looked at never changes by itself; that there is more is said.
+  // The page does not change while it is read; a button announces new events.
   every(async () => {
     const now = await get(`/v1/inspect/flow?${query({ flow })}`, signal).catch(() => story.view);
     const more = now.events - story.view.events;
     if (more > 0 && !signal.aborted) news.replaceChildren(button(`${many(more, "new event")}: show ${more === 1 ? "it" : "them"}`, reload));
     // Its tree may be stopped, or granted more, without an event of its own.
-    else if (now.status !== story.view.status && !signal.aborted) news.replaceChildren(button(`It is ${now.status} now: show why`, reload));
+    else if (now.status !== story.view.status && !signal.aborted) news.replaceChildren(button(`The flow is ${now.status} now: show why`, reload));
     else news.replaceChildren();
   }, signal);
   document.title = `${short(flow, 30)} · weir`;

@@ -93,7 +93,7 @@ export default async function ({ main, signal, go }) {
     else if (!start.firstChild) start.append(begin("No events yet"));
     near.replaceChildren(empty ? el("p", { class: "faint" }, "No flows yet.")
       : table("The flows that have used up most of a limit", ["Flow", "Status", "Used", "Rule"],
-        list.flows.sort((a, b) => urgency(b) - urgency(a)).slice(0, 20).map((f) => [flowLink(f.flow, 28), badge(f.status), ...used(f)])));
+        list.flows.sort((a, b) => urgency(b) - urgency(a)).slice(0, 20).map((f) => [flowLink(f.flow, 32), badge(f.status), ...used(f)])));
     // readyz answers 503 when weir is not ready, and says why.
     const ready = await (await fetch("/readyz", { signal })).json();
     cards.lag.textContent = number(ready.lag_records);

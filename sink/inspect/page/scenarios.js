@@ -1,4 +1,4 @@
-// The rule book, played with limits of one's own. Nothing here touches the live store.
+// Plays the cases of the rule book, with other limits if wanted. It never touches the live store.
 import { el, plain, button, badge, spoken, short, copy, number } from "./dom.js";
 import { get, post, query } from "./api.js";
 import { diagram, asList, sentence } from "./diagram.js";
@@ -32,8 +32,8 @@ export default async function ({ main, signal, parameters, remember }) {
     play();
   }
 
-  // An answer that another choice has overtaken is not shown: it would put the limits of
-  // one case beside another.
+  // An answer that came after another choice is dropped: it would show the limits of one case
+  // beside another case.
   let latest = 0;
   async function play() {
     const asked = ++latest;
@@ -88,9 +88,9 @@ export default async function ({ main, signal, parameters, remember }) {
     seek(total);
   }
 
-  main.append(el("h1", {}, "Scenarios"), el("p", {}, "What other systems promise, and what weir makes of it. Change the events or the limits and play again: it runs in an engine of its own, in memory, and leaves the live flows alone."),
+  main.append(el("h1", {}, "Scenarios"), el("p", {}, "Cases that describe what weir stops and what it allows. Change the events or the limits and play a case again. It runs in memory, apart from the live flows."),
     el("div", { class: "three" }, el("div", {}, el("label", { for: "case" }, "Scenario"), filter, select), el("div", {}, el("label", { for: "events" }, "Events (.flow)"), events), el("div", {}, el("label", { for: "limits" }, "Limits"), limits)),
-    el("div", { class: "bar" }, button("Play it", play), button("As it was", () => choose(chosen)), button("Copy as .flow", (e) => copy(events.value, e.target)), button("Copy link", (e) => copy(location.href, e.target))), fault, result);
+    el("div", { class: "bar" }, button("Play it", play), button("Reset", () => choose(chosen)), button("Copy as .flow", (e) => copy(events.value, e.target)), button("Copy link", (e) => copy(location.href, e.target))), fault, result);
   list();
   choose(chosen);
 }
