@@ -65,11 +65,11 @@ func explain(env *cli.Env, v *analyzer.View) error {
 	var b strings.Builder
 	writeFlow(env, &b, v)
 	if len(v.Orders) == 0 {
-		b.WriteString("\nNothing stands against it.\n")
+		b.WriteString("\nNo active order.\n")
 		// Rules about talk without work say nothing where the log does not tell of work (see
 		// decision 4). Silence is easily taken for innocence, so it is said.
 		if len(v.WorkUnknown) > 0 && v.Hops > 1 {
-			cli.Fprintf(&b, "Whether work was done before its calls is unknown, so %s do not count them: the log has to tell uses of tools, or had_work.\n", strings.Join(v.WorkUnknown, ", "))
+			cli.Fprintf(&b, "Whether work was done before its calls is unknown, so %s do not count them: the log has to report tool calls or had_work.\n", strings.Join(v.WorkUnknown, ", "))
 		}
 	}
 	if len(v.Exempt) > 0 {
@@ -124,7 +124,7 @@ func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 	cli.Fprintf(b, ".\n\n%s from %s to %s", cli.Count(v.Events, "event"), v.Start, v.Last)
 	// What happened before is in none of the figures.
 	if v.Incomplete {
-		b.WriteString("; the beginning was not seen")
+		b.WriteString("; its first events are missing")
 	}
 	// Of this episode, as the limits count them.
 	cli.Fprintf(b, "\n%s between %s, %s", cli.Count(v.Hops, "call"), cli.Count(int64(len(v.Parties)), "agent"), cli.Count(v.ToolCalls, "tool call"))

@@ -217,7 +217,7 @@ func askRunning(t *testing.T, url string) {
 	f(0, "stopped", "", "flows", "ls")
 	f(0, "178 % circling", "", "flows", "ls", "--sort", "near")
 	f(0, "Tool call rejected", "", "explain", "loop")
-	f(0, "Nothing stands against it", "", "explain", "hon")
+	f(0, "No active order", "", "explain", "hon")
 	f(1, "did you mean loop", "", "explain", "lop")
 	f(0, "max_chain_depth", "", "flows", "show", "loop")
 }
