@@ -44,7 +44,7 @@ agents by make clients. weir events describe NAME says more.
 ## Not read
 
 Cursor keeps its chats in a database of the editor and in files of which this project has no recording, and its agent is in no registry (npm's cursor-agent is somebody
-else's) and runs only with Cursor's own service: neither its sessions nor its hooks were tried. What its models do can be seen at a gateway, what its MCP servers do by their spans or a proxy. The same holds for Cline in editors before 3.0.
+else's) and runs only with Cursor's own service: neither its sessions nor its hooks were tried. What its models do can be seen at a gateway, what its MCP servers do by their spans or a proxy.
 `)
 	document(t, "../../events/adapter/GUIDES.md", b.String())
 }

@@ -380,7 +380,7 @@ func sources() []adapter.Source {
 			Blind: "In a run what the user said, and calls before they are over; what an agent does that was given a task stands in a session of its own."},
 		{Name: "cline", Format: "cline", Sample: "real/cline/looping.messages.json.gz",
 			Known: []string{"cline-cli"},
-			Set:   "Nothing: Cline's command line writes ~/.cline/data/sessions/ID/ID.messages.json for each session, and one beside it for each agent; the folder may be named, too. Cline in editors before 3.0 is not read.",
+			Set:   "Nothing: Cline's command line writes ~/.cline/data/sessions/ID/ID.messages.json for each session, and one beside it for each agent; the folder may be named, too.",
 			Run:   "weir replay session.messages.json",
 			Flow:  "one prompt of the user; of an agent that was given a task its session",
 			Sees:  "Uses of tools with arguments and results, tasks given to other agents and what these do, tokens, the answers that end turns.",
