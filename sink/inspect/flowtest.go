@@ -120,6 +120,12 @@ func (w *flowWriter) event(ev *events.Event) string {
 		number("in", u.Input)
 		number("out", u.Output)
 		number("total", u.Total)
+		number("cached", u.CacheRead)
+		number("written", u.CacheCreation)
+		number("reasoning", u.Reasoning)
+		// Tokens are priced by the model.
+		add("model", ev.Model)
+		add("provider", ev.Provider)
 		if u.CostMicroUSD > 0 {
 			add("cost", strconv.FormatFloat(float64(u.CostMicroUSD)/1e6, 'f', -1, 64))
 		}

@@ -140,7 +140,7 @@ func TestStuckAgent(t *testing.T) {
 	}
 	b.shoot("stuck_agent")
 	w.send(w.status("planner-3", "comfortable", 0))
-	b.until(`!document.querySelector("main").innerText.includes("critical_margin_timeout") && document.querySelector("main").innerText.includes("✓ active")`)
+	b.until(`!document.querySelector("main").innerText.includes("■ stuck") && document.querySelector("main").innerText.includes("✓ active")`)
 	b.keys("\u001b")
 	b.until(`location.pathname === "/ui/agents"`)
 	b.until(`document.querySelectorAll(".agents tbody tr:not(.room)").length === 1`)
