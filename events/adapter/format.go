@@ -16,6 +16,8 @@ type Format struct {
 	// Apart says that no input of this format explains what stands in another one, so that
 	// each may be read by an adapter of its own, at any time.
 	Apart bool
+	// Held reports that records of other formats hold such records, and go before them.
+	Held bool
 }
 
 // By returns the format with another order of what flows are called by. The name of the

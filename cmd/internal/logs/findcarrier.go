@@ -29,6 +29,7 @@ func findCarrier(head []byte, fits func(head []byte) (adapter.Format, error), de
 	candidates := candidatesOf(head)
 	insides := make([][]byte, len(candidates))
 	whole := closed(head)
+	weak, found := -1, adapter.Format{}
 	// What is nearer goes first, also before what lies deeper in what is nearest.
 	for i, c := range candidates {
 		// Text between records is left out, unless there is nothing but text.
@@ -39,9 +40,17 @@ func findCarrier(head []byte, fits func(head []byte) (adapter.Format, error), de
 		if len(insides[i]) == 0 {
 			continue
 		}
-		if format, err := fits(insides[i]); err == nil {
+		format, err := fits(insides[i])
+		switch {
+		case err != nil:
+		case !format.Held:
 			return []carrier{c}, insides[i], format
+		case weak < 0:
+			weak, found = i, format
 		}
+	}
+	if weak >= 0 {
+		return candidates[weak : weak+1], insides[weak], found
 	}
 	if deep <= 1 {
 		return nil, nil, adapter.Format{}

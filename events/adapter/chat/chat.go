@@ -32,6 +32,7 @@ type dialect struct {
 	line func(*reader, *node, func(*events.Event)) bool
 	// isDocument reports whether a record is a whole conversation and not one message.
 	isDocument func(*node) bool
+	held       bool // records of other formats hold such messages
 	nested     bool // a document has conversations, which have messages
 	unique     bool // ids of calls are unique across conversations
 	closes     bool // a record of its own ends the turn, so a text alone does not
@@ -44,7 +45,7 @@ type dialect struct {
 // Formats returns a format for each dialect.
 func Formats() (out []adapter.Format) {
 	for _, d := range dialects {
-		out = append(out, adapter.Format{Name: d.name, Title: d.title, Framing: d.framing, Score: d.score, Apart: true,
+		out = append(out, adapter.Format{Name: d.name, Title: d.title, Framing: d.framing, Score: d.score, Apart: true, Held: d.held,
 			New: func(o adapter.Options) adapter.Adapter { return newReader(d, o) },
 			Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 				Tokens: d.tokens, Time: d.time, Starts: adapter.Always, Work: adapter.Always}})

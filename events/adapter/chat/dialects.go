@@ -105,7 +105,7 @@ func messages() *dialect {
 	}
 	record.names["id"], record.names["session_id"], record.names["conversation_id"] = id, session, session
 	return &dialect{name: "messages", title: "lists of messages (OpenAI chat and Responses, Anthropic, Gemini, Roo Code), as array, document or lines", program: "agent", framing: adapter.Documents,
-		score: scoreMessages, tokens: adapter.Sometimes, time: adapter.Sometimes, isDocument: func(n *node) bool { return isList(n) && n.kind == "" }, record: record, inText: tagCall}
+		score: scoreMessages, held: true, tokens: adapter.Sometimes, time: adapter.Sometimes, isDocument: func(n *node) bool { return isList(n) && n.kind == "" }, record: record, inText: tagCall}
 }
 
 // scoreMessages is never certain, because other formats have messages, too.

@@ -82,7 +82,11 @@ var runaways = [...]func(f *flow, n int) events.Event{
 	// A tool that brings the same error whatever it is asked.
 	func(f *flow, n int) events.Event { return f.tool(n, 1, uint64(n+1)/2+100, 9, events.StatusError) },
 	// A chain that grows deeper with each call.
-	func(f *flow, n int) events.Event { return f.call(n, n-1, n, uint64(n), events.Yes) },
+	func(f *flow, n int) events.Event {
+		ev := f.call(n, n-1, n, uint64(n), events.Yes)
+		ev.TransferMode = events.ReturnToCaller // else it may be a pipeline that hands over
+		return ev
+	},
 	// One agent that calls ever more others.
 	func(f *flow, n int) events.Event {
 		if n%2 == 0 {
