@@ -23,10 +23,11 @@ func backupCommand() cli.Command {
 		Name: "backup", Args: "FILE", Short: "copy the state of a running weir into a file",
 		Long: `Copies the state of a running weir as of one moment: events, flows, agents, verdicts and
 cursors. weir goes on meanwhile. FILE appears when all of it is on the disk; a backup that
-was interrupted leaves FILE.part. It holds what agents wrote, so keep it as you keep the state.
+was interrupted leaves FILE.part. The file holds what agents wrote: protect it like the
+state.
 
-It wants a token that may read all flows, if weir has tokens. On Kafka the topics hold the events and the verdicts,
-and the state needs no backup.`,
+If weir has tokens, the command needs one that may read all flows. On Kafka the topics
+hold the events and the verdicts, and the state needs no backup.`,
 		Examples: []string{"weir backup /backups/weir-monday.backup --token-file admin.token"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			server := client.NewServerFlags(fs)
@@ -73,11 +74,11 @@ func restoreCommand() cli.Command {
 	return cli.Command{
 		Name: "restore", Args: "FILE", Short: "make a state folder from a backup",
 		Long: `Makes a new state folder from a file of weir backup, checks it, and exits. Start weir with
-that folder afterwards. The folder must be empty or missing: nothing is overwritten. A backup
-that is cut off or changed is rejected, and leaves no folder.
+that folder afterwards. The folder must be empty or missing: nothing is overwritten. A
+backup that is cut off or changed is rejected, and leaves no folder.
 
-What came after the backup is not in it: flows that were stopped later run again until they
-reach a limit, and senders that keep their events may send them again.`,
+What came after the backup is not in it: flows that were stopped later run again until
+they reach a limit, and senders that keep their events may send them again.`,
 		Examples: []string{"weir restore /backups/weir-monday.backup --state /var/lib/weir"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			folder := fs.String("state", "", "make the state in this folder `DIR`")
