@@ -255,7 +255,9 @@ func hotPolling(f *Flow, m *moment, set *rules.Setting) (n int64) {
 	window := time.Duration(set.Window) * time.Second
 	for i := m.callAt; i >= 0; i-- {
 		o := &p.calls[i]
-		if !sameCall(o, c) || o.flags&callRetry == 0 {
+		// A call without a result is no look that the caller could have waited with: it still
+		// runs, or its server asked for it to be made once more.
+		if !sameCall(o, c) || o.flags&callRetry == 0 || i != m.callAt && o.flags&callResult == 0 {
 			continue
 		}
 		if int64(c.at)-int64(o.at) >= window.Milliseconds() {

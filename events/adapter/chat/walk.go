@@ -65,13 +65,13 @@ type walker struct {
 // object reads the object at hand into n.
 func (w *walker) object(l *level, n *node) {
 	for w.c.MaybeObject(); w.c.Member(); {
-		key := string(w.c.Key())
-		if in := l.within[key]; in != nil && w.c.Peek() == '{' {
+		key := w.c.Key()
+		if in := l.within[string(key)]; in != nil && w.c.Peek() == '{' {
 			w.object(in, n)
-		} else if in := l.lists[key]; in != nil && (w.c.Peek() == '[' || w.c.Peek() == '{') {
+		} else if in := l.lists[string(key)]; in != nil && (w.c.Peek() == '[' || w.c.Peek() == '{') {
 			w.list(in, n)
 		} else {
-			w.member(l, l.names[key], n)
+			w.member(l, l.names[string(key)], n)
 		}
 	}
 }

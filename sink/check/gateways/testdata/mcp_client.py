@@ -1,4 +1,4 @@
-"""Calls a tool twice by the official SDK and prints what its caller sees the second time."""
+"""Calls a tool by the official SDK once more than is allowed and prints what its caller sees then."""
 
 import asyncio
 import json
@@ -6,14 +6,15 @@ import sys
 
 from mcp import Client
 
-url, mode, flow = sys.argv[1:]
+url, mode, flow, allowed = sys.argv[1:]
 
 
 async def main():
     async with Client(url, mode=mode) as client:
         meta = {"baggage": "correlation_id=" + flow}
-        first = await client.call_tool("lookup_order", {"order_id": "1"}, meta=meta)
-        assert not first.is_error, first
+        for n in range(int(allowed)):
+            first = await client.call_tool("lookup_order", {"order_id": f"1{n}"}, meta=meta)
+            assert not first.is_error, first
         try:
             second = await client.call_tool("lookup_order", {"order_id": "2"}, meta=meta)
             seen = {"kind": "result", "error": second.is_error, "text": second.content[0].text, "reason": (second.structured_content or {}).get("reason_code", "")}
