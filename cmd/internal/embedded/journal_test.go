@@ -153,7 +153,10 @@ func TestAPanicOfAnAnswerCostsOneAnswer(t *testing.T) {
 	for n := range 4 {
 		a.ask(t, callOf("f", n))
 	}
-	if !a.has("f-1") || a.has("f-2") || !a.has("f-3") {
+	for n := 0; !a.has("f-3"); n++ { // if another goroutine folds meanwhile, its answers come later
+		a.ask(t, callOf("g", n))
+	}
+	if !a.has("f-1") || a.has("f-2") {
 		t.Error("the panic costs another answer, or none")
 	}
 }
