@@ -60,11 +60,11 @@ func Rejects(result []byte) bool {
 // two such results are alike whatever was done, so only equal calls are evidence of a loop.
 // Errors stay as they are, and so do results that rejected the call.
 func Acknowledge(e *events.Event, rejected bool) {
-	if e.Status == events.StatusOK && asking[e.Tool.Name] {
+	switch {
+	case e.Status != events.StatusOK:
+	case asking[e.Tool.Name]:
 		e.Content, e.Sim = events.Hash{}, events.Fingerprint{}
-		return
-	}
-	if e.Status == events.StatusOK && !rejected && (acknowledging[e.Tool.Name] || e.Tool.ResultSize <= shortAcknowledgement && acts(e.Tool.Name)) {
+	case !rejected && (acknowledging[e.Tool.Name] || e.Tool.ResultSize <= shortAcknowledgement && acts(e.Tool.Name)):
 		e.Content, e.Sim = events.DoneContent, events.Fingerprint{}
 	}
 }

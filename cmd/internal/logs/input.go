@@ -238,15 +238,11 @@ func (in *Input) Recognize(name string) (err error) {
 
 // firstTime returns the earliest time of an event in the beginning of a file; 0 for none.
 func firstTime(f adapter.Format, head []byte) (first events.Stamp) {
-	r, err := adapter.NewReader(bytes.NewReader(head))
-	if err != nil {
-		return 0
-	}
-	_ = adapter.Read(r, f, f.New(adapter.Options{}), func(e *events.Event) { // up to where it was cut
+	eventsIn(f, head, func(e *events.Event) {
 		if first == 0 || e.Time < first {
 			first = e.Time
 		}
-	}, nil)
+	})
 	return first
 }
 
@@ -278,14 +274,19 @@ func (in *Input) unload(head []byte, unnamed bool, err error) error {
 }
 
 // told reports whether a format finds an event in the beginning of a file.
-func told(f adapter.Format, head []byte) bool {
+func told(f adapter.Format, head []byte) (found bool) {
+	eventsIn(f, head, func(*events.Event) { found = true })
+	return found
+}
+
+// eventsIn hands over the events that a format finds in the beginning of a file, up to where it
+// was cut.
+func eventsIn(f adapter.Format, head []byte, take func(*events.Event)) {
 	r, err := adapter.NewReader(bytes.NewReader(head))
 	if err != nil {
-		return false
+		return
 	}
-	found := false
-	_ = adapter.Read(r, f, f.New(adapter.Options{}), func(*events.Event) { found = true }, nil) // up to where it was cut
-	return found
+	_ = adapter.Read(r, f, f.New(adapter.Options{}), take, nil)
 }
 
 // newestFirst reports whether each record tells of what was before the one that stands before it,
