@@ -5,16 +5,31 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"syscall"
 	"testing"
 )
 
-// Root returns the folder of the repository.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
+// Root returns the folder of the repository: the nearest one above the package under test that holds LICENSE and
+// go.mod. The path of a source file would not do, because -trimpath shortens it.
+func Root() string { return root }
+
+// A test may change its working folder later.
+var root = findRoot()
+
+func findRoot() string {
+	folder, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	for ; folder != filepath.Dir(folder); folder = filepath.Dir(folder) {
+		_, module := os.Stat(filepath.Join(folder, "go.mod"))
+		_, license := os.Stat(filepath.Join(folder, "LICENSE"))
+		if module == nil && license == nil {
+			return folder
+		}
+	}
+	return ""
 }
 
 // Build makes weir and weir-hook from the sources in this repository and returns their folder. All test
