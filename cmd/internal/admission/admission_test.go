@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -415,6 +416,91 @@ func TestSeatsOfManyGiveWay(t *testing.T) {
 	}
 	if _, _, ok := take("c"); ok {
 		t.Error("who has nearly as many has lost one")
+	}
+}
+
+// TestIdleSeatsGiveWay has streams that nobody uses take all seats of an address: a newcomer from
+// there gets the one that was idle for the longest. One that is young, that was used within
+// Patience, or whose check is not answered yet is kept.
+func TestIdleSeatsGiveWay(t *testing.T) {
+	for name, listens := range map[string]bool{"who listens": true, "who may send": false} {
+		t.Run(name, func(t *testing.T) {
+			l := &Listener{begun: time.Now().Add(-time.Hour)}
+			s := NewSeats(4)
+			var conns []*conn
+			take := func(peer string) (client net.Conn, ok bool) {
+				client, server := net.Pipe()
+				t.Cleanup(func() { _ = client.Close() })
+				c := &conn{Conn: server, listener: l, peer: peer}
+				c.last.Store(l.now())
+				conns = append(conns, c)
+				b := &body{conn: c}
+				b.whole.Store(listens)
+				ctx := context.WithValue(context.WithValue(context.Background(), connKey, c), bodyKey, b)
+				_, ok = s.Take(httptest.NewRequestWithContext(ctx, "GET", "/", nil), "")
+				return client, ok
+			}
+			// idle makes a stream one that nobody has used for so long.
+			idle := func(at int, since time.Duration) {
+				conns[at].last.Store(l.now() - int64(since))
+				for _, other := range s.seats {
+					if other.conn == conns[at] {
+						other.since = conns[at].last.Load()
+					}
+				}
+			}
+			var clients []net.Conn
+			for range 3 {
+				client, ok := take("a")
+				if !ok {
+					t.Fatal("no seat where there is room")
+				}
+				clients = append(clients, client)
+			}
+			if _, ok := take("a"); ok {
+				t.Error("streams that have just begun gave way")
+			}
+			idle(0, 2*Patience)
+			idle(1, 3*Patience)
+			if !listens {
+				conns[1].busy.Store(1) // a check that is being answered
+			}
+			gone, kept := 1, 0
+			if !listens {
+				gone, kept = 0, 1
+			}
+			if _, ok := take("a"); !ok {
+				t.Fatal("idle streams keep a newcomer out")
+			}
+			if _, err := clients[gone].Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("the idlest ended with %v", err)
+			}
+			if slices.IndexFunc(s.seats, func(of *seat) bool { return of.conn == conns[kept] }) < 0 || len(s.seats) != 3 {
+				t.Errorf("another one gave way, and there are %d seats", len(s.seats))
+			}
+		})
+	}
+}
+
+// TestIdleSeatsOfManyAddressesGiveWay has each of many addresses keep one stream that it does not
+// use: a newcomer without a seat gets one, and a party that has one does not get another.
+func TestIdleSeatsOfManyAddressesGiveWay(t *testing.T) {
+	l := &Listener{begun: time.Now().Add(-time.Hour)}
+	s := NewSeats(4)
+	take := func(peer string) bool {
+		inner, _ := net.Pipe()
+		c := &conn{Conn: inner, listener: l, peer: peer}
+		c.last.Store(l.now() - int64(2*Patience))
+		_, ok := s.Take(httptest.NewRequestWithContext(context.WithValue(context.Background(), connKey, c), "GET", "/", nil), "")
+		return ok
+	}
+	for _, peer := range []string{"a", "b", "c", "d", "e"} {
+		if !take(peer) {
+			t.Error("no seat for ", peer)
+		}
+	}
+	if take("b") {
+		t.Error("a party with a seat took one from another")
 	}
 }
 

@@ -182,10 +182,12 @@ func (g *Gate) slowest(now time.Time, party string) (found *place) {
 	return found
 }
 
-// Seats are places for those who stay, such as followers of a stream. One party gets at
-// most three quarters of them from one address, and when all are taken who has several gives one
-// to a party that has at least two fewer: few cannot keep out all others, also not from many
-// addresses where they are known by name.
+// Seats are places for streams, such as those of followers. One party gets at most three
+// quarters of them from one address. Beyond that a newcomer gets the seat of the same party and
+// address that was idle for the longest, if that is Patience or more: streams that nobody uses
+// keep no client out. When all seats are taken, a party with several gives one to a party
+// that has at least two fewer, also where its name comes from many addresses. Else a newcomer
+// without a seat gets the one that waited for its client for the longest.
 type Seats struct {
 	// each is how many of them one party may have from one address.
 	most, each int
@@ -200,6 +202,22 @@ type Seats struct {
 type seat struct {
 	party, peer string
 	conn        *conn
+	// listens is that the client has sent all that it sends: it can show no more that it is there.
+	listens bool
+	since   int64 // when the seat was taken, by Listener.now
+}
+
+// idle is since when the client used its seat for nothing; false while weir owes it something. A
+// client that only listens is as idle as its seat is old.
+func (s *seat) idle() (since int64, ok bool) {
+	switch {
+	case s.conn == nil:
+		return 0, false
+	case s.listens:
+		return s.since, true
+	default:
+		return s.conn.last.Load(), s.conn.waits(s.conn.listener.now())
+	}
 }
 
 // NewSeats returns so many seats.
@@ -214,23 +232,15 @@ func NewSeats(most int) *Seats {
 // request ends.
 func (s *Seats) Take(r *http.Request, name string) (leave func(), ok bool) {
 	of := &seat{party: partyOf(r, name), peer: partyOf(r, "")}
-	of.conn, _ = r.Context().Value(connKey).(*conn)
+	if of.conn, _ = r.Context().Value(connKey).(*conn); of.conn != nil {
+		b, _ := r.Context().Value(bodyKey).(*body)
+		of.listens, of.since = b != nil && b.whole.Load(), of.conn.listener.now()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	here := 0
-	for _, other := range s.seats {
-		if other.party == of.party && other.peer == of.peer {
-			here++
-		}
-	}
-	if here >= s.each {
+	if other, ok := s.room(of); !ok {
 		return nil, false
-	}
-	if len(s.seats) >= s.most {
-		other := s.spare(of.party)
-		if other == nil {
-			return nil, false
-		}
+	} else if other != nil {
 		s.free(other)
 		// Closing is left out of the lock: it may take a while.
 		go func() { _ = other.conn.Close() }()
@@ -242,6 +252,40 @@ func (s *Seats) Take(r *http.Request, name string) (leave func(), ok bool) {
 		defer s.mu.Unlock()
 		s.free(of)
 	}, true
+}
+
+// room is the seat that gives way to a newcomer, nil when none has to; false when none may.
+func (s *Seats) room(of *seat) (other *seat, ok bool) {
+	alike := func(other *seat) bool { return other.party == of.party && other.peer == of.peer }
+	here := 0
+	for _, other := range s.seats {
+		if alike(other) {
+			here++
+		}
+	}
+	switch {
+	case here >= s.each:
+		other = s.idlest(alike)
+	case len(s.seats) < s.most:
+		return nil, true
+	default:
+		if other = s.spare(of.party); other == nil && s.taken[of.party] == 0 {
+			other = s.idlest(func(other *seat) bool { return !other.listens })
+		}
+	}
+	return other, other != nil
+}
+
+// idlest is the seat among some that was idle for the longest, if that is Patience or more.
+func (s *Seats) idlest(among func(*seat) bool) (found *seat) {
+	var longest int64
+	for _, other := range s.seats {
+		since, ok := other.idle()
+		if ok && among(other) && other.conn.listener.now()-since >= int64(Patience) && (found == nil || since < longest) {
+			found, longest = other, since
+		}
+	}
+	return found
 }
 
 // spare is the oldest seat of the party that has the most, if it has at least two more than the
