@@ -164,6 +164,14 @@ func (t *Tail) Park() (bool, error) {
 // good until the next call of the Tail.
 func (t *Tail) Peek() []byte { return t.buf }
 
+// PassZeros goes on behind the zeros that were read and not taken yet. It may be called where a
+// record begins.
+//
+// Next does the same. It is for those who look at the beginning before they take records.
+func (t *Tail) PassZeros() {
+	t.take(len(t.buf) - len(bytes.TrimLeft(t.buf, "\x00")))
+}
+
 // Documents says whether a record may span many lines, for those who know it only
 // after a look at the beginning.
 //

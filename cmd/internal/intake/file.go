@@ -131,6 +131,7 @@ func newFollower(in *Intake, spec Follow, folder *fileSet) (*follower, error) {
 		head, err = headOf(spec.Path, within)
 	}
 	if err == nil {
+		head = behindHole(head)
 		err = adapter.CheckText(head)
 	}
 	switch name := cmp.Or(spec.Format, from.Format); {
@@ -159,6 +160,18 @@ func newFollower(in *Intake, spec Follow, folder *fileSet) (*follower, error) {
 		f.use(f.format)
 	}
 	return f, nil
+}
+
+// holeZeros is with how many zeros a hole begins. Fewer may be the length of a binary record.
+const holeZeros = 4
+
+// behindHole leaves out the hole at the beginning of a file that was cut short under a writer that
+// keeps its offset, or that was allocated before it was written to.
+func behindHole(head []byte) []byte {
+	if text := bytes.TrimLeft(head, "\x00"); len(head)-len(text) >= holeZeros {
+		return text
+	}
+	return head
 }
 
 // headOf returns the beginning of a regular file; nothing when it is not there yet.
@@ -249,7 +262,8 @@ func (f *follower) run(ctx context.Context) error {
 			}
 		}
 		// A file of its own stays open; of a folder there may be thousands.
-		if f.folder != nil && f.known && f.tail.AtEnd() {
+		// One whose format is not known yet waits for more like others, and keeps no turn.
+		if f.folder != nil && f.tail.AtEnd() {
 			if err := f.rest(ctx); err != nil || f.folder.parks(f) {
 				return err
 			}
@@ -296,6 +310,7 @@ func (f *follower) complain(err error) {
 // It is given up when there is a whole line, or enough of one, that fits no format. The
 // fault stays in the status.
 func (f *follower) detect() bool {
+	f.tail.PassZeros()
 	head := f.tail.Peek()
 	if len(head) == 0 {
 		return true

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"weir/analyzer"
 	"weir/cmd/internal/clock"
@@ -80,6 +83,77 @@ func TestLargeFilesTakeTurns(t *testing.T) {
 	}
 	if stretches < 2*files {
 		t.Errorf("the files were read in %d stretches, each at one time", stretches)
+	}
+}
+
+// takeFrom runs a folder with one turn until so many records of it were taken in.
+func takeFrom(t *testing.T, dir string, records int, format string) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	log := &order{most: records, done: cancel}
+	counts := &pump.Counts{}
+	discard := slog.New(slog.DiscardHandler)
+	in := &Intake{o: Options{Log: log, Store: log, Counts: counts, Clock: clock.System{}, Logger: discard, DeadLetters: &DeadLetters{Counts: counts, Clock: clock.System{}, Logger: discard},
+		Limits: func() *analyzer.Limits { return nil }, Fail: func(err error) { t.Error(err); cancel() }}}
+	d := newFileSet(in, Follow{Path: dir, Format: format})
+	d.turns = make(chan struct{}, 1)
+	_ = d.run(ctx) // which ends with ctx
+	return log.flows
+}
+
+func eventOf(flow string) string {
+	return fmt.Sprintf(`{"id":%q,"kind":"agent.call","time":"2026-11-20T14:00:00Z","correlation_id":%q,"from":{"agent":"a"},"to":{"agent":"b"}}`+"\n", flow, flow)
+}
+
+// TestFilesThatBeginWithAHole follows files that begin with zeros, be they a hole or written, few
+// or more than what shows a format, as copytruncate leaves them under a writer that keeps its
+// offset, and one that is all zeros when it is first seen.
+func TestFilesThatBeginWithAHole(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(f *os.File) error{
+		"a long hole":  func(f *os.File) error { return f.Truncate(1 << 30) },
+		"a short hole": func(f *os.File) error { return f.Truncate(100) },
+		"zeros":        func(f *os.File) error { _, err := f.Write(make([]byte, 3*detectBytes)); return err },
+		"few zeros":    func(f *os.File) error { _, err := f.Write(make([]byte, holeZeros)); return err },
+	} {
+		for _, format := range []string{"", canonicalName} {
+			t.Run(name+" "+format, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				f, err := os.Create(filepath.Join(dir, "a.jsonl"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				if err := write(f); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.Seek(0, io.SeekEnd); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.WriteString(eventOf("behind") + eventOf("next")); err != nil {
+					t.Fatal(err)
+				}
+				if got := takeFrom(t, dir, 2, format); !slices.Equal(got, []string{"behind", "next"}) {
+					t.Errorf("took %q", got)
+				}
+			})
+		}
+	}
+}
+
+// TestFilesWithoutAFormatKeepNoTurn has files of which nothing is known yet before a good one.
+func TestFilesWithoutAFormatKeepNoTurn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.jsonl": "", "b.jsonl": "\n", "c.jsonl": eventOf("good"), "d.jsonl": strings.Repeat("\x00", 3*detectBytes), "e.jsonl": `{"half":`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := takeFrom(t, dir, 1, ""); !slices.Equal(got, []string{"good"}) {
+		t.Errorf("took %q", got)
 	}
 }
 
