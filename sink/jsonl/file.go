@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // File is an open file of verdicts. Its methods may be called by any number of
@@ -22,6 +23,7 @@ type File struct {
 	// It is nil once a line was new: from there on nothing is a repeat.
 	// Whole lines, because a verdict is the same bytes whenever it is given again (decision 1).
 	recent map[string]struct{} // lines that the file ends with, from an earlier process
+	half   []byte              // what a pipe has of a line
 }
 
 // tailBytes is how much of the end of a file is read at open.
@@ -48,7 +50,7 @@ func (f *File) open() error {
 	if err := f.readTail(file); err != nil {
 		return errors.Join(err, file.Close())
 	}
-	f.file = file
+	f.file, f.half = file, nil
 	return nil
 }
 
@@ -83,13 +85,57 @@ func (f *File) readTail(file *os.File) error {
 	return nil
 }
 
-// Append writes lines, without their ends, and returns when they are on disk. Lines
+// Append writes lines, without their ends, and returns how many of them are on disk. Lines
 // that the file ended with when it was opened are left out, so that a process may
 // begin a little before the place at which another one was killed.
-// An error means that none of the lines counts as written: the caller gives all of them again.
-func (f *File) Append(lines [][]byte) error {
+// With an error the caller gives the lines again that do not count, the first one of them first. All
+// lines of a file count or none. A pipe takes what its reader makes room for within patience.
+func (f *File) Append(lines [][]byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	// Asked each time, because somebody may remove the file while it is open.
+	st, err := f.file.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("append to verdict file: %w", err)
+	}
+	if st.Mode().IsRegular() {
+		err = f.appendAll(st, lines)
+	} else if n, perr := f.appendToPipe(lines); perr != nil {
+		return n, fmt.Errorf("append to verdict file: %w", perr)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return len(lines), nil
+}
+
+// patience is how long a pipe without room is waited for. Nothing is lost by it: the lines are
+// given again.
+const patience = time.Second
+
+// appendToPipe returns how many lines went out whole. Of the next one a part may be in the pipe;
+// it is gone on with when the line is given again, so that a reader gets whole lines.
+func (f *File) appendToPipe(lines [][]byte) (int, error) {
+	if len(lines) == 0 {
+		return 0, nil
+	}
+	out := append(bytes.Join(lines, []byte("\n")), '\n')
+	if !bytes.HasPrefix(out, f.half) {
+		f.half = nil // another line, which nobody gives
+	}
+	_ = f.file.SetWriteDeadline(time.Now().Add(patience)) // what has no deadlines, such as a device, waits for nobody
+	n, err := f.file.Write(out[len(f.half):])
+	done := out[:len(f.half)+n]
+	whole := bytes.Count(done, []byte("\n"))
+	f.half = bytes.Clone(done[bytes.LastIndexByte(done, '\n')+1:])
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("%s is a pipe that nothing was read from for %v", f.path, patience)
+	}
+	return whole, err
+}
+
+// appendAll appends to a file. The caller holds mu.
+func (f *File) appendAll(before os.FileInfo, lines [][]byte) error {
 	var out []byte
 	for _, line := range lines {
 		if _, ok := f.recent[string(line)]; ok {
@@ -101,11 +147,6 @@ func (f *File) Append(lines [][]byte) error {
 	if len(out) == 0 {
 		return nil
 	}
-	// Asked each time, because somebody may remove the file while it is open.
-	before, err := f.file.Stat()
-	if err != nil {
-		return fmt.Errorf("append to verdict file: %w", err)
-	}
 	if st, ok := before.Sys().(*syscall.Stat_t); ok && st.Nlink == 0 { // what is written there goes with the process
 		old := f.file
 		if err := f.open(); err != nil {
@@ -115,14 +156,8 @@ func (f *File) Append(lines [][]byte) error {
 	}
 	// One write for all lines, so that a reader mostly sees whole ones.
 	if _, err := f.file.Write(out); err != nil {
-		if before.Mode().IsRegular() { // a part of it may be there; it is written again
-			err = errors.Join(err, f.file.Truncate(before.Size()))
-		}
+		err = errors.Join(err, f.file.Truncate(before.Size())) // a part of it may be there; it is written again
 		return fmt.Errorf("append to verdict file: %w", err)
-	}
-	// There is nothing to sync.
-	if !before.Mode().IsRegular() {
-		return nil
 	}
 	if err := f.file.Sync(); err != nil {
 		return fmt.Errorf("append to verdict file: %w", err)

@@ -61,6 +61,9 @@ const refusals = 5
 // access file, so that bounds the file; what is beyond is counted as left out until Reopen.
 const refusedBytes = 1 << 20
 
+// patience is how long a pipe without room is waited for. The order is refused then.
+const patience = time.Second
+
 // longestText is how many bytes of a text are written.
 // A flow's id or a reason may be far longer, and the event in the log has all of it.
 const longestText = 512
@@ -80,6 +83,7 @@ type Audit struct {
 	told map[string]int
 	// leftOut is how many refusals no line has counted yet.
 	leftOut int
+	half    bool // there was no room for the rest of a line
 }
 
 // OpenAudit opens the file for appending, and makes one when there is none. Half a line at
@@ -107,7 +111,7 @@ func (a *Audit) open() error {
 			}
 		}
 	}
-	a.file, a.told = f, make(map[string]int)
+	a.file, a.told, a.half = f, make(map[string]int), false
 	return nil
 }
 
@@ -167,7 +171,15 @@ func (a *Audit) Write(records ...Record) error {
 		}
 		out = slices.Concat(begun, []byte("\n"), out)
 	}
-	if _, err := a.file.Write(out); err != nil {
+	if !st.Mode().IsRegular() {
+		_ = a.file.SetWriteDeadline(time.Now().Add(patience)) // what has no deadlines, such as a device, waits for nobody
+	}
+	if a.half {
+		out = append([]byte("\n"), out...)
+	}
+	n, err := a.file.Write(out)
+	a.half = n > 0 && out[n-1] != '\n' || n == 0 && a.half
+	if err != nil {
 		a.leftOut = max(before, a.leftOut)
 		return fmt.Errorf("audit log: %w", err)
 	}
@@ -183,7 +195,7 @@ func (a *Audit) Write(records ...Record) error {
 // admits reports whether a refusal is written, and counts it if it is not.
 // The caller holds mu.
 func (a *Audit) admits(r *Record) bool {
-	if second := r.Time.Unix(); second != a.second {
+	if second := r.Time.Unix(); second != a.second || a.refused == nil {
 		a.second, a.refused = second, make(map[string]int)
 	}
 	if a.refused[r.Principal]++; a.refused[r.Principal] > refusals || a.told[r.Principal] >= refusedBytes {

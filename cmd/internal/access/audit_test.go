@@ -1,9 +1,14 @@
 package access
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -92,5 +97,66 @@ func TestRefusalsAreBounded(t *testing.T) {
 	}
 	if refuse(hour+2, "") == 0 {
 		t.Error("the file after a rotation takes no refusals")
+	}
+}
+
+// TestAuditAtTheEpoch holds that a machine whose clock begins at 1970 writes refusals like others.
+func TestAuditAtTheEpoch(t *testing.T) {
+	a, err := OpenAudit(filepath.Join(t.TempDir(), "audit.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if err := a.Write(Record{Time: time.Unix(0, 0).UTC(), Stage: Refused, Principal: "ann"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAuditToAFullPipe holds that orders are refused while nothing is read from the pipe that they
+// are written to, and that a reader gets whole lines after the one that broke off.
+func TestAuditToAFullPipe(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip("no pipes here: ", err)
+	}
+	a, err := OpenAudit(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := Record{Time: time.Unix(1, 0).UTC(), Stage: Asked, Principal: "ann", Reason: strings.Repeat("x", 300)}
+	written := 0
+	for ; err == nil; written++ {
+		if written > 1000 {
+			t.Fatal("a pipe of 64 KiB took more than 300 KB")
+		}
+		err = a.Write(order)
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal(err)
+	}
+	reader, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if _, err := io.CopyN(io.Discard, reader, 60_000); err != nil {
+		t.Fatal(err)
+	}
+	order.Flow = "after"
+	if err := a.Write(order); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.Split(bytes.TrimSpace(rest), []byte("\n"))
+	var last Record
+	if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil || last.Flow != "after" {
+		t.Errorf("the last line is %q: %v", lines[len(lines)-1], err)
 	}
 }

@@ -96,14 +96,16 @@ func (f *Forwarder) Run(ctx context.Context) error {
 				return err
 			}
 		}
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return context.Cause(ctx) // what is left is passed on by the next start
+		case n == 0: // a receiver that took a part is slow and not away
 			f.Logger.Error("verdicts could not be passed on; they are tried again", "to", f.Name, "error", err)
 			if err := retry.Pause(ctx, f.Clock, wait); err != nil {
 				return err
 			}
 			wait = min(2*wait, longestWait)
-		} else if err != nil {
-			break
 		}
 	}
 	return context.Cause(ctx)

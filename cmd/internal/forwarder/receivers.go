@@ -18,16 +18,16 @@ import (
 // Verdicts of the self-test are for nobody, here as in the others.
 func ToFile(path string, file *jsonl.File) *Forwarder {
 	return &Forwarder{Name: "verdict file", Cursor: "file:" + path, Drain: true, Deliver: func(_ context.Context, verdicts []state.Entry) (int, error) {
-		lines := make([][]byte, 0, len(verdicts))
+		lines, behind := make([][]byte, 0, len(verdicts)), make([]int, 1, len(verdicts)+1)
 		for i := range verdicts {
-			if !selftest.OwnVerdict(verdicts[i].Value) {
-				lines = append(lines, verdicts[i].Value)
+			if selftest.OwnVerdict(verdicts[i].Value) {
+				behind[len(lines)] = i + 1
+				continue
 			}
+			lines, behind = append(lines, verdicts[i].Value), append(behind, i+1)
 		}
-		if err := file.Append(lines); err != nil {
-			return 0, err
-		}
-		return len(verdicts), nil
+		n, err := file.Append(lines)
+		return behind[n], err
 	}}
 }
 
