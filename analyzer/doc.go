@@ -1,5 +1,4 @@
-// Package analyzer is the core of weir: it folds events into the state of one
-// flow and judges that state by a table of rules.
+// Package analyzer folds events into the state of one flow and judges that state by a table of rules.
 //
 // The fold is a pure function of (limits, partition, flow, event): it reads no
 // clock, does no I/O, starts no goroutine and depends on no map order. The live

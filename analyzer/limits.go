@@ -170,7 +170,7 @@ func (s RuleSet) With(r RuleID) RuleSet { return s | 1<<r }
 const DefaultHold = time.Hour
 
 // Balanced returns the default limits. They are tuned on real traces and must not
-// stop honest work; DESIGN.md says where each figure comes from.
+// stop honest work; decision 11 says where each figure comes from.
 func Balanced() Limits {
 	l := Limits{
 		Profile:  "balanced",

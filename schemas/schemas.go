@@ -1,6 +1,5 @@
-// Package schemas holds the JSON Schemas (2020-12) of what weir reads and writes,
-// with examples of what is accepted and of what is refused. The tests hold them
-// against the Go types. The package imports nothing of weir.
+// Package schemas holds the JSON Schemas of events, verdicts and files, with accepted and rejected examples. The tests
+// hold them against the Go types. The package imports nothing of weir.
 package schemas
 
 import "embed"

@@ -1,7 +1,4 @@
-// Package state is everything that weir keeps on disk, in one Badger database per
-// process: the records of flows and agents with the checkpoint that they belong
-// to, the index of their deadlines, the journal and the verdict log of the
-// embedded form, dead letters, and the cursors of readers.
+// Package state is the on-disk store: flows, agents, deadlines, journals and verdicts in one Badger database.
 //
 // What may be relied on:
 //

@@ -1,7 +1,6 @@
-// Package agents is the second stage of the fold: it folds what cuts across flows by the agent,
-// the project or the tree of flows that it concerns, and judges that by a table of rules of its
-// own. It promises what the stage of flows promises: the next state and the verdicts are a pure
-// function of limits, state and activity, and the same bytes come of the same log.
+// Package agents is the second stage of the fold: it keeps and judges what crosses flows, by agent, project, tree or
+// budget. It promises what the stage of flows promises: the next state and the verdicts are a pure function of limits,
+// state and activity, and the same bytes come of the same log.
 //
 // It knows no flow. What a flow tells comes as activity, and what this stage wants to be told
 // is said by Wants.

@@ -1,5 +1,4 @@
-// Package coverage counts what the events of a source tell, and says which rules are blind for
-// want of it: their silence says nothing then.
+// Package coverage counts which fields a source reports and lists the rules that cannot work without them.
 package coverage
 
 import (

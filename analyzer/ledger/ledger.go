@@ -1,7 +1,6 @@
-// Package ledger keeps what a tree of flows has spent together. It promises that the sums
-// are exact in whatever order the flows tell of what they spent, that what is set aside for a
-// child comes back when the child ends or falls silent, and that a ledger is small: of the
-// children only those that were heard of last are remembered one by one.
+// Package ledger adds up what a tree of flows has spent. It promises that the sums are exact in whatever order the
+// flows tell of what they spent, that what is set aside for a child comes back when the child ends or falls silent, and
+// that a ledger is small: of the children only those that were heard of last are remembered one by one.
 package ledger
 
 import (

@@ -1,5 +1,5 @@
-// Package limitfile reads, prints, compares and imports limits files: the YAML in
-// which people say what analyzer.Limits holds. JSON is read as YAML.
+// Package limitfile reads, prints, compares and imports limits files, the YAML form of analyzer.Limits. JSON is read as
+// YAML.
 //
 // A file names a profile and what differs from it. It is read strictly, because a
 // limit that is silently not there is worse than a file that is refused: an unknown

@@ -1,6 +1,5 @@
-// Package reports keeps what flows tell of their parties until it is passed on to the stage
-// that folds agents. It promises to tell of each party what was said last, in an order that
-// depends on the log alone.
+// Package reports keeps what flows report about their parties until it is sent to the agent stage. It promises to tell
+// of each party what was said last, in an order that depends on the log alone.
 package reports
 
 import (

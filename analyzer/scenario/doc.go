@@ -1,6 +1,5 @@
-// Package scenario is the .flow language: short files that say what agents did
-// and what weir must say of it. The rule book of this repository is written in it,
-// and users write their own cases in it (weir test FILE...).
+// Package scenario runs .flow files: short scripts of agents' calls with the verdicts that weir must give. The rule
+// book of this repository is written in it, and users write their own cases in it (weir test FILE...).
 //
 // # A file
 //

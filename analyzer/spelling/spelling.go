@@ -1,5 +1,4 @@
-// Package spelling finds the word that was probably meant, for errors that help:
-// limits files, scenarios, the command line and settings ask it alike.
+// Package spelling finds the nearest known word for an unknown one, for error messages.
 //
 // The distance is written here rather than taken from a library: two letters swapped
 // are the commonest slip, which the small libraries count as two, and those that

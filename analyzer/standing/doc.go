@@ -1,5 +1,4 @@
-// Package standing holds standing orders: what an order has whatever it is about, how it is
-// given, renewed, defied and taken back, and what a verdict says of it, to programs, to people
-// and to the model. It promises one life and one language for all orders; whom an order is
-// about, and when it is given, is said by whoever keeps it.
+// Package standing is the life of an order: given, renewed, ignored, widened, lifted, expired, and its verdicts. It
+// promises one life and one language for all orders; whom an order is about, and when it is given, is said by whoever
+// keeps it.
 package standing

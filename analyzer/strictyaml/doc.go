@@ -1,4 +1,3 @@
-// Package strictyaml reads YAML of which every node is known by line and column, and
-// refuses with all that is wrong at once: what the files share that people write for
-// weir. A file has at most MaxSize bytes of UTF-8.
+// Package strictyaml reads YAML with the line and column of each node and reports all errors at once. A file has at
+// most MaxSize bytes of UTF-8.
 package strictyaml

@@ -1,7 +1,5 @@
-// Command weir-hook is `weir check --hook` in a program of its own, for coding agents, which
-// start one for every use of a tool: it starts in less than half the time, because nothing of
-// brokers, metrics and stores is linked into it. `weir check --hook-config` names it where it
-// lies beside weir.
+// Command weir-hook is `weir check --hook` as a small program that starts fast, for coding agents. `weir check --hook-
+// config` names it where it lies beside weir.
 package main
 
 import (

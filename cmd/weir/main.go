@@ -1,5 +1,4 @@
-// Command weir keeps flows of agents in their bounds: it reads the calls that agents
-// make, finds the flows that run away, and puts a standing order on them.
+// Command weir detects runaway flows of agents and blocks their next call.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Package adapter says what an adapter is: a reader of one foreign log format that
-// turns its records into events. The adapters themselves lie below, one package per
-// format; package registry lists them.
+// Package adapter defines an adapter: a reader that turns the records of one log format into events. The adapters
+// themselves lie below, one package per format; package registry lists them.
 //
 // Adapters are pure: bytes in, events out. They do no I/O, read no clock and start
 // no goroutine, so the same records give the same events, ids included, whenever

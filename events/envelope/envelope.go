@@ -1,6 +1,5 @@
-// Package envelope takes off what records are wrapped in on a topic or in a request:
-// CloudEvents, the frame of a schema registry, and OTLP in protobuf. What comes out is
-// JSON that an adapter reads.
+// Package envelope removes the wrapping of records: CloudEvents, schema-registry frames, OTLP in protobuf. What comes
+// out is JSON that an adapter reads.
 //
 // What is no JSON inside, such as Avro, is refused with a line that says what to change.
 package envelope

@@ -1,6 +1,4 @@
-// Package fingerprint makes the hashes and fingerprints by which weir compares
-// what agents say and do without keeping it: the arguments of a tool call, the
-// content of a message or a result, an error.
+// Package fingerprint hashes arguments, messages and results, so that weir compares them without keeping them.
 //
 // All functions are pure, total (no input makes them fail or panic) and safe for
 // use by many goroutines. None of them can be undone: what goes in stays out of

@@ -1,7 +1,6 @@
-// Package jsontext has what all readers of JSON here share: the inside of a string. Walking
-// a text stays with each of them, because they differ in what they promise. Events are read
-// strictly, with the place of each fault; foreign logs are followed to their end and no more;
-// fingerprints write what they read in its canonical form.
+// Package jsontext decodes the inside of JSON strings. Walking a text stays with each of them, because they differ in
+// what they promise. Events are read strictly, with the place of each fault; foreign logs are followed to their end and
+// no more; fingerprints write what they read in its canonical form.
 package jsontext
 
 import (

@@ -1,6 +1,4 @@
-// Package kafka is how events come from Apache Kafka: it reaches brokers and says what
-// is wrong when it cannot (Cluster), reads one partition fast and within bounds
-// (Reader), and shares the partitions of a topic between processes (Group).
+// Package kafka reads events from Apache Kafka: cluster, partition reader, consumer group, offsets.
 //
 // It keeps no offsets: where to read on is the business of whoever holds the state. It
 // never creates a topic unless CreateTopics is called, and never waits for a broker

@@ -1,4 +1,4 @@
-// Package rawconn reads and writes connections at the price of the system call alone.
+// Package rawconn reads and writes connections with raw system calls.
 //
 // A connection of package net never lets a system call wait, and yet tells the scheduler of
 // each of them as if it could. To be told, while nothing else is at work, wakes the thread

@@ -1,6 +1,5 @@
-// Package check answers dispatchers that ask before each call. The ask goes into the
-// log like any event, and the answer is what the fold said of it there: there is no
-// second evaluator.
+// Package check answers dispatchers, gateways and hooks that ask before a call. The ask goes into the log like any
+// event, and the answer is what the fold said of it there: there is no second evaluator.
 package check
 
 import (

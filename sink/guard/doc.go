@@ -1,6 +1,6 @@
-// Package guard is what a dispatcher imports to honor weir's verdicts. A Guard follows
-// the standing orders in the background and answers from memory whether a call may be
-// made, in nanoseconds and without waiting for anybody:
+// Package guard is what a dispatcher imports to follow weir's orders and to ask before a call. A Guard follows the
+// standing orders in the background and answers from memory whether a call may be made, in nanoseconds and without
+// waiting for anybody:
 //
 //	g, err := guard.Dial("http://127.0.0.1:8080")
 //	d := g.Check(ctx, guard.Call{Flow: id, From: "planner", To: "coder"})

@@ -1,5 +1,5 @@
-// Package jsonl writes verdicts to a file, one JSON object per line, appended and
-// synced. The file may be rotated: rename it and call Reopen.
+// Package jsonl appends verdicts to a file, one JSON object per line, synced. The file may be rotated: rename it and
+// call Reopen.
 package jsonl
 
 import (

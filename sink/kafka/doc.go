@@ -1,5 +1,4 @@
-// Package kafka writes what weir says to Kafka topics: verdicts, dead letters, the
-// activity of agents, and records of weir's own in the topic of events.
+// Package kafka writes verdicts, dead letters, activity and weir's own records to topics.
 //
 // A verdict must be written once, by whoever owns its partition at that moment, also
 // when an earlier owner was frozen and does not know that it was replaced. That is what

@@ -1,5 +1,4 @@
-// Package otlp sends verdicts as log events of OpenTelemetry to whatever takes OTLP by HTTP, such
-// as a Collector. An event has the trace and the span of the call that it is about, so that a view
-// of traces shows who ended a run, and why (gen_ai.agent.finish_reason). It promises that what it
-// says is delivered was taken, and counts what is refused.
+// Package otlp sends verdicts as OpenTelemetry log events over HTTP. An event has the trace and the span of the call
+// that it is about, so that a view of traces shows who ended a run, and why (gen_ai.agent.finish_reason). It promises
+// that what it says is delivered was taken, and counts what is refused.
 package otlp

@@ -1,5 +1,4 @@
-// Package recipient is what all have in common who post verdicts to somebody else's HTTP endpoint:
-// who it is, how long it may take, and what its refusal is.
+// Package recipient describes an HTTP endpoint that receives verdicts.
 package recipient
 
 import (

@@ -1,5 +1,4 @@
-// Package sign makes orders tell who gave them: a signature over the exact bytes of a
-// verdict's JSON, under a key that weir and its dispatchers share.
+// Package sign signs verdicts with a key that weir and its dispatchers share.
 //
 // A signature is k=<key id>,v1=<hex>, where hex is HMAC-SHA256 of the bytes. What it
 // covers says whom the order binds (its scope and flow), until when (expires_at), and

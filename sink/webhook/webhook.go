@@ -1,6 +1,5 @@
-// Package webhook sends verdicts to an HTTP endpoint, one signed POST each, and tries
-// again until the endpoint has taken them. It never gives a verdict up because the
-// endpoint is away, only when the endpoint refuses it several times over.
+// Package webhook posts each verdict, signed, to an HTTP endpoint until it is accepted. It never gives a verdict up
+// because the endpoint is away, only when the endpoint refuses it several times over.
 package webhook
 
 import (

@@ -1,6 +1,5 @@
-// Package mark notes, in a small file beside what is appended to, how far that is safe on
-// the disk. A log whose end is cut off, emptied or put back looks just like one that was
-// never longer; whoever opens it compares it with its mark.
+// Package mark records in a small file how far data is safely on disk. A log whose end is cut off, emptied or put back
+// looks just like one that was never longer; whoever opens it compares it with its mark.
 package mark
 
 import (

@@ -1,5 +1,4 @@
-// Package wal is a write-ahead log in one short file, which is written from its beginning
-// again and again: what was appended is on the disk, and stays until it is safe elsewhere.
+// Package wal is a short write-ahead log in one file that is reused from its beginning.
 //
 // Each group of values begins on a block of its own, so that a write touches no block of what
 // was acknowledged before, and the file has its length from the beginning, so that a write changes

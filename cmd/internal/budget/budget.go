@@ -1,6 +1,4 @@
-// Package budget bounds the bytes that requests hold at one time, all of them together:
-// what comes is charged as it comes, never as it is announced, and who finds no room is
-// refused and may try again.
+// Package budget bounds the bytes that all requests hold together, and charges them as they arrive.
 package budget
 
 import (

@@ -1,6 +1,4 @@
-// Package certificates keeps what a program shows and trusts by TLS, and takes other files
-// in their place without a restart: connections that begin after Load see the new ones, and
-// what is refused leaves the old ones in use.
+// Package certificates loads TLS certificates and authorities and reloads them without a restart.
 package certificates
 
 import (

@@ -1,5 +1,4 @@
-// Package client asks a running weir over its API: it finds the server and the token that flags or
-// the environment name, and turns what the server refuses into sentences that say how to go on.
+// Package client calls the API of a running weir and turns its errors into messages for a terminal.
 package client
 
 import (

@@ -1,5 +1,5 @@
-// Package clock is where wall-clock time comes from, so that tests need not sleep. The
-// fold never sees it: there time comes from the log.
+// Package clock provides wall-clock time, so that tests need no sleep. The fold never sees it: there time comes from
+// the log.
 package clock
 
 import "time"

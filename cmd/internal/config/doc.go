@@ -1,5 +1,4 @@
-// Package config finds the values of settings: what a flag says goes before what the
-// environment says, that before the configuration file, that before the default.
+// Package config resolves settings: flag, environment, configuration file, default, in that order.
 //
 // There is no second list of settings. They are the flags of the command that serves,
 // and a setting has one name everywhere: the flag --kafka-user is kafka-user in the

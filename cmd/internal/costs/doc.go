@@ -1,4 +1,3 @@
-// Package costs adds up what flows have spent, in calls, tokens and money, and how much of it after
-// a warning and after a stop: by service, agent, tool, tenant and rule. It promises that each figure
-// says where its price is from: the log, a price file, or that nobody knows it.
+// Package costs adds up calls, tokens and money of flows, and what was spent after a warning or a stop. It promises
+// that each figure says where its price is from: the log, a price file, or that nobody knows it.
 package costs

@@ -1,5 +1,4 @@
-// Package demo is weir demo: recorded runs of agents, honest ones and runaways, played against limits
-// without anything to set up, or against a weir that it starts.
+// Package demo is `weir demo`: recorded runs of agents played against limits.
 package demo
 
 import (

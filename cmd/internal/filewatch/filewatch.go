@@ -1,6 +1,4 @@
-// Package filewatch tells when files may have changed that people or other programs write:
-// at once where the system tells, and now and then besides, because network file systems
-// tell nothing.
+// Package filewatch reports that files may have changed, by system notification and by polling.
 package filewatch
 
 import (

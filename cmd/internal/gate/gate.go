@@ -1,6 +1,5 @@
-// Package gate says which events may come from where. Every intake asks it before an
-// event goes into a log: what weir itself writes comes from nobody else, and what a person
-// orders comes only with the admin token.
+// Package gate decides which events a caller may send. Every intake asks it before an event goes into a log: what weir
+// itself writes comes from nobody else, and what a person orders comes only with the admin token.
 package gate
 
 import (

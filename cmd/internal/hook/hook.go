@@ -1,7 +1,6 @@
-// Package hook runs the hook of a coding agent: it hands the agent's question to a running
-// weir and answers as that agent understands. An agent starts a process for each question and
-// waits for it, so this package imports little, and neither do what it imports: what every
-// package of a program does before main is what a person waits for.
+// Package hook is the hook of a coding agent: it sends the agent's question to weir and prints the answer in the
+// agent's form. An agent starts a process for each question and waits for it, so this package imports little, and
+// neither do what it imports: what every package of a program does before main is what a person waits for.
 package hook
 
 import (

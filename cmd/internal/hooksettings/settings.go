@@ -1,5 +1,4 @@
-// Package hooksettings puts hooks into the settings files of coding agents without
-// touching what else is in them.
+// Package hooksettings adds weir's hooks to the settings files of coding agents and changes nothing else in them.
 package hooksettings
 
 import (

@@ -1,4 +1,3 @@
-// Package house holds the laws of this repository as tests: who may import whom,
-// what the pure packages may not do, and what stands at the top level. It has no
+// Package house tests the rules of this repository: imports, purity, licences, documents and the top level. It has no
 // code of its own.
 package house

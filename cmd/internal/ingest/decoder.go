@@ -1,5 +1,4 @@
-// Package ingest brings raw records, from topics or files, through their envelopes and
-// adapters onto the topic of events.
+// Package ingest moves raw records from topics or files through envelopes and adapters to the topic of events.
 //
 // Exactly once per record, as far as ids allow: an event has the same id wherever and
 // whenever its record is read, and the fold drops what it has seen. So it is enough that

@@ -1,4 +1,4 @@
-// Package misnamed looks for fields of events that are misspelled, wherever such events come in.
+// Package misnamed finds misspelled fields in incoming events.
 package misnamed
 
 import (

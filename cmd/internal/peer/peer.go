@@ -1,6 +1,5 @@
-// Package peer is how members of a group on Kafka call each other over HTTP. Each side
-// proves that it has a key of the group: the caller signs the request, the member that is
-// called signs the answer.
+// Package peer is how members of a group call each other over HTTP. Each side proves that it has a key of the group:
+// the caller signs the request, the member that is called signs the answer.
 //
 // The address of a member comes from the consumer group, which programs without a key can
 // join. So a request carries a signature and never a token, and an answer without a

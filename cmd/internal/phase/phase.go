@@ -1,5 +1,4 @@
-// Package phase ends goroutines together: those of one phase of the program are told to
-// finish what they have begun, and when there is no more time, to leave it.
+// Package phase stops a group of goroutines together: first politely, then by a deadline.
 package phase
 
 import (

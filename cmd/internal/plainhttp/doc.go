@@ -1,9 +1,7 @@
-// Package plainhttp answers plain requests of HTTP/1.1 at the price of a read and a write,
-// for routes whose answers are short and asked for often. Each connection begins here; the
-// first request on it that is not plain takes it, with what has come of it, to the net/http
-// server behind, and there it stays. So a request needs to be understood here only if it is
-// as nearly all are, and whatever is odd about one is judged by net/http alone. Both call
-// the same handler.
+// Package plainhttp serves short, frequent HTTP/1.1 requests with one read and one write each. Each connection begins
+// here; the first request on it that is not plain takes it, with what has come of it, to the net/http server behind,
+// and there it stays. So a request needs to be understood here only if it is as nearly all are, and whatever is odd
+// about one is judged by net/http alone. Both call the same handler.
 //
 // What it saves is the goroutine by which net/http watches each connection while its
 // request is being answered, the contexts and buffers of each request, and the parsing of a

@@ -1,5 +1,4 @@
-// Package problem is the error that says what a request is answered with (RFC 9457):
-// whoever refuses something says so there, and whoever serves HTTP writes it.
+// Package problem is the error type that becomes an HTTP problem response (RFC 9457).
 package problem
 
 // Error is an error with an answer.

@@ -1,6 +1,6 @@
-// Package pump folds the records of one partition of a log into flows, or into agents, and
-// publishes what comes of it. It promises that what it publishes depends on the records
-// alone: neither on how they are batched, nor on crashes in between, nor on the clock.
+// Package pump folds the records of one partition into flows or agents and publishes the verdicts. It promises that
+// what it publishes depends on the records alone: neither on how they are batched, nor on crashes in between, nor on
+// the clock.
 //
 // The order of effects is: what concerns agents is passed on, dead letters are written,
 // then verdicts are published, and only when all of them are safe a checkpoint may hold the

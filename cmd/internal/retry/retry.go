@@ -1,4 +1,4 @@
-// Package retry waits, and tries writes again that found too little free space.
+// Package retry waits between tries and repeats writes that failed for lack of disk space.
 package retry
 
 import (

@@ -1,8 +1,4 @@
-// Package simulate runs a whole group of weirs in one goroutine at a time, on a clock, disks
-// and a log that it makes up, and lets them fail at every place where they wait: processes
-// are killed and frozen, disks go back to what they held before, fill up and are lost,
-// partitions change hands at any moment, brokers take a part of a batch, or all of it and say
-// that they did not, or take it later.
+// Package simulate runs a group of weirs on a simulated clock, disk and log, and injects faults at every wait.
 //
 // Flows open flows, and ask for calls of which the tree of them has the last word: it never
 // allows more than its root may make, and says what the plain fold says.

@@ -1,6 +1,4 @@
-// Package a2a reads what went between A2A agents as JSON-RPC, as logging proxies in
-// front of them wrote it (see package wire): versions 0.3 and 1.0, plain and as
-// streams.
+// Package a2a reads A2A messages (JSON-RPC, versions 0.3 and 1.0) from the logs of HTTP proxies.
 //
 // Read are the messages that are sent to agents and what comes of them: the answer, or
 // the task with its states and what it made. A call is told when it is sent, and its

@@ -1,6 +1,4 @@
-// Package adk reads what Google's Agent Development Kit keeps of a session: its
-// events, one per line, or the session as one document with the events in it, in
-// camelCase or in snake_case.
+// Package adk reads sessions of Google's Agent Development Kit.
 //
 // Read are the author, branch and time of an event, its texts, its calls of functions
 // and their responses, its tokens. One flow is one invocation, that is, one message of

@@ -1,5 +1,4 @@
-// Package agentgateway reads the request log of agentgateway: a line per request, as
-// key=value behind time and level, or as JSON.
+// Package agentgateway reads the request log of agentgateway, as key=value lines or JSON.
 //
 // Read are tool calls over MCP, calls of agents over A2A, and requests to models with
 // their tokens; the table in fields.go says which names mean what. A request is logged

@@ -1,4 +1,4 @@
-// Package anyvalue reads the values of attributes as OTLP JSON writes them.
+// Package anyvalue reads attribute values of OTLP JSON.
 package anyvalue
 
 import "weir/events/adapter/jsonwalk"

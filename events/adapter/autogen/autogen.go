@@ -1,5 +1,4 @@
-// Package autogen reads the log autogen_core.events of AutoGen: its records as JSON
-// lines, or a plain log in which a time and the name of the logger stand before them.
+// Package autogen reads the log autogen_core.events of AutoGen.
 //
 // Read are the messages that are sent, as far as their payload is JSON, the calls of
 // tools and of models. The teams of AgentChat never send from agent to agent, but by a

@@ -1,5 +1,4 @@
-// Package caco reads logs of Caco: the messages that were posted to its sessions, one
-// JSON object with path and body per line, and the events of its session logs.
+// Package caco reads logs of Caco: posted messages and session events.
 //
 // Read are messages of users, agents, schedulers and applets, uses of tools and tokens.
 // One flow is the correlationId of a message; what a session does belongs to the flow

@@ -1,5 +1,4 @@
-// Package canonical reads weir's own events, one JSON object per line, as programs
-// write them that know weir and as weir hands them on.
+// Package canonical reads weir's own events, one JSON object per line.
 //
 // All fields are read; a source is put in where the event names none. Nothing is
 // made up, so an event tells what its producer tells: what that leaves out stays

@@ -1,6 +1,4 @@
-// Package chat reads transcripts in which a model, its tools and a user take turns: the stream of
-// Claude Code, sessions of Pi and OpenClaw, trajectories of benchmarks, and bare lists of messages
-// as the APIs of models have them.
+// Package chat reads chat transcripts; a dialect is a description of its fields.
 //
 // There is one reader. A dialect is a description: what its members are called, and a few flags.
 // One flow is one prompt of the user, or the conversation where the log has no prompt.

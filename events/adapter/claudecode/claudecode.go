@@ -1,6 +1,5 @@
-// Package claudecode reads transcripts of Claude Code: JSON lines, one file per
-// session and one per child agent. The lines of a session's files may come one
-// file after the other or mixed.
+// Package claudecode reads session transcripts of Claude Code, one file per session and per subagent. The lines of a
+// session's files may come one file after the other or mixed.
 //
 // Read are the prompts, the uses of tools and their results, and the tokens of the
 // model's answers. One flow is one prompt of the user (promptId), or the session where

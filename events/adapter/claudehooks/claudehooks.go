@@ -1,5 +1,4 @@
-// Package claudehooks reads what Claude Code hands to its hooks, one JSON object per
-// line, as a hook that appends its input to a file keeps it.
+// Package claudehooks reads the JSON that Claude Code passes to its hooks.
 //
 // Read are the user's prompts, the uses of tools before and after they happen, child
 // agents (the tools Agent and Task) and the ends of turns. One flow is one prompt

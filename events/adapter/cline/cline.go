@@ -1,6 +1,4 @@
-// Package cline reads sessions of Cline's command line (from 3.0 on):
-// ~/.cline/data/sessions/ID/ID.messages.json, one document for each session, and one beside it
-// for each agent that was given a task.
+// Package cline reads sessions of Cline's command line (3.0 and later).
 //
 // Read are the prompts of the user, the uses of tools and their results, tasks given to other
 // agents, the tokens of the model's answers and the answers that end a turn. One flow is one

@@ -1,7 +1,4 @@
-// Package cloudevents reads CloudEvents in structured mode whose data are events of
-// weir's own, one per line, per document, or in an array: the attributes fill in what
-// the data does not say (id, source, time, correlationid, causationid, and the kind as
-// the type weir.KIND.v1).
+// Package cloudevents reads CloudEvents whose data are weir's own events.
 //
 // What an event can tell is up to its producer, as in weir's own format. Data of other
 // formats is read by their own names when it is taken out of its envelope, as weir does

@@ -1,5 +1,4 @@
-// Package codex reads rollouts of Codex: rollout-*.jsonl below ~/.codex/sessions, one file
-// per session, whose first line is a session_meta.
+// Package codex reads rollouts of Codex, one file per session.
 //
 // Read are the messages of the user, the uses of tools and their results, tasks given to
 // other agents, the tokens of the model's answers and the ends of turns. One flow is one turn,

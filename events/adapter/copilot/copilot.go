@@ -1,6 +1,4 @@
-// Package copilot reads logs of sessions of GitHub Copilot CLI and of programs that are made
-// with its SDK: session-state/ID/events.jsonl, one event per line, the first of which is
-// session.start.
+// Package copilot reads session logs of GitHub Copilot CLI and of programs built with its SDK.
 //
 // Read are the messages of the user, the uses of tools and their results, tasks given to other
 // agents and what these do, the tokens of the model's answers. One flow is one message of the

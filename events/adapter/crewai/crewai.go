@@ -1,5 +1,4 @@
-// Package crewai reads the events of CrewAI's event bus as event.to_json() writes
-// them, one per line.
+// Package crewai reads events of CrewAI's event bus, one JSON object per line.
 //
 // Read are the events by which crews, agents, tools and models begin and end. One flow
 // is one run of a crew: the nearest crew_kickoff_started above an event, or, without a

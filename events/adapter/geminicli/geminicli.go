@@ -1,5 +1,4 @@
-// Package geminicli reads chats of Gemini CLI: ~/.gemini/tmp/PROJECT/chats/session-*, JSON
-// lines, or in versions before 0.3x one document per session.
+// Package geminicli reads chats of Gemini CLI.
 //
 // Read are the messages of the user, the uses of tools and their results, the tokens of the
 // model's answers and the answers that end a turn. One flow is one message of the user.

@@ -1,6 +1,4 @@
-// Package jsonwalk reads JSON texts of foreign logs from front to back, once,
-// without building a tree: the adapters pick out the few members that they know
-// and skip the rest, which is most of the text.
+// Package jsonwalk reads foreign JSON once, front to back, and skips what an adapter does not need.
 //
 // It is lenient where nothing is lost: what is skipped is only followed to its end
 // (brackets and strings), not checked.

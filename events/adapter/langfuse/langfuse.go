@@ -1,7 +1,5 @@
-// Package langfuse reads observations as Langfuse exports them: pages of its API
-// (GET /api/public/observations), traces with their observations (GET
-// /api/public/traces/ID), and files of observations, one per line or in an array, in camel
-// case or in snake case. What its SDKs send is OpenTelemetry, which package otlp reads.
+// Package langfuse reads traces and observations exported from Langfuse. What its SDKs send is OpenTelemetry, which
+// package otlp reads.
 //
 // An observation tells what the span told that it was made of. Names of sessions stand in
 // traces only: observations by themselves are of their trace.

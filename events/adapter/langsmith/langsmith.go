@@ -1,6 +1,4 @@
-// Package langsmith reads runs as LangSmith's clients post them, LangGraph's above
-// all: bodies {"post": [...], "patch": [...]} of the batch endpoint, single runs, and
-// the text of multipart bodies.
+// Package langsmith reads runs as LangSmith's clients post them.
 //
 // Read are the names, kinds, times, inputs, outputs and errors of runs, and what their
 // metadata says of agent, thread, model and tokens. A run comes twice, when it begins

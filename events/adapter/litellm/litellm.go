@@ -1,6 +1,4 @@
-// Package litellm reads what LiteLLM logs of each request to a model: its standard logging
-// payload (of the proxy's log and of callbacks), and rows of its spend logs, one per line, in an
-// array, or in a page of GET /spend/logs.
+// Package litellm reads LiteLLM's standard logging payload and its spend logs.
 //
 // A request holds the whole conversation. The calls of tools that a model asks for stand in its
 // answer, and what they brought in the next request, so a result is told one request later.

@@ -1,5 +1,4 @@
-// Package llamaindex reads the events that a LlamaIndex workflow of agents streams, one
-// JSON object per line: {"event": CLASS, "data": event.model_dump()}.
+// Package llamaindex reads events of LlamaIndex agent workflows.
 //
 // Read are inputs and outputs of agents, and calls of tools with their results. The tool
 // handoff passes control to the agent that its to_agent names. The events name neither

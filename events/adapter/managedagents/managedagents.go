@@ -1,6 +1,4 @@
-// Package managedagents reads the events of Anthropic's managed agents, as the stream
-// or the list of a session gives them: one JSON object per line, with or without the
-// "data:" of server-sent events, an array, or a page {"data": [...]}.
+// Package managedagents reads session events of Anthropic's managed agents.
 //
 // Read are the user's messages, answers, uses of tools and their results, messages
 // between threads, and the tokens of requests to models. An event does not name its

@@ -1,5 +1,4 @@
-// Package mapped reads JSON objects of any kind by a mapping that the user gives: for
-// each field of an event, where in the record its value is found.
+// Package mapped reads any JSON by a mapping from the user: for each field of an event, a path in the record.
 //
 //	map:correlation_id=.flow,time=.ts,kind=.type,kind.tool_start=tool.call,
 //	    kind.tool_end=tool.result,from=.sender.id,tool=.tool.name,args=.tool.args

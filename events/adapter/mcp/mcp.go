@@ -1,6 +1,4 @@
-// Package mcp reads what went between MCP clients and servers over streamable HTTP,
-// as a logging proxy wrote it (see package wire), of protocol versions from
-// 2025-03-26 to 2026-07-28.
+// Package mcp reads MCP over streamable HTTP (2025-03-26 to 2026-07-28) from the logs of HTTP proxies.
 //
 // Read are tool calls, which are told when they are sent, their results, which are told
 // when they are there, and the names by which clients open their sessions. One flow is

@@ -1,6 +1,4 @@
-// Package openaiagents reads traces of the OpenAI Agents SDK as a TracingProcessor
-// exports them: a trace or a span per JSON line, or the bodies {"data": [...]} that
-// the SDK posts to its ingest endpoint.
+// Package openaiagents reads traces of the OpenAI Agents SDK.
 //
 // Read are the spans of agents, handoffs, functions and models, and the turns of newer
 // versions. One trace is one flow, unless its metadata has a correlation_id; group_id,

@@ -1,5 +1,4 @@
-// Package opencode reads sessions of OpenCode: the document that `opencode export SESSION`
-// prints, and the JSON lines that `opencode run --format json` prints while it runs.
+// Package opencode reads sessions of OpenCode, exported or streamed.
 //
 // Read are the messages of the user, the uses of tools and their results, tasks given to other
 // agents, the tokens of the model's answers and the ends of turns. One flow is one message of

@@ -1,5 +1,4 @@
-// Package openhands reads the events of OpenHands conversations, as the software
-// agent SDK keeps them: one JSON object per event, in the order of the event files.
+// Package openhands reads events of OpenHands conversations.
 //
 // Read are messages, actions and what came of them, errors, and the sums of tokens in
 // updates of the state. An event does not name its conversation (the folder does), but

@@ -1,5 +1,4 @@
-// Package otlp reads OpenTelemetry spans of agent programs: OTLP JSON, an export
-// batch per line or per document.
+// Package otlp reads OpenTelemetry spans of agent programs in OTLP JSON.
 //
 // It knows the GenAI conventions, OpenInference, the spans of Microsoft's Agent Framework,
 // of the Vercel AI SDK, of Haystack, of Genkit and of agentgateway, and the older names that are still

@@ -1,5 +1,4 @@
-// Package otlplogs reads OpenTelemetry log records of agent programs: OTLP JSON, an
-// export batch per line or per document.
+// Package otlplogs reads OpenTelemetry log records of agent programs in OTLP JSON.
 //
 // Known are the events of Claude Code; the tables in fields.go say which names mean
 // what. One flow is one prompt (prompt.id), or the session. Uses of tools are logged

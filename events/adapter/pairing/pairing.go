@@ -1,6 +1,4 @@
-// Package pairing makes events of logs whose lines stand for themselves: it names the
-// flow of each, pairs results with their calls, adds the calls that were logged at
-// their end only, and remembers who did work.
+// Package pairing turns single log lines into events: it names flows and pairs results with calls.
 //
 // It is what adapters share that need not hold records back; see package spantree for
 // those that do.

@@ -1,6 +1,4 @@
-// Package phoenix reads spans as Arize Phoenix hands them out: pages of its REST interface
-// (GET /v1/projects/PROJECT/spans), their elements one per line, and its data frame of spans
-// as JSON lines (get_spans_dataframe().to_json(orient="records", lines=True)).
+// Package phoenix reads spans exported from Arize Phoenix.
 //
 // They tell what the OpenInference spans told that they were made of.
 package phoenix

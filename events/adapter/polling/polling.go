@@ -1,7 +1,5 @@
-// Package polling tells when a call of a tool looks once more at something that goes on by
-// itself: a build in the background, a run of CI, a job in a cloud. Such a call is no
-// repetition, however often it brings the same, and Event.Tool.RetryOf says so. Nor is the
-// first look at each thing behind a loss of memory.
+// Package polling recognises calls that look again at work in progress. Such a call is no repetition, however often it
+// brings the same, and Event.Tool.RetryOf says so. Nor is the first look at each thing behind a loss of memory.
 //
 // A call is a look once more when the same was looked at before, some seconds passed in
 // between, and one of these holds:

@@ -1,5 +1,4 @@
-// Package qwencode reads chats of Qwen Code: ~/.qwen/projects/CWD/chats/ID.jsonl, one record
-// per line, each with the session that it is of.
+// Package qwencode reads chats of Qwen Code.
 //
 // Read are the prompts of the user, the uses of tools and their results, tasks given to other
 // agents, the tokens of the model's answers and the answers that end a turn. One flow is one

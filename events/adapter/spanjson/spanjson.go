@@ -1,6 +1,4 @@
-// Package spanjson reads OpenTelemetry spans in the JSON of programs that have one of their own:
-// answers and downloads of Jaeger and what it keeps in Elasticsearch, Zipkin, the console
-// exporters of the SDKs for Python and Go, and traces of MLflow. A span tells the same as in
+// Package spanjson reads spans in the JSON of Jaeger, Zipkin, Elasticsearch and others. A span tells the same as in
 // OTLP, which package otlp reads, but for its events.
 package spanjson
 

@@ -1,6 +1,4 @@
-// Package spanrow reads spans that a program keeps as rows of its own, as its exports
-// have them: each row is told as the OpenTelemetry span that it was made of, and package
-// otlp makes events of that, so that a span tells the same whichever way it comes.
+// Package spanrow reads spans kept as rows and converts them to OpenTelemetry spans.
 package spanrow
 
 import (

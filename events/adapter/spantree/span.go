@@ -1,6 +1,5 @@
-// Package spantree turns spans that lie inside each other (of agents, tools and
-// models, as tracers tell of them) into events. It is what the adapters of such
-// formats share: holding back, finding out who called whom, the order.
+// Package spantree turns nested spans of agents, tools and models into events. It is what the adapters of such formats
+// share: holding back, finding out who called whom, the order.
 //
 // A span is told once, when it has ended, or twice, when it begins and when it ends.
 // Where spans are told only at their end, children come before their parents, and a

@@ -1,5 +1,4 @@
-// Package tag reads the tags and labels that programs give to their runs, as tracers and logs
-// have them: lists, several behind commas, and members of metadata.
+// Package tag reads tags and labels of runs.
 //
 // A label is a tag such as env=batch. What a tracer notes for itself is none: nobody has chosen it,
 // and a flow keeps only its first few tags.

@@ -1,5 +1,4 @@
-// Package tinyagi reads the table messages of TinyAGI: its rows as JSON, one object per
-// line or an array of them, as sqlite3 -json prints it.
+// Package tinyagi reads the messages table of TinyAGI.
 //
 // A row is a message to an agent, from an agent (from_agent) or from a user. Rows know
 // no flows. One flow is what follows from the last message of the same sender on the

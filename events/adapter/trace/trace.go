@@ -1,5 +1,4 @@
-// Package trace reads the neutral trace format: facts of recorded agent runs, one
-// JSON object per line, with hashes in place of all texts.
+// Package trace reads the neutral trace format: recorded runs with hashes in place of texts.
 //
 // A line has dataset, trace_id, seq, ts, from, to, kind (call, return, tool, result,
 // message, error), tool, args_hash, had_work, tokens_in, tokens_out and sim. The

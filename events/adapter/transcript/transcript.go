@@ -1,6 +1,5 @@
-// Package transcript tells what the logs of coding agents have in common: a user prompts,
-// the agent uses tools, is given their results, hands tasks to other agents and answers.
-// The adapters of these logs find out what a line says; what becomes of it is the same.
+// Package transcript has what logs of coding agents share: prompts, tool calls, results, subagents, answers. The
+// adapters of these logs find out what a line says; what becomes of it is the same.
 //
 // One flow is one prompt of the user, or the session where a log does not tell prompts
 // apart.

@@ -1,6 +1,6 @@
-// Package usage reads what a request to a model took. Counts of tokens every source keeps in an
-// object of its own with names of its own: an adapter has a table of the names, and this is the
-// one reader. Money all of them tell in US dollars.
+// Package usage reads the token counts of a model request. Counts of tokens every source keeps in an object of its own
+// with names of its own: an adapter has a table of the names, and this is the one reader. Money all of them tell in US
+// dollars.
 package usage
 
 import (

@@ -1,6 +1,4 @@
-// Package wire reads logs of what went over HTTP, as a logging proxy in front of a
-// server writes them: one JSON object for each request and one for each response,
-// and in them the JSON-RPC messages that the protocols of agents are made of.
+// Package wire reads HTTP logs of a proxy: one JSON object per request and per response.
 //
 // A request has time, direction "request", exchange (a number that its response has,
 // too), proxy (the name of the server behind it), method, path, headers and body. A

@@ -1,5 +1,4 @@
-// Package otlpwire rewrites OTLP batches from protobuf to OTLP JSON, so that spans and
-// logs give the same events whichever way they come.
+// Package otlpwire converts OTLP batches from protobuf to JSON.
 //
 // It walks the wire format by a table of the fields and builds no tree, so that what a
 // sender can make it hold is a small multiple of what he sent: a message of empty spans

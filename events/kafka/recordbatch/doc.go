@@ -1,5 +1,4 @@
-// Package recordbatch reads and writes record batches, format 2: the form in which Kafka
-// keeps records and in which Fetch and Produce carry them.
+// Package recordbatch reads and writes Kafka's record batches (format 2).
 //
 // The Decoder takes memory as its Limit allows, whatever the batch says of itself. The
 // Encoder makes the bytes once, so that a batch that is sent again is the same batch.

@@ -1,6 +1,5 @@
-// Package guarded runs calls between a check and a report, so that weir finds loops without any
-// telemetry. It is apart from package guard, which needs nothing but the standard library: hashes
-// need xxhash.
+// Package guarded wraps calls with a check and a report, so that loops are found without telemetry. It is apart from
+// package guard, which needs nothing but the standard library: hashes need xxhash.
 package guarded
 
 import (

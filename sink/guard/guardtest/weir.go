@@ -1,7 +1,6 @@
-// Package guardtest is a weir for the tests of dispatchers: it holds the orders that a
-// test gives, answers guards as the real one does, remembers what they report, and can
-// be away, mute or slow. It needs no port and no process: a guard reaches it through
-// the Client, also inside a testing/synctest bubble.
+// Package guardtest is a weir for the tests of dispatchers: it holds given orders, records reports, and can fail on
+// request. It needs no port and no process: a guard reaches it through the Client, also inside a testing/synctest
+// bubble.
 package guardtest
 
 import (

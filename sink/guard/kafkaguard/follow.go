@@ -1,6 +1,5 @@
-// Package kafkaguard lets a guard follow the topic of verdicts itself, without a weir in
-// between: for dispatchers that stand beside Kafka. All partitions are read, by no
-// group, and the guard is ready when it has read what they held at its start.
+// Package kafkaguard lets a guard follow the verdict topic directly. All partitions are read, by no group, and the
+// guard is ready when it has read what they held at its start.
 package kafkaguard
 
 import (

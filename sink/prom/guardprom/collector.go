@@ -1,5 +1,4 @@
-// Package guardprom shows the guard of a dispatcher to Prometheus, in the dispatcher's
-// own registry. It is off until it is registered:
+// Package guardprom exposes the metrics of a guard in its host's Prometheus registry. It is off until it is registered:
 //
 //	prometheus.MustRegister(guardprom.New(g))
 package guardprom

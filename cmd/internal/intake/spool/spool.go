@@ -1,6 +1,5 @@
-// Package spool keeps records on disk that were acknowledged and are still needed in
-// memory, so that a crash does not lose them: batches of spans whose traces are not
-// over. What is not needed any more is removed soon, for it has content.
+// Package spool keeps acknowledged records on disk until their spans are complete, so that a crash loses none. What is
+// not needed any more is removed soon, for it has content.
 package spool
 
 import (

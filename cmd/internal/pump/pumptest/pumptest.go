@@ -1,4 +1,4 @@
-// Package pumptest makes logs and limits for tests of pumps and of what is built on them.
+// Package pumptest makes logs and limits for tests of pumps.
 package pumptest
 
 import (
