@@ -28,7 +28,11 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 			lines = append(lines, line)
 		}
 	}
-	format, err := ParseDenyFormat(r.URL.Query().Get("deny"))
+	by, err := h.sender(r)
+	var format DenyFormat
+	if err == nil {
+		format, err = ParseDenyFormat(r.URL.Query().Get("deny"))
+	}
 	switch {
 	// Faults of the body as a whole; those of a line are answered in its place.
 	case err != nil:
@@ -54,7 +58,8 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 		q := &several[i]
 		q.Context = r.Context()
 		q.Err = Caught(func() (err error) {
-			q.Raw, err = prepare(line, &q.ev, nil)
+			from := by.line(i + 1)
+			q.Raw, err = prepare(line, &q.ev, nil, &from)
 			return err
 		})
 		if q.Err != nil {
@@ -69,7 +74,7 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 		q := &several[i].Asked
 		respond := func() {
 			v, err := q.Answer()
-			h.reply(&replies[i], r, func() { h.respond(&replies[i], r, v, err, format) })
+			h.reply(&replies[i], r, func() { h.respond(&replies[i], r, q, v, err, format) })
 		}
 		if q.Wait != nil {
 			asking.Go(respond)

@@ -55,6 +55,9 @@ type Stream struct {
 // ServeHTTP answers until the request ends, or the program.
 func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	format, err := ParseDenyFormat(r.URL.Query().Get("deny"))
+	if err == nil && r.Header.Get(KeyHeader) != "" {
+		err = &Error{http.StatusBadRequest, KeyHeader + " names one request, and a stream has many checks; give each line an id"}
+	}
 	if err != nil {
 		s.Fail(w, r, err)
 		return
@@ -210,7 +213,7 @@ func (b *batch) prepare(q *asking, text []byte) (err error) {
 			return err
 		}
 	}
-	if q.Raw, err = prepare(text, &q.ev, q.room); err == nil && &q.Raw[0] != &text[0] {
+	if q.Raw, err = prepare(text, &q.ev, q.room, &sender{now: b.stream.Now}); err == nil && &q.Raw[0] != &text[0] {
 		q.room = q.Raw
 	}
 	return err
@@ -255,9 +258,9 @@ func (b *batch) appendAnswer(dst []byte, q *asking) []byte {
 	}
 	dst = appendLine(dst, q.n)
 	if q.Err == nil && q.Verdict != nil && !Refuses(q.Verdict) {
-		return append(appendAllowance(appendStatus(dst, http.StatusOK), q.Verdict), "}\n"...)
+		return append(b.stream.appendAllowance(appendStatus(dst, http.StatusOK), q.Event, q.Verdict), "}\n"...)
 	}
-	b.stream.reply(&q.to, b.r, func() { b.stream.respond(&q.to, b.r, q.Verdict, q.Err, b.format) })
+	b.stream.reply(&q.to, b.r, func() { b.stream.respond(&q.to, b.r, &q.Asked, q.Verdict, q.Err, b.format) })
 	return q.to.appendMembers(dst)
 }
 

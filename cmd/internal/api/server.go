@@ -250,6 +250,7 @@ type Server struct {
 	panics  atomic.Int64 // of requests, each of which cost one answer
 	turns   *turns       // of dear answers
 	trend   trend        // for the charts of the page
+	hints   *hints
 	// catchUp is taken by viewers of the verdicts that read what they have missed, as turns are.
 	catchUp chan struct{}
 
@@ -281,7 +282,7 @@ type Server struct {
 // The error says that the address is none, or that other machines reach it and no token
 // keeps them out.
 func New(o Options) (*Server, error) {
-	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, counts: o.Counts, turns: newTurns()}
+	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, counts: o.Counts, turns: newTurns(), hints: newHints()}
 	a.catchUp = make(chan struct{}, cap(a.turns.free))
 	var err error
 	if a.door, err = newDoor(o.Access, o.Listen, ""); err != nil {
