@@ -4,7 +4,6 @@ package check
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -26,14 +25,8 @@ import (
 // together, see serveMany.
 // It holds nothing of its own, and any number of requests may be served at once.
 type Handler struct {
-	// Ask appends the event, whose JSON is raw, and returns what the fold said of it.
-	// It keeps neither.
-	// Its error may be ErrTimeout, see there; others are told by Fail as they are.
-	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
-	// Together is Ask for several asks, which share what they can. It does not wait for an
-	// answer that takes long: the ask's Wait does. Without it each is asked by Ask.
-	Together func(asks []*Asked)
-	// Fail writes an error: one of Ask, one of the request, which is a *Error or an
+	Check Checker
+	// Fail writes an error: one of Check, one of the request, which is a *Error or an
 	// *events.DecodeError, or a *Panic, which it logs with its stack and counts.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 	// Now is the time of events that give none, which may lack an id as well. Nil: an event has to
@@ -75,9 +68,9 @@ type single struct {
 	body []byte
 	room []byte // for what goes into the log
 	ev   events.Event
-	Asked
-	asks [1]*Asked
-	text []byte // of the answer
+	Request
+	batch [1]*Request
+	text  []byte // of the answer
 }
 
 // mostSpare is how much memory of a check is used again; longer ones are rare.
@@ -119,23 +112,23 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s *single) (done
 		h.Fail(w, r, err)
 		return true
 	}
-	s.Asked = Asked{Context: r.Context(), Event: &s.ev, Raw: raw}
-	s.asks[0] = &s.Asked
-	h.together(s.asks[:])
+	s.Request = Request{Context: r.Context(), Event: &s.ev, Raw: raw}
+	s.batch[0] = &s.Request
+	h.Check.all(s.batch[:])
 	v, err := s.Answer()
 	if err == nil && !Refuses(v) {
 		s.text = append(h.appendAllowance(s.text[:0], &s.ev, v), '\n')
 		writeAllowance(w, v, s.text)
 	} else {
-		h.respond(w, r, &s.Asked, v, err, format)
+		h.respond(w, r, &s.Request, v, err, format)
 	}
 	done = s.done()
-	s.Asked = Asked{} // so that nothing is kept alive
+	s.Request = Request{} // so that nothing is kept alive
 	return done
 }
 
 // respond writes what an ask was answered with.
-func (h *Handler) respond(w http.ResponseWriter, r *http.Request, q *Asked, v *events.Verdict, err error, format DenyFormat) {
+func (h *Handler) respond(w http.ResponseWriter, r *http.Request, q *Request, v *events.Verdict, err error, format DenyFormat) {
 	switch {
 	case err != nil:
 		h.Fail(w, r, err)
@@ -148,22 +141,6 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, q *Asked, v *e
 		reply.write(w)
 	default:
 		writeAllowance(w, v, append(h.appendAllowance(make([]byte, 0, 1<<10), q.Event, v), '\n'))
-	}
-}
-
-// together asks for several calls. If that panics, those without an answer fail with a *Panic.
-func (h *Handler) together(asks []*Asked) {
-	if h.Together != nil {
-		fault := Caught(func() error { h.Together(asks); return nil })
-		for _, q := range asks {
-			if fault != nil && q.Verdict == nil && q.Err == nil && q.Wait == nil {
-				q.Err = fault
-			}
-		}
-		return
-	}
-	for _, q := range asks {
-		q.Wait = func() (*events.Verdict, error) { return h.Ask(q.Context, q.Event, q.Raw) }
 	}
 }
 
@@ -292,6 +269,6 @@ func title(r events.Reason) string {
 	return strings.ToUpper(words[:1]) + words[1:]
 }
 
-// ErrTimeout is for Ask: the fold did not come to the event in time. The event is in
+// ErrTimeout is for a Checker: the fold did not come to the event in time. The event is in
 // the log all the same, so the same ask with the same id gets its answer later.
 var ErrTimeout = errors.New("the answer takes too long; ask again with the same id, or go by the standing orders")

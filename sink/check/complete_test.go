@@ -68,8 +68,8 @@ func TestOneShape(t *testing.T) {
 	for action, v := range verdicts {
 		var got *events.Event
 		h := &Handler{Now: func() time.Time { return heldAt }, Hint: func(*events.Event) string { return `no "x"` },
-			Ask:  func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) { got = ev; return v, nil },
-			Fail: func(_ http.ResponseWriter, _ *http.Request, err error) { t.Errorf("%s: %v", action, err) }}
+			Check: oneByOne(func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) { got = ev; return v, nil }),
+			Fail:  func(_ http.ResponseWriter, _ *http.Request, err error) { t.Errorf("%s: %v", action, err) }}
 		for _, media := range []string{"application/json", manyAsks} {
 			r := httptest.NewRequest("POST", "/v1/check", strings.NewReader(`{"kind":"agent.call","correlation_id":"f","from":{"agent":"ä"},"to":{"agent":"b"}}`))
 			r.Header.Set("Content-Type", media)
@@ -111,7 +111,7 @@ func TestKey(t *testing.T) {
 	f := func(key, media, body, want, fault string) {
 		t.Helper()
 		var ids []string
-		h := &Handler{Together: func(asks []*Asked) {
+		h := &Handler{Check: func(asks []*Request) {
 			for _, q := range asks {
 				ids = append(ids, q.Event.ID)
 				q.Verdict = &events.Verdict{ID: "v", Mode: "enforce", Action: "allow", Reason: "allowed"}

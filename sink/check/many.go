@@ -51,9 +51,9 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 	replies := make([]reply, len(lines))
 	several := make([]struct {
 		ev events.Event
-		Asked
+		Request
 	}, len(lines))
-	asks := make([]*Asked, 0, len(lines))
+	batch := make([]*Request, 0, len(lines))
 	for i, line := range lines {
 		q := &several[i]
 		q.Context = r.Context()
@@ -66,12 +66,12 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 			continue
 		}
 		q.Event = &q.ev
-		asks = append(asks, &q.Asked)
+		batch = append(batch, &q.Request)
 	}
-	h.together(asks)
+	h.Check.all(batch)
 	var asking sync.WaitGroup
 	for i := range several {
-		q := &several[i].Asked
+		q := &several[i].Request
 		respond := func() {
 			v, err := q.Answer()
 			h.reply(&replies[i], r, func() { h.respond(&replies[i], r, q, v, err, format) })

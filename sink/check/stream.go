@@ -157,7 +157,7 @@ type batch struct {
 	late   sync.WaitGroup // answers that were not there at once
 
 	taken []*asking
-	asks  []*Asked
+	asks  []*Request
 	text  []byte    // of the answers
 	spare []*asking // memory that no line has
 }
@@ -169,7 +169,7 @@ type asking struct {
 	size int    // that is charged
 	room []byte // for what goes into the log
 	ev   events.Event
-	Asked
+	Request
 	end func() // see Stream.Begin; may be nil
 	to  reply  // unless the answer allows
 }
@@ -200,10 +200,10 @@ func (b *batch) release(q *asking) {
 // meantime is refused (see decision 79).
 func (b *batch) take(q *asking, text []byte) {
 	b.taken = append(b.taken, q)
-	q.size, q.end, q.to, q.Asked = len(text), nil, reply{}, Asked{Context: b.r.Context()}
+	q.size, q.end, q.to, q.Request = len(text), nil, reply{}, Request{Context: b.r.Context()}
 	if q.Err = Caught(func() error { return b.prepare(q, text) }); q.Err == nil {
 		q.Event = &q.ev
-		b.asks = append(b.asks, &q.Asked)
+		b.asks = append(b.asks, &q.Request)
 	}
 }
 
@@ -224,7 +224,7 @@ func (b *batch) ask() {
 	if len(b.taken) == 0 {
 		return
 	}
-	b.stream.together(b.asks)
+	b.stream.Check.all(b.asks)
 	b.text = b.text[:0]
 	for _, q := range b.taken {
 		if q.Wait == nil {
@@ -260,7 +260,7 @@ func (b *batch) appendAnswer(dst []byte, q *asking) []byte {
 	if q.Err == nil && q.Verdict != nil && !Refuses(q.Verdict) {
 		return append(b.stream.appendAllowance(appendStatus(dst, http.StatusOK), q.Event, q.Verdict), "}\n"...)
 	}
-	b.stream.reply(&q.to, b.r, func() { b.stream.respond(&q.to, b.r, &q.Asked, q.Verdict, q.Err, b.format) })
+	b.stream.reply(&q.to, b.r, func() { b.stream.respond(&q.to, b.r, &q.Request, q.Verdict, q.Err, b.format) })
 	return q.to.appendMembers(dst)
 }
 

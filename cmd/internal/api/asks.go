@@ -20,7 +20,7 @@ import (
 // An agent whose hook weir cannot answer goes on, unless the hook was told to close (see
 // check.Hook), so the fault is a warning in weir's log and no answer with an error.
 func (a *Server) hookRoutes() []route {
-	hook := check.NewHook(a.timedAsk(prom.RouteHook), a.appendHooked, func(err error) {
+	hook := check.NewHook(a.timed(prom.RouteHook), a.appendHooked, func(err error) {
 		a.logger.Warn("a hook was not answered as it should be", "error", err)
 	}, a.clock.Now)
 	return []route{
@@ -76,7 +76,7 @@ func (a *Server) appendHooked(ctx context.Context, lines [][]byte) error {
 
 // checks answers checks of dispatchers.
 func (a *Server) checks() *check.Handler {
-	return &check.Handler{Ask: a.timedAsk(prom.RouteCheck), Together: a.timedTogether(prom.RouteCheck), Fail: a.writeError, Now: a.clock.Now, Hint: a.hints.of}
+	return &check.Handler{Check: a.timed(prom.RouteCheck), Fail: a.writeError, Now: a.clock.Now, Hint: a.hints.of}
 }
 
 // askStreams is POST check.StreamPath. There may be as many streams of asks as followers of

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,7 +128,7 @@ func (a *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
-				a.writeError(w, r, &check.Panic{Value: p, Stack: debug.Stack()})
+				a.writeError(w, r, check.PanicOf(p))
 			}
 		}()
 		// Answers hold what agents wrote. No browser may take them for a page, put them
