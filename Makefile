@@ -229,7 +229,7 @@ simulate: ## whole groups with crashes, hand-overs and failing disks and brokers
 	$(GO) test -count=1 -timeout 0 -run TestSimulation -v ./cmd/internal/simulate -seeds $(or $(SEEDS),1000) -first $(or $(FIRST),1)
 
 .PHONY: release
-release: ## bin/release: archives, deb, rpm, SBOM, wheel, npm tarball, image context and checksums of VERSION=v1.2.3; publishes nothing
+release: ## bin/release: archives, deb, rpm, SBOM, wheel, npm tarball, Helm chart, image context and checksums of VERSION=v1.2.3; publishes nothing
 	cmd/internal/tools/release/release.sh "$(VERSION)" bin/release
 
 .PHONY: rename

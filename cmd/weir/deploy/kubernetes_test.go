@@ -73,7 +73,13 @@ func TestKubernetes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := strictly(t, text)
+	consistent(t, strictly(t, text), runHead(t, string(text)))
+}
+
+// consistent holds of the objects of one installation that names are valid, that selectors find the pods, and that
+// the files that weir reads are mounted. made is the secret with the tokens; nil when it could not be made.
+func consistent(t *testing.T, objects []runtime.Object, made *corev1.Secret) {
+	t.Helper()
 	for _, o := range objects {
 		named, ok := o.(metav1.Object)
 		if !ok {
@@ -85,14 +91,17 @@ func TestKubernetes(t *testing.T) {
 	}
 	set, service := find[*appsv1.StatefulSet](t, objects), find[*corev1.Service](t, objects)
 	pods := labels.Set(set.Spec.Template.Labels)
-	for what, selector := range map[string]*metav1.LabelSelector{
-		"StatefulSet":         set.Spec.Selector,
-		"PodDisruptionBudget": find[*policyv1.PodDisruptionBudget](t, objects).Spec.Selector,
-		"Service":             {MatchLabels: service.Spec.Selector},
-	} {
+	selectors := map[string]*metav1.LabelSelector{"StatefulSet": set.Spec.Selector, "Service": {MatchLabels: service.Spec.Selector}}
+	if *set.Spec.Replicas > 1 {
+		selectors["PodDisruptionBudget"] = find[*policyv1.PodDisruptionBudget](t, objects).Spec.Selector
+	}
+	for what, selector := range selectors {
 		if s, err := metav1.LabelSelectorAsSelector(selector); err != nil || s.Empty() || !s.Matches(pods) {
 			t.Errorf("the %s selects %v, the pods are %v (%v)", what, s, pods, err)
 		}
+	}
+	if set.Spec.ServiceName != service.Name {
+		t.Errorf("the StatefulSet names service %s, the service is %s", set.Spec.ServiceName, service.Name)
 	}
 	spec := set.Spec.Template.Spec
 	if spec.SecurityContext.FSGroup == nil || *spec.SecurityContext.FSGroup != *spec.SecurityContext.RunAsUser {
@@ -107,7 +116,6 @@ func TestKubernetes(t *testing.T) {
 			}
 		}
 	}
-	made := runHead(t, string(text))
 	for _, v := range spec.Volumes {
 		switch {
 		case v.ConfigMap != nil && v.ConfigMap.Name == config.Name:
@@ -130,6 +138,7 @@ func TestKubernetes(t *testing.T) {
 	if len(read["tokens"]) != 2 || len(read["limits"]) != 1 {
 		t.Errorf("weir reads %v", read)
 	}
+	readCommands(t).check(t, "the StatefulSet", spec.Containers[0].Args)
 }
 
 // head is the commands in the comment that a file begins with.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds what a release has, and publishes nothing: archives, packages for Debian and RPM, the guards for
-# Python and npm, the context of the image, a bill of materials for each program, and checksums.
+# Builds what a release has, and publishes nothing: archives, packages for Debian and RPM, the guards for Python and npm,
+# the Helm chart, the context of the image, a bill of materials for each program, and checksums.
 #
 # usage, at the top of the repository: release.sh VERSION FOLDER     PLATFORMS="linux/amd64 ..." builds fewer
 #
@@ -40,6 +40,11 @@ cp -r sink/guard/python sink/guard/typescript "$work/"
 sed -i "s/^version = .*/version = \"$number\"/" "$work/python/pyproject.toml"
 python3 -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$out" "$work/python"
 (cd "$work/typescript" && npm version --no-git-tag-version --allow-same-version "$number" >/dev/null && npm ci --silent --no-audit --no-fund && npm pack --silent --pack-destination "$out" >/dev/null)
+
+# helm install weir weir-VERSION.tgz
+cp -r cmd/weir/deploy/helm "$work/weir"
+sed -i -e "s/^version: .*/version: $number/" -e "s/^appVersion: .*/appVersion: \"$version\"/" -e '/^# make release/d' "$work/weir/Chart.yaml"
+pack "$out/weir-$number.tgz" "$work" weir
 
 # What the image is built from: docker build -f cmd/weir/Dockerfile --build-arg VERSION=... FOLDER
 git archive --format=tar --prefix=context/ HEAD go.mod go.sum .dockerignore cmd events analyzer state sink schemas | gzip -n >"$out/weir_${number}_image.tar.gz"
