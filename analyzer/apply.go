@@ -358,6 +358,9 @@ func (e *Engine) applyToolCall(f *Flow, m *moment) {
 	if m.retry {
 		c.flags |= callRetry
 	}
+	if ev.Tool.Beside && len(p.calls) > 0 {
+		c.flags |= callBeside
+	}
 	c.argsSim = ev.Tool.ArgsSim.Value
 	if !ev.Tool.ArgsHash.IsZero() {
 		c.flags |= callArgs | algorithmFlags(ev.Tool.ArgsHash.Algorithm)
@@ -394,37 +397,20 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	// By ordinal, for it is compared with ordinals of other calls to tell which were made side
 	// by side.
 	c.done = min(f.events, c.n+maxSpan)
-	failed := ev.Status == events.StatusError || ev.Status == events.StatusTimeout || ev.Status == events.StatusDenied
-	if failed {
-		c.flags |= callError
+	if ev.Status == events.StatusCancelled {
+		// It was never made, so it says nothing: a call beside it failed, or a person stopped it.
+		c.flags |= callRetry
+		m.retry = true
+		return
 	}
-	if !ev.Content.IsZero() && (!failed || ev.Content != events.EmptyContent) {
-		c.flags |= callHashed
-		c.result = mix(ev.Content)
-	} else if !failed && ev.Tool.ResultSize == 1 {
-		// So logs report a result that is empty, for 0 bytes mean that the size is unknown.
-		c.flags |= callHashed
-		c.result = emptyResult
-	} else if failed && ev.ErrorType != "" {
-		c.flags |= callHashed
-		// An error without content is told by its type, so that one tool that fails in one way
-		// is seen to.
-		c.result = xxhash.Sum64String(ev.ErrorType)
-	}
-	if !ev.Sim.IsZero() {
-		c.flags |= callSim
-		c.sim = ev.Sim.Value
-	}
-	busy := failed && infrastructure(ev)
+	c.outcome(ev)
+	busy := c.flags&callError != 0 && infrastructure(ev)
 	if busy && !m.retry {
 		m.storm = f.followStorm(p, i)
 		if m.storm <= shortStorm {
 			c.flags |= callRetry // who waits for a provider goes in no circle
 			m.retry = true
 		}
-	}
-	if s := ev.Tool.ResultSize; (s > 0 && s <= shortResult || c.result == emptyResult) && !failed {
-		c.flags |= callShort
 	}
 	if f.awaits(m.from, i) {
 		c.flags |= callRetry // to look again is what a caller has to do meanwhile

@@ -209,6 +209,11 @@ const (
 // stopped for such results.
 const shortResult = 200
 
+// fewWords is the most bytes of a result that may be alike for unlike calls by chance, such as "ok"
+// or "not found: 404". A longer text that is the same whatever is asked for is an error or a usage
+// note.
+const fewWords = 64
+
 // call is one tool call of a party, with its result when that is known.
 type call struct {
 	tool  uint8
@@ -233,6 +238,11 @@ type call struct {
 // doneResult is the result of a call that was only acknowledged.
 var doneResult = mix(events.DoneContent)
 
+// sizedResult stands for a result of which only the size in bytes is known: a call without
+// callHashed has it. Equal calls that return equally many bytes, and more than a few words, return
+// the same; of unlike calls it proves nothing.
+func sizedResult(size int64) uint64 { return uint64(size) }
+
 // emptyResult is the result of a call that is known to be empty.
 var emptyResult = mix(events.EmptyContent)
 
@@ -248,6 +258,16 @@ const (
 	callScored // circling counted it
 	callArgs   // the arguments are known
 	callShort  // the result says so little that unlike calls may have it alike
+)
+
+// The flags above the algorithm of the arguments, which takes three bits. Records of an older weir
+// have none of them.
+const (
+	callCanned callFlags = 1 << (iota + 11) // short, but longer than a few words, of a tool that is not known to look or to change anything
+	callLooks                               // short, of a call that only looks
+	callWrote                               // the outcome says that it changed something; the result is the state, where that is known
+	callTests                               // the result is the figures of tests of which some fail
+	callBeside                              // one message made it with the call before it
 )
 
 // run is how often in a row one tool of a party brought the same; of no tool, how many calls of

@@ -213,7 +213,10 @@ func repetition(f *Flow, m *moment, set *rules.Setting) (n int64) {
 	c := &p.calls[m.callAt]
 	last := uint32(0) // ordinal of the result of the last one that was counted
 	for i := max(0, m.callAt+1-int(set.Window)); i <= m.callAt; i++ {
-		if o := &p.calls[i]; sameCall(o, c) && sameResult(o, c) && o.flags&callRetry == 0 && o.n > last {
+		if c.flags&callTests != 0 && p.changes(i) {
+			n = 0 // tests that fail as before after a change are another attempt
+		}
+		if o := &p.calls[i]; sameOutcome(o, c) && o.flags&callRetry == 0 && p.decided(o) > last {
 			n++
 			last = o.done
 		}

@@ -497,14 +497,17 @@ func matchTask(_ *Flow, m *moment, o *order) {
 	o.picks, o.subject = selectTask, m.ev.TaskID
 }
 
-// The algorithm takes the upper byte of the flags of a call; callFlags has no more than eight
-// bits below it.
-const algorithmShift = 8
+// The algorithm takes three bits of the flags of a call, above the eight of the first flags and
+// below those that came later.
+const (
+	algorithmShift = 8
+	algorithmMask  = 7
+)
 
 // algorithmFlags keeps in a call what its arguments were hashed by.
 func algorithmFlags(a events.HashAlgorithm) callFlags { return callFlags(a) << algorithmShift }
 
 // refTo is the call as an order names it.
 func refTo(c *call) callRef {
-	return callRef{tool: c.tool, algorithm: events.HashAlgorithm(c.flags >> algorithmShift), args: c.args}
+	return callRef{tool: c.tool, algorithm: events.HashAlgorithm(c.flags >> algorithmShift & algorithmMask), args: c.args}
 }

@@ -93,8 +93,6 @@ type FlowRule struct {
 	Lifts bool // the order is lifted when the measure falls below the limit
 	// For budgets: used up, they stay so until the episode ends.
 	Lasts bool // the order is renewed while the flow is active at all, not only while it is defied
-	// For counts of what is there: events that are missing would only add to them.
-	Grows bool // the value of a sample is one that was reached at least
 	// For patterns, which a person who speaks has ended.
 	Cleans          bool     // a user's event clears it
 	Repeat          bool     // about repetition: tools can be exempt
@@ -150,7 +148,7 @@ var (
 // Rules is the table, in the order in which verdicts are given. The defaults are
 // the balanced profile.
 var Rules = [RuleCount]FlowRule{
-	{ID: RuleCorrelationID, On: calls, Scope: events.ScopeFlow, Cleans: true, Grows: true, Row: rules.Row{
+	{ID: RuleCorrelationID, On: calls, Scope: events.ScopeFlow, Cleans: true, Row: rules.Row{
 		Name: "correlation_id_required", Reason: "correlation_id_required", Unit: events.UnitCalls,
 		About:  "An agent called an agent without a correlation id.",
 		Text:   "{head}correlationId is required for agent-initiated calls",
@@ -159,7 +157,7 @@ var Rules = [RuleCount]FlowRule{
 		Needs: rules.NeedCaller, Most: yesOrNo,
 		Default: rules.Stop(rules.Off, 1)},
 		Value: uncorrelated, Match: matchEdge},
-	{ID: RuleSelfCall, On: calls, Scope: events.ScopePair, Lasts: true, Grows: true, Row: rules.Row{
+	{ID: RuleSelfCall, On: calls, Scope: events.ScopePair, Lasts: true, Row: rules.Row{
 		Name: "self_call", Reason: "self_call", Unit: events.UnitCalls,
 		About:  "An agent gave work to itself: a call to itself that is to return (transfer_mode). With count: all every call to itself, which in a group chat is the same speaker twice in a row.",
 		Text:   "{head}self-calls are not allowed",
@@ -195,7 +193,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Extending(rules.Stop(2700, 5400))},
 		Show:  func(f *Flow, set *rules.Setting) int64 { return flowDuration(f, f.last, set) },
 		Value: func(f *Flow, m *moment, set *rules.Setting) int64 { return flowDuration(f, m.at, set) }, Match: matchAll},
-	{ID: RuleCallerRate, On: calls, Scope: events.ScopeSession, Lifts: true, Grows: true, Row: rules.Row{
+	{ID: RuleCallerRate, On: calls, Scope: events.ScopeSession, Lifts: true, Row: rules.Row{
 		Name: "call_rate_per_caller", Reason: "call_rate_exceeded", Unit: events.UnitCalls,
 		About:  "Hops of one caller in a sliding window of event time.",
 		Text:   "{head}{n} calls of one caller within {window} s {bound}",
@@ -203,7 +201,7 @@ var Rules = [RuleCount]FlowRule{
 		Needs: rules.NeedCaller | rules.NeedTime, Most: hopTimesKept,
 		Window: "seconds", Span: hopWindows, Default: rules.Window(60, rules.Most(18, 20))},
 		Value: callerRate, Match: matchCaller},
-	{ID: RuleFlowRate, On: calls, Scope: events.ScopeFlow, Lifts: true, Grows: true, Row: rules.Row{
+	{ID: RuleFlowRate, On: calls, Scope: events.ScopeFlow, Lifts: true, Row: rules.Row{
 		Name: "call_rate_per_flow", Reason: "call_rate_exceeded", Unit: events.UnitCalls,
 		About:  "Hops of the whole flow in a sliding window of event time. With count: beginning those of the first window of the episode, and none after it.",
 		Text:   "{head}{n} calls in the flow within {window} s {bound}",
@@ -215,7 +213,7 @@ var Rules = [RuleCount]FlowRule{
 			return n
 		},
 		Value: flowRate, Match: matchCalls},
-	{ID: RuleTotalCalls, On: calls, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
+	{ID: RuleTotalCalls, On: calls, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
 		Name: "max_total_calls", Reason: "max_total_calls_exceeded", Unit: events.UnitCalls,
 		About:  "Hops of the episode.",
 		Text:   "{head}{n} calls between agents in the flow {bound}",
@@ -305,7 +303,7 @@ var Rules = [RuleCount]FlowRule{
 		Value: noWorkBurst, Match: matchCalls},
 	{ID: RuleRepetition, On: results, Scope: events.ScopeSession, Cleans: true, Repeat: true, Row: rules.Row{
 		Name: "repetition", Reason: "repetition_detected", Unit: events.UnitRepeats,
-		About:  "The same tool call with the same result among the party's last calls.",
+		About:  "The same tool call with the same result among the party's last calls. Where only sizes of results are reported, equal ones of more than 200 bytes are the same. Tests that fail bring the same while their figures stay; a change in between begins anew.",
 		Text:   "{head}the same tool call brought the same result {n} times {bound}",
 		Action: events.Deny, Status: 403, From: "gateway",
 		Needs: rules.NeedTools | rules.NeedArgs | rules.NeedResults, Paced: true,
@@ -321,7 +319,7 @@ var Rules = [RuleCount]FlowRule{
 		Value: repetitionBlind, Match: matchCall},
 	{ID: RuleCircling, On: results, Scope: events.ScopeSession, Cleans: true, Repeat: true, Rewords: true, Row: rules.Row{
 		Name: "circling", Reason: "circling", Unit: events.UnitPoints,
-		About:  "Points for calls that bring what was known: same call and result 4, nearly the same result 3, another call with a known result 2, anything new -2. An edit of which only its success is told is new; what looks nearly the same after it makes no points.",
+		About:  "Points for calls that bring what was known: same call and result 4, nearly the same result 3, another call with a known result 2, an edit that restores an earlier state 2, anything new -2. One more search that finds nothing, and one more text of 65 to 200 bytes that comes whatever is asked, is 1 point where most calls of the tool bring it. An edit of which only its success is told is new; what looks nearly the same after it makes no points.",
 		Text:   "{head}tool calls go in circles: {n} points for what was known {bound}",
 		Action: events.Deny, Status: 403, From: "weir, measured on real traces",
 		Needs: rules.NeedTools | rules.NeedArgs | rules.NeedResults, Most: pointsKept, Paced: true,
@@ -348,7 +346,7 @@ var Rules = [RuleCount]FlowRule{
 		Value: func(f *Flow, m *moment, _ *rules.Setting) int64 { return m.toolCycle(f, 8, maxPeriod) }, Match: matchCycle},
 	{ID: RuleRepeatedError, On: results, Scope: events.ScopeSession, Cleans: true, Repeat: true, Row: rules.Row{
 		Name: "repeated_error", Reason: "repeated_error", Unit: events.UnitRepeats,
-		About:  "One tool brought the same error in a row, whatever its arguments; 429s and timeouts do not count (see no_progress). Where the tool also worked, only the calls that failed are refused.",
+		About:  "One tool brought the same error in a row, whatever its arguments; 429s and timeouts do not count (see no_progress). A refused edit is an error, whatever its status. Where the tool also worked, only the calls that failed are refused.",
 		Text:   "{head}the tool failed in the same way {n} times in a row {bound}",
 		Action: events.Deny, Status: 403, From: "weir",
 		Needs: rules.NeedTools, Most: countKept, Paced: true,
@@ -364,7 +362,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Stop(30, 60)},
 		Show:  longestRun(false),
 		Value: func(_ *Flow, m *moment, _ *rules.Setting) int64 { return max(m.oks, m.storm, m.inTurn) }, Match: matchStale},
-	{ID: RuleToolCalls, On: toolCalls, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
+	{ID: RuleToolCalls, On: toolCalls, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
 		Name: "max_tool_calls", Reason: "max_tool_calls_exceeded", Unit: events.UnitCalls,
 		About:  "Tool calls of the episode.",
 		Text:   "{head}{n} tool calls in the flow {bound}",
@@ -373,7 +371,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Stop(rules.Off, rules.Off)},
 		Show:  func(f *Flow, _ *rules.Setting) int64 { return int64(f.toolCalls) },
 		Value: func(f *Flow, _ *moment, _ *rules.Setting) int64 { return int64(f.toolCalls) }, Match: matchToolCalls},
-	{ID: RuleTurns, On: kinds(events.TurnStart, events.ToolCall, events.AgentCall), Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
+	{ID: RuleTurns, On: kinds(events.TurnStart, events.ToolCall, events.AgentCall), Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
 		Name: "max_turns", Reason: "max_turns_exceeded", Unit: events.UnitTurns,
 		About:  "Distinct turn ids of the episode. With count: changes every change of the turn id, so that turns that come back count again.",
 		Text:   "{head}{n} turns {bound}",
@@ -391,7 +389,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Extending(rules.Stop(150, 250))},
 		Show:  widest(func(p *party) int64 { return int64(p.chain) }),
 		Value: chainDepth, Match: matchThisTurn},
-	{ID: RuleInputTokens, On: usage, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
+	{ID: RuleInputTokens, On: usage, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
 		Name: "max_input_tokens", Reason: "max_tokens_exceeded", Unit: events.UnitTokens,
 		About:  "Input tokens of the episode; only deltas are summed.",
 		Text:   "{head}{n} input tokens in the flow {bound}",
@@ -400,7 +398,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Most(rules.Off, rules.Off-1)},
 		Show:  func(f *Flow, _ *rules.Setting) int64 { return f.tokens[0] },
 		Value: func(f *Flow, _ *moment, _ *rules.Setting) int64 { return f.tokens[0] }, Match: matchAll},
-	{ID: RuleOutputTokens, On: usage, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
+	{ID: RuleOutputTokens, On: usage, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
 		Name: "max_output_tokens", Reason: "max_tokens_exceeded", Unit: events.UnitTokens,
 		About:  "Output tokens of the episode; only deltas are summed.",
 		Text:   "{head}{n} output tokens in the flow {bound}",
@@ -409,7 +407,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Most(rules.Off, rules.Off-1)},
 		Show:  func(f *Flow, _ *rules.Setting) int64 { return f.tokens[1] },
 		Value: func(f *Flow, _ *moment, _ *rules.Setting) int64 { return f.tokens[1] }, Match: matchAll},
-	{ID: RuleTotalTokens, On: usage, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
+	{ID: RuleTotalTokens, On: usage, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
 		Name: "max_total_tokens", Reason: "max_tokens_exceeded", Unit: events.UnitTokens,
 		About:  "All tokens of the episode; only deltas are summed.",
 		Text:   "{head}{n} tokens in the flow {bound}",
@@ -418,7 +416,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Most(rules.Off, rules.Off-1)},
 		Show:  func(f *Flow, _ *rules.Setting) int64 { return f.tokens[2] },
 		Value: func(f *Flow, _ *moment, _ *rules.Setting) int64 { return f.tokens[2] }, Match: matchAll},
-	{ID: RuleCost, On: usage, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
+	{ID: RuleCost, On: usage, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
 		Name: "max_cost_usd", Reason: "max_cost_exceeded", Unit: events.UnitUSD,
 		About:  "US dollars spent in the episode.",
 		Text:   "{head}{n} USD spent in the flow {bound}",
@@ -427,7 +425,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Most(rules.Off, rules.Off-1)},
 		Show:  func(f *Flow, _ *rules.Setting) int64 { return f.cost },
 		Value: func(f *Flow, _ *moment, _ *rules.Setting) int64 { return f.cost }, Match: matchAll},
-	{ID: RuleConversation, On: calls, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
+	{ID: RuleConversation, On: calls, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
 		Name: "max_conversation_messages", Reason: "max_conversation_messages_exceeded", Unit: events.UnitMessages,
 		About:  "Messages between agents in one conversation (the flow, when the log names none).",
 		Text:   "{head}{n} messages in one conversation {bound}",
@@ -437,7 +435,7 @@ var Rules = [RuleCount]FlowRule{
 		Subject: conversationOf,
 		Show:    hopsSoFar,
 		Value:   func(_ *Flow, m *moment, _ *rules.Setting) int64 { return m.conversation }, Match: matchConversation},
-	{ID: RuleLoops, On: loops, Scope: events.ScopeTask, Lasts: true, Leaves: []string{"error", "loop_limit", "system_halt"}, Grows: true, Row: rules.Row{
+	{ID: RuleLoops, On: loops, Scope: events.ScopeTask, Lasts: true, Leaves: []string{"error", "loop_limit", "system_halt"}, Row: rules.Row{
 		Name: "max_loops", Reason: "max_loops_exceeded", Unit: events.UnitLoops,
 		About:  "Iterations of one task: the larger of our count and the caller's loop_count.",
 		Text:   "{warning}Loop limit exceeded: {n} loops reached for task {task}",
@@ -446,7 +444,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Stop(rules.Off, rules.Off)},
 		Subject: taskOf,
 		Value:   func(_ *Flow, m *moment, _ *rules.Setting) int64 { return m.loops }, Match: matchTask},
-	{ID: RuleReflectLoops, On: loops, Scope: events.ScopeTask, Lasts: true, Leaves: []string{"error", "loop_limit", "system_halt", "reflection"}, Grows: true, Row: rules.Row{
+	{ID: RuleReflectLoops, On: loops, Scope: events.ScopeTask, Lasts: true, Leaves: []string{"error", "loop_limit", "system_halt", "reflection"}, Row: rules.Row{
 		Name: "max_reflect_loops", Reason: "max_reflect_loops_exceeded", Unit: events.UnitLoops,
 		About:  "Reflections of one task: the larger of our count and the caller's loop_count.",
 		Text:   "{warning}Reflect loop limit exceeded: {n} loops reached for task {task}",
@@ -490,7 +488,7 @@ var Rules = [RuleCount]FlowRule{
 		Needs: rules.NeedCaller, Most: countKept,
 		Default: rules.Stop(20, 100)},
 		Value: hammering, Match: matchCaller},
-	{ID: RuleCallsPerAgent, On: calls, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
+	{ID: RuleCallsPerAgent, On: calls, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
 		Name: "max_calls_per_agent", Reason: "max_calls_per_agent_exceeded", Unit: events.UnitCalls,
 		About:  "Calls to one agent in the episode, those of its own as well: of talks in a group it tells those that go round from those that get on.",
 		Text:   "{head}{n} calls to one agent {bound}",
@@ -499,7 +497,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Stop(rules.Off, rules.Off)},
 		Show:  widest(func(p *party) int64 { return int64(p.called) }),
 		Value: calledSoFar, Match: matchCallee},
-	{ID: RuleHotPolling, On: toolCalls, Scope: events.ScopeSession, Lifts: true, Cleans: true, Grows: true, Row: rules.Row{
+	{ID: RuleHotPolling, On: toolCalls, Scope: events.ScopeSession, Lifts: true, Cleans: true, Row: rules.Row{
 		Name: "hot_polling", Reason: "hot_polling", Unit: events.UnitCalls,
 		About:  "Equal calls within a sliding window that wait, or look at work that reports that it still runs (retry_of). They are slowed and never halted.",
 		Text:   "{head}{n} looks at the same work within {window} s {bound}",

@@ -79,6 +79,15 @@ func sameResult(a, b *call) bool {
 	return a.flags&b.flags&callHashed != 0 && a.result == b.result && (a.flags^b.flags)&callError == 0
 }
 
+// sameOutcome reports whether the calls are the same and brought the same, as far as the log says:
+// where it has no results, by their size.
+func sameOutcome(a, b *call) bool {
+	return sameCall(a, b) && (sameResult(a, b) || (a.flags|b.flags)&(callHashed|callError) == 0 && a.result != 0 && a.result == b.result)
+}
+
+// known reports whether something is known of the result to compare.
+func (c *call) known() bool { return c.flags&callHashed != 0 || c.result != 0 }
+
 // nearResult goes by fingerprints: texts that differ by a counter or a date are a few bits
 // apart (events.NearBits).
 func nearResult(a, b *call) bool {
@@ -312,18 +321,31 @@ func (f *Flow) backedOff(p *party, i int) bool {
 // atOnce tells whether the calls were made side by side: the result of neither was known when
 // the other was made.
 // A result whose time is not known came after everything.
-func atOnce(a, b *call) bool {
+func (p *party) atOnce(a, b *call) bool {
 	if a.n > b.n {
 		a, b = b, a
 	}
-	return a.done == 0 || a.done > b.n
+	return a.done == 0 || a.done > p.decided(b)
+}
+
+// decided returns the ordinal at which the call was decided: its own, or that of the first call of
+// the same message (callBeside).
+func (p *party) decided(c *call) uint32 {
+	if c.flags&callBeside == 0 {
+		return c.n
+	}
+	i := slices.IndexFunc(p.calls, func(o call) bool { return o.n == c.n })
+	for i > 0 && p.calls[i].flags&callBeside != 0 {
+		i--
+	}
+	return p.calls[max(i, 0)].n
 }
 
 // hadBeside tells whether a call of the same tool that was made side by side with c has brought
 // the same already.
 func (p *party) hadBeside(c *call) bool {
 	for i := range p.calls {
-		if o := &p.calls[i]; o != c && o.tool == c.tool && o.done != 0 && sameResult(o, c) && atOnce(o, c) {
+		if o := &p.calls[i]; o != c && o.tool == c.tool && o.done != 0 && sameResult(o, c) && p.atOnce(o, c) {
 			return true
 		}
 	}
@@ -334,7 +356,7 @@ func (p *party) hadBeside(c *call) bool {
 // already.
 func (p *party) failedBeside(c *call) bool {
 	return slices.ContainsFunc(p.calls, func(o call) bool {
-		return o.n != c.n && o.tool == c.tool && o.done != 0 && o.flags&callError != 0 && atOnce(&o, c)
+		return o.n != c.n && o.tool == c.tool && o.done != 0 && o.flags&callError != 0 && p.atOnce(&o, c)
 	})
 }
 
@@ -390,82 +412,157 @@ func (f *Flow) score(m *moment, p *party, i int) {
 		return
 	}
 	// Only results with known content make points, and a legal repeat makes none.
-	if c.flags&callHashed == 0 || c.flags&callRetry != 0 {
+	if !c.known() || c.flags&callRetry != 0 {
 		return
 	}
-	same, near, known, alike, scored := false, false, false, false, false
-	respelled := 0
-	// A known result of another call counts only where the tool has brought three different
-	// ones: a tool that always says "done" proves nothing.
-	var different [3]uint64
-	n := 0
-	for j := range p.calls {
-		o := &p.calls[j]
-		if j == i || o.flags&callHashed == 0 || o.flags&callRetry != 0 {
-			continue
-		}
-		if o.tool == c.tool && n < len(different) && !slices.Contains(different[:n], o.result) {
-			different[n] = o.result
-			n++
-		}
-		switch {
-		case atOnce(o, c):
-			scored = scored || o.flags&callScored != 0
-		case sameCall(o, c) && sameResult(o, c):
-			same = true
-		// Of few words nobody can say that they are nearly the same: a board of a game, or a count.
-		case sameCall(o, c) && nearResult(o, c) && c.flags&callShort == 0:
-			near = true
-		case o.tool == c.tool && !sameCall(o, c):
-			known = known || sameResult(o, c)
-			if nearArgs(o, c) && sameResult(o, c) {
-				respelled++
-			}
-			alike = alike || reworded(o, c)
-		}
-	}
-	// Its own result is one of those that the tool has brought.
-	if n < len(different) && !slices.Contains(different[:n], c.result) {
-		n++
-	}
-	points := -2
-	switch {
-	case same && c.flags&callShort != 0 && p.since(i, p.progress):
-		points = 2 // "saved as page.png" is what is said of each new one
-	case same && c.flags&(callShort|callError) == 0 && p.since(i, p.changes):
-		return // it was changed, and a look shows the same
-	case same:
-		points = 4
-	case near && p.polls(i, m):
-		return // waiting for something to change, and something does
-	case near && p.since(i, p.changes):
-		return // it was changed, and a look shows that
-	case near:
-		points = 3
-	case m.storm > 0:
-		return // what a busy provider says of another call says nothing of this one
-	case respelled >= respellings:
-		points = 3 // the same look in other words, and the same few words back
-	// It proves nothing, and is something new all the same: points fall.
-	case c.flags&callShort != 0:
-	case known && n == len(different), alike:
-		points = 2
+	l := p.likeness(i)
+	points, counts := p.worth(m, i, &l)
+	if !counts || points > 0 && l.scored {
+		return
 	}
 	if points > 0 {
-		if scored {
-			return
-		}
 		// It is what orders about circling refuse.
 		c.flags |= callScored
 	}
 	p.points = uint16(min(1000, max(0, int(p.points)+points)))
 }
 
-// changes reports whether the call at i is new to the party, succeeded, and returned nothing to
-// compare. Logs report edits that way, and shell commands that write.
+// likeness is what the other calls of a window have in common with one of them.
+type likeness struct {
+	same   bool // an equal call brought the same
+	near   bool // an equal call brought nearly the same
+	known  bool // another call of the tool brought the same, and nothing was changed in between
+	alike  bool // nearly the same call brought nearly the same
+	scored bool // a call beside it has made points already
+	// respelled counts the calls with nearly the same arguments that brought the same.
+	respelled int
+	// varied is set where the tool has brought three different results: of a tool that always says
+	// "done" a known result proves nothing.
+	varied bool
+}
+
+// likeness compares the call at i with the others of the party.
+func (p *party) likeness(i int) (l likeness) {
+	c := &p.calls[i]
+	var different [3]uint64
+	n := 0
+	note := func(result uint64) {
+		if n < len(different) && !slices.Contains(different[:n], result) {
+			different[n] = result
+			n++
+		}
+	}
+	for j := range p.calls {
+		o := &p.calls[j]
+		if j == i || !o.known() || o.flags&callRetry != 0 {
+			continue
+		}
+		if o.tool == c.tool {
+			note(o.result)
+		}
+		switch {
+		case p.atOnce(o, c):
+			l.scored = l.scored || o.flags&callScored != 0
+		case sameOutcome(o, c):
+			l.same = true
+		// Of few words nobody can say that they are nearly the same: a board of a game, or a count.
+		case sameCall(o, c) && nearResult(o, c) && c.flags&callShort == 0:
+			l.near = true
+		case o.tool == c.tool && !sameCall(o, c):
+			l.known = l.known || sameResult(o, c) && !p.changedAfter(o, c)
+			if nearArgs(o, c) && sameResult(o, c) {
+				l.respelled++
+			}
+			l.alike = l.alike || reworded(o, c)
+		}
+	}
+	note(c.result) // its own is one of those that the tool has brought
+	l.varied = n == len(different)
+	return l
+}
+
+// worth returns the points that the call at i makes, and whether it counts at all: less than 0 for
+// something new.
+func (p *party) worth(m *moment, i int, l *likeness) (points int, counts bool) {
+	const fresh = -2
+	c := &p.calls[i]
+	switch {
+	case c.flags&callTests != 0 && !l.same:
+		return fresh, true // other figures, or other tests
+	case c.flags&callTests != 0 && p.since(i, p.changes):
+		return 0, false // it was changed, and as many tests fail
+	case c.flags&callWrote != 0 && !l.same && p.restores(c):
+		return 2, true // an edit that is reverted
+	case l.same && c.flags&callShort != 0 && p.since(i, p.progress):
+		return 2, true // "saved as page.png" is what is said of each new one
+	case l.same && c.flags&(callShort|callError) == 0 && p.since(i, p.changes):
+		return 0, false // it was changed, and a look shows the same
+	case l.same:
+		return 4, true
+	case l.near && p.polls(i, m):
+		return 0, false // waiting for something to change, and something does
+	case l.near && p.since(i, p.changes):
+		return 0, false // it was changed, and a look shows that
+	case l.near:
+		return 3, true
+	case m.storm > 0:
+		return 0, false // what a busy provider says of another call says nothing of this one
+	case l.respelled >= respellings:
+		return 3, true // the same look in other words, and the same few words back
+	case l.known && p.mostly(c) && (c.flags&callLooks != 0 || c.flags&callCanned != 0 && l.varied):
+		return 1, true // another look, and nothing is found again; or the same text whatever is asked
+	case c.flags&callShort != 0:
+		return fresh, true // it proves nothing, and is something new all the same
+	case l.known && l.varied, l.alike:
+		return 2, true
+	}
+	return fresh, true
+}
+
+// changes reports whether the call at i is new to the party, succeeded, and changed something: its
+// outcome says so and the state is new, or it returned nothing to compare. Logs report edits that
+// way, and shell commands that write.
 func (p *party) changes(i int) bool {
 	c := &p.calls[i]
-	return c.flags&(callResult|callArgs|callError|callRetry) == callResult|callArgs && p.acknowledged(c) && p.first(c)
+	switch {
+	case c.flags&(callResult|callArgs|callError|callRetry) != callResult|callArgs, c.flags&(callLooks|callTests) != 0:
+		return false
+	case c.flags&callWrote != 0:
+		return p.first(c) && !p.restores(c)
+	}
+	return p.acknowledged(c) && p.first(c)
+}
+
+// restores reports whether the call brought back a state that an earlier call of the party wrote.
+func (p *party) restores(c *call) bool {
+	return c.flags&(callWrote|callHashed) == callWrote|callHashed && c.result != doneResult && slices.ContainsFunc(p.calls, func(o call) bool {
+		return o.n < c.n && o.flags&callWrote != 0 && o.result == c.result
+	})
+}
+
+// mostly reports whether more than half of the calls of the tool brought what the call brought.
+func (p *party) mostly(c *call) bool {
+	n := 0
+	for i := range p.calls {
+		switch o := &p.calls[i]; {
+		case o.tool != c.tool:
+		case sameResult(o, c):
+			n++
+		default:
+			n--
+		}
+	}
+	return n > 0
+}
+
+// changedAfter reports whether the party changed something between the two calls.
+func (p *party) changedAfter(o, c *call) bool {
+	for j := range p.calls {
+		if n := p.calls[j].n; n > min(o.n, c.n) && n < max(o.n, c.n) && p.changes(j) {
+			return true
+		}
+	}
+	return false
 }
 
 // acknowledged reports whether the result of a call says no more than that it was made: the log
@@ -474,8 +571,8 @@ func (p *party) acknowledged(c *call) bool {
 	if c.flags&callHashed == 0 || c.result == doneResult {
 		return true
 	}
-	if c.flags&callShort == 0 {
-		return false
+	if c.flags&callShort == 0 || c.flags&(callCanned|callWrote) != 0 {
+		return c.flags&callWrote != 0
 	}
 	var unlike [acknowledgements - 1]uint64
 	n := 0
@@ -483,7 +580,7 @@ func (p *party) acknowledged(c *call) bool {
 		o := &p.calls[i]
 		if o.tool == c.tool && o.n < c.n && !sameCall(o, c) && sameResult(o, c) {
 			if nearArgs(o, c) {
-				return false // the same look in other words
+				continue // the same look in other words
 			}
 			if n < len(unlike) && !slices.Contains(unlike[:n], o.args) {
 				unlike[n] = o.args
@@ -541,7 +638,7 @@ func (f *Flow) followCycle(p *party, i int) {
 	// Results of parallel calls may come in any order: a cycle is told by the order
 	// of the calls, so only calls before this one are looked at.
 	for d := 1; d <= maxPeriod; d++ {
-		p.cycleRun[d] = extend(p.cycleRun[d], i-d >= 0 && sameCall(c, &p.calls[i-d]) && sameResult(c, &p.calls[i-d]))
+		p.cycleRun[d] = extend(p.cycleRun[d], i-d >= 0 && sameOutcome(c, &p.calls[i-d]))
 	}
 }
 
@@ -582,7 +679,7 @@ func (f *Flow) followRun(m *moment, p *party, i int) {
 		p.runs[i].n = 0
 	}
 	// A new call that was only acknowledged is no look at what is known.
-	if c.flags&callHashed == 0 || m.retry || c.tool == none || c.result == doneResult && p.first(c) {
+	if c.flags&callHashed == 0 || m.retry || c.tool == none || c.result == doneResult && p.first(c) || c.flags&callTests != 0 {
 		if i := p.findRun(c.tool, false); i < len(p.runs) && p.runs[i].failed && worked {
 			p.runs[i].n = 0 // it worked, whatever it brought
 		}

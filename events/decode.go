@@ -48,8 +48,7 @@ const DefaultStop = 24 * time.Hour
 // The strings and raw values of e alias p: whoever changes p or keeps e longer than
 // p must clone them. The kinds of weir's own are read too, for weir reads them
 // in its own log; see FromProducer. The error is a *DecodeError, and then what e
-// holds is not to be relied on, unless it says that the id or the time is missing: all
-// else that was given is in e then.
+// holds is not to be relied on.
 func Decode(p []byte, e *Event) error {
 	*e = Event{}
 	if len(p) > MaxEventBytes {
@@ -304,12 +303,51 @@ func (s *scanner) tool(dst *Tool) bool {
 			ok = s.count(&dst.Attempt, 1)
 		case toolTags:
 			ok = s.tags(&dst.Tags)
+		case toolBeside:
+			ok = s.bool(&dst.Beside)
+		case toolOutcome:
+			dst.Outcome = new(Outcome)
+			ok = s.outcome(dst.Outcome)
 		}
 		if !ok {
 			return s.in(&o)
 		}
 	}
 	return s.require(&o, toolName)
+}
+
+// outcome reads what a call achieved. A count of 0 is a figure here, so whether it was given is
+// kept.
+func (s *scanner) outcome(dst *Outcome) bool {
+	o := object{known: outcomeFields}
+	if !s.open(&o) {
+		return false
+	}
+	given := func(v *Optional) bool {
+		v.Set = true
+		return s.count(&v.Value, 0)
+	}
+	for s.next(&o) {
+		ok := false
+		switch o.field {
+		case outcomeEffect:
+			ok = s.oneOf((*uint8)(&dst.Effect), effectNames[:])
+		case outcomeState:
+			ok = s.hash(&dst.State)
+		case outcomeFiles:
+			ok = s.count(&dst.Files, 0)
+		case outcomeExit:
+			ok = given(&dst.Exit)
+		case outcomePassed:
+			ok = given(&dst.Passed)
+		case outcomeFailed:
+			ok = given(&dst.Failed)
+		}
+		if !ok {
+			return s.in(&o)
+		}
+	}
+	return s.err == nil
 }
 
 // work reads what the agent did. That the object is there makes it known, also when it is

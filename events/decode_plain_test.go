@@ -334,6 +334,20 @@ func plainEvent(p []byte, e *Event) {
 				"retry_of":   id(&e.Tool.RetryOf),
 				"attempt":    plainCount(&e.Tool.Attempt, 1),
 				"tags":       plainTags(&e.Tool.Tags),
+				"beside":     plainBool(func(v bool) { e.Tool.Beside = v }),
+				"outcome": func(raw []byte) {
+					o := new(Outcome)
+					e.Tool.Outcome = o
+					given := plainRead(raw, readers{
+						"effect":       plainOneOf(&o.Effect, effectNames[:]),
+						"state_hash":   plainHash(&o.State),
+						"files":        plainCount(&o.Files, 0),
+						"exit_code":    plainCount(&o.Exit.Value, 0),
+						"tests_passed": plainCount(&o.Passed.Value, 0),
+						"tests_failed": plainCount(&o.Failed.Value, 0),
+					})
+					o.Exit.Set, o.Passed.Set, o.Failed.Set = slices.Contains(given, "exit_code"), slices.Contains(given, "tests_passed"), slices.Contains(given, "tests_failed")
+				},
 			}), "name")
 		},
 		"content_hash": plainHash(&e.Content),

@@ -135,6 +135,17 @@ func (w *writer) tool(t *Tool) {
 	w.text("retry_of", t.RetryOf)
 	w.int("attempt", t.Attempt)
 	w.texts("tags", t.Tags)
+	w.flag("beside", t.Beside)
+	if o := t.Outcome; o != nil {
+		w.open("outcome")
+		w.word("effect", o.Effect.String())
+		w.sum("state_hash", o.State.Algorithm.String(), o.State.Value)
+		w.int("files", o.Files)
+		w.optional("exit_code", o.Exit)
+		w.optional("tests_passed", o.Passed)
+		w.optional("tests_failed", o.Failed)
+		w.close()
+	}
 	w.close()
 }
 

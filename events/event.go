@@ -212,8 +212,12 @@ type Tool struct {
 	// are errors tell it: a short result that is none proves nothing when it comes again.
 	ResultSize int64
 	RetryOf    string // CallID that this call legitimately repeats; never counted as repetition
+	// Beside marks a call that one message of the model made with the call before it: neither knew
+	// the other's result, also where the log has that result between them.
+	Beside bool
 	// Attempt counts from 1, as the producer does; 0 means that it does not say.
 	Attempt int64
+	Outcome *Outcome // of tool.result; nil when nothing is known of it
 	Tags    []string // as Event.Tags, of the tool
 }
 

@@ -279,11 +279,27 @@ const (
 	toolRetryOf
 	toolAttempt
 	toolTags
+	toolBeside
+	toolOutcome
 )
 
 var toolFields = newFields([]string{toolName: "name", toolCallID: "call_id", toolServer: "server", toolType: "type",
 	toolArgs: "args", toolArgsHash: "args_hash", toolArgsBytes: "args_bytes",
-	toolArgsSim: "args_sim", toolResultBytes: "result_bytes", toolRetryOf: "retry_of", toolAttempt: "attempt", toolTags: "tags"})
+	toolArgsSim: "args_sim", toolResultBytes: "result_bytes", toolRetryOf: "retry_of", toolAttempt: "attempt", toolTags: "tags",
+	toolBeside: "beside", toolOutcome: "outcome"})
+
+// Fields of an outcome.
+const (
+	outcomeEffect = iota + 1
+	outcomeState
+	outcomeFiles
+	outcomeExit
+	outcomePassed
+	outcomeFailed
+)
+
+var outcomeFields = newFields([]string{outcomeEffect: "effect", outcomeState: "state_hash", outcomeFiles: "files", outcomeExit: "exit_code",
+	outcomePassed: "tests_passed", outcomeFailed: "tests_failed"})
 
 // Fields of work, which are counts.
 const (

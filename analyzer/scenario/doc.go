@@ -95,6 +95,11 @@
 //	late=30s         it happened 30 s before it is delivered
 //	sampled=10       the event stands for ten
 //	bytes=12         how long a result is; one of at most 200 may be alike by chance
+//	effect=changed   what a call did: read, changed, rejected
+//	state=x          the state that an edit left, by a text that stands for it
+//	passed=3 failed=1 exit=1
+//	                 figures of tests, and the exit code, of a result
+//	beside           one message made the tool call with the call before it
 //	status=denied    of a result: ok, error, denied, cancelled, timeout, input_required
 //	retry            the tool call repeats its like legally
 //	noid             the tool call has no call id

@@ -408,6 +408,7 @@ func (x *expansion) tool(it *item, ev events.Event, flow string, from events.Par
 				call.Tool.RetryOf = "earlier"
 			}
 		}
+		_, call.Tool.Beside = x.field(it, "beside")
 		if a.ended == 0 {
 			x.usage(it, &call)
 		}
@@ -437,6 +438,7 @@ func (x *expansion) tool(it *item, ev events.Event, flow string, from events.Par
 		setContent(&ev, texts[1])
 	}
 	ev.Tool.ResultSize = whole(x.value(it, "bytes"))
+	ev.Tool.Outcome = x.outcome(it)
 	// A status in brackets says more than the sign.
 	if ev.Status == events.StatusUnset {
 		ev.Status = events.StatusOK
@@ -450,6 +452,27 @@ func (x *expansion) tool(it *item, ev events.Event, flow string, from events.Par
 	x.usage(it, &ev)
 	_, err = x.deliver(it, ev)
 	return err
+}
+
+// outcome returns what the brackets say that a call achieved; nil for nothing.
+func (x *expansion) outcome(it *item) *events.Outcome {
+	var o events.Outcome
+	o.Effect, _ = parse(effects[:], x.value(it, "effect"))
+	if state := x.value(it, "state"); state != "" {
+		o.State = hash(text{given: true, s: state})
+	}
+	for _, f := range [...]struct {
+		key string
+		to  *events.Optional
+	}{{"exit", &o.Exit}, {"passed", &o.Passed}, {"failed", &o.Failed}} {
+		if v := x.value(it, f.key); v != "" {
+			*f.to = events.Optional{Set: true, Value: whole(v)}
+		}
+	}
+	if o == (events.Outcome{}) {
+		return nil
+	}
+	return &o
 }
 
 // word makes the event of a word. Words about agents are made by ofAgent.

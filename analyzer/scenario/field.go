@@ -27,6 +27,8 @@ var fieldKeys = [...]struct {
 	{"usage", func(v string) error { _, ok := parseUsage(v); return known(ok, v, names(usages[:])) }},
 	{"status", func(v string) error { _, ok := parseStatus(v); return known(ok, v, names(statuses[:])) }},
 	{"loops", integer}, {"depth", integer}, {"in", integer}, {"out", integer}, {"total", integer}, {"cached", integer}, {"written", integer}, {"reasoning", integer}, {"model", anything}, {"provider", anything}, {"sampled", integer}, {"bytes", integer},
+	{"effect", func(v string) error { _, ok := parse(effects[:], v); return known(ok, v, names(effects[:])) }},
+	{"state", anything}, {"passed", integer}, {"failed", integer}, {"exit", integer}, {"beside", flag},
 	{"warn", threshold}, {"stop", threshold}, {"extra", integer},
 	{"cost", func(v string) error { _, err := dollars(v); return err }},
 	{"late", aTime}, {"for", aTime},
@@ -42,7 +44,7 @@ var fieldKeys = [...]struct {
 }
 
 // bareKeys are the fields that say what they say without a value.
-var bareKeys = [...]string{"retry", "noid", "silent", "refused", "void", "admin", "claimed"}
+var bareKeys = [...]string{"retry", "noid", "silent", "refused", "void", "admin", "claimed", "beside"}
 
 // checkField says what is wrong with a field. A value that is empty takes the field back, so
 // it is always good.
@@ -147,6 +149,7 @@ var (
 	origins   = [...]events.Origin{events.OriginUser, events.OriginAgent, events.OriginScheduler, events.OriginApplet, events.OriginSystem}
 	usages    = [...]events.UsageScope{events.UsageDelta, events.UsageCumulative, events.UsageAggregate}
 	transfers = [...]events.TransferMode{events.ReturnToCaller, events.PassControl}
+	effects   = [...]events.Effect{events.EffectRead, events.EffectChanged, events.EffectRejected}
 	statuses  = [...]events.Status{events.StatusOK, events.StatusError, events.StatusDenied, events.StatusCancelled, events.StatusTimeout, events.StatusInputRequired}
 )
 

@@ -17,36 +17,23 @@ import (
 	"weir/cmd/internal/app/checktest"
 	"weir/cmd/internal/ask"
 	"weir/cmd/internal/clock"
+	"weir/events"
 	"weir/sink/check"
 )
 
 var correlations = flag.Int("correlations", 4, "rounds of the law of correlation")
 
-// faulty panics while it is waited for some answers, whose requests are not in the log.
+// faulty panics while some answers are made.
 type faulty struct{ ask.Log }
 
-func (f faulty) AppendChecks(ctx context.Context, batch []*check.Request) error {
-	var good []*check.Request
-	for _, q := range batch {
+func (f faulty) Together(asks []*check.Asked) {
+	f.Log.Together(asks)
+	for _, q := range asks {
 		if strings.Contains(q.Event.CorrelationID, checktest.Panic) {
-			q.Context = planted{q.Context, q.Event.CorrelationID}
-		} else {
-			good = append(good, q)
+			q.Wait = func() (*events.Verdict, error) { panic("planted in " + q.Event.CorrelationID) }
 		}
 	}
-	if len(good) == 0 {
-		return nil
-	}
-	return f.Log.AppendChecks(ctx, good)
 }
-
-// planted is the context of a request whose answer panics.
-type planted struct {
-	context.Context
-	flow string
-}
-
-func (p planted) Done() <-chan struct{} { panic("planted in " + p.flow) }
 
 // sharedLog is a log that is read while it is written.
 type sharedLog struct {
@@ -136,7 +123,7 @@ func TestAPanicCostsOneAnswer(t *testing.T) {
 	t.Parallel()
 	log := new(sharedLog)
 	r := begin(t, Options{Clock: clock.System{}, Metrics: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(log, nil))})
-	r.checks.Log = faulty{r.checks.Log}
+	r.orders.Log = faulty{r.orders.Log}
 	random := rand.New(rand.NewPCG(3, 3))
 	kinds := []string{checktest.Allowed, checktest.Panic, checktest.Refused}
 	stream, batch := checktest.New(random, "stream", 200, kinds...), checktest.New(random, "batch", check.MostAsks, kinds...)
@@ -144,7 +131,7 @@ func TestAPanicCostsOneAnswer(t *testing.T) {
 	stream.Stream(t, r.Addr(), random, nil)
 	batch.Batch(t, r.Addr())
 	single.Requests(t, r.Addr())
-	if text := log.String(); !strings.Contains(text, "planted in stream-panic") || !strings.Contains(text, "planted.Done") {
+	if text := log.String(); !strings.Contains(text, "planted in stream-panic") || !strings.Contains(text, "faulty.Together") {
 		t.Errorf("the log has no stack of the panic:\n%.2000s", text)
 	}
 	r.scraped(fmt.Sprintf("weir_request_panics_total %d", stream.Count(checktest.Panic)+batch.Count(checktest.Panic)+single.Count(checktest.Panic)))

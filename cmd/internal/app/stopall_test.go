@@ -14,9 +14,9 @@ import (
 	"weir/events"
 )
 
-// company are other members of a group, to which orders alone are passed on.
+// company is a log beside which others fold flows.
 type company struct {
-	members
+	backend
 	addresses, missed []string
 }
 
@@ -28,8 +28,9 @@ func TestStopAllIsPassedOn(t *testing.T) {
 	var others company
 	near := beginHand(t, Options{}, func(a *App) {
 		a.openBackend = func() (backend, error) {
-			a.members = &others
-			return a.newBackend()
+			f, err := a.newBackend()
+			others.backend = f
+			return &others, err
 		}
 	})
 	far := beginHand(t, Options{})

@@ -1,7 +1,6 @@
 package ask
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -11,26 +10,19 @@ import (
 	"weir/sink/check"
 )
 
-func together(t *testing.T, evs ...*events.Event) (asks []*check.Request) {
+func together(t *testing.T, evs ...*events.Event) (asks []*check.Asked) {
 	for _, ev := range evs {
-		asks = append(asks, &check.Request{Context: t.Context(), Event: ev, Raw: ev.AppendJSON(nil)})
+		asks = append(asks, &check.Asked{Context: t.Context(), Event: ev, Raw: ev.AppendJSON(nil)})
 	}
 	return asks
 }
 
-// batches answers by one write for each batch.
-func (d *Degraded) batches(append func(batch []*check.Request) error) *Service {
-	s := d.serviceOf(func(_ context.Context, batch []*check.Request) error { return append(batch) })
-	s.Members = nil
-	return s
-}
-
-// TestABatchIsOneWrite asks for several calls at one time: what is answered by the time that
+// TestTogetherIsOneWrite asks for several calls at one time: what is answered by the time that
 // they are in the log is answered, and nothing that is not waits for the others.
 func TestTogetherIsOneWrite(t *testing.T) {
 	d, _, _ := newDegraded(t, degradedLimits)
 	d.look()
-	answers := d.Answers
+	answers, none := d.Answers, func() int64 { return EndUnknown }
 	used := asking("f", 4, "a", "b")
 	answers.Deliver(0, nil, used, &events.Verdict{ID: "used"})
 	other := *used
@@ -38,14 +30,14 @@ func TestTogetherIsOneWrite(t *testing.T) {
 	asks := together(t, asking("f", 1, "a", "b"), asking("f", 2, "a", "b"), &other, asking("f", 3, "a", "b"))
 	asks = append(asks, together(t, asking("f", 1, "a", "b"))...) // once more, as when an answer was lost
 	writes := 0
-	d.batches(func(batch []*check.Request) error {
-		if writes++; len(batch) != 4 || !slices.Equal(batch[2].Raw, asks[3].Raw) {
-			t.Errorf("%d are written", len(batch))
+	d.Together(asks, none, func(values [][]byte) error {
+		if writes++; len(values) != 4 || !slices.Equal(values[2], asks[3].Raw) {
+			t.Errorf("%q are written", values)
 		}
 		answers.Deliver(1, asks[0].Raw, asks[0].Event, &events.Verdict{ID: "first"})
 		answers.Deliver(2, asks[1].Raw, asks[1].Event, &events.Verdict{ID: "second"})
 		return nil
-	}).Check(asks)
+	})
 	for i, want := range map[int]string{0: "first", 1: "second", 4: "first"} {
 		if q := asks[i]; q.Wait != nil || q.Err != nil || q.Verdict.ID != want {
 			t.Errorf("ask %d is answered by %+v (%v), want %s", i, q.Verdict, q.Err, want)
@@ -64,7 +56,7 @@ func TestTogetherIsOneWrite(t *testing.T) {
 
 	full := errors.New("full")
 	refused := together(t, asking("f", 5, "a", "b"), asking("f", 6, "a", "b"))
-	d.batches(func([]*check.Request) error { return full }).Check(refused)
+	d.Together(refused, none, func([][]byte) error { return full })
 	for _, q := range refused {
 		if _, err := q.Answer(); err != full {
 			t.Errorf("what the log does not take is answered by %v", err)
@@ -75,25 +67,25 @@ func TestTogetherIsOneWrite(t *testing.T) {
 	}
 }
 
-// TestABatchWhileBehind lets the mode answer: one that is in the log already when it begins,
+// TestTogetherWhileBehind lets the mode answer: one that is in the log already when it begins,
 // and one that comes later.
-func TestABatchWhileBehind(t *testing.T) {
+func TestTogetherWhileBehind(t *testing.T) {
 	d, fold, fake := newDegraded(t, degradedLimits)
 	d.Answers = NewAnswers(fake, time.Minute)
 	d.look()
 	fold.end = 1
 	d.after(fake, 1)
-	written := 0
-	s := d.batches(func(batch []*check.Request) error {
-		written += len(batch)
+	none, written := func() int64 { return EndUnknown }, 0
+	write := func(values [][]byte) error {
+		written += len(values)
 		return nil
-	})
+	}
 	before := together(t, asking("f", 1, "a", "b"))
-	s.Check(before)
+	d.Together(before, none, write)
 	d.after(fake, 4)
 	d.want(t, true)
 	after := together(t, asking("f", 2, "a", "b"))
-	s.Check(after)
+	d.Together(after, none, write)
 	for _, q := range append(before, after...) {
 		if q.Wait == nil {
 			t.Fatalf("answered by %+v (%v)", q.Verdict, q.Err)
@@ -112,7 +104,7 @@ func TestWhoLeavesIsForgotten(t *testing.T) {
 	d, _, _ := newDegraded(t, degradedLimits)
 	a := d.Answers
 	enter := func() *waiter {
-		w, v, err := a.enter(asking("f", 1, "a", "b"), nil, endUnknown)
+		w, v, err := a.enter(asking("f", 1, "a", "b"), nil, EndUnknown)
 		if w == nil {
 			t.Fatalf("answered by %+v (%v)", v, err)
 		}
@@ -142,14 +134,14 @@ func TestAPanicLeavesNobodyWaiting(t *testing.T) {
 	d.look()
 	asks := together(t, asking("f", 1, "a", "b"), asking("f", 2, "a", "b"))
 	_ = check.Caught(func() error {
-		d.batches(func([]*check.Request) error { panic("planted") }).Check(asks)
+		d.Together(asks, func() int64 { return EndUnknown }, func([][]byte) error { panic("planted") })
 		return nil
 	})
 	if n := d.Answers.Waiting(); n != 0 {
 		t.Errorf("%d wait after a panic of several checks", n)
 	}
 	_ = check.Caught(func() error {
-		_, err := d.service(func(context.Context) error { panic("planted") }).ask(t, asks[0].Event)
+		_, err := d.Answers.Await(t.Context(), asks[0].Event, EndUnknown, func() error { panic("planted") })
 		return err
 	})
 	if n := d.Answers.Waiting(); n != 0 {
@@ -163,7 +155,7 @@ func TestRememberedIDs(t *testing.T) {
 	d, _, _ := newDegraded(t, degradedLimits)
 	a := d.Answers
 	first, other := asking("f", 1, "a", "b"), asking("f", 1, "a", "c")
-	w, _, err := a.enter(first, nil, endUnknown)
+	w, _, err := a.enter(first, nil, EndUnknown)
 	if err != nil || w == nil {
 		t.Fatalf("the first check: %v", err)
 	}
