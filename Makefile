@@ -3,6 +3,7 @@
 GO ?= go
 STATICCHECK = $(GO) tool -modfile=cmd/internal/tools/staticcheck/go.mod staticcheck
 GOVULNCHECK = $(GO) tool -modfile=cmd/internal/tools/govulncheck/go.mod govulncheck
+VALE = $(GO) tool -modfile=cmd/internal/tools/vale/go.mod vale --config cmd/internal/tools/vale/vale.ini --output line
 FUZZTIME ?= 1000x
 
 E2E = cmd/internal/app/e2e
@@ -22,7 +23,7 @@ demo: ## stop real runaways on the screen: no Kafka, no Docker, nothing installe
 	@$(GO) run -gcflags=all='-N -l' ./cmd/weir demo --once
 
 TEST = vet unit kfake
-LONG = setup lint vulnerabilities slow race deploy simulate crash brokers e2e-short gateways browser journeys
+LONG = setup lint prose vulnerabilities slow race deploy simulate crash brokers e2e-short gateways browser journeys
 STAGES = MAKE="$(MAKE)" LOAD=10s cmd/internal/tools/stages/stages.sh
 
 test: ## test a change: vet, unit tests with -short, the group on kfake; prints the seconds of each
@@ -78,6 +79,10 @@ lint: ## vet for macOS and for the other modules, staticcheck
 	cd sink/inspect/browser && $(GO) vet ./...
 	cd cmd/weir/deploy && $(GO) vet ./...
 	$(STATICCHECK) ./...
+
+.PHONY: prose
+prose: ## the language of pages and comments, by Vale; cmd/internal/tools/vale/held lists what is held to it
+	@$(VALE) $$(grep -v '^#' cmd/internal/tools/vale/held)
 
 .PHONY: vulnerabilities sbom reproducible
 vulnerabilities: ## known vulnerabilities that weir's code reaches; needs the database at vuln.go.dev

@@ -372,20 +372,30 @@ func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 		m.begin(at)
 		if what == dueDuration {
 			e.judgeRow(&Rules[ruleOfAge], f, m, fx)
-			s := e.setting(ruleOfAge, f, m)
-			if f.aged == agedNot && int64(f.ageOf(at).Seconds()) < s.Stop && s.Stop != rules.Off {
-				// The row has spoken of this threshold whether it gave an order or not, so the
-				// next deadline is that of the stop.
-				f.aged = agedWarned
-			} else {
-				f.aged = agedStopped
-			}
+			f.noteAge(e.setting(ruleOfAge, f, m), at)
 			continue
 		}
 		e.orderDue(f, what, m, fx)
 		// Before uncover: what nobody defied ends with its cover and is not told.
 		f.forgetUnder(m.at)
 		e.uncover(f, m, fx)
+	}
+}
+
+// noteAge notes that the row has spoken of a threshold of the age, whether it gave an order or
+// not, so that the next deadline is that of the stop, or none. Where progress has put the threshold
+// off, the deadline moves.
+func (f *Flow) noteAge(s rules.Setting, at events.Stamp) {
+	after := s.Stop
+	if f.aged == agedNot {
+		after = min(s.Warn, s.Stop)
+	}
+	switch {
+	case s.Extends && f.progressed()+rules.StampOf(after) > at:
+	case f.aged == agedNot && int64(f.ageOf(at).Seconds()) < s.Stop && s.Stop != rules.Off:
+		f.aged = agedWarned
+	default:
+		f.aged = agedStopped
 	}
 }
 
@@ -441,7 +451,11 @@ func (e *Engine) durationDue(f *Flow) events.Stamp {
 	if after == rules.Off {
 		return 0
 	}
-	at := max(f.start+rules.StampOf(after), f.clock)
+	at := f.start + rules.StampOf(after)
+	if s.Extends && at <= f.clock { // windows are searched only in a flow of that age
+		at = f.progressed() + rules.StampOf(after)
+	}
+	at = max(at, f.clock)
 	if at > f.episodeEnds(&e.limits) {
 		return 0
 	}

@@ -64,6 +64,7 @@ func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 		f.widen(rule, set, m)
 	}
 	scope, a, b := f.whom(rule, m)
+	lifts := rule.Lifts && !e.partial(rule, m)
 	switch {
 	case observed >= set.Stop && e.mayStop(f, m, set):
 		e.issue(rule, standing.Stop, f, m, set, observed, scope, a, b, fx)
@@ -72,28 +73,45 @@ func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 	case observed >= set.Stop-1 && set.Max && rule.Armed && observed > 0 && e.mayStop(f, m, set):
 		e.issue(rule, standing.Armed, f, m, set, observed, scope, a, b, fx)
 	case observed >= min(set.Warn, set.Stop):
-		if rule.Lifts {
+		if lifts {
 			// Still near the limit, but no longer at it: what refused calls goes, and a
 			// warning takes its place.
 			e.lift(rule, f, m, a, b, standing.Armed, fx)
 		}
 		e.issue(rule, standing.Warn, f, m, set, observed, scope, a, b, fx)
-	case rule.Lifts:
+	case lifts:
 		e.lift(rule, f, m, a, b, standing.Warn, fx)
 	}
 }
 
-// unsure is by how much the thresholds of a row are wider that guesses. Of the honest runs in
-// EVIDENCE, read as if nobody told of work, none comes to twelve rounds, and some to ten.
+// partial reports whether the event shows too little for the row to be lifted by it: its sender
+// says that it was sampled, or that the flow has no id. Otherwise any sender could lift a block by
+// saying so.
+func (e *Engine) partial(rule *FlowRule, m *moment) bool {
+	return m.ev != nil && (sampleOf(m.ev) > 1 && !rule.Grows || e.unidentified(m.ev))
+}
+
+// unidentified reports whether the event says that its flow is a party's, and such flows are never
+// stopped.
+func (e *Engine) unidentified(ev *events.Event) bool {
+	return ev.CorrelationSource == events.CorrelationPrincipal && e.limits.WarnOnly>>events.CorrelationPrincipal&1 == 1
+}
+
+// unsure is by how much the thresholds of a row are wider that guesses, or that judges a sample.
+// Of the honest runs in EVIDENCE, read as if nobody told of work, none comes to twelve rounds, and
+// some to ten.
 const unsure = 4
 
-// widen gives the event's party the room that its pace and what is known of its work leave it.
+// widen gives the event's party the room that its pace, what is known of its work and what may be
+// missing from a sample leave it.
 func (f *Flow) widen(rule *FlowRule, set *rules.Setting, m *moment) {
 	if x := f.paceOf(rule, set, m); x > 1 {
 		set.Widen(x)
 	}
 	if rule.Guesses && m.blind {
 		set.Stop = rules.Off // nothing is stopped that nobody knows to be a loop
+	} else if m.ev != nil && sampleOf(m.ev) > 1 && !rule.Grows && set.Stop != rules.Off {
+		set.Stop *= unsure // what would have ended the pattern may be missing
 	}
 }
 
@@ -110,18 +128,16 @@ func (f *Flow) paceOf(rule *FlowRule, set *rules.Setting, m *moment) int64 {
 }
 
 // mayStop tells whether evidence and mode allow more than a warning.
-// Not where a person released the flow, where events are a sample that is counted up, and
-// where the id was guessed or stands for more than one piece of work (Limits.WarnOnly). At a
-// deadline there is no event to look at, only what the flow is known by.
+// Not where a person released the flow, and where the id was guessed or stands for more than one
+// piece of work (Limits.WarnOnly). At a deadline there is no event to look at, only what the flow
+// is known by.
 func (e *Engine) mayStop(f *Flow, m *moment, set *rules.Setting) bool {
 	switch {
 	case set.Mode == rules.ModeWarn, m.at < f.released:
 		return false
 	case m.ev == nil:
 		return e.limits.WarnOnly>>f.source&1 == 0
-	case sampleOf(m.ev) > 1:
-		return false
-	case m.ev.CorrelationSource == events.CorrelationPrincipal && e.limits.WarnOnly>>events.CorrelationPrincipal&1 == 1:
+	case e.unidentified(m.ev):
 		return false // whatever the flow is kept under besides
 	}
 	// A missing id is told whatever the flow is kept under.

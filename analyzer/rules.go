@@ -93,6 +93,8 @@ type FlowRule struct {
 	Lifts bool // the order is lifted when the measure falls below the limit
 	// For budgets: used up, they stay so until the episode ends.
 	Lasts bool // the order is renewed while the flow is active at all, not only while it is defied
+	// For counts of what is there: events that are missing would only add to them.
+	Grows bool // the value of a sample is one that was reached at least
 	// For patterns, which a person who speaks has ended.
 	Cleans          bool     // a user's event clears it
 	Repeat          bool     // about repetition: tools can be exempt
@@ -148,7 +150,7 @@ var (
 // Rules is the table, in the order in which verdicts are given. The defaults are
 // the balanced profile.
 var Rules = [RuleCount]FlowRule{
-	{ID: RuleCorrelationID, On: calls, Scope: events.ScopeFlow, Cleans: true, Row: rules.Row{
+	{ID: RuleCorrelationID, On: calls, Scope: events.ScopeFlow, Cleans: true, Grows: true, Row: rules.Row{
 		Name: "correlation_id_required", Reason: "correlation_id_required", Unit: events.UnitCalls,
 		About:  "An agent called an agent without a correlation id.",
 		Text:   "{head}correlationId is required for agent-initiated calls",
@@ -157,7 +159,7 @@ var Rules = [RuleCount]FlowRule{
 		Needs: rules.NeedCaller, Most: yesOrNo,
 		Default: rules.Stop(rules.Off, 1)},
 		Value: uncorrelated, Match: matchEdge},
-	{ID: RuleSelfCall, On: calls, Scope: events.ScopePair, Lasts: true, Row: rules.Row{
+	{ID: RuleSelfCall, On: calls, Scope: events.ScopePair, Lasts: true, Grows: true, Row: rules.Row{
 		Name: "self_call", Reason: "self_call", Unit: events.UnitCalls,
 		About:  "An agent gave work to itself: a call to itself that is to return (transfer_mode). With count: all every call to itself, which in a group chat is the same speaker twice in a row.",
 		Text:   "{head}self-calls are not allowed",
@@ -193,7 +195,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Extending(rules.Stop(2700, 5400))},
 		Show:  func(f *Flow, set *rules.Setting) int64 { return flowDuration(f, f.last, set) },
 		Value: func(f *Flow, m *moment, set *rules.Setting) int64 { return flowDuration(f, m.at, set) }, Match: matchAll},
-	{ID: RuleCallerRate, On: calls, Scope: events.ScopeSession, Lifts: true, Row: rules.Row{
+	{ID: RuleCallerRate, On: calls, Scope: events.ScopeSession, Lifts: true, Grows: true, Row: rules.Row{
 		Name: "call_rate_per_caller", Reason: "call_rate_exceeded", Unit: events.UnitCalls,
 		About:  "Hops of one caller in a sliding window of event time.",
 		Text:   "{head}{n} calls of one caller within {window} s {bound}",
@@ -201,7 +203,7 @@ var Rules = [RuleCount]FlowRule{
 		Needs: rules.NeedCaller | rules.NeedTime, Most: hopTimesKept,
 		Window: "seconds", Span: hopWindows, Default: rules.Window(60, rules.Most(18, 20))},
 		Value: callerRate, Match: matchCaller},
-	{ID: RuleFlowRate, On: calls, Scope: events.ScopeFlow, Lifts: true, Row: rules.Row{
+	{ID: RuleFlowRate, On: calls, Scope: events.ScopeFlow, Lifts: true, Grows: true, Row: rules.Row{
 		Name: "call_rate_per_flow", Reason: "call_rate_exceeded", Unit: events.UnitCalls,
 		About:  "Hops of the whole flow in a sliding window of event time. With count: beginning those of the first window of the episode, and none after it.",
 		Text:   "{head}{n} calls in the flow within {window} s {bound}",
@@ -213,7 +215,7 @@ var Rules = [RuleCount]FlowRule{
 			return n
 		},
 		Value: flowRate, Match: matchCalls},
-	{ID: RuleTotalCalls, On: calls, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
+	{ID: RuleTotalCalls, On: calls, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
 		Name: "max_total_calls", Reason: "max_total_calls_exceeded", Unit: events.UnitCalls,
 		About:  "Hops of the episode.",
 		Text:   "{head}{n} calls between agents in the flow {bound}",
@@ -362,7 +364,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Stop(30, 60)},
 		Show:  longestRun(false),
 		Value: func(_ *Flow, m *moment, _ *rules.Setting) int64 { return max(m.oks, m.storm, m.inTurn) }, Match: matchStale},
-	{ID: RuleToolCalls, On: toolCalls, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
+	{ID: RuleToolCalls, On: toolCalls, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
 		Name: "max_tool_calls", Reason: "max_tool_calls_exceeded", Unit: events.UnitCalls,
 		About:  "Tool calls of the episode.",
 		Text:   "{head}{n} tool calls in the flow {bound}",
@@ -371,7 +373,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Stop(rules.Off, rules.Off)},
 		Show:  func(f *Flow, _ *rules.Setting) int64 { return int64(f.toolCalls) },
 		Value: func(f *Flow, _ *moment, _ *rules.Setting) int64 { return int64(f.toolCalls) }, Match: matchToolCalls},
-	{ID: RuleTurns, On: kinds(events.TurnStart, events.ToolCall, events.AgentCall), Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
+	{ID: RuleTurns, On: kinds(events.TurnStart, events.ToolCall, events.AgentCall), Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
 		Name: "max_turns", Reason: "max_turns_exceeded", Unit: events.UnitTurns,
 		About:  "Distinct turn ids of the episode. With count: changes every change of the turn id, so that turns that come back count again.",
 		Text:   "{head}{n} turns {bound}",
@@ -389,7 +391,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Extending(rules.Stop(150, 250))},
 		Show:  widest(func(p *party) int64 { return int64(p.chain) }),
 		Value: chainDepth, Match: matchThisTurn},
-	{ID: RuleInputTokens, On: usage, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
+	{ID: RuleInputTokens, On: usage, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
 		Name: "max_input_tokens", Reason: "max_tokens_exceeded", Unit: events.UnitTokens,
 		About:  "Input tokens of the episode; only deltas are summed.",
 		Text:   "{head}{n} input tokens in the flow {bound}",
@@ -398,7 +400,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Most(rules.Off, rules.Off-1)},
 		Show:  func(f *Flow, _ *rules.Setting) int64 { return f.tokens[0] },
 		Value: func(f *Flow, _ *moment, _ *rules.Setting) int64 { return f.tokens[0] }, Match: matchAll},
-	{ID: RuleOutputTokens, On: usage, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
+	{ID: RuleOutputTokens, On: usage, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
 		Name: "max_output_tokens", Reason: "max_tokens_exceeded", Unit: events.UnitTokens,
 		About:  "Output tokens of the episode; only deltas are summed.",
 		Text:   "{head}{n} output tokens in the flow {bound}",
@@ -407,7 +409,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Most(rules.Off, rules.Off-1)},
 		Show:  func(f *Flow, _ *rules.Setting) int64 { return f.tokens[1] },
 		Value: func(f *Flow, _ *moment, _ *rules.Setting) int64 { return f.tokens[1] }, Match: matchAll},
-	{ID: RuleTotalTokens, On: usage, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
+	{ID: RuleTotalTokens, On: usage, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
 		Name: "max_total_tokens", Reason: "max_tokens_exceeded", Unit: events.UnitTokens,
 		About:  "All tokens of the episode; only deltas are summed.",
 		Text:   "{head}{n} tokens in the flow {bound}",
@@ -416,7 +418,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Most(rules.Off, rules.Off-1)},
 		Show:  func(f *Flow, _ *rules.Setting) int64 { return f.tokens[2] },
 		Value: func(f *Flow, _ *moment, _ *rules.Setting) int64 { return f.tokens[2] }, Match: matchAll},
-	{ID: RuleCost, On: usage, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
+	{ID: RuleCost, On: usage, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
 		Name: "max_cost_usd", Reason: "max_cost_exceeded", Unit: events.UnitUSD,
 		About:  "US dollars spent in the episode.",
 		Text:   "{head}{n} USD spent in the flow {bound}",
@@ -425,7 +427,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Most(rules.Off, rules.Off-1)},
 		Show:  func(f *Flow, _ *rules.Setting) int64 { return f.cost },
 		Value: func(f *Flow, _ *moment, _ *rules.Setting) int64 { return f.cost }, Match: matchAll},
-	{ID: RuleConversation, On: calls, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
+	{ID: RuleConversation, On: calls, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
 		Name: "max_conversation_messages", Reason: "max_conversation_messages_exceeded", Unit: events.UnitMessages,
 		About:  "Messages between agents in one conversation (the flow, when the log names none).",
 		Text:   "{head}{n} messages in one conversation {bound}",
@@ -435,7 +437,7 @@ var Rules = [RuleCount]FlowRule{
 		Subject: conversationOf,
 		Show:    hopsSoFar,
 		Value:   func(_ *Flow, m *moment, _ *rules.Setting) int64 { return m.conversation }, Match: matchConversation},
-	{ID: RuleLoops, On: loops, Scope: events.ScopeTask, Lasts: true, Leaves: []string{"error", "loop_limit", "system_halt"}, Row: rules.Row{
+	{ID: RuleLoops, On: loops, Scope: events.ScopeTask, Lasts: true, Leaves: []string{"error", "loop_limit", "system_halt"}, Grows: true, Row: rules.Row{
 		Name: "max_loops", Reason: "max_loops_exceeded", Unit: events.UnitLoops,
 		About:  "Iterations of one task: the larger of our count and the caller's loop_count.",
 		Text:   "{warning}Loop limit exceeded: {n} loops reached for task {task}",
@@ -444,7 +446,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Stop(rules.Off, rules.Off)},
 		Subject: taskOf,
 		Value:   func(_ *Flow, m *moment, _ *rules.Setting) int64 { return m.loops }, Match: matchTask},
-	{ID: RuleReflectLoops, On: loops, Scope: events.ScopeTask, Lasts: true, Leaves: []string{"error", "loop_limit", "system_halt", "reflection"}, Row: rules.Row{
+	{ID: RuleReflectLoops, On: loops, Scope: events.ScopeTask, Lasts: true, Leaves: []string{"error", "loop_limit", "system_halt", "reflection"}, Grows: true, Row: rules.Row{
 		Name: "max_reflect_loops", Reason: "max_reflect_loops_exceeded", Unit: events.UnitLoops,
 		About:  "Reflections of one task: the larger of our count and the caller's loop_count.",
 		Text:   "{warning}Reflect loop limit exceeded: {n} loops reached for task {task}",
@@ -488,7 +490,7 @@ var Rules = [RuleCount]FlowRule{
 		Needs: rules.NeedCaller, Most: countKept,
 		Default: rules.Stop(20, 100)},
 		Value: hammering, Match: matchCaller},
-	{ID: RuleCallsPerAgent, On: calls, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
+	{ID: RuleCallsPerAgent, On: calls, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
 		Name: "max_calls_per_agent", Reason: "max_calls_per_agent_exceeded", Unit: events.UnitCalls,
 		About:  "Calls to one agent in the episode, those of its own as well: of talks in a group it tells those that go round from those that get on.",
 		Text:   "{head}{n} calls to one agent {bound}",
@@ -497,7 +499,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Stop(rules.Off, rules.Off)},
 		Show:  widest(func(p *party) int64 { return int64(p.called) }),
 		Value: calledSoFar, Match: matchCallee},
-	{ID: RuleHotPolling, On: toolCalls, Scope: events.ScopeSession, Lifts: true, Cleans: true, Row: rules.Row{
+	{ID: RuleHotPolling, On: toolCalls, Scope: events.ScopeSession, Lifts: true, Cleans: true, Grows: true, Row: rules.Row{
 		Name: "hot_polling", Reason: "hot_polling", Unit: events.UnitCalls,
 		About:  "Equal calls within a sliding window that wait, or look at work that reports that it still runs (retry_of). They are slowed and never halted.",
 		Text:   "{head}{n} looks at the same work within {window} s {bound}",

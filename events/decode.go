@@ -48,7 +48,8 @@ const DefaultStop = 24 * time.Hour
 // The strings and raw values of e alias p: whoever changes p or keeps e longer than
 // p must clone them. The kinds of weir's own are read too, for weir reads them
 // in its own log; see FromProducer. The error is a *DecodeError, and then what e
-// holds is not to be relied on.
+// holds is not to be relied on, unless it says that the id or the time is missing: all
+// else that was given is in e then.
 func Decode(p []byte, e *Event) error {
 	*e = Event{}
 	if len(p) > MaxEventBytes {

@@ -1,6 +1,8 @@
 package coverage
 
 import (
+	"strings"
+
 	"weir/analyzer"
 	"weir/analyzer/rules"
 	"weir/events"
@@ -14,24 +16,36 @@ type Passed struct {
 	Rules []string `json:"rules"`
 }
 
+// fields are the rows of the table. Where a check itself can have the field, lacks reports that a
+// check does not, and name is how an event spells it.
+var fields = [...]struct {
+	guard, event string
+	need         rules.Need
+	name         string
+	lacks        func(*events.Event) bool
+}{
+	{"flow, from, to", "correlation_id, from, to, time", rules.NeedCaller | rules.NeedTime, "from", func(ev *events.Event) bool { return ev.From.IsZero() }},
+	{"message", "content_hash of agent.call", rules.NeedMessage, "content_hash", func(ev *events.Event) bool { return ev.Kind == events.AgentCall && ev.Content.IsZero() }},
+	{"had_work, or the tool calls of the callee", "had_work", rules.NeedWork, "had_work", func(ev *events.Event) bool {
+		return ev.Kind == events.AgentCall && ev.HadWork == events.Unknown && !ev.Work.Known
+	}},
+	{"tool", "tool.name", rules.NeedTools, "", nil},
+	{"arguments", "tool.args_hash, tool.args_sim", rules.NeedArgs, "tool.args_hash", func(ev *events.Event) bool {
+		return ev.Kind == events.ToolCall && len(ev.Tool.Args) == 0 && ev.Tool.ArgsHash.IsZero()
+	}},
+	{"the result, by finish", "content_hash, content_sim, status of tool.result and agent.return", rules.NeedResults, "", nil},
+	{"tokens and cost, by finish or spent", "usage", rules.NeedTokens | rules.NeedPrice, "", nil},
+	{"turn", "turn_id", rules.NeedTurn, "", nil},
+	{"(events only)", "task_id of task.loop and task.reflect", rules.NeedTasks, "", nil},
+}
+
 // Fields lists what can be passed, in the order in which callers add it. The rules follow from what
 // their rows need.
 func Fields() (out []Passed) {
 	var known rules.Need
-	for _, f := range [...]struct {
-		guard, event string
-		need         rules.Need
-	}{
-		{"flow, from, to", "correlation_id, from, to, time", rules.NeedCaller | rules.NeedTime},
-		{"message", "content_hash of agent.call", rules.NeedMessage},
-		{"had_work, or the tool calls of the callee", "had_work", rules.NeedWork},
-		{"tool", "tool.name", rules.NeedTools},
-		{"arguments", "tool.args_hash, tool.args_sim", rules.NeedArgs},
-		{"the result, by finish", "content_hash, content_sim, status of tool.result and agent.return", rules.NeedResults},
-		{"tokens and cost, by finish or spent", "usage", rules.NeedTokens | rules.NeedPrice},
-		{"turn", "turn_id", rules.NeedTurn},
-		{"(events only)", "task_id of task.loop and task.reflect", rules.NeedTasks},
-	} {
+	for i := range fields {
+		f := &fields[i]
+
 		p := Passed{Guard: f.guard, Event: f.event}
 		before := known
 		known |= f.need
@@ -48,4 +62,31 @@ func Fields() (out []Passed) {
 		out = append(out, p)
 	}
 	return out
+}
+
+// Lacks is a set of fields, by their rows, that a check can have and does not.
+type Lacks uint16
+
+// Missing returns what a check lacks. It costs a few comparisons.
+func Missing(ev *events.Event) (lacks Lacks) {
+	if ev.By() == events.OriginUser { // such a call is always allowed
+		return 0
+	}
+	for i := range fields {
+		if f := &fields[i]; f.lacks != nil && f.lacks(ev) {
+			lacks |= 1 << i
+		}
+	}
+	return lacks
+}
+
+// String returns a hint for the caller: which rules cannot judge without the fields; "" for none.
+func (l Lacks) String() string {
+	var parts []string
+	for i, p := range Fields() {
+		if l&(1<<i) != 0 && len(p.Rules) > 0 {
+			parts = append(parts, "no "+fields[i].name+": "+strings.Join(p.Rules, ", ")+" cannot be judged")
+		}
+	}
+	return strings.Join(parts, "; ")
 }

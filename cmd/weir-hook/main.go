@@ -1,5 +1,5 @@
-// Command weir-hook is `weir check --hook` as a small program that starts fast, for coding agents. `weir check --hook-
-// config` names it where it lies beside weir.
+// Command weir-hook is `weir check --hook` as a small program that starts fast, for coding agents.
+// `weir check --hook-config` names it if it is in the folder of weir.
 package main
 
 import (

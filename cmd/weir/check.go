@@ -1,13 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -151,25 +146,12 @@ func checkByLog(ctx context.Context, env *cli.Env, p *target, body []byte) (a cl
 	return client.AnswerOf(v), nil
 }
 
-// asked reads the event, fills in what a person would leave out, and makes an ask of
-// it. It returns the event as JSON.
-//
-// At most id and time are filled in, each when decoding complains of it. Everything else
-// that is missing is a fault of whoever wrote the event. now is the time that it gets.
+// asked reads the event, fills in what a person would leave out, and makes an ask of it. It returns
+// the event as JSON. An event without a time gets now.
 func asked(body []byte, ev *events.Event, now events.Stamp) ([]byte, error) {
 	err := events.Decode(body, ev)
-	// Decoding names one missing field at a time.
-	for range 2 {
-		missing, ok := errors.AsType[*events.DecodeError](err)
-		if !ok || missing.Code != events.CodeMissingField || missing.Field != "id" && missing.Field != "time" {
-			break
-		}
-		value := events.RFC3339(now).String()
-		if missing.Field == "id" {
-			value = "check-" + strconv.FormatInt(int64(now), 36) + "-" + rand.Text()[:8] // another may ask in this millisecond
-		}
-		body = withMember(body, missing.Field, value)
-		err = events.Decode(body, ev)
+	if err != nil {
+		_, err = check.Complete(ev, err, check.Missing{ID: check.NewID(now), Time: now})
 	}
 	if err != nil {
 		return nil, cli.Failure("the event: %w", err).Advise("weir check --help shows one that can be read")
@@ -181,24 +163,6 @@ func asked(body []byte, ev *events.Event, now events.Stamp) ([]byte, error) {
 	// budgets.
 	ev.Ask, ev.Tell = true, true
 	return ev.AppendJSON(nil), nil
-}
-
-// withMember puts a member at the beginning of an object.
-//
-// The rest is copied as it stands, so an object that has none of the name stays valid JSON. What
-// is no object comes back as it was, and is refused when it is decoded.
-func withMember(object []byte, name, value string) []byte {
-	for i, c := range object {
-		if c == '{' {
-			out := append([]byte(nil), object[:i+1]...)
-			out = fmt.Appendf(out, "%q:%q", name, value)
-			if rest := bytes.TrimSpace(object[i+1:]); len(rest) > 0 && rest[0] != '}' {
-				out = append(out, ',')
-			}
-			return append(out, object[i+1:]...)
-		}
-	}
-	return object
 }
 
 // printAnswer prints what was said of a call. A warning allows it and has another colour than

@@ -19,10 +19,8 @@ import (
 // Traefik's ForwardAuth, Caddy's forward_auth and nginx's auth_request. What it is
 // asked about is appended to the log like every ask.
 type Authz struct {
-	// Ask appends the event, whose JSON is raw, and returns what the fold said of it.
-	// It keeps neither.
-	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
-	// Fail writes an error: one of Ask, or one of the request.
+	Check Checker
+	// Fail writes an error: one of Check, or one of the request.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 	Now  func() time.Time
 
@@ -31,9 +29,9 @@ type Authz struct {
 	serial atomic.Int64
 }
 
-// NewAuthz returns an Authz that asks by a function.
-func NewAuthz(ask func(context.Context, *events.Event, []byte) (*events.Verdict, error), fail func(http.ResponseWriter, *http.Request, error), now func() time.Time) *Authz {
-	return &Authz{Ask: ask, Fail: fail, Now: now, word: strings.ToLower(rand.Text()[:8])}
+// NewAuthz returns an Authz.
+func NewAuthz(c Checker, fail func(http.ResponseWriter, *http.Request, error), now func() time.Time) *Authz {
+	return &Authz{Check: c, Fail: fail, Now: now, word: strings.ToLower(rand.Text()[:8])}
 }
 
 // AuthzPath is the prefix of the routes of gateways. The name of the gateway follows,
@@ -106,11 +104,11 @@ func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, remaining 
 		once.ID += "-p"
 		once.CorrelationID, once.CorrelationSource = id, events.CorrelationPrincipal
 		once.From = events.Party{Session: boundParty(&ev, id)}
-		if v, err := a.Ask(ctx, &once, once.AppendJSON(nil)); err != nil || Refuses(v) {
+		if v, err := a.Check.one(ctx, &once, once.AppendJSON(nil)); err != nil || Refuses(v) {
 			return f.refuse(v, m), err
 		}
 	}
-	v, err := a.Ask(ctx, &ev, ev.AppendJSON(nil))
+	v, err := a.Check.one(ctx, &ev, ev.AppendJSON(nil))
 	if err != nil {
 		return nil, err
 	}

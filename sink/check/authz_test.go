@@ -25,7 +25,7 @@ func TestAuthzReads(t *testing.T) {
 	f := func(method, path, body string, header []string, want ...string) {
 		t.Helper()
 		var asked []string
-		a := NewAuthz(func(_ context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
+		a := newAuthz(func(_ context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
 			var again events.Event
 			if err := events.Decode(raw, &again); err != nil || !ev.Ask || ev.ID == "" || ev.Time != 1000 || ev.By() != events.OriginAgent {
 				t.Errorf("asked with %s (%v)", raw, err)
@@ -135,7 +135,7 @@ func TestHeadersHideNoCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
-			a := NewAuthz(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
+			a := newAuthz(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
 				asked++
 				return &events.Verdict{Mode: "enforce", Action: "allow"}, nil
 			}, func(_ http.ResponseWriter, _ *http.Request, err error) { t.Error(err) }, func() time.Time { return time.UnixMilli(1000) })
@@ -165,7 +165,7 @@ func TestSentAgain(t *testing.T) {
 		``: false,
 	} {
 		asked := 0
-		a := NewAuthz(func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
+		a := newAuthz(func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
 			asked++
 			if got := ev.Tool.RetryOf != ""; got != again {
 				t.Errorf("%s: sent again %v, want %v", params, got, again)
@@ -184,7 +184,7 @@ func TestAuthzRefuses(t *testing.T) {
 	deny := &events.Verdict{ID: "v1", Mode: "enforce", Action: "deny", Reason: "max_tool_calls_exceeded", HTTPStatus: 429, Message: "no", AgentMessage: "Stop.", RetryAfterS: 3}
 	f := func(path, body string, v *events.Verdict, status int, contentType, part string, header ...string) {
 		t.Helper()
-		a := NewAuthz(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
+		a := newAuthz(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
 			if v == nil {
 				return nil, ErrTimeout
 			}

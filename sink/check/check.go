@@ -4,7 +4,6 @@ package check
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -15,27 +14,26 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"weir/events"
 )
 
 // Handler is POST /v1/check: one event of kind agent.call, tool.call, task.loop or task.reflect, answered
-// with 200 and {"verdict": ...} when the call may be made, and else with the status of
-// the verdict and a refusal in the format that the query asks for: ?deny=bare, by default
-// a problem (RFC 9457). Several events, one a line as application/x-ndjson, are asked for
+// with an Answer: 200 when the call may be made, and else the status of the verdict or of the error,
+// which is a problem (RFC 9457), too. With ?deny=bare a refusal is flat instead. Several events, one a line as application/x-ndjson, are asked for
 // together, see serveMany.
 // It holds nothing of its own, and any number of requests may be served at once.
 type Handler struct {
-	// Ask appends the event, whose JSON is raw, and returns what the fold said of it.
-	// It keeps neither.
-	// Its error may be ErrTimeout, see there; others are told by Fail as they are.
-	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
-	// Together is Ask for several asks, which share what they can. It does not wait for an
-	// answer that takes long: the ask's Wait does. Without it each is asked by Ask.
-	Together func(asks []*Asked)
-	// Fail writes an error: one of Ask, one of the request, which is a *Error or an
+	Check Checker
+	// Fail writes an error: one of Check, one of the request, which is a *Error or an
 	// *events.DecodeError, or a *Panic, which it logs with its stack and counts.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
+	// Now is the time of events that give none, which may lack an id as well. Nil: an event has to
+	// have both, unless KeyHeader gives the id.
+	Now func() time.Time
+	// Hint returns what the caller of an allowed check should pass as well, "" for nothing. It may be nil.
+	Hint func(ev *events.Event) string
 }
 
 // MemberPath is the route on which one member of a group takes the asks that another one
@@ -70,9 +68,9 @@ type single struct {
 	body []byte
 	room []byte // for what goes into the log
 	ev   events.Event
-	Asked
-	asks [1]*Asked
-	text []byte // of the answer
+	Request
+	batch [1]*Request
+	text  []byte // of the answer
 }
 
 // mostSpare is how much memory of a check is used again; longer ones are rare.
@@ -94,7 +92,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s *single) (done
 		h.serveMany(w, r, s.body)
 		return false
 	}
-	raw, err := prepare(s.body, &s.ev, s.room)
+	by, err := h.sender(r)
+	var raw []byte
+	if err == nil {
+		raw, err = prepare(s.body, &s.ev, s.room, &by)
+	}
+	if err == nil {
+		err = by.agrees(&s.ev)
+	}
 	if err != nil {
 		h.Fail(w, r, err)
 		return true
@@ -107,52 +112,46 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s *single) (done
 		h.Fail(w, r, err)
 		return true
 	}
-	s.Asked = Asked{Context: r.Context(), Event: &s.ev, Raw: raw}
-	s.asks[0] = &s.Asked
-	h.together(s.asks[:])
+	s.Request = Request{Context: r.Context(), Event: &s.ev, Raw: raw}
+	s.batch[0] = &s.Request
+	h.Check.all(s.batch[:])
 	v, err := s.Answer()
 	if err == nil && !Refuses(v) {
-		s.text = append(appendAllowance(s.text[:0], v), '\n')
+		s.text = append(h.appendAllowance(s.text[:0], &s.ev, v), '\n')
 		writeAllowance(w, v, s.text)
 	} else {
-		h.respond(w, r, v, err, format)
+		h.respond(w, r, &s.Request, v, err, format)
 	}
 	done = s.done()
-	s.Asked = Asked{} // so that nothing is kept alive
+	s.Request = Request{} // so that nothing is kept alive
 	return done
 }
 
 // respond writes what an ask was answered with.
-func (h *Handler) respond(w http.ResponseWriter, r *http.Request, v *events.Verdict, err error, format DenyFormat) {
-	if err != nil {
+func (h *Handler) respond(w http.ResponseWriter, r *http.Request, q *Request, v *events.Verdict, err error, format DenyFormat) {
+	switch {
+	case err != nil:
 		h.Fail(w, r, err)
-		return
-	}
-	Write(w, v, format)
-}
-
-// together asks for several calls. If that panics, those without an answer fail with a *Panic.
-func (h *Handler) together(asks []*Asked) {
-	if h.Together != nil {
-		fault := Caught(func() error { h.Together(asks); return nil })
-		for _, q := range asks {
-			if fault != nil && q.Verdict == nil && q.Err == nil && q.Wait == nil {
-				q.Err = fault
-			}
+	case Refuses(v):
+		// There is no JSON-RPC request that it could be for, so it is a Problem or Flat.
+		reply := Refuse(v, format, nil)
+		if format != Flat {
+			reply.Body = appendRefusal(reply.Body, q.Event, v)
 		}
-		return
-	}
-	for _, q := range asks {
-		q.Wait = func() (*events.Verdict, error) { return h.Ask(q.Context, q.Event, q.Raw) }
+		reply.write(w)
+	default:
+		writeAllowance(w, v, append(h.appendAllowance(make([]byte, 0, 1<<10), q.Event, v), '\n'))
 	}
 }
 
 // prepare reads the event and makes an ask of it.
 // The returned line is what goes into the log. It may be body itself, which the caller then
 // may not change, or be written over what room holds.
-func prepare(body []byte, ev *events.Event, room []byte) ([]byte, error) {
+func prepare(body []byte, ev *events.Event, room []byte, by *sender) ([]byte, error) {
 	if err := events.Decode(body, ev); err != nil {
-		return nil, err
+		if body, err = Complete(ev, err, by.missing()); err != nil {
+			return nil, err
+		}
 	}
 	// Some kinds and fields are weir's own, and nobody else may say them.
 	if err := ev.FromProducer(); err != nil {
@@ -202,16 +201,6 @@ func Refuses(v *events.Verdict) bool {
 	return v.Mode != events.ModeShadow && v.Stops()
 }
 
-// Write writes the answer. There is no JSON-RPC request that it could be for, so that
-// a refusal is a Problem or Flat.
-func Write(w http.ResponseWriter, v *events.Verdict, d DenyFormat) {
-	if Refuses(v) {
-		Refuse(v, d, nil).write(w)
-		return
-	}
-	writeAllowance(w, v, allowance(v))
-}
-
 // writeAllowance writes an answer that allows the call.
 func writeAllowance(w http.ResponseWriter, v *events.Verdict, body []byte) {
 	h := w.Header()
@@ -219,15 +208,6 @@ func writeAllowance(w http.ResponseWriter, v *events.Verdict, body []byte) {
 	h.Set("Cache-Control", "no-store") // a cached allowance is a call that nobody counted
 	h.Set("Content-Type", "application/json")
 	_, _ = w.Write(body)
-}
-
-// allowance is the body of an answer that allows the call.
-func allowance(v *events.Verdict) []byte {
-	return append(appendAllowance(make([]byte, 0, 1<<10), v), '\n')
-}
-
-func appendAllowance(dst []byte, v *events.Verdict) []byte {
-	return append(v.AppendJSON(append(dst, `{"verdict":`...)), '}')
 }
 
 // The status of the verdict goes first, since limits may set it (see decision 53).
@@ -247,7 +227,7 @@ type problem struct {
 	Type             string        `json:"type"`
 	Title            string        `json:"title"`
 	Status           int           `json:"status"`
-	Detail           string        `json:"detail,omitempty"`
+	Detail           string        `json:"detail"`
 	Instance         string        `json:"instance,omitempty"`
 	Reason           events.Reason `json:"reason_code"`
 	Action           events.Action `json:"action"`
@@ -289,6 +269,6 @@ func title(r events.Reason) string {
 	return strings.ToUpper(words[:1]) + words[1:]
 }
 
-// ErrTimeout is for Ask: the fold did not come to the event in time. The event is in
+// ErrTimeout is for a Checker: the fold did not come to the event in time. The event is in
 // the log all the same, so the same ask with the same id gets its answer later.
 var ErrTimeout = errors.New("the answer takes too long; ask again with the same id, or go by the standing orders")

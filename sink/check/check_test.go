@@ -24,7 +24,7 @@ func TestHandler(t *testing.T) {
 	f := func(body string, v *events.Verdict, status int, want string) *httptest.ResponseRecorder {
 		t.Helper()
 		h := &Handler{
-			Ask: func(_ context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
+			Check: oneByOne(func(_ context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
 				var again events.Event
 				if err := events.Decode(raw, &again); err != nil || !again.Ask || !ev.Ask || again.ID != ev.ID || strings.Contains(string(raw), "\n") {
 					t.Errorf("asked with %s (%v)", raw, err)
@@ -33,7 +33,7 @@ func TestHandler(t *testing.T) {
 					return nil, ErrTimeout
 				}
 				return v, nil
-			},
+			}),
 			Fail: func(w http.ResponseWriter, _ *http.Request, err error) {
 				status := http.StatusServiceUnavailable
 				if e, ok := errors.AsType[*Error](err); ok {

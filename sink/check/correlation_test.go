@@ -20,8 +20,8 @@ var correlations = flag.Int("correlations", 30, "streams and batches per law of 
 var sides = []string{"soon", "late", "refused", "laterefused", "wrong", "bad", "panic", "latepanic", "long"}
 
 // planted answers each ask as its id says.
-func planted(t *testing.T) func(asks []*Asked) {
-	return func(asks []*Asked) {
+func planted(t *testing.T) func(asks []*Request) {
+	return func(asks []*Request) {
 		for _, q := range asks {
 			side, _, _ := strings.Cut(q.Event.ID, "-")
 			answer := func() (*events.Verdict, error) {
@@ -90,7 +90,7 @@ func TestEachLineGetsItsOwnAnswer(t *testing.T) {
 			ids[n] = id
 			text.WriteString(line + "\n")
 		}
-		s := openStream(t, &Stream{Handler: Handler{Together: planted(t)}}, "")
+		s := openStream(t, &Stream{Handler: Handler{Check: planted(t)}}, "")
 		go func() {
 			rest := text.String()
 			for rest != "" {
@@ -148,7 +148,7 @@ func TestEachLineOfABatchGetsItsOwnAnswer(t *testing.T) {
 			ids = append(ids, id)
 			text.WriteString(line + "\n")
 		}
-		w := postTo(&Handler{Together: planted(t)}, "", text.String())
+		w := postTo(&Handler{Check: planted(t)}, "", text.String())
 		lines := strings.Split(strings.TrimSuffix(w.Body.String(), "\n"), "\n")
 		if w.Code != http.StatusOK || len(lines) != len(ids) {
 			t.Fatalf("status %d, %d answers to %d lines", w.Code, len(lines), len(ids))
@@ -166,10 +166,10 @@ func TestEachLineOfABatchGetsItsOwnAnswer(t *testing.T) {
 	}
 }
 
-// TestAPanicOfTogetherCostsTheAnswersThatAreMissing keeps those that were there before.
-func TestAPanicOfTogetherCostsTheAnswersThatAreMissing(t *testing.T) {
+// TestAPanicOfCheckCostsTheAnswersThatAreMissing keeps those that were there before.
+func TestAPanicOfCheckCostsTheAnswersThatAreMissing(t *testing.T) {
 	t.Parallel()
-	h := &Handler{Together: func(asks []*Asked) {
+	h := &Handler{Check: func(asks []*Request) {
 		asks[0].Verdict = allow()
 		panic("planted")
 	}}
@@ -186,7 +186,7 @@ func TestAPanicOfTogetherCostsTheAnswersThatAreMissing(t *testing.T) {
 // TestAPanicOfFailCostsOneAnswer answers with 500 where writing the error panics too.
 func TestAPanicOfFailCostsOneAnswer(t *testing.T) {
 	t.Parallel()
-	s := openStream(t, &Stream{Handler: Handler{Together: planted(t), Fail: func(http.ResponseWriter, *http.Request, error) { panic("planted") }}}, "")
+	s := openStream(t, &Stream{Handler: Handler{Check: planted(t), Fail: func(http.ResponseWriter, *http.Request, error) { panic("planted") }}}, "")
 	s.send(lineOfMany("wrong-1") + "\n")
 	s.want(1, http.StatusInternalServerError, "see the log of weir")
 	s.send(lineOfMany("soon-2") + "\n")
@@ -197,7 +197,7 @@ func TestAPanicOfFailCostsOneAnswer(t *testing.T) {
 func BenchmarkStream(b *testing.B) {
 	for _, several := range []int{1, 32} {
 		b.Run(fmt.Sprint(several), func(b *testing.B) {
-			s := openStream(b, &Stream{Handler: Handler{Together: func(asks []*Asked) {
+			s := openStream(b, &Stream{Handler: Handler{Check: func(asks []*Request) {
 				for _, q := range asks {
 					q.Verdict = allow()
 				}

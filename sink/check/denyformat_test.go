@@ -119,11 +119,11 @@ func TestWhatIsLeft(t *testing.T) {
 	}
 	allow := &events.Verdict{ID: "v2", Mode: "enforce", Action: "allow", Reason: "allowed", Remaining: left}
 	w := httptest.NewRecorder()
-	Write(w, allow, AnyFormat)
+	(&Handler{}).respond(w, nil, &Request{Event: &events.Event{ID: "1"}}, allow, nil, AnyFormat)
 	if got := w.Header().Get(RemainingHeader); got != header || !strings.Contains(w.Body.String(), `"remaining":`+object) {
 		t.Errorf("allowed: %q %s", got, w.Body)
 	}
-	a := NewAuthz(func(context.Context, *events.Event, []byte) (*events.Verdict, error) { return allow, nil },
+	a := newAuthz(func(context.Context, *events.Event, []byte) (*events.Verdict, error) { return allow, nil },
 		func(_ http.ResponseWriter, _ *http.Request, err error) { t.Error(err) }, time.Now)
 	w = httptest.NewRecorder()
 	a.ServeHTTP(w, httptest.NewRequest("POST", AuthzPath+"envoy", nil))

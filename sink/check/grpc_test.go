@@ -121,7 +121,7 @@ func (c *grpcClient) call(path string, p []byte, header ...string) (answer []byt
 func TestGRPC(t *testing.T) {
 	var verdict *events.Verdict
 	var asked events.Event
-	authz := NewAuthz(func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
+	authz := newAuthz(func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
 		asked = *ev
 		if verdict == nil {
 			return nil, ErrTimeout
@@ -172,7 +172,7 @@ func TestGRPC(t *testing.T) {
 // TestAPanicOfGRPCCostsOneAnswer lets the gateway go by its failure mode for that call alone.
 func TestAPanicOfGRPCCostsOneAnswer(t *testing.T) {
 	asked, panics := 0, 0
-	authz := NewAuthz(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
+	authz := newAuthz(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
 		if asked++; asked == 1 {
 			panic("planted")
 		}
@@ -198,7 +198,7 @@ func FuzzCheckRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, p []byte) {
 		var c checkRequest
 		if c.read(p) == nil {
-			a := NewAuthz(func(_ context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
+			a := newAuthz(func(_ context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
 				var again events.Event
 				if err := events.Decode(raw, &again); err != nil {
 					t.Errorf("%s: %v", raw, err)
@@ -211,7 +211,7 @@ func FuzzCheckRequest(f *testing.F) {
 }
 
 func BenchmarkGRPC(b *testing.B) {
-	authz := NewAuthz(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
+	authz := newAuthz(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
 		return &events.Verdict{Mode: "enforce", Action: "allow"}, nil
 	}, nil, time.Now)
 	c := serveGRPC(b, &GRPC{Authz: authz})

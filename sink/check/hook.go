@@ -34,8 +34,7 @@ const HookHeader = "Weir-Hook"
 // The input of a hook is untrusted text of a program: whatever it is, the answer is one that
 // the program can read.
 type Hook struct {
-	// Ask appends the event, whose JSON is raw, and returns what the fold said of it.
-	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
+	Check Checker
 	// Append appends events that are no asks, each of one line.
 	// The lines belong to it afterwards.
 	Append func(ctx context.Context, lines [][]byte) error
@@ -56,8 +55,8 @@ type Hook struct {
 }
 
 // NewHook returns a Hook.
-func NewHook(ask func(context.Context, *events.Event, []byte) (*events.Verdict, error), appendLines func(context.Context, [][]byte) error, failed func(error), now func() time.Time) *Hook {
-	h := &Hook{Ask: ask, Append: appendLines, Failed: failed, Now: now, open: adapter.NewRecent[string](openUses), prompts: adapter.NewRecent[prompt](openUses),
+func NewHook(c Checker, appendLines func(context.Context, [][]byte) error, failed func(error), now func() time.Time) *Hook {
+	h := &Hook{Check: c, Append: appendLines, Failed: failed, Now: now, open: adapter.NewRecent[string](openUses), prompts: adapter.NewRecent[prompt](openUses),
 		word: strings.ToLower(rand.Text()[:8]), readers: make(map[string]adapter.Adapter)}
 	// Inputs of all programs are brought to the names of Claude Code first, so one reader
 	// knows them all.
@@ -136,7 +135,7 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 			rest = append(rest, ev.AppendJSON(nil))
 			continue
 		}
-		v, err := h.Ask(ctx, ev, ev.AppendJSON(nil))
+		v, err := h.Check.one(ctx, ev, ev.AppendJSON(nil))
 		// Such as an id that was used for another call, see decision 9.
 		if e, ok := errors.AsType[*Error](err); ok { // the agent's fault, not weir's
 			return in.refusal(events.Deny, "weir: "+e.Detail), nil

@@ -34,7 +34,7 @@ func TestHookFlows(t *testing.T) {
 		}
 		return nil
 	}
-	h := NewHook(ask, record, func(err error) { t.Error(err) }, func() time.Time { return time.UnixMilli(1795357207000) })
+	h := newHook(ask, record, func(err error) { t.Error(err) }, func() time.Time { return time.UnixMilli(1795357207000) })
 	tell := func(event, more string) {
 		t.Helper()
 		body := fmt.Sprintf(`{"hook_event_name":%q,"session_id":"s","timestamp":"2026-11-22T14:20:07.089Z","cwd":"/w"%s}`, event, more)
@@ -79,7 +79,7 @@ func TestHookOfCline(t *testing.T) {
 		}
 		return nil
 	}
-	h := NewHook(ask, record, func(err error) { t.Error(err) }, time.Now)
+	h := newHook(ask, record, func(err error) { t.Error(err) }, time.Now)
 	tell := func(body string) string {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("POST", HookPath, strings.NewReader(body)))
@@ -109,7 +109,7 @@ func TestHookOpenedBy(t *testing.T) {
 	f := func(baggage, traceparent, parent, root string) {
 		t.Helper()
 		var asked events.Event
-		h := NewHook(func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
+		h := newHook(func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
 			asked = *ev
 			return &events.Verdict{Action: events.Allow}, nil
 		}, nil, func(err error) { t.Error(err) }, time.Now)
@@ -133,7 +133,7 @@ func TestHookOpenedBy(t *testing.T) {
 // TestHooksKeepNoInputs sends uses of tools without ids, whose inputs and sessions are long:
 // what is remembered until they end is not what they say.
 func TestHooksKeepNoInputs(t *testing.T) {
-	h := NewHook(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
+	h := newHook(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
 		return &events.Verdict{Action: events.Allow}, nil
 	}, func(context.Context, [][]byte) error { return nil }, func(err error) { t.Error(err) }, time.Now)
 	const times, size = 16, 512 << 10
@@ -164,7 +164,7 @@ func TestHooksKeepNoInputs(t *testing.T) {
 func TestHooksTellLooks(t *testing.T) {
 	at := time.UnixMilli(1795357207000)
 	var again []string
-	h := NewHook(func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
+	h := newHook(func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
 		again = append(again, ev.Tool.RetryOf)
 		return &events.Verdict{Action: events.Allow}, nil
 	}, func(context.Context, [][]byte) error { return nil }, func(err error) { t.Error(err) }, func() time.Time { return at })

@@ -28,7 +28,11 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 			lines = append(lines, line)
 		}
 	}
-	format, err := ParseDenyFormat(r.URL.Query().Get("deny"))
+	by, err := h.sender(r)
+	var format DenyFormat
+	if err == nil {
+		format, err = ParseDenyFormat(r.URL.Query().Get("deny"))
+	}
 	switch {
 	// Faults of the body as a whole; those of a line are answered in its place.
 	case err != nil:
@@ -47,29 +51,30 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 	replies := make([]reply, len(lines))
 	several := make([]struct {
 		ev events.Event
-		Asked
+		Request
 	}, len(lines))
-	asks := make([]*Asked, 0, len(lines))
+	batch := make([]*Request, 0, len(lines))
 	for i, line := range lines {
 		q := &several[i]
 		q.Context = r.Context()
 		q.Err = Caught(func() (err error) {
-			q.Raw, err = prepare(line, &q.ev, nil)
+			from := by.line(i + 1)
+			q.Raw, err = prepare(line, &q.ev, nil, &from)
 			return err
 		})
 		if q.Err != nil {
 			continue
 		}
 		q.Event = &q.ev
-		asks = append(asks, &q.Asked)
+		batch = append(batch, &q.Request)
 	}
-	h.together(asks)
+	h.Check.all(batch)
 	var asking sync.WaitGroup
 	for i := range several {
-		q := &several[i].Asked
+		q := &several[i].Request
 		respond := func() {
 			v, err := q.Answer()
-			h.reply(&replies[i], r, func() { h.respond(&replies[i], r, v, err, format) })
+			h.reply(&replies[i], r, func() { h.respond(&replies[i], r, q, v, err, format) })
 		}
 		if q.Wait != nil {
 			asking.Go(respond)

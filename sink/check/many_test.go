@@ -21,7 +21,7 @@ func lineOfMany(id string) string {
 }
 
 func postMany(ask func(context.Context, *events.Event, []byte) (*events.Verdict, error), query, body string) *httptest.ResponseRecorder {
-	return postTo(&Handler{Ask: ask}, query, body)
+	return postTo(&Handler{Check: oneByOne(ask)}, query, body)
 }
 
 func postTo(h *Handler, query, body string) *httptest.ResponseRecorder {
@@ -111,7 +111,7 @@ func TestSeveralAsksAreRefusedAsAWhole(t *testing.T) {
 // TestMemoryOfAsksIsUsedByOneAtATime asks from many sides, also for what is refused, wrong or
 // answered late: each answer is that to its own ask, whose event stays as it is until then.
 func TestMemoryOfAsksIsUsedByOneAtATime(t *testing.T) {
-	answer := func(q *Asked) (*events.Verdict, error) {
+	answer := func(q *Request) (*events.Verdict, error) {
 		runtime.Gosched()
 		if !strings.Contains(string(q.Raw), `"`+q.Event.ID+`"`) {
 			t.Errorf("the event is %s, and its line %s", q.Event.ID, q.Raw)
@@ -123,7 +123,7 @@ func TestMemoryOfAsksIsUsedByOneAtATime(t *testing.T) {
 		return v, nil
 	}
 	h := &Handler{
-		Together: func(asks []*Asked) {
+		Check: func(asks []*Request) {
 			for _, q := range asks {
 				if strings.HasPrefix(q.Event.ID, "late") {
 					q.Wait = func() (*events.Verdict, error) { return answer(q) }

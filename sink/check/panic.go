@@ -20,10 +20,19 @@ func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 func Caught(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &Panic{Value: p, Stack: debug.Stack()}
+			err = PanicOf(p)
 		}
 	}()
 	return fn()
+}
+
+// PanicOf makes a *Panic of what was recovered. It is for the function that recovers. One that was
+// caught before and goes on keeps its stack.
+func PanicOf(recovered any) *Panic {
+	if fault, ok := recovered.(*Panic); ok {
+		return fault
+	}
+	return &Panic{Value: recovered, Stack: debug.Stack()}
 }
 
 // faultBody is the answer where writing one panicked twice.

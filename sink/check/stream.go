@@ -55,6 +55,9 @@ type Stream struct {
 // ServeHTTP answers until the request ends, or the program.
 func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	format, err := ParseDenyFormat(r.URL.Query().Get("deny"))
+	if err == nil && r.Header.Get(KeyHeader) != "" {
+		err = &Error{http.StatusBadRequest, KeyHeader + " names one request, and a stream has many checks; give each line an id"}
+	}
 	if err != nil {
 		s.Fail(w, r, err)
 		return
@@ -154,7 +157,7 @@ type batch struct {
 	late   sync.WaitGroup // answers that were not there at once
 
 	taken []*asking
-	asks  []*Asked
+	asks  []*Request
 	text  []byte    // of the answers
 	spare []*asking // memory that no line has
 }
@@ -166,7 +169,7 @@ type asking struct {
 	size int    // that is charged
 	room []byte // for what goes into the log
 	ev   events.Event
-	Asked
+	Request
 	end func() // see Stream.Begin; may be nil
 	to  reply  // unless the answer allows
 }
@@ -197,10 +200,10 @@ func (b *batch) release(q *asking) {
 // meantime is refused (see decision 79).
 func (b *batch) take(q *asking, text []byte) {
 	b.taken = append(b.taken, q)
-	q.size, q.end, q.to, q.Asked = len(text), nil, reply{}, Asked{Context: b.r.Context()}
+	q.size, q.end, q.to, q.Request = len(text), nil, reply{}, Request{Context: b.r.Context()}
 	if q.Err = Caught(func() error { return b.prepare(q, text) }); q.Err == nil {
 		q.Event = &q.ev
-		b.asks = append(b.asks, &q.Asked)
+		b.asks = append(b.asks, &q.Request)
 	}
 }
 
@@ -210,7 +213,7 @@ func (b *batch) prepare(q *asking, text []byte) (err error) {
 			return err
 		}
 	}
-	if q.Raw, err = prepare(text, &q.ev, q.room); err == nil && &q.Raw[0] != &text[0] {
+	if q.Raw, err = prepare(text, &q.ev, q.room, &sender{now: b.stream.Now}); err == nil && &q.Raw[0] != &text[0] {
 		q.room = q.Raw
 	}
 	return err
@@ -221,7 +224,7 @@ func (b *batch) ask() {
 	if len(b.taken) == 0 {
 		return
 	}
-	b.stream.together(b.asks)
+	b.stream.Check.all(b.asks)
 	b.text = b.text[:0]
 	for _, q := range b.taken {
 		if q.Wait == nil {
@@ -255,9 +258,9 @@ func (b *batch) appendAnswer(dst []byte, q *asking) []byte {
 	}
 	dst = appendLine(dst, q.n)
 	if q.Err == nil && q.Verdict != nil && !Refuses(q.Verdict) {
-		return append(appendAllowance(appendStatus(dst, http.StatusOK), q.Verdict), "}\n"...)
+		return append(b.stream.appendAllowance(appendStatus(dst, http.StatusOK), q.Event, q.Verdict), "}\n"...)
 	}
-	b.stream.reply(&q.to, b.r, func() { b.stream.respond(&q.to, b.r, q.Verdict, q.Err, b.format) })
+	b.stream.reply(&q.to, b.r, func() { b.stream.respond(&q.to, b.r, &q.Request, q.Verdict, q.Err, b.format) })
 	return q.to.appendMembers(dst)
 }
 

@@ -92,7 +92,7 @@ func allow() *events.Verdict {
 // slow hold up the others, and gives every answer when the request has ended.
 func TestStreamAnswersAsItJudges(t *testing.T) {
 	slow := make(chan struct{})
-	s := openStream(t, &Stream{Handler: Handler{Ask: func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
+	s := openStream(t, &Stream{Handler: Handler{Check: oneByOne(func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
 		var again events.Event
 		if err := events.Decode(raw, &again); err != nil || !again.Ask || again.ID != ev.ID {
 			t.Errorf("asked with %s (%v)", raw, err)
@@ -106,7 +106,7 @@ func TestStreamAnswersAsItJudges(t *testing.T) {
 			return nil, ErrTimeout
 		}
 		return allow(), nil
-	}}}, "")
+	})}}, "")
 	if got := s.resp.Header.Get("Content-Type"); s.resp.StatusCode != http.StatusOK || got != "application/x-ndjson" {
 		t.Errorf("status %s, type %q", s.resp.Status, got)
 	}
@@ -131,7 +131,7 @@ func TestStreamAnswersAsItJudges(t *testing.T) {
 func TestStreamAsksTogether(t *testing.T) {
 	late := make(chan struct{})
 	var several []int
-	s := openStream(t, &Stream{Handler: Handler{Together: func(asks []*Asked) {
+	s := openStream(t, &Stream{Handler: Handler{Check: func(asks []*Request) {
 		several = append(several, len(asks))
 		for _, q := range asks {
 			var again events.Event
@@ -178,11 +178,11 @@ func TestStreamIsRefused(t *testing.T) {
 // TestStreamReadsNoMoreThanItMayHold reads on when answers have gone out.
 func TestStreamReadsNoMoreThanItMayHold(t *testing.T) {
 	asked, judged := make(chan struct{}, 4*MostAsks), make(chan struct{})
-	s := openStream(t, &Stream{Handler: Handler{Ask: func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
+	s := openStream(t, &Stream{Handler: Handler{Check: oneByOne(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
 		asked <- struct{}{}
 		<-judged
 		return allow(), nil
-	}}}, "")
+	})}}, "")
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
@@ -222,11 +222,11 @@ func TestStreamRefusesALineThatIsTooLong(t *testing.T) {
 func TestStreamEndsWithTheProgram(t *testing.T) {
 	ending, end := context.WithCancel(t.Context())
 	asked, judged := make(chan struct{}), make(chan struct{})
-	s := openStream(t, &Stream{End: ending, Handler: Handler{Ask: func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
+	s := openStream(t, &Stream{End: ending, Handler: Handler{Check: oneByOne(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
 		close(asked)
 		<-judged
 		return allow(), nil
-	}}}, "")
+	})}}, "")
 	s.send(lineOfMany("1") + "\n")
 	<-asked
 	end()
@@ -245,7 +245,7 @@ func TestStreamAsksInTurn(t *testing.T) {
 			}
 			return r.Context(), func() { ended <- struct{}{} }, nil
 		},
-		Handler: Handler{Ask: func(context.Context, *events.Event, []byte) (*events.Verdict, error) { return allow(), nil }}}, "")
+		Handler: Handler{Check: oneByOne(func(context.Context, *events.Event, []byte) (*events.Verdict, error) { return allow(), nil })}}, "")
 	for i, status := range []int{200, 401, 200} {
 		s.send(lineOfMany(fmt.Sprint(i)) + "\n")
 		part := `"v2"`

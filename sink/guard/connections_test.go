@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -85,21 +84,26 @@ func TestAsksTogether(t *testing.T) {
 func asksTogether(t *testing.T, command func(t *testing.T, url string) []string, older bool) {
 	var mu sync.Mutex
 	asked, requests, all := make(map[string]int), make(map[string]int), make(chan struct{})
+	answer := func(ev *events.Event) (*events.Verdict, error) {
+		mu.Lock()
+		asked[ev.ID]++
+		if len(asked) == 101 {
+			close(all)
+		}
+		mu.Unlock()
+		switch ev.To.Agent {
+		case "forbidden":
+			return &events.Verdict{ID: "v", Mode: "enforce", Action: "deny", Reason: "operator_stop", HTTPStatus: 403, Message: "no"}, nil
+		case "held":
+			<-all
+		}
+		return &events.Verdict{ID: "v", Mode: "enforce", Action: "allow"}, nil
+	}
 	asks := check.Handler{
-		Ask: func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
-			mu.Lock()
-			asked[ev.ID]++
-			if len(asked) == 101 {
-				close(all)
+		Check: func(batch []*check.Request) {
+			for _, q := range batch {
+				q.Wait = func() (*events.Verdict, error) { return answer(q.Event) }
 			}
-			mu.Unlock()
-			switch ev.To.Agent {
-			case "forbidden":
-				return &events.Verdict{ID: "v", Mode: "enforce", Action: "deny", Reason: "operator_stop", HTTPStatus: 403, Message: "no"}, nil
-			case "held":
-				<-all
-			}
-			return &events.Verdict{ID: "v", Mode: "enforce", Action: "allow"}, nil
 		},
 		Fail: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, err.Error(), http.StatusBadRequest)

@@ -42,17 +42,37 @@ func readVerdict(text []byte) (*events.Verdict, error) {
 
 // readAllowance reads the verdict of an answer that lets a call pass.
 func readAllowance(body []byte) (*events.Verdict, error) {
-	// As weir writes it there is nothing around the verdict.
-	text, named := bytes.CutPrefix(body, []byte(`{"verdict":`))
-	text, closed := bytes.CutSuffix(text, []byte{'}'})
-	if v := new(events.Verdict); named && closed && events.DecodeVerdict(text, v) == nil {
-		return v, nil
+	// As weir writes it the verdict comes first.
+	if text, rest, ok := cutVerdict(body); ok && onlyOther(rest) {
+		if v := new(events.Verdict); events.DecodeVerdict(text, v) == nil {
+			return v, nil
+		}
 	}
 	var answer struct{ Verdict json.RawMessage }
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return nil, err
 	}
 	return readVerdict(answer.Verdict)
+}
+
+// cutVerdict cuts an answer behind its first member, as far as it is as weir writes it. rest begins
+// with the next member; an older weir wrote none.
+func cutVerdict(body []byte) (verdict, rest []byte, ok bool) {
+	text, ok := bytes.CutPrefix(body, []byte(`{"verdict":`))
+	if !ok {
+		return nil, nil, false
+	}
+	if end := bytes.LastIndex(text, []byte(`,"allowed":true,`)); end > 0 {
+		return text[:end], text[end+1:], true
+	}
+	text, ok = bytes.CutSuffix(text, []byte{'}'})
+	return text, []byte{'}'}, ok
+}
+
+// onlyOther reports whether the rest of an object is whole and names no second verdict.
+func onlyOther(rest []byte) bool {
+	var room [512]byte
+	return bytes.IndexByte(rest, '\\') < 0 && json.Valid(append(append(room[:0], '{'), rest...)) && !bytes.Contains(bytes.ToLower(rest), []byte("verdict"))
 }
 
 // readRemaining reads what an answer says is left. What is of another form says nothing.

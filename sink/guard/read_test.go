@@ -18,6 +18,8 @@ func FuzzReadAnswer(f *testing.F) {
 	f.Add(`{"line":12,"status":200,"body":{"verdict":` + text + `}}`)
 	f.Add(`{"line":12,"status":200,"body":{"verdict":` + text + `,"verdict":{}}}`)
 	f.Add(`{"line":12,"status":200,"body":{"verdict":` + text + `},"line":13}`)
+	f.Add(`{"line":12,"status":200,"body":{"verdict":` + text + `,"allowed":true,"id":"1"}}`)
+	f.Add(`{"line":12,"status":200,"body":{"verdict":` + text + `,"allowed":true,"id":"1","Verdict":{}}}`)
 	f.Add(`{"line":12,"status":200,"body":{}}}`)
 	f.Add(`{"line":12,"status":200,"body":{},"x":1}`)
 	f.Add(`{"line":1,"status":200,"body":` + text)

@@ -20,7 +20,7 @@ import (
 // An agent whose hook weir cannot answer goes on, unless the hook was told to close (see
 // check.Hook), so the fault is a warning in weir's log and no answer with an error.
 func (a *Server) hookRoutes() []route {
-	hook := check.NewHook(a.timedAsk(prom.RouteHook), a.appendHooked, func(err error) {
+	hook := check.NewHook(a.timed(prom.RouteHook), a.appendHooked, func(err error) {
 		a.logger.Warn("a hook was not answered as it should be", "error", err)
 	}, a.clock.Now)
 	return []route{
@@ -74,6 +74,11 @@ func (a *Server) appendHooked(ctx context.Context, lines [][]byte) error {
 	return a.log.Append(ctx, entries)
 }
 
+// checks answers checks of dispatchers.
+func (a *Server) checks() *check.Handler {
+	return &check.Handler{Check: a.timed(prom.RouteCheck), Fail: a.writeError, Now: a.clock.Now, Hint: a.hints.of}
+}
+
 // askStreams is POST check.StreamPath. There may be as many streams of asks as followers of
 // the verdicts: a dispatcher has one of each. Each ask is let in and charged as if it had
 // come in a request of its own, so that a token that was taken out asks no more.
@@ -81,7 +86,7 @@ func (a *Server) askStreams() func(http.ResponseWriter, *http.Request) error {
 	// A stream holds one seat for as long as it lasts, while a request for a check holds a
 	// place of its gate only until its answer.
 	seats := admission.NewSeats(a.o.Streams)
-	ask := check.Handler{Together: a.timedTogether(prom.RouteCheck), Fail: a.writeError}
+	checks := a.checks()
 	return func(w http.ResponseWriter, r *http.Request) error {
 		leave, ok := seats.Take(r, visitOf(r.Context()).name())
 		if !ok {
@@ -92,7 +97,7 @@ func (a *Server) askStreams() func(http.ResponseWriter, *http.Request) error {
 		hold := holdOf(r)
 		// The body never ends, so what was read of it is given back as soon as an ask is
 		// taken out of it; otherwise a stream would be charged for all that ever came.
-		stream := check.Stream{Handler: ask, Begin: a.beginAsk, Read: func(*http.Request) { hold.Clear() }, Send: admission.Together, End: a.program.Ending()}
+		stream := check.Stream{Handler: *checks, Begin: a.beginAsk, Read: func(*http.Request) { hold.Clear() }, Send: admission.Together, End: a.program.Ending()}
 		stream.ServeHTTP(w, r)
 		return nil
 	}

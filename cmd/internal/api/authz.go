@@ -25,7 +25,7 @@ func (a *Server) gatewayRoutes() []route {
 	if !a.o.Authz {
 		return nil
 	}
-	authz := check.NewAuthz(a.timedAsk(prom.RouteAuthz), a.writeError, a.clock.Now)
+	authz := check.NewAuthz(a.timed(prom.RouteAuthz), a.writeError, a.clock.Now)
 	origins := http.NewCrossOriginProtection()
 	return []route{
 		{"", check.AuthzPath + "{gateway}", asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
@@ -124,7 +124,7 @@ func (a *Server) listenForGateways() error {
 	}
 	gate := admission.NewGate(a.o.Requests * checksPerRequest)
 	calls := &check.GRPC{
-		Authz: check.NewAuthz(a.timedAsk(prom.RouteAuthz), a.writeError, a.clock.Now),
+		Authz: check.NewAuthz(a.timed(prom.RouteAuthz), a.writeError, a.clock.Now),
 		// It notes who asks in the visit that the handler below has made, for Enter, which
 		// comes later. Who is bound to sources is refused, since what a gateway asks names
 		// none.

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,7 +62,7 @@ type route struct {
 func (a *Server) routes() []route {
 	// The handlers of package check serve any program that can answer an ask; who may ask
 	// is told apart here, before they see the request.
-	checks := &check.Handler{Ask: a.timedAsk(prom.RouteCheck), Together: a.timedTogether(prom.RouteCheck), Fail: a.writeError}
+	checks := a.checks()
 	return slices.Concat(a.receiverRoutes(), a.gatewayRoutes(), a.hookRoutes(), a.inspectorRoutes(), a.sessionRoutes(), a.markRoutes(), a.operatorRoutes(), a.agentRoutes(), []route{
 		{"POST", "/v1/events", sender, a.serveIntake},
 		{"POST", checkPath, asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
@@ -129,7 +128,7 @@ func (a *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
-				a.writeError(w, r, &check.Panic{Value: p, Stack: debug.Stack()})
+				a.writeError(w, r, check.PanicOf(p))
 			}
 		}()
 		// Answers hold what agents wrote. No browser may take them for a page, put them
@@ -233,15 +232,27 @@ func (a *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	} else if e.Status >= http.StatusInternalServerError {
 		a.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.Status, "error", err)
 	}
-	writeJSON(w, "application/problem+json", e.Status, struct {
+	body := struct {
 		Type   string `json:"type"`
 		Title  string `json:"title"`
 		Status int    `json:"status"`
 		Detail string `json:"detail"`
 		Code   string `json:"code,omitempty"`
 		Field  string `json:"field,omitempty"`
+		*notJudged
 		// about:blank says that the status has its usual meaning and the detail says the rest.
-	}{"about:blank", http.StatusText(e.Status), e.Status, e.Detail, e.Code, e.Field})
+	}{"about:blank", http.StatusText(e.Status), e.Status, e.Detail, e.Code, e.Field, nil}
+	if r.URL.Path == checkPath || r.URL.Path == check.StreamPath {
+		body.notJudged = new(notJudged)
+	}
+	writeJSON(w, "application/problem+json", e.Status, body)
+}
+
+// notJudged are the members by which a problem is an answer to a check, see check.Answer.
+type notJudged struct {
+	Verdict *struct{} `json:"verdict"`
+	Allowed bool      `json:"allowed"`
+	ID      string    `json:"id"`
 }
 
 // explain finds the answer to an error; nil when there is nobody to answer.

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"strconv"
 
 	"weir/cmd/internal/access"
 	"weir/cmd/internal/budget"
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/problem"
 	"weir/events"
+	"weir/sink/check"
 	"weir/state"
 )
 
@@ -58,6 +60,10 @@ func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	key, err := check.RequestKey(r.Header)
+	if err != nil {
+		return err
+	}
 	in := newLineReader(body)
 	if err := in.begin(r.Header.Get("Content-Type")); err != nil {
 		return err
@@ -66,7 +72,7 @@ func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 	// goes into the journal and is held no more, so a long body never waits for room that
 	// it takes itself. The reader wraps the error of a flush; failed keeps the one to
 	// answer with.
-	t := delivery{server: a, request: r, visit: visitOf(r.Context()), from: a.sender(r), held: body.hold, answer: intakeAnswer{Refused: []Refusal{}}}
+	t := delivery{server: a, request: r, visit: visitOf(r.Context()), key: key, from: a.sender(r), held: body.hold, answer: intakeAnswer{Refused: []Refusal{}}}
 	var failed error
 	body.hold.Relieve = func() error {
 		failed = t.flush()
@@ -123,6 +129,7 @@ type delivery struct {
 	server  *Server
 	request *http.Request
 	visit   *visit
+	key     string // of the request, see check.KeyHeader; "" for none
 	// from says by whose right the events come in. It is looked up once for a body, so a
 	// token that is taken out meanwhile is good for the rest of it.
 	from   gate.Source
@@ -202,8 +209,11 @@ func (t *delivery) check(in *lineReader) error {
 	if most := min(t.server.store.MaxValue(), events.MaxEventBytes); in.size > most {
 		return &events.DecodeError{Code: events.CodeTooLong, Offset: most, Reason: fmt.Sprintf("the event has %d bytes; want at most %d", in.size, most)}
 	}
-	if err := events.Decode(in.line, &t.event); err != nil {
-		return err
+	line := in.line
+	if err := events.Decode(line, &t.event); err != nil {
+		if line, err = check.Complete(&t.event, err, t.missing(in.number)); err != nil {
+			return err
+		}
 	}
 	if err := t.from.Admit(&t.event); err != nil {
 		t.refusedOrder(err)
@@ -222,14 +232,25 @@ func (t *delivery) check(in *lineReader) error {
 		t.server.o.Own(in.line, &t.event)
 	}
 	// The mark says that a user has spoken only by its sender's word (see decision 59).
-	// With it the line is written anew and can have grown beyond what the store takes.
 	if t.server.trust.Weigh(t.from, &t.event) {
-		in.line = t.event.AppendJSON(nil)
+		line = t.event.AppendJSON(nil)
+	}
+	if in.line = line; len(line) > in.size { // it was written anew and has grown
 		if most := t.server.store.MaxValue(); len(in.line) > most {
 			return &events.DecodeError{Code: events.CodeTooLong, Offset: most, Reason: fmt.Sprintf("the event has %d bytes in its canonical form; want at most %d", len(in.line), most)}
 		}
 	}
 	return nil
+}
+
+// missing are the values of what the event of a line may leave out. Without a key of the request an
+// event that is sent again would be another one, so it has to have an id then.
+func (t *delivery) missing(line int) check.Missing {
+	m := check.Missing{Time: events.StampOf(t.server.clock.Now())}
+	if t.key != "" {
+		m.ID = t.key + "-" + strconv.Itoa(line)
+	}
+	return m
 }
 
 // refuse makes a dead letter of a line and tells its sender, unless there are so many

@@ -114,28 +114,13 @@ func (a *Server) readAgents(r *prom.Reading) {
 	r.AgentsBehind = now.Sub(watermark)
 }
 
-// timedAsk asks the fold and tells how long that took.
-// All ways of asking pass through it, so that each ask is let in, counted as a cost of its
-// visitor and marked as a claim in the same way. raw is the event as it will stand in the
-// log; it is written anew only when a mark belongs into it.
-func (a *Server) timedAsk(route prom.Route) func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
-	return func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
-		raw, err := a.mayAsk(ctx, ev, raw)
-		if err != nil {
-			return nil, err
-		}
-		begun := a.clock.Now()
-		v, err := a.ask(ctx, ev, raw)
-		a.countAsk(route, begun, v, err)
-		return v, err
-	}
-}
-
-// timedTogether is timedAsk for several asks, see check.Handler.
-func (a *Server) timedTogether(route prom.Route) func([]*check.Asked) {
-	return func(asks []*check.Asked) {
-		may := make([]*check.Asked, 0, len(asks))
-		for _, q := range asks {
+// timed checks what visitors may ask, and measures how long the answers take.
+// All ways of asking pass through it, so that each request is let in, counted as a cost of its
+// visitor and marked as a claim in the same way.
+func (a *Server) timed(route prom.Route) check.Checker {
+	return func(batch []*check.Request) {
+		may := make([]*check.Request, 0, len(batch))
+		for _, q := range batch {
 			q.Err = check.Caught(func() (err error) {
 				q.Raw, err = a.mayAsk(q.Context, q.Event, q.Raw)
 				return err
@@ -145,7 +130,7 @@ func (a *Server) timedTogether(route prom.Route) func([]*check.Asked) {
 			}
 		}
 		begun := a.clock.Now()
-		a.together(may)
+		a.checker.Check(may)
 		for _, q := range may {
 			wait := q.Wait
 			if wait == nil {

@@ -89,7 +89,13 @@ func (a *Server) answerForwarded(r *http.Request, raw []byte) (int, []byte, erro
 	}
 	// What is not folded here any more, after a hand-over, is an error: an ask is passed on
 	// once.
-	v, err := a.log.AskHere(r.Context(), &ev, raw)
+	if a.members == nil {
+		return 0, nil, &problem.Error{Status: http.StatusNotFound, Detail: "this weir is not a member of a group; use /v1/check"}
+	}
+	if err := a.members.Folds(ev.FlowKey()); err != nil {
+		return 0, nil, err
+	}
+	v, err := a.checker.CheckHere(&check.Request{Context: r.Context(), Event: &ev, Raw: raw})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -100,7 +106,10 @@ func (a *Server) answerForwarded(r *http.Request, raw []byte) (int, []byte, erro
 // 204 says that the tree has not come to that record yet; the caller comes again (see
 // decision 68).
 func (a *Server) answerTreeAsk(r *http.Request, request []byte) (int, []byte, error) {
-	word, err := a.log.TreeHere(r.Context(), request)
+	if a.members == nil {
+		return 0, nil, &problem.Error{Status: http.StatusNotFound, Detail: "this weir is not a member of a group"}
+	}
+	word, err := a.members.TreeHere(r.Context(), request)
 	switch {
 	case err != nil:
 		return 0, nil, err

@@ -60,18 +60,6 @@ type Log interface {
 	// activity.AgentKey), or an error that says who does.
 	AgentsOf(key string) (*pump.Pump, error)
 
-	// AskHere puts an event that asks and that another process passes on into the log and
-	// returns what the fold says of it. It is not passed on again.
-	AskHere(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
-
-	// TreeHere returns, as JSON, what a tree of flows has said to an ask for which another
-	// process waits, which request names; nothing when it has not said it yet.
-	TreeHere(ctx context.Context, request []byte) ([]byte, error)
-
-	// Others returns the addresses of other processes that fold flows, and says which
-	// partitions nobody folds who could be asked.
-	Others(ctx context.Context) (addresses, missed []string)
-
 	// Follow has the verdicts of a flow, or with "" those of all, brought into the log of
 	// verdicts until leave is called, whoever folds it; fromNow wants none that were given before.
 	// reached waits until all that there are stand there, and returns false when ctx ends
@@ -101,6 +89,28 @@ type Log interface {
 	// Measure fills in the sources and what is told beside them: how far behind the fold is
 	// with each, and what trouble there was.
 	Measure(r *prom.Reading)
+}
+
+// Members are the other processes of a group that folds the log together.
+type Members interface {
+	// Folds fails when another process folds a flow. The error says what the caller can do.
+	Folds(flow string) error
+
+	// TreeHere returns, as JSON, what a tree of flows has said to a check for which another
+	// process waits, which request names; nothing when it has not said it yet.
+	TreeHere(ctx context.Context, request []byte) ([]byte, error)
+
+	// Others returns the addresses of other processes that fold flows, and lists the partitions
+	// that no process folds that could be asked.
+	Others(ctx context.Context) (addresses, missed []string)
+}
+
+// Checks answers check requests.
+type Checks interface {
+	// Check answers a batch, see check.Checker.
+	Check(batch []*check.Request)
+	// CheckHere answers a request of another process, and waits for the answer.
+	CheckHere(q *check.Request) (*events.Verdict, error)
 }
 
 // Verdicts is the log of verdicts.
@@ -224,11 +234,10 @@ type Parts struct {
 	// Degraded is the mode in which asks do not wait for the fold.
 	Degraded Degraded
 
-	// Ask answers whether the call of an event may be made.
-	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
-	// Together is Ask for several asks, see check.Handler.
-	Together func(asks []*check.Asked)
-	// Standing returns what Ask would refuse calls of a flow by, or warns of, because of its
+	Checks  Checks
+	Members Members // nil when this process is alone
+
+	// Standing returns what Checks would refuse calls of a flow by, or warns of, because of its
 	// tree.
 	Standing func(ctx context.Context, flow, root string) ([]*events.Verdict, error)
 }
@@ -250,6 +259,7 @@ type Server struct {
 	panics  atomic.Int64 // of requests, each of which cost one answer
 	turns   *turns       // of dear answers
 	trend   trend        // for the charts of the page
+	hints   *hints
 	// catchUp is taken by viewers of the verdicts that read what they have missed, as turns are.
 	catchUp chan struct{}
 
@@ -264,8 +274,8 @@ type Server struct {
 	deadLetters *intake.DeadLetters
 	selfTest    *selftest.Prober
 	degraded    Degraded
-	ask         func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
-	together    func(asks []*check.Asked)
+	checker     Checks
+	members     Members
 	standing    func(ctx context.Context, flow, root string) ([]*events.Verdict, error)
 
 	listener    net.Listener
@@ -281,7 +291,7 @@ type Server struct {
 // The error says that the address is none, or that other machines reach it and no token
 // keeps them out.
 func New(o Options) (*Server, error) {
-	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, counts: o.Counts, turns: newTurns()}
+	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, counts: o.Counts, turns: newTurns(), hints: newHints()}
 	a.catchUp = make(chan struct{}, cap(a.turns.free))
 	var err error
 	if a.door, err = newDoor(o.Access, o.Listen, ""); err != nil {
@@ -325,7 +335,7 @@ func (a *Server) Listen() (err error) {
 // main port or that of gateways fails later, the program does.
 func (a *Server) Serve(p Parts) error {
 	a.auditLog = p.Audit
-	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.deadLetters, a.selfTest, a.degraded, a.ask, a.together, a.standing = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.DeadLetters, p.SelfTest, p.Degraded, p.Ask, p.Together, p.Standing
+	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.deadLetters, a.selfTest, a.degraded, a.checker, a.members, a.standing = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.DeadLetters, p.SelfTest, p.Degraded, p.Checks, p.Members, p.Standing
 	a.server = a.newServer()
 	go a.watchTrend(p.Program.Ending())
 	a.serveMetrics()

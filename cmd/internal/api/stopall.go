@@ -135,7 +135,10 @@ func (a *Server) stopAll(ctx context.Context, o *events.Operator, out *StopAllAn
 // err is what went wrong here; out says already what was stopped here. It is answered as it
 // is where there are no others, as in the embedded form.
 func (a *Server) forwardStop(ctx context.Context, asked *StopAll, out *StopAllAnswer, err error) error {
-	addresses, missed := a.log.Others(ctx)
+	var addresses, missed []string
+	if a.members != nil {
+		addresses, missed = a.members.Others(ctx)
+	}
 	if len(addresses)+len(missed) == 0 {
 		return err
 	}

@@ -72,6 +72,8 @@ type App struct {
 	answers     *ask.Answers
 	orders      *ask.GlobalOrders
 	degraded    *ask.Degraded
+	checks      *ask.Service // of the three above and the backend
+	members     members      // nil: this process is alone
 	file        *jsonl.File
 	reading     *intake.Intake // files, and what programs send
 	serving     bool
@@ -244,7 +246,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	// is there.
 	a.runAll()
 	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
-		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Ask: a.orders.Ask, Together: a.orders.Together, Standing: a.orders.Standing}); err != nil {
+		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Checks: a.checks, Members: a.members, Standing: a.orders.Standing}); err != nil {
 		return err
 	}
 	a.serving = true
@@ -263,13 +265,15 @@ func (a *App) open() (err error) {
 	}
 	a.verdicts, a.answers = a.store.Verdicts(0), ask.NewAnswers(a.clock, a.o.AnswerTimeout)
 	a.degraded = &ask.Degraded{Limits: a.limits.Current, Answers: a.answers, Clock: a.clock, Logger: a.logger}
+	a.orders = &ask.GlobalOrders{Verdicts: a.verdicts, Clock: a.clock, Logger: a.logger}
+	a.checks = &ask.Service{Orders: a.orders, Degraded: a.degraded, Answers: a.answers, Timeout: a.o.AnswerTimeout}
 	a.intake, a.leaving = phase.New(a.Fail), phase.New(a.Fail)
 	if a.backend, err = a.openBackend(); err != nil {
 		return err
 	}
-	// The backend was made with what asks go through, and that now gets the backend.
+	// The backend was made with what takes the answers of its fold; what appends to it gets it now.
 	a.degraded.Fold, a.degraded.Append, a.degraded.Now = folded{a.backend}, a.backend.Append, a.backend.Now
-	a.orders = &ask.GlobalOrders{Verdicts: a.verdicts, Log: a.backend, Clock: a.clock, Logger: a.logger, Above: folded{a.backend}.Above}
+	a.orders.Log, a.orders.Above, a.checks.Log = a.backend, folded{a.backend}.Above, a.backend
 	if a.o.AuditFile != "" {
 		if a.audit, err = access.OpenAudit(a.o.AuditFile); err != nil {
 			return err

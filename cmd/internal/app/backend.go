@@ -27,11 +27,8 @@ type backend interface {
 	// before Start.
 	SetLimits(limits analyzer.Limits) error
 
-	// Ask puts an event that asks into the log and returns what the fold says of it.
-	Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
-
-	// Together is Ask for several asks, see ask.Log.
-	Together(asks []*check.Asked)
+	// AppendChecks puts the check requests of a batch into the log, see ask.Log.
+	AppendChecks(ctx context.Context, batch []*check.Request) error
 
 	// Now is the time of the log: what it would say of an event that it took now.
 	Now() events.Stamp
@@ -42,6 +39,12 @@ type backend interface {
 
 	// Stop folds what is there to the end, publishes it, and takes a last checkpoint.
 	Stop(ctx context.Context) error
+}
+
+// members are the other processes of a group: requests are passed on to them, and come from them.
+type members interface {
+	api.Members
+	ask.Members
 }
 
 // folded tells what is folded here.
@@ -103,19 +106,14 @@ func (a *App) newBackend() (backend, error) {
 		// An allowance that waits for the word of its tree: both stages are folded in this
 		// process. In a group the owner of the flow may have to ask another member for it.
 		shared.Held = func(_ int64, ev *events.Event, _ string, v *events.Verdict) { a.answers.Hold(ev, v) }
-		// An ask goes first to degraded mode, which answers it when the fold is behind.
-		await := func(asks []*check.Asked, write func([][]byte) error) {
-			a.degraded.Together(asks, a.store.Journal(0).End, write)
-		}
-		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: await, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
+		// No other process appends, so the end of the journal is known.
+		a.checks.End = a.store.Journal(0).End
+		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 	}
 	shared.Read = func(r *pump.Record, ev *events.Event) { a.misnamed.Look(r.Value, ev) }
-	await := func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error) {
-		return a.degraded.Ask(ctx, ev, func(ctx context.Context) (*events.Verdict, error) {
-			return a.answers.Await(ctx, ev, ask.EndUnknown, append)
-		})
-	}
-	return group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Peer: a.peer, Tick: a.o.Tick,
-		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current, Await: await,
-		Hold: a.answers.Hold, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
+	m := group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Peer: a.peer, Tick: a.o.Tick,
+		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current,
+		Hold: a.answers.Hold, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail})
+	a.members, a.checks.Members = m, m
+	return m, nil
 }

@@ -17,23 +17,36 @@ import (
 	"weir/cmd/internal/app/checktest"
 	"weir/cmd/internal/ask"
 	"weir/cmd/internal/clock"
-	"weir/events"
 	"weir/sink/check"
 )
 
 var correlations = flag.Int("correlations", 4, "rounds of the law of correlation")
 
-// faulty panics while some answers are made.
+// faulty panics while it is waited for some answers, whose requests are not in the log.
 type faulty struct{ ask.Log }
 
-func (f faulty) Together(asks []*check.Asked) {
-	f.Log.Together(asks)
-	for _, q := range asks {
+func (f faulty) AppendChecks(ctx context.Context, batch []*check.Request) error {
+	var good []*check.Request
+	for _, q := range batch {
 		if strings.Contains(q.Event.CorrelationID, checktest.Panic) {
-			q.Wait = func() (*events.Verdict, error) { panic("planted in " + q.Event.CorrelationID) }
+			q.Context = planted{q.Context, q.Event.CorrelationID}
+		} else {
+			good = append(good, q)
 		}
 	}
+	if len(good) == 0 {
+		return nil
+	}
+	return f.Log.AppendChecks(ctx, good)
 }
+
+// planted is the context of a request whose answer panics.
+type planted struct {
+	context.Context
+	flow string
+}
+
+func (p planted) Done() <-chan struct{} { panic("planted in " + p.flow) }
 
 // sharedLog is a log that is read while it is written.
 type sharedLog struct {
@@ -123,7 +136,7 @@ func TestAPanicCostsOneAnswer(t *testing.T) {
 	t.Parallel()
 	log := new(sharedLog)
 	r := begin(t, Options{Clock: clock.System{}, Metrics: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(log, nil))})
-	r.orders.Log = faulty{r.orders.Log}
+	r.checks.Log = faulty{r.checks.Log}
 	random := rand.New(rand.NewPCG(3, 3))
 	kinds := []string{checktest.Allowed, checktest.Panic, checktest.Refused}
 	stream, batch := checktest.New(random, "stream", 200, kinds...), checktest.New(random, "batch", check.MostAsks, kinds...)
@@ -131,7 +144,7 @@ func TestAPanicCostsOneAnswer(t *testing.T) {
 	stream.Stream(t, r.Addr(), random, nil)
 	batch.Batch(t, r.Addr())
 	single.Requests(t, r.Addr())
-	if text := log.String(); !strings.Contains(text, "planted in stream-panic") || !strings.Contains(text, "faulty.Together") {
+	if text := log.String(); !strings.Contains(text, "planted in stream-panic") || !strings.Contains(text, "planted.Done") {
 		t.Errorf("the log has no stack of the panic:\n%.2000s", text)
 	}
 	r.scraped(fmt.Sprintf("weir_request_panics_total %d", stream.Count(checktest.Panic)+batch.Count(checktest.Panic)+single.Count(checktest.Panic)))

@@ -14,9 +14,9 @@ import (
 	"weir/events"
 )
 
-// company is a log beside which others fold flows.
+// company are other members of a group, to which orders alone are passed on.
 type company struct {
-	backend
+	members
 	addresses, missed []string
 }
 
@@ -28,9 +28,8 @@ func TestStopAllIsPassedOn(t *testing.T) {
 	var others company
 	near := beginHand(t, Options{}, func(a *App) {
 		a.openBackend = func() (backend, error) {
-			f, err := a.newBackend()
-			others.backend = f
-			return &others, err
+			a.members = &others
+			return a.newBackend()
 		}
 	})
 	far := beginHand(t, Options{})

@@ -23,7 +23,7 @@ import (
 //
 // Make it with NewAnswers. Any goroutine may use it.
 //
-// Deliver, Hold and Settle are for pumps and never block; Await is for requests.
+// Deliver, Hold and Settle are for pumps and never block; the rest is for Service.
 type Answers struct {
 	clock   clock.Clock
 	timeout time.Duration
@@ -248,6 +248,9 @@ func (a *Answers) give(ev *events.Event, key askKey, v *events.Verdict) (*events
 	return v, nil
 }
 
+// endUnknown is for enter where the end of the log is not known.
+const endUnknown = -1
+
 // enter begins to wait for the answer to an ask that is about to be put into the log, which
 // ends at end, as a record, if that is known. Its caller puts it there and calls said, await or leave.
 // Without a waiter what it returns is the answer: that which was given last, when it was given to the
@@ -333,29 +336,4 @@ func (a *Answers) Waiting() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.waiting)
-}
-
-// EndUnknown is for Await where the end of the log is not known.
-const EndUnknown = -1
-
-// Await puts an event that asks into the log, which ends at end, by append, and waits for
-// what the fold says. One that asks again is answered by what stands now, as the fold says
-// it.
-func (a *Answers) Await(ctx context.Context, ev *events.Event, end int64, append func() error) (*events.Verdict, error) {
-	// Before the ask is in the log: the fold may be done before append returns.
-	w, v, err := a.enter(ev, nil, end)
-	if w == nil {
-		return v, err
-	}
-	appended := false
-	defer func() {
-		if !appended { // also after a panic
-			a.leave(w)
-		}
-	}()
-	if err := append(); err != nil {
-		return nil, err
-	}
-	appended = true
-	return a.await(ctx, w)
 }

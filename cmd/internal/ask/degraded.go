@@ -164,97 +164,6 @@ func (d *Degraded) look() {
 // arm makes what asks wait for beside their answer: that the mode begins.
 func (l *partition) arm() { l.beginning, l.begin = context.WithCancel(context.Background()) }
 
-// Ask answers whether the call of an event may be made. wait puts it into the log and
-// returns what the fold says; while the mode is on it is called for a call alone of which a tree
-// of flows has the last word: what others spend of its budget is known nowhere else.
-func (d *Degraded) Ask(ctx context.Context, ev *events.Event, wait func(ctx context.Context) (*events.Verdict, error)) (*events.Verdict, error) {
-	beginning, on := d.modeOf(ev.FlowKey())
-	if on {
-		v, err := d.answer(ctx, ev, true)
-		if errors.Is(err, errTree) {
-			return wait(ctx)
-		}
-		return v, err
-	}
-	return d.await(ctx, ev, beginning, wait)
-}
-
-// await waits for what the fold says. The mode may begin while the ask waits; then it is
-// answered by what is known, and once.
-func (d *Degraded) await(ctx context.Context, ev *events.Event, beginning context.Context, wait func(ctx context.Context) (*events.Verdict, error)) (*events.Verdict, error) {
-	waiting, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	defer context.AfterFunc(beginning, func() { stop(errBegun) })()
-	v, err := wait(waiting)
-	if !errors.Is(err, errBegun) {
-		return v, err
-	}
-	if _, on := d.modeOf(ev.FlowKey()); !on {
-		return nil, check.ErrTimeout // it has another owner, who has the ask
-	}
-	v, err = d.answer(ctx, ev, false) // the ask is in the log already
-	if errors.Is(err, errTree) {
-		return wait(ctx) // and is known there by its id
-	}
-	return v, err
-}
-
-// Together is Ask for several asks, which write puts into the log, that ends at end, with one
-// write. It waits for that alone: asks of which the answer is not there by then, and those that
-// the mode answers, are told by their Wait.
-func (d *Degraded) Together(asks []*check.Asked, end func() int64, write func(values [][]byte) error) {
-	type entered struct {
-		*waiter
-		beginning context.Context // see lane
-	}
-	in := make([]entered, len(asks))
-	values := make([][]byte, 0, len(asks))
-	whole := false
-	defer func() {
-		for i := 0; !whole && i < len(in); i++ { // a panic, after which nobody waits for an answer
-			if in[i].waiter != nil {
-				d.Answers.leave(in[i].waiter)
-			}
-		}
-	}()
-	for i, q := range asks {
-		beginning, on := d.modeOf(q.Event.FlowKey())
-		if on {
-			q.Wait = func() (*events.Verdict, error) {
-				return d.Ask(q.Context, q.Event, func(ctx context.Context) (*events.Verdict, error) {
-					return d.Answers.Await(ctx, q.Event, end(), func() error { return write([][]byte{q.Raw}) })
-				})
-			}
-			continue
-		}
-		if in[i].waiter, q.Verdict, q.Err = d.Answers.enter(q.Event, q.Raw, end()); in[i].waiter != nil {
-			in[i].beginning = beginning
-			values = append(values, q.Raw)
-		}
-	}
-	if len(values) == 0 {
-		return
-	}
-	err := write(values)
-	whole = true
-	for i, q := range asks {
-		e := in[i]
-		switch {
-		case e.waiter == nil:
-		case err != nil:
-			d.Answers.leave(e.waiter)
-			q.Err = err
-		default:
-			ok := false
-			if q.Verdict, q.Err, ok = d.Answers.said(e.waiter); !ok {
-				q.Wait = func() (*events.Verdict, error) {
-					return d.await(q.Context, q.Event, e.beginning, func(ctx context.Context) (*events.Verdict, error) { return d.Answers.await(ctx, e.waiter) })
-				}
-			}
-		}
-	}
-}
-
 // modeOf says whether the mode is on for a flow, and returns what ends when it begins.
 // A flow of a partition that is not folded here has no mode: its owner answers.
 func (d *Degraded) modeOf(flow string) (beginning context.Context, on bool) {
@@ -267,7 +176,7 @@ func (d *Degraded) modeOf(flow string) (beginning context.Context, on bool) {
 	return context.Background(), false
 }
 
-// answer answers by what is known. With tell, the log is told what came of it.
+// answer answers by what is known. With appends, what came of it is put into the log.
 func (d *Degraded) answer(ctx context.Context, ev *events.Event, appends bool) (*events.Verdict, error) {
 	key := keyOf(ev)
 	// An id names one call in this mode, too.

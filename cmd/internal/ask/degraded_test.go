@@ -165,7 +165,44 @@ func asking(flow string, n int, from, to string) *events.Event {
 
 var errWaited = errors.New("it waited for the fold")
 
-func waits(context.Context) (*events.Verdict, error) { return nil, errWaited }
+func waits(context.Context) error { return errWaited }
+
+// toLog is a log of check requests.
+type toLog func(ctx context.Context, batch []*check.Request) error
+
+func (l toLog) AppendChecks(ctx context.Context, batch []*check.Request) error { return l(ctx, batch) }
+func (toLog) Append(context.Context, []state.Entry) error                      { panic("not used") }
+func (toLog) Now() events.Stamp                                                { panic("not used") }
+
+// service answers by the mode, and else by an append that fails or waits.
+func (d *Degraded) service(append func(ctx context.Context) error) *Service {
+	return d.serviceOf(func(ctx context.Context, _ []*check.Request) error { return append(ctx) })
+}
+
+func (d *Degraded) serviceOf(log toLog) *Service {
+	return &Service{Orders: &GlobalOrders{Verdicts: noVerdicts{}}, Degraded: d, Answers: d.Answers, Log: log, Members: alone{}, Timeout: time.Hour}
+}
+
+// alone is a member that folds all flows, so that an append may wait.
+type alone struct{}
+
+func (alone) Forward(context.Context, string, []byte) (*events.Verdict, bool, error) {
+	return nil, true, nil
+}
+
+// noVerdicts is an empty log of verdicts.
+type noVerdicts struct{}
+
+func (noVerdicts) Read(int64, int, []state.Entry) ([]state.Entry, error) { return nil, nil }
+func (noVerdicts) End() int64                                            { return 0 }
+func (noVerdicts) Ready(int64) <-chan struct{}                           { return nil }
+
+// ask checks one call, and waits for the answer.
+func (s *Service) ask(t *testing.T, ev *events.Event) (*events.Verdict, error) {
+	q := check.Request{Context: t.Context(), Event: ev, Raw: ev.AppendJSON(nil)}
+	s.Check([]*check.Request{&q})
+	return q.Answer()
+}
 
 // TestDegradedAnswers has calls judged by what was folded last and what was answered since,
 // by the limits of the mode.
@@ -182,7 +219,8 @@ func TestDegradedAnswers(t *testing.T) {
 	d.look()
 	fold.end = 1
 	d.after(fake, 1)
-	if _, err := d.Ask(t.Context(), asking("known", 10, "a", "b"), waits); err != errWaited {
+	s := d.service(waits)
+	if _, err := s.ask(t, asking("known", 9, "a", "b")); err != errWaited {
 		t.Fatalf("before the mode is on: %v", err)
 	}
 	d.after(fake, 5)
@@ -190,7 +228,7 @@ func TestDegradedAnswers(t *testing.T) {
 
 	f := func(flow string, n int, action events.Action, reason events.Reason) {
 		t.Helper()
-		v, err := d.Ask(t.Context(), asking(flow, n, "a", fmt.Sprint("b", n)), waits)
+		v, err := s.ask(t, asking(flow, n, "a", fmt.Sprint("b", n)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +274,7 @@ func TestDegradedAnswers(t *testing.T) {
 
 	// An id that is used for other calls is refused, as ever.
 	other := asking("other", 1, "x", "y")
-	if _, err := d.Ask(t.Context(), other, waits); err == nil || !strings.Contains(err.Error(), "used in this flow for another call") {
+	if _, err := s.ask(t, other); err == nil || !strings.Contains(err.Error(), "used in this flow for another call") {
 		t.Errorf("an id used twice: %v", err)
 	}
 	// A log that takes nothing is told of, and stops nobody.
@@ -249,7 +287,7 @@ func TestDegradedAnswers(t *testing.T) {
 	fold.next = fold.end
 	d.after(fake, 50)
 	d.want(t, false)
-	if _, err := d.Ask(t.Context(), asking("new", 900, "a", "b"), waits); err != errWaited {
+	if _, err := s.ask(t, asking("new", 900, "a", "b")); err != errWaited {
 		t.Errorf("after the mode has ended: %v", err)
 	}
 }
@@ -268,11 +306,11 @@ func TestDegradedReleasesWhoWaits(t *testing.T) {
 	ask := func(n int) (waiting chan struct{}, got chan answer) {
 		waiting, got = make(chan struct{}), make(chan answer, 1)
 		go func() {
-			v, err := d.Ask(t.Context(), asking("f", n, "a", "b"), func(ctx context.Context) (*events.Verdict, error) {
+			v, err := d.service(func(ctx context.Context) error {
 				close(waiting)
 				<-ctx.Done()
-				return nil, context.Cause(ctx)
-			})
+				return context.Cause(ctx)
+			}).ask(t, asking("f", n, "a", "b"))
 			got <- answer{v, err}
 		}()
 		<-waiting
@@ -312,24 +350,48 @@ func TestDegradedLeavesTreesTheLastWord(t *testing.T) {
 		return ev
 	}
 	times := 0
-	v, err := d.Ask(t.Context(), inTree(0), func(ctx context.Context) (*events.Verdict, error) {
+	v, err := d.service(func(ctx context.Context) error {
 		if times++; times == 2 {
-			return nil, errWaited
+			return errWaited
 		}
 		d.after(fake, 5) // the mode begins
 		<-ctx.Done()
-		return nil, context.Cause(ctx)
-	})
+		return context.Cause(ctx)
+	}).ask(t, inTree(0))
 	if err != errWaited {
 		t.Errorf("who waited gets %v, %v; the tree has the last word", v, err)
 	}
 	d.want(t, true)
 	for n := 1; n < 8; n++ {
-		if v, err := d.Ask(t.Context(), inTree(n), waits); err != errWaited {
+		if v, err := d.service(waits).ask(t, inTree(n)); err != errWaited {
 			t.Errorf("in the mode: %v, %v; the tree has the last word", v, err)
 		}
 	}
 	if len(fold.log) != 0 {
 		t.Errorf("the log has what was not answered: %v", fold.log)
+	}
+}
+
+// TestABatchLeavesTreesTheLastWord begins the mode while a request of a batch waits: it is appended
+// again and waits with a place of its own, since it has given the first one up.
+func TestABatchLeavesTreesTheLastWord(t *testing.T) {
+	d, fold, fake := newDegraded(t, strings.Replace(degradedLimits, "rules:", "rules:\n  max_tree_calls: {max: 100}", 1))
+	d.Answers = NewAnswers(fake, time.Minute)
+	d.look()
+	fold.end = 1
+	d.after(fake, 1)
+	ev := asking("f", 1, "a", "b")
+	ev.ParentCorrelationID = "root"
+	batch, writes := together(t, ev), 0
+	d.batches(func(batch []*check.Request) error {
+		if writes++; writes == 2 {
+			d.Answers.Deliver(1, batch[0].Raw, batch[0].Event, &events.Verdict{ID: "word"})
+		}
+		return nil
+	}).Check(batch)
+	d.after(fake, 4)
+	d.want(t, true)
+	if v, err := batch[0].Answer(); err != nil || v.ID != "word" || writes != 2 || d.Answers.Waiting() != 0 {
+		t.Errorf("answered by %+v (%v) after %d writes, %d wait", v, err, writes, d.Answers.Waiting())
 	}
 }

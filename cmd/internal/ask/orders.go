@@ -28,7 +28,7 @@ import (
 // The exported fields are set before Run. Any goroutine may ask.
 type GlobalOrders struct {
 	Verdicts Verdicts
-	Log      Log
+	Log      AttemptLog
 	Clock    clock.Clock
 	Logger   *slog.Logger
 	// Above is the tree that a tree of flows belongs to, as far as this process folds it; ""
@@ -49,13 +49,8 @@ type Verdicts interface {
 	Ready(next int64) <-chan struct{}
 }
 
-// Log is the log of events.
-type Log interface {
-	// Ask puts an event that asks into the log and returns what the fold says of it.
-	Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
-	// Together is Ask for several asks. It waits for no answer, but as long as a disk may
-	// take: an answer that takes longer is told by the ask's Wait.
-	Together(asks []*check.Asked)
+// AttemptLog is where attempts against orders are recorded, and what time it is there.
+type AttemptLog interface {
 	// Append puts events into the log and returns when they are safe there.
 	Append(ctx context.Context, entries []state.Entry) error
 	// Now is the time of the log: what it would say of an event that it took now.
@@ -173,28 +168,11 @@ func (w *GlobalOrders) take(e *state.Entry) {
 	w.table.Take(v)
 }
 
-// Ask answers whether the call of an event may be made: by the orders that bind all
-// flows, and if none of them refuses it, by the fold of its flow.
-func (w *GlobalOrders) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
-	// What no order can refuse, a user's message above all, is not held against any.
-	c, refusable := guard.CallOf(ev)
-	if !refusable {
-		return w.Log.Ask(ctx, ev, raw)
-	}
-	v, err := w.refusing(ctx, &c)
-	if err != nil {
-		return nil, err
-	}
-	if v == nil {
-		return w.Log.Ask(ctx, ev, raw)
-	}
-	return w.refuse(ctx, ev, &c, v), nil
-}
-
-// Together is Ask for several asks, see Log.
-func (w *GlobalOrders) Together(asks []*check.Asked) {
-	free := make([]*check.Asked, 0, len(asks))
-	for _, q := range asks {
+// sift returns the requests of a batch that no order refuses; the others are answered by their
+// order. What no order can refuse, a user's message above all, is held against none.
+func (w *GlobalOrders) sift(batch []*check.Request) []*check.Request {
+	free := make([]*check.Request, 0, len(batch))
+	for _, q := range batch {
 		c, refusable := guard.CallOf(q.Event)
 		if !refusable {
 			free = append(free, q)
@@ -211,7 +189,7 @@ func (w *GlobalOrders) Together(asks []*check.Asked) {
 			q.Wait = func() (*events.Verdict, error) { return w.refuse(q.Context, q.Event, &refused, v), nil }
 		}
 	}
-	w.Log.Together(free)
+	return free
 }
 
 // refuse answers by the order that refuses a call.

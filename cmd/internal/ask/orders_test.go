@@ -8,7 +8,6 @@ import (
 
 	"weir/cmd/internal/clock"
 	"weir/events"
-	"weir/sink/check"
 	"weir/sink/guard"
 	"weir/state"
 )
@@ -26,15 +25,6 @@ func (l *oneOrder) End() int64                                  { return 1 }
 func (l *oneOrder) Ready(int64) <-chan struct{}                 { return nil }
 func (l *oneOrder) Append(context.Context, []state.Entry) error { return nil }
 func (l *oneOrder) Now() events.Stamp                           { return l.now }
-func (l *oneOrder) Ask(context.Context, *events.Event, []byte) (*events.Verdict, error) {
-	return &events.Verdict{Action: events.Allow}, nil
-}
-
-func (l *oneOrder) Together(asks []*check.Asked) {
-	for _, q := range asks {
-		q.Verdict, q.Err = l.Ask(q.Context, q.Event, q.Raw)
-	}
-}
 
 // TestOrdersEndByTheTimeOfTheLog sets the clock of the machine three hours ahead: an order
 // about an agent stands all the same, then and after the clock was set right.

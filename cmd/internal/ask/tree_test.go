@@ -164,7 +164,7 @@ type life struct {
 	end     context.CancelCauseFunc
 	work    sync.WaitGroup
 	answers *ask.Answers
-	orders  *ask.GlobalOrders
+	checks  *ask.Service
 	agents  *pump.Pump
 	pumps   []*pump.Pump
 }
@@ -187,7 +187,8 @@ func newGrove(t *testing.T) *grove {
 func (g *grove) start() {
 	x := &life{answers: ask.NewAnswers(clock.NewFake(), time.Minute)}
 	x.ctx, x.end = context.WithCancelCause(g.t.Context())
-	x.orders = &ask.GlobalOrders{Verdicts: &g.out[groveParts], Log: g, Clock: clock.NewFake(), Logger: slog.New(slog.DiscardHandler)}
+	x.checks = &ask.Service{Answers: x.answers, Degraded: &ask.Degraded{Fold: noFold{}}, Log: g,
+		Orders: &ask.GlobalOrders{Verdicts: &g.out[groveParts], Log: g, Clock: clock.NewFake(), Logger: slog.New(slog.DiscardHandler)}}
 	for i := range groveParts + 1 {
 		o := pump.Options{Partition: uint16(i), Limits: g.limits, Store: g.store, Sink: verdicts{memlog: &g.out[i]}, Clock: g.clock, Memory: 1 << 20}
 		log := &g.log[0]
@@ -290,14 +291,22 @@ func part(ev *events.Event) int {
 	return int(h.Sum32() % groveParts)
 }
 
-func (g *grove) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
-	return g.now().answers.Await(ctx, ev, ask.EndUnknown, func() error { return g.Append(ctx, []state.Entry{{Value: raw}}) })
+func (g *grove) AppendChecks(ctx context.Context, batch []*check.Request) error {
+	for _, q := range batch {
+		if err := g.Append(ctx, []state.Entry{{Value: q.Raw}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (g *grove) Together(asks []*check.Asked) {
-	for _, q := range asks {
-		q.Wait = func() (*events.Verdict, error) { return g.Ask(q.Context, q.Event, q.Raw) }
-	}
+// noFold has no degraded mode.
+type noFold struct{}
+
+func (noFold) Progress() []ask.Progress       { return nil }
+func (noFold) PartitionOf(string) (int, bool) { return 0, false }
+func (noFold) Known(string) (*analyzer.Flow, analyzer.Partition, error) {
+	return nil, analyzer.Partition{}, errors.New("not folded here")
 }
 
 // call is the n-th call: of one of a thousand flows, in three levels.
@@ -385,7 +394,9 @@ func TestTreeOfAThousandFlows(t *testing.T) {
 					ev.Ask = true
 					for {
 						x, born := g.nowAndNext()
-						v, err := x.orders.Ask(x.ctx, ev, ev.AppendJSON(nil))
+						q := check.Request{Context: x.ctx, Event: ev, Raw: ev.AppendJSON(nil)}
+						x.checks.Check([]*check.Request{&q})
+						v, err := q.Answer()
 						if errors.Is(err, errKilled) {
 							again.Add(1)
 							<-born

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -13,7 +12,6 @@ import (
 	"weir/analyzer"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/phase"
-	"weir/cmd/internal/problem"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/retry"
 	"weir/events"
@@ -52,10 +50,6 @@ type Options struct {
 	// Settle gets what the agent stage says to asks of which a tree has the last word, see
 	// pump.Options.Settled.
 	Settle func(ev *events.Event, v *events.Verdict)
-	// Await calls write, which puts asks into the log, and gives what the fold says, or a Wait
-	// where it has not said it by then. It knows before the write that answers are wanted: the
-	// fold may come to them at once.
-	Await func(asks []*check.Asked, write func(values [][]byte) error)
 	// CaughtUp is told when the pumps are at the end of their logs, the first time, by the
 	// pump loop.
 	CaughtUp func()
@@ -178,9 +172,6 @@ func (j *Journal) Agents() []*pump.Pump { return j.activity.started() }
 // AgentsOf returns the pump that folds an agent or a project.
 func (j *Journal) AgentsOf(string) (*pump.Pump, error) { return j.activity.pump, nil }
 
-// Others are the addresses of other processes that fold flows: there are none.
-func (j *Journal) Others(context.Context) (addresses, missed []string) { return nil, nil }
-
 // Turned is when the loop of the pumps last turned.
 // Before the first turn it is when the journal was made.
 func (j *Journal) Turned() time.Time { return time.UnixMilli(j.turned.Load()) }
@@ -218,30 +209,20 @@ func (j *Journal) append(entries []state.Entry, by func([]state.Entry) (int64, e
 	return nil
 }
 
-// Ask puts an event that asks into the log and returns what the fold says of it.
-// Mostly the caller folds it himself, in Append.
-func (j *Journal) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
-	q := check.Asked{Context: ctx, Event: ev, Raw: raw}
-	j.Together([]*check.Asked{&q})
-	return q.Answer()
-}
-
-// Together puts events that ask into the log by one write, and gives what the fold says of
-// them, or a Wait where it has not said it by then. The end of the process takes none of them; a
-// loss of power may take those of the last moment, see state.SyncWithin: a guard that forgets a
-// call or two then costs less than one in whose way each call waits for the disk.
-func (j *Journal) Together(asks []*check.Asked) {
-	j.o.Await(asks, func(values [][]byte) error {
-		entries := make([]state.Entry, len(values))
-		for i, v := range values {
-			entries[i].Value = v
-		}
-		if err := j.append(entries, j.log.AppendUnsynced); err != nil {
-			return err
-		}
-		j.foldAhead()
-		return nil
-	})
+// AppendChecks puts check requests into the log by one write, and folds them unless another
+// goroutine folds. The end of the process takes none of them. A loss of power may take those of the
+// last moment, see state.SyncWithin: a guard that forgets a call or two then costs less than one
+// that waits for the disk at each call.
+func (j *Journal) AppendChecks(_ context.Context, batch []*check.Request) error {
+	entries := make([]state.Entry, len(batch))
+	for i, q := range batch {
+		entries[i].Value = q.Raw
+	}
+	if err := j.append(entries, j.log.AppendUnsynced); err != nil {
+		return err
+	}
+	j.foldAhead()
+	return nil
 }
 
 // wake lets the pump loop turn.
@@ -295,16 +276,6 @@ func (j *Journal) foldTurn() (wake bool) {
 	// The loop sleeps for long when there was nothing to save; what was folded now
 	// needs a checkpoint some day.
 	return j.stays || j.idle && (j.flows.pump.Pending() || j.activity.pump.Pending())
-}
-
-// AskHere refuses an ask that another process passes on: there is none that could.
-func (j *Journal) AskHere(context.Context, *events.Event, []byte) (*events.Verdict, error) {
-	return nil, &problem.Error{Status: http.StatusNotFound, Detail: "this weir is not a member of a group; use /v1/check"}
-}
-
-// TreeHere refuses to tell another process what a tree says: there is none that could ask.
-func (j *Journal) TreeHere(context.Context, []byte) ([]byte, error) {
-	return nil, &problem.Error{Status: http.StatusNotFound, Detail: "this weir is not a member of a group"}
 }
 
 // limitsCursor names what the store remembers of the limits that the journal has.

@@ -42,16 +42,6 @@ func openAsking(t *testing.T) *asking {
 			}},
 		Store: store, Tick: time.Hour, CaughtUp: func() { close(caughtUp) }, Fail: fail,
 		Settle: func(*events.Event, *events.Verdict) {},
-		Await: func(asks []*check.Asked, write func([][]byte) error) {
-			values := make([][]byte, len(asks))
-			for i, q := range asks {
-				values[i] = q.Raw
-			}
-			err := write(values)
-			for _, q := range asks {
-				q.Err = err
-			}
-		},
 	})
 	if err := a.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -69,10 +59,15 @@ func openAsking(t *testing.T) *asking {
 }
 
 func (a *asking) ask(t *testing.T, ev *events.Event) {
-	ev.Ask = true
-	if _, err := a.Ask(t.Context(), ev, ev.AppendJSON(nil)); err != nil {
+	if err := a.AppendChecks(t.Context(), []*check.Request{request(ev)}); err != nil {
 		t.Error(err)
 	}
+}
+
+// request is a check request for the call of an event.
+func request(ev *events.Event) *check.Request {
+	ev.Ask = true
+	return &check.Request{Event: ev, Raw: ev.AppendJSON(nil)}
 }
 
 func (a *asking) has(id string) bool {
@@ -113,23 +108,13 @@ func TestAPanicOfAFoldEndsTheProgram(t *testing.T) {
 			}},
 		Store: store, Tick: time.Hour, CaughtUp: func() { close(caughtUp) }, Fail: func(err error) { failed <- err },
 		Settle: func(*events.Event, *events.Verdict) {},
-		Await: func(asks []*check.Asked, write func([][]byte) error) {
-			for _, q := range asks {
-				q.Err = write([][]byte{q.Raw})
-			}
-		},
 	})
 	if err := j.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	<-caughtUp
 	ask := func(n int) error {
-		ev := callOf("f", n)
-		ev.Ask = true
-		return check.Caught(func() error {
-			_, err := j.Ask(t.Context(), ev, ev.AppendJSON(nil))
-			return err
-		})
+		return check.Caught(func() error { return j.AppendChecks(t.Context(), []*check.Request{request(callOf("f", n))}) })
 	}
 	next := j.flows.pump.Next()
 	if _, ok := errors.AsType[*check.Panic](ask(1)); !ok {
@@ -196,17 +181,12 @@ func TestAskWaitsForNobodyWhoFolds(t *testing.T) {
 func TestAsksTogetherAreFoldedTogether(t *testing.T) {
 	a := openAsking(t)
 	end := a.log.End()
-	var asks []*check.Asked
+	var asks []*check.Request
 	for n := range 2 * few {
-		ev := callOf("f", n)
-		ev.Ask = true
-		asks = append(asks, &check.Asked{Context: t.Context(), Event: ev, Raw: ev.AppendJSON(nil)})
+		asks = append(asks, request(callOf("f", n)))
 	}
-	a.Together(asks)
-	for _, q := range asks {
-		if v, err := q.Answer(); err != nil || v != nil {
-			t.Fatal(v, err)
-		}
+	if err := a.AppendChecks(t.Context(), asks); err != nil {
+		t.Fatal(err)
 	}
 	if got := a.log.End() - end; got != 2*few {
 		t.Errorf("the log has %d more", got)

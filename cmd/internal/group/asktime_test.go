@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"weir/cmd/internal/ask"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/peer"
 	"weir/events"
@@ -30,6 +31,7 @@ func TestAskHasOneDeadline(t *testing.T) {
 		l := &partitionSet{partitions: []int{0}}
 		m := &Member{flowSet: l, clock: clock.System{}, logger: slog.New(slog.DiscardHandler), owned: make(map[int]*partitionOwner)}
 		m.host.AnswerTimeout = limit
+		s := &ask.Service{Orders: &ask.GlobalOrders{}, Members: m, Timeout: limit}
 		m.host.Peer = &peer.Peer{Client: &http.Client{Transport: hanging{}}, Keys: func() (k peer.Keys) { return k }}
 		asking := make(chan struct{})
 		l.addresses.asking = asking
@@ -41,7 +43,9 @@ func TestAskHasOneDeadline(t *testing.T) {
 			close(asking)
 		}()
 		begun := time.Now()
-		_, err := m.Ask(t.Context(), &events.Event{CorrelationID: "f"}, []byte("{}"))
+		q := check.Request{Context: t.Context(), Event: &events.Event{CorrelationID: "f"}, Raw: []byte("{}")}
+		s.Check([]*check.Request{&q})
+		_, err := q.Answer()
 		if took := time.Since(begun); !errors.Is(err, check.ErrTimeout) || took != limit {
 			t.Errorf("%v after %v, want a timeout after %v", err, took, limit)
 		}

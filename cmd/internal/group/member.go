@@ -20,6 +20,7 @@ import (
 	"weir/cmd/internal/retry"
 	"weir/events"
 	"weir/events/kafka"
+	"weir/sink/check"
 	sinkkafka "weir/sink/kafka"
 	"weir/sink/prom"
 	"weir/state"
@@ -41,8 +42,6 @@ type Host struct {
 	// Limits are those that are wanted.
 	// Limits may change while the program runs; owners put new ones into the log of each partition.
 	Limits func() *analyzer.Limits
-	// Await calls append, which puts an ask into the log, and returns what the fold says.
-	Await func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error)
 	// Hold keeps back what a flow has allowed until Settle brings what its tree says, with an
 	// event of the source, id and flow of what was asked. It returns false when nobody waits.
 	Hold   func(ev *events.Event, v *events.Verdict) bool
@@ -239,7 +238,23 @@ func (m *Member) Append(ctx context.Context, entries []state.Entry) error {
 		n := m.flowSet.partitionOf(key)
 		byPartition[n] = append(byPartition[n], m.message(key, entries[i].Value))
 	}
-	// Entries go to several partitions one after the other: after an error some may be there.
+	return m.appendAll(ctx, byPartition)
+}
+
+// AppendChecks puts check requests into the partitions of their flows. A partition may change hands
+// meanwhile: then another member folds the request, and it times out here.
+func (m *Member) AppendChecks(ctx context.Context, batch []*check.Request) error {
+	byPartition := make(map[int][]sinkkafka.Message)
+	for _, q := range batch {
+		key := q.Event.FlowKey()
+		n := m.flowSet.partitionOf(key)
+		byPartition[n] = append(byPartition[n], m.message(key, q.Raw))
+	}
+	return m.appendAll(ctx, byPartition)
+}
+
+// appendAll appends to one partition after the other: after an error some records may be there.
+func (m *Member) appendAll(ctx context.Context, byPartition map[int][]sinkkafka.Message) error {
 	for n, messages := range byPartition {
 		if _, err := m.appendTo(ctx, m.o.Topics.Events, n, messages...); err != nil {
 			return err

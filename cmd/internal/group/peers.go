@@ -92,44 +92,30 @@ func (o *ownerAddresses) forget() {
 	o.until = time.Time{}
 }
 
-// Ask puts an event that asks into the log and returns what the fold says of it, or lets
-// the member answer that folds its flow.
-// The error is check.ErrTimeout when nobody answered in time, else one to answer with.
-//
-// Looking for the owner, passing the check on and appending it share one time, AnswerTimeout.
-func (m *Member) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
-	return m.inTime(ctx, func(ctx context.Context) (*events.Verdict, error) { return m.askOwner(ctx, ev, raw) })
-}
-
-// inTime answers a check within AnswerTimeout, whatever it waits for.
-func (m *Member) inTime(ctx context.Context, answer func(context.Context) (*events.Verdict, error)) (*events.Verdict, error) {
-	limited, cancel := context.WithTimeout(ctx, m.host.AnswerTimeout)
-	defer cancel()
-	v, err := answer(limited)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, check.ErrTimeout
-	}
-	return v, err
-}
-
-func (m *Member) askOwner(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
-	number := m.flowSet.partitionOf(ev.FlowKey())
+// Forward returns the answer of the member that folds a flow. here says that it is this one, and
+// that nothing was passed on.
+// The error is check.ErrTimeout when ctx ended before the answer, else one to answer with.
+func (m *Member) Forward(ctx context.Context, flow string, raw []byte) (v *events.Verdict, here bool, err error) {
+	number := m.flowSet.partitionOf(flow)
 	if m.ownerHere(m.flowSet, number) != nil {
-		return m.askHere(ctx, number, ev, raw)
+		return nil, true, nil
 	}
 	address, err := m.ownerOf(ctx, m.flowSet, number)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return m.forward(ctx, address, raw)
+	v, err = m.forward(ctx, address, raw)
+	return v, false, err
 }
 
-// Together asks for several at the same time, each by itself: they are folded by several
-// members.
-func (m *Member) Together(asks []*check.Asked) {
-	for _, q := range asks {
-		q.Wait = func() (*events.Verdict, error) { return m.Ask(q.Context, q.Event, q.Raw) }
+// Folds fails when another member folds a flow by now. A check request that was passed on once is
+// not passed on again.
+func (m *Member) Folds(flow string) error {
+	number := m.flowSet.partitionOf(flow)
+	if m.ownerHere(m.flowSet, number) != nil {
+		return nil
 	}
+	return &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.flowSet.describe(number) + " has another owner now", RetryAfter: 1}
 }
 
 // elsewhere is the error of a request that another member could answer.
@@ -169,16 +155,6 @@ func (m *Member) ownerOf(ctx context.Context, l *partitionSet, partition int) (s
 	return address, nil
 }
 
-// askHere lets the ask go through the log like any event, and waits for what its fold says.
-// It may be folded by another member after all, if the partition changes hands meanwhile;
-// then nobody answers here, and the ask times out.
-func (m *Member) askHere(ctx context.Context, number int, ev *events.Event, raw []byte) (*events.Verdict, error) {
-	return m.host.Await(ctx, ev, func() error {
-		_, err := m.appendTo(ctx, m.o.Topics.Events, number, m.message(ev.FlowKey(), raw))
-		return err
-	})
-}
-
 // forward lets the owner answer. When the owner does not answer in time, the caller gets
 // an error and goes by the active orders that it knows.
 func (m *Member) forward(ctx context.Context, address string, raw []byte) (*events.Verdict, error) {
@@ -203,17 +179,6 @@ func (m *Member) unanswered(ctx context.Context, address string, err error) erro
 	}
 	m.logger.Warn("the member that folds a flow does not answer", "address", address, "error", err)
 	return &problem.Error{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf("the member that folds this flow, at %s, does not answer", address), RetryAfter: 1}
-}
-
-// AskHere answers an ask that another member has passed on. When the flow has another
-// owner by now, it is not passed on again.
-// To pass it on again could go round in a circle between two members that each believe the other.
-func (m *Member) AskHere(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
-	number := m.flowSet.partitionOf(ev.FlowKey())
-	if m.ownerHere(m.flowSet, number) == nil {
-		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.flowSet.describe(number) + " has another owner now", RetryAfter: 1}
-	}
-	return m.inTime(ctx, func(ctx context.Context) (*events.Verdict, error) { return m.askHere(ctx, number, ev, raw) })
 }
 
 // Others are the addresses of the other members that fold flows; missed says which

@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -10,19 +11,26 @@ import (
 	"weir/sink/check"
 )
 
-func together(t *testing.T, evs ...*events.Event) (asks []*check.Asked) {
+func together(t *testing.T, evs ...*events.Event) (asks []*check.Request) {
 	for _, ev := range evs {
-		asks = append(asks, &check.Asked{Context: t.Context(), Event: ev, Raw: ev.AppendJSON(nil)})
+		asks = append(asks, &check.Request{Context: t.Context(), Event: ev, Raw: ev.AppendJSON(nil)})
 	}
 	return asks
 }
 
-// TestTogetherIsOneWrite asks for several calls at one time: what is answered by the time that
+// batches answers by one write for each batch.
+func (d *Degraded) batches(append func(batch []*check.Request) error) *Service {
+	s := d.serviceOf(func(_ context.Context, batch []*check.Request) error { return append(batch) })
+	s.Members = nil
+	return s
+}
+
+// TestABatchIsOneWrite asks for several calls at one time: what is answered by the time that
 // they are in the log is answered, and nothing that is not waits for the others.
 func TestTogetherIsOneWrite(t *testing.T) {
 	d, _, _ := newDegraded(t, degradedLimits)
 	d.look()
-	answers, none := d.Answers, func() int64 { return EndUnknown }
+	answers := d.Answers
 	used := asking("f", 4, "a", "b")
 	answers.Deliver(0, nil, used, &events.Verdict{ID: "used"})
 	other := *used
@@ -30,14 +38,14 @@ func TestTogetherIsOneWrite(t *testing.T) {
 	asks := together(t, asking("f", 1, "a", "b"), asking("f", 2, "a", "b"), &other, asking("f", 3, "a", "b"))
 	asks = append(asks, together(t, asking("f", 1, "a", "b"))...) // once more, as when an answer was lost
 	writes := 0
-	d.Together(asks, none, func(values [][]byte) error {
-		if writes++; len(values) != 4 || !slices.Equal(values[2], asks[3].Raw) {
-			t.Errorf("%q are written", values)
+	d.batches(func(batch []*check.Request) error {
+		if writes++; len(batch) != 4 || !slices.Equal(batch[2].Raw, asks[3].Raw) {
+			t.Errorf("%d are written", len(batch))
 		}
 		answers.Deliver(1, asks[0].Raw, asks[0].Event, &events.Verdict{ID: "first"})
 		answers.Deliver(2, asks[1].Raw, asks[1].Event, &events.Verdict{ID: "second"})
 		return nil
-	})
+	}).Check(asks)
 	for i, want := range map[int]string{0: "first", 1: "second", 4: "first"} {
 		if q := asks[i]; q.Wait != nil || q.Err != nil || q.Verdict.ID != want {
 			t.Errorf("ask %d is answered by %+v (%v), want %s", i, q.Verdict, q.Err, want)
@@ -56,7 +64,7 @@ func TestTogetherIsOneWrite(t *testing.T) {
 
 	full := errors.New("full")
 	refused := together(t, asking("f", 5, "a", "b"), asking("f", 6, "a", "b"))
-	d.Together(refused, none, func([][]byte) error { return full })
+	d.batches(func([]*check.Request) error { return full }).Check(refused)
 	for _, q := range refused {
 		if _, err := q.Answer(); err != full {
 			t.Errorf("what the log does not take is answered by %v", err)
@@ -67,25 +75,25 @@ func TestTogetherIsOneWrite(t *testing.T) {
 	}
 }
 
-// TestTogetherWhileBehind lets the mode answer: one that is in the log already when it begins,
+// TestABatchWhileBehind lets the mode answer: one that is in the log already when it begins,
 // and one that comes later.
-func TestTogetherWhileBehind(t *testing.T) {
+func TestABatchWhileBehind(t *testing.T) {
 	d, fold, fake := newDegraded(t, degradedLimits)
 	d.Answers = NewAnswers(fake, time.Minute)
 	d.look()
 	fold.end = 1
 	d.after(fake, 1)
-	none, written := func() int64 { return EndUnknown }, 0
-	write := func(values [][]byte) error {
-		written += len(values)
+	written := 0
+	s := d.batches(func(batch []*check.Request) error {
+		written += len(batch)
 		return nil
-	}
+	})
 	before := together(t, asking("f", 1, "a", "b"))
-	d.Together(before, none, write)
+	s.Check(before)
 	d.after(fake, 4)
 	d.want(t, true)
 	after := together(t, asking("f", 2, "a", "b"))
-	d.Together(after, none, write)
+	s.Check(after)
 	for _, q := range append(before, after...) {
 		if q.Wait == nil {
 			t.Fatalf("answered by %+v (%v)", q.Verdict, q.Err)
@@ -104,7 +112,7 @@ func TestWhoLeavesIsForgotten(t *testing.T) {
 	d, _, _ := newDegraded(t, degradedLimits)
 	a := d.Answers
 	enter := func() *waiter {
-		w, v, err := a.enter(asking("f", 1, "a", "b"), nil, EndUnknown)
+		w, v, err := a.enter(asking("f", 1, "a", "b"), nil, endUnknown)
 		if w == nil {
 			t.Fatalf("answered by %+v (%v)", v, err)
 		}
@@ -134,14 +142,14 @@ func TestAPanicLeavesNobodyWaiting(t *testing.T) {
 	d.look()
 	asks := together(t, asking("f", 1, "a", "b"), asking("f", 2, "a", "b"))
 	_ = check.Caught(func() error {
-		d.Together(asks, func() int64 { return EndUnknown }, func([][]byte) error { panic("planted") })
+		d.batches(func([]*check.Request) error { panic("planted") }).Check(asks)
 		return nil
 	})
 	if n := d.Answers.Waiting(); n != 0 {
 		t.Errorf("%d wait after a panic of several checks", n)
 	}
 	_ = check.Caught(func() error {
-		_, err := d.Answers.Await(t.Context(), asks[0].Event, EndUnknown, func() error { panic("planted") })
+		_, err := d.service(func(context.Context) error { panic("planted") }).ask(t, asks[0].Event)
 		return err
 	})
 	if n := d.Answers.Waiting(); n != 0 {
@@ -155,7 +163,7 @@ func TestRememberedIDs(t *testing.T) {
 	d, _, _ := newDegraded(t, degradedLimits)
 	a := d.Answers
 	first, other := asking("f", 1, "a", "b"), asking("f", 1, "a", "c")
-	w, _, err := a.enter(first, nil, EndUnknown)
+	w, _, err := a.enter(first, nil, endUnknown)
 	if err != nil || w == nil {
 		t.Fatalf("the first check: %v", err)
 	}

@@ -1,0 +1,31 @@
+package api
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+
+	"weir/analyzer/coverage"
+	"weir/events"
+)
+
+// hints says once a flow what its checks lack, for each set of fields that is missing. It forgets a
+// flow when another one has its place, and says it again then.
+type hints struct {
+	seed  maphash.Seed
+	given [1 << 13]atomic.Uint64
+}
+
+func newHints() *hints { return &hints{seed: maphash.MakeSeed()} }
+
+// of returns the hint for a check; "" when it lacks nothing or its flow has had the hint.
+func (h *hints) of(ev *events.Event) string {
+	lacks := coverage.Missing(ev)
+	if lacks == 0 {
+		return ""
+	}
+	key := maphash.String(h.seed, ev.FlowKey()) + uint64(lacks)
+	if h.given[key%uint64(len(h.given))].Swap(key) == key {
+		return ""
+	}
+	return lacks.String()
+}
