@@ -112,7 +112,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s *single) (done
 		h.Fail(w, r, err)
 		return true
 	}
-	s.Request = Request{Context: r.Context(), Event: &s.ev, Raw: raw}
+	s.Request = Request{Context: r.Context(), Event: &s.ev, Raw: raw, Decoded: true}
 	s.batch[0] = &s.Request
 	h.Check.all(s.batch[:])
 	v, err := s.Answer()

@@ -65,7 +65,7 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 		if q.Err != nil {
 			continue
 		}
-		q.Event = &q.ev
+		q.Event, q.Decoded = &q.ev, true
 		batch = append(batch, &q.Request)
 	}
 	h.Check.all(batch)

@@ -12,6 +12,9 @@ type Request struct {
 	Context context.Context // of the caller
 	Event   *events.Event
 	Raw     []byte // the event as JSON, as it goes into the log
+	// Decoded says that Event was read by events.Decode, and that Raw is its canonical form or what
+	// it was read from.
+	Decoded bool
 
 	Verdict *events.Verdict // the answer, when it is known
 	Err     error           // or why there will be none
@@ -57,6 +60,15 @@ func (q *Request) Answer() (v *events.Verdict, err error) {
 		return nil, fault
 	}
 	return v, err
+}
+
+// Logged returns the event as events.Decode reads it from Raw; nil when the two may differ: raw
+// values lose line breaks on the way, and a line that became too long is no event.
+func (q *Request) Logged() *events.Event {
+	if !q.Decoded || len(q.Raw) > events.MaxEventBytes || len(q.Event.Tool.Args) > 0 {
+		return nil
+	}
+	return q.Event
 }
 
 // done reports whether nothing refers to the event and its line any more.

@@ -202,7 +202,7 @@ func (b *batch) take(q *asking, text []byte) {
 	b.taken = append(b.taken, q)
 	q.size, q.end, q.to, q.Request = len(text), nil, reply{}, Request{Context: b.r.Context()}
 	if q.Err = Caught(func() error { return b.prepare(q, text) }); q.Err == nil {
-		q.Event = &q.ev
+		q.Event, q.Decoded = &q.ev, true
 		b.asks = append(b.asks, &q.Request)
 	}
 }

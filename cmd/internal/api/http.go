@@ -183,8 +183,15 @@ func (a *Server) knownHost(host string) bool {
 // Clients read problems, and one kind of error is less to learn than two.
 func jsonErrors(mux *http.ServeMux, a *Server) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := mux.Handler(r); pattern != "" {
-			mux.ServeHTTP(w, r)
+		serve, pattern := mux.Handler(r)
+		switch {
+		case pattern == "":
+		case strings.Contains(pattern, "/{"):
+			mux.ServeHTTP(w, r) // which fills in what the path says
+			return
+		default:
+			r.Pattern = pattern
+			serve.ServeHTTP(w, r)
 			return
 		}
 		// The mux does not say for which methods a path is known; it is asked with each.

@@ -186,27 +186,27 @@ const few = 16
 // when it returns. state.ErrDiskLow passes by itself; repeats are dropped by their ids in
 // the fold.
 func (j *Journal) Append(_ context.Context, entries []state.Entry) error {
-	if err := j.append(entries, j.log.Append); err != nil {
+	if _, err := j.append(entries, j.log.Append); err != nil {
 		return err
 	}
 	if len(entries) <= few {
-		j.foldAhead()
+		j.foldAhead(nil)
 	} else {
 		j.wake()
 	}
 	return nil
 }
 
-// append puts events into the log by one of its methods.
-func (j *Journal) append(entries []state.Entry, by func([]state.Entry) (int64, error)) error {
+// append puts events into the log by one of its methods, and returns the offset of the first.
+func (j *Journal) append(entries []state.Entry, by func([]state.Entry) (int64, error)) (first int64, err error) {
 	now := j.logClock.now()
 	for i := range entries {
 		entries[i].Appended = now
 	}
-	if _, err := by(entries); err != nil {
-		return fmt.Errorf("append to the journal: %w", err)
+	if first, err = by(entries); err != nil {
+		return 0, fmt.Errorf("append to the journal: %w", err)
 	}
-	return nil
+	return first, nil
 }
 
 // AppendChecks puts check requests into the log by one write, and folds them unless another
@@ -218,10 +218,11 @@ func (j *Journal) AppendChecks(_ context.Context, batch []*check.Request) error 
 	for i, q := range batch {
 		entries[i].Value = q.Raw
 	}
-	if err := j.append(entries, j.log.AppendUnsynced); err != nil {
+	first, err := j.append(entries, j.log.AppendUnsynced)
+	if err != nil {
 		return err
 	}
-	j.foldAhead()
+	j.foldAhead(&fresh{first, entries, batch})
 	return nil
 }
 
@@ -237,9 +238,10 @@ func (j *Journal) wake() {
 // foldAhead folds what is in the logs, unless somebody does already: he looks again when he
 // is done. So the answer to one ask waits for no other goroutine. What else there is to do, and
 // may have to wait for the disk, is left to the pump loop, and nothing more is folded before.
-func (j *Journal) foldAhead() {
+// own is what the caller has just appended; nil when that has to be read from the log.
+func (j *Journal) foldAhead(own *fresh) {
 	for j.turn.TryLock() {
-		if j.foldTurn() {
+		if j.foldTurn(own) {
 			j.wake()
 			return
 		}
@@ -256,7 +258,7 @@ var errFoldPanicked = errors.New("a fold panicked (the log has its stack); the n
 
 // foldTurn is one turn of foldAhead, which holds turn, and gives it back. It reports whether there is
 // something for the pump loop.
-func (j *Journal) foldTurn() (wake bool) {
+func (j *Journal) foldTurn(own *fresh) (wake bool) {
 	defer j.turn.Unlock()
 	whole := false
 	defer func() {
@@ -267,10 +269,10 @@ func (j *Journal) foldTurn() (wake bool) {
 	}()
 	// Once there is something to publish, nobody folds ahead of it: an answer must not
 	// be known before the verdicts of what came earlier are out.
-	j.stays = j.stays || j.flows.foldAhead()
+	j.stays = j.stays || j.flows.foldAhead(own)
 	// Who has his answer finds folded by the stage of agents what came before his ask.
 	for !j.stays && j.activity.behind() > 0 {
-		j.stays = j.activity.foldAhead()
+		j.stays = j.activity.foldAhead(nil)
 	}
 	whole = true
 	// The loop sleeps for long when there was nothing to save; what was folded now
@@ -435,13 +437,34 @@ func (f *feed) fold(ctx context.Context) (left int64, err error) {
 // foldAhead folds as much as can be folded without a write, and reports whether there is
 // more to do.
 // The pump loop has to come before anything more is folded when it is true.
-func (f *feed) foldAhead() (more bool) {
-	if f.readOn() != nil {
+func (f *feed) foldAhead(own *fresh) (more bool) {
+	if !f.takeFresh(own) && f.readOn() != nil {
 		return true // which tells the same again
 	}
 	n, due := f.pump.Ahead(f.journal.folding.Over(), f.records)
+	clear(f.records) // the memory of fresh ones is their caller's again
 	f.next += int64(n)
 	return due
+}
+
+// fresh are check requests that their goroutine has just appended, from the offset first on. It has
+// decoded their events, so it need not read them back.
+type fresh struct {
+	first   int64
+	entries []state.Entry
+	batch   []*check.Request
+}
+
+// takeFresh makes records of what was just appended, if the pump has folded all before it.
+func (f *feed) takeFresh(own *fresh) bool {
+	if own == nil || own.first != f.next || len(own.batch) > batchRecords {
+		return false
+	}
+	f.records = f.records[:0]
+	for i, q := range own.batch {
+		f.records = append(f.records, pump.Record{Offset: own.first + int64(i), Appended: own.entries[i].Appended, Value: q.Raw, Event: q.Logged()})
+	}
+	return true
 }
 
 // readOn reads the next records of the log.

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"weir/analyzer"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
@@ -24,7 +26,9 @@ type asking struct {
 	planted  string // the id of a check at whose answer a panic is planted
 }
 
-func openAsking(t *testing.T) *asking {
+func openAsking(t *testing.T) *asking { return openAskingBy(t, pumptest.Limits(), clock.NewFake()) }
+
+func openAskingBy(t *testing.T, limits analyzer.Limits, fake *clock.Fake) *asking {
 	t.Helper()
 	store, err := state.Open("", state.Options{})
 	if err != nil {
@@ -33,14 +37,14 @@ func openAsking(t *testing.T) *asking {
 	a, caughtUp := new(asking), make(chan struct{})
 	fail := func(err error) { t.Error(err) }
 	a.Journal = New(Options{
-		Pump: pump.Options{Limits: pumptest.Limits(), Clock: clock.NewFake(), CheckpointEvery: time.Hour, Counts: new(pump.Counts),
+		Pump: pump.Options{Limits: limits, Clock: fake, CheckpointEvery: time.Hour, Counts: new(pump.Counts),
 			Answer: func(_ int64, _ []byte, ev *events.Event, v *events.Verdict) {
 				if ev.ID == a.planted {
 					panic("planted")
 				}
-				a.answered.Store(ev.ID, v)
+				a.answered.Store(strings.Clone(ev.ID), v) // the event is the caller's
 			}},
-		Store: store, Tick: time.Hour, CaughtUp: func() { close(caughtUp) }, Fail: fail,
+		Store: store, Tick: 1e6 * time.Hour, CaughtUp: func() { close(caughtUp) }, Fail: fail,
 		Settle: func(*events.Event, *events.Verdict) {},
 	})
 	if err := a.Start(t.Context()); err != nil {
@@ -229,5 +233,70 @@ func TestAsksAndEventsTogether(t *testing.T) {
 				t.Errorf("%s has no answer", ev.ID)
 			}
 		}
+	}
+}
+
+// TestChecksAreFoldedAsTheLogHasThem folds the same log from events that the caller has decoded, and
+// whose memory it uses again at once, and from what is read back: both say the same.
+func TestChecksAreFoldedAsTheLogHasThem(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		records := team(seed, 3000)
+		side := func(decoded bool) (a *asking, answers, verdicts []string) {
+			fake := clock.NewFake()
+			a = openAskingBy(t, teamLimits(), fake)
+			var body []byte
+			last := records[0].Appended
+			for i := range records {
+				r := &records[i]
+				fake.Advance(max(0, r.Appended.Sub(last)))
+				last = max(last, r.Appended)
+				body = append(body[:0], r.Value...)
+				var ev events.Event
+				err := events.Decode(body, &ev)
+				if err == nil && ev.Ask && decoded {
+					q := &check.Request{Event: &ev, Raw: body, Decoded: true}
+					if err := a.AppendChecks(t.Context(), []*check.Request{q}); err != nil {
+						t.Fatal(err)
+					}
+					for i := range body {
+						body[i] = 'x'
+					}
+				} else if err := a.Append(t.Context(), []state.Entry{{Value: body}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for a.flows.behind() > 0 || a.activity.behind() > 0 || a.flows.pump.Gathered() {
+				runtime.Gosched()
+			}
+			a.wake()
+			for i := range records {
+				var ev events.Event
+				if events.Decode(records[i].Value, &ev) == nil && ev.Ask {
+					if v, ok := a.answered.Load(ev.ID); ok {
+						answers = append(answers, string(v.(*events.Verdict).AppendJSON(nil)))
+					}
+				}
+			}
+			if err := a.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			log := a.o.Store.Verdicts(partition)
+			entries, err := log.Read(0, 1<<20, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range entries {
+				verdicts = append(verdicts, string(entries[i].Value))
+			}
+			return a, answers, pumptest.ByStage(verdicts)
+		}
+		_, wantAnswers, want := side(false)
+		_, gotAnswers, got := side(true)
+		if len(want) < 20 || len(wantAnswers) < 100 {
+			t.Fatalf("%d verdicts and %d answers", len(want), len(wantAnswers))
+		}
+		sameLines(t, gotAnswers, wantAnswers)
+		sameLines(t, got, want)
 	}
 }

@@ -20,6 +20,10 @@ type Record struct {
 	Appended events.Stamp // when the log took it; 0 when the log does not say
 	Value    []byte       // one event as JSON; of the activity log also a batch of reports
 
+	// Event is what events.Decode makes of Value, where the caller has decoded it already; else nil.
+	// The pump copies it, and keeps none of its memory.
+	Event *events.Event
+
 	SentKey []byte // of a record of a topic of events: the key that its producer gave it; nil for none
 
 	// Of a record of the activity log, which is what an agent stage folds.

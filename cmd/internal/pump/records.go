@@ -122,7 +122,11 @@ func (p *Pump) prefetch(records []Record) {
 		r, d := &records[i], &p.coming[i]
 		d.of, d.err = nil, nil
 		// What is known already or no event is not decoded; fold skips it by the same tests.
-		if r.Offset >= p.next && !p.isReports(r) {
+		switch {
+		case r.Offset < p.next || p.isReports(r):
+		case r.Event != nil:
+			d.event = *r.Event
+		default:
 			d.err = events.Decode(r.Value, &d.event)
 		}
 	}
