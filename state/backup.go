@@ -218,7 +218,7 @@ func (s *summed) frame() (*pb.KV, error) {
 	return kv, err
 }
 
-// bytes reads a length and so many bytes.
+// bytes reads a length and that many bytes.
 func (s *summed) bytes() ([]byte, error) {
 	n, err := binary.ReadUvarint(s)
 	if err != nil {

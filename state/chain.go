@@ -7,15 +7,15 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// The chain tells whether what Badger found at open is a prefix of what was
-// written. Badger replays each of its write-ahead logs and tables on its own and
-// does not notice when one in the middle is cut short or missing, which would
-// leave, say, an offset ahead of the records that belong to it.
+// The chain shows whether what Badger found at open is a prefix of what was written.
+// Badger replays each write-ahead log and table separately. It does not notice when
+// one in the middle is cut short or missing, which could leave an offset ahead of its
+// records.
 //
-// Transactions have dense versions 1, 2, 3, ... and each also writes the empty key
-// of the slot version modulo chainLength. The newest chainLength transactions are
-// thus all seen at open, or something is missing. An older hole is not found; it
-// would have to lie in tables that were complete for so long.
+// Transactions have dense versions 1, 2, 3, ... Each also writes the empty key of the
+// slot version modulo chainLength. At open either all of the newest chainLength
+// transactions are present, or something is missing. Older gaps are not found; they
+// would have to be in tables that were complete before.
 const chainLength = 16 << 10
 
 // chainOp is what each transaction adds for the chain.

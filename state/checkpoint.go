@@ -86,7 +86,7 @@ func (s *Store) Commit(c *Checkpoint) error {
 		err = s.writer.write(b)
 	}
 	if err != nil {
-		// What it has is not used again: nobody knows how far Badger has come with it.
+		// c is not reused: how far Badger has read it is unknown.
 		return fmt.Errorf("checkpoint of partition %d at %d: %w", c.Partition, c.Next, err)
 	}
 	clear(b.ops) // Badger has put keys of its own into them, which would be kept with it
@@ -267,7 +267,7 @@ func (s *Store) Records(partition uint16, sub Subject, fn func(key string, value
 // Other subjects of the partition stand among them in the index and are passed over.
 func (s *Store) Due(partition uint16, sub Subject, after events.Stamp, key string, fn func(due events.Stamp, key string) bool) error {
 	prefix := partitionPrefix(duePrefix, partition)
-	start := prefix // so that damaged keys before the first are told
+	start := prefix // so that damaged keys before the first are reported
 	if after != 0 || key != "" {
 		start = append(appendDueKey(nil, partition, sub, after, key), 0) // the next key that there may be
 	}

@@ -17,27 +17,27 @@ import (
 	"weir/state"
 )
 
-// A process that writes in every way is killed again and again. Afterwards all that it
-// was told to be durable has to be there, and the records have to be exactly those of
-// the checkpoint that the partition's Meta names.
+// A process that writes in every way is killed repeatedly. Afterwards everything that
+// was acknowledged must be present, and the records must be exactly those of the
+// checkpoint that the partition's Meta names.
 func TestKill(t *testing.T) {
 	f := func(kills int, ttl time.Duration) {
 		t.Helper()
 		seed := seedOf(t)
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		dir := t.TempDir()
-		told := newTold()
+		acked := newAcked()
 		checks := 0
 		for kill := range kills {
-			runAndKill(t, rnd, dir, ttl, told)
+			runAndKill(t, rnd, dir, ttl, acked)
 			if rnd.IntN(2) == 0 || kill == kills-1 { // else the next process opens what this one left
 				checks++
-				if err := told.check(dir, crashOptions(ttl)); err != nil {
+				if err := acked.check(dir, crashOptions(ttl)); err != nil {
 					t.Fatalf("after %d kills with seed %d: %v", kill+1, seed, err)
 				}
 			}
 		}
-		t.Logf("%d kills, %d checks, %d appends and %d checkpoints told", kills, checks, len(told.Appends), told.Next)
+		t.Logf("%d kills, %d checks, %d appends and %d checkpoints acknowledged", kills, checks, len(acked.Appends), acked.Next)
 	}
 	f(20, 0)
 	f(8, time.Second)
@@ -69,7 +69,7 @@ func crashOptions(ttl time.Duration) state.Options {
 
 // runAndKill starts the writing process and kills it after a random number of its
 // messages, the first of which comes before it opens the state.
-func runAndKill(t testing.TB, rnd *rand.Rand, dir string, ttl time.Duration, told *told) {
+func runAndKill(t testing.TB, rnd *rand.Rand, dir string, ttl time.Duration, acked *acked) {
 	t.Helper()
 	cmd, out := helper(t, "crash", dir, "TTL="+ttl.String())
 	left := 1
@@ -81,7 +81,7 @@ func runAndKill(t testing.TB, rnd *rand.Rand, dir string, ttl time.Duration, tol
 		if err != nil { // killed, or ended by itself; a line that was cut counts for nothing
 			break
 		}
-		must(t, told.take(line))
+		must(t, acked.take(line))
 		if left--; left == 0 {
 			must(t, cmd.Process.Kill())
 		}
@@ -91,8 +91,8 @@ func runAndKill(t testing.TB, rnd *rand.Rand, dir string, ttl time.Duration, tol
 	}
 }
 
-// told is what the killed processes have said to be durable.
-type told struct {
+// acked is what the killed processes acknowledged as durable.
+type acked struct {
 	Appends []toldAppend
 	Next    int64
 }
@@ -104,9 +104,9 @@ type toldAppend struct {
 	At           events.Stamp
 }
 
-func newTold() *told { return &told{Next: -1} }
+func newAcked() *acked { return &acked{Next: -1} }
 
-func (d *told) take(line string) error {
+func (d *acked) take(line string) error {
 	var a toldAppend
 	var next int64
 	switch {
@@ -130,8 +130,8 @@ var (
 	errWrong = errors.New("wrong") // what is there was never so
 )
 
-// check opens the state and compares it with what was told.
-func (d *told) check(dir string, o state.Options) error {
+// check opens the state and compares it with what was acknowledged.
+func (d *acked) check(dir string, o state.Options) error {
 	s, err := state.Open(dir, o)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (d *told) check(dir string, o state.Options) error {
 	return errors.Join(d.compare(s, o.JournalTTL), s.Close())
 }
 
-func (d *told) compare(s *state.Store, ttl time.Duration) error {
+func (d *acked) compare(s *state.Store, ttl time.Duration) error {
 	logs := map[string]map[int64]string{}
 	for name, l := range map[string]*state.Log{"journal": s.Journal(0), "verdicts": s.Verdicts(0)} {
 		values := map[int64]string{}
@@ -189,7 +189,7 @@ func (d *told) compare(s *state.Store, ttl time.Duration) error {
 		m.Next = -1
 	}
 	if m.Next < d.Next {
-		lost = fmt.Errorf("%w: the checkpoint is at %d, told was %d", errLost, m.Next, d.Next)
+		lost = fmt.Errorf("%w: the checkpoint is at %d, acknowledged was %d", errLost, m.Next, d.Next)
 	}
 	if ok && string(m.State) != fmt.Sprint(m.Next) {
 		return fmt.Errorf("%w: the state of checkpoint %d is %s", errWrong, m.Next, m.State)

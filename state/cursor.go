@@ -8,10 +8,10 @@ func (s *Store) Cursor(name string) ([]byte, bool, error) {
 	return s.get(append([]byte{cursorPrefix}, name...))
 }
 
-// SetCursor keeps the position of a reader, in whatever form the reader likes, and
-// returns when it is durable.
-// A name or a value above its limit is ErrTooLarge. nil as the value keeps an empty one, which
-// Cursor tells from none.
+// SetCursor stores the position of a reader, in the reader's own form, and returns
+// when it is durable.
+// A name or a value above its limit is ErrTooLarge. A nil value stores an empty one,
+// which Cursor distinguishes from a missing one.
 func (s *Store) SetCursor(name string, value []byte) error {
 	if err := s.enter(); err != nil {
 		return err

@@ -20,7 +20,7 @@ func badgerSet(t testing.TB, dir string, key, value []byte) {
 	badgerSetAt(t, dir, key, value, 0)
 }
 
-// badgerSetAt does so many versions later.
+// badgerSetAt writes at a version that many transactions later.
 func badgerSetAt(t testing.TB, dir string, key, value []byte, later uint64) {
 	t.Helper()
 	db, err := badger.OpenManaged(badger.DefaultOptions(dir + "/badger").WithCompression(options.None).WithLogger(nil))
@@ -66,7 +66,7 @@ func damageStore(t testing.TB) *state.Store {
 	return s
 }
 
-// Every flipped bit and every truncation of every value is told, and nothing panics.
+// Every flipped bit and every truncation of every value is reported, and nothing panics.
 func TestDamagedValues(t *testing.T) {
 	s := damageStore(t)
 	damages := 0
@@ -98,7 +98,7 @@ func TestDamagedValues(t *testing.T) {
 	t.Logf("%d damages found", damages)
 }
 
-// A value at a key that it was not stored under is told too.
+// A value at another key than its own is reported too.
 func TestMisplacedValue(t *testing.T) {
 	s := damageStore(t)
 	must(t, s.Commit(&state.Checkpoint{Partition: 1, Records: []state.Record{flow("l", "value", 0, 0)}}))
@@ -117,7 +117,7 @@ func TestMisplacedValue(t *testing.T) {
 	}
 }
 
-// Keys that are cut or of an unknown kind are told, as far as they can be.
+// Keys that are cut or of an unknown kind are reported where possible.
 func TestDamagedKeys(t *testing.T) {
 	f := func(key string) {
 		t.Helper()

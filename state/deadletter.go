@@ -23,10 +23,10 @@ type DeadLetter struct {
 	Size     int64        // of what came, in bytes; 0 means that Raw is all of it
 }
 
-// DeadLetter keeps letters, in order, and returns when they are durable. They expire
-// as journal entries do. A source that is read again after a crash may leave the same
-// letter twice: Source and Position tell.
-// The letters may be reused then.
+// DeadLetter stores letters, in order, and returns when they are durable. They expire
+// as journal entries do. A source that is read again after a crash may store the same
+// letter twice, with equal Source and Position.
+// The caller may reuse the letters afterwards.
 func (s *Store) DeadLetter(deadLetters ...DeadLetter) error {
 	entries := make([]Entry, len(deadLetters))
 	for i := range deadLetters {
@@ -64,7 +64,7 @@ func (s *Store) deadLetters() *Log { return s.log([]byte{deadKind}) }
 // time.
 func (d *DeadLetter) encode() []byte {
 	size, raw := d.Size, d.Raw
-	// Whoever cuts the input himself says how long it was; else it is all there.
+	// A caller that cuts the input reports its size; otherwise it is complete.
 	if size == 0 {
 		size = int64(len(raw))
 	}

@@ -155,7 +155,7 @@ func TestDerivedInPart(t *testing.T) {
 	check("later")
 }
 
-// Who appends and appends has it written when much has gathered, and is told when that fails.
+// An appender that continues gets its entries written once much has gathered, and learns when that fails.
 func TestMuchDerived(t *testing.T) {
 	free := int64(math.MaxInt64)
 	s := open(t, t.TempDir(), state.WithFree(small(), func(string) (int64, error) { return free, nil }))
@@ -176,7 +176,7 @@ func TestMuchDerived(t *testing.T) {
 		}
 	}
 	if n == 100 {
-		t.Error("nobody was told that the disk is full")
+		t.Error("no caller got the error of the full disk")
 	}
 	if end := derived.End(); end != int64(100+n) {
 		t.Errorf("the log ends at %d, want %d", end, 100+n)

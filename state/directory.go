@@ -35,7 +35,7 @@ const (
 
 // openDirectory creates the directory below dir when it is missing, and locks it.
 //
-// It is closed to other users from then on, since events and verdicts tell what agents did.
+// Other users lose access to it, because events and verdicts contain what agents did.
 func openDirectory(dir string, wait time.Duration) (*directory, error) {
 	d := &directory{path: filepath.Join(dir, directoryName)}
 	for _, path := range []string{filepath.Clean(dir), d.path} {
@@ -114,7 +114,7 @@ func (d *directory) close() error {
 		return nil
 	}
 	err := os.Remove(filepath.Join(d.path, pidFile))
-	if errors.Is(err, fs.ErrNotExist) { // somebody has removed the database
+	if errors.Is(err, fs.ErrNotExist) { // the database was removed
 		err = nil
 	}
 	return errors.Join(err, d.file.Close())

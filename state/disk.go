@@ -22,7 +22,7 @@ type disk struct {
 // least is how much must stay free: what was chosen, and more where a merge needs that.
 func (d *disk) least() int64 { return max(d.floor, d.merge.Load()) }
 
-// admit returns ErrDiskLow when writing so many bytes would leave less than a floor.
+// admit returns ErrDiskLow when writing that many bytes would leave less than a floor.
 func (d *disk) admit(bytes, floor int64) error {
 	free, err := d.free(d.path)
 	if err != nil {

@@ -130,8 +130,8 @@ func olderFormatOnAFullDisk(t *testing.T, write func(s *state.Store) error) {
 	is(format.Value)
 }
 
-// A call that is split reaches the floor on its way: what it has written stays, and it
-// is told.
+// A call that is split reaches the floor on its way: what it has written stays, and the
+// caller gets the error.
 func TestDiskLowDuringAppend(t *testing.T) {
 	var asked atomic.Int64
 	o := state.WithFree(state.Options{MemTableSize: 8 << 20, LockWait: -1}, func(string) (int64, error) {

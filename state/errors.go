@@ -10,8 +10,8 @@ var (
 	// ErrClosed is returned by every method once Close was called.
 	ErrClosed = errors.New("state is closed")
 
-	// ErrDiskLow says that free space is below the floor. Nothing was written, except
-	// perhaps the first part of a large Append; pause, tell somebody, and try again.
+	// ErrDiskLow reports that free space is below the floor. Nothing was written, except
+	// perhaps the first part of a large Append. Pause, notify an operator, and try again.
 	ErrDiskLow = errors.New("too little free disk space")
 
 	// ErrTooLarge says that a key, a value or a checkpoint is above its limit.
@@ -37,16 +37,16 @@ func damaged(part string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrDamaged, part, err)
 }
 
-// GapError says that the entries of a log from From to To-1 have expired. A reader
-// that had not seen them has been away for longer than JournalTTL: it tells somebody,
-// and goes on at To, as ReadOn does.
+// GapError reports that the entries of a log from From to To-1 have expired. The reader
+// was away for longer than JournalTTL. It reports the gap and continues at To, as
+// ReadOn does.
 type GapError struct {
 	From, To int64
 }
 
-// ReadOn reads as read does, which is a method of a log or of the dead letters, and goes past
-// entries that have expired: first is where the entries begin that it returns, and from to
-// first-1 have expired. Who has promised them to somebody says so.
+// ReadOn calls read, a method of a log or of the dead letters, and skips expired
+// entries. first is the offset of the first returned entry; from to first-1 have
+// expired. A caller that promised those entries must report the gap.
 func ReadOn[E any](read func(from int64, limit int, dst []E) ([]E, error), from int64, limit int, dst []E) (first int64, entries []E, err error) {
 	for {
 		entries, err = read(from, limit, dst)

@@ -27,8 +27,8 @@ func WithSyncWithin(o Options, within time.Duration) Options {
 	return o
 }
 
-// WithClock returns o with another wall clock, which nobody sets while a store is open, and
-// segments of so many bytes.
+// WithClock returns o with another wall clock, which must not change while a store is open, and
+// segments of that many bytes.
 func WithClock(o Options, now func() time.Time, segmentBytes int64) Options {
 	begun := now()
 	return WithSetClock(o, now, func() time.Duration { return now().Sub(begun) }, segmentBytes)

@@ -28,12 +28,12 @@ func TestDamagedFiles(t *testing.T) {
 		must(t, err)
 	}
 	rnd := rand.New(rand.NewPCG(seedOf(t), 0))
-	image, told := t.TempDir(), newTold()
+	image, acked := t.TempDir(), newAcked()
 	for range 6 {
-		runAndKill(t, rnd, image, 0, told)
+		runAndKill(t, rnd, image, 0, acked)
 	}
 	toldFile := filepath.Join(t.TempDir(), "told")
-	text, err := json.Marshal(told)
+	text, err := json.Marshal(acked)
 	must(t, err)
 	must(t, os.WriteFile(toldFile, text, 0o600))
 	outcomes := map[string]int{}
@@ -76,11 +76,11 @@ func checkDamaged() error {
 	if err != nil {
 		return err
 	}
-	told := newTold()
-	if err := json.Unmarshal(text, told); err != nil {
+	acked := newAcked()
+	if err := json.Unmarshal(text, acked); err != nil {
 		return err
 	}
-	switch err := told.check(os.Getenv("DIR"), small()); {
+	switch err := acked.check(os.Getenv("DIR"), small()); {
 	case err == nil:
 		fmt.Println("harmless")
 	case errors.Is(err, errWrong):
@@ -88,7 +88,7 @@ func checkDamaged() error {
 	case errors.Is(err, errLost):
 		fmt.Println("lost:", err)
 	case errors.Is(err, state.ErrDamaged):
-		fmt.Println("told:", err)
+		fmt.Println("found:", err)
 	default:
 		fmt.Println("other error:", err)
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// Forget removes what is kept of a partition: its checkpoint first, then the records
-// and deadlines of its flows and agents; logs stay. It returns when that is durable.
-// After a crash or an error in between the partition has no checkpoint and may have
-// records, so the owner calls Forget before it begins anew. Nobody else may use the
-// partition meanwhile.
+// Forget removes a partition: its checkpoint first, then the records and deadlines of
+// its flows and agents. Logs stay. It returns when that is durable. After a crash or
+// an error in between the partition has no checkpoint and may have records, so the
+// owner calls Forget before it starts again. No other caller may use the partition
+// meanwhile.
 func (s *Store) Forget(partition uint16) error {
 	if err := s.enter(); err != nil {
 		return err

@@ -32,10 +32,10 @@ type Log struct {
 	end     int64
 	written int64      // what is before it is in the database; the same as end, but for what goes along
 	starts  []logStart // by segment; what is before the first has expired
-	// Their values are in memory of their own, which nobody changes; Read copies them.
+	// Their values have memory of their own that is never changed; Read copies them.
 	recent []Entry       // the last ones, which most readers are about to read; all of them in memory
 	bytes  int           // of recent
-	more   chan struct{} // closed and forgotten when the log grows; nil when nobody waits
+	more   chan struct{} // closed and forgotten when the log grows; nil without a waiting reader
 	shut   bool
 }
 
@@ -84,19 +84,17 @@ func (s *Store) log(id []byte) *Log {
 }
 
 // Append adds entries and returns the offset of the first when all are durable. The
-// offsets of one call are consecutive. Callers that append at the same time share
-// transactions; a call that is too large for one is split, in order.
+// offsets of one call are consecutive. Concurrent callers share transactions. A call
+// too large for one transaction is split, in order.
 //
-// After an error the first entries of such a call may be in the log all the same, so
-// readers must be able to tell a repetition by what the entries say. An entry larger
-// than MaxValue is refused with ErrTooLarge. The values may be reused when Append
-// returns.
+// After an error the first entries of such a call may be in the log, so readers must
+// recognise a repetition by the content. An entry larger than MaxValue is ErrTooLarge.
+// The caller may reuse the values when Append returns.
 func (l *Log) Append(entries []Entry) (first int64, err error) { return l.append(entries, true) }
 
-// AppendUnsynced is Append, but may return when the system has the entries, which are on the disk
-// within SyncWithin: the end of the process takes none of them, a loss of power may take those of
-// that time. Nothing that is durable was made of entries that are not. That the disk does not take
-// them is told by Options.Failed.
+// AppendUnsynced is Append, but may return when the system has the entries. The disk has them within
+// SyncWithin. The end of the process loses none; a power cut may lose those of that time. Durable data
+// never depends on entries that are not durable. Options.Failed reports a disk that rejects them.
 func (l *Log) AppendUnsynced(entries []Entry) (first int64, err error) {
 	return l.append(entries, false)
 }
@@ -124,10 +122,9 @@ func (l *Log) append(entries []Entry, synced bool) (first int64, err error) {
 	return l.write(b)
 }
 
-// AppendFrom is Append of what a reader has read, and SetCursor of where he goes on, in the last
-// transaction of the entries: after a crash the log has what lies before the cursor, and where all
-// fitted into one transaction it has no more. It is for no derived log, of which nobody knows when it
-// is durable.
+// AppendFrom appends what a reader has read, and sets its cursor in the last transaction of the
+// entries. After a crash the log has everything before the cursor. If all fitted into one transaction
+// it has nothing more. It must not be used on a derived log, which becomes durable at an unknown time.
 func (l *Log) AppendFrom(entries []Entry, cursor string, position []byte) error {
 	if err := l.store.enter(); err != nil {
 		return err
@@ -211,8 +208,8 @@ func (l *Log) unwritten(b *batch) int64 {
 	return b.size()
 }
 
-// hold appends to a log of a store in memory. Nothing has to be made durable, so nobody is
-// waited for and the database is left out; entries expire as they do there.
+// hold appends to a log of a store in memory. Nothing has to be durable, so it neither waits nor
+// uses the database. Entries expire as they do there.
 func (l *Log) hold(entries []Entry) (first int64) {
 	total := 0
 	for i := range entries {
@@ -239,14 +236,14 @@ func (l *Log) hold(entries []Entry) (first int64) {
 }
 
 // Read appends to dst the entries from offset from on, at most limit of them and not
-// much more than 4 MiB, and returns the extended slice. It returns dst as it was when
-// from is the end of the log; Ready tells when to read again. The values may be kept and must
-// not be changed: others read the same bytes.
+// much more than 4 MiB, and returns the extended slice. It returns dst unchanged when
+// from is the end of the log; Ready signals when to read again. The values may be kept
+// and must not be changed, because other readers share the bytes.
 //
-// When the entry at from has expired the error is a *GapError, which says where to go
-// on. A from beyond the end, or a hole, is ErrDamaged: the log has lost something.
+// When the entry at from has expired the error is a *GapError with the offset to
+// continue at. A from beyond the end, or a gap, is ErrDamaged.
 //
-// It does not wait for writes, and gives nothing that is not durable yet, but of a derived log.
+// It does not wait for writes, and returns only durable entries, except from a derived log.
 func (l *Log) Read(from int64, limit int, dst []Entry) ([]Entry, error) {
 	if err := l.store.enter(); err != nil {
 		return dst, err
@@ -350,7 +347,7 @@ func (r *reader) read(number uint32, end int64) error {
 			return errStop
 		}
 		if offset != r.next {
-			return errStop // told below
+			return errStop // reported below
 		}
 		e, err := l.decode(item, &r.arena)
 		if err != nil {
@@ -410,8 +407,8 @@ func (l *Log) End() int64 {
 
 // Ready returns a channel that is closed when the log has grown beyond from, or when
 // the store is closed. It is closed already when there is something to read.
-// One channel is shared by all who wait at the end, so that growth wakes them at once and costs
-// nothing when nobody waits. It may wake for nothing: Read tells.
+// All readers at the end share one channel, so growth wakes them together and costs
+// nothing without them. It may wake without new entries: call Read.
 func (l *Log) Ready(from int64) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -510,7 +507,7 @@ func (l *Log) dropRecent(n int) {
 }
 
 // forget gives up a segment and those before it.
-// Readers that are before it are told by a GapError from then on.
+// Readers before it get a GapError from then on.
 func (l *Log) forget(number uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -354,7 +354,7 @@ func TestGroupCommit(t *testing.T) {
 	}
 	for i, first := range firsts {
 		if want := fmt.Sprint(i); values[first] != want || values[first+1] != want {
-			t.Fatalf("caller %d was told %d, where there is %s, %s", i, first, values[first], values[first+1])
+			t.Fatalf("caller %d got %d, where there is %s, %s", i, first, values[first], values[first+1])
 		}
 	}
 }
@@ -424,8 +424,8 @@ func TestConcurrentAppendAndRead(t *testing.T) {
 	wg.Wait()
 }
 
-// TestAppendBesideOtherWrites is for the race detector: what is kept of the segments is changed
-// both by who appends and by who writes anything else.
+// TestAppendBesideOtherWrites is for the race detector: appenders and other writers both change
+// the list of segments.
 func TestAppendBesideOtherWrites(t *testing.T) {
 	inBoth(t, func(t *testing.T, s *state.Store) {
 		var others sync.WaitGroup
@@ -568,7 +568,7 @@ func TestReady(t *testing.T) {
 		}
 		appendTo(t, j, "b")
 		if !closed(at1) {
-			t.Fatal("nobody told the reader")
+			t.Fatal("the reader was not woken")
 		}
 		waiting := j.Ready(2)
 		must(t, s.Close())

@@ -37,7 +37,7 @@ type Options struct {
 	LockWait time.Duration
 
 	// Failed is called once when nothing can be written any more, at the latest a second
-	// after somebody has removed the files; nil when nobody wants to know.
+	// after the files were removed. It may be nil.
 	Failed func(error)
 
 	// Logger gets Badger's messages as warnings and for debugging; nil drops them.
@@ -65,10 +65,10 @@ const (
 	valueLogFileSize = 64 << 20
 	baseTableSize    = 8 << 20 // Badger's 2 MiB would take 500 open files per GiB
 
-	// So many tables as large as a memtable gather before they are merged with the level below.
-	// Keys come in no order, so each merge writes that level again: Badger's 5 would do it three
-	// times as often, with its memory and processor time. Who asks for a flow that is not there
-	// looks into the filters of so many tables.
+	// The number of tables as large as a memtable that gather before a merge with the level
+	// below. Keys come in no order, so each merge rewrites that level; Badger's 5 would do it
+	// three times as often, with its memory and processor time. A lookup of a missing flow reads
+	// the filters of that many tables.
 	levelZeroTables = 16
 
 	// Up to so much what is written is moved one level down and no further. Keys come in no

@@ -29,8 +29,8 @@ func appendPacked(dst, b []byte) []byte {
 	return dst[:n]
 }
 
-// packWord writes eight bytes packed and returns how many they are then. It has no branch, since
-// nobody could predict which bytes are zero.
+// packWord writes eight bytes packed and returns their packed length. It has no branch, because
+// which bytes are zero is not predictable.
 func packWord(to *[packedRoom]byte, word uint64) int {
 	// The highest bit of each byte that is not zero, and these eight bits side by side.
 	const low = 0x7f7f7f7f7f7f7f7f

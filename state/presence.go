@@ -34,7 +34,7 @@ type presence struct {
 	here, next *place
 }
 
-// fileID tells one file from all others that there are.
+// fileID identifies a file.
 type fileID struct{ device, inode uint64 }
 
 // statFile says which file is at a path.
@@ -51,7 +51,7 @@ func fileOf(st *syscall.Stat_t) fileID { return fileID{uint64(st.Dev), st.Ino} }
 // presenceEvery is how often those files are looked for that a write does not need.
 const presenceEvery = time.Second
 
-// It is damage for whoever opens the database next, and so it is told as that.
+// The next process to open the database finds damage, so this is reported as damage.
 var errRemoved = errors.New("the file was removed while it was in use")
 
 // newPresence looks at the files of a database that was just opened.
@@ -82,8 +82,8 @@ func (p *presence) written(sync func(log *os.File) error) error {
 func (p *presence) follow() error {
 	now, err := p.here.file()
 	if err == nil && p.log != nil {
-		// Somebody has put another file there. What Badger writes goes to the one that has no
-		// name any more.
+		// Another file has the name now. What Badger writes goes to the one without a
+		// name.
 		if now != p.file {
 			return damaged(p.here.path, errRemoved)
 		}

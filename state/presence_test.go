@@ -9,8 +9,8 @@ import (
 	"weir/state"
 )
 
-// What was acknowledged and is not there any more is told, whatever is missing: the end of
-// a log, all of it, or the whole database.
+// Missing acknowledged data is reported, whatever is missing: the end of a log, all of it, or the
+// whole database.
 func TestMissingEnd(t *testing.T) {
 	f := func(what string, harm func(t *testing.T, badger, log string)) {
 		t.Run(what, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestFilesRemoved(t *testing.T) {
 				t.Errorf("an append said %v, want ErrFailed", err)
 			}
 			if !errors.Is(failed, state.ErrDamaged) {
-				t.Errorf("told was %v, want ErrDamaged", failed)
+				t.Errorf("got %v, want ErrDamaged", failed)
 			}
 			must(t, s.Close())
 			s, err = state.Open(dir, small())

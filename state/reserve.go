@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// reserve is room on the disk that nobody else can take. The floor keeps weir from filling the
-// disk, and not another program: where that one takes the last bytes while Badger merges tables,
-// the kernel ends the process. So a file holds as much as the tables have, up to the floor, and
-// gives it back when the disk runs low: a merge that has begun then finds its room.
+// reserve is room on the disk that no other program can take. The floor keeps weir from filling the
+// disk, but not other programs. If one takes the last bytes while Badger merges tables, the kernel
+// kills the process. So a file holds as much as the tables have, up to the floor, and releases it
+// when the disk runs low. A running merge then finds its room.
 //
-// What was given back is owed. Until it is held again the floor is higher by as much, or weir
-// would write into the room that was kept for its merges.
+// Released room is owed. Until it is held again the floor is higher by as much; otherwise weir would
+// write into the room for its merges.
 //
 // The zero value holds nothing.
 type reserve struct {

@@ -79,8 +79,8 @@ func (t *tape) expired(now time.Time, ttl time.Duration) []segment {
 	return t.segments[:n]
 }
 
-// add takes in a segment that was found in the database.
-// Each log that has entries in it tells of it, so most are there already.
+// add registers a segment that was found in the database.
+// Each log with entries in it refers to it, so most are registered already.
 func (t *tape) add(g segment) {
 	i, found := slices.BinarySearchFunc(t.segments, g.number, func(s segment, number uint32) int { return int(s.number) - int(number) })
 	if !found {
@@ -123,7 +123,7 @@ func (w *writer) trim() {
 		w.trimHeld()
 		return
 	}
-	// It is called before each write. Mostly nothing has expired, and that is told from memory.
+	// It is called before each write. Mostly nothing has expired, and memory is enough to know that.
 	old := w.tape.expired(s.options.now(), s.options.JournalTTL)
 	if len(old) == 0 || s.fault.Load() != nil {
 		return
@@ -131,13 +131,13 @@ func (w *writer) trim() {
 	// One transaction for each, the oldest first, so that a crash leaves the starts in order.
 	for _, g := range old {
 		if err := w.removeStarts(g.number); err != nil {
-			if !errors.Is(err, ErrDiskLow) { // which the writes tell
+			if !errors.Is(err, ErrDiskLow) { // which the writes report
 				s.options.Logger.Warn("expired entries of logs are not removed yet", "err", err)
 			}
 			return
 		}
 	}
-	// Readers are told of the gap before the entries are gone.
+	// Readers get the gap before the entries are gone.
 	w.forget(old)
 	// No error is lost: what stays is dropped with the next segment that expires, or at the next
 	// open.

@@ -41,7 +41,7 @@ type Store struct {
 	mu     sync.Mutex
 	closed bool
 	logs   map[string]*Log // by id
-	// closed and users go together under mu: once closed is set nobody joins any more.
+	// closed and users are protected by mu together: once closed is set no call starts.
 	users sync.WaitGroup // calls under way
 
 	older bool // the format is yet to be written, see formatOp; of the writer after open
@@ -152,8 +152,8 @@ func (s *Store) inMemory() bool { return s.directory == nil }
 const advice = "if the events come from Kafka, the state is only a cache of them: move the directory away and start again; " +
 	"in the embedded form the directory holds the journal itself: keep it, and restore it from a copy"
 
-// openBadger opens the database. An error is the system's, which may heal, or else ErrDamaged: a
-// person told of damage would throw a state away that a full disk or a missing right keeps shut.
+// openBadger opens the database. An error is the system's, which may heal, or ErrDamaged. Reporting
+// damage for a full disk or a missing right would make an operator discard a good state.
 func openBadger(o badger.Options) (db *badger.DB, err error) {
 	defer func() {
 		if r := recover(); r != nil { // some damage makes Badger panic
@@ -164,7 +164,7 @@ func openBadger(o badger.Options) (db *badger.DB, err error) {
 	if err == nil {
 		return db, nil
 	}
-	// Badger does not wrap errors, so the system's are told by their text.
+	// Badger does not wrap errors, so system errors are recognised by their text.
 	for _, e := range []syscall.Errno{syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC, syscall.EIO} {
 		if strings.Contains(err.Error(), e.Error()) {
 			return nil, fmt.Errorf("badger: %w", err)
@@ -197,8 +197,8 @@ func (s *Store) load(dir string) (fresh bool, err error) {
 	return fresh, nil
 }
 
-// markFile says, beside the database, which transactions are synced: the chain cannot tell
-// that its end is missing, be it cut off, put back or removed with all of the database.
+// markFile records, beside the database, which transactions are synced. The chain cannot show
+// that its end is missing: cut off, replaced by an older one, or removed with the database.
 const markFile = "synced"
 
 // compare opens the mark and compares it with the last transaction that is there.
@@ -217,9 +217,9 @@ func (s *Store) compare(path string, last uint64) (err error) {
 	return nil
 }
 
-// safe syncs a transaction that was written, if what it was written to is still there, and
-// notes it.
-// It comes before anybody is told that his write is durable.
+// safe syncs a transaction, if the file that it was written to is still present, and
+// records it.
+// It runs before a write is acknowledged.
 func (s *Store) safe(version uint64) error {
 	if s.presence == nil {
 		return nil
@@ -285,7 +285,7 @@ func (s *Store) Close() error {
 		l.close()
 	}
 	s.mu.Unlock()
-	// Those that have begun end as ever; who comes later is told ErrClosed.
+	// Running calls finish; later ones get ErrClosed.
 	s.users.Wait()
 	if s.failure() == nil {
 		_ = s.writer.flush() // else it is made again

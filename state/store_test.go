@@ -447,19 +447,19 @@ func TestFailedOnce(t *testing.T) {
 func TestSmallerMemTable(t *testing.T) {
 	dir := t.TempDir()
 	cmd, out := helper(t, "crash", dir, "TTL=0s", "MEMTABLE=67108864")
-	told := newTold()
+	acked := newAcked()
 	for size := 0; size < 16<<20; {
 		line, err := out.ReadString('\n')
 		must(t, err)
-		must(t, told.take(line))
-		if n := len(told.Appends); strings.HasPrefix(line, "append") {
-			size += int(told.Appends[n-1].Count) * 1500
+		must(t, acked.take(line))
+		if n := len(acked.Appends); strings.HasPrefix(line, "append") {
+			size += int(acked.Appends[n-1].Count) * 1500
 		}
 	}
 	must(t, cmd.Process.Kill())
 	cmd.Wait() // says that it was killed
-	must(t, told.check(dir, small()))
-	must(t, told.check(dir, small()))
+	must(t, acked.check(dir, small()))
+	must(t, acked.check(dir, small()))
 }
 
 func TestOpenErrors(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"weir/state"
 )
 
-// TestWritesAreSynced holds that a store on disk waits until its writes are there, also in the
-// log that Badger began a moment ago. A process that is killed does not show that, since the
-// system writes what is left; only a loss of power would.
+// TestWritesAreSynced holds that a store on disk waits until its writes are there, also in a log
+// that Badger has just begun. A killed process does not show that, because the system writes its
+// pages; only a power cut would.
 func TestWritesAreSynced(t *testing.T) {
 	synced := make(map[string][]byte) // what a loss of power would leave of each log
 	dir := t.TempDir()

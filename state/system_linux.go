@@ -10,12 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// datasync waits until what was written to a write-ahead log is on the disk. Badger writes by
-// a memory map, and what was written so is of the file, whoever has it open. Badger could sync
-// by itself: then it would sync its value log as well, to which nothing is ever written, and
-// each time what the system notes beside the data, which takes twice as long.
+// datasync waits until the data of a write-ahead log is on the disk. Badger writes by a memory map,
+// and such data belongs to the file, for every descriptor. Badger's own sync would also sync its
+// unused value log, and the metadata each time, which takes twice as long.
 //
-// Go's scheduler is told of it: the disk may stall, and then nobody else must wait.
+// Go's scheduler is notified of the call: the disk may stall, and other goroutines must not wait.
 func datasync(log *os.File) error {
 	for {
 		if err := syscall.Fdatasync(int(log.Fd())); !errors.Is(err, syscall.EINTR) {
@@ -24,8 +23,8 @@ func datasync(log *os.File) error {
 	}
 }
 
-// What else a commit asks of the system wakes nobody: Go's scheduler is not told of calls that
-// wait for nothing but memory of the system (see decision 93).
+// The other system calls of a commit bypass Go's scheduler, because they wait for nothing but memory
+// of the system (see decision 93).
 
 // place is a path that is looked at again and again, by one goroutine at a time. It must not
 // move while it is looked at.
@@ -67,8 +66,8 @@ func statfs(path string) (st syscall.Statfs_t, err error) {
 	return st, nil
 }
 
-// setAside gives a file so many bytes of the disk from an offset on, which nobody else can
-// take before they are written.
+// setAside reserves that many bytes of the disk for a file, from an offset on. No other program can
+// take them.
 func setAside(file *os.File, from, bytes int64) error {
 	return syscall.Fallocate(int(file.Fd()), 0, from, bytes)
 }

@@ -134,7 +134,7 @@ func TestUnsyncedOnAFullDisk(t *testing.T) {
 	equal(t, "without power, later", read(t, powerless(t, dir).Journal(0), 0, 10), []string{"one", "two", "three"})
 }
 
-// A disk that does not take what was acknowledged ends all writing, and the program is told.
+// A disk that rejects acknowledged data ends all writing, and the program gets the error.
 func TestUnsyncedFails(t *testing.T) {
 	broken, told := errors.New("the disk is broken"), make(chan error, 1)
 	var fails atomic.Bool

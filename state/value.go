@@ -11,9 +11,9 @@ import (
 )
 
 // A stored value is a version byte, a CRC-32C, and the content. The checksum covers
-// the content and then the key, so that a value which was moved to another key by
-// damage is told as well as one that was changed. Badger's own checksums guard
-// blocks of tables at open only; these guard each value whenever it is read.
+// the content and the key, so a value that damage moved to another key is detected as
+// well as a changed one. Badger's own checksums protect blocks of tables at open only;
+// these protect each value at each read.
 //
 // Since format 2 the content of a record begins with its deadline, and its version is
 // recordVersion. Since format 3 it is packedVersion where that is shorter: then the length of the

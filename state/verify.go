@@ -217,11 +217,10 @@ const (
 	endMark      = "!badger!txn"
 )
 
-// verifyLog tells damage to a write-ahead log from what a crash leaves: a log may end
-// in the middle of a transaction, because that one was being written and had not been
-// acknowledged. But every transaction is synced before the next one begins, so if a
-// later one is there as well, or the file ends where an entry does not, something has
-// happened to what had been synced.
+// verifyLog distinguishes damage to a write-ahead log from the result of a crash. A log may end in the
+// middle of a transaction that was not acknowledged. Every transaction is synced before the
+// next one begins. A later one after the broken one, or an end outside of an entry, is
+// therefore damage to synced data.
 func verifyLog(data []byte) error {
 	if len(data) < logHeadBytes {
 		return errors.New("it is cut short")
@@ -263,8 +262,8 @@ type logEntry struct {
 	version uint64
 }
 
-// cutEntry reads the entry at the beginning of data. That there is none is told by its
-// size; that there cannot have been one, by an error.
+// cutEntry reads the entry at the beginning of data. Without an entry the size is 0; if none is
+// possible there, it returns an error.
 func cutEntry(data []byte) (e logEntry, err error) {
 	if len(data) == 0 {
 		return logEntry{end: true}, nil

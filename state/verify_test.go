@@ -25,7 +25,7 @@ func file(t testing.TB, dir, pattern string) []byte {
 	return data
 }
 
-// Every flipped bit of a table and every truncation is told.
+// Every flipped bit of a table and every truncation is reported.
 func TestVerifyTable(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, small())
@@ -49,7 +49,7 @@ func TestVerifyTable(t *testing.T) {
 	}
 }
 
-// Every flipped bit of a write-ahead log is told, and every truncation except between
+// Every flipped bit of a write-ahead log is reported, and every truncation except between
 // transactions. What a crash leaves at its end is no damage.
 func TestVerifyLog(t *testing.T) {
 	dir := t.TempDir()

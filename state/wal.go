@@ -9,10 +9,10 @@ import (
 	"weir/state/wal"
 )
 
-// journalWAL is the write-ahead log of the journal of the embedded form. A transaction of the
-// database for each event that somebody waits for takes as much processor time as all else that
-// is done for it; so little events are made durable here, and go along with the next transaction,
-// as what is derived does (see along). A nil one is that of a store in memory.
+// journalWAL is the write-ahead log of the embedded journal. A database transaction per awaited
+// event takes as much processor time as all else that is done for it. A few events are therefore made
+// durable here and enter the database with the next transaction, as derived entries do (see along).
+// A nil one is that of a store in memory.
 type journalWAL struct {
 	log  *wal.Log
 	of   *Log       // the journal
@@ -121,13 +121,13 @@ func (a *journalWAL) close() error {
 	return errors.Join(a.log.Close(), a.mark.Close())
 }
 
-// writeAhead makes batches durable in the write-ahead log and tells each of them, if they are of
-// the journal and fit there; else they have to go into the database, and it returns false. Much at
-// one time is better off there at once, where it has to be written all the same. Where nobody waits
-// for the disk it leaves that for later.
+// writeAhead makes batches durable in the write-ahead log and notifies each, if they are of
+// the journal and fit. Otherwise they must go into the database, and it returns false. Large
+// batches are better there at once, because they end there anyway. Without a caller that waits for
+// the disk it leaves the sync for later.
 func (w *writer) writeAhead(batches []*batch) bool {
 	s, bytes := w.store, int64(0)
-	// An older weir, which would not look here, has to be told by the format first.
+	// An older weir would not read this file, so the format must keep it out first.
 	if s.wal == nil || s.older || len(batches) == 0 || s.failure() != nil {
 		return false
 	}
@@ -169,7 +169,7 @@ func (w *writer) writeAhead(batches []*batch) bool {
 	if err != nil {
 		s.fail(err)
 		for _, b := range batches {
-			b.tell(s.failure())
+			b.notify(s.failure())
 		}
 		return true
 	}
@@ -178,11 +178,11 @@ func (w *writer) writeAhead(batches []*batch) bool {
 		w.syncSoon()
 	}
 	for _, b := range batches {
-		// The caller has b again when he is told.
+		// The caller may reuse b once it is notified.
 		later := &batch{log: l, ops: b.ops, kept: b.kept}
 		w.along.add(later)
 		b.first = later.first
-		b.tell(nil)
+		b.notify(nil)
 	}
 	w.mu.Unlock()
 	return true

@@ -128,8 +128,8 @@ func TestWALFails(t *testing.T) {
 	equal(t, "after a kill", read(t, kill(t, dir, small()).Journal(0), 0, 10), []string{"one"})
 }
 
-// What was acknowledged and is not there any more is told, and so is that the file was removed or
-// another one put in its place while it was in use.
+// Missing acknowledged data is reported, and so is a file that was removed or replaced while it
+// was in use.
 func TestWALMissing(t *testing.T) {
 	f := func(what string, add func(*state.Log, []state.Entry) (int64, error), harm func(path string) error) {
 		t.Run(what, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestWALMissing(t *testing.T) {
 					t.Errorf("an open said %v, want ErrDamaged", err)
 				}
 			}
-			if add == nil { // who has the file open goes on
+			if add == nil { // the process with the open file continues
 				return
 			}
 			must(t, harm(filepath.Join(dir, "journal.wal")))

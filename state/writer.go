@@ -12,33 +12,31 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// writer lets one caller at a time write to the database, for itself and for all that have
-// come by then: so one that is alone wakes nobody, and while one transaction is being
-// synced the writes of all others queue up and share the next. Badger itself would sync
-// for each.
+// writer lets one caller at a time write to the database, for itself and for all waiting
+// callers. A single caller wakes no other goroutine. While one transaction is being synced
+// the writes of all others queue up and share the next. Badger itself would sync for each.
 //
-// That there is one at a time is also what lets commit timestamps be dense and in order,
-// which the chain relies on, and lets reads choose their own instead of waiting for
-// commits under way.
+// One writer at a time also keeps commit timestamps dense and in order, which the chain
+// relies on. Reads can choose their own timestamp instead of waiting for running
+// commits.
 type writer struct {
 	store *Store
 	mu    sync.Mutex
 	queue []*batch
 	along along
-	// It is set and taken back with mu held, together with a look at queue, so nobody waits
+	// It is set and cleared with mu held, together with a look at queue, so no caller waits
 	// unseen.
-	busy bool // somebody writes, or was told to
+	busy bool // a caller writes, or was asked to
 	// Something was written ahead that may not be on the disk; syncing sees to that.
 	unsynced bool
 	late     bool        // and will not be soon, for there is no room
 	syncing  *time.Timer // nil before the first
 
-	// Of whoever writes.
-	// These belong to one caller at a time, and are handed over with the turn.
+	// The fields below belong to the writing caller and pass to the next one with the turn.
 	tape    tape
 	taken   []*batch
 	values  [][]byte // of what is written ahead
-	several int      // so many turns ago at most callers shared one
+	several int      // how many turns ago at most callers shared one
 
 	held sync.Mutex // of tape, in memory, where logs do without the writer
 }
@@ -49,9 +47,9 @@ type writer struct {
 // between.
 type batch struct {
 	ops   []op
-	log   *Log  // nobody waits for a batch of a derived one, nor for what was written ahead
+	log   *Log  // batches of a derived log, or already written ahead, have no waiting caller
 	first int64 // offset of the first entry of a log
-	// It has room for errTurn and the result, so whoever tells never waits.
+	// It has room for errTurn and the result, so the sender never waits.
 	result   chan error // the last value, when all is durable or nothing more will be
 	kept     []Entry    // of a log, as they are in the first of ops
 	unsynced bool       // its caller does not wait for the disk
@@ -82,7 +80,7 @@ func newWriter(s *Store) *writer { return &writer{store: s} }
 // severalTurns is for how long those who shared a write are waited for.
 const severalTurns = 16
 
-// errTurn tells a caller that waits that it has to write, for itself and for the others.
+// errTurn makes a waiting caller the writer, for itself and for the others.
 var errTurn = errors.New("turn")
 
 // write returns when b is durable.
@@ -96,7 +94,7 @@ func (w *writer) write(b *batch) error {
 	w.busy = true
 	w.mu.Unlock()
 	if !alone {
-		// Somebody else has written it, or hands over the turn.
+		// Another caller has written it, or hands over the turn.
 		if err := <-b.result; err != errTurn {
 			return err
 		}
@@ -150,7 +148,7 @@ type along struct {
 	bytes   int64 // about
 }
 
-// mostAlong is how much of it gathers before somebody is made to write it.
+// mostAlong is how much of it gathers before a caller has to write it.
 const mostAlong = 256 << 10
 
 // add shows readers the entries of a batch, and has them written with what is written next.
@@ -221,7 +219,7 @@ func (w *writer) syncAhead() {
 	}
 }
 
-// writeAll writes batches in their order, in as few transactions as they fit into, and tells
+// writeAll writes batches in order, in as few transactions as possible, and notifies
 // each of them.
 func (w *writer) writeAll(batches []*batch) {
 	g := w.newGroup()
@@ -239,7 +237,7 @@ func (w *writer) writeAll(batches []*batch) {
 		// It must not be split, so it begins a transaction of its own if it does not fit behind
 		// the others.
 		if b.log == nil && !g.fits(b.size(), len(b.ops)) {
-			_ = commit() // which has told whom it concerns
+			_ = commit() // which has notified its batches
 		}
 		err := failed
 		for i := 0; i < len(b.ops) && err == nil; i++ {
@@ -263,7 +261,7 @@ func (w *writer) writeAll(batches []*batch) {
 			}
 		}
 		if err != nil { // the first part of b is durable at most
-			b.tell(err)
+			b.notify(err)
 			continue
 		}
 		g.complete = append(g.complete, b)
@@ -271,8 +269,8 @@ func (w *writer) writeAll(batches []*batch) {
 	_ = commit()
 }
 
-// tell ends the wait for b, if anybody waits.
-func (b *batch) tell(err error) {
+// notify ends the wait for b.
+func (b *batch) notify(err error) {
 	if b.result != nil {
 		b.result <- err
 	}
@@ -395,7 +393,7 @@ func (g *group) add(o *op) {
 	}
 }
 
-// commit makes the transaction durable and tells its callers. The error is that of
+// commit makes the transaction durable and notifies its callers. The error is that of
 // the transaction.
 func (g *group) commit() error {
 	if g.txn == nil {
@@ -449,7 +447,7 @@ func (g *group) commit() error {
 	for l, grown := range g.logs {
 		l.grow(grown, g.segment.number)
 	}
-	if len(g.logs) > 0 { // in memory there are none, and the tape belongs to who holds held
+	if len(g.logs) > 0 { // in memory there are none, and the holder of held owns the tape
 		g.w.tape.bytes += g.logBytes
 	}
 	return g.done(nil)
@@ -458,7 +456,7 @@ func (g *group) commit() error {
 // done ends the wait of those whose last entry was in this transaction, and returns err.
 func (g *group) done(err error) error {
 	for _, b := range g.complete {
-		b.tell(err)
+		b.notify(err)
 	}
 	return err
 }

@@ -1,5 +1,5 @@
-// Package mark records in a small file how far data is safely on disk. A log whose end is cut off, emptied or put back
-// looks just like one that was never longer; whoever opens it compares it with its mark.
+// Package mark records in a small file how far data is safely on disk. A log whose end is cut off, emptied or replaced
+// looks like one that was never longer; comparing it with its mark shows the difference.
 package mark
 
 import (

@@ -32,7 +32,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// Whatever bit of a mark is flipped and wherever it is cut, it is told.
+// Any flipped bit and any truncation of a mark is reported.
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "synced")
 	m, _, err := mark.Open(path)

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// put writes b at the beginning of a file. It waits for nothing but memory of the system, so
-// Go's scheduler is not told of it.
+// put writes b at the beginning of a file. It waits for nothing but memory of the system, so it
+// bypasses Go's scheduler.
 func put(file *os.File, b []byte) error {
 	for {
 		n, _, errno := syscall.RawSyscall6(syscall.SYS_PWRITE64, file.Fd(), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)

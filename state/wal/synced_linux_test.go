@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A write waits for the disk, also where the disk cannot read from memory of the program. A process
-// that is killed does not show that, since the system writes what is left.
+// A write waits for the disk, also where the disk cannot read from memory of the program. A killed
+// process does not show that, because the system writes its pages.
 func TestSynced(t *testing.T) {
 	memory, err := os.MkdirTemp("/dev/shm", "weir-wal-")
 	if err != nil {

@@ -27,8 +27,8 @@ type Log struct {
 	// cached is the file as the system has it in memory; nil as long as nothing was written there.
 	cached []byte
 	at     int // where the next group begins
-	// round is what the groups since the last Reset have in common, and nobody can guess: a group
-	// of a round before is none, nor is what a sender makes look like one.
+	// round is a random number that all groups since the last Reset share. A group of an earlier
+	// round is invalid, and a sender cannot forge one.
 	round uint64
 	group []byte // memory of one group, which the disk reads from
 }
@@ -89,7 +89,7 @@ func Open(path string) (*Log, []Group, error) {
 	return l, groups, nil
 }
 
-// open opens the file, which has so many bytes, and makes it as long as it has to be.
+// open opens the file, which has length bytes, and extends it to its full length.
 func (l *Log) open(length int) error {
 	l.group = aligned(MostBytes)
 	err := l.openBy(direct, length)
@@ -134,8 +134,8 @@ func syncDirectory(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Append returns when a group is on the disk. After any error but ErrFull, with which nothing was
-// written, nobody knows whether it is.
+// Append returns when a group is on the disk. After ErrFull nothing was written. After any other
+// error it is unknown whether the group was written.
 func (l *Log) Append(g Group) error { return l.append(g, l.write) }
 
 // AppendUnsynced is Append, but returns when the system has the group: the end of the process takes
@@ -173,7 +173,7 @@ func (l *Log) copy(b []byte) (err error) {
 			return fmt.Errorf("%w: %w", ErrFull, err)
 		}
 	}
-	// A file that somebody has cut, or a disk that does not take it, ends this and not the process.
+	// A truncated file, or a disk that rejects the write, must end this call and not the process.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -226,7 +226,7 @@ func appendGroup(b []byte, g Group, round uint64) []byte {
 
 var zeros [block]byte
 
-// sum covers all of a group but itself and what is left of the last block.
+// sum covers all of a group except itself and the rest of the last block.
 func sum(group []byte) uint64 { return xxhash.Sum64(group[8:]) }
 
 // parse reads what appendGroup has written, and returns how long that is. Its values point into b.
