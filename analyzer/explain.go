@@ -192,11 +192,29 @@ func (e *Engine) counters(out []rules.CounterView, f *Flow, m *moment) []rules.C
 				c.Near = c.Observed / c.Limit
 			}
 		}
+		c.Left = leftOf(f, rule, s)
 		// Near is about the stop where there is one, else about the warning; 0 where neither is
 		// set.
 		out = append(out, c)
 	}
 	return out
+}
+
+// leftOf returns what is left of the limit of a row; nil for one that does not report it. It
+// counts as addRemaining does, up to the last event instead of a call that is asked for.
+func leftOf(f *Flow, rule *FlowRule, s rules.Setting) *float64 {
+	if f.offended(rule.ID) && s.Warn < s.Stop {
+		s.Stop, s.Max = s.Warn, false
+	}
+	if !rule.Tells || s.Mode != rules.ModeEnforce || s.Stop == rules.Off {
+		return nil
+	}
+	left := s.Limit() - rule.Show(f, &s)
+	if !s.Max && rules.OneByOne(rule.Unit) {
+		left-- // the call that reaches a stop is refused
+	}
+	in := float64(max(0, left)) / rules.InUnit(rule.Unit)
+	return &in
 }
 
 // Explain returns the state of a flow as cases of weir test show it, in one line. What stands

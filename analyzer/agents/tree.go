@@ -448,11 +448,7 @@ func (e *Engine) treeAllows(a *Agent, m *moment) *events.Verdict {
 		if !rule.Counts.OfTree() || !rule.Tells || !e.on(r) || set.Mode != rules.ModeEnforce || set.Stop == rules.Off {
 			continue
 		}
-		left := set.Limit() - a.treeValue(rule.Counts, nil, m.at)
-		if !set.Max && rules.OneByOne(rule.Unit) {
-			left-- // the call that reaches a stop is refused
-		}
-		left = max(0, left)
+		left := leftOf(rule, &set, a.treeValue(rule.Counts, nil, m.at))
 		unit := rules.InUnit(rule.Unit)
 		is := events.Remaining{RuleID: rule.Name, Left: float64(left) / unit, Limit: float64(set.Limit()) / unit, Unit: rule.Unit}
 		v.Remaining = append(v.Remaining, is)
@@ -465,6 +461,15 @@ func (e *Engine) treeAllows(a *Agent, m *moment) *events.Verdict {
 		v.AgentMessage = standing.WrapUp(few)
 	}
 	return v
+}
+
+// leftOf returns what is left of the limit of a row after what was used, as the fold counts it.
+func leftOf(rule *Rule, set *rules.Setting, used int64) int64 {
+	left := set.Limit() - used
+	if !set.Max && rules.OneByOne(rule.Unit) {
+		left-- // the call that reaches a stop is refused
+	}
+	return max(0, left)
 }
 
 // A tree that waits for a person, and what one grants it.

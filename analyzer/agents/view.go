@@ -132,6 +132,10 @@ func (e *Engine) counters(p *Partition, a *Agent) (out []rules.CounterView) {
 			c.Limit = float64(set.Limit()) / unit
 			c.Near = float64(t.n) / max(1, float64(set.Limit()))
 		}
+		if s := e.setting(r, a, max(p.Watermark, a.clock)); counts.OfTree() && Rules[r].Tells && s.Mode == rules.ModeEnforce && s.Stop != rules.Off {
+			in := float64(leftOf(&Rules[r], &s, t.n)) / unit
+			c.Left = &in
+		}
 		out = append(out, c)
 	}
 	return out

@@ -143,4 +143,7 @@ type CounterView struct {
 	Warn     float64     `json:"warn,omitempty"`
 	Limit    float64     `json:"limit,omitempty"`
 	Near     float64     `json:"near"` // observed / limit, 0 when off
+	// Left is what is left of a budget, as answers to checks report it; nil for a rule that
+	// reports none, or without a limit.
+	Left *float64 `json:"left,omitempty"`
 }

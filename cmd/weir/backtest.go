@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -17,7 +16,6 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/coverage"
-	"weir/analyzer/limitfile"
 	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/costs"
@@ -617,7 +615,7 @@ With fewer honest flows than --min-flows it suggests nothing, and exits with 1.`
 					}
 					return cli.Failure("%w", err).Advise("use a longer log, or set --min-flows; weir backtest shows what the log has")
 				}
-				return writeLimits(env.Out, limits.Profile, list)
+				return backtest.WriteLimits(env.Out, limits.Profile, list)
 			}
 		},
 	}
@@ -732,7 +730,7 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 				Evidence: fmt.Sprintf("calibrated on %d good flows", c.Good)})
 		}
 	}
-	return writeLimits(env.Out, limits.Profile, list)
+	return backtest.WriteLimits(env.Out, limits.Profile, list)
 }
 
 // unjudged returns how many of the good flows are stopped without anybody having said of them
@@ -744,30 +742,4 @@ func unjudged(t *backtest.Trial, good func(*backtest.Flow) bool, marks backtest.
 		}
 	}
 	return n
-}
-
-// writeLimits writes suggestions as a limits file and holds it to what reads such files.
-//
-// A comment on each line says what it stands on. That the file can be read again is checked
-// before a byte is written: a redirect would leave half a limits file otherwise.
-func writeLimits(w io.Writer, profile string, list []backtest.Suggestion) error {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "profile: %s\nrules:\n", profile)
-	for _, s := range list {
-		row := analyzer.FlowRow(s.Row)
-		if !s.Changed {
-			fmt.Fprintf(&b, "  # %s stays: %s\n", row.Name, s.Evidence)
-			continue
-		}
-		fmt.Fprintf(&b, "  %s: %s # %s\n", row.Name, limitfile.Line(&row, &s.Setting), s.Evidence)
-	}
-	// No row changed: rules with nothing but comments below it would be no mapping.
-	if !bytes.Contains(b.Bytes(), []byte("{")) {
-		b.WriteString("  {}\n")
-	}
-	if _, err := limitfile.Parse("suggested", b.Bytes()); err != nil {
-		return fmt.Errorf("what was made is no limits file, which is a fault of weir: %w", err)
-	}
-	_, err := w.Write(b.Bytes())
-	return err
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,6 +47,8 @@ type backtestAnswer struct {
 	Missed      []string              `json:"missed"`        // by B, though they are marked right
 	Logs        []triedLog            `json:"logs"`
 	Seconds     float64               `json:"seconds"`
+	Suggested   string                `json:"suggested_limits,omitempty"` // a limits file; see the part "suggest"
+	Unsuggested string                `json:"no_suggestion,omitempty"`    // why there is none
 }
 
 // triedLog is one log of a backtest.
@@ -66,11 +69,13 @@ type tried struct {
 	// prices are those in force, for models that the limits on trial do not price.
 	prices prices.Table
 	alive  func() // keeps the connection open while there is work
+	// least is from how many honest flows on limits are suggested; 0 suggests none.
+	least int
 }
 
 // serveBacktest is POST /v1/inspect/backtest, a form whose parts come in this order: the
-// limits "a" and "b", the file of "marks" if there is one, and then either any number of
-// logs, each a part "log", or "since", the age from which on the log of this weir is
+// limits "a" and "b", the file of "marks" if there is one, "suggest" for limits by the flows
+// that A allows, from so many honest ones on, and then either any number of logs, each a part "log", or "since", the age from which on the log of this weir is
 // taken, such as 24h; 0 takes all of it. Logs are folded as they come and not kept.
 //
 // The order of the parts is what lets a log of any length be folded as it comes: the limits
@@ -112,7 +117,24 @@ func (a *Server) serveBacktest(w http.ResponseWriter, r *http.Request) error {
 		report.Stops = report.Stops[:min(len(report.Stops), maxStops)]
 		report.Exempted = report.Exempted[:min(len(report.Exempted), maxStops)]
 	}
+	out.Suggested, out.Unsuggested = t.suggest(marks)
 	return answer(w, out)
+}
+
+// suggest returns a limits file by which no honest flow is stopped, or why there is none.
+func (t *tried) suggest(marks backtest.Marks) (file, why string) {
+	if t.least == 0 {
+		return "", ""
+	}
+	list, err := t.a.Suggest(marks, t.least)
+	var text strings.Builder
+	if err == nil {
+		err = backtest.WriteLimits(&text, t.a.Limits.Profile, list)
+	}
+	if err != nil {
+		return "", err.Error()
+	}
+	return text.String(), ""
 }
 
 // keepAlive returns a function that keeps a connection open while there is work.
@@ -208,6 +230,13 @@ func (a *Server) tryAll(ctx context.Context, form *multipart.Reader, t *tried) (
 			if text, err = settings("marks", part); err == nil {
 				if marks, err = backtest.ReadMarks(bytes.NewReader(text)); err != nil {
 					err = fmt.Errorf("marks: %w", err)
+				}
+			}
+		case "suggest":
+			var text []byte
+			if text, err = settings(name, part); err == nil {
+				if t.least, err = strconv.Atoi(string(text)); err != nil || t.least < 1 {
+					err = fmt.Errorf("suggest: %q is no number of flows; want at least 1", text)
 				}
 			}
 		// A form may have both; their flows are then counted together.

@@ -1,12 +1,15 @@
 package backtest
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"math"
 
 	"github.com/dustin/go-humanize"
 
 	"weir/analyzer"
+	"weir/analyzer/limitfile"
 	"weir/analyzer/rules"
 	"weir/cmd/internal/costs"
 	"weir/events"
@@ -145,4 +148,30 @@ func amount(u events.Unit, v int64) string {
 		return costs.Dollars(v, 2)
 	}
 	return fmt.Sprintf("%s %s", humanize.Comma(v), u)
+}
+
+// WriteLimits writes suggestions as a limits file and holds it to what reads such files.
+//
+// A comment on each line says what it stands on. That the file can be read again is checked
+// before a byte is written: a redirect would leave half a limits file otherwise.
+func WriteLimits(w io.Writer, profile string, list []Suggestion) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "profile: %s\nrules:\n", profile)
+	for _, s := range list {
+		row := analyzer.FlowRow(s.Row)
+		if !s.Changed {
+			fmt.Fprintf(&b, "  # %s stays: %s\n", row.Name, s.Evidence)
+			continue
+		}
+		fmt.Fprintf(&b, "  %s: %s # %s\n", row.Name, limitfile.Line(&row, &s.Setting), s.Evidence)
+	}
+	// No row changed: rules with nothing but comments below it would be no mapping.
+	if !bytes.Contains(b.Bytes(), []byte("{")) {
+		b.WriteString("  {}\n")
+	}
+	if _, err := limitfile.Parse("suggested", b.Bytes()); err != nil {
+		return fmt.Errorf("what was made is no limits file, which is a fault of weir: %w", err)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
 }

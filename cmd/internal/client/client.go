@@ -64,6 +64,11 @@ func NewServerFlags(fs *pflag.FlagSet) *ServerFlags {
 // look into a file.
 func (s *ServerFlags) Given() bool { return *s.URL != "" }
 
+// Certified reports whether a flag or the environment names a certificate to show.
+func (s *ServerFlags) Certified(env *cli.Env) bool {
+	return cmp.Or(*s.certFile, env.Getenv(certVariable)) != ""
+}
+
 // Client returns a client of the server.
 //
 // It asks nobody. An address without a scheme is taken for HTTP. Errors are a bad URL, and
@@ -130,12 +135,20 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("HTTP %d %s", e.Status, http.StatusText(e.Status))
 }
 
+// With returns a client of the same server that shows another token; "" for none.
+func (c *Client) With(token string) *Client { return &Client{Base: c.Base, Token: token, HTTP: c.HTTP} }
+
 // Do sends a request; an answer of 400 or more is a *StatusError.
 //
 // path begins with a slash and may have a query. The caller closes the body of the answer.
 // That nobody listens is told apart from other errors, because it is what is wrong most often.
 func (c *Client) Do(ctx context.Context, method, path string, body []byte, header http.Header) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, method, c.Base+path, bytes.NewReader(body))
+	return c.Send(ctx, method, path, bytes.NewReader(body), header)
+}
+
+// Send is Do with a body of any length, which is read as it is sent.
+func (c *Client) Send(ctx context.Context, method, path string, body io.Reader, header http.Header) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.Base+path, body)
 	if err != nil {
 		return nil, err
 	}
@@ -178,8 +191,8 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, heade
 	return nil, e
 }
 
-// get asks for a document and decodes it into v.
-func (c *Client) get(ctx context.Context, path string, v any) error {
+// Get asks for a document and decodes it into v, a pointer.
+func (c *Client) Get(ctx context.Context, path string, v any) error {
 	resp, err := c.Do(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {
 		return err
@@ -231,12 +244,12 @@ func (c *Client) Agents(ctx context.Context, query pump.AgentQuery) (list pump.A
 	if query.Stuck {
 		q.Set("stuck", "1")
 	}
-	return list, c.get(ctx, "/v1/agents?"+q.Encode(), &list)
+	return list, c.Get(ctx, "/v1/agents?"+q.Encode(), &list)
 }
 
 // Agent returns one agent, or one project; false when the server does not know it.
 func (c *Client) Agent(ctx context.Context, kind events.ScopeKind, id string) (v agents.View, ok bool, err error) {
-	err = c.get(ctx, "/v1/agents/"+url.PathEscape(id)+"?"+url.Values{"kind": {string(kind)}}.Encode(), &v)
+	err = c.Get(ctx, "/v1/agents/"+url.PathEscape(id)+"?"+url.Values{"kind": {string(kind)}}.Encode(), &v)
 	// Not known is an answer and no error.
 	if e, is := errors.AsType[*StatusError](err); is && e.Status == http.StatusNotFound {
 		return v, false, nil
@@ -250,7 +263,7 @@ func (c *Client) Notes(ctx context.Context, query pump.NoteQuery) (list pump.Not
 	if query.Agent != "" {
 		q.Set("agent", query.Agent)
 	}
-	return list, c.get(ctx, "/v1/notes?"+q.Encode(), &list)
+	return list, c.Get(ctx, "/v1/notes?"+q.Encode(), &list)
 }
 
 // Flows returns the flows that the server knows.
@@ -262,7 +275,7 @@ func (c *Client) Flows(ctx context.Context, want pump.FlowQuery) (list pump.Flow
 	if want.Text != "" {
 		q.Set("q", want.Text)
 	}
-	return list, c.get(ctx, "/v1/flows?"+q.Encode(), &list)
+	return list, c.Get(ctx, "/v1/flows?"+q.Encode(), &list)
 }
 
 // Costs asks what the flows of the server's log have spent within so long before now; 0 for all.
@@ -271,14 +284,14 @@ func (c *Client) Costs(ctx context.Context, since time.Duration) (report costs.R
 	if since > 0 {
 		path += "?since=" + since.String()
 	}
-	err = c.get(ctx, path, &report)
+	err = c.Get(ctx, path, &report)
 	return report, err
 }
 
 // View returns one flow; false when the server does not know it.
 // In a group the error names the member that folds it.
 func (c *Client) View(ctx context.Context, flow string) (v analyzer.View, ok bool, err error) {
-	err = c.get(ctx, "/v1/flows/"+url.PathEscape(flow), &v)
+	err = c.Get(ctx, "/v1/flows/"+url.PathEscape(flow), &v)
 	if e, is := errors.AsType[*StatusError](err); is && e.Status == http.StatusNotFound {
 		return v, false, nil
 	}

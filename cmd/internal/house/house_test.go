@@ -119,6 +119,8 @@ var laws = []law{
 	{folder: "cmd/internal/app/e2e", may: []string{module, "github.com/twmb/franz-go"}},
 	{folder: "cmd", may: []string{module, "go.yaml.in/yaml/v4", "github.com/cespare/xxhash/v2", "github.com/segmentio/kafka-go", "github.com/spf13", "golang.org/x/term", "github.com/dustin/go-humanize"}},
 	{folder: "cmd/internal/app/budget", may: []string{"golang.org/x/sync/semaphore"}},
+	{folder: "cmd/internal/mcpserver", may: []string{"weir/analyzer", "weir/events", "weir/cmd/internal/api", "weir/cmd/internal/backtest", "weir/cmd/internal/cli", "weir/cmd/internal/client", "weir/cmd/internal/logs",
+		"weir/cmd/internal/pump", "github.com/modelcontextprotocol/go-sdk"}},
 	{folder: "cmd/internal/admission", may: []string{"weir/events/rawconn"}},
 	{folder: "cmd/internal/plainhttp"},
 	{folder: "cmd/internal/access", may: []string{"weir/cmd/internal/filewatch", "weir/sink/sign", "weir/analyzer/strictyaml", "weir/analyzer/spelling", "go.yaml.in/yaml/v4"}},

@@ -24,6 +24,7 @@ type endpoint struct {
 
 	mu       sync.Mutex
 	commands []string
+	mcp      string            // the end of the name of the tool that is asked for instead of a shell
 	word     string            // of this endpoint, because ids of calls are never the same again
 	results  map[string]string // by id of the call
 	order    []string          // ids
@@ -53,6 +54,20 @@ func (e *endpoint) hears(words string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return bytes.Contains(e.heard, []byte(words))
+}
+
+// pick returns the tool that the model asks for, and its arguments.
+func (e *endpoint) pick(tools []string, command string) (name string, arguments object) {
+	if e.mcp == "" {
+		return shell(tools, command)
+	}
+	if i := slices.IndexFunc(tools, func(t string) bool { return strings.HasSuffix(t, e.mcp) }); i >= 0 {
+		return tools[i], object{}
+	}
+	if slices.Contains(tools, "tool_search") { // Qwen Code keeps the tools of servers back until they are asked for
+		return "tool_search", object{"query": "select:mcp__weir__" + e.mcp}
+	}
+	return "", nil
 }
 
 // next returns what the model does after this many calls: a call with an id, or nothing.
@@ -152,10 +167,15 @@ func (e *endpoint) messages(w http.ResponseWriter, body []byte) {
 	var q question
 	_ = json.Unmarshal(body, &q)
 	calls := q.made(func(call string, result, _ json.RawMessage) { e.results[call] = string(result) })
-	id, tool, input := "", "Bash", object{}
-	if slices.ContainsFunc(q.Tools, func(t struct{ Name string }) bool { return t.Name == tool }) {
-		id, input["command"] = e.next(calls)
-		input["description"] = "say hi"
+	var tools []string
+	for _, t := range q.Tools {
+		tools = append(tools, t.Name)
+	}
+	id, tool, input := "", "", object{}
+	if tool, _ = e.pick(tools, ""); tool != "" {
+		var command string
+		id, command = e.next(calls)
+		_, input = e.pick(tools, command)
 	}
 	sayMessage(w, q.Model, q.Stream, id, tool, input)
 }
@@ -190,6 +210,7 @@ func shell(tools []string, command string) (name string, arguments object) {
 		name      string
 		arguments object
 	}{
+		{"Bash", object{"command": command, "description": "say hi"}},                                      // Claude Code
 		{"exec_command", object{"cmd": command}},                                                           // Codex
 		{"run_shell_command", object{"command": command, "description": "say hi", "is_background": false}}, // Qwen Code
 		{"bash", object{"command": command, "description": "say hi"}},                                      // OpenCode, Copilot CLI
@@ -206,7 +227,10 @@ func shell(tools []string, command string) (name string, arguments object) {
 func (e *endpoint) responses(w http.ResponseWriter, body []byte) {
 	var q struct {
 		Model string
-		Tools []struct{ Name string }
+		Tools []struct {
+			Name  string
+			Tools []struct{ Name string } // of an MCP server, whose calls name it apart
+		}
 		Input []struct {
 			Type   string
 			CallID string `json:"call_id"`
@@ -224,16 +248,23 @@ func (e *endpoint) responses(w http.ResponseWriter, body []byte) {
 		}
 	}
 	var tools []string
+	within := map[string]string{}
 	for _, t := range q.Tools {
 		tools = append(tools, t.Name)
+		for _, one := range t.Tools {
+			tools, within[one.Name] = append(tools, one.Name), t.Name
+		}
 	}
 	item := object{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
 		"content": []object{{"type": "output_text", "text": "Finished.", "annotations": []object{}}}}
-	if tool, _ := shell(tools, ""); tool != "" {
+	if tool, _ := e.pick(tools, ""); tool != "" {
 		if id, command := e.next(calls); id != "" {
-			_, arguments := shell(tools, command)
+			_, arguments := e.pick(tools, command)
 			text, _ := json.Marshal(arguments)
 			item = object{"type": "function_call", "id": "fc_" + id, "call_id": id, "name": tool, "arguments": string(text), "status": "completed"}
+			if within[tool] != "" {
+				item["namespace"] = within[tool]
+			}
 		}
 	}
 	begun := object{"id": "resp_1", "object": "response", "created_at": time.Now().Unix(), "model": q.Model, "status": "in_progress", "output": []object{}}
@@ -274,9 +305,9 @@ func (e *endpoint) completions(w http.ResponseWriter, body []byte) {
 		tools = append(tools, t.Function.Name)
 	}
 	message, stop := object{"role": "assistant", "content": "Finished."}, "stop"
-	if tool, _ := shell(tools, ""); tool != "" {
+	if tool, _ := e.pick(tools, ""); tool != "" {
 		if id, command := e.next(calls); id != "" {
-			_, arguments := shell(tools, command)
+			_, arguments := e.pick(tools, command)
 			text, _ := json.Marshal(arguments)
 			message = object{"role": "assistant", "content": nil, "tool_calls": []object{
 				{"index": 0, "id": id, "type": "function", "function": object{"name": tool, "arguments": string(text)}}}}
@@ -329,19 +360,22 @@ func (e *endpoint) contents(w http.ResponseWriter, body []byte, streamed bool) {
 			}
 		}
 	}
-	const tool = "run_shell_command"
-	offered := false
+	var tools []string
 	for _, t := range q.Tools {
-		offered = offered || slices.ContainsFunc(t.FunctionDeclarations, func(d struct{ Name string }) bool { return d.Name == tool })
+		for _, d := range t.FunctionDeclarations {
+			tools = append(tools, d.Name)
+		}
 	}
+	tool, _ := e.pick(tools, "")
 	part := object{"text": "Finished."}
 	if form := cmp.Or(q.GenerationConfig.ResponseJSONSchema, q.GenerationConfig.ResponseSchema); form != nil || q.GenerationConfig.ResponseMIMEType == "application/json" {
 		text, _ := json.Marshal(form.sample()) // a question of the agent itself: which model, who is next
 		part = object{"text": string(text)}
 	}
-	if offered {
+	if tool != "" {
 		if id, command := e.next(calls); id != "" {
-			part = object{"functionCall": object{"name": tool, "args": object{"command": command, "description": "say hi"}}}
+			_, arguments := e.pick(tools, command)
+			part = object{"functionCall": object{"name": tool, "args": arguments}}
 		}
 	}
 	answer := object{"candidates": []object{{"index": 0, "content": object{"role": "model", "parts": []object{part}}, "finishReason": "STOP"}},
