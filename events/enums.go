@@ -215,10 +215,17 @@ const (
 	ScopeTenant  ScopeKind = "tenant"
 	ScopeTool    ScopeKind = "tool"
 	ScopeTree    ScopeKind = "tree" // a flow and all that descend from it
+	// The rest are of orders by hand alone, see ByHand.
+	ScopeAll       ScopeKind = "all"
+	ScopeTeam      ScopeKind = "team"
+	ScopePrincipal ScopeKind = "principal" // whose token a check or a guard shows
+	ScopeService   ScopeKind = "service"   // the source of events
+	ScopeModel     ScopeKind = "model"
 )
 
 // scopes stand at their places, which stand in stored state: new ones come at the end.
-var scopes = [...]ScopeKind{ScopeUnset, ScopeFlow, ScopeSession, ScopeAgent, ScopePair, ScopeTask, ScopeProject, ScopeTenant, ScopeTool, ScopeTree}
+var scopes = [...]ScopeKind{ScopeUnset, ScopeFlow, ScopeSession, ScopeAgent, ScopePair, ScopeTask, ScopeProject, ScopeTenant, ScopeTool, ScopeTree,
+	ScopeAll, ScopeTeam, ScopePrincipal, ScopeService, ScopeModel}
 
 // Place returns the number of the scope; 0 for one that this version does not know.
 //

@@ -134,6 +134,18 @@ type Verdict struct {
 	// Remaining, in answers to asks alone, is what is left of each limit after the call: where
 	// the ask wants to be told (Event.Tell), or the limits tell it of one.
 	Remaining []Remaining `json:"remaining,omitempty"`
+	// ByHand is of an order that a person gave about a scope and not about one flow.
+	ByHand *ByHand `json:"by_hand,omitempty"`
+}
+
+// ByHand is what an order has that a person gave about a scope. The id of the scope is a pattern, in
+// which a star stands for any text and a question mark for one character. The order binds each call
+// of the scope, whoever makes it, a person's as well.
+type ByHand struct {
+	By     string  `json:"by"`
+	Reason string  `json:"reason,omitempty"`
+	Within []Scope `json:"within,omitempty"` // each has to fit the call as well
+	Except []Scope `json:"except,omitempty"` // a call that fits one of them may be made
 }
 
 // Remaining is what is left of a limit.

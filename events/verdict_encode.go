@@ -99,6 +99,9 @@ func (v *Verdict) AppendJSON(dst []byte) []byte {
 	if len(v.Remaining) > 0 {
 		w.remaining(v.Remaining)
 	}
+	if v.ByHand != nil {
+		w.byHand(v.ByHand)
+	}
 	return append(w.b, '}')
 }
 
@@ -176,6 +179,31 @@ func (w *verdictWriter) recovery(r *Recovery) {
 	w.text("requested_by", r.RequestedBy)
 	w.text("certainty", r.Certainty)
 	w.close()
+}
+
+// byHand always says who gave the order.
+func (w *verdictWriter) byHand(h *ByHand) {
+	w.open("by_hand")
+	w.string("by", h.By)
+	w.text("reason", h.Reason)
+	w.scopes("within", h.Within)
+	w.scopes("except", h.Except)
+	w.close()
+}
+
+// scopes leaves out an empty list.
+func (w *verdictWriter) scopes(name string, list []Scope) {
+	if len(list) == 0 {
+		return
+	}
+	w.key(name)
+	for i, s := range list {
+		w.b = append(w.b, "[,"[min(i, 1)], '{')
+		w.string("kind", string(s.Kind))
+		w.string("id", s.ID)
+		w.close()
+	}
+	w.b = append(w.b, ']')
 }
 
 // remaining has no field that may be left out but until: 0 left is what the reader has to

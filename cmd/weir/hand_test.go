@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,6 +102,25 @@ func TestHand(t *testing.T) {
 		t.Errorf("%+v: %v", all, err)
 	}
 	call("another", 3, "operator_stop")
+
+	f(0, []string{"tool:rm within tenant:t except agent:x is stopped until 20"}, with("stop", "tool:rm", "--within", "tenant:t", "--except", "agent:x", "--for", "1h")...)
+	call("a-third", 0)
+	f(0, []string{"agent:b is stopped until 20"}, with("stop", "agent:b")...)
+	call("a-third", 3, "operator_stop")
+	f(0, []string{"agent:b", "stopped", "a test"}, "orders", "ls")
+	f(0, []string{"agent:b is released"}, with("release", "agent:b")...)
+	f(1, []string{"agent:b is not stopped by hand"}, with("release", "agent:b")...)
+	f(0, []string{"tool:rm within tenant:t is released"}, with("release", "tool:rm", "--within", "tenant:t")...)
+	f(0, []string{"nothing is stopped by hand"}, "orders", "ls")
+	f(0, []string{"ended"}, "orders", "ls", "--all")
+	call("a-third", 0)
+	link := strings.TrimSpace(f(0, []string{r.url + "/v1/order-links/"}, with("orders", "link", "agent:b", "--valid", "1m")...))
+	resp, err := http.Post(strings.Fields(link)[0], "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	call("a-third", 3, "operator_stop")
 
 	without := startRun(t, "--in-memory")
 	defer without.end(syscall.SIGTERM)

@@ -139,7 +139,11 @@ func (h *hand) inform(ctx context.Context, env *cli.Env, path string, admin bool
 		return err
 	}
 	// Other refusals say by themselves what is wrong.
-	err = c.Ask(ctx, path, asked, said)
+	return wantsToken(c.Ask(ctx, path, asked, said), admin)
+}
+
+// wantsToken says how to give a token where an error is that there is none.
+func wantsToken(err error, admin bool) error {
 	if e, ok := errors.AsType[*client.StatusError](err); ok && e.Status == http.StatusUnauthorized {
 		f := cli.Failure("this weir wants a token")
 		if admin {

@@ -36,6 +36,15 @@ type Call struct {
 	Project      string `json:"project_id,omitempty"`
 	Tenant       string `json:"tenant_id,omitempty"`
 
+	// Team, Model and Service are what a person's orders about scopes may name beside the rest.
+	// Model is the one that the call is about or made for, Service the program that calls; a
+	// guard's own Options.Source where it is empty.
+	Team    string `json:"team_id,omitempty"`
+	Model   string `json:"model,omitempty"`
+	Service string `json:"service,omitempty"`
+	// Principal is whose token weir knows the caller by. A guard has it from weir.
+	Principal string `json:"principal,omitempty"`
+
 	// HadWork tells, for Ask, whether the caller used tools or made something since it was
 	// called itself. Without it nobody can say that two agents only pass a message around.
 	HadWork events.Tri `json:"-"`
@@ -54,24 +63,31 @@ func CallOf(ev *events.Event) (Call, bool) {
 	if ev.Kind != events.AgentCall && ev.Kind != events.ToolCall || ev.By() == events.OriginUser {
 		return Call{}, false
 	}
+	return CallIn(ev), true
+}
+
+// CallIn returns the call that an event of any kind is about, as CallOf does, also one that only an
+// order of a person about a scope refuses.
+func CallIn(ev *events.Event) Call {
 	c := Call{Flow: ev.CorrelationID, Root: ev.Root(), ArgsHash: ev.Tool.ArgsHash.String(), ArgsSim: ev.Tool.ArgsSim.String(), ContentHash: ev.Content.String(),
-		Turn: ev.TurnID, Task: ev.TaskID, Conversation: ev.ConversationID, Project: ev.ProjectID, Tenant: ev.TenantID, Origin: ev.By(), HadWork: ev.HadWork}
+		Turn: ev.TurnID, Task: ev.TaskID, Conversation: ev.ConversationID, Project: ev.ProjectID, Tenant: ev.TenantID, Origin: ev.By(), HadWork: ev.HadWork,
+		Team: ev.TeamID, Model: ev.Model, Service: ev.Source}
 	c.From, c.FromAgent = ev.From.ID(), ev.From.Agent
 	c.To, c.ToAgent = ev.To.ID(), ev.To.Agent
 	if ev.Kind == events.ToolCall {
 		c.Tool = ev.Tool.Name
 	}
-	return c, true
+	return c
 }
 
 // clip makes ids of the names of the call, as gateways do: weir rejects an event with a name that is
 // no id, and an agent that may choose a name could have each of its calls rejected so.
 func (c *Call) clip() {
 	if isPlain(c.Flow) && isPlain(c.From) && isPlain(c.To) && isPlain(c.Tool) && isPlain(c.FromAgent) && isPlain(c.ToAgent) && isPlain(c.Root) && isPlain(c.Turn) &&
-		isPlain(c.Task) && isPlain(c.Conversation) && isPlain(c.Project) && isPlain(c.Tenant) && isPlain(c.CallID) {
+		isPlain(c.Task) && isPlain(c.Conversation) && isPlain(c.Project) && isPlain(c.Tenant) && isPlain(c.CallID) && isPlain(c.Team) && isPlain(c.Model) && isPlain(c.Service) {
 		return
 	}
-	for _, name := range [...]*string{&c.Flow, &c.From, &c.To, &c.FromAgent, &c.ToAgent, &c.Root, &c.Tool, &c.Turn, &c.Task, &c.Conversation, &c.Project, &c.Tenant, &c.CallID} {
+	for _, name := range [...]*string{&c.Flow, &c.From, &c.To, &c.FromAgent, &c.ToAgent, &c.Root, &c.Tool, &c.Turn, &c.Task, &c.Conversation, &c.Project, &c.Tenant, &c.CallID, &c.Team, &c.Model, &c.Service} {
 		if !isPlain(*name) {
 			*name = clip(*name)
 		}
@@ -117,7 +133,8 @@ func clip(s string) string {
 // It has neither id nor time; stampEvent gives them.
 func (c *Call) event(kind events.Kind) events.Event {
 	ev := events.Event{Kind: kind, CorrelationID: c.Flow, RootCorrelationID: c.Root, From: party(c.From, c.FromAgent), To: party(c.To, c.ToAgent),
-		TurnID: c.Turn, TaskID: c.Task, ConversationID: c.Conversation, ProjectID: c.Project, TenantID: c.Tenant, Origin: c.Origin, HadWork: c.HadWork}
+		TurnID: c.Turn, TaskID: c.Task, ConversationID: c.Conversation, ProjectID: c.Project, TenantID: c.Tenant, Origin: c.Origin, HadWork: c.HadWork,
+		TeamID: c.Team, Model: c.Model}
 	if ev.Tool.Name = c.Tool; c.Tool != "" {
 		ev.Tool.CallID = c.CallID
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir/events"
+	"weir/events/byhand"
 	"weir/sink/sign"
 )
 
@@ -133,6 +134,8 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 	}
 	g.counts.Connections.Add(1)
 	g.hearTime(resp.Header.Get("Date"))
+	principal := resp.Header.Get(byhand.PrincipalHeader)
+	g.principal.Store(&principal)
 	g.start("learn", func() { g.learn(ctx) }) // orders need not wait for the limits
 	lines := newLines(resp.Body)
 	lines.passMark()
@@ -234,11 +237,15 @@ func (g *Guard) take(verdict []byte, signature string) {
 		g.ignore(err)
 		return
 	}
+	if !understood(v) && v.Stops() && (v.ExpiresAt == 0 || events.Stamp(v.ExpiresAt) > g.stamp()) {
+		g.leaveOut("an order by hand has a scope that this guard does not know; update the guard")
+		return
+	}
 	// What clears, and what takes the place of an order that is held, needs no room.
 	if v.Stops() && !g.hasRoom(v) && !g.table.holds(v) {
 		// One that has expired, of which the log holds many, refuses nothing.
 		if v.ExpiresAt == 0 || events.Stamp(v.ExpiresAt) > g.stamp() {
-			g.leaveOut()
+			g.leaveOut("more orders are active than the guard holds; it is stale until there is room")
 		}
 		return
 	}
@@ -247,12 +254,12 @@ func (g *Guard) take(verdict []byte, signature string) {
 	}
 }
 
-// leaveOut counts an order that there is no room for. Without it the guard does not know all
+// leaveOut counts an order that the guard cannot hold, and logs why. Without it the guard does not know all
 // orders, so it is stale until they were read again.
-func (g *Guard) leaveOut() {
+func (g *Guard) leaveOut(why string) {
 	g.counts.LeftOut.Add(1)
 	if !g.full.Swap(true) {
-		g.logger.Error("more orders are active than the guard holds; it is stale until there is room", "weir", g.o.URL, "most_orders", g.o.MostOrders)
+		g.logger.Error(why, "weir", g.o.URL, "most_orders", g.o.MostOrders)
 	}
 	g.becomeStale(errFull)
 }
@@ -261,6 +268,9 @@ func (g *Guard) leaveOut() {
 // mere sender can fill the table with orders of rules, which must not keep out those of an operator.
 func (g *Guard) hasRoom(v *events.Verdict) bool {
 	most := g.o.MostOrders
+	if v.ByHand != nil {
+		return true // weir bounds them itself
+	}
 	if v.Reason == events.OperatorStopped {
 		most *= 2
 	}

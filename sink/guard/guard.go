@@ -69,14 +69,16 @@ type Guard struct {
 	// It is replaced whole with each connection.
 	heard atomic.Pointer[timeOfWeir] // of weir's clock; nil before it said anything
 
-	table  Table
-	signed *signed
-	ticked atomic.Int64  // the time as of the last tick; 0 when nothing ticks
-	state  atomic.Uint32 // of the table
-	full   atomic.Bool   // orders were left out and not read again; keeps state from being fresh
-	limits *limiter
-	bounds atomic.Pointer[Bounds]
-	counts Counts
+	table Table
+	// As weir says with each connection; nil before.
+	principal atomic.Pointer[string]
+	signed    *signed
+	ticked    atomic.Int64  // the time as of the last tick; 0 when nothing ticks
+	state     atomic.Uint32 // of the table
+	full      atomic.Bool   // orders were left out and not read again; keeps state from being fresh
+	limits    *limiter
+	bounds    atomic.Pointer[Bounds]
+	counts    Counts
 	// It has room for 1,024; see acknowledge.
 	acks    chan ack
 	pending pending
@@ -278,6 +280,9 @@ func (g *Guard) failOpen(p any) Decision {
 func (g *Guard) check(c *Call) Decision {
 	state := g.state.Load()
 	now := moment{guard: g}
+	if g.table.AnyByHand() {
+		g.introduce(c)
+	}
 	// The clock is read only when an order matches.
 	if v := g.table.refusing(c, &now); v != nil {
 		d := refused(v, c.Flow, FromTable, now.stamp())
@@ -300,6 +305,17 @@ func (g *Guard) check(c *Call) Decision {
 		return d
 	}
 	return g.withoutOrders(c, state)
+}
+
+// introduce fills in what orders of persons may name and a call seldom says: the program that calls and
+// the principal that weir knows it by.
+func (g *Guard) introduce(c *Call) {
+	if c.Service == "" {
+		c.Service = g.o.Source
+	}
+	if p := g.principal.Load(); p != nil && c.Principal == "" {
+		c.Principal = *p
+	}
 }
 
 // withoutOrders decides about a call that no known order refuses while the orders may

@@ -24,6 +24,7 @@ type Table struct {
 	held  atomic.Int64
 	// Most calls see from it that nothing but their flow has to be looked up.
 	wides atomic.Int64 // of those that are held, in wide
+	hand  handTable    // orders of persons about scopes
 }
 
 // part is a piece of the table that is replaced whole.
@@ -53,6 +54,11 @@ func (t *Table) Keep(v *events.Verdict) bool {
 	if !clears && (!v.Stops() && v.Action != events.Warn || v.Mode != events.ModeEnforce) {
 		return false
 	}
+	if v.ByHand != nil {
+		more, changed := t.hand.keep(v)
+		t.held.Add(int64(more))
+		return changed
+	}
 	p, key, wide := t.place(v)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,6 +85,9 @@ func (t *Table) Keep(v *events.Verdict) bool {
 
 // holds reports whether the table has the order of the verdict, in whatever revision.
 func (t *Table) holds(v *events.Verdict) bool {
+	if v.ByHand != nil {
+		return t.hand.holds(v)
+	}
 	p, key, _ := t.place(v)
 	return slices.ContainsFunc(p.load()[key], func(o *events.Verdict) bool { return sameOrder(o, v) })
 }
@@ -121,6 +130,7 @@ func (t *Table) Sweep(now events.Stamp) {
 	for i := range t.wide {
 		t.count(t.wide[i].sweep(now), true)
 	}
+	t.held.Add(int64(t.hand.sweep(now)))
 }
 
 // count notes that so many orders more are held.
@@ -140,6 +150,9 @@ func (t *Table) Refusing(c *Call, now events.Stamp) *events.Verdict {
 
 // refusing is Refusing with a time that is looked at only when it matters.
 func (t *Table) refusing(c *Call, now *moment) *events.Verdict {
+	if v := t.hand.refusing(c, now); v != nil {
+		return v
+	}
 	if c.byPerson() {
 		return nil
 	}

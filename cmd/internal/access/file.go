@@ -15,6 +15,7 @@ import (
 	"weir/analyzer/spelling"
 	"weir/analyzer/strictyaml"
 	"weir/cmd/internal/filewatch"
+	"weir/events/byhand"
 )
 
 // Bounds of an access file.
@@ -132,7 +133,7 @@ func (r *reader) principals(n *yaml.Node) {
 }
 
 // keys are what may be said of a principal.
-var keys = []string{"token-file", "token-sha256", "certificate", "roles", "sources", "flows", "rate"}
+var keys = []string{"token-file", "token-sha256", "certificate", "roles", "sources", "flows", "orders", "rate"}
 
 // principal reads what is said of one name. What is wrong is left out of the entry, which
 // is given back whole or not: the file is refused at the end anyway.
@@ -195,6 +196,12 @@ func (r *reader) say(e *entry, key, text string) (err error) {
 		p.sources = append(p.sources, text)
 	case "flows":
 		p.flows = append(p.flows, text)
+	case "orders":
+		scope, err := byhand.ParseScope(text)
+		if err != nil {
+			return err
+		}
+		p.orders = append(p.orders, scope)
 	case "rate":
 		if e.rate, err = strconv.ParseFloat(text, 64); err != nil || !(e.rate > 0 && e.rate <= maxRate) {
 			return fmt.Errorf("want how many events, asks and other requests a second, above 0, got %s", strictyaml.Quote(text))

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"weir/events/byhand"
 )
 
 // Principal is somebody who is known. Its methods may be called by any goroutine, and on
@@ -23,7 +25,8 @@ type Principal struct {
 	roles   Roles
 	sources []string // patterns; none: all
 	flows   []string
-	bucket  *bucket // nil: no bound
+	orders  []byhand.Scope // that it may give orders about; none: all
+	bucket  *bucket        // nil: no bound
 }
 
 // May reports whether it has one of the roles.
@@ -46,6 +49,14 @@ func (p *Principal) Flow(id string) bool { return p == nil || matches(p.flows, i
 
 // Source reports whether it may send events of the source.
 func (p *Principal) Source(name string) bool { return p == nil || matches(p.sources, name) }
+
+// Orders are the scopes that its orders have to be within; none: it may give orders about all.
+func (p *Principal) Orders() []byhand.Scope {
+	if p == nil {
+		return nil
+	}
+	return p.orders
+}
 
 // Take charges one request. When the principal has used up what it may do, wait is how
 // long that takes to be otherwise, and nothing is charged.

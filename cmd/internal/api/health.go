@@ -114,6 +114,7 @@ func (a *Server) readiness() readyAnswer {
 		out.Why = append(out.Why, "weir is stopping")
 	}
 	why, lag := a.log.Ready()
+	why = append(why, a.byHand.Book.Ready()...)
 	behind := a.degraded.Status()
 	if out.Lag = lag; behind != nil {
 		behind.Why = why

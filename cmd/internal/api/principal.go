@@ -149,6 +149,14 @@ func visitOf(ctx context.Context) *visit {
 	return new(visit)
 }
 
+// PrincipalOf is the name of who makes the request that a context belongs to; "" for nobody who is known.
+func PrincipalOf(ctx context.Context) string {
+	if who := visitOf(ctx).who; who != nil {
+		return who.Name
+	}
+	return ""
+}
+
 // name is that of who is known by one of his own; "" for nobody, and for who shows a token that
 // many share.
 func (v *visit) name() string {

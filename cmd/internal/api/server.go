@@ -233,6 +233,7 @@ type Parts struct {
 
 	// Degraded is the mode in which asks do not wait for the fold.
 	Degraded Degraded
+	Orders   Orders // by hand, about scopes
 
 	Checks  Checks
 	Members Members // nil when this process is alone
@@ -274,6 +275,7 @@ type Server struct {
 	deadLetters *intake.DeadLetters
 	selfTest    *selftest.Prober
 	degraded    Degraded
+	byHand      Orders
 	checker     Checks
 	members     Members
 	standing    func(ctx context.Context, flow, root string) ([]*events.Verdict, error)
@@ -334,7 +336,7 @@ func (a *Server) Listen() (err error) {
 // The error is about the port of gateways; that of metrics is none to end for. When the
 // main port or that of gateways fails later, the program does.
 func (a *Server) Serve(p Parts) error {
-	a.auditLog = p.Audit
+	a.auditLog, a.byHand = p.Audit, p.Orders
 	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.deadLetters, a.selfTest, a.degraded, a.checker, a.members, a.standing = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.DeadLetters, p.SelfTest, p.Degraded, p.Checks, p.Members, p.Standing
 	a.server = a.newServer()
 	go a.watchTrend(p.Program.Ending())

@@ -15,6 +15,7 @@ import (
 	"weir/cmd/internal/problem"
 	"weir/cmd/internal/selftest"
 	"weir/events"
+	"weir/events/byhand"
 	"weir/sink/sign"
 	"weir/state"
 )
@@ -154,6 +155,9 @@ func (v *viewer) run(r *http.Request) error {
 	if !v.follow {
 		// Where the next request goes on by since=, for those who poll.
 		h.Set("Weir-Next", strconv.FormatInt(v.end, 10))
+	}
+	if v.who != nil {
+		h.Set(byhand.PrincipalHeader, v.who.Name)
 	}
 	v.w.WriteHeader(http.StatusOK)
 	// The header goes out at once: a dispatcher knows by it that the stream is open.
@@ -314,6 +318,9 @@ func (v *viewer) write(e *state.Entry) {
 // concerns reports whether a verdict is for who is bound to some flows. Orders about agents
 // and projects are for everybody, since they hold in every flow.
 func concerns(who *access.Principal, v *events.Verdict) bool {
+	if v.ByHand != nil { // who is stopped has to know it, whatever the scope
+		return true
+	}
 	switch v.Scope.Kind {
 	case events.ScopeAgent, events.ScopeProject:
 		return v.CorrelationID == "" || who.Flow(v.CorrelationID)
@@ -351,7 +358,7 @@ func (v *viewer) beat(current bool) {
 // with the log, and what others fold has come here.
 func (v *viewer) current() bool {
 	why, _ := v.server.log.Ready()
-	return len(why) == 0 && v.reached(v.ended)
+	return len(why)+len(v.server.byHand.Book.Ready()) == 0 && v.reached(v.ended)
 }
 
 // send writes what was gathered, and fails when the viewer does not take it in time.

@@ -26,6 +26,7 @@ import (
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/limits"
 	"weir/cmd/internal/misnamed"
+	"weir/cmd/internal/orders"
 	"weir/cmd/internal/peer"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
@@ -71,6 +72,8 @@ type App struct {
 	selfTest    *selftest.Prober // nil when weir does not test itself
 	answers     *ask.Answers
 	orders      *ask.GlobalOrders
+	byHand      *orders.Book
+	linkKey     sync.Mutex // of who makes the secret of links
 	degraded    *ask.Degraded
 	checks      *ask.Service // of the three above and the backend
 	members     members      // nil: this process is alone
@@ -245,8 +248,12 @@ func (a *App) Start(ctx context.Context) (err error) {
 	// Files may bring events from here on; requests are served only when all that they ask
 	// is there.
 	a.runAll()
+	// No call is let through before the orders by hand are known.
+	if err := a.byHand.Wait(ctx); err != nil {
+		return err
+	}
 	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
-		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Checks: a.checks, Members: a.members, Standing: a.orders.Standing}); err != nil {
+		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Orders: api.Orders{Book: a.byHand, Secrets: a.linkSecrets}, Checks: a.checks, Members: a.members, Standing: a.orders.Standing}); err != nil {
 		return err
 	}
 	a.serving = true
@@ -274,6 +281,8 @@ func (a *App) open() (err error) {
 	// The backend was made with what takes the answers of its fold; what appends to it gets it now.
 	a.degraded.Fold, a.degraded.Append, a.degraded.Now = folded{a.backend}, a.backend.Append, a.backend.Now
 	a.orders.Log, a.orders.Above, a.checks.Log = a.backend, folded{a.backend}.Above, a.backend
+	a.orders.Principal = api.PrincipalOf
+	a.byHand = a.newBook()
 	if a.o.AuditFile != "" {
 		if a.audit, err = access.OpenAudit(a.o.AuditFile); err != nil {
 			return err
@@ -297,6 +306,7 @@ func (a *App) runAll() {
 	a.run(a.intake, "limits", a.limits.Watch)
 	a.run(a.intake, "access", a.watchAccess)
 	a.run(a.intake, "orders of all flows", a.orders.Run)
+	a.run(a.intake, "orders by hand", a.byHand.Run)
 	if a.selfTest != nil {
 		a.selfTest.Log, a.selfTest.Verdicts = folded{a.backend}, a.verdicts
 	}

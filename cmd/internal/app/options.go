@@ -55,6 +55,9 @@ type Options struct {
 	// AuditFile is where orders of persons are told; "" is audit.jsonl beside StateDir's
 	// contents, and nowhere where everything is kept in memory.
 	AuditFile string
+	// OrdersFile keeps the orders by hand a second time, outside of the state; "" does not. The
+	// members of a group have them in a topic instead.
+	OrdersFile string
 
 	// TrustUsers are the sources that are believed when they say that a user has spoken, see
 	// gate.ParseTrust; default gate.DefaultTrust.

@@ -34,6 +34,8 @@ type GlobalOrders struct {
 	// Above is the tree that a tree of flows belongs to, as far as this process folds it; ""
 	// for none. nil knows of none.
 	Above func(tree string) string
+	// Principal is who makes a request, for orders by hand about principals; nil knows nobody.
+	Principal func(ctx context.Context) string
 
 	// table is held as dispatchers hold theirs, so both decide alike.
 	table guard.Table
@@ -169,10 +171,17 @@ func (w *GlobalOrders) take(e *state.Entry) {
 }
 
 // sift returns the requests of a batch that no order refuses; the others are answered by their
-// order. What no order can refuse, a user's message above all, is held against none.
+// order. A user's message is held against orders by hand alone.
 func (w *GlobalOrders) sift(batch []*check.Request) []*check.Request {
 	free := make([]*check.Request, 0, len(batch))
 	for _, q := range batch {
+		if v, err := w.stopped(q.Context, q.Event); v != nil || err != nil {
+			q.Err = err
+			if v != nil {
+				q.Wait = func() (*events.Verdict, error) { return w.refuseStopped(q.Context, q.Event, v), nil }
+			}
+			continue
+		}
 		c, refusable := guard.CallOf(q.Event)
 		if !refusable {
 			free = append(free, q)
@@ -209,8 +218,12 @@ const checkSource = "weir/check"
 // asks again with the same id has tried once.
 func attempt(ev *events.Event, v *events.Verdict) []byte {
 	id := xxhash.Sum64String(ev.Source + "\x00" + ev.ID + "\x00" + v.ID)
+	origin := ev.Origin
+	if origin == events.OriginUser { // nobody has spoken: the message was refused
+		origin = events.OriginUnset
+	}
 	ack := events.Event{ID: fmt.Sprintf("refused-%016x", id), Source: checkSource, Time: ev.Time, Kind: events.VerdictAck,
-		CorrelationID: ev.CorrelationID, CorrelationSource: ev.CorrelationSource, From: ev.From, To: ev.To, Origin: ev.Origin,
+		CorrelationID: ev.CorrelationID, CorrelationSource: ev.CorrelationSource, From: ev.From, To: ev.To, Origin: origin,
 		TurnID: ev.TurnID, TaskID: ev.TaskID, ConversationID: ev.ConversationID, ProjectID: ev.ProjectID, TenantID: ev.TenantID,
 		ParentCorrelationID: ev.ParentCorrelationID, RootCorrelationID: ev.RootCorrelationID,
 		Ack: &events.Ack{VerdictID: v.ID, Applied: true}}

@@ -99,7 +99,7 @@ func New(o Options, host Host) *Member {
 	o.Group = cmp.Or(o.Group, DefaultGroup)
 	t, names := &o.Topics, DefaultTopics()
 	*t = Topics{Events: cmp.Or(t.Events, names.Events), Verdicts: cmp.Or(t.Verdicts, names.Verdicts),
-		Activity: cmp.Or(t.Activity, names.Activity), DeadLetters: cmp.Or(t.DeadLetters, names.DeadLetters)}
+		Activity: cmp.Or(t.Activity, names.Activity), DeadLetters: cmp.Or(t.DeadLetters, names.DeadLetters), Orders: cmp.Or(t.Orders, names.Orders)}
 	// Errors of the brokers are told apart by their codes, which the pump does not know.
 	host.Pump.Trouble = troubleOf
 	return &Member{host: host, o: o, clock: host.Pump.Clock, logger: host.Pump.Logger, store: host.Store,

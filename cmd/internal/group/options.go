@@ -36,6 +36,7 @@ type Topics struct {
 	Verdicts    string
 	Activity    string
 	DeadLetters string
+	Orders      string // by hand; one partition
 }
 
 // DefaultGroup is the consumer group of Options.
@@ -43,5 +44,5 @@ const DefaultGroup = "weir"
 
 // DefaultTopics returns the names of the topics when nobody says otherwise.
 func DefaultTopics() Topics {
-	return Topics{Events: "agent-events", Verdicts: "agent-verdicts", Activity: "agent-activity", DeadLetters: "dead-letter"}
+	return Topics{Events: "agent-events", Verdicts: "agent-verdicts", Activity: "agent-activity", DeadLetters: "dead-letter", Orders: "agent-orders"}
 }

@@ -24,6 +24,7 @@ var ownNames = map[string]string{
 	"sink/guard/limiter.go":             "the limits of a guard that hears nothing of weir",
 	"sink/guard/follow.go":              "it reads those limits, and keeps room for the stops of an operator",
 	"sink/guard/match.go":               "orders of old servers that do not say whose calls they are about",
+	"events/byhand/order.go":            "orders by hand of all scopes have the reason of those about one flow",
 	"sink/check/denyformat.go":          "another system's sentence",
 	"cmd/internal/selftest/prober.go":   "the loop that it makes",
 	"cmd/weir/agents.go":                "an exit code",

@@ -50,6 +50,7 @@ func NewBrokerFlags(fs *pflag.FlagSet) *BrokerFlags {
 	names := group.DefaultTopics()
 	fs.StringVar(&b.Topics.Events, "events-topic", names.Events, "the `TOPIC` that events are read from")
 	fs.StringVar(&b.Topics.Verdicts, "verdicts-topic", names.Verdicts, "the `TOPIC` that verdicts are written to")
+	fs.StringVar(&b.Topics.Orders, "orders-topic", names.Orders, "the `TOPIC` for orders by hand")
 	fs.StringVar(&b.Topics.Activity, "activity-topic", names.Activity, "the `TOPIC` for what concerns agents across flows")
 	fs.StringVar(&b.Topics.DeadLetters, "dead-letter-topic", names.DeadLetters, "the `TOPIC` for records that cannot be read")
 	fs.BoolVar(&b.tls, "kafka-tls", false, "talk to the brokers by TLS")

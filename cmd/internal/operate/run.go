@@ -124,6 +124,7 @@ func NewRunFlags(fs *pflag.FlagSet) *RunFlags {
 	fs.StringVar(&r.O.AccessFile, "access-file", "", "`FILE` that names who may do what, with roles, flows, sources and rates; with it everybody needs a token or a certificate, also on this machine; read again when it changes")
 	fs.StringVar(&r.O.MemberKeyFile, "member-key-file", "", "with --brokers: `FILE` with the keys by which members know each other, one per line, an id, a space and a secret; the first one signs; by default they come from the admin token, or the intake token")
 	fs.StringVar(&r.O.AuditFile, "audit-file", "", "tell orders of persons, refused ones too, in this `FILE`; by default audit.jsonl in the folder of --state")
+	fs.StringVar(&r.O.OrdersFile, "orders-file", "", "keep orders by hand (weir stop) in this `FILE` as well, so that they outlast the loss of --state; with --brokers a topic keeps them")
 	fs.StringVar(&r.O.TLS.Certificate, "tls-cert-file", "", "speak TLS on every port: `FILE` with the certificate, read again when it changes")
 	fs.StringVar(&r.O.TLS.Key, "tls-key-file", "", "`FILE` with the key of that certificate")
 	fs.StringVar(&r.O.TLS.ClientAuthorities, "tls-client-ca-file", "", "let clients in by certificates of the authorities in this `FILE`; other members of --brokers are trusted by them, too")

@@ -163,7 +163,7 @@ func (t *TopicFlags) plan(ctx context.Context, c *kafka.Cluster) (*TopicPlan, er
 	// A topic that is not there is no error here; it is what the plan is about.
 	p := new(TopicPlan)
 	there := map[string]kafka.TopicInfo{}
-	for _, name := range []string{t.Topics.Events, t.Topics.Verdicts, t.Topics.Activity, t.Topics.DeadLetters} {
+	for _, name := range []string{t.Topics.Events, t.Topics.Verdicts, t.Topics.Activity, t.Topics.DeadLetters, t.Topics.Orders} {
 		var info kafka.TopicInfo
 		err := Settled(ctx, func(ctx context.Context) (err error) {
 			info, err = c.Topic(ctx, name)
@@ -238,6 +238,8 @@ func (t *TopicFlags) Needs(limits analyzer.Limits, events, activity int) []topic
 		{t.Topics.Activity, activity, settings(lookback(pump.AgentStage), usual)},
 		// A dead letter is a whole record, and what is wrong with it.
 		{t.Topics.DeadLetters, events + activity, settings(0, usual+64<<10)},
+		// The newest record of each order by hand is kept for as long as the topic.
+		{t.Topics.Orders, 1, []settingNeed{same("cleanup.policy", "compact"), same("compression.type", "uncompressed")}},
 	}
 }
 

@@ -1,0 +1,41 @@
+package ask
+
+import (
+	"context"
+
+	"weir/events"
+	"weir/sink/guard"
+)
+
+// Enforce puts an order that a person gave about a scope in force, before any log has it.
+func (w *GlobalOrders) Enforce(v *events.Verdict) { w.table.Take(v) }
+
+// stopped returns the order by hand that refuses what an event asks for; nil for none. Such an order
+// binds whoever calls and whatever is asked for. Without any it costs one atomic load.
+func (w *GlobalOrders) stopped(ctx context.Context, ev *events.Event) (*events.Verdict, error) {
+	if err := w.readOn(ctx); err != nil {
+		return nil, err
+	}
+	if !w.table.AnyByHand() {
+		return nil, nil
+	}
+	c := w.callIn(ctx, ev)
+	return w.table.ByHand(&c, w.Log.Now()), nil
+}
+
+func (w *GlobalOrders) callIn(ctx context.Context, ev *events.Event) guard.Call {
+	c := guard.CallIn(ev)
+	if w.Principal != nil {
+		c.Principal = w.Principal(ctx)
+	}
+	return c
+}
+
+// refuseStopped answers by the order that refuses; nil for none.
+func (w *GlobalOrders) refuseStopped(ctx context.Context, ev *events.Event, v *events.Verdict) *events.Verdict {
+	if v == nil {
+		return nil
+	}
+	c := w.callIn(ctx, ev)
+	return w.refuse(ctx, ev, &c, v)
+}

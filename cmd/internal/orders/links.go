@@ -1,0 +1,77 @@
+package orders
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"weir/events"
+	"weir/events/byhand"
+)
+
+// MaxLink is how long a link is valid at most. It is less than Kept, see Link.
+const MaxLink = 24 * time.Hour
+
+// Link is an order that whoever has its token may give, once.
+//
+// It holds for the state that the order was in when the link was made: Revision is that of the newest
+// record then, or 0 for none. Giving the order makes a newer record, so the link is used up, at every
+// member and after a restart, without anything that has to be remembered of it. Records are kept for
+// longer than links are valid.
+type Link struct {
+	Order    byhand.Order   `json:"order"`
+	ForS     int64          `json:"for_s,omitempty"` // of a stop
+	Revision int64          `json:"revision"`
+	Until    events.RFC3339 `json:"until"`
+}
+
+// ErrLink is the error of a token that gives no order.
+var ErrLink = errors.New("this link is not valid: it has expired, was used, or is not one of this weir")
+
+// linkHead keeps signatures of links apart from others by the same secret.
+const linkHead = "weir order link\n"
+
+// Token signs the link.
+func (l *Link) Token(secret []byte) string {
+	text, err := json.Marshal(l)
+	if err != nil { // all of it is text and numbers
+		panic(err)
+	}
+	return base64.RawURLEncoding.EncodeToString(text) + "." + base64.RawURLEncoding.EncodeToString(linkCode(secret, text))
+}
+
+func linkCode(secret, text []byte) []byte {
+	h := hmac.New(sha256.New, secret)
+	h.Write([]byte(linkHead))
+	h.Write(text)
+	return h.Sum(nil)
+}
+
+// ReadLink returns the link of a token that one of the secrets has signed and that is valid at a time.
+// Whether it was used is for Book.Give to find out.
+func ReadLink(token string, secrets [][]byte, now events.Stamp) (*Link, error) {
+	body, code, _ := strings.Cut(token, ".")
+	text, err := base64.RawURLEncoding.DecodeString(body)
+	if err != nil || len(token) > 2*byhand.MaxRecord {
+		return nil, ErrLink
+	}
+	given, err := base64.RawURLEncoding.DecodeString(code)
+	if err != nil {
+		return nil, ErrLink
+	}
+	for _, secret := range secrets {
+		if len(secret) == 0 || !hmac.Equal(given, linkCode(secret, text)) {
+			continue
+		}
+		l := new(Link)
+		if json.Unmarshal(text, l) != nil || events.Stamp(l.Until) <= now || l.Order.Check() != nil {
+			return nil, ErrLink
+		}
+		return l, nil
+	}
+	return nil, ErrLink
+}

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"weir/cmd/internal/api"
+	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
+	"weir/events"
+	"weir/events/byhand"
+)
+
+// scopeHelp says what a scope is.
+const scopeHelp = `SCOPE is all, or one of tenant, team, project, principal, service, agent, tool, model,
+tree and flow with a value behind a colon. In a value * stands for any text and ? for one
+character: agent:billing-*. Quote it.`
+
+// stopScopeCommand is weir stop: an order by hand about a scope.
+func stopScopeCommand() cli.Command {
+	return cli.Command{
+		Name: "stop", Args: "SCOPE", Short: "stop all calls, or those of a tenant, an agent, a tool and so on",
+		Long: `Every check of the scope is refused until the order expires or is released: of flows,
+agents and schedules that run, and of those that begin later. A user's message is refused
+as well. Given again, the order takes the place of the one before.
+
+` + scopeHelp + `
+
+An exception of agents (--except agent:NAME) holds for calls of which caller and callee
+are excepted. The running weir has to have an admin token, and wants it.`,
+		Examples: []string{
+			`weir stop all --reason "bad release" --for 2h --except agent:billing --token-file admin.token`,
+			`weir stop 'agent:crawler-*' --reason "ignores robots.txt" --token-file admin.token`,
+			`weir stop tool:shell --within tenant:acme --reason "audit" --token-file admin.token`,
+		},
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			h := newHand(fs)
+			long := fs.Duration("for", events.DefaultStop, "it lasts for this `DURATION`")
+			scopes := newScopeFlags(fs)
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				order, err := scopes.order(env, h, args, *long)
+				if err != nil {
+					return err
+				}
+				return h.stopScope(ctx, env, order)
+			}
+		},
+	}
+}
+
+// scopeFlags are the flags that say which calls of a scope are meant.
+type scopeFlags struct{ within, except *[]string }
+
+func newScopeFlags(fs *pflag.FlagSet) *scopeFlags {
+	return &scopeFlags{fs.StringArray("within", nil, "only calls that are of this `SCOPE` as well; may be repeated"),
+		fs.StringArray("except", nil, "calls of this `SCOPE` may be made; may be repeated")}
+}
+
+// order is what is asked of weir.
+func (s *scopeFlags) order(env *cli.Env, h *hand, args []string, long time.Duration) (o api.HandOrder, err error) {
+	if err := cli.Want(args, 1, 1, "a SCOPE, such as all or agent:NAME"); err != nil {
+		return o, err
+	}
+	if o.Scope, err = byhand.ParseScope(args[0]); err != nil {
+		return o, cli.Usage("%v", err)
+	}
+	for _, list := range []struct {
+		flag  string
+		texts []string
+		to    *[]byhand.Scope
+	}{{"within", *s.within, &o.Within}, {"except", *s.except, &o.Except}} {
+		for _, text := range list.texts {
+			scope, err := byhand.ParseScope(text)
+			if err != nil {
+				return o, cli.Usage("--%s: %v", list.flag, err)
+			}
+			*list.to = append(*list.to, scope)
+		}
+	}
+	given, err := h.order(env, long)
+	if err != nil {
+		return o, err
+	}
+	if given.ForS == 0 {
+		return o, cli.Usage("--for 0: an order that ends at once stops nothing")
+	}
+	o.Reason, o.By, o.ForS = given.Reason, given.By, given.ForS
+	return o, nil
+}
+
+// stopScope gives the order.
+func (h *hand) stopScope(ctx context.Context, env *cli.Env, o api.HandOrder) error {
+	var a api.HandOrderView
+	if err := h.give(ctx, env, "/v1/orders", o, &a); err != nil {
+		return err
+	}
+	return env.Value(a, func() error {
+		if _, err := cli.Fprintf(env.Out, "%s %s until %s\n", scopeText(&a), env.Painted("is stopped", cli.Bad), a.Expires); err != nil {
+			return err
+		}
+		if !a.Recorded {
+			env.Notice("the order is in force, but it is not recorded yet: weir tries again until it is")
+		}
+		env.Notice("order %s by %s; release it with: weir release %s", a.ID, a.By, a.ID)
+		return nil
+	})
+}
+
+// scopeText is what an order is about, for people.
+func scopeText(a *api.HandOrderView) string {
+	text := a.Scope.String()
+	if len(a.Within) > 0 {
+		text += " within " + scopeList(a.Within)
+	}
+	if len(a.Except) > 0 {
+		text += " except " + scopeList(a.Except)
+	}
+	return text
+}
+
+func scopeList(list []byhand.Scope) string {
+	words := make([]string, len(list))
+	for i, s := range list {
+		words[i] = s.String()
+	}
+	return strings.Join(words, ", ")
+}
+
+// releaseScopeCommand is weir release.
+func releaseScopeCommand() cli.Command {
+	return cli.Command{
+		Name: "release", Args: "SCOPE", Short: "release what weir stop has stopped",
+		Long: `Calls of the scope may be made again. Give the scope as it was stopped, with the same
+--within, or the id of the order. What rules have stopped stays stopped; weir flows
+release releases that.`,
+		Examples: []string{`weir release all --reason "rolled back" --token-file admin.token`},
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			h := newHand(fs)
+			within := fs.StringArray("within", nil, "the `SCOPE` that the stop was given within; may be repeated")
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := cli.Want(args, 1, 1, "a SCOPE, such as all or agent:NAME, or the id of an order"); err != nil {
+					return err
+				}
+				by, err := h.signed(env)
+				if err != nil {
+					return err
+				}
+				path := "/v1/orders/" + url.PathEscape(args[0])
+				if len(*within) > 0 {
+					path += "?" + url.Values{"within": *within}.Encode()
+				}
+				return h.releaseScope(ctx, env, path, args[0], api.HandRelease{Reason: *h.reason, By: by})
+			}
+		},
+	}
+}
+
+func (h *hand) releaseScope(ctx context.Context, env *cli.Env, path, name string, asked api.HandRelease) error {
+	c, err := h.Client(env)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return err
+	}
+	resp, err := c.Do(ctx, http.MethodDelete, path, body, http.Header{"Content-Type": {"application/json"}})
+	if e, ok := errors.AsType[*client.StatusError](err); ok && e.Status == http.StatusNotFound {
+		return cli.Failure("%s is not stopped by hand", name).Advise("weir orders lists what is")
+	}
+	if err != nil {
+		return wantsToken(err, true)
+	}
+	defer resp.Body.Close()
+	var a api.HandOrderView
+	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
+		return err
+	}
+	return env.Value(a, func() error {
+		_, err := cli.Fprintf(env.Out, "%s is released\n", scopeText(&a))
+		return err
+	})
+}
+
+// ordersCommand is weir orders: the orders by hand, and links that give one.
+func ordersCommand() cli.Command {
+	return cli.Command{Name: "orders", Short: "the orders by hand: list them, make links for them", Commands: []cli.Command{
+		{
+			Name: "ls", Short: "list the orders by hand that are in force",
+			Long:     "Orders of weir stop. Stops of single flows are listed by weir flows ls.",
+			Examples: []string{"weir orders ls", "weir orders ls --all -o json"},
+			Setup: func(fs *pflag.FlagSet) cli.Run {
+				server := client.NewServerFlags(fs)
+				all := fs.Bool("all", false, "those as well that were released or have expired lately")
+				return func(ctx context.Context, env *cli.Env, args []string) error {
+					if err := cli.Want(args, 0, 0, ""); err != nil {
+						return err
+					}
+					return listOrders(ctx, env, server, *all)
+				}
+			},
+		},
+		linkCommand(),
+	}}
+}
+
+func listOrders(ctx context.Context, env *cli.Env, server *client.ServerFlags, all bool) error {
+	c, err := server.Client(env)
+	if err != nil {
+		return err
+	}
+	path := "/v1/orders"
+	if all {
+		path += "?all=1"
+	}
+	resp, err := c.Do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var list api.HandOrderList
+	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
+		return err
+	}
+	lines := cli.NewLines(env, func(a *api.HandOrderView) []cli.Cell {
+		state := "stopped"
+		if !a.Active {
+			state = "ended"
+		}
+		return []cli.Cell{{Text: a.ID}, {Text: scopeText(a)}, {Text: state}, {Text: a.Since.String()}, {Text: a.Expires.String()}, {Text: a.By}, {Text: a.Reason}}
+	}, "ORDER", "SCOPE", "STATE", "SINCE", "UNTIL", "BY", "REASON")
+	for i := range list.Orders {
+		if err := lines.Print(&list.Orders[i]); err != nil {
+			return err
+		}
+	}
+	if err := lines.Flush(); err != nil {
+		return err
+	}
+	if len(list.Orders) == 0 {
+		env.Notice("nothing is stopped by hand")
+	}
+	return nil
+}
+
+// linkCommand is weir orders link.
+func linkCommand() cli.Command {
+	return cli.Command{
+		Name: "link", Args: "SCOPE", Short: "make a link that gives one order, once, without a token",
+		Long: `Prints a URL for a phone or an incident tool. Opening it shows the order with a button; a
+POST without a body gives it. Whoever has the link can give the order. It is void after it
+was used, when it expires, and when the order is changed otherwise.
+
+` + scopeHelp,
+		Examples: []string{`weir orders link all --valid 8h --reason "on call" --for 1h --token-file admin.token`,
+			`curl -X POST "$(weir orders link tool:shell --reason "incident" --token-file admin.token)"`},
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			h := newHand(fs)
+			long := fs.Duration("for", events.DefaultStop, "the stop lasts for this `DURATION` from when it is given")
+			valid := fs.Duration("valid", 15*time.Minute, "the link is valid for this `DURATION`, at most 24h")
+			release := fs.Bool("release", false, "the link releases the scope")
+			scopes := newScopeFlags(fs)
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				order, err := scopes.order(env, h, args, *long)
+				if err != nil {
+					return err
+				}
+				asked := api.HandLink{HandOrder: order, Order: byhand.Stop}
+				if *release {
+					asked.Order, asked.ForS = byhand.Release, 0
+				}
+				if asked.ValidS, err = seconds("valid", *valid); err != nil {
+					return err
+				}
+				var a api.HandLinkAnswer
+				if err := h.give(ctx, env, "/v1/order-links", asked, &a); err != nil {
+					return err
+				}
+				return env.Value(a, func() error {
+					_, err := cli.Fprintf(env.Out, "%s\n", a.URL)
+					env.Notice("valid until %s, for one order", a.Until)
+					return err
+				})
+			}
+		},
+	}
+}
