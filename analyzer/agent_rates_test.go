@@ -237,7 +237,7 @@ func TestThrottleSaysHowLongToWait(t *testing.T) {
 		c.at(float64(i), ev)
 	}
 	const want = `{"schema_version":1,"id":"38952927c91bec58-18bcfe62768","time":"2023-11-14T22:14:09.000Z","revision":1700000049000,"mode":"enforce","scope":{"kind":"agent","id":"coder"},` +
-		`"action":"throttle","controlled_cutoff":false,"effective":"next","match":{"to":["coder"],"kind":"agent.call"},"reason_code":"agent_message_rate_exceeded","rule_id":"agent_message_rate",` +
+		`"action":"throttle","controlled_cutoff":false,"effective":"next","match":{"to":["coder"],"kind":"agent.call"},"reason_code":"agent_message_rate_exceeded","incident_id":"38952927c91bec58","cause":"agent_message_rate_exceeded","rule_id":"agent_message_rate",` +
 		`"limit":10,"observed":10,"unit":"messages","window_s":60,` +
 		`"message":"Limit used up, the next call will be rejected: 10 messages to one agent within 60 s (limit 10)",` +
 		`"agent_message":"The flow guard refuses the next call (agent_message_rate_exceeded, limit 10 used up). Wait before you call again; do other work meanwhile.",` +

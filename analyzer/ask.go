@@ -28,6 +28,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		if o.Action == events.Hold && o.Phase == standing.Armed {
 			e.hold(f, o, m, fx)
 		}
+		f.stops(o, fx)
 		fx.Answer = e.answer(f, o, m)
 		e.addRemaining(f, m, fx.Answer)
 		e.tried(f, m)
@@ -175,6 +176,7 @@ func (f *Flow) takeBack(before *Flow) bool {
 		*k, *o = *o, *k // no two may share the memory of their slices
 	}
 	f.offences, before.offences = tried.offences, f.offences
+	f.incidents, before.incidents = tried.incidents, f.incidents
 	f.revision = tried.revision
 	return true
 }
@@ -209,6 +211,7 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 		if o.Phase > standing.Warn && m.ev.Ack.Applied {
 			fx.Counts.Attempts++
 			fx.Counts.RefusedBy[Rules[o.rule].Reason.Place()]++
+			f.stops(o, fx)
 			e.tried(f, m)
 			// Who waits, and who was refused nothing, defied nobody.
 			if o.Action != events.Throttle && !o.Shadow {
@@ -239,6 +242,9 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 			*o = order{Order: standing.Order{Since: m.at, Begun: m.at}, a: none, b: none, edges: o.edges[:0], calls: o.calls[:0]}
 		}
 		// An order that a person has given before is given again, from now on, with the same id.
+		if o.incident == 0 || o.episode != f.episode {
+			o.incident = f.incidentOf(ruleOfPerson, m.at)
+		}
 		o.rule, o.Phase, o.Action, o.scope, o.episode = ruleOfPerson, standing.Stop, events.Halt, events.ScopeFlow, f.episode
 		stands := ev.Operator.For
 		if stands <= 0 {
@@ -256,7 +262,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		for len(f.orders) > 0 {
 			e.clear(f, &f.orders[0], m, fx)
 		}
-		f.offences = f.offences[:0]
+		f.offences, f.incidents = f.offences[:0], f.incidents[:0]
 		f.clearPatterns(true)
 		f.released = m.at.Add(ev.Operator.For)
 		if e.agents.Trees {
@@ -289,6 +295,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		if f.overrides = f.overrides[:n]; n == maxOverrides {
 			f.overrides = f.overrides[:copy(f.overrides, f.overrides[1:])]
 		}
+		f.endIncident(r)
 		own := flowOverride{rule: r, mode: mode, warn: ev.Override.Warn, stop: ev.Override.Stop, expires: ev.Override.Expires}
 		if ev.Override.Extra > 0 {
 			most := e.granted(f, m, r, ev.Override.Extra, limit)

@@ -13,7 +13,10 @@ import (
 // codecVersion is the first byte of a flow record. A record of another version is refused:
 // the log can be folded again.
 // It changes with the layout; what is only added behind a presence bit leaves it as it is.
-const codecVersion = 4
+const codecVersion = 5
+
+// plainVersion is that of a record without incidents and orders, which an older weir reads, too.
+const plainVersion = 4
 
 // MaxRecord is the most bytes that the record of one flow takes.
 // The caps of all lists keep a flow far below it, but for one with every list full of the
@@ -61,9 +64,9 @@ func (f *Flow) AtMost() int {
 	n += sizeDelegate*len(f.delegations) + 4*len(f.turnSeen) + 8*len(f.conversations) + 8*len(f.tasks)
 	for i := range f.orders {
 		o := &f.orders[i]
-		n += sizeOrder + 16 + len(o.subject) + 2*len(o.edges) + 10*len(o.calls)
+		n += sizeOrder + 16 + 8 + len(o.subject) + 2*len(o.edges) + 10*len(o.calls)
 	}
-	n += 11*len(f.offences) + 27*len(f.overrides)
+	n += 11*len(f.offences) + 27*len(f.overrides) + 1 + sizeIncident*len(f.incidents)
 	return n
 }
 
@@ -85,6 +88,7 @@ const (
 	sizeRate     = 5
 	sizeDelegate = 29
 	sizeOrder    = 93
+	sizeIncident = 10
 )
 
 // Numbers stand in records with the lowest byte first; only keys of the store are the other way
@@ -145,7 +149,7 @@ func (f *Flow) encode(b []byte) []byte {
 	// elements.
 	b, h := record.Room(b, sizeHead)
 	flags := f.recordFlags()
-	h[0], h[1], h[2], h[3], h[4], h[5] = codecVersion, has, byte(flags), f.aged, byte(f.source), f.pos
+	h[0], h[1], h[2], h[3], h[4], h[5] = f.version(), has, byte(flags), f.aged, byte(f.source), f.pos
 	h[6], h[7], h[8], h[9] = byte(len(f.ids)), byte(len(f.tools)), byte(len(f.parties)), byte(len(f.rate))
 	h[10], h[11], h[12], h[13] = byte(len(f.ring)), byte(len(f.streakAt)), byte(len(f.pairs)), byte(len(f.delegations))
 	h[14], h[15], h[16], h[17] = byte(len(f.turnSeen)), byte(len(f.conversations)), byte(len(f.tasks)), byte(len(f.orders))
@@ -277,7 +281,25 @@ func (f *Flow) encode(b []byte) []byte {
 		b = append(b, byte(o.rule), byte(o.mode), record.Bit(o.warn.Set, 0)|record.Bit(o.stop.Set, 1))
 		b = le.AppendUint64(le.AppendUint64(le.AppendUint64(b, uint64(o.warn.Value)), uint64(o.stop.Value)), uint64(o.expires))
 	}
+	if f.version() == plainVersion {
+		return b
+	}
+	for i := range f.orders {
+		b = le.AppendUint64(b, uint64(f.orders[i].incident))
+	}
+	b = append(b, byte(len(f.incidents)))
+	for _, x := range f.incidents {
+		b = le.AppendUint64(append(b, byte(x.rule), record.Bit(x.stopped, 0)), uint64(x.since))
+	}
 	return b
+}
+
+// version is that of the flow's record.
+func (f *Flow) version() byte {
+	if len(f.orders)+len(f.incidents) == 0 {
+		return plainVersion
+	}
+	return codecVersion
 }
 
 // recordFlags are the flags with the presence bits for which the head has no room.
@@ -482,8 +504,8 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	d := record.NewReader(b)
 	// Too few bytes give a head of zeros, whose version is none.
 	h := d.Take(sizeHead)
-	if h[0] != codecVersion {
-		return fmt.Errorf("flow record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
+	if h[0] != codecVersion && h[0] != plainVersion {
+		return fmt.Errorf("flow record has version %d, this weir reads versions 4 to %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
 	}
 	has := h[1]
 	f.flags, f.aged, f.source, f.pos = flowFlags(h[2]), h[3], events.CorrelationSource(h[4]), h[5]
@@ -634,6 +656,17 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 			warn:    events.Optional{Set: x[2]&1 != 0, Value: int64(le.Uint64(x[3:]))},
 			stop:    events.Optional{Set: x[2]&2 != 0, Value: int64(le.Uint64(x[11:]))},
 			expires: events.Stamp(le.Uint64(x[19:]))})
+	}
+	if h[0] == plainVersion {
+		f.recall()
+		return d.End("flow record")
+	}
+	for i := range f.orders {
+		f.orders[i].incident = events.Stamp(le.Uint64(d.Take(8)))
+	}
+	for range d.Most(d.Take(1)[0], maxIncidents) {
+		x := d.Take(sizeIncident)
+		f.incidents = append(f.incidents, incident{RuleID(d.Most(x[0], int(RuleCount)-1)), x[1]&1 != 0, events.Stamp(le.Uint64(x[2:]))})
 	}
 	return d.End("flow record")
 }

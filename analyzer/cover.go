@@ -13,11 +13,21 @@ import (
 
 // covers reports whether the order refuses all that the other one is about, as strictly, and
 // dispatchers know of it.
-// Only orders for a whole flow or a whole agent cover others. A hidden one covers nothing,
-// because dispatchers do not know of it.
+// Orders for a whole flow or a whole agent cover all others, narrower ones those of their own
+// incident. A hidden one covers nothing, because dispatchers do not know of it.
 func (w *order) covers(o *order, at events.Stamp) bool {
-	if !w.Binds() || w.hidden || w.Expires <= at || severity(w.Action) < severity(o.Action) {
+	if w.hidden || w.Expires <= at || w.Shadow {
 		return false
+	}
+	same := w.incident == o.incident && Rules[w.rule].CauseOf() == Rules[o.rule].CauseOf()
+	if same && w.warned(o) {
+		return true
+	}
+	if !w.Binds() || severity(w.Action) < severity(o.Action) {
+		return false
+	}
+	if same && w.contains(o) {
+		return true
 	}
 	if w.kind != events.KindUnset && w.kind != o.about() {
 		return false
@@ -29,6 +39,48 @@ func (w *order) covers(o *order, at events.Stamp) bool {
 		return (w.picks == selectAll || w.picks == selectCaller) && o.scope == events.ScopeSession && o.a == w.a
 	}
 	return false
+}
+
+// warned reports whether the other order is one more warning of an incident that people, and the
+// agent that it is about, were warned of already. A warning refuses nothing, so dispatchers have
+// nothing to do by a second one.
+func (w *order) warned(o *order) bool {
+	return o.Phase == standing.Warn && w.Phase >= standing.Warn &&
+		(w.scope != events.ScopeSession || o.scope != events.ScopeSession || w.a == o.a)
+}
+
+// contains reports whether the order refuses each call that the other one refuses, by what both
+// name. It says no where it cannot know, as of calls in other words.
+func (w *order) contains(o *order) bool {
+	if w.kind != events.KindUnset && w.kind != o.about() || w.Phase < o.Phase {
+		return false
+	}
+	switch {
+	case w.scope == events.ScopeSession && (o.scope != events.ScopeSession || o.a != w.a):
+		return false
+	case w.picks == selectAll && w.scope == events.ScopePair:
+		return w.containsEdges(o, edge{w.a, w.b}, edge{w.b, w.a})
+	case w.picks == selectEdges:
+		return (w.content.IsZero() || w.content == o.content && o.picks == selectEdges) && w.containsEdges(o, w.edges...)
+	case w.picks == selectTools:
+		return (o.picks == selectTools || o.picks == selectCalls && !Rules[o.rule].Rewords) && !slices.ContainsFunc(o.calls, func(c callRef) bool {
+			return !slices.ContainsFunc(w.calls, func(has callRef) bool { return has.tool == c.tool })
+		})
+	case w.picks == selectCalls:
+		return o.picks == selectCalls && !Rules[o.rule].Rewords && !slices.ContainsFunc(o.calls, func(c callRef) bool { return !slices.Contains(w.calls, c) })
+	}
+	return false
+}
+
+// containsEdges reports whether the other order is about calls along these edges alone.
+func (w *order) containsEdges(o *order, edges ...edge) bool {
+	of := o.edges
+	if o.scope == events.ScopePair && o.picks == selectAll {
+		of = []edge{{o.a, o.b}, {o.b, o.a}}
+	} else if o.picks != selectEdges {
+		return false
+	}
+	return len(of) > 0 && !slices.ContainsFunc(of, func(x edge) bool { return !slices.Contains(edges, x) })
 }
 
 // about is the kind of calls that the order can refuse; KindUnset for both.

@@ -41,6 +41,7 @@ const (
 	maxOrders        = 12
 	maxOrderCalls    = 32 // calls or edges that one order names: as many as a window holds
 	maxOffences      = 12
+	maxIncidents     = 12
 	maxConversations = 8
 	maxTasks         = 12
 	maxTurnIDs       = 16
@@ -132,6 +133,7 @@ type Flow struct {
 	tasks         []task
 	orders        []order
 	offences      []offence
+	incidents     []incident // of this episode
 	// What a person set or granted for this flow alone; each has its own end.
 	overrides []flowOverride
 	// Tags of the flow, its agents and its tools, by which limits may exempt.
@@ -442,13 +444,13 @@ func (f *Flow) Reset(key string) {
 	// would write all of it twice, for each event.
 	ids, parties, tools, rate, ring, streakAt := f.ids, f.parties, f.tools, f.rate, f.ring, f.streakAt
 	pairs, delegations, turnSeen, conversations, tasks := f.pairs, f.delegations, f.turnSeen, f.conversations, f.tasks
-	orders, offences, overrides, marks := f.orders, f.offences, f.overrides, f.marks
+	orders, offences, incidents, overrides, marks := f.orders, f.offences, f.incidents, f.overrides, f.marks
 	*f = Flow{}
 	f.key, f.pos = key, none
 	// The parties behind the length keep their own slices; addParty finds them there.
 	f.ids, f.parties, f.tools, f.rate, f.ring, f.streakAt = ids[:0], parties[:0], tools[:0], rate[:0], ring[:0], streakAt[:0]
 	f.pairs, f.delegations, f.turnSeen, f.conversations, f.tasks = pairs[:0], delegations[:0], turnSeen[:0], conversations[:0], tasks[:0]
-	f.orders, f.offences, f.overrides, f.marks = orders[:0], offences[:0], overrides[:0], marks[:0]
+	f.orders, f.offences, f.incidents, f.overrides, f.marks = orders[:0], offences[:0], incidents[:0], overrides[:0], marks[:0]
 }
 
 // addParty makes room for one more party in the slice, reusing what an earlier
@@ -494,7 +496,7 @@ func (f *Flow) newEpisode(at events.Stamp) {
 	f.tokens = [3]int64{}
 	f.turnID = ""
 	f.flags &^= flagDelta | flagEnded | flagTurnOpen | flagWorkUnknown
-	f.rate, f.turnSeen = f.rate[:0], f.turnSeen[:0]
+	f.rate, f.turnSeen, f.incidents = f.rate[:0], f.turnSeen[:0], f.incidents[:0]
 	f.conversations, f.tasks = f.conversations[:0], f.tasks[:0]
 	for i := range f.parties {
 		p := &f.parties[i]
@@ -817,6 +819,7 @@ func (f *Flow) copyTo(dst *Flow) {
 	dst.conversations = append(old.conversations, f.conversations...)
 	dst.tasks = append(old.tasks, f.tasks...)
 	dst.offences = append(old.offences, f.offences...)
+	dst.incidents = append(old.incidents, f.incidents...)
 	dst.overrides = append(old.overrides, f.overrides...)
 	dst.marks = append(old.marks, f.marks...)
 	dst.parties, dst.pairs, dst.orders = old.parties, old.pairs, old.orders

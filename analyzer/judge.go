@@ -215,6 +215,9 @@ func (e *Engine) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *moment, se
 			return
 		}
 	}
+	if o.incident == 0 || o.episode != f.episode {
+		o.incident = f.incidentOf(rule.ID, m.at)
+	}
 	// What all orders have in common is entered here; what is of flows, below.
 	o.Give(ph, action, set, observed, m.at)
 	o.rule, o.episode, o.Limits, o.lapsed = rule.ID, f.episode, e.version, false
@@ -583,7 +586,8 @@ func (e *Engine) widen(f *Flow, o *order, m *moment, wide uint8, scope events.Sc
 	if scope == events.ScopePair {
 		action = events.Deny
 	}
-	if f.covered(&order{Order: standing.Order{Action: action}, rule: o.rule, scope: scope, a: a, b: b}, m.at) {
+	// Such as the edges of a loop of two, which are all that there is between them.
+	if f.covered(&order{Order: standing.Order{Action: action, Phase: standing.Stop}, rule: o.rule, scope: scope, a: a, b: b, incident: o.incident}, m.at) {
 		return
 	}
 	o.wide = wide
@@ -601,7 +605,7 @@ func (e *Engine) widen(f *Flow, o *order, m *moment, wide uint8, scope events.Sc
 	}
 	w := f.addOrder()
 	*w = order{Order: src.Order, rule: src.rule, scope: scope, wide: src.wide, a: a, b: b,
-		period: src.period, episode: src.episode, calls0: src.calls0, tokens0: src.tokens0, edges: w.edges[:0], calls: w.calls[:0]}
+		period: src.period, episode: src.episode, calls0: src.calls0, tokens0: src.tokens0, incident: src.incident, edges: w.edges[:0], calls: w.calls[:0]}
 	// Revision 0 says that nobody was told of it yet.
 	w.Phase, w.Action, w.Begun, w.Revision = standing.Stop, action, m.at, 0
 	e.stands(w, m, 1)

@@ -32,6 +32,8 @@ type order struct {
 	calls   []callRef
 	calls0  uint32 // calls and tokens of the flow when the offence began
 	tokens0 int64
+	// When the incident began that the order is part of, see incident.
+	incident events.Stamp
 }
 
 // selection is how an order tells which calls it refuses, beside its lists.

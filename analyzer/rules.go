@@ -234,7 +234,7 @@ var Rules = [RuleCount]FlowRule{
 		Show:  widest(func(p *party) int64 { return int64(p.revisits) }),
 		Value: revisits, Match: matchCallee},
 	{ID: RulePingPongSame, On: calls, Scope: events.ScopePair, Cleans: true, Row: rules.Row{
-		Name: "ping_pong_same", Reason: "a2a_ping_pong", Unit: events.UnitRounds,
+		Name: "ping_pong_same", Reason: "a2a_ping_pong", Cause: rules.CauseLoop, Unit: events.UnitRounds,
 		About:  "A cycle of 2 to 8 hops without work, the same content at each position every round.",
 		Text:   "{head}the same {period} calls between agents with the same content, {n} times in a row without work {bound}",
 		Action: events.Deny, Status: 403, From: "delegation, gateway (future work there)",
@@ -244,7 +244,7 @@ var Rules = [RuleCount]FlowRule{
 		Show:  func(f *Flow, _ *rules.Setting) int64 { n, _ := rounds(f.sameRun[:], 2, maxRing); return n },
 		Value: func(f *Flow, m *moment, _ *rules.Setting) int64 { return f.pingPong(m, &f.sameRun) }, Match: matchRing},
 	{ID: RulePingPongOther, On: calls, Scope: events.ScopePair, Cleans: true, Guesses: true, Row: rules.Row{
-		Name: "ping_pong_other", Reason: "a2a_ping_pong", Unit: events.UnitRounds,
+		Name: "ping_pong_other", Reason: "a2a_ping_pong", Cause: rules.CauseLoop, Unit: events.UnitRounds,
 		About:  "A cycle of 2 to 8 hops without work, whatever the content. Where nobody knows whether they came without work, four times as many rounds warn, and none stop.",
 		Text:   "{head}the same {period} calls between agents, {n} times in a row without known work {bound}",
 		Action: events.Deny, Status: 403, From: "delegation, gateway (future work there)",
@@ -260,7 +260,7 @@ var Rules = [RuleCount]FlowRule{
 		},
 		Value: func(f *Flow, m *moment, _ *rules.Setting) int64 { return f.anyPingPong(m) }, Match: matchRing},
 	{ID: RuleRepeatedDelegation, On: calls, Scope: events.ScopePair, Cleans: true, Row: rules.Row{
-		Name: "repeated_delegation", Reason: "repeated_delegation", Unit: events.UnitRepeats,
+		Name: "repeated_delegation", Reason: "repeated_delegation", Cause: rules.CauseLoop, Unit: events.UnitRepeats,
 		About:  "The same message from one agent to another, neither having worked in between; silence does not clear it. Where the log tells neither work nor answers, two within half a minute count as one, else five.",
 		Text:   "{head}the same message was sent {n} times without work in between {bound}",
 		Action: events.Deny, Status: 403, From: "weir",
@@ -269,7 +269,7 @@ var Rules = [RuleCount]FlowRule{
 		Show:  mostRepeated,
 		Value: repeatedDelegation, Match: matchDelegation},
 	{ID: RuleStaleDelegation, On: kinds(events.AgentCall, events.AgentReturn), Scope: events.ScopePair, Cleans: true, Repeat: true, Row: rules.Row{
-		Name: "stale_delegation", Reason: "stale_delegation", Unit: events.UnitRounds,
+		Name: "stale_delegation", Reason: "stale_delegation", Cause: rules.CauseLoop, Unit: events.UnitRounds,
 		About:  "Rounds in which the callee only made tool calls that it had made before.",
 		Text:   "{head}in {n} rounds the callee only repeated earlier tool calls {bound}",
 		Action: events.Deny, Status: 403, From: "weir, measured on real traces",
@@ -278,7 +278,7 @@ var Rules = [RuleCount]FlowRule{
 		Whom:  roundPair,
 		Value: func(f *Flow, m *moment, _ *rules.Setting) int64 { return m.stale }, Match: matchPair},
 	{ID: RuleStaleAnswers, On: kinds(events.AgentReturn), Scope: events.ScopePair, Cleans: true, Repeat: true, Row: rules.Row{
-		Name: "stale_answers", Reason: "stale_delegation", Unit: events.UnitRounds,
+		Name: "stale_answers", Reason: "stale_delegation", Cause: rules.CauseLoop, Unit: events.UnitRounds,
 		About:  "Such rounds whose answer was the same, or nearly, as one before.",
 		Text:   "{head}in {n} rounds the callee only repeated earlier tool calls and answers {bound}",
 		Action: events.Deny, Status: 403, From: "weir, measured on real traces",
@@ -287,7 +287,7 @@ var Rules = [RuleCount]FlowRule{
 		Whom:  roundPair,
 		Value: func(f *Flow, m *moment, _ *rules.Setting) int64 { return m.staleSame }, Match: matchPair},
 	{ID: RuleNoWorkHops, On: calls, Scope: events.ScopeFlow, Cleans: true, Row: rules.Row{
-		Name: "no_work_hops", Reason: "no_work_rapid_fire", Unit: events.UnitHops,
+		Name: "no_work_hops", Reason: "no_work_rapid_fire", Cause: rules.CauseLoop, Unit: events.UnitHops,
 		About:  "Hops in a row without work; delegations made side by side are one, and one that turns to somebody who took no part in the last eight counts for nothing, but with count: all.",
 		Text:   "{head}{n} calls between agents in a row without work {bound}",
 		Action: events.Deny, Status: 403, From: "delegation",
@@ -296,7 +296,7 @@ var Rules = [RuleCount]FlowRule{
 		Show:  func(f *Flow, _ *rules.Setting) int64 { return int64(f.streak) },
 		Value: func(f *Flow, m *moment, _ *rules.Setting) int64 { return m.ifHop(int64(f.streak)) }, Match: matchCalls},
 	{ID: RuleNoWorkBurst, On: calls, Scope: events.ScopeFlow, Cleans: true, Row: rules.Row{
-		Name: "no_work_burst", Reason: "no_work_rapid_fire", Unit: events.UnitHops,
+		Name: "no_work_burst", Reason: "no_work_rapid_fire", Cause: rules.CauseLoop, Unit: events.UnitHops,
 		About:  "Hops without work within a few seconds.",
 		Text:   "{head}{n} calls between agents without work within {window} s {bound}",
 		Action: events.Deny, Status: 403, From: "delegation",
@@ -304,7 +304,7 @@ var Rules = [RuleCount]FlowRule{
 		Window: "seconds", Span: hopWindows, Default: rules.Window(10, rules.Stop(6, rules.Off))},
 		Value: noWorkBurst, Match: matchCalls},
 	{ID: RuleRepetition, On: results, Scope: events.ScopeSession, Cleans: true, Repeat: true, Row: rules.Row{
-		Name: "repetition", Reason: "repetition_detected", Unit: events.UnitRepeats,
+		Name: "repetition", Reason: "repetition_detected", Cause: rules.CauseLoop, Unit: events.UnitRepeats,
 		About:  "The same tool call with the same result among the party's last calls. Where only sizes of results are reported, equal ones of more than 200 bytes are the same. Tests that fail bring the same while their figures stay; a change in between begins anew.",
 		Text:   "{head}the same tool call brought the same result {n} times {bound}",
 		Action: events.Deny, Status: 403, From: "gateway",
@@ -312,7 +312,7 @@ var Rules = [RuleCount]FlowRule{
 		Window: "calls", Default: rules.Window(10, rules.Stop(3, 6))},
 		Value: repetition, Match: matchCall},
 	{ID: RuleRepetitionBlind, On: toolCalls, Scope: events.ScopeSession, Cleans: true, Repeat: true, Row: rules.Row{
-		Name: "repetition_blind", Reason: "repetition_detected", Unit: events.UnitRepeats,
+		Name: "repetition_blind", Reason: "repetition_detected", Cause: rules.CauseLoop, Unit: events.UnitRepeats,
 		About:  "The same tool call among the party's last calls, no result being in the log.",
 		Text:   "{head}the same tool call was made {n} times {bound}",
 		Action: events.Deny, Status: 403, From: "gateway",
@@ -320,7 +320,7 @@ var Rules = [RuleCount]FlowRule{
 		Window: "calls", Default: rules.Window(32, rules.Stop(15, 30))},
 		Value: repetitionBlind, Match: matchCall},
 	{ID: RuleCircling, On: results, Scope: events.ScopeSession, Cleans: true, Repeat: true, Rewords: true, Row: rules.Row{
-		Name: "circling", Reason: "circling", Unit: events.UnitPoints,
+		Name: "circling", Reason: "circling", Cause: rules.CauseLoop, Unit: events.UnitPoints,
 		About:  "Points for calls that bring what was known: same call and result 4, nearly the same result 3, another call with a known result 2, an edit that restores an earlier state 2, anything new -2. One more search that finds nothing, and one more text of 65 to 200 bytes that comes whatever is asked, is 1 point where most calls of the tool bring it. An edit of which only its success is told is new; what looks nearly the same after it makes no points.",
 		Text:   "{head}tool calls go in circles: {n} points for what was known {bound}",
 		Action: events.Deny, Status: 403, From: "weir, measured on real traces",
@@ -329,7 +329,7 @@ var Rules = [RuleCount]FlowRule{
 		Show:  widest(func(p *party) int64 { return int64(p.points) }),
 		Value: circling, Match: matchScored},
 	{ID: RuleToolCycle, On: results, Scope: events.ScopeSession, Cleans: true, Repeat: true, Row: rules.Row{
-		Name: "tool_cycle", Reason: "tool_cycle_detected", Unit: events.UnitRounds,
+		Name: "tool_cycle", Reason: "tool_cycle_detected", Cause: rules.CauseLoop, Unit: events.UnitRounds,
 		About:  "Rounds of a repeating sequence of 2 to 7 tool calls with their results.",
 		Text:   "{head}the same {period} tool calls brought the same results {n} times in a row {bound}",
 		Action: events.Deny, Status: 403, From: "weir",
@@ -338,7 +338,7 @@ var Rules = [RuleCount]FlowRule{
 		Show:  widest(func(p *party) int64 { n, _ := rounds(p.cycleRun[:], 2, 7); return n }),
 		Value: func(f *Flow, m *moment, _ *rules.Setting) int64 { return m.toolCycle(f, 2, 7) }, Match: matchCycle},
 	{ID: RuleToolCycleLong, On: results, Scope: events.ScopeSession, Cleans: true, Repeat: true, Row: rules.Row{
-		Name: "tool_cycle_long", Reason: "tool_cycle_detected", Unit: events.UnitRounds,
+		Name: "tool_cycle_long", Reason: "tool_cycle_detected", Cause: rules.CauseLoop, Unit: events.UnitRounds,
 		About:  "Rounds of a repeating sequence of 8 to 16 tool calls with their results.",
 		Text:   "{head}the same {period} tool calls brought the same results {n} times in a row {bound}",
 		Action: events.Deny, Status: 403, From: "weir",
@@ -347,7 +347,7 @@ var Rules = [RuleCount]FlowRule{
 		Show:  widest(func(p *party) int64 { n, _ := rounds(p.cycleRun[:], 8, maxPeriod); return n }),
 		Value: func(f *Flow, m *moment, _ *rules.Setting) int64 { return m.toolCycle(f, 8, maxPeriod) }, Match: matchCycle},
 	{ID: RuleRepeatedError, On: results, Scope: events.ScopeSession, Cleans: true, Repeat: true, Row: rules.Row{
-		Name: "repeated_error", Reason: "repeated_error", Unit: events.UnitRepeats,
+		Name: "repeated_error", Reason: "repeated_error", Cause: rules.CauseLoop, Unit: events.UnitRepeats,
 		About:  "One tool brought the same error in a row, whatever its arguments; 429s and timeouts do not count (see no_progress). A refused edit is an error, whatever its status. Where the tool also worked, only the calls that failed are refused.",
 		Text:   "{head}the tool failed in the same way {n} times in a row {bound}",
 		Action: events.Deny, Status: 403, From: "weir",
@@ -356,7 +356,7 @@ var Rules = [RuleCount]FlowRule{
 		Show:  longestRun(true),
 		Value: func(_ *Flow, m *moment, _ *rules.Setting) int64 { return m.errors }, Match: matchFailing},
 	{ID: RuleNoProgress, On: results, Scope: events.ScopeSession, Cleans: true, Repeat: true, Row: rules.Row{
-		Name: "no_progress", Reason: "no_progress", Unit: events.UnitRepeats,
+		Name: "no_progress", Reason: "no_progress", Cause: rules.CauseLoop, Unit: events.UnitRepeats,
 		About:  "One tool brought the same result in a row, whatever its arguments; one of at most 200 bytes, such as ok, counts a fourth where the call or what came in between is new. Errors that say that the provider is busy or away, as 429, 503, ECONNREFUSED and timeouts, count as the same result where no pause of five seconds comes before the next try. So do results of several tools in turn, each of which brings the same as the time before.",
 		Text:   "{head}{n} tool calls in a row brought nothing new {bound}",
 		Action: events.Deny, Status: 403, From: "weir",
@@ -474,7 +474,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Stop(rules.Off, rules.Off)},
 		Value: func(*Flow, *moment, *rules.Setting) int64 { return 0 }, Match: matchAll},
 	{ID: RuleRepetitionAny, On: toolCalls, Scope: events.ScopeSession, Cleans: true, Repeat: true, Row: rules.Row{
-		Name: "repetition_any", Reason: "repetition_detected", Unit: events.UnitRepeats,
+		Name: "repetition_any", Reason: "repetition_detected", Cause: rules.CauseLoop, Unit: events.UnitRepeats,
 		About:  "The same tool call among the party's last calls, whatever the results; off by default, since it cannot tell honest polling from a loop.",
 		Text:   "{head}the same tool call was made {n} times {bound}",
 		Action: events.Deny, Status: 403, From: "openclaw",
@@ -482,7 +482,7 @@ var Rules = [RuleCount]FlowRule{
 		Window: "calls", Default: rules.Window(32, rules.Stop(rules.Off, rules.Off))},
 		Value: repetitionAny, Match: matchCall},
 	{ID: RuleHammering, Scope: events.ScopeSession, Cleans: true, AlwaysPublished: true, Row: rules.Row{
-		Name: "hammering", Reason: "refusal_hammered", Unit: events.UnitCalls,
+		Name: "hammering", Reason: "refusal_hammered", Cause: rules.CauseLoop, Unit: events.UnitCalls,
 		About:  "A caller asked again and again after a refusal that no waiting ends, as clients do that try everything again.",
 		Text:   "{head}asked {n} times after a final refusal {bound}",
 		Advice: "{what}The refusal is final: asking again changes nothing. End your turn and report what is done and what is not.",

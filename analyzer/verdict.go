@@ -21,6 +21,9 @@ func (e *Engine) emit(f *Flow, o *order, m *moment, fx *Effects) {
 	// middle counts on as it did the first time.
 	f.revision = max(f.revision+1, int64(m.at))
 	o.Revision = f.revision
+	if o.Phase == standing.Stop && o.Action != events.Allow {
+		f.stops(o, fx)
+	}
 	fx.Verdicts = append(fx.Verdicts, e.verdict(f, o, m))
 }
 
@@ -71,6 +74,7 @@ func (e *Engine) verdict(f *Flow, o *order, m *moment) events.Verdict {
 	v := o.Order.Verdict(&rule.Row, f.orderID(o), m.at, window, e.limits.HTTPStatus[o.rule])
 	v.Scope = events.Scope{Kind: o.scope, ID: f.scopeID(o)}
 	v.ConfigVersion, v.Confidence, v.CorrelationID = e.limits.Version, e.confidence(f, m), strings.Clone(f.key)
+	v.IncidentID, v.Cause = f.incidentID(o), rule.CauseOf()
 	v.Trigger, v.Degraded = trigger(f, m), e.degraded(e.scaled.Has(o.rule), m)
 	// It is for dispatchers, who have the order by its id; people read why it stood in the
 	// verdict before.

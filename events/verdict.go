@@ -69,6 +69,11 @@ type Verdict struct {
 	Reason Reason `json:"reason_code"`
 	// Reasons are all codes in force for the scope; Reason is the strictest of them.
 	Reasons []Reason `json:"reasons,omitempty"`
+	// IncidentID is the same for all verdicts about one flow in one episode with one Cause, and
+	// for those about one agent, project or tree from the first until its offence is over. Group
+	// by it: an incident is one thing to look at, however many verdicts it gives.
+	IncidentID string `json:"incident_id,omitempty"`
+	Cause      string `json:"cause,omitempty"` // loop for all patterns of a flow that goes in circles, else the reason
 	// RuleID is the name of the row as in the limits file; two rows may share a reason
 	// (decision 10).
 	RuleID        string `json:"rule_id,omitempty"`

@@ -40,6 +40,8 @@ func (v *Verdict) AppendJSON(dst []byte) []byte {
 	}
 	w.string("reason_code", string(v.Reason))
 	list(&w, "reasons", v.Reasons)
+	w.text("incident_id", v.IncidentID)
+	w.text("cause", v.Cause)
 	w.text("rule_id", v.RuleID)
 	w.text("config_version", v.ConfigVersion)
 	// A limit and an observation may be 0, so they are pointers.

@@ -236,7 +236,7 @@ const (
 	// formatVersion grows when an older weir could not read what is written, or would read it
 	// wrong.
 	formatMagic   = "weir"
-	formatVersion = 4
+	formatVersion = 5
 )
 
 // checkFormat reports whether the database has yet to be given the format of this weir, being

@@ -297,7 +297,7 @@ func TestNewerFormat(t *testing.T) {
 		s = open(t, dir, small())
 	}
 	number := func(n uint32) string { return string(binary.BigEndian.AppendUint32([]byte("weir"), n)) }
-	f(number(5), state.ErrNewer)
+	f(number(6), state.ErrNewer)
 	f(number(math.MaxUint32), state.ErrNewer)
 	f("weir", state.ErrDamaged)
 	f("wier\x00\x00\x00\x01", state.ErrDamaged)

@@ -37,6 +37,8 @@ type Counts struct {
 	// says that it refused.
 	RefusedBy [events.ReasonCount]int64
 	Granted   [events.ReasonCount]int64 // times that a person granted more of a limit
+	// Stops are the incidents in which a call was refused, by the reason that refused the first.
+	Stops [events.ReasonCount]int64
 	// Acks are the acknowledgements by the reason of the flow's order that they are about, at
 	// ReasonCount those about no order of the flow; at 1 those that say that it was applied.
 	Acks [events.ReasonCount + 1][2]int64

@@ -50,8 +50,11 @@ func (e *Engine) publish(a *Agent, m *moment, x *finding, fx *activity.Effects) 
 func (e *Engine) verdict(a *Agent, m *moment, x *finding) events.Verdict {
 	rule := &Rules[x.rule]
 	id := strings.Clone(a.name())
-	v := x.Order.Verdict(&rule.Row, a.verdictOrder(x.orderGroup(), x.Since), m.at, e.limits.Rules[x.rule].Window, e.limits.HTTPStatus[x.rule])
+	order := a.verdictOrder(x.orderGroup(), x.Since)
+	v := x.Order.Verdict(&rule.Row, order, m.at, e.limits.Rules[x.rule].Window, e.limits.HTTPStatus[x.rule])
 	v.Scope = events.Scope{Kind: events.ScopeAgent, ID: id}
+	// An agent has one order for a cause, which lasts as long as the incident.
+	v.IncidentID, v.Cause = standing.IncidentID(order), strings.TrimSuffix(x.orderGroup(), "/shadow")
 	v.Reason, v.ConfigVersion, v.Confidence = x.reasonCode(), e.terms.Version, confidenceOf(m.ev)
 	switch {
 	case a.isProject():

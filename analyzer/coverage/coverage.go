@@ -73,6 +73,7 @@ func (c *Coverage) count(ev *events.Event) {
 		// caller that a log could tell.
 		if by := ev.By(); by != events.OriginUser && (by != events.OriginSystem || !ev.From.IsZero()) {
 			c.AgentCalls++
+			c.WithWork += one(ev.HadWork != events.Unknown || ev.Work.Known)
 			c.WithCaller += one(!ev.From.IsZero())
 		}
 	case events.AgentReturn:
@@ -278,6 +279,22 @@ func (c *Coverage) Blind(l *analyzer.Limits) (out []Blind) {
 		}
 		if rules := l.RulesThatNeed(n.need); len(rules) > 0 {
 			out = append(out, Blind{n, rules})
+		}
+	}
+	return out
+}
+
+// Unjudged leaves out the rules that judged after all, and what no rule is left for: a rule that
+// warned or stopped was not kept from it by what the log does not report.
+func Unjudged(blind []Blind, judged func(rule string) bool) (out []Blind) {
+	for _, b := range blind {
+		if b.What == Cost && b.Told > 0 { // the rule measured a part
+			out = append(out, b)
+			continue
+		}
+		b.Rules = slices.DeleteFunc(slices.Clone(b.Rules), judged)
+		if len(b.Rules) > 0 {
+			out = append(out, b)
 		}
 	}
 	return out

@@ -42,6 +42,7 @@ const (
 type Row struct {
 	Name   string        // key in the limits file
 	Reason events.Reason // reason code of its verdicts
+	Cause  string        // of its incidents, see CauseOf; "" for the reason
 	Unit   events.Unit
 	About  string // one sentence for people
 	// Text is the sentence of its verdicts, with Words in it. Without one, see Sentence.
@@ -146,4 +147,17 @@ type CounterView struct {
 	// Left is what is left of a budget, as answers to checks report it; nil for a rule that
 	// reports none, or without a limit.
 	Left *float64 `json:"left,omitempty"`
+}
+
+// CauseLoop is the cause of all rules that find the same thing: agents that go in circles. Several
+// of them find one loop, each by its own measure, and people have one thing to look at.
+const CauseLoop = "loop"
+
+// CauseOf is what incidents of the row are about: verdicts of one flow, one episode and one cause
+// are one incident.
+func (r *Row) CauseOf() string {
+	if r.Cause != "" {
+		return r.Cause
+	}
+	return string(r.Reason)
 }

@@ -105,3 +105,6 @@ func httpStatus(action events.Action, row int, limits int16) int {
 
 // Allowed is the reason, of no row, of the answer to a call that nothing is said against.
 const Allowed events.Reason = "allowed"
+
+// IncidentID is the id of an incident, of which the hash names flow or agent, cause and beginning.
+func IncidentID(hash uint64) string { return fmt.Sprintf("%016x", hash) }

@@ -403,7 +403,7 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 		// What goes wrong in writing is told by the tables, which write to the same place.
 		say := func(format string, args ...any) { _, _ = cli.Fprintf(env.Out, format+"\n", args...) }
 		say("%s of %s%s, judged by the profile %s", cli.Count(r.Events, "event"), cli.Count(int64(r.Flows), "flow"), rate, r.Profile)
-		say("would be stopped: %d, warned: %d (the stopped included)", r.Stopped, r.Warned)
+		say("would be stopped: %d, in %s; warned: %d (the stopped included)", r.Stopped, cli.Count(int64(r.StoppedTimes), "incident"), r.Warned)
 		// What is not known is left out: a log without tokens or money has none after a stop
 		// either.
 		if r.Stopped > 0 {

@@ -245,12 +245,16 @@ type replay struct {
 
 // ruleAction is a line of the summary: what one rule did, in the word that is printed for it,
 // so warnings and stops of a rule are two lines.
-type ruleAction struct{ rule, action string }
+type ruleAction struct {
+	rule   string
+	reason events.Reason
+	action string
+}
 
 // ruleCount counts verdicts, and whom they were about: many verdicts may be about one flow.
 type ruleCount struct {
-	verdicts      int64
-	flows, agents map[string]struct{}
+	verdicts                 int64
+	flows, agents, incidents map[string]struct{}
 }
 
 // newReplay returns a replay that has folded nothing. verdict is called for each verdict in
@@ -395,13 +399,14 @@ func (r *replay) flow(key string) *backtest.Flow {
 
 // count enters a verdict into the table of rules that the summary has.
 func (r *replay) count(v *events.Verdict) {
-	key := ruleAction{v.RuleID, actionCell(v).Text}
+	key := ruleAction{v.RuleID, v.Reason, actionCell(v).Text}
 	c := r.rules[key]
 	if c == nil {
-		c = &ruleCount{flows: map[string]struct{}{}, agents: map[string]struct{}{}}
+		c = &ruleCount{flows: map[string]struct{}{}, agents: map[string]struct{}{}, incidents: map[string]struct{}{}}
 		r.rules[key] = c
 	}
 	c.verdicts++
+	c.incidents[v.IncidentID] = struct{}{}
 	if v.CorrelationID != "" {
 		c.flows[v.CorrelationID] = struct{}{}
 	} else {
@@ -420,6 +425,8 @@ type replaySummary struct {
 	Flows           int           `json:"flows"`
 	FlowsWarned     int           `json:"flows_warned"` // stopped ones included
 	FlowsStopped    int           `json:"flows_stopped"`
+	Incidents       int           `json:"incidents"`         // within flows
+	Stops           int           `json:"stops"`             // incidents in which a call was refused
 	Calls           int64         `json:"calls"`             // of agents and tools
 	CallsSaved      int64         `json:"calls_saved"`       // after the first stop of their flow
 	MedianWorkSaved float64       `json:"median_work_saved"` // share of its calls, over the flows stopped
@@ -454,11 +461,13 @@ type fileCoverage struct {
 
 // ruleSummary is a line of the table of rules: flows and agents are each counted once.
 type ruleSummary struct {
-	Rule     string `json:"rule"`
-	Action   string `json:"action"`
-	Verdicts int64  `json:"verdicts"`
-	Flows    int    `json:"flows"`
-	Agents   int    `json:"agents,omitempty"`
+	Rule      string        `json:"rule"`
+	Reason    events.Reason `json:"reason_code"`
+	Action    string        `json:"action"`
+	Incidents int           `json:"incidents"`
+	Verdicts  int64         `json:"verdicts"`
+	Flows     int           `json:"flows"`
+	Agents    int           `json:"agents,omitempty"`
 }
 
 // summary sums up what was folded in so long. The lines of rules are in an order that depends
@@ -492,6 +501,8 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 		told.Add(id, &f.Told)
 		s.Calls += f.Calls
 		s.FlowsWarned += one(f.Warned != nil)
+		incidents, stops := f.Incidents()
+		s.Incidents, s.Stops = s.Incidents+incidents, s.Stops+stops
 		if f.Stopped != nil {
 			s.FlowsStopped++
 			// The log went on after the stop: what came then is what a dispatcher would not
@@ -501,9 +512,12 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 		}
 	}
 	s.BlindFlows = told.Blind(&r.limits, s.Blind)
+	s.Blind = coverage.Unjudged(s.Blind, func(rule string) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Keys(r.rules)), func(k ruleAction) bool { return k.rule == rule })
+	})
 	s.MedianWorkSaved = round(median(saved), 1000)
 	for key, c := range r.rules {
-		s.Verdicts = append(s.Verdicts, ruleSummary{key.rule, key.action, c.verdicts, len(c.flows), len(c.agents)})
+		s.Verdicts = append(s.Verdicts, ruleSummary{key.rule, key.reason, key.action, len(c.incidents), c.verdicts, len(c.flows), len(c.agents)})
 	}
 	// Those that spoke most first.
 	slices.SortFunc(s.Verdicts, func(a, b ruleSummary) int {
@@ -535,8 +549,8 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 		case s.FlowsStopped == 0:
 			_, err = cli.Fprintf(env.Out, "%s warned, none stopped\n", cli.Count(int64(s.FlowsWarned), "flow"))
 		default:
-			_, err = cli.Fprintf(env.Out, "%s warned, %d of them stopped; %s of %s calls came after a stop (of a stopped flow %.0f %%, median)\n",
-				cli.Count(int64(s.FlowsWarned), "flow"), s.FlowsStopped, cli.Grouped(s.CallsSaved), cli.Grouped(s.Calls), 100*s.MedianWorkSaved)
+			_, err = cli.Fprintf(env.Out, "%s warned, %d of them stopped; %s, %d of them with a stop\n%s of %s calls came after a stop (of a stopped flow %.0f %%, median)\n",
+				cli.Count(int64(s.FlowsWarned), "flow"), s.FlowsStopped, cli.Count(int64(s.Incidents), "incident"), s.Stops, cli.Grouped(s.CallsSaved), cli.Grouped(s.Calls), 100*s.MedianWorkSaved)
 		}
 		if err == nil {
 			err = s.printBlind(env)
@@ -548,7 +562,7 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 			return err
 		}
 		_, _ = fmt.Fprintln(env.Out)
-		columns := []string{"RULE", "ACTION", "VERDICTS", "FLOWS"}
+		columns := []string{"RULE", "REASON", "ACTION", "INCIDENTS", "VERDICTS", "FLOWS"}
 		// A column that is empty in nearly all logs is not shown.
 		if s.Agents > 0 {
 			columns = append(columns, "AGENTS")
@@ -556,7 +570,7 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 		t := env.Table(columns...)
 		for _, v := range s.Verdicts {
 			n := func(n int64) cli.Cell { return cli.Cell{Text: cli.Grouped(n), Right: true} }
-			row := []cli.Cell{{Text: v.Rule}, {Text: v.Action}, n(v.Verdicts), n(int64(v.Flows)), n(int64(v.Agents))}
+			row := []cli.Cell{{Text: v.Rule}, {Text: string(v.Reason)}, {Text: v.Action}, n(int64(v.Incidents)), n(v.Verdicts), n(int64(v.Flows)), n(int64(v.Agents))}
 			if err := t.Row(row[:len(columns)]...); err != nil {
 				return err
 			}

@@ -97,6 +97,7 @@ var intake = []row{
 // judged is what was said to flows, and what came of it.
 var judged = []row{
 	{name: "verdicts_total", help: "Verdicts that were published.", kind: counter, labels: []string{"rule", "action", "mode"}, read: readVerdicts},
+	{name: "stops_total", help: "Stops of flows: incidents in which a call was refused, each counted once, by the reason that refused first.", kind: counter, labels: []string{"rule"}, read: readStops},
 	{name: "calls_after_stop_total", help: "Calls that were made although a standing order refused them: a dispatcher does not honor verdicts.", kind: counter, labels: []string{"rule"},
 		read: ordered((*Counters).defied)},
 	{name: "leaked_calls_total", help: "Calls that were in flight when an order against them went out.", kind: counter, labels: []string{"rule"},

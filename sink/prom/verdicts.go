@@ -174,6 +174,16 @@ func readGrants(r *Reading, to *series) {
 	}
 }
 
+// readStops is about flows alone: what is over all flows stops none of them.
+func readStops(r *Reading, to *series) {
+	expected := expectedVerdicts(r.Limits)
+	for _, reason := range flowReasons() {
+		if n := r.Fold.Stops[reason.Place()]; n > 0 || !expected.silent(reason) {
+			to.count(n, string(reason))
+		}
+	}
+}
+
 // readAcks has both answers of a rule or none, so that a share can be made of them.
 func readAcks(r *Reading, to *series) {
 	expected := expectedVerdicts(r.Limits)

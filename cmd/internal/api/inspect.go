@@ -159,23 +159,13 @@ func (a *Server) serveTimeline(w http.ResponseWriter, r *http.Request) error {
 
 // unjudged leaves out the rules that measured something in the flow or gave one of its orders.
 // A source that never reports a field cannot be said to hide the flow from these.
-func unjudged(blind []coverage.Blind, v analyzer.View) (out []coverage.Blind) {
+func unjudged(blind []coverage.Blind, v analyzer.View) []coverage.Blind {
 	judged := func(rule string) bool {
 		return slices.ContainsFunc(v.Orders, func(o events.Verdict) bool { return o.RuleID == rule }) ||
 			slices.ContainsFunc(v.Offences, func(o analyzer.OffenceView) bool { return o.Rule == rule }) ||
 			slices.ContainsFunc(v.Counters, func(c rules.CounterView) bool { return c.Rule == rule && c.Observed > 0 })
 	}
-	for _, b := range blind {
-		if b.What == coverage.Cost && b.Told > 0 { // the rule measured a part
-			out = append(out, b)
-			continue
-		}
-		b.Rules = slices.DeleteFunc(slices.Clone(b.Rules), judged)
-		if len(b.Rules) > 0 {
-			out = append(out, b)
-		}
-	}
-	return out
+	return coverage.Unjudged(blind, judged)
 }
 
 // serveViewAt is a flow as it stood after the first at events of its tale.

@@ -66,6 +66,9 @@ func TestOlderStates(t *testing.T) {
 				}
 				ev.Appended = e.Appended
 				for _, v := range again.Fold(&ev, e.Offset) {
+					if !strings.Contains(string(text), `"incident_id"`) { // as weir wrote verdicts before it knew incidents
+						v.IncidentID, v.Cause = "", ""
+					}
 					folded = append(folded, string(v.AppendJSON(nil)))
 				}
 			}

@@ -30,6 +30,8 @@ type Report struct {
 	Flows         int    `json:"flows"`
 	Warned        int    `json:"flows_warned"` // stopped ones included
 	Stopped       int    `json:"flows_stopped"`
+	Incidents     int    `json:"incidents"`
+	StoppedTimes  int    `json:"incidents_stopped"` // incidents in which a call was refused
 
 	Calls           int64 `json:"calls"`
 	CallsAfterStop  int64 `json:"calls_after_stop"`
@@ -134,6 +136,8 @@ func (t *Trial) Report(marks Marks) *Report {
 	for _, f := range t.list {
 		told.Add(f.ID, &f.Told)
 		r.Calls, r.Tokens, r.Cost = r.Calls+f.Calls, r.Tokens+f.Tokens, r.Cost+f.Cost
+		all, stops := f.Incidents()
+		r.Incidents, r.StoppedTimes = r.Incidents+all, r.StoppedTimes+stops
 		if f.Warned != nil {
 			r.Warned++
 			count(f.Warned, 0)
@@ -150,6 +154,7 @@ func (t *Trial) Report(marks Marks) *Report {
 		}
 	}
 	r.BlindFlows = told.Blind(&t.Limits, r.Blind)
+	r.Blind = coverage.Unjudged(r.Blind, func(rule string) bool { return by[rule] != nil })
 	for _, list := range [...][]Stop{r.Stops, r.Exempted} {
 		slices.SortStableFunc(list, func(a, b Stop) int { return cmp.Compare(b.CallsAfter, a.CallsAfter) })
 	}

@@ -55,6 +55,7 @@ type Flow struct {
 	Stopped     *Moment      // first order that refuses calls at once; nil for none
 	Exempted    *Moment      // first stop that an exemption kept from being an order; nil for none
 	Told        coverage.Flow
+	incidents   []incident
 
 	// most is the greatest value that each row measured.
 	most [analyzer.RuleCount]int32
@@ -279,6 +280,7 @@ func (f *Flow) Hear(v *events.Verdict) {
 	if !v.Stops() && v.Action != events.Warn {
 		return
 	}
+	f.incident(v)
 	m := f.moment(v)
 	if f.Warned == nil {
 		f.Warned = m
@@ -287,6 +289,36 @@ func (f *Flow) Hear(v *events.Verdict) {
 	if v.Stops() && v.Effective == events.EffectiveNow && f.Stopped == nil {
 		f.Stopped = m
 	}
+}
+
+// incident is one of the flow, see events.Verdict.IncidentID.
+type incident struct {
+	id      string
+	stopped bool
+}
+
+// incident notes the incident of a verdict. Those of a flow follow each other, so the verdict is
+// of one of the last.
+func (f *Flow) incident(v *events.Verdict) {
+	i := len(f.incidents) - 1
+	for i >= 0 && f.incidents[i].id != v.IncidentID {
+		i--
+	}
+	if i < 0 {
+		i = len(f.incidents)
+		f.incidents = append(f.incidents, incident{id: v.IncidentID})
+	}
+	f.incidents[i].stopped = f.incidents[i].stopped || v.Stops() && v.Effective == events.EffectiveNow
+}
+
+// Incidents returns how many incidents the flow had, and in how many of them it was stopped.
+func (f *Flow) Incidents() (all, stops int) {
+	for i := range f.incidents {
+		if f.incidents[i].stopped {
+			stops++
+		}
+	}
+	return len(f.incidents), stops
 }
 
 // moment is when the verdict is heard.

@@ -282,6 +282,9 @@ func (p *Pump) report(e *Emitted) {
 	if v.Observed != nil && v.Limit != nil {
 		attrs = append(attrs, "observed", *v.Observed, "limit", *v.Limit)
 	}
+	if v.IncidentID != "" {
+		attrs = append(attrs, "incident", v.IncidentID, "cause", v.Cause)
+	}
 	if v.TraceID != "" {
 		attrs = append(attrs, "trace_id", v.TraceID)
 	}
