@@ -11,7 +11,7 @@ import (
 
 // readFields are the fields of a verdict that a guard goes by, or tells of.
 var readFields = map[string]bool{"id": true, "revision": true, "mode": true, "scope": true, "action": true, "effective": true, "match": true, "reason_code": true,
-	"limit": true, "observed": true, "unit": true, "message": true, "agent_message": true, "expires_at": true, "retry_after_s": true, "correlation_id": true}
+	"limit": true, "observed": true, "unit": true, "message": true, "agent_message": true, "expires_at": true, "retry_after_s": true, "correlation_id": true, "by_hand": true}
 
 // readVerdict reads a verdict. Of one that is not wholly what it should be it reads what a
 // guard goes by: an order is obeyed also when something else in it is of another form, as the

@@ -13,6 +13,7 @@
  * in force.
  */
 
+import { stopsByHand, typedByHand, understood, type ByHand } from "./byhand.js";
 import { argsFields, hashContent, simhash, textOf } from "./hashes.js";
 
 /** What is about to be sent. An order that names something else does not match a call that
@@ -38,6 +39,13 @@ export interface Call {
   conversation?: string;
   project?: string;
   tenant?: string;
+  team?: string;
+  /** That the call is about, or made for. */
+  model?: string;
+  /** The program that calls, for orders by hand; default: the name of the guard. */
+  service?: string;
+  /** Whose token weir knows the guard by, for orders by hand; weir says it. */
+  principal?: string;
   /** The first flow of the tree that the flow belongs to, as the events name it. */
   root?: string;
   /** Of the call of a tool; joins it with its result. */
@@ -126,7 +134,7 @@ export function workFrom(headers: Headers): Work | undefined {
   return flow ? { flow, party: get("party"), agent: get("agent"), root: get("root") } : undefined;
 }
 
-const nameFields = ["flow", "from", "to", "fromAgent", "toAgent", "tool", "callId", "turn", "task", "conversation", "project", "tenant", "root"] as const;
+const nameFields = ["flow", "from", "to", "fromAgent", "toAgent", "tool", "callId", "turn", "task", "conversation", "project", "tenant", "team", "model", "service", "root"] as const;
 const mostName = 256; // bytes
 const sim = /^simhash64:[0-9a-f]{16}$/;
 const hash = /^(xxh64|sha256|sha1|md5|blake3|sha512):[0-9a-f]{16,128}$/;
@@ -245,6 +253,7 @@ export interface Verdict {
   retry_after_s?: number;
   correlation_id?: string;
   remaining?: unknown;
+  by_hand?: ByHand;
 }
 
 /** What is left of one limit after a call that was asked for. */
@@ -486,6 +495,10 @@ export class Guard {
   private readonly staleAfter: number;
   private readonly askTimeout: number;
   private orders = new Map<string, Verdict[]>();
+  /** Orders of persons about scopes. */
+  private byHand: Verdict[] = [];
+  /** As weir said with the last connection. */
+  private principal = "";
   private wide = new Map<string, Verdict[]>(); // orders that bind more than one flow, by the id of their scope
   private counted = new Map<string, Spent>();
   private countedBefore = new Map<string, Spent>();
@@ -792,15 +805,25 @@ export class Guard {
   }
 
   private refusing(call: Call): Verdict | undefined {
+    if (this.byHand.length > 0) {
+      const named = { ...call, service: call.service || this.name, principal: call.principal || this.principal };
+      const stopped = this.first(this.byHand.filter((v) => stopsByHand(v.scope ?? nothing, v.by_hand ?? {}, named, flowKey(call))));
+      if (stopped) return stopped;
+    }
     if (byPerson(call)) return undefined;
     let found = this.orders.get(flowKey(call)) ?? [];
     if (this.wide.size > 0) {
       const names = ["", call.from, call.fromAgent, call.to, call.toAgent, call.task, call.project, call.tenant, call.tool, call.root, flowKey(call)];
       for (const name of names) if (name !== undefined) found = found.concat(this.wide.get(name) ?? []);
     }
+    return this.first(found.filter((v) => matches(v, call)));
+  }
+
+  /** The order that was given first, of those that have not expired. */
+  private first(orders: Verdict[]): Verdict | undefined {
     let best: Verdict | undefined;
-    for (const v of found) {
-      if (!matches(v, call) || (v.expires_at && Date.parse(v.expires_at) <= this.now())) continue;
+    for (const v of orders) {
+      if ((v.expires_at && Date.parse(v.expires_at) <= this.now())) continue;
       if (!best || (v.revision ?? 0) < (best.revision ?? 0) || ((v.revision ?? 0) === (best.revision ?? 0) && v.id < best.id)) best = v;
     }
     return best;
@@ -810,7 +833,8 @@ export class Guard {
   take(v: Verdict): boolean {
     const clears = v.action === "allow";
     if (!clears && (!stops(v.action) || v.mode !== "enforce")) return false;
-    const scope = v.scope ?? { kind: "", id: "" };
+    if (v.by_hand) return this.takeByHand(v);
+    const scope = v.scope ?? nothing;
     const ofFlow = !!v.correlation_id || scope.kind === "flow";
     const table = ofFlow ? this.orders : this.wide;
     const key = ofFlow ? v.correlation_id || scope.id : scope.kind === "pair" ? "" : scope.id;
@@ -831,6 +855,21 @@ export class Guard {
     return true;
   }
 
+  /** As take, of an order that a person gave about a scope. There is always room for it. */
+  private takeByHand(v: Verdict): boolean {
+    const clears = v.action === "allow";
+    const expired = v.expires_at !== undefined && Date.parse(v.expires_at) <= this.now();
+    if (!clears && !expired && !understood(v.scope ?? nothing, v.by_hand ?? {})) {
+      this.leaveOut("an order by hand has a scope that this guard does not know; update the guard");
+      return false;
+    }
+    const old = this.byHand.find((o) => sameOrder(o, v));
+    if ((clears && !old) || (old && (old.revision ?? 0) > (v.revision ?? 0))) return false;
+    const rest = this.byHand.filter((o) => o !== old);
+    this.byHand = clears ? rest : [...rest, kept(v)];
+    return true;
+  }
+
   private get mostOrders(): number {
     return this.o.mostOrders ?? 200_000;
   }
@@ -843,14 +882,15 @@ export class Guard {
 
   /** Counts an order that there is no room for. Without it the guard does not know all orders, so
    * it is stale until they were read again. */
-  private leaveOut(): void {
+  private leaveOut(why = ""): void {
     this.counts.leftOut++;
-    if (!this.full) this.log("warn", `more orders are active than the guard holds (mostOrders ${this.mostOrders}); it is stale until there is room`);
+    if (!this.full) this.log("warn", why ? `${why}; it is stale until then` : `more orders are active than the guard holds (mostOrders ${this.mostOrders}); it is stale until there is room`);
     this.full = true;
     this.becomeStale("orders are missing");
   }
 
   private sweep(): void {
+    this.byHand = this.byHand.filter((v) => !v.expires_at || Date.parse(v.expires_at) > this.now());
     for (const [key, last] of this.heard) if (last.until <= this.now()) this.heard.delete(key);
     for (const table of [this.orders, this.wide]) {
       for (const [key, list] of table) {
@@ -917,6 +957,7 @@ export class Guard {
       }
       this.counts.connections++;
       this.hearTime(resp.headers.get("date"));
+      this.principal = resp.headers.get("weir-principal") ?? "";
       void this.learn(); // orders need not wait for the limits
       const reader = resp.body.getReader();
       const decoder = new TextDecoder();
@@ -1382,6 +1423,8 @@ function typed(given: unknown): Verdict {
   if (expires !== undefined && !isTime(expires)) throw new Error("expires_at is no time");
   v["scope"] ??= undefined;
   v["match"] ??= undefined;
+  v["by_hand"] ??= undefined;
+  if (v["by_hand"] !== undefined) typedByHand(v["by_hand"]);
   if (v["scope"] !== undefined) {
     const scope = object(v["scope"], "scope");
     for (const name of ["kind", "id"]) {
@@ -1421,7 +1464,7 @@ function remaining(v: Verdict): Remaining[] {
   return left;
 }
 
-const keptFields = ["id", "revision", "mode", "action", "effective", "scope", "match", "reason_code", "limit", "observed", "unit", "message", "agent_message", "expires_at", "retry_after_s", "correlation_id"] as const;
+const keptFields = ["id", "revision", "mode", "action", "effective", "scope", "match", "reason_code", "limit", "observed", "unit", "message", "agent_message", "expires_at", "retry_after_s", "correlation_id", "by_hand"] as const;
 
 /** What the table keeps of an order. */
 function kept(v: Verdict): Verdict {
@@ -1481,7 +1524,7 @@ function event(c: Call, kind: string): Record<string, unknown> {
   if (c.from || c.fromAgent) ev["from"] = party(c.from, c.fromAgent);
   if (c.to || c.toAgent) ev["to"] = party(c.to, c.toAgent);
   if (c.tool) ev["tool"] = { name: c.tool, call_id: c.callId || undefined, args_hash: hash.test(c.argsHash ?? "") ? c.argsHash : undefined, args_sim: sim.test(c.argsSim ?? "") ? c.argsSim : undefined };
-  const more = { correlation_id: c.flow, root_correlation_id: c.root, origin: c.origin, content_hash: hash.test(c.contentHash ?? "") ? c.contentHash : "", turn_id: c.turn, task_id: c.task, conversation_id: c.conversation, project_id: c.project, tenant_id: c.tenant };
+  const more = { correlation_id: c.flow, root_correlation_id: c.root, origin: c.origin, content_hash: hash.test(c.contentHash ?? "") ? c.contentHash : "", turn_id: c.turn, task_id: c.task, conversation_id: c.conversation, project_id: c.project, tenant_id: c.tenant, team_id: c.team, model: c.model };
   for (const [name, value] of Object.entries(more)) if (value) ev[name] = value;
   return ev;
 }
@@ -1501,6 +1544,9 @@ function orderId(v: Verdict): string {
 function matches(v: Verdict, c: Call): boolean {
   return binds(v, c) && describes(v.match ?? {}, c);
 }
+
+/** The scope of a verdict that has none. */
+const nothing = { kind: "", id: "" };
 
 function binds(v: Verdict, c: Call): boolean {
   const scope = v.scope ?? { kind: "", id: "" };

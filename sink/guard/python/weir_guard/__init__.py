@@ -40,7 +40,9 @@ import urllib.parse
 import uuid
 import weakref
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+
+from . import by_hand
 
 __all__ = ["Begun", "Bounds", "Call", "Decision", "FlowStopped", "Guard", "Remaining", "Work", "current_work", "read_keys", "working"]
 
@@ -92,6 +94,10 @@ class Call:
     conversation_id: str = ""
     project_id: str = ""
     tenant_id: str = ""
+    team_id: str = ""
+    model: str = ""  # that the call is about, or made for
+    service: str = ""  # the program that calls, for orders by hand; default: the name of the guard
+    principal: str = ""  # whose token weir knows the guard by, for orders by hand; weir says it
     root_correlation_id: str = ""  # the first flow of the tree that the flow belongs to, as the events name it
     origin: str = ""  # user, agent, scheduler, applet, system
     call_id: str = ""  # of the call of a tool; joins it with its result
@@ -162,7 +168,7 @@ def _in_work(call: Call) -> Call:
     return replace(call, **bad) if bad else call
 
 
-_NAMES = ("flow", "source", "target", "source_agent", "target_agent", "tool", "turn_id", "task_id", "conversation_id", "project_id", "tenant_id", "root_correlation_id", "call_id")
+_NAMES = ("flow", "source", "target", "source_agent", "target_agent", "tool", "turn_id", "task_id", "conversation_id", "project_id", "tenant_id", "team_id", "model", "service", "root_correlation_id", "call_id")
 _MOST_NAME = 256  # bytes
 _HASH = re.compile("(?:xxh64|sha256|sha1|md5|blake3|sha512):[0-9a-f]{16,128}")
 _SIM = re.compile("simhash64:[0-9a-f]{16}")
@@ -351,6 +357,8 @@ class Guard:
         self._connects, self._connect_timeout = connect, connect_timeout
         self._stale_after, self._ask_timeout, self._most_flows = stale_after, ask_timeout, most_flows
         self._most_orders, self._held = most_orders, 0
+        self._by_hand: Tuple[Mapping[str, Any], ...] = ()  # orders of persons about scopes
+        self._principal = ""  # as weir said with the last connection
         self._full = False  # orders were left out and not read again
         self._left_after = ""  # the id of the message before the first of them
         self._reread_next = 0.0  # when they may be read again, by time.monotonic
@@ -705,16 +713,23 @@ class Guard:
     # Orders.
 
     def _refusing(self, call: Call) -> Optional[Mapping[str, Any]]:
+        if self._by_hand:
+            call = replace(call, service=call.service or self._name, principal=call.principal or self._principal)
+            stopped = self._first(v for v in self._by_hand if by_hand.stops(v, call))
+            if stopped is not None:
+                return stopped
         if call.by_person:
             return None
         found = self._orders.get(call.flow_key, ())
         if self._wide:
             for name in ("", call.source, call.source_agent, call.target, call.target_agent, call.task_id, call.project_id, call.tenant_id, call.tool, call.root_correlation_id, call.flow_key):
                 found += self._wide.get(name, ())
+        return self._first(v for v in found if _matches(v, call))
+
+    def _first(self, orders: Iterable[Mapping[str, Any]]) -> Optional[Mapping[str, Any]]:
+        """The order that was given first, of those that have not expired."""
         now, best = None, None
-        for v in found:
-            if not _matches(v, call):
-                continue
+        for v in orders:
             if v.get("expires_at"):
                 now = self._now() if now is None else now
                 if _seconds(v["expires_at"]) <= now:
@@ -727,6 +742,8 @@ class Guard:
         clears = v.get("action") == "allow"
         if not clears and (v.get("action") not in _STOPS or v.get("mode") != "enforce"):
             return False
+        if v.get("by_hand"):
+            return self._take_by_hand(v)
         scope, flow = v.get("scope") or {}, v.get("correlation_id", "")
         table, key = self._wide, scope.get("id", "")
         if flow or scope.get("kind") == "flow":
@@ -754,16 +771,32 @@ class Guard:
             table.pop(key, None)
         return True
 
+    def _take_by_hand(self, v: Mapping[str, Any]) -> bool:
+        """As _take, of an order that a person gave about a scope. There is always room for it."""
+        clears = v.get("action") == "allow"
+        expired = v.get("expires_at") and _seconds(v["expires_at"]) <= self._now()
+        if not clears and not expired and not by_hand.understood(v):
+            self._leave_out("an order by hand has a scope that this guard does not know; update the guard")
+            return False
+        same = [o for o in self._by_hand if _same_order(o, v)]
+        if clears and not same or any(o.get("revision", 0) > v.get("revision", 0) for o in same):
+            return False
+        rest = tuple(o for o in self._by_hand if o not in same)
+        self._by_hand = rest if clears else (*rest, _kept(v))
+        return True
+
     def _has_room(self, v: Mapping[str, Any]) -> bool:
         """Events of a mere sender can fill the table with orders of rules, which must not keep
         out those of an operator."""
         return self._held < self._most_orders * (2 if v.get("reason_code") == "operator_stop" else 1)
 
-    def _leave_out(self) -> None:
+    def _leave_out(self, why: str = "") -> None:
         """Counts an order that there is no room for. Without it the guard does not know all
         orders, so it is stale until they were read again."""
         self.counts.left_out += 1
-        if not self._full:
+        if not self._full and why:
+            _log.error("%s; it is stale until then", why)
+        elif not self._full:
             _log.error("more orders are active than the guard holds (most_orders=%d); it is stale until there is room", self._most_orders)
         self._full = True
         self._become_stale("orders are missing")
@@ -778,6 +811,7 @@ class Guard:
 
     def _sweep(self) -> None:
         now = self._now()
+        self._by_hand = tuple(o for o in self._by_hand if not o.get("expires_at") or _seconds(o["expires_at"]) > now)
         self._heard = {key: last for key, last in self._heard.items() if last[1] > now}
         for table in (self._orders, self._wide):
             for key in list(table):
@@ -841,6 +875,7 @@ class Guard:
                 raise ConnectionError("what answers is no stream of verdicts")
             self.counts.connections += 1
             self._hear_time(resp.headers.get("Date"))
+            self._principal = resp.headers.get("Weir-Principal") or ""
             self._learn_beside()
             swept, message, first = time.monotonic(), _Message(), True
             while not self._closed.is_set():
@@ -1641,6 +1676,8 @@ def _typed(given: Any) -> Dict[str, Any]:
         scope = _object(v["scope"], "scope")
         _want(scope, "kind", str)
         _want(scope, "id", str)
+    if v.get("by_hand") is not None:
+        by_hand.typed(v)
     if v.get("match") is not None:
         match = _object(v["match"], "match")
         for name in _MATCH_TEXTS:
@@ -1656,7 +1693,7 @@ def _typed(given: Any) -> Dict[str, Any]:
     return v
 
 
-_KEPT = ("id", "revision", "mode", "action", "effective", "scope", "match", "reason_code", "limit", "observed", "unit", "message", "agent_message", "expires_at", "retry_after_s", "correlation_id")
+_KEPT = ("id", "revision", "mode", "action", "effective", "scope", "match", "reason_code", "limit", "observed", "unit", "message", "agent_message", "expires_at", "retry_after_s", "correlation_id", "by_hand")
 _WORDS = frozenset(("mode", "action", "effective", "reason_code", "unit", "message", "agent_message"))
 
 
@@ -1724,7 +1761,7 @@ def _event(call: Call, kind: str) -> Dict[str, Any]:
     for name, value in (("correlation_id", call.flow), ("origin", call.origin), ("content_hash", content)):
         if value:
             ev[name] = value
-    for name in ("root_correlation_id", "turn_id", "task_id", "conversation_id", "project_id", "tenant_id"):
+    for name in ("root_correlation_id", "turn_id", "task_id", "conversation_id", "project_id", "tenant_id", "team_id", "model"):
         if getattr(call, name):
             ev[name] = getattr(call, name)
     return ev
