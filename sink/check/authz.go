@@ -204,7 +204,7 @@ func (a *Authz) read(f *Forwarded, m *Message, ev *events.Event) bool {
 	ev.Source, ev.Time, ev.Ask, ev.Origin = "authz", events.StampOf(now), true, events.OriginAgent
 	ev.TurnID = cmp.Or(f.word("X-Goal-Turn"), f.word("X-Turn-Id"))
 	ev.TaskID = cmp.Or(ev.TaskID, f.word("X-Task-Id"))
-	ev.ProjectID, ev.TenantID = f.word("X-Project-Id"), f.word("X-Tenant-Id")
+	ev.ProjectID, ev.TeamID, ev.TenantID = f.word("X-Project-Id"), f.word("X-Team-Id"), f.word("X-Tenant-Id")
 	ev.TraceID, ev.ParentSpanID = s.trace.ID, s.trace.Span
 	agent := cmp.Or(f.word("X-Agent-Id"), clip(s.client), f.word("X-Forwarded-User"), unnamed)
 	ev.From = events.Party{Session: clip(s.session), Agent: agent}

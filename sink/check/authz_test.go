@@ -98,6 +98,23 @@ func TestAuthzReads(t *testing.T) {
 	f("POST", "/authz/nginx", "", []string{"X-Original-Method", "POST", "X-Original-Uri", "/x", "X-Session-Id", "s\x01"}, "s session s/client POST /x ")
 }
 
+// TestAuthzReadsScopes holds that what a gateway says a call belongs to is in what is asked.
+func TestAuthzReadsScopes(t *testing.T) {
+	var asked events.Event
+	a := newAuthz(func(_ context.Context, _ *events.Event, raw []byte) (*events.Verdict, error) {
+		return &events.Verdict{Mode: "enforce", Action: "allow"}, events.Decode(raw, &asked)
+	}, func(_ http.ResponseWriter, _ *http.Request, err error) { t.Error(err) }, time.Now)
+	r := httptest.NewRequest("GET", "/authz/envoy/search", nil)
+	for _, name := range []string{"Task", "Project", "Team", "Tenant", "Turn", "Session"} {
+		r.Header.Set("X-"+name+"-Id", "the "+name)
+	}
+	r, _ = FromGateway(r, true)
+	a.ServeHTTP(httptest.NewRecorder(), r)
+	if got := []string{asked.TaskID, asked.ProjectID, asked.TeamID, asked.TenantID, asked.TurnID, asked.CorrelationID}; !reflect.DeepEqual(got, []string{"the Task", "the Project", "the Team", "the Tenant", "the Turn", "the Session"}) {
+		t.Errorf("asked for %q", got)
+	}
+}
+
 // TestHeadersHideNoCall holds that nothing in the headers, in an unusual path or in a cut or
 // ambiguous body makes a request pass as less than a call.
 func TestHeadersHideNoCall(t *testing.T) {

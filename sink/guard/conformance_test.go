@@ -239,7 +239,63 @@ func TestOtherLanguages(t *testing.T) {
 			t.Run("full", func(t *testing.T) { readsAgain(t, command) })
 			t.Run("reports", func(t *testing.T) { reports(t, command) })
 			t.Run("unseen", func(t *testing.T) { neverSeen(t, command) })
+			t.Run("fields", func(t *testing.T) { saysEverything(t, command) })
 		})
+	}
+}
+
+// wholeCall is a call with a value in each field that is a name.
+func wholeCall() (c Call) {
+	v := reflect.ValueOf(&c).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() == reflect.String {
+			f.SetString(v.Type().Field(i).Name)
+		}
+	}
+	c.Service, c.Principal = "", "" // which weir knows by the source and the token
+	c.ArgsHash, c.ContentHash, c.ArgsSim = "xxh64:0123456789abcdef", "xxh64:1123456789abcdef", "simhash64:2123456789abcdef"
+	return c
+}
+
+// TestCallSaysEverything holds that each field of a call is in the event that asks for it: verdicts
+// repeat them.
+func TestCallSaysEverything(t *testing.T) {
+	c := wholeCall()
+	ev := c.event(events.ToolCall)
+	said := string(ev.AppendJSON(nil))
+	v := reflect.ValueOf(c)
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() == reflect.String && f.String() != "" && !strings.Contains(said, `"`+f.String()+`"`) {
+			t.Errorf("%s is left out of %s", v.Type().Field(i).Name, said)
+		}
+	}
+	if again, ok := CallOf(&ev); !ok || again.Team != c.Team || again.Project != c.Project || again.Tenant != c.Tenant || again.Task != c.Task {
+		t.Errorf("of the event the call is %+v", again)
+	}
+}
+
+// saysEverything holds that a guard of another language asks with the same fields.
+func saysEverything(t *testing.T, command []string) {
+	weir := guardtest.New()
+	f := begin(t, weir, command)
+	c := wholeCall()
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var call map[string]any
+	if err := json.Unmarshal(text, &call); err != nil {
+		t.Fatal(err)
+	}
+	f.decided("ask", call, "allow", "weir")
+	asks := weir.Asks()
+	if len(asks) != 1 {
+		t.Fatalf("%d asks", len(asks))
+	}
+	got, want := asks[0], c.event(events.ToolCall)
+	want.Ask, want.ID, want.Source, want.Time = true, got.ID, got.Source, got.Time
+	if got, want := string(got.AppendJSON(nil)), string(want.AppendJSON(nil)); got != want {
+		t.Errorf("asks with\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"weir/events"
 )
 
 // endpoint answers requests in turn, the last answer for ever, and keeps what it took.
@@ -69,6 +71,16 @@ func (r *record) said(key string) string {
 		}
 	}
 	return ""
+}
+
+// TestRecordsSayWhatTheCallBelongsTo holds that log events can be searched by all scopes of a call.
+func TestRecordsSayWhatTheCallBelongsTo(t *testing.T) {
+	r := recordOf(&events.Verdict{ProjectID: "project", TeamID: "team", TenantID: "tenant", ConversationID: "conversation", TaskID: "task"}, time.Now())
+	for key, want := range map[string]string{"weir.project_id": "project", "weir.team_id": "team", "weir.tenant_id": "tenant", "weir.task_id": "task", "gen_ai.conversation.id": "conversation"} {
+		if got := r.said(key); got != want {
+			t.Errorf("%s is %q", key, got)
+		}
+	}
 }
 
 // TestDelivery sends again what was not taken, drops what is refused for good, and counts what an

@@ -103,6 +103,9 @@ func recordOf(v *events.Verdict, now time.Time) record {
 	say("weir.correlation_id", v.CorrelationID)
 	say("weir.root_correlation_id", v.RootCorrelationID)
 	say("weir.detail", v.Detail)
+	say("weir.project_id", v.ProjectID)
+	say("weir.task_id", v.TaskID)
+	say("weir.team_id", v.TeamID)
 	say("weir.tenant_id", v.TenantID)
 	// Names of the conventions of OpenTelemetry, where there are any; what is weir's own begins
 	// with weir.

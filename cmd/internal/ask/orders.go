@@ -224,7 +224,7 @@ func attempt(ev *events.Event, v *events.Verdict) []byte {
 	}
 	ack := events.Event{ID: fmt.Sprintf("refused-%016x", id), Source: checkSource, Time: ev.Time, Kind: events.VerdictAck,
 		CorrelationID: ev.CorrelationID, CorrelationSource: ev.CorrelationSource, From: ev.From, To: ev.To, Origin: origin,
-		TurnID: ev.TurnID, TaskID: ev.TaskID, ConversationID: ev.ConversationID, ProjectID: ev.ProjectID, TenantID: ev.TenantID,
+		TurnID: ev.TurnID, TaskID: ev.TaskID, ConversationID: ev.ConversationID, ProjectID: ev.ProjectID, TeamID: ev.TeamID, TenantID: ev.TenantID, MemoryTraceID: ev.MemoryTraceID,
 		ParentCorrelationID: ev.ParentCorrelationID, RootCorrelationID: ev.RootCorrelationID,
 		Ack: &events.Ack{VerdictID: v.ID, Applied: true}}
 	ack.Tool.Name, ack.Tool.ArgsHash = ev.Tool.Name, ev.Tool.ArgsHash

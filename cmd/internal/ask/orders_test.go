@@ -49,3 +49,21 @@ func TestOrdersEndByTheTimeOfTheLog(t *testing.T) {
 		t.Errorf("the order is gone: %v", err)
 	}
 }
+
+// TestAttemptsSayWhatTheCallBelongsTo holds that a refused call is in the log with the names that
+// verdicts about it repeat.
+func TestAttemptsSayWhatTheCallBelongsTo(t *testing.T) {
+	call := events.Event{ID: "x", Source: "s", Time: 1_795_000_000_000, Kind: events.ToolCall, CorrelationID: "f", From: events.Party{Agent: "a"}, TurnID: "turn", TaskID: "task", ConversationID: "conversation",
+		ProjectID: "project", TeamID: "team", TenantID: "tenant", MemoryTraceID: "memory", Tool: events.Tool{Name: "t"}}
+	var ack events.Event
+	if err := events.Decode(attempt(&call, &events.Verdict{ID: "v"}), &ack); err != nil {
+		t.Fatal(err)
+	}
+	type names struct{ flow, turn, task, conversation, project, team, tenant, memory, tool string }
+	of := func(e *events.Event) names {
+		return names{e.CorrelationID, e.TurnID, e.TaskID, e.ConversationID, e.ProjectID, e.TeamID, e.TenantID, e.MemoryTraceID, e.Tool.Name}
+	}
+	if of(&ack) != of(&call) {
+		t.Errorf("the attempt says %+v", of(&ack))
+	}
+}
