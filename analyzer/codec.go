@@ -122,6 +122,22 @@ const (
 	partyHasSums
 )
 
+// All eight bits are used, of the head and of a party, and those of their flags. A new field takes
+// the first bit of a second byte: more of the head stands behind the service, and more of a party
+// at its end. These bits say that the byte is there; this weir writes none.
+const (
+	headHasMore  = 1 << 7  // of the byte that holds aged
+	partyHasMore = 1 << 15 // of the length of the name
+)
+
+// readMore reads a byte of further presence bits, where there is one. Bits that this weir does not
+// know come from a newer one: what stands behind them cannot be read.
+func readMore(d *record.Reader, has bool) {
+	if has && d.Take(1)[0] != 0 {
+		d.Fail()
+	}
+}
+
 // encode writes the record as UnmarshalBinary reads it, part by part in the same order.
 func (f *Flow) encode(b []byte) []byte {
 	var has byte
@@ -360,7 +376,8 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 		has |= partyHasSums
 	}
 	b, e := record.Room(b, sizeParty)
-	// The length of the name is in the head; the name stands behind it.
+	// The length of the name, which is far below partyHasMore, is in the head; the name stands behind
+	// it.
 	le.PutUint16(e, uint16(len(p.name)))
 	e[2], e[3], e[4], e[5], e[6], e[7] = p.parent, byte(p.flags), byte(len(p.calls)), byte(len(p.seen)), byte(len(p.runs)), has
 	le.PutUint32(e[8:], p.lastSeen)
@@ -508,7 +525,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 		return fmt.Errorf("flow record has version %d, this weir reads versions 4 to %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
 	}
 	has := h[1]
-	f.flags, f.aged, f.source, f.pos = flowFlags(h[2]), h[3], events.CorrelationSource(h[4]), h[5]
+	f.flags, f.aged, f.source, f.pos = flowFlags(h[2]), h[3]&^headHasMore, events.CorrelationSource(h[4]), h[5]
 	f.clock = events.Stamp(le.Uint64(h[21:]))
 	f.last = events.Stamp(le.Uint64(h[29:]))
 	f.start = events.Stamp(le.Uint64(h[37:]))
@@ -566,6 +583,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 		f.flags &^= flagService
 		f.service = d.String()
 	}
+	readMore(&d, h[3]&headHasMore != 0)
 	f.ids = record.Sized(f.ids, d.Most(h[6], maxIDs))
 	e := d.Take(8 * len(f.ids))
 	for i := range f.ids {
@@ -681,7 +699,7 @@ func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int)
 	p.parent, p.flags = d.Index(h[2], parties), partyFlags(h[3])
 	p.lastSeen = le.Uint32(h[8:])
 	p.revisits, p.points, p.chain = le.Uint16(h[12:]), le.Uint16(h[14:]), le.Uint16(h[16:])
-	p.name = d.Text(int(le.Uint16(h)))
+	p.name = d.Text(int(le.Uint16(h) &^ partyHasMore))
 	if h[7]&partyHasOpen != 0 {
 		p.open = d.Take(1)[0]
 	}
@@ -755,6 +773,7 @@ func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int)
 			p.sums = append(p.sums, s)
 		}
 	}
+	readMore(d, le.Uint16(h)&partyHasMore != 0)
 }
 
 // decode reads a pair, whose slice is kept.

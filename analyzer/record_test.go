@@ -1,8 +1,10 @@
 package analyzer_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +60,42 @@ func TestRecordOfAnotherVersionIsRefused(t *testing.T) {
 		err := new(analyzer.Flow).UnmarshalBinary("flow-1", record)
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has version %d, this weir reads versions 4 to %d", version, mine)) {
 			t.Errorf("version %d: %v", version, err)
+		}
+	}
+}
+
+// TestRecordHasRoomForMore reads a record in which the head and a party have a second byte of
+// presence bits: an empty one changes nothing, and a bit that this weir does not know is refused.
+func TestRecordHasRoomForMore(t *testing.T) {
+	const head = 81
+	event := events.Event{ID: "1", Source: "s", Time: 1_700_000_000_000, Kind: events.LLMCall, CorrelationID: "main", From: events.Party{Agent: "a"}}
+	flow := new(analyzer.Flow)
+	_, flow, _ = analyzer.New(analyzer.Balanced()).Fold(analyzer.Partition{}, flow, &event)
+	was, err := flow.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	party := len(was) - 22 - len("a") // the only one, and nothing behind it
+	ids := party - 8
+	if ids != head+len("\x01s") || string(was[len(was)-1:]) != "a" {
+		t.Fatalf("the record is laid out in another way: % x", was)
+	}
+	with := func(ofHead, ofParty byte) []byte {
+		b := slices.Concat(was[:ids], []byte{ofHead}, was[ids:], []byte{ofParty})
+		b[3] |= 0x80
+		b[party+1+1] |= 0x80 // behind the byte that was put in, the high byte of the length
+		return b
+	}
+	read := new(analyzer.Flow)
+	if err := read.UnmarshalBinary("main", with(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := read.AppendBinary(nil); err != nil || !bytes.Equal(again, was) {
+		t.Errorf("read with room for more it is % x (%v), want % x", again, err, was)
+	}
+	for _, b := range [][]byte{with(1, 0), with(0, 1)} {
+		if err := new(analyzer.Flow).UnmarshalBinary("main", b); err == nil || !strings.Contains(err.Error(), "a newer weir wrote it") {
+			t.Errorf("a field of a newer weir: %v", err)
 		}
 	}
 }

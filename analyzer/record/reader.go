@@ -38,7 +38,7 @@ func (d *Reader) Bad() bool { return d.bad }
 // than what was read. It is called when all was read; what names the record.
 func (d *Reader) End(what string) error {
 	if d.bad || len(d.b) != 0 {
-		return fmt.Errorf("%s is damaged: delete the state directory to fold the log again", what)
+		return fmt.Errorf("%s is damaged, or a newer weir wrote it: use that, or delete the state directory to fold the log again", what)
 	}
 	return nil
 }
