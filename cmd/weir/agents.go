@@ -198,7 +198,7 @@ func listAgents(ctx context.Context, env *cli.Env, target *target, q pump.AgentQ
 		}
 		return []cli.Cell{{Text: a.Agent}, stateCell(a.State, a.Waiting), {Text: orDash(string(a.Reason))}, {Text: silent, Right: true},
 			{Text: last}, {Text: orDash(string(a.Step))}, {Text: cli.Grouped(int64(a.Flows)), Right: true}}
-	}, "AGENT", "STATE", "REASON", "SILENT", "LAST EVENT", "STEP", "FLOWS")
+	}, "AGENT", "STATE", "REASON", "SILENT", "LAST EVENT", "STEP", "FLOWS").Secondary("STEP", "LAST EVENT", "FLOWS")
 	for i := range list.Agents {
 		if err := lines.Print(&list.Agents[i]); err != nil {
 			return err

@@ -428,7 +428,7 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 			say("%s", r.WarnsOnly)
 		}
 		say("")
-		t := env.Table("RULE", "FLOWS", "P50", "P99", "MAX", "WARNS AT", "STOPS AT", "WARNED FIRST", "STOPPED FIRST", "VALUES")
+		t := env.Table("RULE", "FLOWS", "P50", "P99", "MAX", "WARNS AT", "STOPS AT", "WARNED FIRST", "STOPPED FIRST", "VALUES").Secondary("VALUES", "P50", "P99", "WARNED FIRST")
 		for _, x := range r.Rules {
 			// Rules that measured nothing would fill the screen; JSON has them.
 			if x.Measured == 0 {
@@ -463,10 +463,10 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 			return nil
 		}
 		say("\nto review (weir review mark FLOW right|wrong):")
-		t = env.Table("FLOW", "RULE", "WHO", "AT CALL", "CALLS AFTER", "MARK", "WHY")
+		t = env.Table("FLOW", "RULE", "REASON", "WHO", "AT CALL", "CALLS AFTER", "MARK", "WHY").Secondary("MARK", "WHO", "REASON")
 		// Those that would have saved most stand first.
 		for _, s := range r.Stops[:min(shownStops, len(r.Stops))] {
-			if err := t.Row(cli.Cell{Text: s.Flow}, cli.Cell{Text: s.Rule}, cli.Cell{Text: s.Who()}, cli.Cell{Text: fmt.Sprint(s.Call), Right: true}, cli.Cell{Text: fmt.Sprint(s.CallsAfter), Right: true},
+			if err := t.Row(cli.Cell{Text: s.Flow}, cli.Cell{Text: s.Rule}, cli.Cell{Text: string(s.Reason)}, cli.Cell{Text: s.Who()}, cli.Cell{Text: fmt.Sprint(s.Call), Right: true}, cli.Cell{Text: fmt.Sprint(s.CallsAfter), Right: true},
 				cli.Cell{Text: s.Mark}, cli.Cell{Text: s.Message}); err != nil {
 				return err
 			}

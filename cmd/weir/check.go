@@ -181,7 +181,7 @@ func printAnswer(env *cli.Env, a *client.CheckAnswer) error {
 		if a.Observed != nil && a.Limit != nil {
 			figures = " " + amount(a.Observed) + "/" + amount(a.Limit)
 		}
-		_, err := cli.Fprintf(env.Out, "%s  %s%s\n", env.Painted(action.Text, action.Paint), a.Reason, figures)
+		_, err := cli.Fprintf(env.Out, "%s  %s%s\n", env.Painted(action.Text, action.Paint), ruleAndReason(a.Rule, a.Reason), figures)
 		for _, s := range []string{a.Message, a.AgentMessage} {
 			if s != "" && err == nil {
 				_, err = cli.Fprintf(env.Out, "  %s\n", s)

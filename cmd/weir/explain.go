@@ -75,13 +75,17 @@ func explain(env *cli.Env, v *analyzer.View) error {
 	if len(v.Exempt) > 0 {
 		cli.Fprintf(&b, "\nIts tags exempt it from %s: 'weir limits show' says why.\n", strings.Join(v.Exempt, ", "))
 	}
-	for i := range v.Orders {
+	for _, x := range incidentsOf(v.Orders) {
 		b.WriteByte('\n')
-		writeOrder(env, &b, &v.Orders[i])
+		x.write(env, &b)
 	}
 	// Offences outlast their orders: who was stopped once is stopped at the warning next time
 	// (see decision 5).
 	for _, o := range v.Offences {
+		// An active order says it already.
+		if slices.ContainsFunc(v.Orders, func(a events.Verdict) bool { return a.RuleID == o.Rule }) {
+			continue
+		}
 		cli.Fprintf(&b, "\nIt was stopped for %s %s %s.\n", o.Rule, times(o.Count), o.Last)
 	}
 	if _, err := io.WriteString(env.Out, b.String()); err != nil {
@@ -149,7 +153,7 @@ func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 func writeOrder(env *cli.Env, b *strings.Builder, o *events.Verdict) {
 	// What it does comes first, then why, then for how long and on what evidence.
 	action := actionCell(o)
-	cli.Fprintf(b, "%s  %s %s\n", env.Painted(action.Text, action.Paint), o.RuleID, figures(o))
+	cli.Fprintf(b, "%s  %s %s\n", env.Painted(action.Text, action.Paint), ruleAndReason(o.RuleID, o.Reason), figures(o))
 	cli.Fprintf(b, "  %s\n", o.Message)
 	// Each line stands only where there is something to say.
 	row := func(name, format string, args ...any) {

@@ -96,9 +96,13 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 	lines := cli.NewLines(env, func(f *pump.FlowSummary) []cli.Cell {
 		number := func(n int64) cli.Cell { return cli.Cell{Text: cli.Grouped(n), Right: true} }
 		// No rule of this flow has measured anything of its limit yet.
-		near := "-"
+		near := cli.Cell{Text: "-"}
 		if n := f.Nearest; n != nil {
-			near = fmt.Sprintf("%3.0f %% %s", 100*n.Near, n.Rule)
+			near.Text = fmt.Sprintf("%3.0f %% %s", 100*n.Near, n.Rule)
+		}
+		// Of a stopped flow the value at the stop: what counters show now may be less.
+		if n := f.Stop; n != nil {
+			near = cli.Cell{Text: fmt.Sprintf("stopped at %s of %s, %s", amount(&n.Observed), amount(&n.Limit), n.Rule), Paint: cli.Bad}
 		}
 		// Most logs tell neither.
 		tokens, cost := cli.Cell{Text: "-", Right: true}, cli.Cell{Text: "-", Right: true}
@@ -108,8 +112,9 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 		if f.CostUSD > 0 {
 			cost.Text = costs.Dollars(int64(math.Round(f.CostUSD*1e6)), 3)
 		}
-		return []cli.Cell{{Text: f.Flow}, statusCell(f.Status), {Text: f.Service}, number(f.Events), number(f.Hops), number(f.ToolCalls), number(int64(f.Parties)), tokens, cost, {Text: f.Last.String()}, {Text: near}}
-	}, "FLOW", "STATUS", "SERVICE", "EVENTS", "CALLS", "TOOLS", "AGENTS", "TOKENS", "COST", "LAST EVENT", "NEAREST LIMIT")
+		return []cli.Cell{{Text: f.Flow}, statusCell(f.Status), {Text: f.Service}, number(f.Events), number(f.Hops), number(f.ToolCalls), number(int64(f.Parties)), tokens, cost, {Text: f.Last.String()}, near}
+	}, "FLOW", "STATUS", "SERVICE", "EVENTS", "CALLS", "TOOLS", "AGENTS", "TOKENS", "COST", "LAST EVENT", "NEAREST LIMIT").
+		Secondary("EVENTS", "AGENTS", "TOOLS", "LAST EVENT", "SERVICE", "TOKENS", "COST")
 	for i := range list.Flows {
 		if err := lines.Print(&list.Flows[i]); err != nil {
 			return err
@@ -164,14 +169,19 @@ func showFlow(env *cli.Env, v *analyzer.View) error {
 	if _, err := io.WriteString(env.Out, "\n"); err != nil {
 		return err
 	}
-	// One line each; weir explain tells them in full.
-	orders := env.Table("ACTION", "RULE", "SEEN/LIMIT", "SCOPE", "UNTIL", "MESSAGE")
-	for i := range v.Orders {
-		o := &v.Orders[i]
-		err := orders.Row(actionCell(o), cli.Cell{Text: o.RuleID}, cli.Cell{Text: figures(o), Right: true},
-			cli.Cell{Text: o.Scope.String()}, cli.Cell{Text: o.ExpiresAt.String()}, cli.Cell{Text: o.Message})
-		if err != nil {
-			return err
+	// One line each, by incident; weir explain describes them in full.
+	orders := env.Table("INCIDENT", "ACTION", "RULE", "REASON", "SEEN/LIMIT", "SCOPE", "UNTIL", "MESSAGE").Secondary("UNTIL", "REASON", "SCOPE")
+	for _, x := range incidentsOf(v.Orders) {
+		for i, o := range x.orders {
+			id := x.id
+			if i > 0 {
+				id = ""
+			}
+			err := orders.Row(cli.Cell{Text: id}, actionCell(o), cli.Cell{Text: o.RuleID}, cli.Cell{Text: string(o.Reason)}, cli.Cell{Text: figures(o), Right: true},
+				cli.Cell{Text: o.Scope.String()}, cli.Cell{Text: o.ExpiresAt.String()}, cli.Cell{Text: o.Message})
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return orders.Flush()

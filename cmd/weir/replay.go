@@ -567,7 +567,7 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 		if s.Agents > 0 {
 			columns = append(columns, "AGENTS")
 		}
-		t := env.Table(columns...)
+		t := env.Table(columns...).Secondary("VERDICTS", "REASON")
 		for _, v := range s.Verdicts {
 			n := func(n int64) cli.Cell { return cli.Cell{Text: cli.Grouped(n), Right: true} }
 			row := []cli.Cell{{Text: v.Rule}, {Text: string(v.Reason)}, {Text: v.Action}, n(int64(v.Incidents)), n(v.Verdicts), n(int64(v.Flows)), n(int64(v.Agents))}

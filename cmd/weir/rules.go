@@ -225,8 +225,8 @@ func listRules(env *cli.Env, l *analyzer.Limits) error {
 		if v.Mode != rules.ModeEnforce.String() {
 			action = v.Mode
 		}
-		return []cli.Cell{{Text: v.Name}, {Text: string(v.Over)}, number(amount(v.Warn)), number(amount(v.Stop)), {Text: string(v.Unit)}, {Text: action}, {Text: v.About}}
-	}, "RULE", "PER", "WARN", "STOP", "UNIT", "ACTION", "ABOUT")
+		return []cli.Cell{{Text: v.Name}, {Text: string(v.Reason)}, {Text: string(v.Over)}, number(amount(v.Warn)), number(amount(v.Stop)), {Text: string(v.Unit)}, {Text: action}, {Text: v.About}}
+	}, "RULE", "REASON", "PER", "WARN", "STOP", "UNIT", "ACTION", "ABOUT").Secondary("REASON", "PER", "UNIT")
 	for _, r := range analyzer.Rows() {
 		v := viewOfRule(&r, l)
 		if err := lines.Print(&v); err != nil {

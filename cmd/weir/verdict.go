@@ -57,11 +57,23 @@ func subjectOf(v *events.Verdict) string {
 	return v.Scope.String()
 }
 
+// ruleAndReason is a rule by its name in the limits file, with the reason code behind it. What no rule gave
+// has a reason alone.
+func ruleAndReason(rule string, reason events.Reason) string {
+	switch {
+	case rule == "":
+		return string(reason)
+	case rule == string(reason):
+		return rule
+	}
+	return rule + " (" + string(reason) + ")"
+}
+
 // newVerdictLines prints verdicts one after the other.
 //
 // Replay and flows tail print by it, so both can be read by the same program.
 func newVerdictLines(env *cli.Env) *cli.Lines[events.Verdict] {
 	return cli.NewLines(env, func(v *events.Verdict) []cli.Cell {
-		return []cli.Cell{{Text: subjectOf(v)}, {Text: eventOf(v), Right: true}, actionCell(v), {Text: v.RuleID}, {Text: figures(v), Right: true}, {Text: v.Message}}
-	}, "FLOW", "EVENT", "ACTION", "RULE", "SEEN/LIMIT", "MESSAGE")
+		return []cli.Cell{{Text: subjectOf(v)}, {Text: eventOf(v), Right: true}, actionCell(v), {Text: v.RuleID}, {Text: string(v.Reason)}, {Text: figures(v), Right: true}, {Text: v.IncidentID}, {Text: v.Message}}
+	}, "FLOW", "EVENT", "ACTION", "RULE", "REASON", "SEEN/LIMIT", "INCIDENT", "MESSAGE").Secondary("INCIDENT", "REASON", "EVENT")
 }

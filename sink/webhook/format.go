@@ -51,8 +51,8 @@ func ParseFormat(s string) (Format, error) {
 }
 
 // body returns what is sent of the verdict; nil for nothing.
-// nil is no error: the verdict needs no person.
-func (f Format) body(verdict []byte) ([]byte, error) {
+// nil is no error: the verdict needs no person, or people know it already.
+func (f Format) body(verdict []byte, told *incidents) ([]byte, error) {
 	// The bytes of the log themselves, since they are what a signature is about.
 	if f == FormatVerdict {
 		return verdict, nil
@@ -63,7 +63,7 @@ func (f Format) body(verdict []byte) ([]byte, error) {
 	}
 	// Only the messages for people leave verdicts out; the bare format sends all of them.
 	n, ok := noticeOf(&v)
-	if !ok {
+	if !ok || !told.news(&v, &n) {
 		return nil, nil
 	}
 	if f == FormatSlack {
@@ -105,7 +105,11 @@ func noticeOf(v *events.Verdict) (n notice, ok bool) {
 		if v.Effective != events.EffectiveNow {
 			return n, false
 		}
-		n.title = "A flow is halted"
+		n.title = map[events.ScopeKind]string{events.ScopeFlow: "A flow is halted", events.ScopeSession: "An agent is halted in a flow", events.ScopeTask: "A task is halted",
+			events.ScopeAgent: "An agent is halted in all flows", events.ScopeProject: "A project is halted", events.ScopeTree: "A tree of flows is halted"}[v.Scope.Kind]
+		if n.title == "" {
+			n.title = "Calls are halted"
+		}
 		if flow != "" {
 			n.command = "weir explain " + flow
 		}
@@ -120,11 +124,13 @@ func noticeOf(v *events.Verdict) (n notice, ok bool) {
 	n.fact("Agent", firstOf(v.From, v.Session, v.Agent))
 	n.fact("Project", v.ProjectID)
 	n.fact("Rule", v.RuleID)
+	n.fact("Reason", string(v.Reason))
 	if v.Limit != nil && v.Observed != nil {
 		n.fact("Observed", figure(*v.Observed)+" of "+figure(*v.Limit)+" "+string(v.Unit))
 	}
 	// By it the order is found in logs and on the page.
 	n.fact("Order", v.ID)
+	n.fact("Incident", v.IncidentID)
 	return n, true
 }
 

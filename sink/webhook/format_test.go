@@ -173,7 +173,7 @@ func TestFormats(t *testing.T) {
 	if _, err := ParseFormat("discord"); err == nil || !strings.Contains(err.Error(), "verdict, slack, teams") {
 		t.Error(err)
 	}
-	if b, err := FormatSlack.body([]byte("{")); b != nil || err == nil {
+	if b, err := FormatSlack.body([]byte("{"), new(incidents)); b != nil || err == nil {
 		t.Errorf("%s, %v", b, err)
 	}
 }

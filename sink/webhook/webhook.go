@@ -59,6 +59,7 @@ type Hook struct {
 	// All that New has filled in.
 	o      Options
 	counts recipient.Counts
+	told   incidents // to people
 }
 
 // New returns a Hook, or an error when the URL cannot be one.
@@ -98,7 +99,7 @@ func (h *Hook) Counts() *recipient.Counts { return &h.counts }
 // has taken it, when its format says nothing of it, or when it was dropped, and else the error of
 // ctx.
 func (h *Hook) Send(ctx context.Context, position int64, verdict []byte) error {
-	body, err := h.o.Format.body(verdict)
+	body, err := h.o.Format.body(verdict, &h.told)
 	if err != nil {
 		h.counts.Dropped.Add(1)
 		h.o.Logger.Error("a verdict cannot be put into words, and is not sent", "position", position, "format", h.o.Format.String(), "error", err)

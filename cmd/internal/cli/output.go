@@ -54,6 +54,12 @@ func NewLines[T any](e *Env, row func(*T) []Cell, columns ...string) *Lines[T] {
 	return &Lines[T]{env: e, table: e.Table(columns...), row: row}
 }
 
+// Secondary names columns that are left out where a terminal has no room, the first one first.
+func (l *Lines[T]) Secondary(columns ...string) *Lines[T] {
+	l.table.Secondary(columns...)
+	return l
+}
+
 // Print prints one value. Rows of a table are held back until their widths are
 // known, or Flush.
 //

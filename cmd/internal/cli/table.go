@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -64,6 +65,9 @@ type Table struct {
 	// headed is true when the head was printed, or there is none.
 	headed  bool
 	settled bool
+	// Names of columns that may be left out, and which of the columns are.
+	secondary []string
+	left      []bool
 }
 
 // Table returns a table with these column heads; with none it has no head line.
@@ -100,7 +104,10 @@ func (t *Table) Flush() error {
 	if len(t.rows) == 0 {
 		return nil
 	}
-	t.settled = true
+	if !t.settled {
+		t.settled = true
+		t.fit()
+	}
 	var b strings.Builder
 	if !t.headed {
 		t.headed = true
@@ -117,19 +124,100 @@ func (t *Table) Flush() error {
 	return write(t.env.Out, b.String())
 }
 
+// Secondary names columns that are left out where a terminal has no room for all, the first one
+// first.
+func (t *Table) Secondary(columns ...string) *Table {
+	t.secondary = columns
+	return t
+}
+
+// What fit leaves of a column of texts, and of the last column, in characters.
+const (
+	ampleColumn = 32
+	leastColumn = 12
+	leastLast   = 24
+)
+
+// fit makes rows as wide as the terminal. Long texts are cut to an ample width, then columns are
+// left out, then texts are cut further. Numbers are never cut.
+func (t *Table) fit() {
+	t.left = make([]bool, len(t.widths))
+	if t.env.Width == 0 || len(t.rows) == 0 {
+		return
+	}
+	right := make([]bool, len(t.widths))
+	for i, c := range t.rows[0] {
+		right[i] = c.Right
+	}
+	t.shrink(right, ampleColumn)
+	for _, name := range t.secondary {
+		if t.needs() <= t.env.Width {
+			return
+		}
+		if i := slices.Index(t.columns, name); i >= 0 {
+			t.left[i] = true
+		}
+	}
+	t.shrink(right, leastColumn)
+}
+
+// needs is how wide a row is whose last cell is cut as far as it may be.
+func (t *Table) needs() int {
+	n, last := 0, len(t.widths)-1
+	for i, w := range t.widths {
+		switch {
+		case t.left[i]:
+			continue
+		case i == last:
+			w = min(w, leastLast)
+		}
+		n += w + len(gap)
+	}
+	return n - len(gap)
+}
+
+// shrink takes from the widest column of texts until the row fits or all of them have no more than
+// least characters. Heads stay whole.
+func (t *Table) shrink(right []bool, least int) {
+	for over := t.needs() - t.env.Width; over > 0; over-- {
+		widest := -1
+		for i, w := range t.widths[:len(t.widths)-1] {
+			floor := least
+			if i < len(t.columns) {
+				floor = max(least, utf8.RuneCountInString(t.columns[i]))
+			}
+			if !right[i] && !t.left[i] && w > floor && (widest < 0 || w > t.widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		t.widths[widest]--
+	}
+}
+
+// gap is between two columns.
+const gap = "  "
+
 // line writes one row. On a terminal the last cell is cut to what fits.
 //
 // Widths are counted in characters, by which wide ones of East Asia stand out. What is not
 // cut stays whole when a program reads it, since Width is 0 then.
 func (t *Table) line(b *strings.Builder, cells []Cell) {
-	const gap = "  "
 	used := 0
 	for i, c := range cells {
-		if i > 0 {
+		if i < len(t.left) && t.left[i] {
+			continue
+		}
+		if used > 0 {
 			b.WriteString(gap)
 			used += len(gap)
 		}
 		text, last := c.Text, i == len(cells)-1
+		if t.env.Width > 0 && !last && !c.Right {
+			text = cut(text, max(1, t.widths[i]))
+		}
 		if room := t.env.Width - used; last && t.env.Width > 0 && room >= 20 {
 			text = cut(text, room)
 		}

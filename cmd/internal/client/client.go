@@ -307,9 +307,14 @@ func (c *Client) Check(ctx context.Context, event []byte) (a CheckAnswer, err er
 	resp, err := c.Do(ctx, http.MethodPost, "/v1/check", event, http.Header{"Content-Type": {"application/json"}})
 	if e, ok := errors.AsType[*StatusError](err); ok && bytes.Contains(e.Body, []byte(`"reason_code"`)) {
 		// A refusal is a problem document with the members of a verdict.
-		if err := json.Unmarshal(e.Body, &a); err != nil {
+		refusal := struct {
+			*CheckAnswer
+			Verdict events.Verdict `json:"verdict"`
+		}{CheckAnswer: &a}
+		if err := json.Unmarshal(e.Body, &refusal); err != nil {
 			return a, fmt.Errorf("read the refusal: %w", err)
 		}
+		a.Rule, a.Incident = refusal.Verdict.RuleID, refusal.Verdict.IncidentID
 		// The problem's detail and status are what the call was answered with.
 		a.Message, a.HTTPStatus = e.detail, e.Status
 		return a, nil
@@ -377,7 +382,9 @@ func (c *Client) Verdicts(ctx context.Context, flow string, last int, fn func(*e
 type CheckAnswer struct {
 	Allowed       bool          `json:"allowed"`
 	Action        events.Action `json:"action"`
+	Rule          string        `json:"rule_id,omitempty"`
 	Reason        events.Reason `json:"reason_code"`
+	Incident      string        `json:"incident_id,omitempty"`
 	Limit         *float64      `json:"limit,omitempty"`
 	Observed      *float64      `json:"observed,omitempty"`
 	Unit          events.Unit   `json:"unit,omitempty"`
@@ -393,7 +400,7 @@ type CheckAnswer struct {
 // AnswerOf is what a verdict says of the call that it was asked for.
 // It copies nothing: what the verdict points to is shared.
 func AnswerOf(v *events.Verdict) CheckAnswer {
-	return CheckAnswer{Allowed: !check.Refuses(v), Action: v.Action, Reason: v.Reason, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit, Message: v.Message,
+	return CheckAnswer{Allowed: !check.Refuses(v), Action: v.Action, Rule: v.RuleID, Reason: v.Reason, Incident: v.IncidentID, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit, Message: v.Message,
 		AgentMessage: v.AgentMessage, HTTPStatus: v.HTTPStatus, RetryAfterS: v.RetryAfterS, CorrelationID: v.CorrelationID, Remaining: v.Remaining}
 }
 

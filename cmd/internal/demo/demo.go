@@ -388,7 +388,9 @@ func (p *demoPrinter) result(r *Result) {
 		saved += fmt.Sprintf(", %s tokens", cli.Grouped(r.SavedTokens))
 	}
 	p.line("%s  %-*s  at call %d of %d, %s", p.env.Painted("stopped", cli.Bad), p.width, r.Run, r.StoppedAt, r.Calls, saved)
-	p.line("         %s", p.env.Painted(because(r.Why), cli.Faint))
+	// The figures stand beside the rule, so the limit at the end of the message is left out.
+	why, _, _ := strings.Cut(because(r.Why), " (limit ")
+	p.line("  %s", p.env.Painted(fmt.Sprintf("%s %v/%v: %s", r.Rule, r.Observed, r.Limit, why), cli.Faint))
 }
 
 // because is the message without its head, which says that a call was refused.

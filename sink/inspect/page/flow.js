@@ -3,7 +3,7 @@ import { el, name, badge, spoken, number, many, usage, plain, ago, clock, moment
 import { get, lines, text, query, every } from "./api.js";
 import { actions as orders, mark } from "./act.js";
 import { diagram, asList, asMermaid, sentence } from "./diagram.js";
-import { why, explainCommand } from "./why.js";
+import { incidents, whyIncident, explainCommand } from "./why.js";
 import { begin } from "./begin.js";
 
 export default async function ({ main, signal, parameters, remember, go }) {
@@ -72,8 +72,11 @@ export default async function ({ main, signal, parameters, remember, go }) {
   const begun = performance.now();
   const picture = diagram(story, { pick: (n) => seek(n) });
   performance.measure("diagram", { start: begun });
-  const timeline = el("ol", { class: "timeline" }, story.said.map((s) => el("li", {}, button(s.step > total ? "later" : `#${s.step}`, () => seek(Math.min(total, s.step)), { class: "link" }), " ", clock(s.verdict.time), " ",
-    badge(spoken(s)), " ", plain(s.verdict.message ?? s.verdict.reason_code))));
+  // One entry for each incident: its last verdict, with its history folded.
+  const said = (s) => [button(s.step > total ? "later" : `#${s.step}`, () => seek(Math.min(total, s.step)), { class: "link" }), " ", clock(s.verdict.time), " ",
+    badge(spoken(s)), " ", plain(s.verdict.rule_id ?? ""), el("br"), el("span", { class: "faint" }, plain(s.verdict.message ?? s.verdict.reason_code))];
+  const timeline = el("ol", { class: "timeline" }, incidents(story.said, (s) => s.verdict).map((list) => el("li", {}, said(list.at(-1)),
+    list.length > 1 && el("details", {}, el("summary", {}, many(list.length - 1, "earlier verdict")), el("ol", { class: "timeline" }, list.slice(0, -1).reverse().map((s) => el("li", {}, said(s))))))));
 
   main.append(heading, facts, told, acts, actions, el("div", { class: "two story" },
     el("div", {}, reasons, stack, el("section", { "aria-labelledby": "counters" }, el("h2", { id: "counters" }, "Counters against limits"), counters),
@@ -131,13 +134,13 @@ export default async function ({ main, signal, parameters, remember, go }) {
     row("Cost", view.cost_usd && money(view.cost_usd));
     row("Not reported", plain(story.blind));
     told.replaceChildren(...rows);
-    const weight = { hold: 0, halt: 0, deny: 1, throttle: 2, warn: 3 };
-    const orders = (view.orders ?? []).toSorted((a, b) => weight[a.action] - weight[b.action]);
-    reasons.replaceChildren(el("h2", { id: "why" }, orders.length ? "Why" : "No active order"), ...orders.map((o) => why(o, { about: about[o.rule_id], stepLink: (n) => link(n, shift) })),
+    const orders = view.orders ?? [];
+    const reasonsOf = incidents(orders).map((list) => whyIncident(list, (o) => ({ about: about[o.rule_id], stepLink: (n) => link(n, shift) }))).toSorted(([a], [b]) => b - a);
+    reasons.replaceChildren(el("h2", { id: "why" }, orders.length ? "Why" : "No active order"), ...reasonsOf.map(([, node]) => node),
       ...(!orders.length && view.work_unknown?.length && view.hops > 1 ? [el("p", {}, `Whether work was done before its calls is unknown, so ${view.work_unknown.join(", ")} do not count them.`)] : []),
       ...(view.exempt ? [el("p", {}, `Its tags exempt it from ${view.exempt.join(", ")}.`)] : []),
       ...(view.released_until ? [el("p", {}, "Released by an operator until ", moment(view.released_until))] : []),
-      ...(view.offences ?? []).filter((o) => o.count > 1 || !orders.some((x) => x.rule_id === o.rule)).map((o) => el("p", {}, `It was stopped for ${o.rule} ${many(o.count, "time")}, last at ${o.last}.`)));
+      ...(view.offences ?? []).filter((o) => !orders.some((x) => x.rule_id === o.rule)).map((o) => el("p", {}, `It was stopped for ${o.rule} before, last `, ago(o.last), ".")));
     stack.replaceChildren(el("span", { class: "faint" }, "Call stack: "), ...(view.stack?.length ? [el("ol", {}, view.stack.map((s) => el("li", {}, name(s, 30))))] : ["empty"]));
     const list = (view.counters ?? []).filter((c) => c.limit || c.warn || c.observed).sort((a, b) => b.near - a.near);
     counters.replaceChildren(table("Counters", ["Rule", "Observed", "Warn", "Limit", "Used"], list.map((c) => [

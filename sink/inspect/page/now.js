@@ -10,8 +10,8 @@ const kept = 100; // verdicts of the feed
 
 const stops = ["deny", "halt", "hold", "throttle"]; // actions that refuse calls
 
-// about is the flow, agent or project that a verdict is about.
-const about = (v) => v.correlation_id || `${v.scope?.kind} ${v.scope?.id}`;
+// incident is what verdicts are grouped by; those of an older weir by whom they are about.
+const incident = (v) => v.incident_id || v.correlation_id || `${v.scope?.kind} ${v.scope?.id}`;
 
 export default async function ({ main, signal, go }) {
   const cards = {};
@@ -30,8 +30,8 @@ export default async function ({ main, signal, go }) {
   let flows = "0";
   const trend = charts();
   const near = el("div", {}), start = el("div", {}), degraded = el("div", { "aria-live": "polite" });
-  main.append(el("h1", {}, "Now"), degraded, start, el("dl", { class: "cards" }, card("flows", "Flows"), card("stopped", "Stopped now"), card("orders", "Stopped in 5 min"),
-    card("warnings", "Warned in 5 min"), card("stuck", "Stuck agents"), card("lag", "Events to fold"), card("self", "Self-test")),
+  main.append(el("h1", {}, "Now"), degraded, start, el("dl", { class: "cards" }, card("flows", "Flows"), card("stopped", "Stopped now"), card("orders", "Stops in 5 min"),
+    card("warnings", "Incidents in 5 min"), card("stuck", "Stuck agents"), card("lag", "Events to fold"), card("self", "Self-test")),
   el("div", { class: "bar" }, stopAll(() => flows, () => go("/ui/", { replace: true }))), trend.node,
   el("div", { class: "two" }, el("section", { "aria-labelledby": "said" }, el("h2", { id: "said" }, "Verdicts ", state), el("p", {}, pause), quiet, feed, told),
     el("section", { "aria-labelledby": "nearest" }, el("h2", { id: "nearest" }, "Nearest to a limit"), near)));
@@ -43,8 +43,9 @@ export default async function ({ main, signal, go }) {
     due = 0;
     const since = Date.now() - 300_000;
     for (const list of Object.values(times)) while (list.length && list[0].at < since) list.shift();
-    cards.orders.textContent = number(new Set(times.stop.map((x) => x.about)).size);
-    cards.warnings.textContent = number(new Set(times.warn.map((x) => x.about)).size);
+    const incidents = (...lists) => number(new Set(lists.flat().map((x) => x.incident)).size);
+    cards.orders.textContent = incidents(times.stop);
+    cards.warnings.textContent = incidents(times.stop, times.warn);
     if (paused || signal.aborted) return;
     drawFeed();
     quiet.hidden = verdicts.length > 0;
@@ -53,10 +54,10 @@ export default async function ({ main, signal, go }) {
       [fresh, spoke] = [0, Date.now()];
     }
   }
-  // The feed has one entry for each flow or agent: its last verdict, with the earlier ones folded.
+  // The feed has one entry for each incident: its last verdict, with the earlier ones folded.
   const open = new Set();
   function drawFeed() {
-    const groups = Map.groupBy(verdicts, about);
+    const groups = Map.groupBy(verdicts, incident);
     feed.replaceChildren(...[...groups].map(([key, [last, ...earlier]]) => {
       const entry = line(last);
       if (earlier.length) entry.append(el("details", { open: open.has(key), ontoggle: (e) => (e.target.open ? open.add(key) : open.delete(key)) },
@@ -64,7 +65,8 @@ export default async function ({ main, signal, go }) {
       return entry;
     }));
   }
-  const line = (v) => el("li", {}, clock(v.time), " ", badge(spoken({ verdict: v })), " ", subject(v, 32), el("br"),
+  const line = (v) => el("li", {}, clock(v.time), " ", badge(spoken({ verdict: v })), " ", subject(v, 32),
+    v.rule_id && [" ", plain(v.rule_id)], el("br"),
     el("span", { class: "faint" }, plain(v.message ?? v.reason_code)));
   follow(-kept, {
     signal,
@@ -72,7 +74,7 @@ export default async function ({ main, signal, go }) {
     verdict(v) {
       fresh++;
       const at = Date.parse(v.time);
-      if (v.action !== "allow") times[stops.includes(v.action) ? "stop" : "warn"].push({ at, about: about(v) });
+      if (v.action !== "allow") times[stops.includes(v.action) ? "stop" : "warn"].push({ at, incident: incident(v) });
       verdicts = [v, ...verdicts.slice(0, kept - 1)];
       due ||= setTimeout(draw, 250);
     },

@@ -42,12 +42,30 @@ const title = { deny: "Calls are refused", hold: "The flow waits for an operator
 
 const stops = ["deny", "hold", "halt", "throttle"];
 
+const weights = { hold: 4, halt: 3, deny: 2, throttle: 1 };
+const widths = { tree: 4, flow: 3, session: 2, task: 2, pair: 1 };
+const weight = (o) => (o.mode === "shadow" || !stops.includes(o.action) ? 0 : o.effective === "next" ? 10 : 100) + 5 * (weights[o.action] ?? 0) + (widths[o.scope?.kind] ?? 0);
+
+// incidents groups verdicts by incident; those of an older weir stand alone.
+export const incidents = (list, verdict = (x) => x) => [...Map.groupBy(list, (x) => verdict(x).incident_id ?? verdict(x).id).values()];
+
+// whyIncident shows the strictest order of an incident, and folds the others.
+export function whyIncident(orders, options) {
+  const [first, ...more] = orders.toSorted((a, b) => weight(b) - weight(a));
+  const node = why(first, options(first));
+  if (more.length) {
+    node.append(el("details", {}, el("summary", {}, `${more.length} more ${more.length === 1 ? "order" : "orders"} of this incident`),
+      more.map((o) => why(o, options(o)))));
+  }
+  return [weight(first), node];
+}
+
 // why is one order. stepLink makes a link from the ordinal of an event.
 export function why(order, { stepLink, about }) {
   const e = order.evidence ?? {};
   const rows = [];
   const row = (term, ...content) => content.flat().some(Boolean) && rows.push(el("dt", {}, term), el("dd", {}, content));
-  row("Rule", el("a", { href: `/ui/limits?q=${encodeURIComponent(order.rule_id ?? "")}` }, order.rule_id ?? order.reason_code), order.mode === "shadow" && " (shadow mode: refuses no call)");
+  row("Rule", el("a", { href: `/ui/limits?q=${encodeURIComponent(order.rule_id ?? "")}` }, order.rule_id ?? order.reason_code), order.rule_id && order.rule_id !== order.reason_code && el("span", { class: "faint" }, ` ${plain(order.reason_code)}`), order.mode === "shadow" && " (shadow mode: refuses no call)");
   row("What it limits", about);
   if (order.scope?.kind === "tree") row("Tree of", name(order.scope.id, 40), ": the order holds for all of its flows, and so does a grant");
   if (order.observed !== undefined) {
@@ -67,6 +85,7 @@ export function why(order, { stepLink, about }) {
   if (stops.includes(order.action)) row("Attempts after the stop", e.attempts ? `${number(e.attempts)} calls` : "none", e.leaked && `; ${number(e.leaked)} calls were in flight at the stop`);
   row("Message to the agent", plain(order.agent_message ?? ""));
   row("Expires", order.expires_at && [moment(order.expires_at), " (", ago(order.expires_at), ")"], order.retry_after_s && `, retry after ${order.retry_after_s} s`);
+  row("Incident", plain(order.incident_id ?? ""), order.cause && order.cause !== order.reason_code && ` (${plain(order.cause)})`);
   row("Limits", order.config_version && el("a", { href: "/ui/limits" }, order.config_version));
   const release = releaseCommand(order.correlation_id ?? "");
   return el("article", { class: `why ${order.action}` },
