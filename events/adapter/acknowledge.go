@@ -3,7 +3,6 @@ package adapter
 import (
 	"bytes"
 	"slices"
-	"strings"
 
 	"weir/events"
 )
@@ -26,26 +25,6 @@ var asking = map[string]bool{"AskUserQuestion": true, "ask_user": true, "ask_fol
 // shortAcknowledgement is the most bytes of a result that only acknowledges a call.
 const shortAcknowledgement = 200
 
-// acting are the words with which names of tools begin that change something elsewhere. Tools
-// that run something, and so return what it printed, are not among them.
-var acting = []string{"create", "send", "post", "delete", "remove", "update", "put", "insert", "add", "write", "cancel", "publish", "push", "upload",
-	"pay", "transfer", "book", "set", "edit", "move", "rename", "archive", "assign", "schedule"}
-
-// looking are words in names of tools that return something all the same, such as
-// add_and_list_items.
-var looking = []string{"status", "state", "progress", "poll", "output", "result", "stdin", "list", "get", "read", "search"}
-
-// acts reports whether a tool changes something, by the words of its name: create_event,
-// mcp__calendar__createEvent.
-func acts(tool string) bool {
-	name := strings.ToLower(tool[strings.LastIndex(tool, "__")+1:])
-	name = strings.TrimLeft(name[strings.LastIndexAny(name, "./:")+1:], "_")
-	return slices.ContainsFunc(acting, func(word string) bool {
-		rest, ok := strings.CutPrefix(name, word)
-		return ok && (rest == "" || rest[0] == '_' || rest[0] == '-' || tool[len(tool)-len(rest)] < 'a')
-	}) && !slices.ContainsFunc(looking, func(word string) bool { return strings.Contains(name, word) })
-}
-
 // rejecting are words of results that report a success and mean that nothing was changed.
 var rejecting = [][]byte{[]byte("no replacement"), []byte("not found"), []byte("no match"), []byte("did not "), []byte("could not"), []byte("cannot"),
 	[]byte("fail"), []byte("error"), []byte("invalid"), []byte("reject"), []byte("unchanged"), []byte("no changes"), []byte("already exists"), []byte("not been")}
@@ -64,7 +43,7 @@ func Acknowledge(e *events.Event, rejected bool) {
 	case e.Status != events.StatusOK:
 	case asking[e.Tool.Name]:
 		e.Content, e.Sim = events.Hash{}, events.Fingerprint{}
-	case !rejected && (acknowledging[e.Tool.Name] || e.Tool.ResultSize <= shortAcknowledgement && acts(e.Tool.Name)):
+	case !rejected && (acknowledging[e.Tool.Name] || e.Tool.ResultSize <= shortAcknowledgement && events.NamedEffect(e.Tool.Name) == events.EffectChanged):
 		e.Content, e.Sim = events.DoneContent, events.Fingerprint{}
 	}
 }

@@ -28,6 +28,10 @@ func empty(text []byte) bool {
 	if len(text) > 64 {
 		return false
 	}
+	// Some agents frame what a command printed, and its exit code.
+	for _, frame := range [...]string{"<returncode>0</returncode>", "<output>", "</output>"} {
+		text = bytes.TrimSpace(bytes.Replace(text, []byte(frame), nil, 1))
+	}
 	switch string(bytes.ToLower(bytes.Trim(text, "()<>[].\"'` "))) {
 	case "", "no output", "empty", "no content", "none", "null",
 		"tool ran without output", "tool ran without output or errors", "bash completed with no output",

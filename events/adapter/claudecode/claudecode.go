@@ -20,6 +20,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/outcome"
 	"weir/events/adapter/polling"
 )
 
@@ -118,7 +119,8 @@ type use struct {
 	hadWork events.Tri
 	child   *agent // once it is known
 	// done tells a result that was seen from one that comes again.
-	done bool
+	done   bool
+	intent outcome.Intent
 }
 
 // message is an answer of the model, which comes as several lines.
@@ -129,6 +131,7 @@ type message struct {
 	// parts counts the events that tell of its usage, to give each an id of its own.
 	parts    int
 	returned bool
+	called   bool // it has used a tool
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
@@ -326,6 +329,10 @@ func (r *reader) result(l *line, b *block, emit func(*events.Event)) {
 		}
 		// What tools only acknowledge by proves nothing when it comes again.
 		adapter.Acknowledge(e, b.rejected)
+		outcome.Set(e, u.intent, b.came)
+		if o := e.Tool.Outcome; o != nil && o.Effect == events.EffectChanged && !l.state.IsZero() {
+			o.State = l.state
+		}
 		r.looks.Result(u.by.party.ID(), u.id, b.looked, b.failed, b.said)
 		emit(e)
 		return
@@ -354,7 +361,8 @@ func (r *reader) assistant(l *line, by *agent, emit func(*events.Event)) {
 	r.tokens(l, id, m, by, emit)
 	for i := range l.blocks {
 		if b := &l.blocks[i]; b.kind == "tool_use" && b.id != "" && b.name != "" {
-			r.use(l, b, by, emit)
+			r.use(l, b, by, m.called, emit)
+			m.called = true
 		}
 	}
 	// Children answer by the result of their tool use, so only the main agent returns to the
@@ -370,7 +378,10 @@ func (r *reader) assistant(l *line, by *agent, emit func(*events.Event)) {
 
 // use reads a tool use. One that runs an agent is told as a call of that agent when the agent
 // is known: by its own transcript, by its result, or by Flush.
-func (r *reader) use(l *line, b *block, by *agent, emit func(*events.Event)) {
+//
+// Beside is set where the message used a tool before, which is not known of its lines alone: the
+// result of that one may stand between them.
+func (r *reader) use(l *line, b *block, by *agent, beside bool, emit func(*events.Event)) {
 	if _, again := r.uses.Get(b.id); again {
 		return // a forked session repeats what it was forked from
 	}
@@ -386,10 +397,10 @@ func (r *reader) use(l *line, b *block, by *agent, emit func(*events.Event)) {
 		return
 	}
 	by.worked = true
-	u.args = b.args
+	u.args, u.intent = b.args, b.intent
 	e := r.begin(b.id+"/call", events.ToolCall, l.at, by)
 	e.From = by.party
-	e.Tool = events.Tool{Name: b.name, CallID: b.id, ArgsHash: u.args, ArgsSize: b.argsSize, ArgsSim: b.sim, Type: "function",
+	e.Tool = events.Tool{Name: b.name, CallID: b.id, ArgsHash: u.args, ArgsSize: b.argsSize, ArgsSim: b.sim, Type: "function", Beside: beside,
 		RetryOf: r.looks.Call(by.party.ID(), b.id, l.at, b.subject)}
 	// Tools of MCP servers are named mcp__SERVER__TOOL.
 	if server, _, ok := strings.Cut(strings.TrimPrefix(b.name, "mcp__"), "__"); ok && strings.HasPrefix(b.name, "mcp__") {

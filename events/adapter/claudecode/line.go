@@ -6,6 +6,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/outcome"
 	"weir/events/adapter/polling"
 	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
@@ -35,9 +36,10 @@ type line struct {
 	sim             events.Fingerprint
 	// resultAgent, resultTools and launched are of the tool use whose result the line has, if
 	// it ran an agent.
-	resultAgent string // agent that the tool ran
-	resultTools int64  // tool calls of that agent
-	launched    bool   // it runs on
+	resultAgent string      // agent that the tool ran
+	resultTools int64       // tool calls of that agent
+	launched    bool        // it runs on
+	state       events.Hash // of the file that the tool use whose result the line has left
 }
 
 // block is one part of a message.
@@ -57,6 +59,8 @@ type block struct {
 	notMade  bool            // the call was given up because one beside it failed
 	rejected bool            // a result that says that nothing was changed
 	subject  polling.Subject // of a call
+	intent   outcome.Intent  // of a call
+	came     outcome.Said    // of a result
 	looked   polling.Said    // what a result tells of processes
 }
 
@@ -218,7 +222,7 @@ func (l *line) readBlock(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	case "tool_result":
 		b.said, b.sim = fingerprint.Result(said)
 		b.size = int64(max(1, len(said)))
-		b.looked, b.rejected = polling.Read(said), adapter.Rejects(said)
+		b.looked, b.rejected, b.came = polling.Read(said), adapter.Rejects(said), outcome.Read(said)
 		b.notMade = b.failed && bytes.Contains(said, siblingFailed)
 		if b.failed && b.said == events.EmptyContent {
 			b.said = events.Hash{} // an error without text is judged by its type
@@ -248,7 +252,7 @@ func (b *block) readArguments(c *jsonwalk.Cursor, input []byte, ignore adapter.I
 		return
 	}
 	b.args, b.argsSize, b.sim = fingerprint.Args(input, ignore.Of(b.name)), int64(len(input)), fingerprint.ArgsText(input)
-	b.subject = polling.Of(b.name, input, b.args)
+	b.subject, b.intent = polling.Of(b.name, input, b.args), outcome.Of(b.name, input)
 }
 
 // readPrompt looks into the arguments of a tool that may run an agent.
@@ -306,8 +310,17 @@ func texts(c *jsonwalk.Cursor) []byte {
 //
 // Its form differs between tools; only members of those that run agents are looked for.
 func (l *line) readResult(c *jsonwalk.Cursor) {
+	var f edited
 	for c.MaybeObject(); c.Member(); {
-		switch string(c.Key()) {
+		switch key := string(c.Key()); key {
+		case "filePath", "originalFile", "oldString", "newString", "content":
+			if c.Peek() == '"' {
+				f.read(key, c.Text())
+			} else {
+				c.Skip()
+			}
+		case "replaceAll":
+			f.all = c.Bool()
 		case "agentId":
 			l.resultAgent = id(c)
 		case "totalToolUseCount":
@@ -320,4 +333,43 @@ func (l *line) readResult(c *jsonwalk.Cursor) {
 			}
 		}
 	}
+	l.state = f.state()
+}
+
+// edited is a file that an edit changed, as the program notes it beside the result.
+type edited struct {
+	path               string
+	before, from, into []byte
+	content            []byte
+	all                bool
+}
+
+func (f *edited) read(key string, text []byte) {
+	switch key {
+	case "filePath":
+		f.path = string(text)
+	case "originalFile":
+		f.before = text
+	case "oldString":
+		f.from = text
+	case "newString":
+		f.into = text
+	case "content":
+		f.content = text
+	}
+}
+
+// state returns the hash of the file after the edit; the zero Hash where that is not known.
+func (f *edited) state() events.Hash {
+	switch {
+	case f.path == "":
+		return events.Hash{}
+	case f.content != nil:
+		return outcome.State(f.path, f.content)
+	case len(f.before) == 0 || len(f.from) == 0:
+		return events.Hash{}
+	case f.all:
+		return outcome.State(f.path, bytes.ReplaceAll(f.before, f.from, f.into))
+	}
+	return outcome.State(f.path, bytes.Replace(f.before, f.from, f.into, 1))
 }

@@ -24,6 +24,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/outcome"
 	"weir/events/adapter/pairing"
 	"weir/events/adapter/polling"
 	"weir/events/fingerprint"
@@ -126,6 +127,7 @@ type line struct {
 	tool, call                          string
 	input                               []byte // JSON
 	said                                []byte // prompt, answer or result
+	printed                             []byte // what a command printed, out of its result; nil for another tool
 	failed                              bool
 	async                               bool
 	prompted                            bool   // it says of which prompt it is, which may be none
@@ -207,6 +209,8 @@ func (l *line) readResponse(c *jsonwalk.Cursor) {
 			switch string(inner.Key()) {
 			case "is_error", "isError":
 				l.failed = inner.Bool()
+			case "stdout":
+				l.printed = append([]byte{}, inner.Text()...)
 			case "status":
 				l.async = string(inner.Text()) == "async_launched"
 			case "agentId":
@@ -430,7 +434,17 @@ func (r *reader) after(l *line, s *session, emit func(*events.Event)) {
 	}
 	pairing.Returned(e, l.said)
 	r.looks.Result(looker(l), call, polling.Read(l.said), l.failed, e.Content)
+	// Edits that only say that they were made are known by their outcome.
+	outcome.Set(e, outcome.Of(l.tool, l.input), outcome.Read(l.text()))
 	r.pair.Pair(e, emit)
+}
+
+// text returns what a result says: what a command printed, else all of it.
+func (l *line) text() []byte {
+	if l.printed != nil {
+		return l.printed
+	}
+	return l.said
 }
 
 // looker is who looks at things: an agent of a session.

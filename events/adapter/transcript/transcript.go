@@ -11,6 +11,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/outcome"
 	"weir/events/adapter/pairing"
 	"weir/events/adapter/polling"
 	"weir/events/fingerprint"
@@ -37,7 +38,10 @@ type Log struct {
 }
 
 // progress is how much of the use of a tool was told.
-type progress struct{ called, ended bool }
+type progress struct {
+	called, ended bool
+	intent        outcome.Intent
+}
 
 // New returns a log of a program of which all work is seen.
 func New(o adapter.Options, program string) *Log {
@@ -102,6 +106,7 @@ type Use struct {
 	Status events.Status // of the result; zero means ok
 	Said   []byte        // the result
 	Runs   bool          // what was called runs on, as the program says beside the result
+	Beside bool          // one message made it with the use before it
 }
 
 // begin fills what all events of a turn share. The conversation is the session in any case,
@@ -191,6 +196,7 @@ func (l *Log) Uses(t *Turn, uses []Use, emit func(*events.Event)) {
 	var all []moment
 	for i := range uses {
 		u := &uses[i]
+		u.Beside = u.Beside || i > 0
 		all = append(all, moment{u.At, u, false})
 		if u.Ended != 0 {
 			all = append(all, moment{max(u.Ended, u.At), u, true})
@@ -236,6 +242,9 @@ func (l *Log) Call(t *Turn, u *Use, emit func(*events.Event)) {
 	if u.Server != "" {
 		e.Tool.Server, e.Tool.Type = u.Server, "mcp"
 	}
+	e.Tool.Beside = u.Beside
+	p.intent = outcome.Of(u.Tool, u.Args)
+	l.uses.Put(u.ID, p)
 	l.pair.Args(e, u.Args)
 	e.Tool.RetryOf = l.looks.Call(t.looker(), u.ID, u.At, polling.Of(u.Tool, u.Args, e.Tool.ArgsHash))
 	// Arguments that are nearly the same show a loop that changes a little each time.
@@ -271,6 +280,7 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 		l.pair.Pair(e, func(e *events.Event) {
 			// What tools only acknowledge by is taken out, see adapter.Acknowledge.
 			adapter.Acknowledge(e, adapter.Rejects(said))
+			outcome.Set(e, p.intent, outcome.Read(said))
 			emit(e)
 		})
 		return
