@@ -23,7 +23,7 @@ demo: ## stop real runaways on the screen: no Kafka, no Docker, nothing installe
 	@$(GO) run -gcflags=all='-N -l' ./cmd/weir demo --once
 
 TEST = vet unit kfake
-LONG = setup lint prose vulnerabilities slow race deploy simulate crash brokers e2e-short gateways browser journeys
+LONG = setup lint prose vulnerabilities openapi slow race deploy simulate crash brokers e2e-short gateways browser journeys
 STAGES = MAKE="$(MAKE)" LOAD=10s cmd/internal/tools/stages/stages.sh
 
 test: ## test a change: vet, unit tests with -short, the group on kfake; prints the seconds of each
@@ -170,6 +170,10 @@ journeys: ## what a new user does, by the commands and the code that stand on th
 	sink/guard/frameworks/install.sh $(CURDIR)/bin/frameworks
 	WEIR_FRAMEWORKS=$(CURDIR)/bin/frameworks $(GO) test -count=1 -v -run TestRecipes ./sink/guard/frameworks
 
+.PHONY: openapi
+openapi: ## the description of the HTTP API is up to date and valid OpenAPI 3.1; make update writes it
+	cd cmd/internal/tools/openapi && $(GO) vet . && $(GO) test -count=1 .
+
 guards: ## the guards installed as packages, before the tools of real frameworks
 	sink/guard/frameworks/install.sh $(CURDIR)/bin/frameworks
 	WEIR_FRAMEWORKS=$(CURDIR)/bin/frameworks $(GO) test -count=1 -v ./sink/guard/frameworks
@@ -257,4 +261,5 @@ mutants: ## plant each of a folder of faults and show what finds it
 
 update: ## rewrite golden outcomes; commit only what you can explain
 	$(GO) generate ./analyzer
+	cd cmd/internal/tools/openapi && $(GO) run .
 	$(GO) test ./analyzer ./analyzer/limitfile ./events/... ./cmd/... -update

@@ -18,6 +18,9 @@ func Event() []byte { return read("event.v1.json") }
 // Verdict returns the schema of verdicts.
 func Verdict() []byte { return read("verdict.v1.json") }
 
+// OpenAPI returns the description of the HTTP API, OpenAPI 3.1.
+func OpenAPI() []byte { return read("openapi.v1.json") }
+
 // read returns a file that the compiler has put into FS.
 func read(name string) []byte {
 	p, err := FS.ReadFile(name)

@@ -198,10 +198,13 @@ func (a *Server) serveReload(w http.ResponseWriter, _ *http.Request) error {
 		return &problem.Error{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
 	}
 	wanted, status := a.limits.State()
-	return answer(w, struct {
-		Version string        `json:"version"`
-		Reload  limits.Status `json:"last_reload"`
-	}{wanted, status})
+	return answer(w, reloadAnswer{wanted, status})
+}
+
+// reloadAnswer is what was read again.
+type reloadAnswer struct {
+	Version string        `json:"version"` // that is wanted
+	Reload  limits.Status `json:"last_reload"`
 }
 
 // DeadLetterAnswer is a dead letter as it is shown.
@@ -217,6 +220,15 @@ type DeadLetterAnswer struct {
 	Size      int64          `json:"size"`                 // bytes of what came
 	Raw       string         `json:"raw"`                  // as text
 	RawBase64 []byte         `json:"raw_base64,omitempty"` // as it came, when it is no text
+}
+
+// deadLettersAnswer is a part of the dead letters.
+type deadLettersAnswer struct {
+	Count       int64                 `json:"count"` // ever, expired ones included
+	Next        int64                 `json:"next"`  // where to go on
+	ByCode      map[events.Code]int64 `json:"by_code"`
+	DeadLetters []DeadLetterAnswer    `json:"dead_letters"`
+	NotKept     int64                 `json:"not_kept,omitempty"` // since the start: counted alone, for there were too many
 }
 
 // serveDeadLetters is the dead letters from a sequence number on, by default the last
@@ -249,13 +261,7 @@ func (a *Server) serveDeadLetters(w http.ResponseWriter, r *http.Request) error 
 		deadLetters = append(deadLetters, more...)
 	}
 	counted := a.counts.Sum()
-	out := struct {
-		Count       int64                 `json:"count"` // ever, expired ones included
-		Next        int64                 `json:"next"`  // where to go on
-		ByCode      map[events.Code]int64 `json:"by_code"`
-		DeadLetters []DeadLetterAnswer    `json:"dead_letters"`
-		NotKept     int64                 `json:"not_kept,omitempty"` // since the start: counted alone, for there were too many
-	}{count, next, counted.DeadLetters(), make([]DeadLetterAnswer, 0, len(deadLetters)), counted.NotKept}
+	out := deadLettersAnswer{count, next, counted.DeadLetters(), make([]DeadLetterAnswer, 0, len(deadLetters)), counted.NotKept}
 	for i := range deadLetters {
 		l := &deadLetters[i]
 		// A person reads the text; who wants to send the record again needs its bytes.

@@ -19,16 +19,19 @@ import (
 // are told by /readyz alone; a pump that waits for free space stands still on purpose.
 func (a *Server) serveHealth(w http.ResponseWriter, _ *http.Request) error {
 	since := a.clock.Now().Sub(a.log.Turned())
-	out := struct {
-		OK       bool  `json:"ok"`
-		TurnedMS int64 `json:"turned_ms_ago"`
-	}{since < a.o.Stuck || a.diskLow(), since.Milliseconds()}
+	out := healthAnswer{since < a.o.Stuck || a.diskLow(), since.Milliseconds()}
 	status := http.StatusOK
 	if !out.OK || a.program.Err() != nil {
 		out.OK, status = false, http.StatusServiceUnavailable
 	}
 	writeJSON(w, "application/json", status, out)
 	return nil
+}
+
+// healthAnswer says whether weir is alive.
+type healthAnswer struct {
+	OK       bool  `json:"ok"`
+	TurnedMS int64 `json:"turned_ms_ago"` // since the loop that folds last turned
 }
 
 // readyAnswer says whether verdicts are up to date, and else why not.

@@ -80,6 +80,7 @@ func (a *Server) routes() []route {
 		{"GET", "/v1/flows/{id}/events", reader, a.turns.of(a.serveFlowEvents)},
 		{"GET", "/v1/limits", follower, a.serveLimits},
 		{"GET", "/v1/deadletters", reader, a.turns.of(a.serveDeadLetters)},
+		{"GET", OpenAPIPath, public, serveOpenAPI},
 		{"GET", "/healthz", public, a.serveHealth},
 		{"GET", "/readyz", public, a.serveReady},
 		{"POST", "/-/reload", reloader, a.serveReload},
