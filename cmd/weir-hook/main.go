@@ -22,9 +22,9 @@ var version, revision string
 func main() {
 	debug.SetGCPercent(-1) // it is over before there is anything to collect
 	server := flag.String("server", "", "ask the weir that runs at this `URL` (WEIR_SERVER, else "+hook.DefaultServer+")")
-	tokenFile := flag.String("token-file", "", "`FILE` with the token that it wants (WEIR_TOKEN_FILE)")
-	caFile := flag.String("ca-file", "", "trust its certificate by the authorities in this `FILE` (WEIR_CA_FILE, else the system's)")
-	certFile := flag.String("cert-file", "", "show the certificate in this `FILE` (WEIR_CERT_FILE)")
+	tokenFile := flag.String("token-file", "", "`FILE` with the token (WEIR_TOKEN_FILE)")
+	caFile := flag.String("ca-file", "", "verify its certificate by the authorities in `FILE` (WEIR_CA_FILE, else the system's)")
+	certFile := flag.String("cert-file", "", "send the certificate in `FILE` (WEIR_CERT_FILE)")
 	keyFile := flag.String("key-file", "", "`FILE` with the key of that certificate (WEIR_KEY_FILE)")
 	printVersion := flag.Bool("version", false, "print the version and the commit")
 	closed := flag.Bool("closed", false, "refuse the use of tools when weir does not answer")

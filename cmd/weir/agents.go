@@ -22,22 +22,22 @@ import (
 // and trees of flows, over all flows (see decisions 27 and 41), and requests to help one that
 // is stuck. Reading works on a running weir, a state folder and logs alike; see target.
 func agentsCommand() cli.Command {
-	return cli.Command{Name: "agents", Short: "the agents that a weir knows; which are stuck, and help for them", Commands: []cli.Command{
+	return cli.Command{Name: "agents", Short: "list and show agents; help stuck ones", Commands: []cli.Command{
 		{
-			Name: "ls", Short: "list agents, those that are stuck first",
-			Long: `The agents of a running weir, of a state folder (--state) or of logs (--log), over all
-their flows. An agent is called stuck that has said how it is (agent.status) and is
-silent for longer than its limits allow, though nothing is known that it waits for.`,
+			Name: "ls", Short: "list agents, stuck ones first",
+			Long: `Lists agents of a running weir, of a state folder (--state) or of logs (--log), over all
+their flows. An agent is stuck if it has reported its status (agent.status) and is
+silent for longer than its limits allow. An agent that is known to wait is not stuck.`,
 			Examples: []string{"weir agents ls", "weir agents ls --stuck -o json | jq -r .agent", "weir agents ls --projects"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				target := newTarget(fs, true)
 				q := pump.AgentQuery{}
 				// The query goes to whoever has the agents, so that a long list is not sent to
 				// be thrown away here.
-				fs.BoolVar(&q.Stuck, "stuck", false, "list only those that are stuck, or may be, or were archived for it")
-				fs.IntVar(&q.Limit, "limit", 20, "list at most so many `AGENTS`")
+				fs.BoolVar(&q.Stuck, "stuck", false, "list only agents that are or may be stuck, or were archived")
+				fs.IntVar(&q.Limit, "limit", 20, "list at most this many `AGENTS`")
 				projects := fs.Bool("projects", false, "list projects instead, of which messages are counted")
-				trees := fs.Bool("trees", false, "list trees of flows instead, of which all that is spent is counted together")
+				trees := fs.Bool("trees", false, "list trees of flows instead, each with its total")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 0, 0, ""); err != nil {
 						return err
@@ -55,7 +55,7 @@ silent for longer than its limits allow, though nothing is known that it waits f
 			},
 		},
 		{
-			Name: "show", Args: "AGENT", Short: "print all that is kept of one agent",
+			Name: "show", Args: "AGENT", Short: "print the state of one agent",
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				target := newTarget(fs, true)
 				project := fs.Bool("project", false, "AGENT is the id of a project")
@@ -100,14 +100,14 @@ silent for longer than its limits allow, though nothing is known that it waits f
 // command itself decides nothing. See decision 46.
 func rescueCommand() cli.Command {
 	return cli.Command{
-		Name: "rescue", Args: "AGENT", Short: "ask for help for an agent",
-		Long: `Puts a request into the log of a running weir. Is the agent stuck, or may it be, weir
-gives the orders that free it: to resume it when that is safe, else to review it by
-another agent, else to archive it. If it is not, the request is refused. Who asks and why
-stand in the log.
+		Name: "rescue", Args: "AGENT", Short: "request help for an agent",
+		Long: `Writes a request to the log of a running weir. If the agent is or may be stuck, weir
+gives the orders that free it. It is resumed if that is safe, else reviewed by another
+agent, else archived. Otherwise the request is refused. The log records author and
+reason.
 
---admin asks for one that is not stuck, too; for that the running weir has to have an
-admin token, and wants it. The exit code is 3 when the request is refused.`,
+--admin skips the check that the agent is stuck. The running weir must have an admin
+token, and requires it. The exit code is 3 if the request is refused.`,
 		Examples: []string{
 			`weir agents rescue planner-3 --reason "has not answered since noon"`,
 			`weir agents rescue planner-3 --admin --reason "its host is gone" --token-file admin.token`,
@@ -117,7 +117,7 @@ admin token, and wants it. The exit code is 3 when the request is refused.`,
 			h := newHand(fs)
 			// It is part of the request and not of the token, so that it is never used by
 			// accident.
-			admin := fs.Bool("admin", false, "whether it is stuck or not; wants the admin token")
+			admin := fs.Bool("admin", false, "skip the check that it is stuck; needs the admin token")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 1, 1, "the id of an AGENT"); err != nil {
 					return err

@@ -30,19 +30,18 @@ import (
 // how limits are found in a log.
 func backtestCommand() cli.Command {
 	return cli.Command{
-		Name: "backtest", Args: "[FILE|DIR...|-]", Short: "try limits on a log that exists: whom they would stop, and at what",
-		Long: `Folds logs of agents by the code that judges live traffic, and says which flows would
-have been warned and stopped, what came after the stop, what each rule measured against
-its thresholds, which flows came nearest, how many flows another threshold would stop,
-and what cannot be judged from the log at all. Logs are read as weir replay reads them.
+		Name: "backtest", Args: "[FILE|DIR...|-]", Short: "try limits on an existing log: which flows they would stop, and where",
+		Long: `Folds agent logs with the code that judges live traffic. It reports which flows would
+have been warned and stopped, and what they did after the stop. It reports what each
+rule measured, which flows came nearest, what other thresholds would stop, and what the
+log cannot show. Logs are read as by weir replay.
 
---against names a second limits file or a profile; the flows that it treats otherwise are
-listed with why. --report writes a page for people (FILE.html) or a table for a pull
-request (FILE.md). Say of stops whether they are right with weir review mark; --marks
-takes those judgements in, and --check ends with 3 when a flow is stopped again that was
-marked wrong.
+--against names a second limits file or profile; flows with a different result are
+listed with the reason. --report writes a page (FILE.html) or a table for a pull request
+(FILE.md). weir review mark records whether a stop was right. --marks reads those marks,
+and --check exits with 3 if a flow marked wrong is stopped again.
 
-With --brokers, and without a FILE, the topic of events is read, --from and --until as in
+With --brokers and no FILE, the topic of events is read. --from and --until are those of
 weir replay.`,
 		Examples: []string{
 			"weir backtest logs/",
@@ -52,9 +51,9 @@ weir replay.`,
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			o := &backtestFlags{source: newSource(fs)}
-			against := fs.String("against", "", "compare with the limits in this `FILE`, or with a profile of this name")
+			against := fs.String("against", "", "compare with the limits in `FILE`, or with a profile")
 			report := fs.String("report", "", "write the report to this `FILE`, which ends with .html or .md")
-			check := fs.Bool("check", false, "end with 3 when a flow is stopped that was marked wrong")
+			check := fs.Bool("check", false, "exit with 3 if a flow marked wrong is stopped")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				return o.run(ctx, env, args, *against, *report, *check)
 			}
@@ -506,17 +505,17 @@ func rowAmount(u events.Unit, v *int64) string {
 // marks alone and asks no weir, so it works on what backtest has found in any log.
 func reviewCommand() cli.Command {
 	return cli.Command{
-		Name: "review", Short: "say of stops whether they are right",
+		Name: "review", Short: "mark stops as right or wrong",
 		Commands: []cli.Command{
 			{
 				Name: "mark", Args: "FLOW right|wrong", Short: "mark a stop: right, the flow ran away; wrong, it was honest work",
-				Long: `Appends a line to the file of marks, which weir backtest --marks, weir limits suggest
-and weir limits calibrate take in. The last mark of a flow counts.`,
+				Long: `Appends a line to the file of marks. weir backtest --marks, weir limits suggest and weir
+limits calibrate read it. The last mark of a flow counts.`,
 				Examples: []string{"weir review mark 4f1c right", "weir review mark 77ab wrong --reason 'waited for a build' --marks review.jsonl"},
 				Setup: func(fs *pflag.FlagSet) cli.Run {
 					file := fs.String("marks", "review.jsonl", "the `FILE` of marks")
 					reason := fs.String("reason", "", "`WHY`, recorded in the file")
-					by := fs.String("by", "", "`WHO` says so, recorded in the file")
+					by := fs.String("by", "", "author (`WHO`), recorded in the file")
 					return func(_ context.Context, env *cli.Env, args []string) error {
 						if err := cli.Want(args, 2, 2, "a FLOW and right or wrong"); err != nil {
 							return err
@@ -582,11 +581,11 @@ func listMarks(env *cli.Env, name string) error {
 func suggestCommand() cli.Command {
 	return cli.Command{
 		Name: "suggest", Args: "[FILE|DIR...|-]", Short: "print a limits file under which no honest flow of a log is stopped",
-		Long: `Folds a log and prints limits, with a comment on each line that says which evidence it
-stands on. Honest are the flows that no rule stops and nobody marked right, and those
-that were marked wrong; a threshold lies a quarter above the greatest value of any of
-them. Budgets may become stricter than they are, limits on patterns only more patient.
-With fewer honest flows than --min-flows it suggests nothing, and exits with 1.`,
+		Long: `Folds a log and prints limits, with the evidence as a comment on each line. Honest flows
+are those that no rule stops and no mark calls right, and those marked wrong. A
+threshold is a quarter above the greatest honest value. Budgets may become stricter,
+limits on patterns only more patient. With fewer honest flows than --min-flows it
+suggests nothing and exits with 1.`,
 		Examples: []string{"weir limits suggest logs/ > limits.yaml", "weir limits suggest logs/ --min-flows 30 > limits.yaml", "weir limits suggest logs/ --marks review.jsonl"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			s := newSource(fs)
@@ -626,23 +625,22 @@ With fewer honest flows than --min-flows it suggests nothing, and exits with 1.`
 func calibrateCommand() cli.Command {
 	return cli.Command{
 		Name: "calibrate", Args: "[FILE|DIR...|-]", Short: "print limits that stop at most a given share of good flows",
-		Long: `Folds a log of good flows and prints limits of which at most --share of further flows of
-the same kind is stopped: they say how rare each value of each rule is and, each looked at
-among the others (conformal prediction), how rare is too rare. It refuses when there are
-too few flows for such a promise.
-With --marks the flows marked right are runaways: only rules that save calls in them take
-their share of the good flows, budgets that are not set yet among them, and the others are
-left alone. With --labels, as in weir
-replay, the flows labelled honest are the good ones, and what would be saved in those that
-should be caught, rules chosen by one half of them and measured in the other,
-is printed beside a plain limit of steps calibrated on the same flows.`,
+		Long: `Folds a log of good flows and prints limits that stop at most --share of further flows of
+the same kind. It ranks how rare each rule's values are among the good flows (conformal
+prediction). It refuses if there are too few flows for such a promise.
+
+With --marks the flows marked right are runaways. Only rules that save calls in them use
+the share, including budgets that are not set yet. All others stay as they are. With
+--labels, as in weir replay, the flows labelled honest are the good ones. The savings in
+the other flows are printed beside a plain step limit calibrated on the same flows. Rules
+are chosen by one half of those flows and measured on the other.`,
 		Examples: []string{"weir limits calibrate --share 1% good/ > limits.yaml"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			s := newSource(fs)
 			share := fs.String("share", "1%", "the `SHARE` of good flows that may be stopped, such as 0.5%")
 			labels := cli.NewList(fs, "labels", "good and failed flows are those that the labels in `FILE` say")
-			caught := cli.NewList(fs, "caught", "with --labels: `FIELD[=VALUE]` says that a trace should be caught")
-			honest := cli.NewList(fs, "honest", "with --labels: `FIELD[=VALUE]` says that a trace should be left alone")
+			caught := cli.NewList(fs, "caught", "with --labels: `FIELD[=VALUE]` marks a trace to catch")
+			honest := cli.NewList(fs, "honest", "with --labels: `FIELD[=VALUE]` marks an honest trace")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				// From 0 to 100, with or without the sign.
 				var v float64

@@ -77,8 +77,8 @@ func restoreCommand() cli.Command {
 that folder afterwards. The folder must be empty or missing: nothing is overwritten. A
 backup that is cut off or changed is rejected, and leaves no folder.
 
-What came after the backup is not in it: flows that were stopped later run again until
-they reach a limit, and senders that keep their events may send them again.`,
+Events after the backup are not in it. Flows that were stopped later run again until
+they reach a limit. Senders that keep their events may send them again.`,
 		Examples: []string{"weir restore /backups/weir-monday.backup --state /var/lib/weir"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			folder := fs.String("state", "", "make the state in this folder `DIR`")

@@ -18,27 +18,25 @@ import (
 // agents. Its three forms share flags and nothing else: an ask, --hook, and --hook-config.
 func checkCommand() cli.Command {
 	return cli.Command{
-		Name: "check", Short: "ask whether one call may be made",
-		Long: `Reads one event of kind agent.call or tool.call from standard input and prints what is
-said of it. The exit code is 0 when the call may be made and 3 when it is refused.
+		Name: "check", Short: "check whether a call is allowed",
+		Long: `Reads one event of kind agent.call or tool.call from standard input and prints the
+answer. The exit code is 0 if the call is allowed and 3 if it is refused.
 
-A running weir is asked by POST /v1/check, and counts the call when it allows it. With
---log the logs are replayed first, and the call is judged as what comes next. An event
-without id or time gets them here.
+A running weir is asked by POST /v1/check and counts an allowed call. With --log the
+logs are replayed first and the call is judged as the next one. An event without id or
+time gets them.
 
---hook is for the hooks of coding agents: it reads what Claude Code, Codex, Gemini CLI,
-Qwen Code, Copilot CLI or OpenHands hand to a hook, asks the running weir, and refuses in
-the way that this agent understands, with a reason that the model reads. It answers within
-3 s; when weir does not, the agent goes on, unless --closed is given, which refuses the
-use of tools then, and never what a person says.
+--hook is for hooks of coding agents: Claude Code, Codex, Gemini CLI, Qwen Code, Copilot
+CLI and OpenHands. It asks the running weir and refuses in the agent's own form, with a
+reason for the model. It answers within 3 s. If weir is unreachable the agent continues.
+With --closed tool calls are refused then, but never a person's message.
 
---hook-config prints the settings that make an agent run the hook, merged into those that
-are in its file now; with --install it shows what changes, asks, and writes the file.
-Nothing else in it is touched, and a second time changes nothing. --plugin FOLDER writes
-a plugin of Claude Code or OpenCode or an extension of Gemini CLI instead, which these
-install and remove themselves. Where the program
-weir-hook (cmd/weir-hook) lies beside weir it becomes the hook: it does the same, and
-starts in half the time, which an agent waits for at each use of a tool.`,
+--hook-config prints the settings that make an agent run the hook, merged into its
+current file. With --install it shows the change, asks, and writes the file. Nothing
+else in it changes, and a second run changes nothing. --plugin FOLDER writes a plugin of
+Claude Code or OpenCode, or an extension of Gemini CLI. If the program weir-hook
+(cmd/weir-hook) is in the folder of weir, it becomes the hook. It does the same and
+starts in half the time.`,
 		Examples: []string{
 			`echo '{"kind":"agent.call","correlation_id":"f1","from":{"agent":"a"},"to":{"agent":"b"}}' | weir check`,
 			"weir check --log events.jsonl < call.json",
@@ -49,14 +47,14 @@ starts in half the time, which an agent waits for at each use of a tool.`,
 			// Not by newTarget: an ask cannot be put to a state folder, of which the fold does
 			// not run, so there is no --state.
 			p := &target{ServerFlags: client.NewServerFlags(fs), LimitFlags: operate.NewLimitFlags(fs), reading: newReading(fs), state: new(string)}
-			p.logs = cli.NewList(fs, "log", "replay this `FILE` first; may be given many times")
-			hook := fs.Bool("hook", false, "read the input of a hook, and answer as hooks do")
-			closed := fs.Bool("closed", false, "with --hook: refuse the use of tools when weir does not answer")
+			p.logs = cli.NewList(fs, "log", "replay `FILE` first; repeatable")
+			hook := fs.Bool("hook", false, "read the input of a hook, and answer in its form")
+			closed := fs.Bool("closed", false, "with --hook: refuse tool calls while weir is unreachable")
 			setup := hookSetup{
-				program:  fs.String("hook-config", "", "print the settings of a `PROGRAM` with weir's hooks in them: "+strings.Join(check.HookPrograms(), ", ")),
+				program:  fs.String("hook-config", "", "print the settings of `PROGRAM` with weir's hooks added: "+strings.Join(check.HookPrograms(), ", ")),
 				plugin:   fs.String("plugin", "", "with --hook-config: write the hooks as a plugin or extension into this `FOLDER`: "+strings.Join(check.HookPluginPrograms(), ", ")),
-				settings: fs.String("settings", "", "with --hook-config: the settings are in this `FILE` instead of the user's own"),
-				install:  fs.Bool("install", false, "with --hook-config: show what changes in the settings, and write them"),
+				settings: fs.String("settings", "", "with --hook-config: use the settings in `FILE` instead of the user's own"),
+				install:  fs.Bool("install", false, "with --hook-config: show the changes and write them"),
 				yes:      fs.Bool("yes", false, "with --install: do not ask"),
 			}
 			return func(ctx context.Context, env *cli.Env, args []string) error {

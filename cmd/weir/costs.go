@@ -20,21 +20,20 @@ import (
 func costsCommand() cli.Command {
 	return cli.Command{
 		Name: "costs", Args: "[FILE|DIR...|-]", Short: "what flows have spent, and how much of it after a warning or a stop",
-		Long: `Folds logs of agents by the code that judges live traffic and adds up tokens and money:
-all of them, those between the first warning of a flow and its first stop, and those after
-that stop; by service (the source of the events), agent, tool, tenant, and the rule that
-spoke first. Logs are read as weir backtest reads them.
+		Long: `Folds agent logs with the code that judges live traffic and adds up tokens and money. It
+shows totals, the part between a flow's first warning and first stop, and the part after
+that stop. Groups: service (source of the events), agent, tool, tenant, and the first
+rule. Logs are read as by weir backtest.
 
-A cost is the one that the log reports, else it is computed from the prices of --prices
-and of the limits file, else it is unknown; each figure says which. The file of --prices
-has the form that LiteLLM publishes: for each model input_cost_per_token and
-output_cost_per_token, in US dollars; where they differ also the prices of cache reads,
-cache writes and reasoning. Limits in US dollars count the same costs. What stops would
-have saved is an estimate, and printed with what it rests on.
+A cost is that of the log, else computed from --prices and the limits file, else
+unknown. Each figure says which. The file of --prices has LiteLLM's form. It lists
+input_cost_per_token and output_cost_per_token of each model in US dollars. Prices of
+cache reads, cache writes and reasoning may follow. Limits in US dollars count the same
+costs. What stops would have saved is an estimate, printed with its assumption.
 
-Without a FILE a running weir folds its own log again, by the limits in force; with
---brokers, the topic of events is read. The metrics weir_spent_* and weir_waste_* tell
-the same since the start of weir.`,
+Without a FILE a running weir folds its own log again with its current limits. With
+--brokers the topic of events is read. The metrics weir_spent_* and weir_waste_* count
+the same since weir started.`,
 		Examples: []string{
 			"weir costs --since 7d",
 			"weir costs logs/ --since 7d",
@@ -44,7 +43,7 @@ the same since the start of weir.`,
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			o, server := newSource(fs), client.NewServerFlags(fs)
 			// Days are understood here, too, which Go's durations have none of.
-			since := fs.String("since", "", "count what happened within this `DURATION` before now, such as 7d or 36h; flows are judged from their beginning")
+			since := fs.String("since", "", "count only this `DURATION` before now, such as 7d or 36h; flows are judged from their beginning")
 			by := fs.String("by", "", "list these alone: one of "+strings.Join(costLists, ", "))
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				return runCosts(ctx, env, o, server, args, *since, *o.Prices, *by)

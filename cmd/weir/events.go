@@ -20,9 +20,9 @@ func eventsCommand() cli.Command {
 	return cli.Command{Name: "events", Short: "check, convert and describe logs of agents", Commands: []cli.Command{
 		{
 			Name: "validate", Args: "FILE...|-", Short: "check that events can be read",
-			Long: `Reads events strictly and lists each one that weir would refuse, and why. Without
---format the files hold events of weir's own format, one JSON object per line.
-The exit code is 3 when any was refused.`,
+			Long: `Reads events strictly and lists each one that weir would reject, with the reason.
+Without --format the files hold weir's own events, one JSON object per line. The exit
+code is 3 if any was rejected.`,
 			Examples: []string{"weir events validate events.jsonl", "my-producer | weir events validate -"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				reading := newReading(fs)
@@ -38,9 +38,9 @@ The exit code is 3 when any was refused.`,
 		},
 		{
 			Name: "convert", Args: "FILE...|-", Short: "print any log as events of weir's own format",
-			Long: `Prints one event per line, in the order in which weir replay would fold them. No
-content of messages, arguments or results is in them, only hashes and fingerprints.
-The exit code is 3 when a record could not be read.`,
+			Long: `Prints one event per line, in the order in which weir replay folds them. Events contain
+hashes and fingerprints, and no content of messages, arguments or results. The exit code
+is 3 if a record could not be read.`,
 			Examples: []string{"weir events convert session.jsonl > events.jsonl", "weir events convert --map flow=.run,from=.sender.id,to=.target calls.jsonl"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				reading := newReading(fs)
@@ -50,11 +50,11 @@ The exit code is 3 when a record could not be read.`,
 			},
 		},
 		{
-			Name: "describe", Args: "[SOURCE]", Short: "what each source can tell, and which rules are off for it", Words: sourceNames,
-			Long: `Lists the programs and libraries whose logs weir reads. With the name of one, of a
-format, or a mapping (map:FIELD=PATH,...), says what to set there and what to run, what
-its logs can tell, and which rules are off for it, and why. With guard, lists which rules
-can judge by what a caller of a guard or of the API passes.`,
+			Name: "describe", Args: "[SOURCE]", Short: "print what each source reports, and which rules are off for it", Words: sourceNames,
+			Long: `Lists the programs and libraries whose logs weir reads. With a source, a format, or a
+mapping (map:FIELD=PATH,...), it prints how to set it up, what its logs report, and
+which rules are off for it, and why. With guard it lists which rules can judge by the
+fields that a caller passes.`,
 			Examples: []string{"weir events describe", "weir events describe guard", "weir events describe openinference", "weir events describe map:flow=.id,to=.agent"},
 			Setup: func(*pflag.FlagSet) cli.Run {
 				return func(_ context.Context, env *cli.Env, args []string) error {

@@ -21,10 +21,9 @@ import (
 // refuses.
 func explainCommand() cli.Command {
 	return cli.Command{
-		Name: "explain", Args: "FLOW", Short: "say how a flow stands and why",
-		Long: `FLOW is a correlation id, or its beginning if no other begins so. It is looked for in a
-running weir, in the state folder of one that does not run (--state), or in logs
-(--log).`,
+		Name: "explain", Args: "FLOW", Short: "explain the state of a flow",
+		Long: `FLOW is a correlation id, or a unique beginning of one. weir looks for it in a running
+weir, in the state folder of a stopped one (--state), or in logs (--log).`,
 		Examples: []string{"weir explain abc123", "weir explain abc123 --log session.jsonl"},
 		Setup:    ofOneFlow(explain),
 	}

@@ -23,15 +23,15 @@ import (
 // flowsCommand is weir flows: lists and verdicts of flows wherever they are, and the orders of
 // a person to a running weir.
 func flowsCommand() cli.Command {
-	return cli.Command{Name: "flows", Short: "the flows that a weir knows; stop and release them", Commands: []cli.Command{
+	return cli.Command{Name: "flows", Short: "list, show, stop and release flows", Commands: []cli.Command{
 		{
 			Name: "ls", Short: "list flows",
-			Long:     "The flows of a running weir, of a state folder (--state) or of logs (--log).",
+			Long:     "Lists flows of a running weir, of a state folder (--state) or of logs (--log).",
 			Examples: []string{"weir flows ls", "weir flows ls --sort near --limit 5 -o json", "weir flows ls --search planner"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				p := newTarget(fs, true)
 				// As many as fit on a screen.
-				limit := fs.Int("limit", 20, "list at most so many `FLOWS`")
+				limit := fs.Int("limit", 20, "list at most this many `FLOWS`")
 				search := fs.String("search", "", "only flows with this `TEXT` in their id, their service or the name of one of their agents")
 				sort := cli.NewChoice(fs, "sort", "last", "`ORDER`: last (the last event first) or near (the one nearest to a limit first)", "last", "near")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
@@ -49,14 +49,14 @@ func flowsCommand() cli.Command {
 			},
 		},
 		{
-			Name: "show", Args: "FLOW", Short: "print all that is kept of one flow",
-			Long:  "weir explain says the same in words, and what it means.",
+			Name: "show", Args: "FLOW", Short: "print the state of one flow",
+			Long:  "weir explain prints the same in words, with the meaning.",
 			Setup: ofOneFlow(showFlow),
 		},
 		{
-			Name: "tail", Args: "[FLOW]", Short: "print verdicts as they are given",
-			Long: `Prints the last verdicts of a running weir, or all of one flow, and goes on until it is
-ended. With --state those that a weir has kept that does not run.`,
+			Name: "tail", Args: "[FLOW]", Short: "print verdicts as they are published",
+			Long: `Prints the last verdicts of a running weir, or all of one flow, and continues until it
+is terminated. With --state it prints those of a stopped weir.`,
 			Examples: []string{"weir flows tail", "weir flows tail -n 0 -o json | jq .action"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				// Without logs: what a log brings about is printed by weir replay.

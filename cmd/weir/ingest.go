@@ -28,23 +28,21 @@ import (
 // each time that a record is read (see decision 6 for how repeats are told).
 func ingestCommand() cli.Command {
 	return cli.Command{
-		Name: "ingest", Args: "[FILE|DIR...|-]", Short: "bring raw logs, from a topic or files, onto the topic of events",
-		Long: `Reads logs of agents as they are and writes what they tell, as events of weir's own
-format, to the topic of events, each flow in one partition. With --from-topic it reads a
-raw topic, as one of a consumer group, until it is ended; else files, and folders with
-all that is in them.
+		Name: "ingest", Args: "[FILE|DIR...|-]", Short: "read raw logs from a topic or files into the topic of events",
+		Long: `Reads agent logs and writes them as weir's events to the topic of events, each flow to
+one partition. With --from-topic it reads a raw topic, as a member of a consumer group,
+until it is terminated. Otherwise it reads files, and folders with all files in them.
 
-The format of each record is detected from its content, and reported on standard error; a
-record that fits two is refused with both names, and --format names the one that is meant.
-CloudEvents (structured and binary), the frame of a schema registry around JSON, and
-OTLP in JSON and protobuf are unpacked. What cannot be read goes to the topic for dead
-letters, with headers that say where it came from and why.
+The format of each record is detected from its content and printed on standard error. A
+record that fits two formats is rejected with both names; --format selects one.
+CloudEvents (structured and binary), schema-registry frames around JSON, and OTLP in
+JSON and protobuf are unwrapped. Unreadable records go to the dead-letter topic, with
+headers for origin and reason.
 
-Every record counts once: an event has the same id wherever and whenever its record is
-read, and weir drops what it has seen. The place in a raw topic is committed when the
-events before it are acknowledged, and not beyond what is held back: spans wait for
-their trace, and after a crash those of open traces are read again. Tool arguments that
---limits says to ignore are left out of their hashes, so use the file of weir run.`,
+Every record counts once: its event always has the same id, and weir drops repeated ids.
+The offset of a raw topic is committed once the events before it are acknowledged. Spans
+wait for their trace, and after a crash those of open traces are read again. Arguments
+that --limits ignores are left out of hashes, so use the limits file of weir run.`,
 		Examples: []string{
 			"weir ingest --brokers kafka-1:9092 --from-topic otlp_spans",
 			"weir ingest --brokers kafka-1:9092 --from-topic agent-logs --format openhands",
@@ -55,8 +53,8 @@ their trace, and after a crash those of open traces are read again. Tool argumen
 			f := &ingestFlags{brokers: operate.NewBrokerFlags(fs), reading: newReading(fs), LimitFlags: operate.NewLimitFlags(fs)}
 			fs.StringVar(&f.topic, "from-topic", "", "read this raw `TOPIC` instead of files")
 			// Its own group, or a weir run of the same name would share the partitions with it.
-			fs.StringVar(&f.group, "ingest-group", "", "with --from-topic: the `NAME` that all who read it for one purpose share; else that of --group and -ingest")
-			f.until = cli.NewChoice(fs, "until", "", "with --from-topic: `end` ends when all that is there was read, by this process alone", "end")
+			fs.StringVar(&f.group, "ingest-group", "", "with --from-topic: `NAME` of the consumer group; default: --group with -ingest behind it")
+			f.until = cli.NewChoice(fs, "until", "", "with --from-topic: `end` stops at the current end, in this process alone", "end")
 			return func(ctx context.Context, env *cli.Env, args []string) error { return f.run(ctx, env, args) }
 		},
 	}

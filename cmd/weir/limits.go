@@ -27,17 +27,16 @@ func limitsCommand() cli.Command {
 	return cli.Command{Name: "limits", Short: "limits files: show, check, compare, import; override a limit", Commands: []cli.Command{
 		{
 			Name: "show", Args: "[FILE|PROFILE]", Short: "print limits with every value spelled out", Words: limitfile.Profiles,
-			Long: `Prints what is in force: the profile, with what the file and the flags change. What is
-printed is a limits file itself.
+			Long: `Prints the active limits: the profile, with the changes of the file and the flags. The
+output is a limits file.
 
-Beside rules and their figures a file may exempt tagged flows, agents and tools, for a
-reason:
+A limits file may also exempt tagged flows, agents and tools, with a reason:
 
   exempt:
     - {tags: [nightly, env=batch], rules: [circling], reason: batch jobs are alike}
 
-mode says what the rules may still do: off (when not said), shadow or warn; expires when
-the exemption ends. Tags come with events (tags, from.tags, tool.tags).`,
+mode is what the rules may still do: off (the default), shadow or warn. expires is the
+end of the exemption. Tags come with events (tags, from.tags, tool.tags).`,
 			Examples: []string{"weir limits show", "weir limits show gateway", "weir limits show my.yaml --set flow.idle=5m"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				// What is shown may be a mixture of file, profile and values, which exists
@@ -49,8 +48,8 @@ the exemption ends. Tags come with events (tags, from.tags, tool.tags).`,
 			},
 		},
 		{
-			Name: "validate", Args: "FILE...", Short: "check limits files and list all that is wrong",
-			Long: "The exit code is 3 when a file would be refused.",
+			Name: "validate", Args: "FILE...", Short: "check limits files and list all errors",
+			Long: "The exit code is 3 if a file would be rejected.",
 			Setup: func(*pflag.FlagSet) cli.Run {
 				return func(_ context.Context, env *cli.Env, args []string) error { return validateLimits(env, args) }
 			},
@@ -73,7 +72,7 @@ the exemption ends. Tags come with events (tags, from.tags, tool.tags).`,
 		},
 		{
 			Name: "diff", Args: "FILE|PROFILE [FILE|PROFILE]", Short: "compare two limits, or one with the defaults", Words: limitfile.Profiles,
-			Long:     "The exit code is 3 when they differ.",
+			Long:     "The exit code is 3 if they differ.",
 			Examples: []string{"weir limits diff my.yaml", "weir limits diff gateway team"},
 			Setup: func(*pflag.FlagSet) cli.Run {
 				return func(_ context.Context, env *cli.Env, args []string) error { return diffLimits(env, args) }
@@ -81,18 +80,16 @@ the exemption ends. Tags come with events (tags, from.tags, tool.tags).`,
 		},
 		{
 			Name: "import", Args: "[FILE|-]", Short: "turn the limits of another guard, or of a framework, into a limits file",
-			Long: `Reads the limits file of a system that has a guard of its own and prints it as a
-weir limits file: config/system_caps.json, budgets.yaml (also inside its ConfigMap),
-the protection block of settings.json, recursion-limits.json. A name that is not known
-is an error, not a silence.
+			Long: `Reads the limits file of another guard and prints it as a limits file of weir. It knows
+config/system_caps.json, budgets.yaml (also inside its ConfigMap), the protection block
+of settings.json, and recursion-limits.json. An unknown name is an error.
 
-With --from it reads what users of a framework know: recursion_limit (LangGraph),
-max_iter (CrewAI), max_turns (OpenAI Agents, Claude Code), maxIterations (n8n), max_round
-and max_turns (AutoGen). FILE is what they stand in: code in Python or TypeScript,
-configuration in YAML or JSON, a workflow, a command line. Without FILE it prints what
-the framework does when nobody sets anything. Comments in what is printed say what each
-became, what it does not say, and what weir has no rule for; people read the framework's
-own sentence when a limit is reached.`,
+With --from it reads settings of a framework: recursion_limit (LangGraph), max_iter
+(CrewAI), max_turns (OpenAI Agents, Claude Code), maxIterations (n8n), max_round and
+max_turns (AutoGen). FILE is code in Python or TypeScript, configuration in YAML or
+JSON, a workflow, or a command line. Without FILE it prints the framework's defaults.
+Comments explain what each setting became and what weir has no rule for. Verdicts use
+the framework's own sentence.`,
 			Examples: []string{"weir limits import config/system_caps.json > limits.yaml", "weir limits import --from langgraph app.py > limits.yaml",
 				"echo 'claude -p --max-turns 30' | weir limits import --from claude-code -"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {

@@ -37,7 +37,7 @@ func main() {
 func program() *cli.Program {
 	p := &cli.Program{
 		Name:  "weir",
-		Short: "stops flows of agents that run away.",
+		Short: "stops AI agents that run away.",
 		Intro: `It reads the calls that agents make on each other and on their tools, folds them into
 one small state per flow, and puts a standing order (a verdict) on the flows that loop,
 go too deep or run too long. Whoever sends the next message honors the order.`,

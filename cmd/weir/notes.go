@@ -16,19 +16,19 @@ import (
 // notesCommand is weir notes. A note is an event, so all of them stand in the log; what is
 // listed is the last eight of each agent, which its state keeps. See decision 46.
 func notesCommand() cli.Command {
-	return cli.Command{Name: "notes", Short: "what agents and people have noted about agents", Commands: []cli.Command{
+	return cli.Command{Name: "notes", Short: "list and add notes about agents", Commands: []cli.Command{
 		{
 			Name: "ls", Short: "list notes, the newest first",
-			Long: `The notes that a running weir keeps, or that stand in a state folder (--state) or in
-logs (--log): the last eight about each agent, those of weir itself among them, which
-it leaves when it frees a stuck agent. All notes are in the log.`,
+			Long: `Lists the last eight notes about each agent, from a running weir, a state folder
+(--state) or logs (--log). weir leaves notes itself when it frees a stuck agent. All
+notes are in the log.`,
 			Examples: []string{"weir notes ls --tag auto-recovery", "weir notes ls --agent planner-3 -o json"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				p := newTarget(fs, true)
 				// All and not any: a list is narrowed by each tag.
 				tags := cli.NewList(fs, "tag", "only notes with this `TAG`; may be given many times, then all are wanted")
 				agent := fs.String("agent", "", "only notes about this `AGENT`")
-				limit := fs.Int("limit", 20, "list at most so many `NOTES`")
+				limit := fs.Int("limit", 20, "list at most this many `NOTES`")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 0, 0, ""); err != nil {
 						return err
@@ -48,16 +48,16 @@ it leaves when it frees a stuck agent. All notes are in the log.`,
 			},
 		},
 		{
-			Name: "add", Args: "SUMMARY", Short: "leave a note about an agent",
-			Long: `Puts a note into the log of a running weir. With the tags stuck and help it asks for
-help for the agent, as weir agents rescue does, and with the same exit codes; an agent
-may ask for itself so.`,
+			Name: "add", Args: "SUMMARY", Short: "add a note about an agent",
+			Long: `Writes a note to the log of a running weir. With the tags stuck and help it requests
+help for the agent, as weir agents rescue does, with the same exit codes. An agent may
+request help for itself this way.`,
 			Examples: []string{`weir notes add "waits for a key that nobody has" --agent planner-3 --tag stuck --tag help`},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				// A note needs no --reason: it is one itself. So hand.reason is nil here, and
 				// signed must not be called.
 				h := &hand{client.NewServerFlags(fs), nil, fs.String("by", "", "say `WHO` you are; by default the name that you are logged in with")}
-				tags := cli.NewList(fs, "tag", "give it this `TAG`; may be given many times")
+				tags := cli.NewList(fs, "tag", "add `TAG`; repeatable")
 				agent := fs.String("agent", "", "it is about this `AGENT`; without it about who leaves it")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 1, 1, "the SUMMARY in one argument"); err != nil {

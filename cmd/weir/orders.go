@@ -27,9 +27,9 @@ character: agent:billing-*. Quote it.`
 func stopScopeCommand() cli.Command {
 	return cli.Command{
 		Name: "stop", Args: "SCOPE", Short: "stop all calls, or those of a tenant, an agent, a tool and so on",
-		Long: `Every check of the scope is refused until the order expires or is released: of flows,
-agents and schedules that run, and of those that begin later. A user's message is refused
-as well. Given again, the order takes the place of the one before.
+		Long: `Refuses every check of the scope until the order expires or is released. That includes
+flows, agents and schedules that begin later, and a user's message. A second order for
+the same scope replaces the first.
 
 ` + scopeHelp + `
 
@@ -59,8 +59,8 @@ are excepted. The running weir has to have an admin token, and wants it.`,
 type scopeFlags struct{ within, except *[]string }
 
 func newScopeFlags(fs *pflag.FlagSet) *scopeFlags {
-	return &scopeFlags{fs.StringArray("within", nil, "only calls that are of this `SCOPE` as well; may be repeated"),
-		fs.StringArray("except", nil, "calls of this `SCOPE` may be made; may be repeated")}
+	return &scopeFlags{fs.StringArray("within", nil, "only calls that are also in this `SCOPE`; repeatable"),
+		fs.StringArray("except", nil, "allow calls of this `SCOPE`; repeatable")}
 }
 
 // order is what is asked of weir.
@@ -136,7 +136,7 @@ func scopeList(list []byhand.Scope) string {
 // releaseScopeCommand is weir release.
 func releaseScopeCommand() cli.Command {
 	return cli.Command{
-		Name: "release", Args: "SCOPE", Short: "release what weir stop has stopped",
+		Name: "release", Args: "SCOPE", Short: "release an order of weir stop",
 		Long: `Calls of the scope may be made again. Give the scope as it was stopped, with the same
 --within, or the id of the order. What rules have stopped stays stopped; weir flows
 release releases that.`,
@@ -193,7 +193,7 @@ func (h *hand) releaseScope(ctx context.Context, env *cli.Env, path, name string
 func ordersCommand() cli.Command {
 	return cli.Command{Name: "orders", Short: "the orders by hand: list them, make links for them", Commands: []cli.Command{
 		{
-			Name: "ls", Short: "list the orders by hand that are in force",
+			Name: "ls", Short: "list the active orders by hand",
 			Long:     "Orders of weir stop. Stops of single flows are listed by weir flows ls.",
 			Examples: []string{"weir orders ls", "weir orders ls --all -o json"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
@@ -255,8 +255,8 @@ func linkCommand() cli.Command {
 	return cli.Command{
 		Name: "link", Args: "SCOPE", Short: "make a link that gives one order, once, without a token",
 		Long: `Prints a URL for a phone or an incident tool. Opening it shows the order with a button; a
-POST without a body gives it. Whoever has the link can give the order. It is void after it
-was used, when it expires, and when the order is changed otherwise.
+POST without a body gives it. Every holder of the link can give the order. The link ends
+when it is used, when it expires, and when the order is changed otherwise.
 
 ` + scopeHelp,
 		Examples: []string{`weir orders link all --valid 8h --reason "on call" --for 1h --token-file admin.token`,
@@ -265,7 +265,7 @@ was used, when it expires, and when the order is changed otherwise.
 			h := newHand(fs)
 			long := fs.Duration("for", events.DefaultStop, "the stop lasts for this `DURATION` from when it is given")
 			valid := fs.Duration("valid", 15*time.Minute, "the link is valid for this `DURATION`, at most 24h")
-			release := fs.Bool("release", false, "the link releases the scope")
+			release := fs.Bool("release", false, "make a link that releases the scope")
 			scopes := newScopeFlags(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				order, err := scopes.order(env, h, args, *long)

@@ -21,17 +21,17 @@ import (
 func overrideCommand() cli.Command {
 	return cli.Command{
 		Name: "override", Short: "give one flow other limits for a while",
-		Long: `Puts another limit of one rule for one flow into the log of a running weir. Orders that
-the new limit would not have given are taken back at once. Who gives it and why stand in
-the log. The running weir has to have an admin token, and wants it.
+		Long: `Writes another limit of one rule for one flow to the log of a running weir. Orders that
+the new limit would not have given are lifted at once. The log records author and
+reason. The running weir must have an admin token, and requires it.
 
---stop and --warn are counted as the limits in force count the rule: where they give
-max, --stop is the highest allowed value, else the value at which it stops. Money is in
-dollars, time in seconds or like 90m. A rule that is off by the limits in force is
-not judged for any flow, and cannot be overridden; one in mode shadow can.
+--stop and --warn are counted like the active limit of the rule. Where it has max,
+--stop is the highest allowed value, else the value at which it stops. Money is in US
+dollars, time in seconds or like 90m. A rule that is off is judged for no flow and
+cannot be overridden; one in mode shadow can.
 
-Only flows have limits of their own in this way. Those for a project, an agent or a tool
-stand under overrides in the limits file, which a running weir reads again by itself.`,
+This sets limits of one flow. Limits of a project, an agent or a tool are in the limits
+file under overrides. A running weir reads that file again by itself.`,
 		Examples: []string{
 			`weir limits override --flow order-77 --rule max_total_calls --stop 500 --reason "large order" --for 2h`,
 			`weir limits override --flow order-77 --rule repetition --mode shadow --reason "polls" --until 2026-12-01T00:00:00Z`,
@@ -44,9 +44,9 @@ stand under overrides in the limits file, which a running weir reads again by it
 				flow: fs.String("flow", "", "for the `FLOW` with this id"), scope: fs.String("scope", "", "for a `SCOPE` such as flow:order-77; only flows so far"),
 				// Texts, because their unit is that of the rule, which is read later.
 				warn: fs.String("warn", "", "warn from this `VALUE` on"), stop: fs.String("stop", "", "stop at this `VALUE`"),
-				mode:  cli.NewChoice(fs, "mode", "", "what the rule may do, a `MODE`: off, shadow, warn or enforce", "off", "shadow", "warn", "enforce"),
-				until: fs.String("until", "", "it holds until this `TIME`, such as 2026-12-01T00:00:00Z"),
-				long:  fs.Duration("for", 0, "it holds for this `DURATION`"),
+				mode:  cli.NewChoice(fs, "mode", "", "`MODE` of the rule: off, shadow, warn or enforce", "off", "shadow", "warn", "enforce"),
+				until: fs.String("until", "", "valid until `TIME`, such as 2026-12-01T00:00:00Z"),
+				long:  fs.Duration("for", 0, "valid for `DURATION`"),
 			}
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {

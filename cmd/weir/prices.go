@@ -17,9 +17,9 @@ func pricesCommand() cli.Command {
 	return cli.Command{Name: "prices", Short: "show the prices of models", Commands: []cli.Command{{
 		Name: "show", Args: "[MODEL...]", Short: "print what a million tokens of each model cost",
 		Long: `Prints the built-in list prices, in US dollars for a million tokens, and their date.
-weir uses them where a limit in US dollars is on, events report no cost, and --prices is
-not given; prices of the limits file go before them. weir limits show prints the prices
-that limits use.
+weir uses them if a limit in US dollars is on, events report no cost, and --prices is
+not given. Prices of the limits file come first. weir limits show prints the prices that
+limits use.
 
 With --prices the file is printed as weir reads it. A price that a file does not list is
 that of input or of output. MODEL is a name as logs have it; weir finds it with or without

@@ -40,9 +40,9 @@ func newReading(fs *pflag.FlagSet) *reading {
 	for _, f := range registry.Formats() {
 		names = append(names, f.Name)
 	}
-	format := cli.NewChoice(fs, "format", "", "read the files as this `FORMAT` instead of detecting it from their beginning; FORMAT@conversation,trace says what flows are called by", names...)
+	format := cli.NewChoice(fs, "format", "", "read the files as `FORMAT` instead of detecting it; FORMAT@conversation,trace sets what identifies a flow", names...)
 	format.Other = operate.IsFormat
-	fs.Var(operate.MapFlag{Format: format}, "map", "read JSON objects of any kind by this mapping: `FIELD=PATH,...`, such as from=.sender.id; may be given many times")
+	fs.Var(operate.MapFlag{Format: format}, "map", "read any JSON objects by the mapping `FIELD=PATH,...`, such as from=.sender.id; repeatable")
 	fs.Var(operate.MapFlag{Format: format, IsFile: true}, "map-file", "the same from a `FILE`, one FIELD=PATH per line")
 	return &reading{format: format}
 }

@@ -21,11 +21,11 @@ const releaseHold = 10 * time.Minute
 // Budgets are not given back; that is weir flows grant.
 func releaseCommand() cli.Command {
 	return cli.Command{
-		Name: "release", Args: "FLOW", Short: "take back what stands against a flow",
-		Long: `Takes back all orders against the flow, those of rules and those of people, and keeps
-rules from stopping it again for a while. Budgets stay used up: with --for 0 a flow that
-was at a limit is stopped again by its next call. weir limits override gives it more.
-The running weir has to have an admin token, and wants it.`,
+		Name: "release", Args: "FLOW", Short: "lift all orders against a flow",
+		Long: `Lifts all orders against the flow, those of rules and of people, and keeps rules from
+stopping it again for a while. Budgets stay used up: with --for 0 a flow at a limit is
+stopped by its next call. weir flows grant gives it more. The running weir must have an
+admin token, and requires it.`,
 		Examples: []string{`weir flows release order-77 --reason "meant to repeat" --for 30m --token-file admin.token`},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			h := newHand(fs)
@@ -89,14 +89,12 @@ func (h *hand) release(ctx context.Context, env *cli.Env, flow string, o api.Ope
 func grantCommand() cli.Command {
 	return cli.Command{
 		Name: "grant", Args: "FLOW", Short: "let a flow use more than its limits, for a while",
-		Long: `Gives one flow so much more than the limits in force allow, or than it has used where
-that is more. What stood against it for these limits is taken back at once. The extra ends
-when it is used up or its time is over, and what is granted again adds up. Who grants it
-and why stand in the log. Calls are those of tools and between agents; each limit that
-counts what is granted has the extra for itself, those of the tree that the flow belongs
-to as well, for all its flows. Patterns are no budget: a flow that goes
-round in circles is released by weir flows release. It takes the admin token of the
-running weir.`,
+		Long: `Gives one flow more than the active limits allow, or more than it has used if that is
+higher. Orders of these limits against it are lifted at once. The extra ends when it is
+used up or expires; grants add up. The log records author and reason. Calls are those of
+tools and between agents. Each limit of that measure gets the extra, including those of
+the flow's tree. Patterns are not budgets: use weir flows release. The running weir
+requires its admin token.`,
 		Examples: []string{
 			`weir flows grant order-77 --calls 20 --until 1h --reason "nearly done"`,
 			`weir flows grant order-77 --tokens 200000 --cost 2.50 --until 2026-12-01T00:00:00Z --reason "large order"`,
@@ -104,10 +102,10 @@ running weir.`,
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			h := newHand(fs)
 			// 0 grants nothing of it, as does a flag that is not given.
-			calls := fs.Int64("calls", 0, "so `MANY` calls more")
-			tokens := fs.Int64("tokens", 0, "so `MANY` tokens more")
-			cost := fs.Float64("cost", 0, "so many `DOLLARS` more")
-			long := fs.Duration("duration", 0, "it may last this `DURATION` longer")
+			calls := fs.Int64("calls", 0, "grant `MANY` more calls")
+			tokens := fs.Int64("tokens", 0, "grant `MANY` more tokens")
+			cost := fs.Float64("cost", 0, "grant `DOLLARS` more")
+			long := fs.Duration("duration", 0, "let it last `DURATION` longer")
 			// It always ends, so that nobody's exception stays for ever.
 			until := fs.String("until", "1h", "the extra ends at this `TIME`, such as 2026-12-01T00:00:00Z, or after so long")
 			return func(ctx context.Context, env *cli.Env, args []string) error {

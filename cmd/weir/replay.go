@@ -30,33 +30,28 @@ import (
 // behind.
 func replayCommand() cli.Command {
 	return cli.Command{
-		Name: "replay", Args: "[FILE...|-]", Short: "judge logs that exist and print what would have been said",
-		Long: `Reads logs of agents as they are, plain or compressed with gzip or zstd, and folds them
-by the very code that judges live traffic. The format is detected from the beginning of
-each file, and reported on standard error; --format names it where that is not possible.
-Records may also stand in what collects logs: behind text on their lines (Kubernetes,
-journald, docker compose), in a member of what Docker writes or Elasticsearch, Loki,
-CloudWatch and Splunk give back, and in a table (CSV). Where is said with the format.
-Logs of weir's own format are taken in the order in which they stand, all others are put
-in the order of time first.
+		Name: "replay", Args: "[FILE...|-]", Short: "judge existing logs and print the verdicts",
+		Long: `Reads agent logs, plain or compressed (gzip, zstd), and folds them with the code that
+judges live traffic. The format is detected from the beginning of each file and printed
+on standard error; --format selects it otherwise. A log collector may have wrapped the
+records. weir reads them behind text on their lines (Kubernetes, journald, docker
+compose), in a member (Docker, Elasticsearch, Loki, CloudWatch, Splunk), and in a table
+(CSV). weir's own events are judged in file order, all others in order of time.
 
-SEEN/LIMIT is the observed value against the limit, EVENT the number of the event in
+SEEN/LIMIT is the observed value against the limit. EVENT is the number of the event in
 its flow. "arm" is an order that takes effect with the next call.
 
-With --labels the outcome is compared with what is known of the traces: a label file
-has lines such as {"trace_id":"FLOW","labels":{"looping":true}}, with a "dataset" where
-flows are called DATASET/TRACE, and files that look like it may stand anywhere among the
-arguments. --caught and --honest say
-which labels mean that a trace should be caught or left alone; without them the usual
-words are known: loop, looping, step_repetition, ran_to_cap, exit, success, correct, ...
+With --labels the result is compared with known labels of the traces. A label file has
+lines such as {"trace_id":"FLOW","labels":{"looping":true}}, with a "dataset" where
+flows are called DATASET/TRACE. Label files may be among the arguments. --caught and
+--honest name the labels of runaway and honest traces. By default the usual words are
+known: loop, looping, step_repetition, ran_to_cap, exit, success, correct, ...
 
-With --brokers, and without a FILE, the topic of events is read instead: partition by
-partition, each in the order of the log, which is also the order of what is printed.
-Rules about agents are judged by the topic of activity, which is read after it: by what
-the flows passed on when it was live.
-Limits that the log says (limits.set) are in force from there on, as they were when it
-was live; --limits, --profile and --set judge all of it by other limits and pass over
-those. Flows that began before --from are judged by what is left of them.`,
+With --brokers and no FILE, the topic of events is read, partition by partition, each in
+log order. Rules about agents are judged by the topic of activity, which is read
+afterwards. Limits in the log (limits.set) apply from their record on. --limits,
+--profile and --set replace them for the whole replay. Flows that began before --from
+are judged by the part that is read.`,
 		Examples: []string{
 			"weir replay session.jsonl",
 			"weir replay --profile delegation -o json *.jsonl.gz",
@@ -70,8 +65,8 @@ those. Flows that began before --from are judged by what is left of them.`,
 			fs.BoolVar(&o.summary, "summary", false, "print the summary only, not the verdicts")
 			// Label files may stand among the arguments, too: they are told by their content.
 			o.labels = cli.NewList(fs, "labels", "compare with the labels in `FILE`; more may follow among the arguments")
-			o.caught = cli.NewList(fs, "caught", "with --labels: `FIELD[=VALUE]` says that a trace should be caught")
-			o.honest = cli.NewList(fs, "honest", "with --labels: `FIELD[=VALUE]` says that a trace should be left alone")
+			o.caught = cli.NewList(fs, "caught", "with --labels: `FIELD[=VALUE]` marks a trace to catch")
+			o.honest = cli.NewList(fs, "honest", "with --labels: `FIELD[=VALUE]` marks an honest trace")
 			return func(ctx context.Context, env *cli.Env, args []string) error { return o.run(ctx, env, args) }
 		},
 	}

@@ -133,12 +133,12 @@ func ruleNames() (out []string) {
 // rulesCommand is weir rules: the tables of rules as they are by some limits. It asks no weir;
 // what a running one goes by is said by its limits.
 func rulesCommand() cli.Command {
-	return cli.Command{Name: "rules", Short: "what is judged, and from which value", Commands: []cli.Command{
+	return cli.Command{Name: "rules", Short: "list and describe rules", Commands: []cli.Command{
 		{
 			Name: "ls", Short: "list the rules with their limits",
-			Long: `WARN and STOP are the observed values from which a rule warns and stops; a dash
-means never. PER says what a rule counts over: one flow, or all flows of an agent or a
-project. The limits are those of the profile balanced unless flags say otherwise.`,
+			Long: `WARN and STOP are the observed values at which a rule warns and stops; a dash means
+never. PER is what a rule counts over: a flow, or all flows of an agent or a project.
+The limits are those of the profile balanced unless flags select others.`,
 			Examples: []string{"weir rules ls", "weir rules ls --profile gateway"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				limitFlags := operate.NewLimitFlags(fs)

@@ -22,14 +22,14 @@ import (
 // given by an event in the log. See decision 34 for what --all stops.
 func stopCommand() cli.Command {
 	return cli.Command{
-		Name: "stop", Args: "[FLOW]", Short: "stop a flow by hand, or all that are live",
-		Long: `Puts an order of yours into the log of a running weir: every call of the flow is refused
-until it expires or somebody releases the flow. Who gives it and why stand in the log.
-A flow that nobody knows yet is stopped when it comes. The running weir has to have an
-admin token, and wants it.
+		Name: "stop", Args: "[FLOW]", Short: "stop a flow by hand, or all live flows",
+		Long: `Writes an order to the log of a running weir. Every call of the flow is refused until
+the order expires or a person releases the flow. The log records author and reason. A
+flow that is not known yet is stopped when it begins. The running weir must have an
+admin token, and requires it.
 
---all stops each flow that is live now, at most 10,000 with one order; what begins later
-is not stopped. The exit code is 1 when flows may have been missed.`,
+--all stops each flow that is live now, at most 10,000 with one order. Flows that begin
+later are not stopped. The exit code is 1 if flows may have been missed.`,
 		Examples: []string{
 			`weir flows stop order-77 --reason "pays twice" --token-file admin.token`,
 			`weir flows stop --all --reason "bad release" --for 1h --token-file admin.token`,

@@ -42,7 +42,7 @@ func newTarget(fs *pflag.FlagSet, withLogs bool) *target {
 	p := &target{ServerFlags: client.NewServerFlags(fs), logs: &cli.List{}}
 	p.state = fs.String("state", "", "look into the state folder `DIR` of a weir that does not run")
 	if withLogs {
-		p.logs = cli.NewList(fs, "log", "replay this `FILE` first; may be given many times")
+		p.logs = cli.NewList(fs, "log", "replay `FILE` first; repeatable")
 		p.LimitFlags, p.reading = operate.NewLimitFlags(fs), newReading(fs)
 	}
 	return p

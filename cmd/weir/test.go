@@ -35,31 +35,30 @@ type testResult struct {
 // programs do.
 func testCommand() cli.Command {
 	return cli.Command{
-		Name: "test", Args: "FILE...", Short: "run scenarios (.flow), or hold logs to what people said of their flows",
-		Long: `A .flow file says in a few signs what agents did, and below four dashes what weir
-must say of it, verdict by verdict:
+		Name: "test", Args: "FILE...", Short: "run scenarios (.flow), or test logs against marks",
+		Long: `A .flow file describes what agents did, and below four dashes the verdicts that weir
+must give:
 
   # two agents who only talk
   @a ( a->b:hi b->a:hi )*3
   ----
 
-With --update the outcome is filled in, or replaced by what was said: read it before
-you keep it. The exit code is 1 when a case differs.
+With --update the outcome is written or replaced; read it before you keep it. The exit
+code is 1 if a case differs.
 
-With --marks the FILEs are recorded logs instead, and what people said of their flows
-(weir review mark) is the test: a flow that was marked wrong must not be stopped, one
-that was marked right must be. The exit code is 1 when one is treated otherwise, or is
-not in the logs.
+With --marks the FILEs are recorded logs, and people's marks (weir review mark) are the
+test. A flow marked wrong must not be stopped, and one marked right must be. The exit
+code is 1 if one differs or is not in the logs.
 
-The language: a->b is a call, a=>b the answer, @a a user's call, a!tool:args=result
-a tool call and its result, +5m time that passes, ( ... )*20 repetition, ?a->b an ask.
-Settings stand above the events: "profile gateway", "rule max_turns: {stop: 3}".`,
+The language: a->b is a call, a=>b the answer, @a a user's message. a!tool:args=result
+is a tool call with its result. +5m is time that passes, ( ... )*20 repetition, ?a->b a
+check. Settings come before the events: "profile gateway", "rule max_turns: {stop: 3}".`,
 		Examples: []string{"weir test my.flow", "weir test --update my.flow", "weir test --marks review.jsonl logs/"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			// The file is written in place, so version control shows what has changed.
-			update := fs.Bool("update", false, "write what was said into the files")
+			update := fs.Bool("update", false, "write the outcome into the files")
 			// Without the flags of brokers: marks are tried on files.
-			s := &source{LimitFlags: operate.NewLimitFlags(fs), reading: newReading(fs), marks: fs.String("marks", "", "hold recorded logs to what people said of their flows in this `FILE` (see weir review)")}
+			s := &source{LimitFlags: operate.NewLimitFlags(fs), reading: newReading(fs), marks: fs.String("marks", "", "test recorded logs against the marks in `FILE` (see weir review)")}
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
 					return err

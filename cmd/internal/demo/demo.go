@@ -50,21 +50,19 @@ var Recordings = [...]struct {
 // try.
 func Command() cli.Command {
 	return cli.Command{
-		Name: "demo", Short: "watch runaways being stopped, and honest work pass",
-		Long: `Plays runs of agents through a dispatcher that looks at weir's standing orders before
-each call: scenarios of systems that have a guard, and runs recorded from real agent
-frameworks. It prints which were stopped, at which call and why, and what that saved.
-When a call is refused the run ends there: the agent is told to finish with what it
-has. What it saved is what the recorded run went on to spend.
+		Name: "demo", Short: "show runaways being stopped and honest work pass",
+		Long: `Plays agent runs through a dispatcher that asks weir before each call. The runs are
+scenarios of existing guards and recordings of real agent frameworks. It prints which
+runs were stopped, at which call and why, and what that saved. A refused run ends there.
+The saving is what the recorded run spent afterwards.
 
-Then it starts a weir in memory, feeds it slowly and says what to look at, until it is
-ended. --once leaves that out. --live shows instead two agents, each a server of its
-own, that talk through a dispatcher of ten lines, and what the model is told when weir
-cuts them short.`,
+Then it starts a weir in memory, feeds it slowly, and prints what to look at, until it
+is terminated. --once skips that. --live shows instead two agents that talk through a
+dispatcher of ten lines, and what the model reads when weir stops them.`,
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			// Tests and scripts use it: without it the command ends by a signal alone.
 			once := fs.Bool("once", false, "end after the runs, without starting a server")
-			agents := fs.Bool("live", false, "let two agents, real servers, talk through a dispatcher until weir cuts it short")
+			agents := fs.Bool("live", false, "let two real agents talk through a dispatcher until weir stops them")
 			live := newLiveFlags(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {

@@ -38,10 +38,10 @@ func ConfigCommand() cli.Command {
 	return cli.Command{Name: "config", Short: "settings: where they come from, and their schema", Commands: []cli.Command{
 		{
 			Name: "print", Short: "print each setting of weir run with its value and origin",
-			Long: `Prints what weir run would run with if it were given the same flags, in the same
-environment. A setting has one name everywhere: the flag --kafka-user is WEIR_KAFKA_USER
-in the environment and kafka-user in the configuration file. What a flag says goes
-before the environment, that before the file, that before the default.
+			Long: `Prints the settings of weir run with the same flags and environment. A setting has one
+name: the flag --kafka-user is WEIR_KAFKA_USER in the environment and kafka-user in the
+configuration file. A flag overrides the environment, which overrides the file, which
+overrides the default.
 
 The file is YAML, with a line for each setting:
 
@@ -49,10 +49,9 @@ The file is YAML, with a line for each setting:
   brokers: [kafka-1:9092, kafka-2:9092]
   retention: 72h
 
-A key that is not known is an error, not a silence. Paths are relative to the folder in
-which weir is started. Lists in the environment are written as in the file, [a, b].
-Secrets come out of files that are named, or of the environment; they do not stand in
-the file, and are never printed.`,
+An unknown key is an error. Paths are relative to the working folder of weir. Lists in
+the environment are written as in the file, [a, b]. Secrets come from named files or the
+environment; they are not in the file and are never printed.`,
 			Examples: []string{"weir config print", "weir config print --config weir.yaml", "WEIR_LISTEN=:8443 weir config print -o json"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				// Their values are not looked at here: Load finds out each of them, with

@@ -35,17 +35,15 @@ import (
 // weir only if it is given what that one was given.
 func DoctorCommand() cli.Command {
 	return cli.Command{
-		Name: "doctor", Short: "find out what keeps a weir from working, and how to mend it",
-		Long: `Looks at what weir run would look at if it were given the same flags in the same
-environment: settings, limits, state folder, what the sources of a weir that runs at its
-address do not tell of all that rules need and, with --brokers, the cluster: whether
-it can be reached, the topics, the partitions that producers have put flows into, the
-clocks, whether a record can be written to the topic of verdicts and read from there,
-and the groups of both stages. That record has no value and is skipped by whoever reads
-verdicts; --no-probe does without.
+		Name: "doctor", Short: "find configuration faults and print the fix",
+		Long: `Checks what weir run would use with the same flags and environment: settings, limits and
+state folder. If a weir runs at its address, it lists the fields that sources do not
+report. With --brokers it checks reachability, topics, partitions of flows, clocks, and
+the groups of both stages. It also writes a record to the topic of verdicts and reads it
+again. That record has no value and readers skip it; --no-probe leaves it out.
 
-A line for each check: ok, warn or fail, and how to mend it. The exit code is 3 when a
-check has failed.`,
+Prints a line for each check: ok, warn or fail, and the fix. The exit code is 3 if a
+check failed.`,
 		Examples: []string{"weir doctor", "weir doctor --brokers kafka-1:9092 --state /var/lib/weir", "weir doctor --config weir.yaml -o json"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			d := &doctor{flags: fs, run: NewRunFlags(fs)}

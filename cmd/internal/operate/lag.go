@@ -21,11 +21,11 @@ import (
 // It works when no weir answers, which is when one wants to know most.
 func LagCommand() cli.Command {
 	return cli.Command{
-		Name: "lag", Short: "say how far a group of weirs is behind, partition by partition",
-		Long: `Asks the brokers, not the weirs: what the group has told them that it has done, against
-the end of the topic of events, and the same of the group behind it, whose name ends in
--agents, and the topic of activity. BEHIND is how old the oldest record is that is not
-done. OWNER is the address that a weir gave with --advertise, or else where it runs.`,
+		Name: "lag", Short: "print the lag of a group, by partition",
+		Long: `Asks the brokers: the committed offsets of the group against the end of the topic of
+events. It does the same for the group of the agent stage (its name ends in -agents) and
+the topic of activity. BEHIND is the age of the oldest record that is not done. OWNER is
+the address of a weir (--advertise), or its host.`,
 		Examples: []string{"weir lag --brokers kafka-1:9092", "weir lag --brokers kafka-1:9092 --group canary -o json"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			b := NewBrokerFlags(fs)

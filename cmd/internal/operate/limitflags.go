@@ -35,8 +35,8 @@ func NewLimitFlags(fs *pflag.FlagSet) *LimitFlags {
 	return &LimitFlags{
 		Profile: cli.NewChoice(fs, "profile", "", "judge by the limits of this `PROFILE`: "+strings.Join(limitfile.Profiles(), ", "), limitfile.Profiles()...),
 		File:    fs.String("limits", "", "judge by this limits `FILE`"),
-		Sets:    cli.NewList(fs, "set", "change one value: `KEY=VALUE`, such as rules.max_total_calls=50 or flow.idle=5m; may be given many times"),
-		Prices:  fs.String("prices", "", "price tokens by this `FILE` in the form of LiteLLM where events report no cost; limits in US dollars and costs count them; see weir prices show"),
+		Sets:    cli.NewList(fs, "set", "change one value, `KEY=VALUE`, such as rules.max_total_calls=50 or flow.idle=5m; repeatable"),
+		Prices:  fs.String("prices", "", "prices of tokens, in LiteLLM's form, for events without a cost (`FILE`); see weir prices show"),
 	}
 }
 

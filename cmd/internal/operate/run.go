@@ -26,39 +26,36 @@ import (
 // Its flags are the settings of the whole program: Settings makes its table of them.
 func RunCommand() cli.Command {
 	return cli.Command{
-		Name: "run", Short: "take events in and give verdicts out, by HTTP, files and pipes",
-		Long: `Takes events by POST /v1/events (one JSON object, or one per line) and from files that
-are followed, keeps them in a journal, and gives verdicts by GET /v1/verdicts (as a
-stream), into a file and to a webhook. POST /v1/check answers whether one call may be
-made, GET /v1/flows tells of the flows. Nothing else has to be installed.
+		Name: "run", Short: "run weir: receive events, publish verdicts, answer checks",
+		Long: `Receives events by POST /v1/events (one JSON object, or one per line) and from followed
+files. Keeps them in a journal. Publishes verdicts by GET /v1/verdicts (a stream), to a
+file and to a webhook. POST /v1/check answers whether a call may be made. GET /v1/flows
+lists flows. Nothing else has to be installed.
 
-POST /v1/check also takes up to 64 events in one body, one a line (Content-Type:
-application/x-ndjson), and POST /v1/check/stream takes one line after the other for as
-long as the request goes on (HTTP/1.1, read while writing) and answers each as soon as it
-is known: {"line": which one, from 1, "status": as of a request, "body": the answer}. An
-answer goes out when the end of weir can take nothing of its ask: the system has it, and
-the disk within 50 ms, or the brokers have. So what was answered is counted also after a
-crash, but for the last asks before a loss of power; who got no answer asks again with the
-same id, which counts once. With --in-memory all is gone when weir ends.
+POST /v1/check also accepts up to 64 events, one per line (Content-Type:
+application/x-ndjson). POST /v1/check/stream accepts lines for as long as the request
+lasts (HTTP/1.1, read while writing). It answers each line when it is known: {"line":
+its number from 1, "status": as of a request, "body": the answer}. An answer is sent
+once a crash of weir cannot lose the check; the disk has it within 50 ms. A caller
+without an answer repeats the check with the same id, which counts once. With
+--in-memory nothing survives the end of weir.
 
-OpenTelemetry SDKs and Collectors may point at it (OTLP by HTTP: POST /v1/traces and
-/v1/logs, JSON or protobuf), and LangSmith's clients, too (LANGSMITH_ENDPOINT).
+OpenTelemetry SDKs and Collectors can send to it (OTLP by HTTP: POST /v1/traces and
+/v1/logs, JSON or protobuf), and LangSmith's clients too (LANGSMITH_ENDPOINT).
 
-With --brokers the log is a Kafka topic instead, and verdicts go to another one. Start
-as many as there are partitions: those of one --group share them, and each has a state
-folder and an address of its own. weir topics create makes the topics, weir doctor
-finds out what is wrong. Wrong passwords and missing topics end weir at once; brokers
-that do not answer are waited for at the start, a minute at most. Any member gives the
-verdicts of all; it fetches them while somebody follows them there, and always for
---verdict-file, --webhook and --otlp-logs, which one or two members should have.
+With --brokers the log is a Kafka topic, and verdicts go to another topic. Members of
+one --group share the partitions. Each has its own state folder and address. weir topics
+create creates the topics, and weir doctor finds faults. Wrong passwords and missing
+topics end weir at once. Unreachable brokers end it after a minute at start. Any member
+serves all verdicts. It copies those of others while a client follows them, and always
+for --verdict-file, --webhook and --otlp-logs. Set these on one or two members.
 
-What was acknowledged is in the state folder, also after a crash, and synced before, but
-for what is asked. Limits files are
-read again when they change. SIGHUP reads them at once, SIGINT and SIGTERM end weir in
-order within 20 s, and a second one at once.
+Acknowledged data is in the state folder, also after a crash. Limits files are read
+again when they change, and at once on SIGHUP. SIGINT and SIGTERM end weir in order
+within 20 s, a second one at once.
 
-Each flag may also be given by the environment, as WEIR_LISTEN or WEIR_VERDICT_FILE, or
-by a configuration file; weir config print says what is in force and why.`,
+Each flag can also be set in the environment, as WEIR_LISTEN or WEIR_VERDICT_FILE, or in
+a configuration file. weir config print shows each value and its origin.`,
 		Examples: []string{
 			"weir run",
 			"weir run --state /var/lib/weir --limits limits.yaml",
@@ -116,38 +113,38 @@ type RunFlags struct {
 func NewRunFlags(fs *pflag.FlagSet) *RunFlags {
 	r := &RunFlags{LimitFlags: NewLimitFlags(fs), brokers: NewBrokerFlags(fs)}
 	fs.StringVar(&r.O.Listen, "listen", app.DefaultListen, "serve HTTP on this `ADDRESS`")
-	r.hosts = cli.NewList(fs, "host", "a `NAME` that clients call this machine by, beside localhost; may be given many times")
+	r.hosts = cli.NewList(fs, "host", "further `NAME` of this machine that clients may use, besides localhost; repeatable")
 	fs.StringVar(&r.O.StateDir, "state", defaultState, "keep journal and state in this `DIR`")
-	fs.BoolVar(&r.inMemory, "in-memory", false, "keep everything in memory: nothing is left when weir ends")
-	fs.StringVar(&r.O.AdminTokenFile, "admin-token-file", "", "`FILE` with the token for what changes something; without it nobody may; a second line holds another one while it is exchanged")
-	fs.StringVar(&r.O.IntakeTokenFile, "intake-token-file", "", "`FILE` with the token for everything else; without it only this machine may")
-	fs.StringVar(&r.O.AccessFile, "access-file", "", "`FILE` that names who may do what, with roles, flows, sources and rates; with it everybody needs a token or a certificate, also on this machine; read again when it changes")
-	fs.StringVar(&r.O.MemberKeyFile, "member-key-file", "", "with --brokers: `FILE` with the keys by which members know each other, one per line, an id, a space and a secret; the first one signs; by default they come from the admin token, or the intake token")
-	fs.StringVar(&r.O.AuditFile, "audit-file", "", "tell orders of persons, refused ones too, in this `FILE`; by default audit.jsonl in the folder of --state")
-	fs.StringVar(&r.O.OrdersFile, "orders-file", "", "keep orders by hand (weir stop) in this `FILE` as well, so that they outlast the loss of --state; with --brokers a topic keeps them")
-	fs.StringVar(&r.O.TLS.Certificate, "tls-cert-file", "", "speak TLS on every port: `FILE` with the certificate, read again when it changes")
+	fs.BoolVar(&r.inMemory, "in-memory", false, "keep everything in memory only")
+	fs.StringVar(&r.O.AdminTokenFile, "admin-token-file", "", "`FILE` with the admin token, which changes need; without it they are rejected; a second line is accepted too, for rotation")
+	fs.StringVar(&r.O.IntakeTokenFile, "intake-token-file", "", "`FILE` with the token for all other requests; without it only this machine is served")
+	fs.StringVar(&r.O.AccessFile, "access-file", "", "`FILE` with principals, roles, flows, sources and rates; all callers then need a token or a certificate; read again when it changes")
+	fs.StringVar(&r.O.MemberKeyFile, "member-key-file", "", "with --brokers: `FILE` with keys that members share, one per line (id, space, secret); the first signs; default: from the admin or intake token")
+	fs.StringVar(&r.O.AuditFile, "audit-file", "", "record orders by hand, refused ones too, in `FILE`; default: audit.jsonl in the folder of --state")
+	fs.StringVar(&r.O.OrdersFile, "orders-file", "", "also keep orders by hand (weir stop) in `FILE`, so that they survive the loss of --state; with --brokers a topic keeps them")
+	fs.StringVar(&r.O.TLS.Certificate, "tls-cert-file", "", "serve TLS on every port with the certificate in `FILE`, read again when it changes")
 	fs.StringVar(&r.O.TLS.Key, "tls-key-file", "", "`FILE` with the key of that certificate")
-	fs.StringVar(&r.O.TLS.ClientAuthorities, "tls-client-ca-file", "", "let clients in by certificates of the authorities in this `FILE`; other members of --brokers are trusted by them, too")
-	fs.StringVar(&r.O.TrustUsers, "trust-users", gate.DefaultTrust, "believe these `SOURCES` that a user has spoken, which lifts a stop: some of "+gate.TrustWords()+"; from others, such as hooks by default, that is a claim that lifts nothing; the admin token is always believed, and so is who may write to the topic of --brokers")
-	r.follow = cli.NewList(fs, "follow", "read events from this `[FORMAT=]FILE` while it grows, or from all files of a folder or of a pattern such as 'logs/*.jsonl', - for standard input; map@MAPPING=FILE reads it by the mapping in a file; may be given many times")
-	fs.StringVar(&r.O.VerdictFile, "verdict-file", "", "append verdicts to this `FILE` too")
-	fs.StringVar(&r.O.WebhookURL, "webhook", "", "send verdicts to this `URL` too")
-	fs.StringVar(&r.O.WebhookFormat, "webhook-format", webhook.FormatVerdict.String(), "the webhook takes this `FORMAT`, one of "+webhook.FormatWords()+"; slack and teams are told in words of flows that are held or halted and of agents that need a person, and of nothing else")
-	fs.StringVar(&r.O.WebhookSecretFile, "webhook-secret-file", "", "`FILE` with the key that deliveries are signed with")
-	fs.StringVar(&r.O.OTLPLogs, "otlp-logs", "", "send verdicts as log events of OpenTelemetry to this `URL` too, such as http://127.0.0.1:4318; they have the trace and span that they are about, and gen_ai.agent.finish_reason")
-	fs.StringVar(&r.O.OTLPHeadersFile, "otlp-headers-file", "", "`FILE` with headers to send along, one per line, such as Authorization: Bearer TOKEN")
-	fs.StringVar(&r.O.OrderKeysFile, "order-keys-file", "", "sign orders: `FILE` with keys that dispatchers have too, one per line, an id, a space and a secret; the first one signs; read again on reload")
+	fs.StringVar(&r.O.TLS.ClientAuthorities, "tls-client-ca-file", "", "accept client certificates of the authorities in `FILE`; they also verify other members of --brokers")
+	fs.StringVar(&r.O.TrustUsers, "trust-users", gate.DefaultTrust, "trust user messages from these `SOURCES`, which lift stops: some of "+gate.TrustWords()+"; the admin token and Kafka writers always are")
+	r.follow = cli.NewList(fs, "follow", "follow the events in `[FORMAT=]FILE`, a folder, or a pattern such as 'logs/*.jsonl'; - is standard input; map@MAPPING=FILE uses the mapping in a file; repeatable")
+	fs.StringVar(&r.O.VerdictFile, "verdict-file", "", "also append verdicts to `FILE`")
+	fs.StringVar(&r.O.WebhookURL, "webhook", "", "also send verdicts to `URL`")
+	fs.StringVar(&r.O.WebhookFormat, "webhook-format", webhook.FormatVerdict.String(), "`FORMAT` of the webhook, one of "+webhook.FormatWords()+"; slack and teams get only what needs a person")
+	fs.StringVar(&r.O.WebhookSecretFile, "webhook-secret-file", "", "`FILE` with the key that signs deliveries")
+	fs.StringVar(&r.O.OTLPLogs, "otlp-logs", "", "also send verdicts as OpenTelemetry log events to `URL`, such as http://127.0.0.1:4318, with trace, span and gen_ai.agent.finish_reason")
+	fs.StringVar(&r.O.OTLPHeadersFile, "otlp-headers-file", "", "`FILE` with headers to send, one per line, such as Authorization: Bearer TOKEN")
+	fs.StringVar(&r.O.OrderKeysFile, "order-keys-file", "", "sign orders with the keys in `FILE`, a line each: id, space, secret; dispatchers need them too; the first one signs; read again on reload")
 	fs.DurationVar(&r.O.State.JournalTTL, "retention", app.DefaultRetention, "keep journal and flows for this `DURATION`")
-	fs.DurationVar(&r.O.CheckpointEvery, "checkpoint-every", pump.DefaultCheckpointEvery, "least `TIME` between checkpoints; three times as long where what would be folded again after a crash takes less than half a second")
-	fs.StringVar(&r.advertise, "advertise", "", "with --brokers: the other members reach this one by this `URL`")
-	fs.DurationVar(&r.lookback, "horizon", 0, "with --brokers: where there is no state, fold this `DURATION` again; by default as long as an episode can last")
-	fs.BoolVar(&r.O.Authz, "authz", false, "answer gateways that ask by HTTP, at /authz/GATEWAY; one that passes on its clients' hosts and origins has to show the intake token")
-	fs.StringVar(&r.O.AuthzGRPC, "authz-grpc", "", "answer Envoy's external authorization by gRPC on this `ADDRESS`")
-	fs.StringVar(&r.O.Metrics, "metrics", app.DefaultMetrics, "serve metrics for Prometheus, and profiles, on this `ADDRESS`; empty for none")
+	fs.DurationVar(&r.O.CheckpointEvery, "checkpoint-every", pump.DefaultCheckpointEvery, "least `TIME` between checkpoints; three times as long while recovery would take less than half a second")
+	fs.StringVar(&r.advertise, "advertise", "", "with --brokers: `URL` at which other members reach this one")
+	fs.DurationVar(&r.lookback, "horizon", 0, "with --brokers: without state, fold this `DURATION` again; default: the longest possible episode")
+	fs.BoolVar(&r.O.Authz, "authz", false, "serve gateways at /authz/GATEWAY; a gateway that forwards its clients' hosts and origins must send the intake token")
+	fs.StringVar(&r.O.AuthzGRPC, "authz-grpc", "", "serve Envoy's external authorization by gRPC on `ADDRESS`")
+	fs.StringVar(&r.O.Metrics, "metrics", app.DefaultMetrics, "serve Prometheus metrics and profiles on `ADDRESS`; empty for none")
 	fs.BoolVar(&r.O.NativeHistograms, "native-histograms", false, "add native histograms; the dashboards read the classic ones")
-	fs.DurationVar(&r.O.SelfTest, "self-test", app.DefaultSelfTest, "test itself every `DURATION`: make a loop and see whether it is stopped; 0 for never")
-	fs.Int64Var(&r.memoryMiB, "memory", pump.DefaultMemory>>20, "hold flows in memory up to so many `MIB`")
-	fs.Int64Var(&r.intakeMiB, "intake-memory", app.DefaultIntakeMemory>>20, "hold requests that are taken in up to so many `MIB`, all together; what comes beyond is told to come again")
+	fs.DurationVar(&r.O.SelfTest, "self-test", app.DefaultSelfTest, "interval of the self-test, a loop that must be stopped (`DURATION`); 0 for never")
+	fs.Int64Var(&r.memoryMiB, "memory", pump.DefaultMemory>>20, "memory for flows, in `MIB`")
+	fs.Int64Var(&r.intakeMiB, "intake-memory", app.DefaultIntakeMemory>>20, "memory of all requests in progress, in `MIB`; requests beyond get 503 with Retry-After")
 	return r
 }
 

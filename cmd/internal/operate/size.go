@@ -73,27 +73,26 @@ type sizing struct {
 func SizeCommand() cli.Command {
 	return cli.Command{
 		Name: "size", Short: "estimate how many machines a load needs, and how large",
-		Long: `Computes by figures that were measured (cmd/weir/PERFORMANCE.md), each the least
-favourable of its rows, and says with each result how. It asks nobody, and knows nothing
-of your events: what one costs on your machines weir itself says under load
-(process_cpu_seconds_total at /metrics). Live flows are those that had an event within
-flow.idle (10m). With --partitions 0 it is one weir that keeps a journal of its own.`,
+		Long: `Computes from measured figures (cmd/weir/PERFORMANCE.md), each from its least favourable
+row, and prints how. It measures nothing itself. process_cpu_seconds_total at /metrics
+shows the cost of your own events under load. Live flows had an event within flow.idle
+(10m). --partitions 0 computes one weir with a journal of its own.`,
 		Examples: []string{"weir size --events-a-day 20000000 --flows 20000", "weir size --events-a-day 86400000000 --peak 1 --flows 30000000 --partitions 1000 --members 100 --retention 24h"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			var l load
-			fs.Float64Var(&l.eventsADay, "events-a-day", 0, "so `MANY` events a day")
-			fs.Float64Var(&l.flows, "flows", 0, "so `MANY` flows that are live at one time")
-			fs.Float64Var(&l.peak, "peak", 3, "so `MANY` times the mean rate at the busiest time")
-			fs.Float64Var(&l.perFlow, "events-per-flow", 20, "so `MANY` events in a flow")
-			fs.Float64Var(&l.agents, "agents", 1000, "so `MANY` agents at work")
-			fs.Float64Var(&l.eventBytes, "event-bytes", 350, "so `MANY` bytes in an event")
-			fs.Float64Var(&l.verdicts, "verdicts", 20, "so `MANY` verdicts of a thousand events; 20 where a fiftieth of the flows runs away")
-			fs.IntVar(&l.partitions, "partitions", defaultPartitions, "so `MANY` partitions of events")
-			fs.IntVar(&l.members, "members", 0, "so `MANY` members; else as few as do")
-			fs.IntVar(&l.followed, "followed", 1, "so `MANY` members where somebody follows all verdicts: a file, a webhook, a guard that does not ask")
-			fs.IntVar(&l.coresA, "cores", 4, "so `MANY` cores of one machine")
+			fs.Float64Var(&l.eventsADay, "events-a-day", 0, "events per day (`MANY`)")
+			fs.Float64Var(&l.flows, "flows", 0, "flows live at the same time (`MANY`)")
+			fs.Float64Var(&l.peak, "peak", 3, "peak rate as a multiple of the mean (`MANY`)")
+			fs.Float64Var(&l.perFlow, "events-per-flow", 20, "events per flow (`MANY`)")
+			fs.Float64Var(&l.agents, "agents", 1000, "number of active agents (`MANY`)")
+			fs.Float64Var(&l.eventBytes, "event-bytes", 350, "bytes per event (`MANY`)")
+			fs.Float64Var(&l.verdicts, "verdicts", 20, "verdicts per thousand events (`MANY`); 20 if a fiftieth of the flows runs away")
+			fs.IntVar(&l.partitions, "partitions", defaultPartitions, "partitions of events (`MANY`)")
+			fs.IntVar(&l.members, "members", 0, "number of members (`MANY`); default: as few as possible")
+			fs.IntVar(&l.followed, "followed", 1, "members whose verdicts are all followed (`MANY`): by a file, a webhook, a guard that only follows")
+			fs.IntVar(&l.coresA, "cores", 4, "cores of one machine (`MANY`)")
 			fs.Int64Var(&l.memoryMiB, "memory", pump.DefaultMemory>>20, "what weir run is given as --memory, in `MIB`")
-			fs.DurationVar(&l.retention, "retention", 7*24*time.Hour, "keep flows, and records of topics, for this `DURATION`")
+			fs.DurationVar(&l.retention, "retention", 7*24*time.Hour, "keep flows and topic records for `DURATION`")
 			return func(_ context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {
 					return err

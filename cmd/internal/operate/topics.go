@@ -39,31 +39,28 @@ func TopicsCommand() cli.Command {
 		}
 		return c
 	}
-	return cli.Command{Name: "topics", Short: "the Kafka topics that weir works on", Commands: []cli.Command{
+	return cli.Command{Name: "topics", Short: "plan and create the Kafka topics", Commands: []cli.Command{
 		command(cli.Command{
-			Name: "plan", Short: "say which topics are missing and which are not as they should be",
-			Long: `Changes nothing. The topics of verdicts and of dead letters have as many partitions as
-those of events and of activity together: what comes of partition 7 of the events stands
-in partition 7 there, and what comes of partition 7 of the activity in the seventh one
-behind those of the events. Records must last at least as long as an episode of a flow
-can, by the limits, for a weir that takes a partition over folds that again; those of the
-activity a day. The broker's clock is the one that counts (LogAppendTime), nothing is
-compacted, and nothing is compressed, because readers pay for that. Indexes of segments
-are small, where brokers let that be set (segment.index.bytes): they touch all of them.
+			Name: "plan", Short: "list missing topics and wrong settings",
+			Long: `Changes nothing. The topics of verdicts and of dead letters need as many partitions as
+those of events and activity together. Output of event partition 7 is in partition 7;
+output of activity partition 7 is in the seventh behind those of the events. Records
+must last at least as long as an episode of a flow can last by the limits, and those of
+the activity a day. Topics use LogAppendTime, no compaction and no compression, and
+small segment indexes where brokers allow it (segment.index.bytes).
 
-The exit code is 3 when something has to be done.`,
+The exit code is 3 if something has to be done.`,
 			Examples: []string{"weir topics plan --brokers kafka-1:9092", "weir topics plan --brokers kafka-1:9092 --limits limits.yaml -o json"},
 		}, planTopics),
 		command(cli.Command{
-			Name: "create", Short: "create the topics that are missing",
-			Long: `Creates what is missing and leaves alone what is there; what is not as it should be is
-said, with the exit code 3.
+			Name: "create", Short: "create missing topics",
+			Long: `Creates missing topics and changes no existing ones. Differences are printed, with exit
+code 3.
 
-Take as many partitions as you will ever want machines: another number later means new
-topics, because flows would be in other partitions then. The topic of activity gets as
-many, but no more than 16 unless you say so: more cost all partitions of events
-(PERFORMANCE.md says how much) and let more machines share what is a tenth of the work.
-Those of verdicts and dead letters get as many as both together.`,
+Choose as many partitions as you will ever want machines. Changing the number later
+means new topics, because flows would move to other partitions. The topic of activity
+gets the same number, at most 16 by default. More of them cost every partition of events
+(see PERFORMANCE.md). Topics of verdicts and dead letters get as many as both together.`,
 			Examples: []string{"weir topics create --brokers kafka-1:9092 --partitions 12 --replication 3"},
 		}, createTopics),
 	}}
@@ -84,9 +81,9 @@ type TopicFlags struct {
 // The flags of limits are among them, because limits say how long records are needed.
 func NewTopicFlags(fs *pflag.FlagSet) *TopicFlags {
 	t := &TopicFlags{BrokerFlags: NewBrokerFlags(fs), judging: NewLimitFlags(fs)}
-	fs.IntVar(&t.partitions, "partitions", 0, "so `MANY` partitions of events; else as many as there are, or "+strconv.Itoa(defaultPartitions))
-	fs.IntVar(&t.activity, "activity-partitions", 0, "so `MANY` partitions of activity; else as many as there are, or as of events, up to "+strconv.Itoa(mostActivity))
-	fs.IntVar(&t.replication, "replication", 0, "so `MANY` copies of each partition; else what the brokers do by default")
+	fs.IntVar(&t.partitions, "partitions", 0, "partitions of events (`MANY`); default: those that exist, or "+strconv.Itoa(defaultPartitions))
+	fs.IntVar(&t.activity, "activity-partitions", 0, "partitions of activity (`MANY`); default: those that exist, or as of events, at most "+strconv.Itoa(mostActivity))
+	fs.IntVar(&t.replication, "replication", 0, "replicas of each partition (`MANY`); default: that of the brokers")
 	fs.DurationVar(&t.retention, "retention", app.DefaultRetention, "keep records for this `DURATION`, and at least as long as the limits need")
 	return t
 }
