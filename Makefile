@@ -23,7 +23,7 @@ demo: ## stop real runaways on the screen: no Kafka, no Docker, nothing installe
 	@$(GO) run -gcflags=all='-N -l' ./cmd/weir demo --once
 
 TEST = vet unit kfake
-LONG = setup lint prose vulnerabilities openapi slow race deploy simulate crash brokers e2e-short gateways browser journeys
+LONG = setup lint prose dashboards vulnerabilities openapi slow race deploy simulate crash brokers e2e-short gateways browser journeys
 STAGES = MAKE="$(MAKE)" LOAD=10s cmd/internal/tools/stages/stages.sh
 
 test: ## test a change: vet, unit tests with -short, the group on kfake; prints the seconds of each
@@ -80,7 +80,10 @@ lint: ## vet for macOS and for the other modules, staticcheck
 	cd cmd/weir/deploy && $(GO) vet ./...
 	$(STATICCHECK) ./...
 
-.PHONY: prose
+.PHONY: prose dashboards
+dashboards: ## the dashboards are those of cmd/internal/tools/dashboards, and read strictly by Grafana's SDK
+	cd cmd/internal/tools/dashboards && $(GO) vet . && $(GO) test .
+
 prose: ## the language of pages and comments, by Vale; cmd/internal/tools/vale/held lists what is held to it
 	@$(VALE) $$(grep -v '^#' cmd/internal/tools/vale/held)
 
@@ -262,4 +265,5 @@ mutants: ## plant each of a folder of faults and show what finds it
 update: ## rewrite golden outcomes; commit only what you can explain
 	$(GO) generate ./analyzer
 	cd cmd/internal/tools/openapi && $(GO) run .
+	cd cmd/internal/tools/dashboards && $(GO) run . $(CURDIR)/sink/prom/grafana/dashboards
 	$(GO) test ./analyzer ./analyzer/limitfile ./events/... ./cmd/... -update

@@ -446,7 +446,7 @@ func queriesOfDashboards(t *testing.T) (out []question) {
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no dashboards: %v", err)
 	}
-	variables := strings.NewReplacer("$__rate_interval", "15s", "$__range", "1m", "$job", "weir.*", "$instance", ".*")
+	variables := strings.NewReplacer("$__rate_interval", "15s", "$__range", "1m", "$job", "weir.*", "$instance", ".*", "$agent", ".*", "$service", ".*", "$tenant", ".*")
 	for _, path := range paths {
 		b, err := os.ReadFile(path)
 		if err != nil {

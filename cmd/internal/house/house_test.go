@@ -92,6 +92,7 @@ var laws = []law{
 	{folder: "cmd/internal/hooksettings", may: []string{"github.com/tailscale/hujson"}, not: []string{"net", "os"}},
 	{folder: "sink/inspect", may: []string{"weir/events", "weir/analyzer"}, not: []string{"os", "net/rpc"}},
 	{folder: "sink/inspect/browser", may: []string{module, "github.com/chromedp"}},
+	{folder: "cmd/internal/tools/dashboards", may: []string{"github.com/grafana/grafana-foundation-sdk/go"}, not: []string{"net"}},
 	{folder: "sink/check", may: []string{"weir/events", "weir/analyzer", "google.golang.org/protobuf/encoding/protowire"}},
 	{folder: "cmd/internal/api", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/check", "weir/sink/inspect", "weir/sink/prom", "weir/sink/sign", "weir/cmd/internal/access", "weir/cmd/internal/admission", "weir/cmd/internal/ask", "weir/cmd/internal/backtest", "weir/cmd/internal/certificates", "weir/cmd/internal/costs", "weir/cmd/internal/logs",
 		"weir/cmd/internal/budget", "weir/cmd/internal/clock", "weir/cmd/internal/gate", "weir/cmd/internal/intake", "weir/cmd/internal/limits", "weir/cmd/internal/orders", "weir/cmd/internal/peer", "weir/cmd/internal/plainhttp", "weir/cmd/internal/problem", "weir/cmd/internal/pump",
