@@ -34,7 +34,7 @@ func (h *Handler) appendAllowance(dst []byte, ev *events.Event, v *events.Verdic
 	}
 	if h.Hint != nil {
 		if hint := h.Hint(ev); hint != "" {
-			dst = append(append(dst, `,"hint":`...), text(hint)...)
+			dst = appendText(append(dst, `,"hint":`...), hint)
 		}
 	}
 	return append(dst, '}')

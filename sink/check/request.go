@@ -51,6 +51,24 @@ func (c Checker) all(batch []*Request) {
 	}
 }
 
+// Sift returns the requests of a batch for which keep is true, in their order. It leaves the batch as
+// it is: mostly all are kept, and then it is the result.
+func Sift(batch []*Request, keep func(q *Request) bool) []*Request {
+	for i, q := range batch {
+		if keep(q) {
+			continue
+		}
+		kept := append(make([]*Request, 0, len(batch)-1), batch[:i]...)
+		for _, q := range batch[i+1:] {
+			if keep(q) {
+				kept = append(kept, q)
+			}
+		}
+		return kept
+	}
+	return batch
+}
+
 // Answer returns the answer, for which it waits if it has to. The error may be a *Panic.
 func (q *Request) Answer() (v *events.Verdict, err error) {
 	if q.Wait == nil {

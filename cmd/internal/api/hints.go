@@ -2,6 +2,7 @@ package api
 
 import (
 	"hash/maphash"
+	"sync"
 	"sync/atomic"
 
 	"weir/analyzer/coverage"
@@ -13,6 +14,7 @@ import (
 type hints struct {
 	seed  maphash.Seed
 	given [1 << 13]atomic.Uint64
+	texts sync.Map // by coverage.Lacks: there are few, and to write one takes as long as a tenth of a check
 }
 
 func newHints() *hints { return &hints{seed: maphash.MakeSeed()} }
@@ -27,5 +29,9 @@ func (h *hints) of(ev *events.Event) string {
 	if h.given[key%uint64(len(h.given))].Swap(key) == key {
 		return ""
 	}
-	return lacks.String()
+	text, ok := h.texts.Load(lacks)
+	if !ok {
+		text, _ = h.texts.LoadOrStore(lacks, lacks.String())
+	}
+	return text.(string)
 }

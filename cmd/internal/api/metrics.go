@@ -119,16 +119,13 @@ func (a *Server) readAgents(r *prom.Reading) {
 // visitor and marked as a claim in the same way.
 func (a *Server) timed(route prom.Route) check.Checker {
 	return func(batch []*check.Request) {
-		may := make([]*check.Request, 0, len(batch))
-		for _, q := range batch {
+		may := check.Sift(batch, func(q *check.Request) bool {
 			q.Err = check.Caught(func() (err error) {
 				q.Raw, err = a.mayAsk(q.Context, q.Event, q.Raw)
 				return err
 			})
-			if q.Err == nil {
-				may = append(may, q)
-			}
-		}
+			return q.Err == nil
+		})
 		begun := a.clock.Now()
 		a.checker.Check(may)
 		for _, q := range may {

@@ -173,32 +173,30 @@ func (w *GlobalOrders) take(e *state.Entry) {
 // sift returns the requests of a batch that no order refuses; the others are answered by their
 // order. A user's message is held against orders by hand alone.
 func (w *GlobalOrders) sift(batch []*check.Request) []*check.Request {
-	free := make([]*check.Request, 0, len(batch))
-	for _, q := range batch {
+	return check.Sift(batch, func(q *check.Request) bool {
 		if v, err := w.stopped(q.Context, q.Event); v != nil || err != nil {
 			q.Err = err
 			if v != nil {
 				q.Wait = func() (*events.Verdict, error) { return w.refuseStopped(q.Context, q.Event, v), nil }
 			}
-			continue
+			return false
 		}
 		c, refusable := guard.CallOf(q.Event)
 		if !refusable {
-			free = append(free, q)
-			continue
+			return true
 		}
 		v, err := w.refusing(q.Context, &c)
 		switch {
 		case err != nil:
 			q.Err = err
 		case v == nil:
-			free = append(free, q)
+			return true
 		default:
 			refused := c // c itself goes to no heap
 			q.Wait = func() (*events.Verdict, error) { return w.refuse(q.Context, q.Event, &refused, v), nil }
 		}
-	}
-	return free
+		return false
+	})
 }
 
 // refuse answers by the order that refuses a call.
