@@ -19,6 +19,7 @@ import (
 	"weir/cmd/internal/logs"
 	"weir/cmd/internal/operate"
 	"weir/events/adapter"
+	"weir/events/adapter/mapped"
 	"weir/events/adapter/registry"
 )
 
@@ -42,7 +43,7 @@ func newReading(fs *pflag.FlagSet) *reading {
 	}
 	format := cli.NewChoice(fs, "format", "", "read the files as `FORMAT` instead of detecting it; FORMAT@conversation,trace sets what identifies a flow", names...)
 	format.Other = operate.IsFormat
-	fs.Var(operate.MapFlag{Format: format}, "map", "read any JSON objects by the mapping `FIELD=PATH,...`, such as from=.sender.id; repeatable")
+	fs.Var(operate.MapFlag{Format: format}, "map", "read any JSON objects by the mapping `FIELD=PATH,...`, such as from=.sender.id; auto proposes one; repeatable")
 	fs.Var(operate.MapFlag{Format: format, IsFile: true}, "map-file", "the same from a `FILE`, one FIELD=PATH per line")
 	return &reading{format: format}
 }
@@ -238,6 +239,16 @@ func (r *reading) noticeUnread(env *cli.Env) {
 // Nothing is told when a person said the format. Many files are told by format, in the
 // order in which each was first found.
 func (r *reading) notice(env *cli.Env, inputs []*logs.Input) {
+	if r.format.Value == mapped.Prefix+mapped.Auto {
+		for _, in := range inputs[:min(len(inputs), namedFiles)] {
+			if p := in.Proposed; p != nil {
+				env.Notice("reading %s by --map '%s' (proposed from %s): %s", in.Name, p.Mapping, cli.Count(int64(p.Records), "record"), p)
+			} else {
+				env.Notice("reading %s as %s (detected)", in.Name, in.Says())
+			}
+		}
+		return
+	}
 	if r.format.Value != "" {
 		return
 	}
@@ -359,6 +370,11 @@ func recognize(in *logs.Input, format string) error {
 		return cli.Failure("%w", err).Advise("was it written yet?")
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return cutOff(err)
+	case format == "" && errors.Is(err, registry.ErrUnknown):
+		if p, none := registry.Propose(in.Body().Head()); none == nil {
+			return cli.Failure("%w", err).Advise("--map auto reads it by --map '%s'; of %s: %s", p.Mapping, cli.Count(int64(p.Records), "record"), p)
+		}
+		fallthrough
 	case format == "":
 		return cli.Failure("%w", err).Advise("weir events describe says what each format is; JSON of any kind is read by --map flow=.run,from=.sender.id,to=.target and the like: weir events describe map")
 	}

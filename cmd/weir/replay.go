@@ -179,7 +179,7 @@ func (o *replayFlags) readFiles(_ context.Context, env *cli.Env, r *replay, file
 			what = ": " + unheard
 		}
 		what += r.bad.instead()
-		format, advice := inputs[0].Format.Name, "is it %s? weir events describe says what each format is"
+		format, advice := inputs[0].Format.Name, "is it %s? weir events describe says what each format is; --map auto proposes a mapping"
 		if strings.HasPrefix(format, mapped.Prefix) {
 			advice = "by the mapping no line tells of a call; weir events describe '%s' says what it reads"
 		}

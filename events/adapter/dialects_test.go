@@ -9,7 +9,9 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/mapped"
 	"weir/events/adapter/pairing"
+	"weir/events/adapter/registry"
 	"weir/events/fingerprint"
 )
 
@@ -182,6 +184,63 @@ func TestDialects(t *testing.T) {
 			order, reasons := judge(got)
 			if order != want || len(got.faults) > 0 || len(got.tools) != len(steps) {
 				t.Errorf("%s in %s: %q (%s), %d calls, faults %q; want %q", story, name, order, reasons, len(got.tools), got.faults, want)
+			}
+		}
+	}
+}
+
+// unknowns write a story in forms that no format is for.
+var unknowns = map[string]func([]step) string{
+	"a document with steps": func(s []step) string {
+		var out list
+		for _, x := range s {
+			out = append(out, object{"thought": "I look", "act": object{"name": "bash", "args": object{"command": x.command}}, "observed": "", "result": x.printed})
+		}
+		return written(list{object{"run": object{"id": "r1"}, "started": storyAt(0), "history": object{"steps": out}}})
+	},
+	"lines of starts and ends": func(s []step) string {
+		var out list
+		for i, x := range s {
+			out = append(out, object{"when": storyAt(i), "job_id": "j", "event": "tool_started", "toolName": "bash", "toolInput": object{"command": x.command}},
+				object{"when": storyAt(i), "job_id": "j", "event": "tool_finished", "toolName": "bash", "toolOutput": x.printed}, object{"when": storyAt(i), "job_id": "j", "event": "heartbeat"})
+		}
+		return written(out)
+	},
+	"runs of turns of calls": func(s []step) string {
+		var out list
+		for i, x := range s {
+			out = append(out, object{"n": i, "calls": list{object{"function": "bash", "arguments": object{"command": x.command}, "output": x.printed}}})
+		}
+		return written(list{list{object{"id": "run-1", "turns": out}}})
+	},
+}
+
+// TestProposedMappings holds that a run gets the verdict of weir's own events of it by the mapping
+// that is proposed for a form that nobody described.
+func TestProposedMappings(t *testing.T) {
+	for story, steps := range stories() {
+		want, _ := judge(own(steps))
+		for name, write := range unknowns {
+			r, err := adapter.NewReader(strings.NewReader(write(steps)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f, err := registry.Detect(r.Head()); err == nil {
+				t.Fatalf("%s is read as %s", name, f.Name)
+			}
+			p, err := registry.Propose(r.Head())
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			f, err := registry.Lookup(mapped.Prefix + p.Mapping)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := hearAs(t, r, f, adapter.Options{})
+			order, reasons := judge(got)
+			if order != want || len(got.faults) > 0 || len(got.tools) != len(steps) {
+				t.Errorf("%s in %s: %q (%s), %d calls, faults %q; want %q, by %s", story, name, order, reasons, len(got.tools), got.faults, want, p.Mapping)
 			}
 		}
 	}

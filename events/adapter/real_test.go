@@ -139,6 +139,12 @@ func hear(t testing.TB, in io.Reader, o adapter.Options) *told {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return hearAs(t, r, f, o)
+}
+
+// hearAs is hear by a format.
+func hearAs(t testing.TB, r *adapter.Reader, f adapter.Format, o adapter.Options) *told {
+	t.Helper()
 	out := &told{}
 	if err := adapter.Read(r, f, f.New(o), func(e *events.Event) { out.add(t, e) }, func(b adapter.Fault) { out.faults = append(out.faults, b.Error()) }); err != nil {
 		t.Fatal(err)

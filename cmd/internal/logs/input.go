@@ -12,6 +12,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/canonical"
+	"weir/events/adapter/mapped"
 	"weir/events/adapter/registry"
 	"weir/events/envelope"
 )
@@ -27,6 +28,9 @@ const Stdin = "-"
 type Input struct {
 	Name   string
 	Format adapter.Format
+	// Proposed is the mapping that Recognize proposed; nil for one that a person named, and for
+	// formats that are known.
+	Proposed *mapped.Proposal
 
 	body  *adapter.Reader // nil while the file rests
 	file  *os.File        // nil for a reader, and while the file rests
@@ -201,9 +205,13 @@ var ErrEmpty = errors.New("is empty")
 // Recognize finds the format of the input, by the name of a format or, without one, by the
 // beginning of the input.
 //
-// A name goes before what the content looks like, and makes an empty file a good one.
+// A name goes before what the content looks like, and makes an empty file a good one. The name
+// map:auto takes what the content looks like, or else a mapping that is proposed for it.
 // Errors are ErrEmpty, those of the registry (ErrUnknown when nothing fits), or of reading.
 func (in *Input) Recognize(name string) (err error) {
+	if name == mapped.Prefix+mapped.Auto {
+		return in.propose(in.Recognize(""))
+	}
 	head := in.body.Head()
 	// What breaks off behind a whole line is read as far as it goes, and told then.
 	if err := in.body.Err(); err != nil && bytes.IndexByte(head, '\n') < 0 {
@@ -234,6 +242,27 @@ func (in *Input) Recognize(name string) (err error) {
 		in.first = firstTime(in.Format, head)
 	}
 	return err
+}
+
+// propose takes the mapping that is proposed for an input of an unknown format, as err says, or of
+// one that finds no event in its beginning.
+func (in *Input) propose(err error) error {
+	head := in.body.Head()
+	if !errors.Is(err, registry.ErrUnknown) && (err != nil || in.wraps != "" || len(in.carriers) > 0 || told(in.Format, head)) {
+		return err
+	}
+	p, none := registry.Propose(head)
+	switch {
+	case none != nil && err == nil:
+		return nil // as detected: events may come later
+	case none != nil:
+		return fmt.Errorf("%s: %w: %w", in.Name, registry.ErrUnknown, none)
+	}
+	if in.Format, err = mapped.Format(p.Mapping); err != nil {
+		return fmt.Errorf("%s: the proposed mapping: %w", in.Name, err)
+	}
+	in.Proposed, in.first = p, firstTime(in.Format, head)
+	return nil
 }
 
 // firstTime returns the earliest time of an event in the beginning of a file; 0 for none.

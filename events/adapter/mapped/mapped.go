@@ -8,6 +8,10 @@
 // first result counts. FIELD.TEXT=VALUE says what to write where TEXT is found. Records
 // of kinds that weir does not know are counted and passed over.
 //
+// each=.steps reads the elements of a list instead of the record, each=.runs[].steps those of a
+// list in a list. Paths are then of the element; ^.id is of the record around it, ^^.id of the
+// one around that. A record without the list is read as it is, without what is around it.
+//
 // The log tells what the mapping says, and no more: whether hops came without work is
 // known when uses of tools are mapped.
 package mapped
@@ -80,6 +84,9 @@ type reader struct {
 	unread func(adapter.Unread)
 	count  adapter.Unread
 	found  [fields]bool // in any record
+	last   lastCall
+	// follows says that what is read is not the first element of its record.
+	follows bool
 }
 
 // newReader calls flows by the first name that is mapped, in the pairing's order.
@@ -97,10 +104,18 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
 	}
+	if len(r.m.each) > 0 {
+		return r.elements(record, emit)
+	}
 	clear(r.values[:])
 	if err := r.m.read(record, &r.values); err != nil {
 		return err
 	}
+	return r.one(record, emit)
+}
+
+// one makes the events of what was read, of which raw is the text.
+func (r *reader) one(raw []byte, emit func(*events.Event)) error {
 	for f := range r.values {
 		r.found[f] = r.found[f] || len(r.values[f]) > 0
 	}
@@ -117,13 +132,16 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if !timed && len(r.values[at]) > 0 {
 		return r.wrong(at, "want an RFC 3339 time, or a number of seconds, ms, µs or ns since 1970")
 	}
+	if r.follows && r.m.outer[at] {
+		stamp, timed = 0, false // the record's time is that of its first element
+	}
 	when := r.clock.At(stamp)
 	key := r.pair.Key
 	id := r.id(id)
 	if id == "" {
 		// Without an id the line is its own name; see pairing.Pairer.Key for lines without
 		// times.
-		id = key(record, timed)
+		id = key(raw, timed)
 	}
 	if kind == events.ToolCall && r.m.whole() && r.answered() {
 		return r.both(id, when, emit)
@@ -137,12 +155,26 @@ func (r *reader) tell(id string, kind events.Kind, when events.Stamp, emit func(
 	if err := r.fill(e); err != nil {
 		return err
 	}
+	r.join(e)
 	// A mapping may leave out what the kind needs, which shows here and not when it is parsed.
 	if err := e.Validate(); err != nil {
 		return err
 	}
 	r.pair.Pair(e, emit)
 	return nil
+}
+
+// lastCall is the last use of a tool.
+type lastCall struct{ flow, tool string }
+
+// join gives a result that names neither its call nor a tool to the last call of its flow.
+func (r *reader) join(e *events.Event) {
+	switch {
+	case e.Kind == events.ToolCall:
+		r.last = lastCall{e.CorrelationID, e.Tool.Name}
+	case e.Kind == events.ToolResult && e.Tool.CallID == "" && len(r.values[tool]) == 0 && r.last.flow == e.CorrelationID:
+		e.Tool.Name = r.last.tool
+	}
 }
 
 // result are the fields of what came of a call.

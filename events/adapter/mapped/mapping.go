@@ -17,11 +17,13 @@ type mapping struct {
 	counts bool           // tokens or money are told
 	fixed  [fields][]byte // texts in double quotes
 	root   node           // what the paths go through
+	each   []level        // lists in the record whose elements are read instead of it, from the outside in
 	// A slot is an index into what walk fills for a record: one for each path of the mapping.
 	paths   [fields][]int             // slots, the first that is filled counts
 	slots   int                       // of all paths
 	jq      []expression              // what is no path
 	meaning [fields]map[string]string // what to write for what is found
+	outer   [fields]bool              // all paths are of records around the element
 }
 
 // has tells whether the mapping gives the field in any way.
@@ -59,7 +61,11 @@ type node struct {
 // say nothing of it.
 func parse(text string) (*mapping, error) {
 	m := &mapping{}
-	for _, part := range split(text) {
+	parts, err := m.takeEach(split(text))
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range parts {
 		if err := m.add(part); err != nil {
 			return nil, err
 		}
@@ -168,7 +174,12 @@ func (m *mapping) add(part string) error {
 	// of values. Each path is also a jq expression that means the same.
 	if paths, ok := readPaths(value); ok {
 		for _, p := range paths {
-			m.paths[f] = append(m.paths[f], m.root.put(p, &m.slots))
+			from, err := m.above(p.up)
+			if err != nil {
+				return fmt.Errorf("%q: %w", part, err)
+			}
+			m.outer[f] = p.up > 0 && (m.outer[f] || len(m.paths[f]) == 0)
+			m.paths[f] = append(m.paths[f], from.put(p.steps, &m.slots))
 		}
 		return nil
 	}
@@ -199,15 +210,23 @@ type step struct {
 	isItem bool
 }
 
+// path is a way to a value: so many records outwards, and from there inwards.
+type path struct {
+	up    int
+	steps []step
+}
+
 // readPaths reads paths with // between them. It is false for anything else.
-func readPaths(text string) (paths [][]step, ok bool) {
+func readPaths(text string) (paths []path, ok bool) {
 	// Also // within quotes cuts, and what it leaves is no path: it is then left to jq.
 	for part := range strings.SplitSeq(text, "//") {
-		p, ok := readPath(strings.TrimSpace(part))
+		part = strings.TrimSpace(part)
+		inner := strings.TrimLeft(part, outward)
+		steps, ok := readPath(inner)
 		if !ok {
 			return nil, false
 		}
-		paths = append(paths, p)
+		paths = append(paths, path{len(part) - len(inner), steps})
 	}
 	return paths, true
 }
@@ -306,7 +325,7 @@ func (n *node) put(steps []step, slots *int) int {
 // A mapping has rarely more paths; with more, each record costs an allocation.
 const maxSlots = 64
 
-// read finds the values of all fields in a record. They may alias it.
+// read finds the values of all fields in a record that is read as a whole. They may alias it.
 func (m *mapping) read(record []byte, values *[fields][]byte) error {
 	// It is zeroed for each record, so no value is left from the one before.
 	var room [maxSlots][]byte
@@ -324,7 +343,11 @@ func (m *mapping) read(record []byte, values *[fields][]byte) error {
 	if err := c.Err(); err != nil {
 		return err
 	}
-	// Paths were walked; now each field takes the first of its own that was found.
+	return m.assign(record, slots, values)
+}
+
+// assign gives each field the first of its paths that was found.
+func (m *mapping) assign(record []byte, slots [][]byte, values *[fields][]byte) error {
 	for f := range fields {
 		// A field has one of the three: a text, paths or an expression.
 		values[f] = m.fixed[f]

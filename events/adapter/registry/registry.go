@@ -94,6 +94,9 @@ var ErrAmbiguous = errors.New("ambiguous format")
 // order, or wraps ErrUnknown and lists the names.
 func Lookup(name string) (adapter.Format, error) {
 	if mapping, ok := strings.CutPrefix(name, mapped.Prefix); ok {
+		if mapping == mapped.Auto {
+			return adapter.Format{}, errors.New("a mapping is proposed by the beginning of a file: weir replay FILE --map auto prints it, for use here")
+		}
 		f, err := mapped.Format(mapping)
 		if err != nil {
 			return f, fmt.Errorf("mapping: %w", err)
@@ -163,6 +166,20 @@ func Detect(head []byte) (adapter.Format, error) {
 		return adapter.Format{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	return detect(head, Formats())
+}
+
+// Propose returns a mapping for a log of which Detect knows no format, and what it reads of the
+// beginning.
+func Propose(head []byte) (*mapped.Proposal, error) {
+	if err := adapter.CheckText(head); err != nil {
+		return nil, err
+	}
+	if h := hintOf(&adapter.Head{Bytes: head}); h != nil && h.mapping != "" {
+		if p := mapped.Try(h.mapping, head); p != nil {
+			return p, nil
+		}
+	}
+	return mapped.Propose(head)
 }
 
 // detect is apart from Detect so that its caller chooses the formats.

@@ -551,10 +551,10 @@ func sources() []adapter.Source {
 		{Name: "map", Format: mapping, Sample: "map/any.jsonl", Title: "JSON objects of any kind, by a mapping that you give",
 			Gives: adapter.Gives{Tools: sometimes, Args: sometimes, Results: sometimes, Caller: sometimes, Turn: sometimes, Tokens: sometimes,
 				Time: sometimes, Starts: sometimes, Work: sometimes, Tasks: sometimes},
-			Set:   "Say where the fields are: FIELD=PATH, with paths as in jq, on the command line or one per line in a file (--map-file).",
+			Set:   "Say where the fields are: FIELD=PATH, with paths as in jq, on the command line or one per line in a file (--map-file). --map auto proposes them from the names in the log, and prints what they read.",
 			Run:   "weir replay --map correlation_id=.flow,time=.ts,kind=.type,kind.ask=agent.call,kind.tool=tool.call,kind.done=tool.result,from=.sender.id,to=.target,tool=.tool.name,args=.tool.args,result=.out log.jsonl",
 			Flow:  "correlation_id, or the first of baggage, prompt_id, trace_id, conversation_id, session_id and task_id that is mapped",
-			Sees:  "What is mapped: weir events describe map:FIELD=PATH,... says what that is enough for.",
+			Sees:  "What is mapped. each=.steps reads the elements of a list, each=.runs[].steps those of lists in lists; ^.id is then of the record around them, ^^.id of the one around that. weir events describe map:FIELD=PATH,... says what that is enough for.",
 			Blind: "What is not. Without an id, lines that tell no time count each time they are read."},
 	}
 }
