@@ -429,18 +429,17 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 
 // applyUsage adds what the event spent. Producers tell it in three ways: as deltas, as sums of
 // a party since its start, of which only the growth counts, and as aggregates of what was told
-// in parts before. Aggregates are left out once others were seen, or all would count twice.
+// in parts before. The larger sum counts: added up, all would count twice, and if one kind were
+// left out, a sender of the other would take the figures of the dispatcher away.
 func (e *Engine) applyUsage(f *Flow, m *moment) {
 	u := &m.ev.Usage
 	if !u.Known {
 		return
 	}
-	spent := [4]int64{u.Input, u.Output, u.Total, u.CostMicroUSD}
+	spent, sums := [4]int64{u.Input, u.Output, u.Total, u.CostMicroUSD}, &f.parts
 	switch u.Scope {
 	case events.UsageAggregate:
-		if f.flags&flagDelta != 0 {
-			return
-		}
+		sums = &f.wholes
 	case events.UsageCumulative:
 		if m.from == none {
 			return
@@ -454,13 +453,16 @@ func (e *Engine) applyUsage(f *Flow, m *moment) {
 	if spent[2] == 0 {
 		spent[2] = saturate(spent[0], spent[1])
 	}
-	for i := range f.tokens {
-		f.tokens[i] = saturate(f.tokens[i], spent[i])
-	}
 	if u.CostMicroUSD == 0 && len(e.limits.Prices) > 0 {
 		spent[3] = e.price(m.ev, spent[2])
 	}
-	f.cost = saturate(f.cost, spent[3])
+	for i := range sums {
+		sums[i] = saturate(sums[i], spent[i])
+	}
+	for i := range f.tokens {
+		f.tokens[i] = max(f.parts[i], f.wholes[i])
+	}
+	f.cost = max(f.parts[3], f.wholes[3])
 }
 
 // price returns what tokens of which the event reports no cost cost by the table; 0 when it has no

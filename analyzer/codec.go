@@ -3,6 +3,7 @@ package analyzer
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"weir/analyzer/record"
 	"weir/analyzer/rules"
@@ -15,7 +16,7 @@ import (
 // It changes with the layout; what is only added behind a presence bit leaves it as it is.
 const codecVersion = 5
 
-// plainVersion is that of a record without incidents and orders, which an older weir reads, too.
+// plainVersion is that of a record without incidents, orders and further presence bits, which an older weir reads, too.
 const plainVersion = 4
 
 // MaxRecord is the most bytes that the record of one flow takes.
@@ -47,7 +48,7 @@ func (f *Flow) AppendBinary(dst []byte) ([]byte, error) {
 // fraction of its time. While that is no more than MaxRecord, AppendBinary changes nothing.
 func (f *Flow) AtMost() int {
 	// The head, and what stands behind its presence bits but the names.
-	const most = sizeHead + 32 + 4*binary.MaxVarintLen64 + 2*(2+2*maxPeriod) + 4*len(f.reporting) + 3*binary.MaxVarintLen64 + 1 + 8*rules.MostMarks
+	const most = sizeHead + 32 + 4*binary.MaxVarintLen64 + 2*(2+2*maxPeriod) + 4*len(f.reporting) + 3*binary.MaxVarintLen64 + 1 + 8*rules.MostMarks + 1 + 8*binary.MaxVarintLen64
 	n := most + len(f.turnID) + len(f.root) + len(f.parent) + len(f.service) + 8*len(f.ids)
 	for _, t := range f.tools {
 		n += binary.MaxVarintLen16 + len(t)
@@ -123,19 +124,26 @@ const (
 )
 
 // All eight bits are used, of the head and of a party, and those of their flags. A new field takes
-// the first bit of a second byte: more of the head stands behind the service, and more of a party
-// at its end. These bits say that the byte is there; this weir writes none.
+// a bit of a second byte: that of the head stands behind the service, and that of a party, of which
+// this weir writes none, at its end. These bits say that the byte is there.
 const (
 	headHasMore  = 1 << 7  // of the byte that holds aged
 	partyHasMore = 1 << 15 // of the length of the name
 )
 
+// Bits of the second byte of the head.
+const headHasSums byte = 1 << iota // what was spent was told in parts and as whole figures
+
 // readMore reads a byte of further presence bits, where there is one. Bits that this weir does not
 // know come from a newer one: what stands behind them cannot be read.
-func readMore(d *record.Reader, has bool) {
-	if has && d.Take(1)[0] != 0 {
+func readMore(d *record.Reader, has bool, known byte) (more byte) {
+	if has {
+		more = d.Take(1)[0]
+	}
+	if more&^known != 0 {
 		d.Fail()
 	}
+	return more
 }
 
 // encode writes the record as UnmarshalBinary reads it, part by part in the same order.
@@ -166,6 +174,10 @@ func (f *Flow) encode(b []byte) []byte {
 	b, h := record.Room(b, sizeHead)
 	flags := f.recordFlags()
 	h[0], h[1], h[2], h[3], h[4], h[5] = f.version(), has, byte(flags), f.aged, byte(f.source), f.pos
+	more := f.hasMore()
+	if more != 0 {
+		h[3] |= headHasMore
+	}
 	h[6], h[7], h[8], h[9] = byte(len(f.ids)), byte(len(f.tools)), byte(len(f.parties)), byte(len(f.rate))
 	h[10], h[11], h[12], h[13] = byte(len(f.ring)), byte(len(f.streakAt)), byte(len(f.pairs)), byte(len(f.delegations))
 	h[14], h[15], h[16], h[17] = byte(len(f.turnSeen)), byte(len(f.conversations)), byte(len(f.tasks)), byte(len(f.orders))
@@ -224,6 +236,12 @@ func (f *Flow) encode(b []byte) []byte {
 	}
 	if f.service != "" {
 		b = record.AppendString(b, f.service)
+	}
+	if more != 0 {
+		b = append(b, more)
+		for _, n := range slices.Concat(f.parts[:], f.wholes[:]) {
+			b = binary.AppendUvarint(b, uint64(n))
+		}
 	}
 	// The lists. Nothing stands between two of them, so the lengths in the head have to be
 	// right.
@@ -312,10 +330,34 @@ func (f *Flow) encode(b []byte) []byte {
 
 // version is that of the flow's record.
 func (f *Flow) version() byte {
-	if len(f.orders)+len(f.incidents) == 0 {
+	if len(f.orders)+len(f.incidents) == 0 && f.hasMore() == 0 {
 		return plainVersion
 	}
 	return codecVersion
+}
+
+// hasMore is the second byte of presence bits of the head.
+func (f *Flow) hasMore() byte {
+	if f.inParts() && f.wholes != [4]int64{} {
+		return headHasSums
+	}
+	return 0
+}
+
+// inParts reports whether what was spent is taken for told in parts where a record does not say.
+// An older weir did not note that cumulative figures are.
+func (f *Flow) inParts() bool {
+	return f.flags&flagDelta != 0 || f.tellsSums()
+}
+
+// tellsSums reports whether somebody told cumulative figures.
+func (f *Flow) tellsSums() bool {
+	for i := range f.parties {
+		if len(f.parties[i].sums) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // recordFlags are the flags with the presence bits for which the head has no room.
@@ -583,7 +625,14 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 		f.flags &^= flagService
 		f.service = d.String()
 	}
-	readMore(&d, h[3]&headHasMore != 0)
+	more := readMore(&d, h[3]&headHasMore != 0, headHasSums)
+	if more&headHasSums != 0 {
+		for _, sums := range []*[4]int64{&f.parts, &f.wholes} {
+			for i := range sums {
+				sums[i] = int64(d.Uvarint())
+			}
+		}
+	}
 	f.ids = record.Sized(f.ids, d.Most(h[6], maxIDs))
 	e := d.Take(8 * len(f.ids))
 	for i := range f.ids {
@@ -601,6 +650,13 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 		// Indices are checked against the number of parties and tools as they are read, so
 		// that no damaged record makes the fold panic.
 		f.addParty().decode(&d, f.clock, parties, tools)
+	}
+	if more&headHasSums == 0 { // all was told in one of the two ways
+		sums := &f.wholes
+		if f.inParts() {
+			sums = &f.parts
+		}
+		*sums = [4]int64{f.tokens[0], f.tokens[1], f.tokens[2], f.cost}
 	}
 	if f.flags&flagCalled != 0 {
 		f.flags &^= flagCalled
@@ -773,7 +829,7 @@ func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int)
 			p.sums = append(p.sums, s)
 		}
 	}
-	readMore(d, le.Uint16(h)&partyHasMore != 0)
+	readMore(d, le.Uint16(h)&partyHasMore != 0, 0)
 }
 
 // decode reads a pair, whose slice is kept.

@@ -125,8 +125,11 @@ type Flow struct {
 	turnID    string
 	// Hashes of the last turn ids, so that a turn that comes back is not a new one.
 	turnSeen []uint32
-	tokens   [3]int64 // input, output, total
-	cost     int64    // millionths of a US dollar
+	tokens   [3]int64 // input, output, total: for each the larger of the sums below
+	cost     int64    // millionths of a US dollar, likewise
+	// What was spent as it was told in parts, and as whole figures: tokens as above, then the cost.
+	// Both are about the same calls, so they are never added up.
+	parts, wholes [4]int64
 
 	// Messages by hash of the conversation id; the one that was begun first gives way.
 	conversations []counter
@@ -493,7 +496,7 @@ func (f *Flow) newEpisode(at events.Stamp) {
 	f.start = at
 	f.pos = none
 	f.unique, f.hops, f.toolCalls, f.turns, f.cost, f.aged = 0, 0, 0, 0, 0, 0
-	f.tokens = [3]int64{}
+	f.tokens, f.parts, f.wholes = [3]int64{}, [4]int64{}, [4]int64{}
 	f.turnID = ""
 	f.flags &^= flagDelta | flagEnded | flagTurnOpen | flagWorkUnknown
 	f.rate, f.turnSeen, f.incidents = f.rate[:0], f.turnSeen[:0], f.incidents[:0]

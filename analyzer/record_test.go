@@ -93,7 +93,7 @@ func TestRecordHasRoomForMore(t *testing.T) {
 	if again, err := read.AppendBinary(nil); err != nil || !bytes.Equal(again, was) {
 		t.Errorf("read with room for more it is % x (%v), want % x", again, err, was)
 	}
-	for _, b := range [][]byte{with(1, 0), with(0, 1)} {
+	for _, b := range [][]byte{with(2, 0), with(0, 1)} {
 		if err := new(analyzer.Flow).UnmarshalBinary("main", b); err == nil || !strings.Contains(err.Error(), "a newer weir wrote it") {
 			t.Errorf("a field of a newer weir: %v", err)
 		}

@@ -231,8 +231,8 @@ type Work struct {
 
 // Usage is tokens and money. Deltas are summed. Of a cumulative figure, tokens and money alike,
 // the growth is, for each source and party by itself: one that is less than the one before has
-// begun again and counts whole, unless it comes late, and 0 is a figure that is not told. An
-// aggregate counts only where neither was seen.
+// begun again and counts whole, unless it comes late, and 0 is a figure that is not told.
+// Aggregates are summed apart, and the larger of both sums counts.
 type Usage struct {
 	Known         bool
 	Scope         UsageScope

@@ -10,7 +10,6 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/rules"
-	"weir/cmd/internal/gate"
 	"weir/events"
 )
 
@@ -44,7 +43,7 @@ func lawLimits() analyzer.Limits {
 func honestLog(r *rand.Rand) []events.Event {
 	log := make([]events.Event, 40)
 	at := lawStart
-	scope := []events.UsageScope{events.UsageDelta, events.UsageCumulative}[r.IntN(2)] // for aggregates see SECURITY.md
+	scope := events.UsageScope(r.IntN(3))
 	for i := range log {
 		at = at.Add(time.Duration(r.IntN(8000)) * time.Millisecond)
 		ev := events.Event{ID: fmt.Sprint("h", i), Source: "dispatcher", Time: at, Appended: at, CorrelationID: "theirs", From: events.Party{Agent: "a"}}
@@ -63,55 +62,6 @@ func honestLog(r *rand.Rand) []events.Event {
 		log[i] = ev
 	}
 	return log
-}
-
-// foreign returns an event that a sender may send, as an intake lets it in.
-func foreign(r *rand.Rand, honest []events.Event, at events.Stamp, flow string, n int) events.Event {
-	kinds := events.Kinds()
-	names := []string{"a", "b", "z", ""}
-	for {
-		ev := events.Event{ID: fmt.Sprint("x", n), Source: []string{"dispatcher", "other", ""}[r.IntN(3)], Kind: kinds[r.IntN(len(kinds))], CorrelationID: flow, Appended: at,
-			Time:              at.Add([]time.Duration{0, 0, -time.Second, -time.Hour, -240 * time.Hour, 58 * time.Second, time.Hour, 240 * time.Hour}[r.IntN(8)]),
-			CorrelationSource: events.CorrelationSource(r.IntN(int(events.CorrelationPrincipal) + 1)), Origin: events.Origin(r.IntN(int(events.OriginSystem) + 1)),
-			From: events.Party{Agent: names[r.IntN(4)], Type: events.PartyType(r.IntN(4))}, To: events.Party{Agent: names[r.IntN(4)]},
-			HadWork: events.Tri(r.IntN(3)), Ask: r.IntN(2) == 0, Claimed: r.IntN(4) == 0, SampledRate: int64(r.IntN(3) * 10), LoopCount: int64(r.IntN(3)),
-			TurnID: names[r.IntN(4)], TaskID: names[r.IntN(4)], ConversationID: names[r.IntN(4)], ProjectID: names[r.IntN(4)], Status: events.Status(r.IntN(5)), Tags: names[:r.IntN(3)],
-			Tool:     events.Tool{Name: "read", CallID: fmt.Sprint("c", r.IntN(40)), RetryOf: names[r.IntN(4)]},
-			Sequence: int64(r.IntN(3)), TransferMode: events.TransferMode(r.IntN(3)), DelegationDepth: int64(r.IntN(3))}
-		// The id of a check or an order of the dispatcher, past or to come. That of a report is
-		// believed, see SECURITY.md.
-		if h := &honest[r.IntN(len(honest))]; r.IntN(2) == 0 && (h.Ask || h.Operator != nil) {
-			ev.ID, ev.Source = h.ID, h.Source
-		}
-		if r.IntN(3) == 0 {
-			n := int64(r.IntN(4000))
-			ev.Usage = events.Usage{Known: true, Scope: events.UsageScope(r.IntN(3)), Input: n, Total: n * int64(r.IntN(2))}
-		}
-		if r.IntN(8) == 0 {
-			ev.RootCorrelationID, ev.ParentCorrelationID = names[r.IntN(4)], names[r.IntN(4)]
-		}
-		switch ev.Kind {
-		case events.NoteAdded:
-			ev.Note = &events.Note{Summary: "s"}
-		case events.AgentStatus:
-			ev.AgentState = &events.AgentState{Status: "active"}
-		case events.RescueRequest:
-			ev.Rescue = &events.Rescue{Reason: "r"}
-		case events.VerdictAck:
-			ev.Ack = &events.Ack{VerdictID: "v", Applied: r.IntN(2) == 0}
-		case events.ReviewResult:
-			ev.Review = &events.Review{Decision: "resume"}
-		}
-		if gate.Producer.Admit(&ev) != nil {
-			continue // an order, or a kind of weir's own
-		}
-		trust, err := gate.ParseTrust(gate.DefaultTrust)
-		if err != nil {
-			panic(err)
-		}
-		trust.Weigh(gate.Producer, &ev)
-		return ev
-	}
 }
 
 // lawFold folds logs and keeps which checks of the dispatcher were refused.
@@ -146,23 +96,13 @@ type injection struct {
 // inject makes the injections into a log. Quiet ones spend nothing of a budget, which would hide
 // what else an event does.
 func inject(r *rand.Rand, honest []events.Event, flow string) (out []injection) {
-	few, many, quiet := 1+r.IntN(20), 1+r.IntN(6), r.IntN(3) > 0
-	if r.IntN(10) == 0 {
-		many = 200 // more than a flow remembers
-	}
-	for i := range honest {
-		if r.IntN(few) > 0 {
-			continue
-		}
-		for range 1 + r.IntN(many) {
-			x := foreign(r, honest, honest[i].Appended, flow, len(out))
-			if quiet && (x.Kind == events.AgentCall && x.By() == events.OriginAgent || x.Kind == events.ToolCall || x.Usage.Known && x.Usage.Input > 0) {
-				continue
-			}
-			out = append(out, injection{i, x})
+	a := adversary(r, honest, flow)
+	if r.IntN(3) > 0 {
+		a.Plain = func(x *events.Event) bool {
+			return !(x.Kind == events.AgentCall && x.By() == events.OriginAgent || x.Kind == events.ToolCall || x.Usage.Known && x.Usage.Input+x.Usage.Output+x.Usage.Total > 0)
 		}
 	}
-	return out
+	return attack(r, a, honest)
 }
 
 // interferes says how the injections break the law; "" if they do not. It counts the checks that

@@ -111,6 +111,7 @@ var laws = []law{
 	{folder: "cmd/internal/forwarder", may: []string{"weir/state", "weir/sink/jsonl", "weir/sink/otlp", "weir/sink/webhook", "weir/cmd/internal/clock", "weir/cmd/internal/retry", "weir/cmd/internal/selftest", "github.com/cespare/xxhash/v2"}, not: []string{"net", "os"}},
 	{folder: "cmd/internal/pump", may: append([]string{"weir/analyzer", "weir/analyzer/reports", "weir/events/fingerprint", "weir/state", "weir/sink/prom", "weir/cmd/internal/clock", "weir/cmd/internal/costs", "weir/cmd/internal/selftest"}, fold...),
 		not: []string{"net", "os", "weir/events/kafka"}},
+	{folder: "cmd/internal/gate/gatetest", may: []string{"weir/events", "weir/cmd/internal/gate"}, not: []string{"net", "os"}},
 	{folder: "cmd/internal/pump/pumptest", may: []string{"weir/analyzer", "weir/events", "weir/state", "weir/cmd/internal/clock"}, not: []string{"net"}},
 	{folder: "cmd/internal/phase", not: []string{"net", "os"}},
 	{folder: "cmd/internal/problem", not: []string{"net", "os"}},
