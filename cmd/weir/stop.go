@@ -16,20 +16,21 @@ import (
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/client"
 	"weir/events"
+	"weir/events/byhand"
 )
 
 // stopCommand is weir flows stop: a person's order, which stands like that of a rule and is
-// given by an event in the log. See decision 34 for what --all stops.
+// given by an event in the log.
 func stopCommand() cli.Command {
 	return cli.Command{
-		Name: "stop", Args: "[FLOW]", Short: "stop a flow by hand, or all live flows",
+		Name: "stop", Args: "[FLOW]", Short: "stop a flow by hand",
 		Long: `Writes an order to the log of a running weir. Every call of the flow is refused until
 the order expires or a person releases the flow. The log records author and reason. A
 flow that is not known yet is stopped when it begins. The running weir must have an
 admin token, and requires it.
 
---all stops each flow that is live now, at most 10,000 with one order. Flows that begin
-later are not stopped. The exit code is 1 if flows may have been missed.`,
+--all is weir stop all: it refuses every call, also of flows that begin later, until
+weir release all.`,
 		Examples: []string{
 			`weir flows stop order-77 --reason "pays twice" --token-file admin.token`,
 			`weir flows stop --all --reason "bad release" --for 1h --token-file admin.token`,
@@ -37,7 +38,7 @@ later are not stopped. The exit code is 1 if flows may have been missed.`,
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			h := newHand(fs)
 			long := fs.Duration("for", events.DefaultStop, "it stands for this `DURATION`")
-			all := fs.Bool("all", false, "stop every flow that is live now")
+			all := fs.Bool("all", false, "stop all calls, as weir stop all does")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if *all && len(args) > 0 {
 					return cli.Usage("%s is given beside --all", args[0]).Advise("give one of them")
@@ -57,7 +58,7 @@ later are not stopped. The exit code is 1 if flows may have been missed.`,
 					return cli.Usage("--for 0: an order that ends at once stops nothing")
 				}
 				if *all {
-					return h.stopAll(ctx, env, o)
+					return h.stopScope(ctx, env, api.HandOrder{Scope: byhand.Scope{Kind: events.ScopeAll, ID: "*"}, Reason: o.Reason, By: o.By, ForS: o.ForS})
 				}
 				return h.stop(ctx, env, args[0], o)
 			}
@@ -200,33 +201,4 @@ func decoded(verdicts []json.RawMessage) (out []events.Verdict) {
 		}
 	}
 	return out
-}
-
-// stopAll stops what is live now. Flows that may have been missed are a failure and not a
-// finding: who gave the order in an emergency has to give it again.
-func (h *hand) stopAll(ctx context.Context, env *cli.Env, o api.OperatorOrder) error {
-	var a api.StopAllAnswer
-	if err := h.give(ctx, env, "/v1/flows/stop", api.StopAll{All: true, OperatorOrder: o}, &a); err != nil {
-		return err
-	}
-	// What was stopped is printed first, also where some were missed.
-	err := env.Value(a, func() error {
-		_, err := cli.Fprintf(env.Out, "%s stopped for %v\n", cli.Count(int64(a.Stopped), "flow"), time.Duration(o.ForS)*time.Second)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	// An event for each flow, all with the same beginning of their ids.
-	env.Notice("events %s-0 and on, by %s", a.ID, a.By)
-	if a.More {
-		env.Notice("there are more flows than one order stops: give it again, and it takes the next")
-	}
-	for _, m := range a.Missed {
-		env.Notice("missed: %s", m)
-	}
-	if a.More || len(a.Missed) > 0 {
-		return cli.Exit(cli.CodeFailure)
-	}
-	return nil
 }

@@ -70,7 +70,7 @@ func (a *Server) routes() []route {
 			return nil
 		})},
 		{"POST", check.StreamPath, asker, a.askStreams()},
-		{"POST", check.MemberPath, member, a.fromMembers()},
+		{"POST", check.MemberPath, member, limited(a.o.Requests*checksPerRequest, a.toMember(a.answerForwarded))},
 		{"POST", check.TreePath, member, limited(a.o.Requests*checksPerRequest, a.toMember(a.answerTreeAsk))},
 		{followed.method, followed.path, followed.need, a.streams()},
 		{"GET", BackupPath, reader, limited(1, a.serveBackup)},

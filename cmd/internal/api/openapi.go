@@ -28,7 +28,7 @@ func Bodies() map[string]any {
 	return map[string]any{
 		"Accepted": intakeAnswer{}, "FlowList": pump.FlowList{}, "Flow": analyzer.View{}, "Limits": LimitsAnswer{}, "DeadLetters": deadLettersAnswer{}, "Costs": costs.Report{},
 		"AgentList": pump.AgentList{}, "Agent": agents.View{}, "NoteList": pump.NoteList{}, "HealthCheck": HealthCheck{}, "Health": healthAnswer{}, "Ready": readyAnswer{}, "Reloaded": reloadAnswer{},
-		"Order": OperatorOrder{}, "OrderGiven": OperatorAnswer{}, "Grant": GrantOrder{}, "Granted": GrantAnswer{}, "Override": OverrideOrder{}, "StopAll": StopAll{}, "AllStopped": StopAllAnswer{},
+		"Order": OperatorOrder{}, "OrderGiven": OperatorAnswer{}, "Grant": GrantOrder{}, "Granted": GrantAnswer{}, "Override": OverrideOrder{},
 		"HandOrder": HandOrder{}, "HandOrderView": HandOrderView{}, "HandOrderList": HandOrderList{}, "HandRelease": HandRelease{}, "HandLink": HandLink{}, "HandLinkMade": HandLinkAnswer{},
 		"Rescue": RescueOrder{}, "Note": NoteOrder{}, "AgentOrderGiven": AgentAnswer{}, "Mark": MarkOrder{}, "Marked": backtest.Mark{},
 	}

@@ -28,7 +28,6 @@ const operatorSource = "weir/operator"
 
 // The paths of orders about more than one flow.
 const (
-	stopAllPath   = "/v1/flows/stop"
 	overridesPath = "/v1/overrides"
 )
 
@@ -42,7 +41,6 @@ func (a *Server) operatorRoutes() []route {
 	return []route{
 		{"POST", "/v1/flows/{id}/stop", operator, a.serveOrder(events.OperatorStop)},
 		{"POST", "/v1/flows/{id}/release", operator, a.serveOrder(events.OperatorRelease)},
-		{"POST", stopAllPath, operator, a.serveStopAll},
 		{"POST", "/v1/flows/{id}/grant", operator, a.serveGrant},
 		{"POST", overridesPath, operator, a.serveOverride},
 	}

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
 
 	"weir/cmd/internal/gate"
@@ -10,24 +8,6 @@ import (
 	"weir/events"
 	"weir/sink/check"
 )
-
-// memberStopPath is where other members pass on an order to stop all flows. It shares the route
-// of checks, since each route has its own metrics.
-const memberStopPath = check.MemberPath + "?" + memberStop
-
-const memberStop = "stop=all"
-
-// fromMembers answers checks that other members pass on, and orders. Checks do not keep orders
-// out.
-func (a *Server) fromMembers() func(http.ResponseWriter, *http.Request) error {
-	checks, orders := limited(a.o.Requests*checksPerRequest, a.toMember(a.answerForwarded)), a.toMember(a.answerStopAll)
-	return func(w http.ResponseWriter, r *http.Request) error {
-		if r.URL.RawQuery == memberStop {
-			return orders(w, r)
-		}
-		return checks(w, r)
-	}
-}
 
 // toMember verifies that another member sends the request, and signs the answer.
 // Where the group has no keys, admit has looked at the visitor.
@@ -43,28 +23,19 @@ func (a *Server) toMember(serve func(r *http.Request, body []byte) (status int, 
 				return &problem.Error{Status: http.StatusUnauthorized, Detail: err.Error()}
 			}
 		}
-		answerTo := func(w http.ResponseWriter, r *http.Request) error {
-			status, answer, err := serve(r, body)
-			if err != nil {
-				return err
-			}
-			if len(keys.Keys) > 0 {
-				a.o.Peer.SignAnswer(w, r, status, answer)
-			}
-			if len(answer) > 0 {
-				w.Header().Set("Content-Type", "application/json")
-			}
-			w.WriteHeader(status)
-			_, _ = w.Write(answer) // an error means that the caller is gone
-			return nil
+		status, answer, err := serve(r, body)
+		if err != nil {
+			return err
 		}
-		if r.URL.RawQuery != memberStop {
-			return answerTo(w, r)
+		if len(keys.Keys) > 0 {
+			a.o.Peer.SignAnswer(w, r, status, answer)
 		}
-		if !keys.Orders {
-			return &problem.Error{Status: http.StatusForbidden, Detail: "the members share no key for orders: start all of them with the same --member-key-file or admin token file"}
+		if len(answer) > 0 {
+			w.Header().Set("Content-Type", "application/json")
 		}
-		return a.audited(w, r, answerTo)
+		w.WriteHeader(status)
+		_, _ = w.Write(answer) // an error means that the caller is gone
+		return nil
 	}
 }
 
@@ -117,24 +88,4 @@ func (a *Server) answerTreeAsk(r *http.Request, request []byte) (int, []byte, er
 		return http.StatusNoContent, nil, nil
 	}
 	return http.StatusOK, word, nil
-}
-
-// answerStopAll stops the flows that this member folds, for a person known to another one.
-func (a *Server) answerStopAll(r *http.Request, body []byte) (int, []byte, error) {
-	var asked StopAll
-	if err := json.Unmarshal(body, &asked); err != nil || !asked.All {
-		return 0, nil, &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("read the order: want all, by and reason: %v", err)}
-	}
-	r.Header.Del(whoHeader) // the signature does not cover it
-	o, err := asked.operator(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	out := StopAllAnswer{ID: orderID(), By: o.By}
-	if err := a.stopAll(r.Context(), &o, &out); err != nil {
-		return 0, nil, err
-	}
-	a.logger.Warn("a person has stopped all flows, by another member", "flows", out.Stopped, "more", out.More, "missed", len(out.Missed), "by", o.By, "reason", o.Reason, "for", o.For, "event", out.ID)
-	answer, err := json.Marshal(out)
-	return http.StatusAccepted, answer, err
 }

@@ -78,7 +78,7 @@ func TestRoles(t *testing.T) {
 		{"POST", "/v1/inspect/play", "{}", "eve ann root"},
 		{"POST", "/v1/flows/f/stop", order, "ann root"},
 		{"POST", "/v1/inspect/release?flow=f", order, "ann root"},
-		{"POST", "/v1/flows/stop", `{"all":true,"reason":"a test"}`, "ann root"},
+		{"POST", "/v1/orders", `{"scope":"flow:none","reason":"a test"}`, "ann root"},
 		{"POST", "/v1/agents/a/rescue", `{"admin":true,"reason":"r","by":"b"}`, "root"}, // of the senders who operates
 		{"POST", "/-/reload", "", "root"},
 		{"GET", "/healthz", "", "tom dan eve ann root nobody"},
@@ -151,7 +151,7 @@ func TestTenants(t *testing.T) {
 			t.Errorf("GET %s tells of another's flows: %s", path, got.body)
 		}
 	}
-	for _, x := range []struct{ method, path, body string }{{"POST", "/v1/flows/stop", `{"all":true,"reason":"r"}`}, {"GET", "/v1/deadletters", ""}, {"GET", "/v1/agents", ""}, {"GET", "/v1/notes", ""},
+	for _, x := range []struct{ method, path, body string }{{"POST", "/v1/orders", `{"scope":"all","reason":"r"}`}, {"GET", "/v1/deadletters", ""}, {"GET", "/v1/agents", ""}, {"GET", "/v1/notes", ""},
 		{"POST", "/v1/traces", "{}"}, {"POST", "/runs/batch", "{}"}, {"POST", "/-/reload", ""}, {"POST", "/v1/asks", lines(call(mine, 9, "a", "b"))}, {"POST", "/v1/inspect/backtest", ""},
 		{"POST", "/v1/overrides", `{"scope":"flow","scope_id":"two-1","rule":"max_total_calls","stop":500,"reason":"r","for_s":9}`}} {
 		if got := r.as("one", x.method, x.path, x.body); got.status != 403 {

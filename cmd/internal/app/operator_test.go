@@ -55,7 +55,7 @@ func (h hand) allowed(flow string, n int) bool {
 const because = `{"reason":"a test","by":"ann"}`
 
 func TestOrdersNeedTheAdminToken(t *testing.T) {
-	bodies := map[string]string{"/v1/flows/f/stop": because, "/v1/flows/f/release": because, "/v1/flows/stop": `{"all":true,"reason":"a test","by":"ann"}`,
+	bodies := map[string]string{"/v1/flows/f/stop": because, "/v1/flows/f/release": because, "/v1/orders": `{"scope":"all","reason":"a test","by":"ann"}`,
 		"/v1/flows/f/grant": `{"calls":1,"for_s":60,"reason":"a test","by":"ann"}`,
 		// As the page asks, which names the flow in the query.
 		"/v1/inspect/stop?flow=..":   `{"reason":"a test","by":"ann"}`,
@@ -203,8 +203,8 @@ func TestBadOrders(t *testing.T) {
 	}
 	f("/v1/flows/"+strings.Repeat("x", events.MaxID+1)+"/stop", because, 400, `"field":"correlation_id"`)
 	f("/v1/flows/"+strings.ReplaceAll(events.SelfTestFlows, "/", "%2F")+"1/stop", because, 400, "reserved_kind")
-	f("/v1/flows/stop", because, 400, `"field":"all"`)
-	f("/v1/flows/stop", `{"all":true,"by":"ann"}`, 400, `"field":"reason"`)
+	f("/v1/orders", because, 400, "scope is missing")
+	f("/v1/orders", `{"scope":"all","by":"ann"}`, 400, `"field":"reason"`)
 
 	override := func(change string) string {
 		fields := map[string]any{"scope": "flow", "scope_id": "f", "rule": "max_total_calls", "stop": 5, "for_s": 60, "reason": "a test", "by": "ann"}
@@ -427,93 +427,6 @@ func TestOverrideOfARuleThatIsOff(t *testing.T) {
 	}
 }
 
-func TestStopAll(t *testing.T) {
-	h := beginHand(t, Options{StateDir: t.TempDir()})
-	all := func(want int, doubtful ...string) api.StopAllAnswer {
-		t.Helper()
-		var a api.StopAllAnswer
-		got := h.order("/v1/flows/stop", `{"all":true,"reason":"a bad release","by":"ann","for_s":600}`)
-		h.want(got, 202)
-		if err := json.Unmarshal([]byte(got.body), &a); err != nil {
-			t.Fatal(err)
-		}
-		named := slices.EqualFunc(a.Missed, doubtful, func(missed, flow string) bool { return strings.HasPrefix(missed, fmt.Sprintf("flow %q: ", flow)) })
-		if a.Stopped != want || a.More || !named {
-			t.Errorf("answered %+v, want %d", a, want)
-		}
-		return a
-	}
-	all(0)
-	old := call("old", 0, "a", "b")
-	old.Time = old.Time.Add(-2 * time.Hour)
-	evs := []*events.Event{old, selfCall("looping", 1)} // one of them is stopped in part already
-	const flows = 1200
-	for i := range flows {
-		evs = append(evs, call(fmt.Sprint("flow-", i), 1, "a", fmt.Sprint("b", i/20))) // few to each, or all would be held up for that
-	}
-	h.want(h.do("POST", "/v1/events", lines(evs...), "Content-Type", "application/x-ndjson"), 202)
-	h.given("/v1/flows/flow-7/stop", because) // it is not stopped again
-	a := all(flows, "old")
-	ids := make(map[string]bool)
-	for _, line := range h.journalLines() {
-		var ev events.Event
-		if events.Decode([]byte(line), &ev) == nil && strings.HasPrefix(ev.ID, a.ID) {
-			ids[ev.ID] = true
-			if ev.Operator.By != "ann" || ev.Operator.Reason != "a bad release" || ev.Operator.For != 10*time.Minute {
-				t.Fatalf("the journal has %s", line)
-			}
-		}
-	}
-	if len(ids) != flows {
-		t.Errorf("%d ids for %d events", len(ids), flows)
-	}
-	for _, flow := range []string{"looping", "flow-0", "flow-7", "flow-1199"} {
-		if h.allowed(flow, 9) {
-			t.Errorf("%s goes on", flow)
-		}
-	}
-	if !h.allowed("new", 1) || !h.allowed("old", 1) {
-		t.Error("what was not live is stopped")
-	}
-	all(2)
-}
-
-// TestStopAllAfterARestart finds the live flows in the store.
-func TestStopAllAfterARestart(t *testing.T) {
-	o := Options{StateDir: t.TempDir()}
-	before := beginHand(t, o)
-	var evs []*events.Event
-	for i := range 20 {
-		evs = append(evs, call(fmt.Sprint("flow-", i), 1, "a", "b"))
-	}
-	before.want(before.do("POST", "/v1/events", lines(evs...), "Content-Type", "application/x-ndjson"), 202)
-	before.given("/v1/flows/flow-3/stop", because)
-	before.stop()
-	after := beginHand(t, o)
-	after.folded() // two flows of its own
-	after.want(after.order("/v1/flows/stop", `{"all":true,"reason":"a test","by":"ann"}`), 202, `"stopped":21,"more":false`)
-	if after.allowed("flow-0", 5) || after.allowed("flow-3", 5) {
-		t.Error("a flow goes on")
-	}
-}
-
-// TestLiveIsBounded takes the flows that were used last.
-func TestLiveIsBounded(t *testing.T) {
-	h := beginHand(t, Options{})
-	for i := range 5 {
-		if !h.allowed(fmt.Sprint("flow-", i), i) {
-			t.Fatal("a call is refused")
-		}
-	}
-	flows, more, err := h.pump().Live(3)
-	if err != nil || !more || len(flows) != 3 || flows[0].Key != "flow-4" || flows[2].Key != "flow-2" {
-		t.Errorf("%v, more %v (%v)", flows, more, err)
-	}
-	if flows, more, err = h.pump().Live(5); err != nil || more || len(flows) != 5 {
-		t.Errorf("%v, more %v (%v)", flows, more, err)
-	}
-}
-
 // TestOrdersAreReplayed folds the journal anew: who replays it is told the same.
 func TestOrdersAreReplayed(t *testing.T) {
 	limits := only(t, "max_total_calls: {max: 2}")
@@ -528,11 +441,14 @@ func TestOrdersAreReplayed(t *testing.T) {
 	h.allowed("g", 1)
 	h.given("/v1/flows/f/release", `{"reason":"a test","by":"ann","for_s":60}`)
 	h.allowed("f", 6)
-	h.given("/v1/flows/stop", `{"all":true,"reason":"a test","by":"ann"}`)
+	h.stopped(`{"scope":"all","reason":"a test","by":"ann"}`)
 	h.allowed("f", 7)
+	h.released("all")
+	h.allowed("f", 8)
 	h.folded()
-	want := h.verdictLines()
-	if len(want) < 7 {
+	// Orders about scopes do not go through the fold.
+	want := slices.DeleteFunc(h.verdictLines(), func(line string) bool { return strings.Contains(line, `"by_hand":`) })
+	if len(want) < 6 {
 		t.Fatalf("there are only %d verdicts", len(want))
 	}
 	p, err := pump.NewReplay(t.Context(), pump.Options{Limits: limits, Parse: pump.ParseLimits})

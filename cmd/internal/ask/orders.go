@@ -174,11 +174,8 @@ func (w *GlobalOrders) take(e *state.Entry) {
 // order. A user's message is held against orders by hand alone.
 func (w *GlobalOrders) sift(batch []*check.Request) []*check.Request {
 	return check.Sift(batch, func(q *check.Request) bool {
-		if v, err := w.stopped(q.Context, q.Event); v != nil || err != nil {
-			q.Err = err
-			if v != nil {
-				q.Wait = func() (*events.Verdict, error) { return w.refuseStopped(q.Context, q.Event, v), nil }
-			}
+		if v := w.stopped(q.Context, q.Event); v != nil {
+			q.Wait = func() (*events.Verdict, error) { return w.refuseStopped(q.Context, q.Event, v), nil }
 			return false
 		}
 		c, refusable := guard.CallOf(q.Event)

@@ -12,15 +12,12 @@ func (w *GlobalOrders) Enforce(v *events.Verdict) { w.table.Take(v) }
 
 // stopped returns the order by hand that refuses what an event asks for; nil for none. Such an order
 // binds whoever calls and whatever is asked for. Without any it costs one atomic load.
-func (w *GlobalOrders) stopped(ctx context.Context, ev *events.Event) (*events.Verdict, error) {
-	if err := w.readOn(ctx); err != nil {
-		return nil, err
-	}
+func (w *GlobalOrders) stopped(ctx context.Context, ev *events.Event) *events.Verdict {
 	if !w.table.AnyByHand() {
-		return nil, nil
+		return nil
 	}
 	c := w.callIn(ctx, ev)
-	return w.table.ByHand(&c, w.Log.Now()), nil
+	return w.table.ByHand(&c, w.Log.Now())
 }
 
 func (w *GlobalOrders) callIn(ctx context.Context, ev *events.Event) guard.Call {
@@ -31,11 +28,8 @@ func (w *GlobalOrders) callIn(ctx context.Context, ev *events.Event) guard.Call 
 	return c
 }
 
-// refuseStopped answers by the order that refuses; nil for none.
+// refuseStopped answers by the order that refuses.
 func (w *GlobalOrders) refuseStopped(ctx context.Context, ev *events.Event, v *events.Verdict) *events.Verdict {
-	if v == nil {
-		return nil
-	}
 	c := w.callIn(ctx, ev)
 	return w.refuse(ctx, ev, &c, v)
 }

@@ -64,7 +64,6 @@ func (s *flowStage) after(ev *events.Event) {
 	}
 	p.counted.Events[ev.Kind][outcome]++
 	if p.o.Store != nil {
-		p.heard.note(p.open.key, ev, s.scratch.Last(), p.engine.Limits().Flow.Idle)
 	}
 	// Both were dropped: the flow is what it was.
 	if outcome == prom.Duplicate || outcome == prom.Expired {

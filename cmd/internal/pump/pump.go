@@ -40,7 +40,6 @@ type Pump struct {
 	subject   state.Subject // of what the stage folds
 	document  []byte        // of the last limits.set; nil when there was none
 	cache     *recordCache  // or agents
-	heard     heard         // of flows; where there is a store
 	deadlines deadlines
 
 	// What one record needs.

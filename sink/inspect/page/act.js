@@ -8,7 +8,7 @@ const spans = { 600: "10 minutes", 3600: "1 hour", 86400: "1 day" };
 
 const field = (id, label, input) => [el("label", { for: id }, label), Object.assign(input, { id })];
 const amount = (step) => el("input", { type: "number", min: 0, step });
-const until = (seconds, chosen) => el("select", {}, seconds.map((s) => el("option", { value: s, selected: s === chosen }, spans[s])));
+export const until = (seconds, chosen) => el("select", {}, seconds.map((s) => el("option", { value: s, selected: s === chosen }, spans[s])));
 
 const acts = {
   stop: {
@@ -29,30 +29,17 @@ const acts = {
 const pathOf = (act, flow) => `/v1/inspect/${act}?${query({ flow })}`;
 
 // gated is a button that needs a right; reason says why it is missing, if it is.
-const gated = (reason, text, onclick, danger) =>
+export const gated = (reason, text, onclick, danger) =>
   button(text, onclick, { "aria-haspopup": "dialog", class: danger ? "danger" : undefined, disabled: Boolean(reason), title: reason || undefined });
 
 // missing is the reason why buttons are disabled, with the way out.
-const missing = (reason, what, again) => reason && el("span", { class: "faint reason" }, `${what}: ${reason}. `, session.sign_in && !session.expires && button("Sign in", () => openSignIn(again), { class: "link" }));
+export const missing = (reason, what, again) => reason && el("span", { class: "faint reason" }, `${what}: ${reason}. `, session.sign_in && !session.expires && button("Sign in", () => openSignIn(again), { class: "link" }));
 
 // actions are the buttons for one flow. again is called after an order.
 export const actions = (flow, again, more) => [
   ...Object.entries(acts).map(([act, a]) => gated(session.no_orders, `${a.title} …`, (e) => ask({ ...a, path: pathOf(act, flow), heading: [`${a.title}: `, name(flow, 60)], again, opener: e.target }), a.danger)),
   more,
   missing(session.no_orders, "These buttons are disabled", again),
-];
-
-// stopAll is the brake: it stops every flow that is live.
-export const stopAll = (flows, again) => [
-  gated(session.no_stop_all, "Stop all flows …", (e) => ask({
-    path: "/v1/flows/stop", heading: "Stop all flows", title: "Stop all flows", danger: true, fixed: { all: true }, again, opener: e.target,
-    does: [`weir refuses every call of all live flows from now on, including calls of users. It knows ${flows()} flows now; those without an event within flow.idle are left out.`,
-      "Flows that begin later are not stopped. Nothing lifts the stop at once: release flows one by one, or wait until it expires."],
-    confirm: "Stop all flows, also those that do honest work",
-    fields: () => ({ for_s: ["Stopped for", until([600, 3600, 86400], 3600)] }),
-    done: (answer) => `${answer.stopped} flows are stopped.${answer.more ? " There are more: give the order again." : ""}${answer.missed?.length ? ` Not stopped: ${answer.missed.join("; ")}` : ""}`,
-  }), true),
-  missing(session.no_stop_all, "Disabled", again),
 ];
 
 // mark is the button that judges the stop of a flow. It changes no order.
@@ -65,7 +52,7 @@ export const mark = (flow, again) => gated(session.no_orders, "Mark this stop wr
 let givenName = ""; // as it was typed last, until the page is loaded again
 
 // ask opens the dialog of an act and sends its order.
-function ask({ path, heading, title, does, fields, done, danger, again, opener, fixed = {}, confirm }) {
+export function ask({ path, method, heading, title, does, fields, done, danger, again, opener, fixed = {}, confirm, more }) {
   const inputs = fields();
   const reason = el("input", { type: "text", required: true, maxlength: 500, autocomplete: "off" });
   const by = el("input", { type: "text", maxlength: 100, required: true, autocomplete: "username", value: givenName });
@@ -92,8 +79,9 @@ function ask({ path, heading, title, does, fields, done, danger, again, opener, 
     givenName = by.value.trim();
     const body = { ...fixed, reason: reason.value.trim(), ...(!session.named && { by: givenName }) };
     for (const [key, [, input]] of Object.entries(inputs)) if (Number(input.value)) body[key] = Number(input.value);
+    Object.assign(body, more?.(inputs));
     try {
-      const answer = await order(path, body);
+      const answer = await order(path, body, method);
       dialog.close();
       say(plain(done instanceof Function ? done(answer) : answer.verdicts?.length || answer.rules ? `${done}.` : `${done}: the order is in the log and takes effect soon.`));
       again();

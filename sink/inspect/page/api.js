@@ -40,8 +40,8 @@ async function granted(answer) {
 }
 
 // order gives an order of a person, which takes the role operate.
-export const order = async (path, body) => {
-  const answer = await fetch(path, sent(body));
+export const order = async (path, body, method = "POST") => {
+  const answer = await fetch(path, { ...sent(body), method });
   if (answer.status === 401) whoami().catch(() => {});
   return (await granted(answer)).json();
 };

@@ -3,7 +3,7 @@ import { el, badge, spoken, clock, flowLink, subject, number, many, usage, plain
 import { urgency } from "./flows.js";
 import { get, follow, every } from "./api.js";
 import { begin } from "./begin.js";
-import { stopAll } from "./act.js";
+import { brakes, standing as standingByHand } from "./byhand.js";
 import { charts } from "./charts.js";
 
 const kept = 100; // verdicts of the feed
@@ -29,10 +29,10 @@ export default async function ({ main, signal, go }) {
   }, { "aria-pressed": "false" });
   let flows = "0";
   const trend = charts();
-  const near = el("div", {}), start = el("div", {}), degraded = el("div", { "aria-live": "polite" });
-  main.append(el("h1", {}, "Now"), degraded, start, el("dl", { class: "cards" }, card("flows", "Flows"), card("stopped", "Stopped now"), card("orders", "Stops in 5 min"),
+  const near = el("div", {}), start = el("div", {}), degraded = el("div", { "aria-live": "polite" }), byHand = el("div", {});
+  main.append(el("h1", {}, "Now"), degraded, byHand, start, el("dl", { class: "cards" }, card("flows", "Flows"), card("stopped", "Stopped now"), card("orders", "Stops in 5 min"),
     card("warnings", "Incidents in 5 min"), card("stuck", "Stuck agents"), card("lag", "Events to fold"), card("self", "Self-test")),
-  el("div", { class: "bar" }, stopAll(() => flows, () => go("/ui/", { replace: true }))), trend.node,
+  el("div", { class: "bar" }, brakes(() => flows, () => go("/ui/", { replace: true }))), trend.node,
   el("div", { class: "two" }, el("section", { "aria-labelledby": "said" }, el("h2", { id: "said" }, "Verdicts ", state), el("p", {}, pause), quiet, feed, told),
     el("section", { "aria-labelledby": "nearest" }, el("h2", { id: "nearest" }, "Nearest to a limit"), near)));
 
@@ -83,6 +83,7 @@ export default async function ({ main, signal, go }) {
   async function load() {
     const [list, agents, minutes] = await Promise.all([get("/v1/flows?sort=near&limit=1000", signal), get("/v1/agents?stuck=1&limit=1", signal), get("/v1/inspect/trend", signal)]);
     trend.show(minutes);
+    byHand.replaceChildren(...await standingByHand(signal, load));
     flows = number(list.scanned) + (list.truncated ? "+" : "");
     cards.stuck.replaceChildren(el("a", { href: "/ui/agents?stuck=1" }, number(agents.stuck) + (agents.truncated ? "+" : "")));
     cards.flows.textContent = number(list.scanned) + (list.truncated ? "+" : "");

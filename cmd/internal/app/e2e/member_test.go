@@ -42,7 +42,7 @@ type members struct {
 func newGroup(t *testing.T, b *broker, partitions int, settings ...string) *members {
 	g := &members{t: t, b: b, cluster: &kafka.Cluster{Brokers: []string{b.Addr}}, name: unique(t), partitions: partitions}
 	t.Cleanup(g.cluster.Close)
-	g.topics = group.Topics{Events: g.name + ".events", Verdicts: g.name + ".verdicts", Activity: g.name + ".activity", DeadLetters: g.name + ".dead"}
+	g.topics = group.Topics{Events: g.name + ".events", Verdicts: g.name + ".verdicts", Activity: g.name + ".activity", DeadLetters: g.name + ".dead", Orders: g.name + ".orders"}
 	for _, topic := range []string{g.topics.Events, g.topics.Activity} {
 		b.createTopic(t, topic, partitions, settings...)
 	}
