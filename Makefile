@@ -168,6 +168,9 @@ gateways: ## the real Envoy, Traefik, Caddy and nginx, each asking weir
 .PHONY: journeys
 journeys: ## what a new user does, by the commands and the code that stand on the pages; prints a table
 	$(GO) test -count=1 -v ./cmd/weir/journeys
+	$(GO) test -list '^TestBackupAndKill$$' ./cmd/weir | grep ^Test && $(GO) test -count=1 -v -run '^TestBackupAndKill$$' ./cmd/weir
+	sink/check/clients/install.sh $(CURDIR)/$(CLIENTS) claude-code
+	WEIR_CLIENTS=$(CURDIR)/$(CLIENTS) $(GO) test -count=1 -v -run '^TestFirstHook$$' ./sink/check/clients
 	cd cmd/weir/deploy && $(GO) test -list '^TestCompose$$' . | grep ^Test && $(GO) test -count=1 -v -run TestCompose .
 	$(GO) test -list '^TestRecipes$$' ./sink/guard/frameworks | grep ^Test
 	sink/guard/frameworks/install.sh $(CURDIR)/bin/frameworks

@@ -3,12 +3,13 @@
 # hooks were tried with, and runs none of their install scripts. What cannot be had is
 # named, and its tests then say so.
 set -u
-dir=${1:?usage: install.sh FOLDER}
+dir=${1:?usage: install.sh FOLDER [AGENT]} only=${2:-}
 mkdir -p "$dir"
 
 agent() { # name, packages
 	name=$1
 	shift
+	[ -z "$only" ] || [ "$only" = "$name" ] || return 0
 	echo "$*" | cmp -s - "$dir/$name/installed" && return
 	rm -rf "${dir:?}/$name"
 	mkdir -p "$dir/$name"
