@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"weir/analyzer/activity"
+	"weir/analyzer/budgets"
 	"weir/events"
 )
 
@@ -25,6 +26,10 @@ func (e *Engine) Relay(p *Partition, ev *events.Event, fx *Effects) bool {
 	}
 	switch ev.Kind {
 	case events.AgentStatus, events.NoteAdded, events.RescueRequest, events.ReviewResult, events.VerdictAck:
+	case events.OverrideSet:
+		if ev.Override == nil || ev.Override.Scope != events.ScopeBudget {
+			return false
+		}
 	default:
 		return false
 	}
@@ -32,9 +37,12 @@ func (e *Engine) Relay(p *Partition, ev *events.Event, fx *Effects) bool {
 	// The partition has seen its time, also if it means nothing to anybody.
 	when := p.take(ev, fx)
 	fx.Counts.Events++
-	if ev.Kind == events.VerdictAck {
+	switch ev.Kind {
+	case events.VerdictAck:
 		e.passAck(ev, when, fx)
-	} else {
+	case events.OverrideSet:
+		fx.SayTo(budgets.Prefix, ev.Override.ScopeID, ev, when).Override = ev.Override
+	default:
 		e.passWord(ev, when, fx)
 	}
 	return true
@@ -46,6 +54,9 @@ func (e *Engine) Relay(p *Partition, ev *events.Event, fx *Effects) bool {
 func (e *Engine) repartition(f *Flow, m *moment, fx *Effects) {
 	if e.agents.Trees {
 		e.passSpent(f, m, fx)
+	}
+	if len(e.limits.Budgets) > 0 {
+		e.charge(f, m, fx)
 	}
 	switch m.ev.Kind {
 	case events.AgentStatus, events.NoteAdded, events.RescueRequest, events.ReviewResult:

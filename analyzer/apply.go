@@ -29,6 +29,7 @@ type moment struct {
 
 	before ledger.Amount // what the flow had told its tree of; nothing where there is none
 	joins  bool          // it is the first event of the flow that names a tree
+	funds  funds         // what the flow had spent before the event, where there are budgets
 
 	// A place in the moment and not a local variable, because a pointer to it is passed to
 	// function values.

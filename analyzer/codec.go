@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"weir/analyzer/budgets"
 	"weir/analyzer/record"
 	"weir/analyzer/rules"
 	"weir/analyzer/standing"
@@ -49,7 +50,10 @@ func (f *Flow) AppendBinary(dst []byte) ([]byte, error) {
 func (f *Flow) AtMost() int {
 	// The head, and what stands behind its presence bits but the names.
 	const most = sizeHead + 32 + 4*binary.MaxVarintLen64 + 2*(2+2*maxPeriod) + 4*len(f.reporting) + 3*binary.MaxVarintLen64 + 1 + 8*rules.MostMarks + 1 + 8*binary.MaxVarintLen64
-	n := most + len(f.turnID) + len(f.root) + len(f.parent) + len(f.service) + 8*len(f.ids)
+	n := most + 1 + len(f.turnID) + len(f.root) + len(f.parent) + len(f.service) + 8*len(f.ids)
+	for i := range f.payers {
+		n += 1 + 2*binary.MaxVarintLen16 + len(f.payers[i].tag) + len(f.payers[i].value)
+	}
 	for _, t := range f.tools {
 		n += binary.MaxVarintLen16 + len(t)
 	}
@@ -132,7 +136,10 @@ const (
 )
 
 // Bits of the second byte of the head.
-const headHasSums byte = 1 << iota // what was spent was told in parts and as whole figures
+const (
+	headHasSums   byte = 1 << iota // what was spent was told in parts and as whole figures
+	headHasPayers                  // who pays for events that name nobody
+)
 
 // readMore reads a byte of further presence bits, where there is one. Bits that this weir does not
 // know come from a newer one: what stands behind them cannot be read.
@@ -239,8 +246,17 @@ func (f *Flow) encode(b []byte) []byte {
 	}
 	if more != 0 {
 		b = append(b, more)
+	}
+	if more&headHasSums != 0 {
 		for _, n := range slices.Concat(f.parts[:], f.wholes[:]) {
 			b = binary.AppendUvarint(b, uint64(n))
+		}
+	}
+	if more&headHasPayers != 0 {
+		b = append(b, byte(len(f.payers)))
+		for i := range f.payers {
+			p := &f.payers[i]
+			b = record.AppendString(record.AppendString(append(b, byte(p.kind)), p.tag), p.value)
 		}
 	}
 	// The lists. Nothing stands between two of them, so the lengths in the head have to be
@@ -338,10 +354,14 @@ func (f *Flow) version() byte {
 
 // hasMore is the second byte of presence bits of the head.
 func (f *Flow) hasMore() byte {
+	more := byte(0)
 	if f.inParts() && f.wholes != [4]int64{} {
-		return headHasSums
+		more |= headHasSums
 	}
-	return 0
+	if len(f.payers) > 0 {
+		more |= headHasPayers
+	}
+	return more
 }
 
 // inParts reports whether what was spent is taken for told in parts where a record does not say.
@@ -625,13 +645,16 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 		f.flags &^= flagService
 		f.service = d.String()
 	}
-	more := readMore(&d, h[3]&headHasMore != 0, headHasSums)
+	more := readMore(&d, h[3]&headHasMore != 0, headHasSums|headHasPayers)
 	if more&headHasSums != 0 {
 		for _, sums := range []*[4]int64{&f.parts, &f.wholes} {
 			for i := range sums {
 				sums[i] = int64(d.Uvarint())
 			}
 		}
+	}
+	if more&headHasPayers != 0 {
+		f.readPayers(&d)
 	}
 	f.ids = record.Sized(f.ids, d.Most(h[6], maxIDs))
 	e := d.Take(8 * len(f.ids))
@@ -880,5 +903,14 @@ func (o *order) decode(d *record.Reader, parties, tools int) {
 	for range d.Most(h[13], maxOrderCalls) {
 		x := d.Take(10)
 		o.calls = append(o.calls, callRef{d.Index(x[0], tools), events.HashAlgorithm(x[1]), le.Uint64(x[2:])})
+	}
+}
+
+// readPayers reads the values that the flow keeps for budgets.
+func (f *Flow) readPayers(d *record.Reader) {
+	for range d.Most(d.Take(1)[0], maxPayers) {
+		p := payer{kind: budgets.Kind(d.Take(1)[0])}
+		p.tag, p.value = d.String(), d.String()
+		f.payers = append(f.payers, p)
 	}
 }

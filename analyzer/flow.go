@@ -141,6 +141,8 @@ type Flow struct {
 	overrides []flowOverride
 	// Tags of the flow, its agents and its tools, by which limits may exempt.
 	marks rules.Marks
+	// Who pays for its events that name nobody, see payer.
+	payers []payer
 
 	// unreported are, within a step, the parties of which the agent stage is to be told, a bit each.
 	// They change no verdict of the flow: who listens must not matter to what is judged.
@@ -447,13 +449,13 @@ func (f *Flow) Reset(key string) {
 	// would write all of it twice, for each event.
 	ids, parties, tools, rate, ring, streakAt := f.ids, f.parties, f.tools, f.rate, f.ring, f.streakAt
 	pairs, delegations, turnSeen, conversations, tasks := f.pairs, f.delegations, f.turnSeen, f.conversations, f.tasks
-	orders, offences, incidents, overrides, marks := f.orders, f.offences, f.incidents, f.overrides, f.marks
+	orders, offences, incidents, overrides, marks, payers := f.orders, f.offences, f.incidents, f.overrides, f.marks, f.payers
 	*f = Flow{}
 	f.key, f.pos = key, none
 	// The parties behind the length keep their own slices; addParty finds them there.
 	f.ids, f.parties, f.tools, f.rate, f.ring, f.streakAt = ids[:0], parties[:0], tools[:0], rate[:0], ring[:0], streakAt[:0]
 	f.pairs, f.delegations, f.turnSeen, f.conversations, f.tasks = pairs[:0], delegations[:0], turnSeen[:0], conversations[:0], tasks[:0]
-	f.orders, f.offences, f.incidents, f.overrides, f.marks = orders[:0], offences[:0], incidents[:0], overrides[:0], marks[:0]
+	f.orders, f.offences, f.incidents, f.overrides, f.marks, f.payers = orders[:0], offences[:0], incidents[:0], overrides[:0], marks[:0], payers[:0]
 }
 
 // addParty makes room for one more party in the slice, reusing what an earlier
@@ -825,6 +827,7 @@ func (f *Flow) copyTo(dst *Flow) {
 	dst.incidents = append(old.incidents, f.incidents...)
 	dst.overrides = append(old.overrides, f.overrides...)
 	dst.marks = append(old.marks, f.marks...)
+	dst.payers = append(old.payers, f.payers...)
 	dst.parties, dst.pairs, dst.orders = old.parties, old.pairs, old.orders
 	for i := range f.parties {
 		p, q := dst.addParty(), &f.parties[i]

@@ -36,7 +36,7 @@ type Engine struct {
 // It checks nothing itself.
 func New(l Limits) *Engine {
 	e := &Engine{limits: l, scaled: l.Load.Scale, version: standing.VersionOf(l.Version), agents: agents.WantsOf(&l.Agents), stage: agents.New(l.Agents, agents.Terms{
-		TTL: l.Order.TTL, Grace: l.Order.Grace, Hold: l.Order.Hold, Idle: l.Flow.Idle, MaxAge: l.Flow.MaxAge, WarnOnly: l.WarnOnly, Exempt: l.Exempt, Version: l.Version})}
+		TTL: l.Order.TTL, Grace: l.Order.Grace, Hold: l.Order.Hold, Idle: l.Flow.Idle, MaxAge: l.Flow.MaxAge, WarnOnly: l.WarnOnly, Exempt: l.Exempt, Version: l.Version, Budgets: l.Budgets})}
 	for i := range Rules {
 		e.byTag[i] = rules.ExemptOf(Rules[i].Name, l.Exempt)
 		e.tagged = e.tagged || e.byTag[i] != nil
@@ -151,6 +151,9 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 			if e.agents.Trees && !m.user && fx.Answer.Action == events.Allow {
 				f.passAgain(ev, fx)
 			}
+			if len(e.limits.Budgets) > 0 && !m.user && fx.Answer.Action == events.Allow && ev.Kind.Asked() {
+				e.askAgain(f, ev, fx)
+			}
 		}
 		return
 	}
@@ -171,6 +174,9 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	e.beginEpisode(f, m, fx)
 	if e.agents.Trees {
 		e.join(f, m, fx.Counts.Episodes > episodes, fx)
+	}
+	if len(e.limits.Budgets) > 0 {
+		e.beginCharge(f, m)
 	}
 	f.clock, f.last = m.at, m.at
 	// The ordinal stays at its greatest value: begun anew at 0 it would make the flow look
@@ -291,7 +297,7 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 		// and no verdict's revision falls.
 		f.ids, f.idTimes, f.forgotAt, f.forgotID = old.ids, old.idTimes, old.forgotAt, old.forgotID
 		f.start, f.released = m.at, old.released
-		f.root, f.parent = old.root, old.parent
+		f.root, f.parent, f.payers = old.root, old.parent, old.payers
 		if old.source == events.CorrelationPrincipal {
 			f.source = old.source
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"weir/analyzer/agents"
+	"weir/analyzer/budgets"
 	"weir/analyzer/prices"
 	"weir/analyzer/rules"
 	"weir/events"
@@ -154,6 +155,7 @@ type Limits struct {
 	HTTPStatus [RuleCount]int16
 	Texts      [RuleCount]string // what people are told of a row's orders, see Words; "" is the row's own
 	Agents     agents.Limits
+	Budgets    []budgets.Budget // over all flows
 }
 
 // RuleSet is a set of rule rows.

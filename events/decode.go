@@ -139,6 +139,8 @@ func (s *scanner) event(e *Event) bool {
 			ok = s.id(&e.TeamID)
 		case eventTenantID:
 			ok = s.id(&e.TenantID)
+		case eventPrincipal:
+			ok = s.id(&e.Principal)
 		case eventMemoryTraceID:
 			ok = s.id(&e.MemoryTraceID)
 		case eventTraceID:

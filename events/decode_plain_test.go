@@ -314,6 +314,7 @@ func plainEvent(p []byte, e *Event) {
 		"project_id":         id(&e.ProjectID),
 		"team_id":            id(&e.TeamID),
 		"tenant_id":          id(&e.TenantID),
+		"principal":          id(&e.Principal),
 		"memory_trace_id":    id(&e.MemoryTraceID),
 		"trace_id":           plainMatch("[0-9a-f]{32}", keep(&e.TraceID)),
 		"span_id":            plainMatch("[0-9a-f]{16}", keep(&e.SpanID)),

@@ -196,7 +196,7 @@ func (s *scanner) overrideScope(dst *ScopeKind) bool {
 }
 
 // Fewer than all scopes: those of which a limit can be looked up when a call comes.
-var overrideScopes = [...]string{"project", "agent", "tool", "flow", "tree"}
+var overrideScopes = [...]string{"project", "agent", "tool", "flow", "tree", "budget"}
 
 // operator reads a person's order. Without for_s a stop ends by itself after a day, see
 // Operator.

@@ -50,6 +50,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	w.text("project_id", e.ProjectID)
 	w.text("team_id", e.TeamID)
 	w.text("tenant_id", e.TenantID)
+	w.text("principal", e.Principal)
 	w.text("memory_trace_id", e.MemoryTraceID)
 	// The next three are ids of W3C's trace context; all other ids are the producer's own.
 	w.text("trace_id", e.TraceID)

@@ -221,11 +221,12 @@ const (
 	ScopePrincipal ScopeKind = "principal" // whose token a check or a guard shows
 	ScopeService   ScopeKind = "service"   // the source of events
 	ScopeModel     ScopeKind = "model"
+	ScopeBudget    ScopeKind = "budget" // the account of a budget over flows, NAME:VALUE; of verdicts alone
 )
 
 // scopes stand at their places, which stand in stored state: new ones come at the end.
 var scopes = [...]ScopeKind{ScopeUnset, ScopeFlow, ScopeSession, ScopeAgent, ScopePair, ScopeTask, ScopeProject, ScopeTenant, ScopeTool, ScopeTree,
-	ScopeAll, ScopeTeam, ScopePrincipal, ScopeService, ScopeModel}
+	ScopeAll, ScopeTeam, ScopePrincipal, ScopeService, ScopeModel, ScopeBudget}
 
 // Place returns the number of the scope; 0 for one that this version does not know.
 //

@@ -73,6 +73,9 @@ type Event struct {
 	// all of them go into verdicts, so that people find the flow again.
 	MessageID, ConversationID, TaskID, TaskType string
 	ProjectID, TeamID, TenantID, MemoryTraceID  string
+	// Principal is the name of the access file that sent the event. Intakes write it, and remove what a
+	// sender has written.
+	Principal string
 	// They place the event in a trace; weir does not follow spans.
 	TraceID, SpanID, ParentSpanID string // lower-case hex, W3C
 	// Another TurnID than the last one is another turn, and chains of tool calls are counted

@@ -161,6 +161,7 @@ const (
 	eventProjectID
 	eventTeamID
 	eventTenantID
+	eventPrincipal
 	eventMemoryTraceID
 	eventTraceID
 	eventSpanID
@@ -222,6 +223,7 @@ var eventFields = newFields([]string{
 	eventProjectID:           "project_id",
 	eventTeamID:              "team_id",
 	eventTenantID:            "tenant_id",
+	eventPrincipal:           "principal",
 	eventMemoryTraceID:       "memory_trace_id",
 	eventTraceID:             "trace_id",
 	eventSpanID:              "span_id",

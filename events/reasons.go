@@ -50,6 +50,7 @@ const (
 	MaxTreeDuration         Reason = "max_tree_duration_exceeded"
 	MaxTreeDepth            Reason = "max_tree_depth_exceeded"
 	MaxTreeChildren         Reason = "max_tree_children_exceeded"
+	BudgetExhausted         Reason = "budget_exhausted"
 	RescueRefusedNotStuck   Reason = "rescue_refused_not_stuck"
 	Allowed                 Reason = "allowed"
 )
@@ -102,6 +103,7 @@ var reasons = [...]Reason{
 	MaxTreeDuration,
 	MaxTreeDepth,
 	MaxTreeChildren,
+	BudgetExhausted,
 	RescueRefusedNotStuck,
 	Allowed,
 }

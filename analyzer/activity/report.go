@@ -31,6 +31,10 @@ const (
 	WorkEnded = "ended" // and it is over
 	// Of the flow of the key, to those that name it as their root: the tree that it belongs to.
 	WorkBelongs = "belongs"
+	// Of a flow, to the account of a budget: a call has its result, or is taken back because what was
+	// asked after the account has refused it.
+	WorkSettled   = "settled"
+	WorkWithdrawn = "withdrawn"
 )
 
 // Report is what a step of a flow tells the agent stage of a party that did something. Of

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"weir/analyzer/budgets"
 	"weir/analyzer/ledger"
 	"weir/analyzer/rules"
 	"weir/events"
@@ -30,7 +31,8 @@ const (
 const MaxRecord = 16 << 10
 
 // Agent is all that is remembered of one agent over all flows, or of one project, of
-// which only the caps are counted, or of one tree of flows, of which only the ledger is kept. The zero Agent is one of which nothing was seen.
+// which only the caps are counted, or of one tree of flows, of which only the ledger is kept, or of
+// one account of a budget. The zero Agent is one of which nothing was seen.
 // Every slice has a cap.
 //
 // Strings of a decoded Agent alias the record that it was decoded from.
@@ -86,6 +88,8 @@ type Agent struct {
 	within string        // root of the tree that this one belongs to: "" for none, its own where flows name each other in a circle
 	// At most one for each row about trees.
 	grants []treeGrant // by persons
+
+	budget budgets.Account // of a budget over flows; its memory is kept as that of the tree
 
 	marks rules.Marks // tags of the agent, by which limits may exempt
 	tags  []string    // memory of the tags of notes that were decoded
@@ -182,8 +186,9 @@ func (a *Agent) Last() events.Stamp { return a.last }
 // The key is kept and not copied: it must not alias memory that the caller is about to
 // overwrite.
 func (a *Agent) Reset(key string) {
-	tree := a.tree
+	tree, budget := a.tree, a.budget
 	tree.Reset()
+	budget.Reset()
 	*a = Agent{key: key, ids: a.ids[:0], stamps: a.stamps[:0], works: a.works[:0], messages: a.messages[:0], opened: a.opened[:0],
-		tries: a.tries[:0], orders: a.orders[:0], notes: a.notes[:0], tags: a.tags[:0], tree: tree, grants: a.grants[:0], marks: a.marks[:0]}
+		tries: a.tries[:0], orders: a.orders[:0], notes: a.notes[:0], tags: a.tags[:0], tree: tree, budget: budget, grants: a.grants[:0], marks: a.marks[:0]}
 }

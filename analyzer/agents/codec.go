@@ -26,6 +26,8 @@ const (
 	treeCodecVersion = 4
 	// It is read and never written.
 	loneTreeCodecVersion = 3
+	// Of a record with the account of a budget in place of a ledger.
+	budgetCodecVersion = 5
 )
 
 var le = binary.LittleEndian
@@ -93,6 +95,9 @@ func (a *Agent) encode(b []byte) []byte {
 	if a.tree.Began() {
 		version = treeCodecVersion
 	}
+	if a.budget.Began != 0 {
+		version = budgetCodecVersion
+	}
 	// Lists have caps below 256, so one byte each is enough.
 	b = append(b, version, has, byte(a.figures), byte(len(a.ids)), byte(len(a.stamps)), byte(len(a.works)),
 		byte(len(a.messages)), byte(len(a.opened)), byte(len(a.tries)), byte(len(a.orders)), byte(len(a.notes)))
@@ -154,6 +159,9 @@ func (a *Agent) encode(b []byte) []byte {
 			g := &a.grants[i]
 			b = a.putTimes(binary.AppendUvarint(append(b, byte(g.rule)), uint64(g.most)), g.expires)
 		}
+	}
+	if version == budgetCodecVersion {
+		b = a.budget.AppendBinary(b, a.clock)
 	}
 	return b
 }
@@ -218,7 +226,7 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	}
 	h := d.Take(sizeHead)
 	// A record that is too short has no version to be told of; it is damage.
-	if !d.Bad() && h[0] != codecVersion && h[0] != treeCodecVersion && h[0] != loneTreeCodecVersion {
+	if !d.Bad() && h[0] != codecVersion && h[0] != treeCodecVersion && h[0] != loneTreeCodecVersion && h[0] != budgetCodecVersion {
 		return fmt.Errorf("agent record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
 	}
 	has := h[1]
@@ -281,7 +289,9 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 		}
 	}
 	// Versions of records with a ledger are the higher ones.
-	if !d.Bad() && h[0] >= loneTreeCodecVersion {
+	if !d.Bad() && h[0] == budgetCodecVersion {
+		a.budget.Read(&d, a.clock)
+	} else if !d.Bad() && h[0] >= loneTreeCodecVersion {
 		a.tree.Read(&d, a.clock)
 		if !d.Bad() && h[0] == treeCodecVersion {
 			a.within = d.String()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"weir/analyzer/budgets"
 	"weir/analyzer/ledger"
 	"weir/analyzer/rules"
 	"weir/analyzer/standing"
@@ -37,6 +38,8 @@ func fillAny(t *testing.T, r *rand.Rand, v reflect.Value, path string, elements,
 		}
 		*x = anyLedger(r, elements)
 		return
+	case *budgets.Account:
+		return // of no agent; package budgets tests its record
 	case *events.Stamp:
 		*x = 1 + events.Stamp(r.Int64N(int64(lastStamp)))
 		return
@@ -156,7 +159,7 @@ func TestDamagedRecordsOfAgents(t *testing.T) {
 	if a.UnmarshalBinary("agent:any", append(record, 0)) == nil {
 		t.Error("a byte too many is read as a record")
 	}
-	record[0]++
+	record[0] = 99
 	if err := a.UnmarshalBinary("agent:any", record); err == nil || !strings.Contains(err.Error(), "version 2") {
 		t.Errorf("the record of a newer weir: %v", err)
 	}
@@ -239,7 +242,7 @@ func TestRecordOfATreeThatIsFullFits(t *testing.T) {
 	full.Reset("tree:" + strings.Repeat("r", events.MaxID))
 	full.clock = 1 << 40
 	full.tree = anyLedger(r, 2*ledger.MaxChildren)
-	for r := RuleTreeCalls; r < RuleCount; r++ {
+	for r := RuleTreeCalls; r <= RuleTreeChildren; r++ {
 		full.orders = append(full.orders, order{rule: r, Order: standing.Order{Phase: standing.Stop, Due: 1 << 41, Observed: 1 << 60, Limit: 1 << 60}})
 	}
 	spent := full.tree.Spent

@@ -8,6 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer/activity"
+	"weir/analyzer/budgets"
 	"weir/analyzer/rules"
 	"weir/analyzer/standing"
 	"weir/events"
@@ -24,6 +25,7 @@ type Terms struct {
 	WarnOnly     uint16        // bit set of 1<<CorrelationSource of what is never stopped
 	Exempt       []rules.Exemption
 	Version      string // of the limits, in every verdict
+	Budgets      []budgets.Budget
 }
 
 // Engine folds what concerns agents, projects and trees by one set of limits. It is
@@ -103,10 +105,18 @@ func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Eff
 			e.acknowledged(p, a, m, fx)
 		}
 	case events.OverrideSet:
+		if a.isBudget() {
+			e.payment(a, m, fx).grant()
+			break
+		}
 		e.grantTree(a, m, fx)
 	case events.OperatorRelease:
 		e.releaseTree(a, m, fx)
 	case events.AgentActivity:
+		if a.isBudget() {
+			e.payment(a, m, fx).pay()
+			break
+		}
 		switch work(ev) {
 		case activity.WorkOpened:
 			e.defied(a, m, fx)
@@ -132,7 +142,9 @@ func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Eff
 // Watched reports whether what flows tell of the agent can change anything about it.
 // The pump remembers a no, so that agents that never report cost one look into memory
 // (decision 75).
-func (e *Engine) Watched(a *Agent) bool { return !a.isProject() && !a.isTree() && e.watched(a) }
+func (e *Engine) Watched(a *Agent) bool {
+	return !a.isProject() && !a.isTree() && !a.isBudget() && e.watched(a)
+}
 
 // StepReport folds what a flow tells of the agent, as Step does events.
 // It makes events of the report, because that is what the rest of the fold goes by; their ids
@@ -169,7 +181,7 @@ func eventOf(r *activity.Report, what uint64, at events.Stamp, fx *activity.Effe
 // The time of an event is taken as it is, late or not: windows are filled in whatever order
 // events come (decision 41).
 func (e *Engine) begin(a *Agent, ev *events.Event, m *moment, fx *activity.Effects) bool {
-	if !a.isTree() && a.repeats(ev) { // a flow tells its tree of each event once
+	if !a.isTree() && (!a.isBudget() || ev.Kind == events.OverrideSet) && a.repeats(ev) { // a flow tells its tree, and the accounts of budgets, of each event once
 		fx.Counts.Duplicates++
 		return false
 	}
@@ -186,7 +198,7 @@ func (e *Engine) begin(a *Agent, ev *events.Event, m *moment, fx *activity.Effec
 		a.events++
 	}
 	fx.Counts.Events++
-	if !a.isTree() && !a.isProject() {
+	if !a.isTree() && !a.isProject() && !a.isBudget() {
 		a.mark(ev)
 	}
 	if len(a.orders) > 0 {
@@ -230,6 +242,9 @@ func (e *Engine) concerns(a *Agent, ev *events.Event) bool {
 	if a.isTree() {
 		return e.trees && (a.events > 0 || ev.Kind == events.AgentActivity || ev.Kind == events.OverrideSet && ev.Override != nil)
 	}
+	if a.isBudget() {
+		return ev.Kind == events.AgentActivity && len(ev.Attributes) > 0 || ev.Kind == events.OverrideSet && ev.Override != nil
+	}
 	for _, r := range e.counting {
 		if e.countsEvent(r, a, ev) {
 			return true
@@ -258,13 +273,7 @@ func (a *Agent) isProject() bool { return strings.HasPrefix(a.key, activity.Proj
 // It remembers the event if it returns false. The kind is part of what is remembered, and so
 // is whether it tells of a refused call.
 func (a *Agent) repeats(ev *events.Event) bool {
-	id := xxhash.Sum64String(ev.ID) + uint64(ev.Kind)*0xff51afd7ed558ccd
-	if ev.Source != "" {
-		id ^= xxhash.Sum64String(ev.Source) * 0x9e3779b97f4a7c15
-	}
-	if work(ev) == activity.WorkRefused {
-		id = ^id
-	}
+	id := idOf(ev)
 	if slices.Contains(a.ids, id) {
 		return true
 	}
@@ -275,10 +284,22 @@ func (a *Agent) repeats(ev *events.Event) bool {
 	return false
 }
 
+// idOf is by what an event is remembered.
+func idOf(ev *events.Event) uint64 {
+	id := xxhash.Sum64String(ev.ID) + uint64(ev.Kind)*0xff51afd7ed558ccd
+	if ev.Source != "" {
+		id ^= xxhash.Sum64String(ev.Source) * 0x9e3779b97f4a7c15
+	}
+	if work(ev) == activity.WorkRefused {
+		id = ^id
+	}
+	return id
+}
+
 // mostIDs is how many events are remembered by their ids.
 // Of a tree only asks are remembered, of which many callers have some under way at once.
 func (a *Agent) mostIDs() int {
-	if a.isTree() {
+	if a.isTree() || a.isBudget() {
 		return maxTreeIDs
 	}
 	return maxIDs
@@ -314,6 +335,8 @@ func (e *Engine) Advance(p *Partition, a *Agent, now events.Stamp, fx *activity.
 		case dueSilence:
 			a.clock = max(a.clock, at)
 			e.silent(p, a, at, fx)
+		case dueBudget:
+			e.budgetDue(a, at, fx)
 		}
 	}
 }
@@ -332,6 +355,7 @@ const (
 	dueOrder agentDue = iota
 	dueRecovery
 	dueSilence
+	dueBudget
 )
 
 // next returns the next deadline and what it is about. Each that fires must move
@@ -346,6 +370,9 @@ func (e *Engine) next(a *Agent) (at events.Stamp, what agentDue) {
 	}
 	if d := e.silenceDue(a); d != 0 && (at == 0 || d < at) {
 		at, what = d, dueSilence
+	}
+	if d := a.budget.Due(); d != 0 && (at == 0 || d < at) {
+		at, what = d, dueBudget
 	}
 	return at, what
 }

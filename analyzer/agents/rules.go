@@ -33,6 +33,7 @@ const (
 	RuleTreeDuration
 	RuleTreeDepth
 	RuleTreeChildren
+	RuleBudget
 	RuleCount
 )
 
@@ -56,7 +57,7 @@ type Counted uint8
 
 // What can be counted.
 const (
-	// Rows about silence and the row rescue.
+	// Rows about silence, the row rescue, and budgets.
 	CountedNothing  Counted = iota
 	CountedEscaped          // messages to an agent that no flow counts; with Setting.All all of them
 	CountedMessages         // messages to an agent
@@ -79,6 +80,12 @@ func (c Counted) OfTree() bool { return c >= CountedTreeCalls }
 
 // ruleOfRescue is the row that the fold itself looks for: somebody asks for help.
 const ruleOfRescue = RuleRescue
+
+// ruleOfBudget is the row of all budgets over flows.
+const ruleOfBudget = RuleBudget
+
+// BudgetRule is the name of the row of budgets over flows, by which a grant names them.
+func BudgetRule() string { return Rules[ruleOfBudget].Name }
 
 // RescueRefused is a reason of no row: help was asked for and is not needed.
 // It stands in verdicts of the row rescue.
@@ -242,4 +249,9 @@ var Rules = [RuleCount]Rule{
 		Action: events.Throttle, Status: 429, From: "weir",
 		Needs: rules.NeedCaller, Most: childrenKept,
 		Default: rules.Most(rules.Off, rules.Off-1)}},
+	{ID: RuleBudget, Row: rules.Row{
+		Name: "budget_exhausted", Reason: "budget_exhausted", Unit: events.UnitNone, Fixed: true, Default: rules.Stop(rules.Off, rules.Off),
+		About:  "A budget over flows is used up, or near it: what a tenant, a team, an agent, a tool or all together may spend in an hour, a day, a week or a month. Write it under budgets in the limits file; rule_id is budget: and its name.",
+		Text:   "the budget of the limits file, with what is spent, reserved and left",
+		Action: events.Deny, Status: 402, From: "weir"}},
 }

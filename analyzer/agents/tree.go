@@ -211,6 +211,7 @@ func (e *Engine) spend(a *Agent, m *moment, fx *activity.Effects) {
 			a.ids = a.ids[:len(a.ids)-1] // who asks again asks anew
 			fx.Counts.Refused++
 			fx.Counts.Attempts++
+			withdraw(a, m, fx) // the budgets have allowed it before
 			return
 		}
 	} else if call.spends[ledger.Calls] > 0 {
@@ -439,13 +440,14 @@ func (e *Engine) treeAllows(a *Agent, m *moment) *events.Verdict {
 	v := &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64String(a.key+"\x00"+m.ev.ID), 16), Time: events.RFC3339(m.at),
 		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeTree, ID: strings.Clone(a.name())}, Action: events.Allow,
 		Reason: standing.Allowed, ConfigVersion: e.terms.Version, CorrelationID: strings.Clone(m.ev.CorrelationID), RootCorrelationID: strings.Clone(a.name())}
-	if !m.ev.Tell && !e.tells {
+	if !m.ev.Tell && !e.tells && len(m.ev.Attributes) == 0 {
 		return v
 	}
 	var few []events.Remaining
+	v.Remaining, few = remainingOf(m.ev)
 	for r := range RuleCount {
 		rule, set := &Rules[r], e.setting(r, a, m.at)
-		if !rule.Counts.OfTree() || !rule.Tells || !e.on(r) || set.Mode != rules.ModeEnforce || set.Stop == rules.Off {
+		if !m.ev.Tell && !e.tells || !rule.Counts.OfTree() || !rule.Tells || !e.on(r) || set.Mode != rules.ModeEnforce || set.Stop == rules.Off {
 			continue
 		}
 		left := leftOf(rule, &set, a.treeValue(rule.Counts, nil, m.at))

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"weir/analyzer/activity"
+	"weir/analyzer/budgets"
 	"weir/analyzer/rules"
 	"weir/analyzer/standing"
 	"weir/events"
@@ -40,6 +41,7 @@ type View struct {
 	Orders      []events.Verdict    `json:"orders,omitempty"`
 	Notes       []NoteView          `json:"notes,omitempty"`     // newest first
 	Exempt      []string            `json:"exempt,omitempty"`    // rules that say less of it because of its tags
+	Budget      *budgets.View       `json:"budget,omitempty"`    // of the account of a budget
 	Children    int64               `json:"children,omitempty"`  // of a tree: flows below the root that are at work
 	Flows       int                 `json:"flows"`               // in which it was at work lately
 	FlowKeys    []string            `json:"flow_keys,omitempty"` // of those: xxhash64 of their ids, as exemplars of metrics carry it
@@ -65,6 +67,14 @@ func (e *Engine) View(p *Partition, a *Agent) View {
 		VoidActive: a.figures&hasVoid != 0, MeanGapS: a.meanGap(), Due: events.RFC3339(e.Due(a)), Flows: len(a.works)}
 	if a.isProject() {
 		v.Kind = events.ScopeProject
+	}
+	if b := e.budgetOf(a); a.isBudget() {
+		v.Kind, v.Last = events.ScopeBudget, events.RFC3339(a.budget.Last)
+		if b != nil {
+			_, value, _ := budgets.Split(a.key)
+			account := a.budget.View(b, clone(value), p.Watermark)
+			v.Budget = &account
+		}
 	}
 	if a.isTree() {
 		v.Kind, v.Children, v.Last = events.ScopeTree, a.tree.Living(), events.RFC3339(a.tree.Last)
@@ -115,7 +125,7 @@ func (e *Engine) counters(p *Partition, a *Agent) (out []rules.CounterView) {
 	look := *a // the window of a cap may have to be put into other buckets
 	for r := range RuleCount {
 		counts := Rules[r].Counts
-		if counts == CountedNothing || a.isProject() != (counts == CountedProject) || a.isTree() != counts.OfTree() || !e.on(r) || counts == CountedTreeDepth {
+		if counts == CountedNothing || a.isProject() != (counts == CountedProject) || a.isTree() != counts.OfTree() || a.isBudget() || !e.on(r) || counts == CountedTreeDepth {
 			continue
 		}
 		set := &e.limits.Rules[r]
@@ -188,6 +198,22 @@ func (e *Engine) Explain(p *Partition, a *Agent) string {
 	for i := range v.Counters {
 		if c := &v.Counters[i]; c.Observed > 0 {
 			fmt.Fprintf(&b, " %s=%s", c.Rule, standing.Number(c.Observed))
+		}
+	}
+	if x := v.Budget; x != nil {
+		fmt.Fprintf(&b, " spent=%s", standing.Number(x.Spent))
+		if x.Reserved > 0 {
+			fmt.Fprintf(&b, " reserved=%s", standing.Number(x.Reserved))
+		}
+		if x.Limit != nil {
+			fmt.Fprintf(&b, " limit=%s left=%s", standing.Number(*x.Limit), standing.Number(*x.Left))
+		}
+		field("window", x.Window)
+		if x.State != "ok" {
+			field("is", x.State)
+		}
+		if x.Before != nil {
+			fmt.Fprintf(&b, " before=%s", standing.Number(x.Before.Spent))
 		}
 	}
 	b.WriteByte('\n')

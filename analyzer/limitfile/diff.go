@@ -71,11 +71,15 @@ func flatten(out []leaf, path string, v any) []leaf {
 		return out
 	case list:
 		// Any other list is one value: which of its members is new is plain to see.
-		if path != "overrides" && path != "exempt" {
+		if path != "overrides" && path != "exempt" && path != "budgets" {
 			break
 		}
 		for _, c := range v {
 			o := c.(object)
+			if path == "budgets" { // as describeBudgets writes them
+				out = flatten(out, path+"["+o[0].value.(string)+"]", o[1:])
+				continue
+			}
 			if path == "exempt" { // as describeExemption writes them
 				out = flatten(out, path+"["+inline(o[0].value)+" "+inline(o[1].value)+"]", o[2:])
 				continue

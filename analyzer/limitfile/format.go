@@ -137,6 +137,9 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 	if len(l.Prices) > 0 {
 		o.put("prices", describePrices(l.Prices))
 	}
+	if len(l.Budgets) > 0 {
+		o.put("budgets", describeBudgets(l.Budgets))
+	}
 	return o
 }
 

@@ -49,7 +49,7 @@ func parse(r *reader, data []byte) (analyzer.Limits, error) {
 }
 
 // In the order in which they are listed to who mistypes one.
-var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "degraded", "overrides", "exempt", "http_status", "texts", "prices", "$schema"}
+var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "degraded", "overrides", "exempt", "http_status", "texts", "prices", "budgets", "$schema"}
 
 // limits reads the whole file. Sections are read in an order of their own, for
 // overrides change what rules say and rules change what the profile says. It goes on behind
@@ -129,6 +129,7 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 		}
 	}
 	l.Prices = r.prices(top["prices"])
+	l.Budgets = r.budgets(top["budgets"])
 	r.validate(&l)
 	// After validate, which has put equal limits into one form.
 	l.Version = Version(&l)
@@ -187,7 +188,11 @@ func (r *reader) agents(n *yaml.Node, a *agents.Limits) {
 func (r *reader) rule(path string, n *yaml.Node) (analyzer.Row, bool) {
 	row, ok := r.anyRule(path, n)
 	if ok && row.Fixed {
-		r.fail(n, path, "a person's stop always holds; delete it", "has no limits")
+		hint := "a person's stop always holds; delete it"
+		if row.OfAgents() {
+			hint = "write budgets in the list budgets"
+		}
+		r.fail(n, path, hint, "has no limits")
 		return row, false
 	}
 	return row, ok

@@ -1,9 +1,12 @@
 package limitfile
 
 import (
+	"slices"
+
 	"go.yaml.in/yaml/v4"
 
 	"weir/analyzer"
+	"weir/analyzer/budgets"
 	"weir/analyzer/prices"
 	"weir/events"
 )
@@ -110,5 +113,5 @@ func CountsDollars(l *analyzer.Limits) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(l.Budgets, func(b budgets.Budget) bool { return b.Measure == budgets.USD })
 }

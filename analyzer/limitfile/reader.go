@@ -329,7 +329,7 @@ func follows(path string, found []Problem) bool {
 		// The override has a fault inside, and is told of there.
 		case above == path && slices.Contains([]string{"rule", "project", "agent", "tool", "flow"}, last):
 			return true // an override
-		case above == path && strings.HasPrefix(path, "exempt["):
+		case above == path && (strings.HasPrefix(path, "exempt[") || strings.HasPrefix(path, "budgets[")):
 			return true // a member of its lists
 		case above == holder && slices.Contains(dependsOn(key), last):
 			return true

@@ -109,6 +109,7 @@ func JSONSchema() []byte {
 				{"description", "What the tokens of a model cost, in US dollars for a million, where an event reports no cost. --prices FILE adds the models that are not here."}, {"type", "object"},
 				{"propertyNames", nameSchema("")}, {"additionalProperties", priceSchema()},
 			}},
+			{"budgets", object{{"description", "What tenants, teams, agents, tools or all together may spend in a window, over all flows."}, {"type", "array"}, {"maxItems", integer(maxBudgets)}, {"items", budgetSchema()}}},
 		})
 	// The id is a name and no address: nothing is ever loaded from there.
 	doc = append(object{

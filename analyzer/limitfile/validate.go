@@ -12,6 +12,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/agents"
+	"weir/analyzer/budgets"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -63,6 +64,7 @@ func check(l *analyzer.Limits) []Problem {
 	c.tools(l.Tools)
 	c.overrides(l.Overrides)
 	c.exempt(l.Exempt)
+	c.budgets(l)
 	c.prices(l.Prices)
 	if len(c.problems) == 0 {
 		arrange(l)
@@ -592,6 +594,7 @@ func arrange(l *analyzer.Limits) {
 	l.Exempt = exempt
 	l.Prices = slices.Clone(l.Prices)
 	l.Prices.Sort()
+	l.Budgets = slices.SortedFunc(slices.Values(l.Budgets), func(a, b budgets.Budget) int { return strings.Compare(a.Name, b.Name) })
 	// What a file spells out and what it leaves to the default must be one value, since versions
 	// are hashes.
 	for _, r := range analyzer.Rows() {

@@ -78,8 +78,11 @@
 //	flow=x           correlation id ("main" when not said; flow= for none)
 //	corr=derived     where the correlation id comes from
 //	source=s         the producer
-//	turn= task= conv= project= memory=
-//	                 turn, task, conversation, project, memory trace
+//	turn= task= conv= project= memory= team= tenant= principal=
+//	                 turn, task, conversation, project, memory trace, team, tenant, principal
+//	ms=250           how long a tool or a model was at work, in milliseconds
+//	account=day:x    of override:budget_exhausted: grants extra to the account x of the budget day; by= says
+//	                 who grants it
 //	root= parent=    the flow that the tree of this one begins with, the flow that opened it
 //	origin=scheduler who set it off: user, agent, scheduler, applet, system
 //	work=unknown     had_work: yes, no, unknown, or auto, which is the rule above

@@ -346,6 +346,8 @@ func (x *expansion) base(it *item, flow string) events.Event {
 	ev.Status, _ = parseStatus(x.value(it, "status"))
 	ev.TurnID, ev.TaskID, ev.ConversationID = x.value(it, "turn"), x.value(it, "task"), x.value(it, "conv")
 	ev.ProjectID, ev.MemoryTraceID = x.value(it, "project"), x.value(it, "memory")
+	ev.TeamID, ev.TenantID, ev.Principal = x.value(it, "team"), x.value(it, "tenant"), x.value(it, "principal")
+	ev.DurationMS = float64(whole(x.value(it, "ms")))
 	ev.RootCorrelationID, ev.ParentCorrelationID = x.value(it, "root"), x.value(it, "parent")
 	ev.LoopCount, ev.DelegationDepth, ev.SampledRate = whole(x.value(it, "loops")), whole(x.value(it, "depth")), whole(x.value(it, "sampled"))
 	return ev
@@ -511,6 +513,12 @@ func (x *expansion) word(it *item, ev *events.Event, argument string) {
 		if row, ok := analyzer.RowNamed(argument); ok && row.OfAgents() {
 			// A person's limits for agents are those of trees alone (see checkArgument).
 			ev.Override.Scope = events.ScopeTree
+		}
+		if account := x.value(it, "account"); account != "" { // NAME:VALUE of a budget, which is of no flow
+			ev.CorrelationID, ev.Override.Scope, ev.Override.ScopeID = "", events.ScopeBudget, account
+			if by := x.value(it, "by"); by != "" {
+				ev.Override.By = by
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/analyzer/spelling"
 	"weir/events"
@@ -18,7 +19,7 @@ var fieldKeys = [...]struct {
 	key   string
 	check func(value string) error
 }{
-	{"flow", anything}, {"source", anything}, {"turn", anything}, {"task", anything}, {"conv", anything}, {"project", anything}, {"memory", anything},
+	{"flow", anything}, {"source", anything}, {"turn", anything}, {"task", anything}, {"conv", anything}, {"project", anything}, {"memory", anything}, {"team", anything}, {"tenant", anything}, {"principal", anything}, {"account", anything}, {"ms", integer},
 	{"root", anything}, {"parent", anything},
 	{"corr", func(v string) error { _, ok := events.ParseCorrelationSource(v); return known(ok, v, correlations()) }},
 	{"origin", func(v string) error { _, ok := parseOrigin(v); return known(ok, v, names(origins[:])) }},
@@ -249,7 +250,7 @@ func (a *action) checkArgument() error {
 	}
 	switch a.word {
 	case "override":
-		if row, ok := analyzer.RowNamed(a.text.s); !ok || row.OfAgents() && !row.Counts().OfTree() {
+		if row, ok := analyzer.RowNamed(a.text.s); !ok || row.OfAgents() && !row.Counts().OfTree() && row.Name != agents.BudgetRule() {
 			return unknown("rule", a.text.s, ruleNames())
 		}
 	case "dup":

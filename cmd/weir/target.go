@@ -60,6 +60,7 @@ type known interface {
 	Agents(ctx context.Context, q pump.AgentQuery) (pump.AgentList, error)
 	Agent(ctx context.Context, kind events.ScopeKind, id string) (agents.View, bool, error)
 	Notes(ctx context.Context, q pump.NoteQuery) (pump.NoteList, error)
+	Budgets(ctx context.Context, q pump.BudgetQuery) (pump.BudgetList, error)
 }
 
 // open opens the target. The caller calls close at the end.
@@ -161,6 +162,11 @@ func (ps *pumps) standing(ctx context.Context, flow, root string) (out []*events
 
 func (ps *pumps) Agents(_ context.Context, q pump.AgentQuery) (pump.AgentList, error) {
 	return pump.AgentsOf(ps.ofAgents, q)
+}
+
+// Budgets returns the accounts of budgets over flows.
+func (ps *pumps) Budgets(_ context.Context, q pump.BudgetQuery) (pump.BudgetList, error) {
+	return pump.BudgetsOf(ps.ofAgents, q)
 }
 
 // Agent asks one partition after the other, as View does.

@@ -6,6 +6,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/agents"
+	"weir/analyzer/budgets"
 	"weir/analyzer/coverage"
 	"weir/events"
 )
@@ -142,6 +143,9 @@ type Reading struct {
 	AgentMemory  int64         // bytes of agents in memory
 	HasAgents    bool          // part of the agent stage is folded here; else AgentsBehind says nothing
 
+	// Budgets are accounts that are folded here, the fullest first, at most MostAccounts.
+	Budgets []budgets.View
+
 	Sources []Source // that are folded
 	// Of a group alone; 0 in the embedded form.
 	Rebalances   int64    // so far
@@ -230,6 +234,10 @@ var spenders = [SpenderCount]string{"service", "agent", "tool", "tenant", "rule"
 // are one.
 // See decision 77.
 const MostSpenders = 20
+
+// MostAccounts is how many accounts of budgets have series of their own. Their names come from events,
+// so the list is bounded.
+const MostAccounts = 200
 
 // Waste is what one spender spent in flows after they were judged.
 type Waste struct {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/budgets"
 	"weir/analyzer/rules"
 	"weir/events"
 	"weir/events/adapter"
@@ -17,7 +18,7 @@ import (
 // The order is that in which people read it: what comes in, what is said, who lives, and how
 // weir is.
 func table() []row {
-	return slices.Concat(intake, judged, live, agentStage, spent(), partitions, store, limits, itself)
+	return slices.Concat(intake, judged, live, agentStage, accounts, spent(), partitions, store, limits, itself)
 }
 
 // intake is what came in, and what did not.
@@ -144,6 +145,42 @@ var agentStage = []row{
 				to.is(r.AgentsBehind.Seconds())
 			}
 		}},
+}
+
+// accounts are of the budgets over flows, in the unit of each: US dollars, tokens, calls or seconds.
+var accounts = []row{
+	{name: "budget_spent", help: "What an account of a budget has spent in its window; of more than 200 accounts of a process the fullest are shown.", kind: gauge, labels: []string{"budget", "value", "unit"},
+		read: ofAccounts(func(v *budgets.View) (float64, bool) { return v.Spent, true })},
+	{name: "budget_reserved", help: "What is set aside for calls under way.", kind: gauge, labels: []string{"budget", "value", "unit"},
+		read: ofAccounts(func(v *budgets.View) (float64, bool) { return v.Reserved, true })},
+	{name: "budget_limit", help: "What the account may spend in its window, with what was granted.", kind: gauge, labels: []string{"budget", "value", "unit"},
+		read: ofAccounts(func(v *budgets.View) (float64, bool) {
+			if v.Limit == nil {
+				return 0, false
+			}
+			return *v.Limit, true
+		})},
+	{name: "budget_last_window_spent", help: "What the account had spent when its last window ended.", kind: gauge, labels: []string{"budget", "value", "unit"},
+		read: ofAccounts(func(v *budgets.View) (float64, bool) {
+			if v.Before == nil {
+				return 0, false
+			}
+			return v.Before.Spent, true
+		})},
+	{name: "budget_refused_checks", help: "Checks that the account has refused in its window.", kind: gauge, labels: []string{"budget", "value", "unit"},
+		read: ofAccounts(func(v *budgets.View) (float64, bool) { return float64(v.Refused), true })},
+}
+
+// ofAccounts reads a figure of each account that has it.
+func ofAccounts(figure func(v *budgets.View) (float64, bool)) func(r *Reading, to *series) {
+	return func(r *Reading, to *series) {
+		for i := range r.Budgets {
+			v := &r.Budgets[i]
+			if n, ok := figure(v); ok {
+				to.is(n, v.Budget, v.Value, string(v.Unit))
+			}
+		}
+	}
 }
 
 // spent tells what flows spent. Series of names come with what is spent under them, and each is

@@ -133,7 +133,7 @@ func (r *reader) principals(n *yaml.Node) {
 }
 
 // keys are what may be said of a principal.
-var keys = []string{"token-file", "token-sha256", "certificate", "roles", "sources", "flows", "orders", "rate"}
+var keys = []string{"token-file", "token-sha256", "certificate", "roles", "sources", "flows", Tenants, Teams, "orders", "rate"}
 
 // principal reads what is said of one name. What is wrong is left out of the entry, which
 // is given back whole or not: the file is refused at the end anyway.
@@ -202,6 +202,9 @@ func (r *reader) say(e *entry, key, text string) (err error) {
 			return err
 		}
 		p.orders = append(p.orders, scope)
+	case Tenants, Teams:
+		i := slices.Index(payerKinds[:], key)
+		p.payers[i] = append(p.payers[i], text)
 	case "rate":
 		if e.rate, err = strconv.ParseFloat(text, 64); err != nil || !(e.rate > 0 && e.rate <= maxRate) {
 			return fmt.Errorf("want how many events, asks and other requests a second, above 0, got %s", strictyaml.Quote(text))

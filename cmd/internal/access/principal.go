@@ -1,6 +1,7 @@
 package access
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type Principal struct {
 	sources []string // patterns; none: all
 	flows   []string
 	orders  []byhand.Scope // that it may give orders about; none: all
+	payers  [2][]string    // tenants and teams, in the order of payerKinds
 	bucket  *bucket        // nil: no bound
 }
 
@@ -56,6 +58,37 @@ func (p *Principal) Orders() []byhand.Scope {
 		return nil
 	}
 	return p.orders
+}
+
+// The kinds of those who pay for events, as the access file names them.
+const (
+	Tenants = "tenants"
+	Teams   = "teams"
+)
+
+var payerKinds = [...]string{Tenants, Teams}
+
+// BoundToPayers reports whether it may send events of some tenants or teams alone.
+func (p *Principal) BoundToPayers() bool {
+	return p != nil && len(p.payers[0])+len(p.payers[1]) > 0
+}
+
+// Pays reports whether it may send events of the tenant or the team.
+func (p *Principal) Pays(kind, name string) bool {
+	return p == nil || matches(p.payers[slices.Index(payerKinds[:], kind)], name)
+}
+
+// Only returns the one tenant or team that it is bound to; "" when it is bound to none, to several, or
+// by a pattern.
+func (p *Principal) Only(kind string) string {
+	if p == nil {
+		return ""
+	}
+	list := p.payers[slices.Index(payerKinds[:], kind)]
+	if len(list) != 1 || strings.HasSuffix(list[0], "*") {
+		return ""
+	}
+	return list[0]
 }
 
 // Take charges one request. When the principal has used up what it may do, wait is how

@@ -50,8 +50,12 @@ func (a *Server) appendHooked(ctx context.Context, lines [][]byte) error {
 		}
 		// The route takes no more than the right to ask, and the sender names the flow. So a
 		// prompt is the user's word only from a principal that may give orders.
-		if err == nil && !visitOf(ctx).orders && a.trust.Weigh(gate.Hook, &ev) {
-			line = ev.AppendJSON(nil)
+		if err == nil {
+			v := visitOf(ctx)
+			signed := v.sign(a.byPrincipal(v), &ev)
+			if !v.orders && a.trust.Weigh(gate.Hook, &ev) || signed {
+				line = ev.AppendJSON(nil)
+			}
 		}
 		if err == nil {
 			entries = append(entries, state.Entry{Value: line})

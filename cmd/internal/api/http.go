@@ -63,7 +63,7 @@ func (a *Server) routes() []route {
 	// The handlers of package check serve any program that can answer an ask; who may ask
 	// is told apart here, before they see the request.
 	checks := a.checks()
-	return slices.Concat(a.receiverRoutes(), a.gatewayRoutes(), a.hookRoutes(), a.inspectorRoutes(), a.sessionRoutes(), a.markRoutes(), a.operatorRoutes(), handOrders{a}.routes(), a.agentRoutes(), []route{
+	return slices.Concat(a.receiverRoutes(), a.gatewayRoutes(), a.hookRoutes(), a.inspectorRoutes(), a.sessionRoutes(), a.markRoutes(), a.operatorRoutes(), handOrders{a}.routes(), a.agentRoutes(), a.budgetRoutes(), []route{
 		{"POST", "/v1/events", sender, a.serveIntake},
 		{"POST", checkPath, asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
 			checks.ServeHTTP(w, r)

@@ -73,6 +73,7 @@ func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 	// it takes itself. The reader wraps the error of a flush; failed keeps the one to
 	// answer with.
 	t := delivery{server: a, request: r, visit: visitOf(r.Context()), key: key, from: a.sender(r), held: body.hold, answer: intakeAnswer{Refused: []Refusal{}}}
+	t.byPrincipal = a.byPrincipal(t.visit)
 	var failed error
 	body.hold.Relieve = func() error {
 		failed = t.flush()
@@ -144,6 +145,7 @@ type delivery struct {
 	deadLetters []state.DeadLetter
 	orders      []access.Record // of persons, among what is good
 	lines       int             // since others were let run
+	byPrincipal bool            // some budget counts by principal
 }
 
 // What is put into the journal at one time, and how many lines are read until other
@@ -231,8 +233,8 @@ func (t *delivery) check(in *lineReader) error {
 	if t.server.o.Own != nil {
 		t.server.o.Own(in.line, &t.event)
 	}
-	// The mark says that a user has spoken only by its sender's word (see decision 59).
-	if t.server.trust.Weigh(t.from, &t.event) {
+	// weir writes who pays. The mark says that a user has spoken only by its sender's word (see decision 59).
+	if signed := t.visit.sign(t.byPrincipal, &t.event); t.server.trust.Weigh(t.from, &t.event) || signed {
 		line = t.event.AppendJSON(nil)
 	}
 	if in.line = line; len(line) > in.size { // it was written anew and has grown

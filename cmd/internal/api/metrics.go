@@ -93,7 +93,9 @@ func (a *Server) Measure(r *prom.Reading) {
 func (a *Server) readAgents(r *prom.Reading) {
 	now := a.clock.Now()
 	watermark := now
+	r.Budgets = r.Budgets[:0]
 	for _, p := range a.log.Agents() {
+		r.Budgets = append(r.Budgets, p.Accounts()...)
 		agents, ok := p.AgentGauge()
 		if !ok {
 			continue
@@ -111,6 +113,7 @@ func (a *Server) readAgents(r *prom.Reading) {
 			watermark = at
 		}
 	}
+	r.Budgets = r.Budgets[:min(len(r.Budgets), prom.MostAccounts)]
 	r.AgentsBehind = now.Sub(watermark)
 }
 
@@ -153,7 +156,7 @@ func (a *Server) mayAsk(ctx context.Context, ev *events.Event, raw []byte) ([]by
 		return nil, err
 	}
 	v.cost.Add(1)
-	if a.trust.Weigh(gate.Ask, ev) {
+	if signed := v.sign(a.byPrincipal(v), ev); a.trust.Weigh(gate.Ask, ev) || signed {
 		raw = ev.AppendJSON(nil)
 	}
 	return raw, nil

@@ -237,7 +237,7 @@ func (a *Server) within(who *access.Principal, rt *route, r *http.Request) *prob
 	if who.BoundToSources() && (rt.need == sender || rt.need == asker) && !ownSources[rt.path] {
 		return &problem.Error{Status: http.StatusForbidden, Detail: who.Name + " is bound to some sources, which this way in does not tell; send events to /v1/events and asks to /v1/check"}
 	}
-	return nil
+	return withinPayers(who, rt)
 }
 
 // notOwn is 403 and not 404: whether there is such a flow is not said.
@@ -254,6 +254,9 @@ func (v *visit) owns(ev *events.Event) error {
 		return &events.DecodeError{Code: events.CodeInvalidValue, Field: "correlation_id", Offset: -1, Reason: fmt.Sprintf("flow %q is none of those of %s", ev.FlowKey(), v.who.Name)}
 	case !v.who.Source(ev.Source):
 		return &events.DecodeError{Code: events.CodeInvalidValue, Field: "source", Offset: -1, Reason: fmt.Sprintf("source %q is none of those of %s", ev.Source, v.who.Name)}
+	}
+	if err := ownPayers(v.who, ev); err != nil {
+		return err
 	}
 	// What a flow spends counts for its tree, so whoever names a foreign tree could use up
 	// its budget and have others stopped.

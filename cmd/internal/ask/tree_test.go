@@ -149,6 +149,7 @@ type grove struct {
 	log      [groveParts]memlog
 	out      [groveParts + 1]memlog // verdicts, the last of them of the agents' stage
 	activity activityLog
+	folded   memlog      // an entry for each batch of any stage
 	clock    *clock.Fake // of pumps, which take checkpoints by it
 	made     atomic.Int64
 	told     atomic.Int64 // made when the first verdict about a tree was published
@@ -234,6 +235,7 @@ func (g *grove) fold(x *life, i int, log *memlog, p *pump.Pump) {
 			g.t.Error(err)
 			return
 		}
+		g.folded.append(state.Entry{})
 		select {
 		case <-log.Ready(p.Next()):
 		case <-x.ctx.Done():

@@ -266,6 +266,18 @@ func (c *Client) Notes(ctx context.Context, query pump.NoteQuery) (list pump.Not
 	return list, c.Get(ctx, "/v1/notes?"+q.Encode(), &list)
 }
 
+// Budgets returns the accounts of budgets over flows that the server folds.
+func (c *Client) Budgets(ctx context.Context, query pump.BudgetQuery) (list pump.BudgetList, err error) {
+	q := url.Values{"limit": {fmt.Sprint(query.Limit)}}
+	if query.Budget != "" {
+		q.Set("budget", query.Budget)
+	}
+	if query.Value != "" {
+		q.Set("value", query.Value)
+	}
+	return list, c.Get(ctx, "/v1/budgets?"+q.Encode(), &list)
+}
+
 // Flows returns the flows that the server knows.
 func (c *Client) Flows(ctx context.Context, want pump.FlowQuery) (list pump.FlowList, err error) {
 	q := url.Values{"limit": {fmt.Sprint(want.Limit)}}

@@ -57,9 +57,10 @@ var laws = []law{
 	{folder: "events/jsonl", may: []string{"weir/events", "weir/events/adapter", "github.com/cespare/xxhash/v2"}, not: []string{"net"}},
 	{folder: "events/kafka", may: []string{"weir/events", "weir/events/rawconn", "github.com/segmentio/kafka-go", "github.com/klauspost/compress"}},
 	{folder: "events/rawconn"},
-	{folder: "analyzer", may: append([]string{"weir/analyzer/activity", "weir/analyzer/agents", "weir/analyzer/ledger", "weir/analyzer/prices", "weir/analyzer/record", "weir/analyzer/rules", "weir/analyzer/standing"}, fold...), not: noIO},
+	{folder: "analyzer", may: append([]string{"weir/analyzer/activity", "weir/analyzer/agents", "weir/analyzer/budgets", "weir/analyzer/ledger", "weir/analyzer/prices", "weir/analyzer/record", "weir/analyzer/rules", "weir/analyzer/standing"}, fold...), not: noIO},
 	{folder: "analyzer/activity", may: append([]string{"weir/analyzer/ledger"}, fold...), not: noIO},
-	{folder: "analyzer/agents", may: append([]string{"weir/analyzer/activity", "weir/analyzer/ledger", "weir/analyzer/record", "weir/analyzer/rules", "weir/analyzer/standing"}, fold...), not: noIO},
+	{folder: "analyzer/agents", may: append([]string{"weir/analyzer/activity", "weir/analyzer/budgets", "weir/analyzer/ledger", "weir/analyzer/record", "weir/analyzer/rules", "weir/analyzer/standing"}, fold...), not: noIO},
+	{folder: "analyzer/budgets", may: append([]string{"weir/analyzer/record"}, fold...), not: noIO},
 	{folder: "analyzer/prices", may: []string{"weir/events"}, not: noIO},
 	{folder: "analyzer/record", may: []string{"weir/events"}, not: noIO},
 	{folder: "analyzer/rules", may: []string{"weir/events", "github.com/cespare/xxhash/v2"}, not: noIO},
@@ -230,7 +231,7 @@ func TestPrintingIsQuoted(t *testing.T) {
 }
 
 // foldPackages are the packages that verdicts come from.
-var foldPackages = []string{"analyzer", "analyzer/activity", "analyzer/agents", "analyzer/ledger", "analyzer/prices", "analyzer/record", "analyzer/rules", "analyzer/standing"}
+var foldPackages = []string{"analyzer", "analyzer/activity", "analyzer/agents", "analyzer/budgets", "analyzer/ledger", "analyzer/prices", "analyzer/record", "analyzer/rules", "analyzer/standing"}
 
 // TestPurity forbids in the fold what would make its answer depend on anything but
 // the log.

@@ -378,6 +378,7 @@ func (f *follower) event(ev *events.Event, r *jsonl.Record) {
 	}
 	// A file is believed that a user has spoken when the setting says so (see decision 59).
 	f.in.o.Trust.Weigh(gate.File, ev)
+	ev.Principal = "" // the writer of a file has no name here
 	line, err := ev.Canonical()
 	if refused := gate.File.Admit(ev); refused != nil {
 		err = refused

@@ -206,6 +206,7 @@ func (r *Receiver) decode(s *source, place int64, record []byte) error {
 // are taken.
 func (r *Receiver) event(ev *events.Event) {
 	r.in.o.Trust.Weigh(r.from, ev)
+	ev.Principal = "" // weir writes it, and knows nobody by this way in
 	line, err := ev.Canonical()
 	if refused := r.from.Admit(ev); refused != nil {
 		err = refused

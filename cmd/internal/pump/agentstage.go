@@ -28,6 +28,7 @@ type agentStage struct {
 	nobody map[string]struct{} // agents of which neither memory nor store has anything
 
 	reports []activity.Report // of a batch, which they alias
+	board   board
 }
 
 // fresh reports whether the record has not been folded before; an error makes it a dead letter.
@@ -93,10 +94,12 @@ func (s *agentStage) step(ev *events.Event) {
 	s.pump.engine.Agents().Step(&s.partition, &s.scratch, ev, &s.pump.fx.Effects)
 	s.pump.counted.Activity[0]++
 	s.spend(ev, was)
+	s.board.note(&s.partition, s.pump.engine.Agents(), &s.scratch)
 }
 
 func (s *agentStage) advance(now events.Stamp) {
 	s.pump.engine.Agents().Advance(&s.partition, &s.scratch, now, &s.pump.fx.Effects)
+	s.board.note(&s.partition, s.pump.engine.Agents(), &s.scratch)
 }
 
 // due is when the agent has to be looked at; it may be set later than it is known, see postpone.

@@ -10,6 +10,7 @@ import limits from "./limits.js";
 import backtest from "./backtest.js";
 import agents from "./agents.js";
 import agent from "./agent.js";
+import budgets from "./budgets.js";
 import bykey from "./bykey.js";
 
 const pages = [
@@ -19,6 +20,7 @@ const pages = [
   { path: "/ui/flows/by-key", title: "Flow", show: bykey, of: "/ui/flows" },
   { path: "/ui/agents", title: "Agents", show: agents, listed: true },
   { path: "/ui/agent", title: "Agent", show: agent, of: "/ui/agents" },
+  { path: "/ui/budgets", title: "Budgets", show: budgets, listed: true },
   { path: "/ui/scenarios", title: "Scenarios", show: scenarios, listed: true },
   { path: "/ui/limits", title: "Limits", show: limits, listed: true },
   { path: "/ui/backtest", title: "Backtest", show: backtest, listed: true },

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"weir/analyzer/budgets"
+	"weir/cmd/internal/api"
+	"weir/cmd/internal/cli"
+	"weir/cmd/internal/pump"
+	"weir/events"
+)
+
+// budgetsCommand is weir budgets: what is spent of the budgets over flows, and a person's grants.
+func budgetsCommand() cli.Command {
+	return cli.Command{Name: "budgets", Short: "the budgets over flows: what is spent, reserved and left, and grants", Commands: []cli.Command{
+		{
+			Name: "ls", Short: "list what is spent, reserved and left of each budget",
+			Long: `Lists the accounts of the budgets in the limits file: one for each tenant, team, agent or
+whatever else a budget is for, those first of which the greatest share is spent. Works on
+a running weir, a state folder (--state) and logs (--log).`,
+			Examples: []string{"weir budgets ls", "weir budgets ls --budget team-day -o json", "weir budgets ls --log run.jsonl --limits limits.yaml"},
+			Setup: func(fs *pflag.FlagSet) cli.Run {
+				target := newTarget(fs, true)
+				q := pump.BudgetQuery{}
+				fs.StringVar(&q.Budget, "budget", "", "list the accounts of this `BUDGET` alone")
+				fs.StringVar(&q.Value, "value", "", "list the accounts of this `VALUE` alone, such as the name of a team")
+				fs.IntVar(&q.Limit, "limit", 50, "list at most so many `ACCOUNTS`")
+				return func(ctx context.Context, env *cli.Env, args []string) error {
+					if err := cli.Want(args, 0, 0, ""); err != nil {
+						return err
+					}
+					return listBudgets(ctx, env, target, q)
+				}
+			},
+		},
+		grantBudgetCommand(),
+	}}
+}
+
+// listBudgets prints the accounts.
+func listBudgets(ctx context.Context, env *cli.Env, target *target, q pump.BudgetQuery) error {
+	k, done, err := target.open(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer done()
+	list, err := k.Budgets(ctx, q)
+	if err != nil {
+		return err
+	}
+	lines := cli.NewLines(env, budgetCells, "BUDGET", "VALUE", "SPENT", "RESERVED", "LEFT", "LIMIT", "WINDOW", "ENDS", "REFUSED", "BEFORE", "STATE")
+	for i := range list.Budgets {
+		if err := lines.Print(&list.Budgets[i]); err != nil {
+			return err
+		}
+	}
+	if err := lines.Flush(); err != nil {
+		return err
+	}
+	if len(list.Budgets) == 0 {
+		env.Notice("nothing counts for a budget yet: write budgets in the limits file, and send events that name their scope")
+	}
+	if list.Truncated {
+		env.Notice("there are more accounts: --limit, --budget and --value choose")
+	}
+	return nil
+}
+
+// budgetCells is one account in the list.
+func budgetCells(v *budgets.View) []cli.Cell {
+	figure := func(n float64) cli.Cell {
+		return cli.Cell{Text: strconv.FormatFloat(n, 'f', -1, 64), Right: true}
+	}
+	left, limit, ends, before := cli.Cell{Text: "-", Right: true}, cli.Cell{Text: "-", Right: true}, "rolling", cli.Cell{Text: "-", Right: true}
+	if v.Limit != nil {
+		left, limit = figure(*v.Left), figure(*v.Limit)
+		limit.Text += " " + v.Measure
+	}
+	if !v.End.IsZero() {
+		ends = events.Stamp(v.End).Time().Format(time.RFC3339)
+	}
+	if v.Before != nil {
+		before = figure(v.Before.Spent)
+	}
+	state := cli.Cell{Text: v.State}
+	switch v.State {
+	case "used_up":
+		state.Paint = cli.Bad
+	case "near":
+		state.Paint = cli.Caution
+	}
+	return []cli.Cell{{Text: v.Budget}, {Text: v.Value}, figure(v.Spent), figure(v.Reserved), left, limit, {Text: v.Window}, {Text: ends},
+		{Text: strconv.FormatInt(v.Refused, 10), Right: true}, before, state}
+}
+
+// grantBudgetCommand is weir budgets grant: more of a budget for one account.
+func grantBudgetCommand() cli.Command {
+	return cli.Command{
+		Name: "grant", Args: "BUDGET VALUE AMOUNT", Short: "let an account spend more, until its window ends",
+		Long: `Gives one account so much more than its budget, or than it has spent and reserved where
+that is more: US dollars, tokens, calls or seconds, as the budget counts. The block is
+lifted at once. The grant ends with the window, for a rolling window a period later, or
+earlier by --for. Two grants add up. It takes the admin token of the running weir; where
+the budget names who may grant, only they may.`,
+		Examples: []string{
+			`weir budgets grant team-day payments 20 --reason "release day" --token-file admin.token`,
+			`weir budgets grant org-hour all 500 --for 30m --reason "load test" --token-file admin.token`,
+		},
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			h := newHand(fs)
+			long := fs.Duration("for", 0, "the grant ends after this `DURATION`, if the window does not end before")
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := cli.Want(args, 3, 3, "a BUDGET, a VALUE and an AMOUNT"); err != nil {
+					return err
+				}
+				amount, err := strconv.ParseFloat(args[2], 64)
+				if err != nil || !(amount > 0) {
+					return cli.Usage("%s: want an amount above 0, such as 20 or 2.50", args[2])
+				}
+				o := api.BudgetGrant{Budget: args[0], Value: args[1], Amount: amount, Reason: *h.reason}
+				if o.ForS, err = seconds("for", *long); err != nil {
+					return err
+				}
+				if o.By, err = h.signed(env); err != nil {
+					return err
+				}
+				return h.grantBudget(ctx, env, &o)
+			}
+		},
+	}
+}
+
+// grantBudget sends the order and says what was granted.
+func (h *hand) grantBudget(ctx context.Context, env *cli.Env, o *api.BudgetGrant) error {
+	var a api.BudgetGrantAnswer
+	if err := h.give(ctx, env, "/v1/budgets/grant", o, &a); err != nil {
+		return err
+	}
+	return env.Value(a, func() error {
+		until := "until its window ends"
+		if !a.Until.IsZero() {
+			until = "until " + a.Until.String() + ", or until its window ends"
+		}
+		if _, err := cli.Fprintf(env.Out, "%s of %s has %s %s more %s\n", a.Value, a.Budget, strconv.FormatFloat(a.Amount, 'f', -1, 64), string(a.Unit), until); err != nil {
+			return err
+		}
+		env.Notice("event %s by %s", a.ID, a.By)
+		return nil
+	})
+}
