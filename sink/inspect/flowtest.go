@@ -101,6 +101,12 @@ func (w *flowWriter) event(ev *events.Event) string {
 	add("task", ev.TaskID)
 	add("conv", ev.ConversationID)
 	add("project", ev.ProjectID)
+	add("team", ev.TeamID)
+	add("tenant", ev.TenantID)
+	add("principal", ev.Principal)
+	if ev.Kind == events.ToolResult || ev.Kind == events.LLMCall {
+		number("ms", int64(ev.DurationMS))
+	}
 	add("tags", strings.Join(ev.Tags, ","))
 	add("from_tags", strings.Join(ev.From.Tags, ","))
 	add("tool_tags", strings.Join(ev.Tool.Tags, ","))

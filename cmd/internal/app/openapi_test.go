@@ -178,7 +178,7 @@ func everybody() map[string]string {
 // answers.
 func TestOpenAPI(t *testing.T) {
 	dir := t.TempDir()
-	limits, err := limitfile.Parse("test", []byte("profile: recovery\nrules: {self_call: {stop: 1, count: all}, max_cost_usd: {max: 1, action: hold}, max_total_calls: {max: 100}, call_rate_per_flow: {max: 4, window: 1m}}\n"))
+	limits, err := limitfile.Parse("test", []byte("profile: recovery\nrules: {self_call: {stop: 1, count: all}, max_cost_usd: {max: 1, action: hold}, max_total_calls: {max: 100}, call_rate_per_flow: {max: 4, window: 1m}}\nbudgets: [{name: team-day, scope: team, window: day, hard: 50}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,6 +347,9 @@ func (d *described) orders(f caller) {
 	f(400, "tom", "POST", rescue, "/v1/agents/planner/rescue", "{")
 	f(202, "tom", "POST", "/v1/notes", "", d.example("POST", "/v1/notes", "note"))
 	f(400, "tom", "POST", "/v1/notes", "", "{}")
+	f(202, "ann", "POST", "/v1/budgets/grant", "", d.example("POST", "/v1/budgets/grant", "grant"))
+	f(400, "ann", "POST", "/v1/budgets/grant", "", `{"budget":"team-day","value":"payments","amount":0,"reason":"r","by":"ann"}`)
+	f(404, "ann", "POST", "/v1/budgets/grant", "", `{"budget":"none","value":"x","amount":1,"reason":"r","by":"ann"}`)
 	f(202, "ann", "POST", "/v1/flows/stop", "", d.example("POST", "/v1/flows/stop", "all"))
 	f(400, "ann", "POST", "/v1/flows/stop", "", because)
 	f(200, "root", "POST", "/-/reload", "", "")
@@ -386,7 +389,7 @@ func (d *described) readings(r *running, f caller) {
 	f(200, "dan", "POST", "/v1/check", "", `{"kind":"agent.call","correlation_id":"last","from":{"agent":"a"},"to":{"agent":"b"}}`) // behind all that was sent
 	for _, route := range []struct{ path, good, bad string }{
 		{"/v1/verdicts", "?since=0", "?since=x"}, {"/v1/flows", "?sort=near", "?sort=x"}, {"/v1/flows/{id}/events", "?all=1", "?limit=x"},
-		{"/v1/agents", "?stuck=0&kind=agent", "?kind=x"}, {"/v1/agents/{id}", "?kind=agent", "?kind=x"}, {"/v1/notes", "", "?limit=x"},
+		{"/v1/agents", "?stuck=0&kind=agent", "?kind=x"}, {"/v1/agents/{id}", "?kind=agent", "?kind=x"}, {"/v1/notes", "", "?limit=x"}, {"/v1/budgets", "?budget=team-day", "?limit=x"},
 		{"/v1/costs", "?since=1h", "?since=x"}, {"/v1/deadletters", "?limit=5", "?from=x"},
 	} {
 		id := "flow-1"
