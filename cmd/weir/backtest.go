@@ -326,6 +326,9 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 	if err := broken(env, trials[0], marks, check); err != nil {
 		return err
 	}
+	if err := bad.most(d.Events + d.Repeats); err != nil {
+		return err
+	}
 	return o.reading.done(env)
 }
 

@@ -126,6 +126,14 @@ func formatOf(v *sourceView) string {
 	return v.Format
 }
 
+// fieldsOf lists what a mapping can fill; "" for what is no mapping.
+func fieldsOf(v *sourceView) string {
+	if !strings.HasPrefix(v.Format, mapped.Prefix) {
+		return ""
+	}
+	return strings.Join(mapped.Fields(), ", ")
+}
+
 // level is how surely a log tells something. Only the two ends have colours: in between it
 // depends.
 func level(s string) cli.Cell {
@@ -142,10 +150,11 @@ func describeSource(env *cli.Env, v sourceView) error {
 		for _, row := range [][3]string{
 			{"source", v.Name, v.Title},
 			{"also", "", strings.Join(v.Known, ", ")},
-			{"format", v.Format, map[string]string{"lines": "one JSON value per line", "documents": "a JSON value may span many lines"}[v.Framing]},
+			{"format", formatOf(&v), map[string]string{"lines": "one JSON value per line", "documents": "a JSON value may span many lines"}[v.Framing]},
 			{"set", "", v.Set},
 			{"run", "", v.Run},
 			{"flow", "", v.Flow},
+			{"fields", "", fieldsOf(&v)},
 			{"sees", "", v.Sees},
 			{"does not see", "", v.Blind},
 			{"tools", v.Tools, "calls of tools"},

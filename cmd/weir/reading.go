@@ -326,6 +326,15 @@ func (r *refusals) notice(env *cli.Env) {
 	}
 }
 
+// most is the error that most records could not be read: what was found in the rest says little of
+// the log. nil where so many or more were read.
+func (r *refusals) most(read int64) error {
+	if r.n <= read {
+		return nil
+	}
+	return cli.Failure("%s of %s could not be read", cli.Grouped(r.n), cli.Count(r.n+read, "record")).Advise("weir events validate FILE lists them; weir events describe says what each format is")
+}
+
 // instead is what goes on a sentence that there is no event: what there was instead.
 func (r *refusals) instead() string {
 	if r.n == 0 {

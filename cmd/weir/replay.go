@@ -133,6 +133,9 @@ func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	if err := printScores(env, labels, r.flows); err != nil {
 		return err
 	}
+	if err := r.bad.most(s.Events + s.Duplicates); err != nil {
+		return err
+	}
 	return o.reading.done(env)
 }
 

@@ -183,7 +183,7 @@ func (a *Server) serveMetrics() {
 		a.meter.port.listener, err = net.Listen("tcp", a.o.Metrics)
 	}
 	if err != nil {
-		a.logger.Error("there are no metrics; choose another address for them", "error", err)
+		a.logger.Error("metrics are not served: choose another address with --metrics, or none with --metrics ''", "address", a.o.Metrics, "error", err)
 		return
 	}
 	mux := http.NewServeMux()

@@ -163,7 +163,7 @@ func TestReportOfMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	html := page.String()
-	if !strings.Contains(html, "and 1 more;") || strings.Index(html, "To review") > strings.Index(html, "What it cost") || strings.Count(html, "(price unknown)") > 1 {
+	if !strings.Contains(html, "and 1 more;") || strings.Index(html, `<h2 id="cost">`) > strings.Index(html, `<h2 id="rules">`) || !strings.Contains(html, `href="#cost"`) || !strings.Contains(html, `href="#review"`) || strings.Count(html, "(price unknown)") > 1 {
 		t.Errorf("the page: %d times that the price is unknown, review at %d, costs at %d", strings.Count(html, "(price unknown)"), strings.Index(html, "To review"), strings.Index(html, "What it cost"))
 	}
 	for _, part := range []string{"and 451 more;", "> Only warned: some.", "> 3 records could not be read.", "**501 would be stopped**, 501 warned (the stopped included)"} {

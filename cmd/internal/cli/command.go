@@ -36,11 +36,12 @@ type Program struct {
 type Command struct {
 	Name string
 	// Completion looks for the word FILE in it.
-	Args     string   // what follows the name in the usage line, such as "FILE..."
-	Short    string   // one line without a full stop
-	Long     string   // help; paragraphs
-	Examples []string // command lines
-	Hidden   bool     // not listed
+	Args     string      // what follows the name in the usage line, such as "FILE..."
+	Short    string      // one line without a full stop
+	Long     string      // help; paragraphs
+	Examples []string    // command lines
+	Hidden   bool        // not listed
+	Groups   []FlagGroup // of the flags in the help; the others stand behind them
 	Commands []Command
 
 	// Setup declares the flags of one call and returns what runs it. It is called
@@ -50,6 +51,12 @@ type Command struct {
 	// Words returns what may stand as an argument, for completion; nil means files
 	// when Args speaks of FILE, else nothing.
 	Words func() []string
+}
+
+// FlagGroup is flags that are about one thing.
+type FlagGroup struct {
+	Title string
+	Flags []string
 }
 
 // Run runs a command with the arguments that are not flags. What it returns decides

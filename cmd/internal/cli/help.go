@@ -56,10 +56,7 @@ func (p *Program) writeCommand(w io.Writer, path string, c *Command) error {
 	if c.Long != "" {
 		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(c.Long))
 	}
-	if own := flagRows(c, false); len(own) > 0 {
-		b.WriteString("\nFlags:\n")
-		align(&b, own)
-	}
+	writeFlags(&b, c)
 	b.WriteString("\nFlags of every command:\n")
 	align(&b, flagRows(c, true))
 	if len(c.Examples) > 0 {
@@ -69,6 +66,33 @@ func (p *Program) writeCommand(w io.Writer, path string, c *Command) error {
 		}
 	}
 	return write(w, b.String())
+}
+
+// writeFlags writes the flags of the command, by group where it has groups.
+func writeFlags(b *strings.Builder, c *Command) {
+	left := flagRows(c, false)
+	for _, g := range c.Groups {
+		var rows [][2]string
+		left = slices.DeleteFunc(left, func(r [2]string) bool {
+			name, _, _ := strings.Cut(r[0][strings.Index(r[0], "--")+2:], " ")
+			in := slices.Contains(g.Flags, name)
+			if in {
+				rows = append(rows, r)
+			}
+			return in
+		})
+		fmt.Fprintf(b, "\n%s:\n", g.Title)
+		align(b, rows)
+	}
+	switch {
+	case len(left) == 0:
+		return
+	case len(c.Groups) > 0:
+		b.WriteString("\nOther flags:\n")
+	default:
+		b.WriteString("\nFlags:\n")
+	}
+	align(b, left)
 }
 
 // flagRows lists the flags of a command: its own, or those that all have.

@@ -156,7 +156,10 @@ func (s *Source) note(err error) error {
 	s.status = Status{OK: err == nil, Time: events.RFC3339(events.StampOf(s.o.Clock.Now()))}
 	if err != nil {
 		s.status.Error = err.Error()
-		s.o.Logger.Error("the limits stay as they were", "file", s.o.File, "error", err)
+		// Before the first good limits there is nothing to keep: New returns the error, and weir exits.
+		if s.wanted != nil {
+			s.o.Logger.Error("the limits stay as they were", "file", s.o.File, "error", err)
+		}
 	}
 	return err
 }

@@ -27,6 +27,15 @@ import (
 func RunCommand() cli.Command {
 	return cli.Command{
 		Name: "run", Short: "run weir: receive events, publish verdicts, answer checks",
+		Groups: []cli.FlagGroup{
+			{Title: "Events in", Flags: []string{"follow", "trust-users", "intake-memory"}},
+			{Title: "Serving", Flags: []string{"listen", "host", "metrics", "native-histograms", "authz", "authz-grpc"}},
+			{Title: "Limits", Flags: []string{"limits", "profile", "set", "prices"}},
+			{Title: "State", Flags: []string{"state", "in-memory", "retention", "memory", "checkpoint-every"}},
+			{Title: "Verdicts out", Flags: []string{"verdict-file", "webhook", "webhook-format", "webhook-secret-file", "otlp-logs", "otlp-headers-file", "order-keys-file"}},
+			{Title: "Access", Flags: []string{"access-file", "intake-token-file", "admin-token-file", "audit-file", "tls-cert-file", "tls-key-file", "tls-client-ca-file"}},
+			{Title: "Kafka", Flags: []string{"brokers", "group", "advertise", "horizon", "member-key-file", "events-topic", "verdicts-topic", "activity-topic", "dead-letter-topic", "orders-topic", "kafka-ca-file", "kafka-cert-file", "kafka-key-file", "kafka-password-file", "kafka-sasl", "kafka-tls", "kafka-user"}},
+		},
 		Long: `Receives events by POST /v1/events (one JSON object, or one per line) and from followed
 files. Keeps them in a journal. Publishes verdicts by GET /v1/verdicts (a stream), to a
 file and to a webhook. POST /v1/check answers whether a call may be made. GET /v1/flows

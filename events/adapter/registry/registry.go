@@ -165,7 +165,20 @@ func Detect(head []byte) (adapter.Format, error) {
 	if err := adapter.CheckText(head); err != nil {
 		return adapter.Format{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
-	return detect(head, Formats())
+	f, err := detect(head, Formats())
+	if _, none := errors.AsType[noneOf](err); none {
+		if nearest := nearestTo(head); nearest != "" {
+			return f, fmt.Errorf("%w: %s", ErrUnknown, nearest)
+		}
+	}
+	return f, err
+}
+
+// noneOf is the error that none of so many formats fits.
+type noneOf int
+
+func (n noneOf) Error() string {
+	return fmt.Sprintf("it looks like none of the %d that are read; name one with --format", int(n))
 }
 
 // Propose returns a mapping for a log of which Detect knows no format, and what it reads of the
@@ -203,7 +216,7 @@ func detect(head []byte, formats []adapter.Format) (adapter.Format, error) {
 		if h := hintOf(beginning); h != nil {
 			return adapter.Format{}, fmt.Errorf("%w: %v", ErrUnknown, h)
 		}
-		return adapter.Format{}, fmt.Errorf("%w: it looks like none of the %d that are read; name one with --format", ErrUnknown, len(formats))
+		return adapter.Format{}, fmt.Errorf("%w: %w", ErrUnknown, noneOf(len(formats)))
 	}
 	return adapter.Format{}, fmt.Errorf("%w: the input looks like each of %s; name one with --format", ErrAmbiguous, names(fit))
 }
