@@ -19,7 +19,7 @@ import (
 // stop of each flow. See decision 77 for what counts as waste.
 func costsCommand() cli.Command {
 	return cli.Command{
-		Name: "costs", Args: "[FILE|DIR...|-]", Short: "what flows have spent, and how much of it after a warning or a stop",
+		Name: "costs", Args: "[FILE|DIR...|-]", Short: "add up what flows spent, before and after warnings and stops",
 		Long: `Folds agent logs with the code that judges live traffic and adds up tokens and money. It
 shows totals, the part between a flow's first warning and first stop, and the part after
 that stop. Groups: service (source of the events), agent, tool, tenant, and the first

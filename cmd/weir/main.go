@@ -38,13 +38,13 @@ func program() *cli.Program {
 	p := &cli.Program{
 		Name:  "weir",
 		Short: "stops AI agents that run away.",
-		Intro: `It reads the calls that agents make on each other and on their tools, folds them into
-one small state per flow, and puts a standing order (a verdict) on the flows that loop,
-go too deep or run too long. Whoever sends the next message honors the order.`,
+		Intro: `weir reads the calls that agents make to each other and to their tools. It detects flows
+that loop, go too deep, spend too much or run too long, and blocks their next call.
+Dispatchers, guards, gateways and hooks act on its orders before they send a call.`,
 		Outro: `First steps:
-  weir demo                        watch real runaways being stopped
-  weir replay FILE                 judge a log that you have
-  weir run                         take events on http://127.0.0.1:8080`,
+  weir demo                        see real runaways stopped
+  weir replay FILE                 judge a log of yours
+  weir run                         receive events on http://127.0.0.1:8080`,
 	}
 	// For a hook a wrong command line must not look like a refusal.
 	p.UsageCode = usageCode

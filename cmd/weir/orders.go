@@ -26,7 +26,7 @@ character: agent:billing-*. Quote it.`
 // stopScopeCommand is weir stop: an order by hand about a scope.
 func stopScopeCommand() cli.Command {
 	return cli.Command{
-		Name: "stop", Args: "SCOPE", Short: "stop all calls, or those of a tenant, an agent, a tool and so on",
+		Name: "stop", Args: "SCOPE", Short: "stop all calls, or those of a tenant, an agent, a tool, ...",
 		Long: `Refuses every check of the scope until the order expires or is released. That includes
 flows, agents and schedules that begin later, and a user's message. A second order for
 the same scope replaces the first.
@@ -191,7 +191,7 @@ func (h *hand) releaseScope(ctx context.Context, env *cli.Env, path, name string
 
 // ordersCommand is weir orders: the orders by hand, and links that give one.
 func ordersCommand() cli.Command {
-	return cli.Command{Name: "orders", Short: "the orders by hand: list them, make links for them", Commands: []cli.Command{
+	return cli.Command{Name: "orders", Short: "list orders by hand, make links for them", Commands: []cli.Command{
 		{
 			Name: "ls", Short: "list the active orders by hand",
 			Long:     "Orders of weir stop. Stops of single flows are listed by weir flows ls.",
