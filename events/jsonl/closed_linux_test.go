@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestFilesBesideClosedFolders holds that a folder which may not be read, such as lost+found,
-// is told of and does not keep the others from being listed.
+// TestFilesBesideClosedFolders holds that an unreadable folder, such as lost+found, is reported and
+// does not keep the others from being listed.
 func TestFilesBesideClosedFolders(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.jsonl", "closed/b.jsonl", "open/c.jsonl"} {
@@ -37,8 +37,8 @@ func TestFilesBesideClosedFolders(t *testing.T) {
 	}
 }
 
-// as does something as a user who has no rights of root: files that root made closed are open
-// to root. A test that runs as nobody in particular needs no other user.
+// as runs do as a user without root's rights: files that root closed are open to root. A test that
+// already runs without them needs no other user.
 func as(t *testing.T, user int, dir string, do func()) {
 	t.Helper()
 	if os.Getuid() != 0 {

@@ -18,7 +18,7 @@ type cutter struct {
 	escaped  bool
 }
 
-// reset is for the next record, which begins at the first byte of what is left.
+// reset prepares for the next record, which begins at the first remaining byte.
 func (c *cutter) reset() { *c = cutter{documents: c.documents} }
 
 // find returns the length of the first record in buf, its line's end included.

@@ -40,13 +40,13 @@ func Folder(pattern string) string {
 	return folder
 }
 
-// Files lists the files that a pattern stands for, in the order of their names: all in a
-// folder and below, or those that match. Hidden files are left out, and those that have
-// the name of one that was rotated away: a Tail finds them when it needs them. The latter
-// are the second list, so that nobody waits in silence for what a packed file has.
+// Files lists the files of a pattern by name: all in a folder and below, or those that
+// match. Hidden files are left out, and so are files named like a rotated one: a Tail finds
+// them when it needs them. These are the second list, so that a packed file does not go
+// unnoticed.
 //
-// It is asked again and again while logs are followed, so files that vanish in between are no
-// error. The error is of folders that cannot be read; what lies elsewhere is listed all the same.
+// It is called repeatedly while logs are followed, so files that vanish in between are no
+// error. The error is about unreadable folders; all others are listed.
 func Files(pattern string) (out, rotated []string, err error) {
 	matches := []string{pattern}
 	if st, err := os.Stat(pattern); err != nil || !st.IsDir() {

@@ -37,7 +37,7 @@ func newPipe(path string, named bool) *pipe {
 	return p
 }
 
-// run opens, reads to the end, and opens again, as long as somebody wants it.
+// run opens, reads to the end, and opens again, until it is stopped.
 func (p *pipe) run(path string) {
 	for {
 		f, err := os.Stdin, error(nil)
@@ -50,7 +50,7 @@ func (p *pipe) run(path string) {
 				err = errors.Join(err, f.Close())
 			}
 		}
-		// copy returns nil at the end of the writers, which is told as io.EOF.
+		// copy returns nil at the end of the writers, which is reported as io.EOF.
 		if err == nil {
 			err = io.EOF
 		}
@@ -61,9 +61,9 @@ func (p *pipe) run(path string) {
 	}
 }
 
-// copy sends what is read until the writers have left, or until nobody wants it.
+// copy sends what it reads until the writers have left, or until it is stopped.
 //
-// Each chunk has memory of its own, as the Tail takes it at its own time.
+// Each chunk has memory of its own, because the Tail takes it at its own time.
 func (p *pipe) copy(f *os.File) error {
 	for {
 		data := make([]byte, readBytes)
@@ -77,7 +77,7 @@ func (p *pipe) copy(f *os.File) error {
 	}
 }
 
-// send is false when nobody wants more.
+// send is false once the reader has stopped.
 func (p *pipe) send(c chunk) bool {
 	select {
 	case p.chunks <- c:

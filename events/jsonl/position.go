@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// Position is a place in a file, with what tells that file from another one which
-// has taken its name. The zero Position is the beginning of whatever is there.
+// Position is a place in a file, with what distinguishes that file from another of the same
+// name. The zero Position is the beginning of any file.
 //
-// It is kept over restarts as JSON, so the names of its members stay.
+// It is stored as JSON, so the names of its members must not change.
 type Position struct {
-	// Device and inode tell a file that was renamed; the hash tells one whose inode was given
-	// to another.
+	// Device and inode recognise a renamed file; the hash recognises one whose inode was
+	// reused.
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
 	Head   uint64 `json:"head"` // hash of the first bytes
@@ -23,7 +23,7 @@ type Position struct {
 }
 
 // headBytes is how much of the beginning of a file is hashed. Logs begin with times
-// and ids, so that a few hundred bytes tell them apart.
+// and ids, so a few hundred bytes distinguish them.
 const headBytes = 1024
 
 // identify returns the position at the beginning of an open file.
@@ -39,7 +39,7 @@ func identify(f *os.File) (Position, error) {
 	return p, err
 }
 
-// ofInode is the zero Position where the system tells no inode.
+// ofInode is the zero Position on systems without inodes.
 func ofInode(st os.FileInfo) Position {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -48,9 +48,9 @@ func ofInode(st os.FileInfo) Position {
 	return Position{Device: uint64(sys.Dev), Inode: sys.Ino}
 }
 
-// hashHead hashes the first n bytes of a file, or what there is.
+// hashHead hashes the first n bytes of a file, or fewer if it is shorter.
 //
-// FNV is enough: nobody gains by making two logs begin alike.
+// FNV is enough: making two logs begin alike gains nothing.
 func hashHead(f *os.File, n int64) (sum uint64, hashed int64, err error) {
 	h := fnv.New64a()
 	hashed, err = io.Copy(h, io.NewSectionReader(f, 0, n))

@@ -20,7 +20,7 @@ func (t *Tail) rewritten() error {
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", t.path, err)
 	}
-	// No copy: what came after the last look is lost, and nobody can tell.
+	// No copy: what came after the last look is lost, without a trace.
 	if rotated == nil {
 		return t.leave()
 	}
@@ -31,10 +31,10 @@ func (t *Tail) rewritten() error {
 	return err
 }
 
-// leave gives up the file at its end. What is left in the buffer is its last record,
-// though it may be half of one; then the file of that name is read from its beginning.
+// leave gives up the file at its end. The rest of the buffer is its last record, though it
+// may be half of one. The file of that name is then read from its beginning.
 //
-// It is called twice where something is left: first for the rest, then for the end.
+// With a rest it is called twice: first for the rest, then for the end.
 func (t *Tail) leave() error {
 	if len(t.buf) > 0 && !t.ended {
 		t.ended = true
@@ -119,8 +119,8 @@ func OpenWithin(folder, path string) (*os.File, error) {
 		return nil, err
 	}
 	defer root.Close()
-	// A pipe that has taken the place of a file would keep whoever opens it.
-	// The flag lets an open of a pipe return at once, and it is then refused.
+	// A pipe in the place of a file would block the open.
+	// With this flag the open returns at once, and the pipe is rejected.
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err

@@ -23,8 +23,8 @@ type Options struct {
 	// A record that is longer is given up to cutBytes of it, see Record.Cut.
 	MaxRecord int           // longest record in bytes; default 8 MiB
 	Poll      time.Duration // how often a file is looked at that has nothing new; default 250 ms
-	// Within is a folder that the file has to lie in, and what links lead to as well; ""
-	// lets them lead anywhere. Whoever may write into a followed folder could else have any
+	// Within is a folder that must contain the file and the targets of links; "" lets links
+	// lead anywhere. Otherwise a user with write access to a followed folder could have any
 	// file read that weir may read.
 	Within string
 	// Room is what the buffers of many files take together, in bytes; nil where there are few.
@@ -34,9 +34,9 @@ type Options struct {
 	After func(time.Duration) <-chan time.Time
 }
 
-// Room is so many bytes, as semaphore.Weighted gives them.
+// Room is a number of bytes, as semaphore.Weighted hands them out.
 //
-// Who has some waits for nobody else's, so that they always come back.
+// A holder never waits for another holder, so they always come back.
 type Room interface {
 	Acquire(ctx context.Context, n int64) error
 	Release(n int64)
@@ -44,7 +44,7 @@ type Room interface {
 
 // Record is one record of a file.
 //
-// Next is what has to be kept, with what came of the record, to go on after a restart.
+// Next must be kept, together with the record's effect, to continue after a restart.
 type Record struct {
 	Bytes []byte   // without the line's end; good until the next call of the Tail
 	At    int64    // offset of its first byte
@@ -190,7 +190,7 @@ func (t *Tail) Next() (Record, bool) {
 		end, ok := t.cut.find(t.buf)
 		// The last line of a file that was left, or of a pipe whose writers are gone.
 		if !ok && t.ended && len(t.buf) > 0 {
-			end, ok = len(t.buf), true // nobody will finish it
+			end, ok = len(t.buf), true // it will never be finished
 		}
 		if !ok {
 			// It may become whole yet.
@@ -329,9 +329,9 @@ func (t *Tail) wait(ctx context.Context) error {
 	}
 }
 
-// room makes sure that there is room for so many bytes behind what is in the buffer.
+// room makes room for that many bytes behind the content of the buffer.
 //
-// Twice what is there, so that a long record is not copied for each read.
+// It doubles the size, so that a long record is not copied at each read.
 func (t *Tail) room(n int) {
 	if cap(t.buf)-len(t.buf) >= n {
 		return

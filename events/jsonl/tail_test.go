@@ -192,12 +192,12 @@ func TestResume(t *testing.T) {
 		}
 	}
 	resumed("new")
-	// Renamed while nobody followed.
+	// Renamed while it was not followed.
 	appendTo(t, path, "5\n")
 	rename(t, path, filepath.Join(dir, "a-2026-11-20.jsonl"))
 	appendTo(t, path, "6\n")
 	resumed("5", "6")
-	// Copied and cut short while nobody followed.
+	// Copied and cut short while it was not followed.
 	appendTo(t, path, "7\n")
 	copyFile(t, path, path+".1")
 	write(t, path, os.O_TRUNC, "8\n")
@@ -368,7 +368,7 @@ func (p *places) Acquire(_ context.Context, n int64) error {
 func (p *places) Release(n int64) { p.taken -= n }
 
 // TestHalfRecordsAreNotKept follows files that end in the middle of long records, as many logs of
-// one folder may: nobody holds them, and they are read when their ends have come.
+// one folder may. They take no memory, and are read once they are complete.
 func TestHalfRecordsAreNotKept(t *testing.T) {
 	room := new(places)
 	var tails []*Tail
@@ -410,7 +410,7 @@ func TestHalfRecordsAreNotKept(t *testing.T) {
 		if got := fill(f); len(got) != 1 || got[0] != long+"moreend" {
 			t.Errorf("%d records, the first of %d bytes", len(got), len(strings.Join(got, "")))
 		}
-		// What is left of a file that is renamed is its last record.
+		// The rest of a renamed file is its last record.
 		if err := os.Rename(paths[i], paths[i]+".1"); err != nil {
 			t.Fatal(err)
 		}

@@ -22,8 +22,8 @@ const (
 // ZeroBytes has the top bit set of the first byte of x that is zero, if there is one, and
 // perhaps of later bytes, but of none before.
 //
-// Borrows run upwards from a zero byte, so only the lowest bit that is set can be trusted.
-// Whoever reads the text as a little-endian word finds the first byte by its trailing zeros.
+// Borrows run upwards from a zero byte, so only the lowest set bit is reliable. In a
+// little-endian word the first byte is found by its trailing zeros.
 func ZeroBytes(x uint64) uint64 { return (x - Ones) &^ x & Tops }
 
 // StringEnd returns the index of the first quote, backslash or control character of p from
@@ -67,11 +67,11 @@ func Hex4(p []byte, i int) (r rune, ok bool) {
 	return r, true
 }
 
-// AppendUnescaped appends what the inside of a JSON string says. An escape that JSON does
-// not know stands for the character behind the backslash, and half a surrogate pair for
-// U+FFFD; known is false if there was an escape of the first kind or one that is cut off.
+// AppendUnescaped appends the meaning of the inside of a JSON string. An escape unknown to
+// JSON stands for the character behind the backslash, and half a surrogate pair for
+// U+FFFD. known is false if there was an unknown escape or one that is cut off.
 //
-// What is said is never longer than raw, so a dst with room for raw is not moved. The bytes of
+// The result is never longer than raw, so a dst with room for raw is not moved. The bytes of
 // raw are not checked to be UTF-8.
 func AppendUnescaped(dst, raw []byte) (out []byte, known bool) {
 	known = true

@@ -8,13 +8,13 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// balancer shares the partitions of one topic out so that the shares differ by at most
-// one, and so that a partition goes to the member that has the furthest state of it as
-// far as the shares allow. The result depends on nothing but what the members tell.
+// balancer assigns the partitions of one topic. Shares differ by at most one. As far as
+// the shares allow, a partition goes to the member with the furthest state of it. The
+// result depends only on what the members report.
 //
-// The library's own balancers know nothing of states: each change of the group would send
-// partitions to members that have to fold hours of the log before they know as much as the one
-// that lost them.
+// The library's balancers know nothing of states. Each change of the group would move
+// partitions to members that must fold hours of log to know as much as the previous
+// owner.
 type balancer struct {
 	topic string
 	// mine is asked at each joining, so it says what is held then and not at the start.
@@ -27,10 +27,10 @@ type balancer struct {
 // (InconsistentGroupProtocol), which is how a program of another kind in the group is noticed.
 func (b *balancer) ProtocolName() string { return "weir-holds" }
 
-// UserData is what this member tells of itself.
+// UserData is what this member reports about itself.
 //
-// The coordinator keeps it as it is and hands it to the leader, and to whoever describes the
-// group (Members).
+// The coordinator stores it unchanged and returns it to the leader, and to callers that
+// describe the group (Members).
 func (b *balancer) UserData() ([]byte, error) { return b.mine().append(nil) }
 
 // AssignGroups shares the partitions out. Only the leader of the group is asked.
@@ -98,8 +98,8 @@ func shareOut(members []member, partitions []int) map[string][]int {
 	}
 
 	claims, deepest := claimsOf(members)
-	// First everybody's first choice, so that nobody's second takes the room of another's
-	// first.
+	// First choices come first, so that no second choice takes the room of another
+	// member's first.
 	// rank 0 is the member with the furthest state of a partition, rank 1 the next.
 	for rank := range deepest {
 		for _, p := range partitions {
@@ -113,9 +113,9 @@ func shareOut(members []member, partitions []int) map[string][]int {
 			}
 		}
 	}
-	// What nobody with room has state of goes to who has least to do.
-	// For as long as a partition is left, some member is below its share, and the one with the
-	// least is.
+	// A partition without a member that has room and state goes to the member with the fewest.
+	// While a partition is left, some member is below its share, and so is the one with the
+	// fewest.
 	for _, p := range partitions {
 		if _, taken := owner[p]; taken {
 			continue
@@ -129,7 +129,7 @@ func shareOut(members []member, partitions []int) map[string][]int {
 		give(p, idle)
 	}
 
-	// Who has no partition has an empty list and not nil.
+	// A member without partitions has an empty list, not nil.
 	for m := range members {
 		shares[members[m].id] = []int{}
 	}
@@ -148,7 +148,7 @@ type claim struct {
 	next   int64
 }
 
-// claimsOf returns who has state of each partition, the furthest first, and how many have at most.
+// claimsOf returns the members with state of each partition, the furthest first, and the largest number of them.
 //
 // Among equals the first by id comes first, so the order depends on nothing else.
 func claimsOf(members []member) (claims map[int][]claim, most int) {

@@ -43,7 +43,7 @@ func TestShareOut(t *testing.T) {
 		map[string][]int{"a": {0, 1, 2}, "b": {3, 4, 5}, "c": {6, 7}, "d": {9, 10}, "e": {8, 11}})
 	// A second choice does not take the room of a first.
 	f(2, map[string][]Hold{"a": {{0, 9}}, "b": {{0, 8}, {1, 3}}}, map[string][]int{"a": {0}, "b": {1}})
-	// What is told of partitions that are not there, or twice, does not matter.
+	// Reports about partitions that do not exist, or repeated ones, are ignored.
 	f(2, map[string][]Hold{"a": {{7, 9}, {1, 4}, {1, 9}}, "b": {{-1, 3}}}, map[string][]int{"a": {1}, "b": {0}})
 }
 

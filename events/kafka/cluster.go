@@ -52,8 +52,8 @@ func (c *Cluster) dialTimeout() time.Duration { return cmp.Or(c.DialTimeout, 10*
 func (c *Cluster) Client() *kafkago.Client {
 	c.once.Do(func() {
 		c.transport = &kafkago.Transport{
-			// The library dials by open as well, so that TLS is agreed and its faults are told
-			// in one way.
+			// The library dials by open too, so that TLS and its faults are handled in one
+			// place.
 			Dial:        func(ctx context.Context, _, addr string) (net.Conn, error) { return c.open(ctx, addr, linkBuffer) },
 			DialTimeout: c.dialTimeout(),
 			// The library's default of six seconds would leave requests with a leader that has
@@ -69,7 +69,7 @@ func (c *Cluster) Client() *kafkago.Client {
 
 // Close closes the idle connections of Client. The Cluster may be used again after it.
 func (c *Cluster) Close() {
-	// Client makes the transport if nobody has asked for it yet.
+	// Client makes the transport if it does not exist yet.
 	c.Client()
 	c.transport.CloseIdleConnections()
 	c.idle.close()
@@ -104,9 +104,9 @@ func (c *Cluster) because(ctx context.Context, what string, err error) error {
 }
 
 // Dial connects to the broker that leads a partition. The connection reads through a
-// large buffer; a read or write on it without a deadline ends after DialTimeout. Within
-// DialTimeout for each broker that is tried, Dial either has a connection or says what
-// stands in the way: see Final, ErrUnreachable, ErrLogin, ErrTLS and ErrNoTopic.
+// large buffer. A read or write without a deadline ends after DialTimeout. Within
+// DialTimeout per broker tried, Dial returns a connection or the obstacle: see Final,
+// ErrUnreachable, ErrLogin, ErrTLS and ErrNoTopic.
 func (c *Cluster) Dial(ctx context.Context, topic string, partition int) (*kafkago.Conn, error) {
 	l, err := c.leader(ctx, topic, partition)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 // commitPatience is how long the coordinator may take to keep an offset.
 const commitPatience = 5 * time.Second
 
-// commits tells the coordinator offsets of partitions: those that come while a request is under
-// way go together with the next one, for a request costs much more than an offset in it.
+// commits sends offsets of partitions to the coordinator. Those that arrive while a request is in
+// flight share the next one, because a request costs much more than an offset in it.
 type commits struct {
-	// send tells offsets of one generation, and returns the answer for each partition.
+	// send commits offsets of one generation, and returns the answer for each partition.
 	send func(ctx context.Context, of Assignment, offsets []kafkago.OffsetCommit) (map[int]error, error)
 
 	sending   sync.Mutex // held while a request is under way
@@ -31,8 +31,8 @@ type commit struct {
 	err      error
 }
 
-// tell returns what the coordinator says of an offset, 5 s later at most.
-func (c *commits) tell(a Assignment, next int64) error {
+// commit returns the coordinator's answer to an offset, after 5 s at most.
+func (c *commits) commit(a Assignment, next int64) error {
 	c.mu.Lock()
 	r := c.gathering
 	first := r == nil || r.of.Generation != a.Generation || r.of.MemberID != a.MemberID

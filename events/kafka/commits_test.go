@@ -11,8 +11,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// TestCommitsGoTogether holds that what comes while a request is under way is told by one more, each
-// generation by its own, and that everybody gets the answer for his partition.
+// TestCommitsGoTogether holds that offsets which arrive during a request share the next one, each
+// generation its own, and that each caller gets the answer for its partition.
 func TestCommitsGoTogether(t *testing.T) {
 	refused, lost := errors.New("refused"), errors.New("lost")
 	held, release := make(chan struct{}), make(chan struct{})
@@ -43,7 +43,7 @@ func TestCommitsGoTogether(t *testing.T) {
 	var told sync.WaitGroup
 	tell := func(generation, partition int, want error) {
 		told.Go(func() {
-			if err := c.tell(Assignment{Generation: generation, Partition: partition}, int64(100+partition)); !errors.Is(err, want) {
+			if err := c.commit(Assignment{Generation: generation, Partition: partition}, int64(100+partition)); !errors.Is(err, want) {
 				t.Errorf("generation %d, partition %d: %v, want %v", generation, partition, err, want)
 			}
 		})
@@ -79,7 +79,7 @@ func TestCommitsGoTogether(t *testing.T) {
 	if want := [][]int{{1, 0}, {1, 1, 2, 3, 4, 5, 6, 7}, {2, 0, 5}}; !slices.EqualFunc(sent, want, slices.Equal) {
 		t.Errorf("sent %v, want %v", sent, want)
 	}
-	// Nothing is kept of what was told.
+	// Nothing is kept of earlier commits.
 	tell(3, 3, refused)
 	told.Wait()
 	if c.gathering != nil {

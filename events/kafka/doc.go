@@ -1,8 +1,8 @@
 // Package kafka reads events from Apache Kafka: cluster, partition reader, consumer group, offsets.
 //
-// It keeps no offsets: where to read on is the business of whoever holds the state. It
-// never creates a topic unless CreateTopics is called, and never waits for a broker
-// without a bound, except where a context is the bound.
+// It stores no offsets: the owner of the state knows where to continue. It never creates
+// a topic except by CreateTopics, and every wait for a broker has a bound, if only by its
+// context.
 //
-// Brokers from Kafka 2.3 on are understood.
+// Brokers from Kafka 2.3 on are supported.
 package kafka

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// fetchRange is what a Fetch request asks of one partition: about so many bytes from an offset on. A
-// first batch that is larger comes all the same.
+// fetchRange is what a Fetch request asks of one partition: about that many bytes from an offset on. A
+// larger first batch comes whole.
 type fetchRange struct {
 	topic     string
 	partition int32
@@ -80,9 +80,9 @@ type fetchAnswer struct {
 	topic    []byte
 }
 
-// fetchedPart is what an answer tells of one partition.
+// fetchedPart is the part of an answer about one partition.
 //
-// topic and batches alias the bytes that were parsed.
+// topic and batches alias the parsed bytes.
 type fetchedPart struct {
 	topic     []byte
 	partition int32
@@ -121,11 +121,11 @@ func parseFetch(b []byte) (fetchAnswer, error) {
 	return a, f.err()
 }
 
-// next reads the next part; false when there is none. Only the beginning of the answer may be
-// there: then batches of its last part is what there is of them.
+// next reads the next part; false without one. The answer may be incomplete: then batches holds
+// what has arrived of the last part.
 //
-// The second is what a Reader has when it reads only the head of an answer that is too large,
-// see exchange: the first batch then tells where it ends.
+// A Reader has an incomplete one when it reads only the head of an answer that is too large,
+// see exchange. The first batch then shows where it ends.
 func (a *fetchAnswer) next() (p fetchedPart, ok bool, err error) {
 	f := &a.rest
 	for a.left <= 0 {
@@ -145,7 +145,7 @@ func (a *fetchAnswer) next() (p fetchedPart, ok bool, err error) {
 	p.high = f.int64()
 	f.int64() // last stable offset
 	f.int64() // log start
-	// Brokers list aborted transactions only to who reads committed records. The count is not
+	// Brokers list aborted transactions only for readers of committed records. The count is not
 	// trusted: reading stops with the bytes.
 	for range max(0, f.int32()) {
 		f.int64() // producer of an aborted transaction

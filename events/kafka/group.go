@@ -26,7 +26,7 @@ type GroupOptions struct {
 	MemberFile string        // where the own member id is kept, so that the next Run takes a crashed one out of the group at once; empty: nowhere
 	Holds      func() []Hold // what this process has the state of, asked at each joining while no function of Run runs; nil: nothing
 	Address    string        // where others find this process, see Owners; at most 1024 bytes
-	Logger     *slog.Logger  // told of joining, leaving and trouble; nil: nobody
+	Logger     *slog.Logger  // logs joining, leaving and trouble; nil: none
 
 	// Within RebalanceTimeout functions publish and checkpoint for the last time; who takes
 	// longer is taken for dead, and its partitions are folded by others.
@@ -98,9 +98,9 @@ type Assignment struct {
 	commit    func(next int64) error
 }
 
-// Commit tells the group that everything before offset next is done. It is for those
-// who watch the lag; nothing is read from there. It fails when the coordinator is lost,
-// does not answer within 5 s, or counts this process as dead; it does not try again.
+// Commit commits offset next for the group: everything before it is done. It serves tools
+// that show lag; weir reads nothing from it. It fails when the coordinator is lost, does
+// not answer within 5 s, or considers this process dead. It does not retry.
 func (a Assignment) Commit(next int64) error { return a.commit(next) }
 
 // coordinatorTimeout is how long an answer of the coordinator may take.
@@ -118,7 +118,7 @@ const coordinatorTimeout = 5 * time.Second
 // partitions is not what it was (*PartitionsChangedError), for then keys move. It
 // returns when all functions have returned, and LeaveTimeout later at most.
 func (g *Group) Run(ctx context.Context, fn func(ctx context.Context, a Assignment)) error {
-	// The cause of the end tells a changed number of partitions from a caller who has enough.
+	// The cause of the end distinguishes a changed number of partitions from a caller's stop.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer g.trouble.clear()
@@ -223,8 +223,8 @@ func (g *Group) setBack(err error) {
 	}
 }
 
-// config is what the library is told. Its connections are dialed by open, so that they end
-// and explain themselves as all others do; the library logs in over them.
+// config is the library's configuration. Connections are dialed by open, so that they end
+// and report errors as all others do; the library logs in over them.
 func (g *Group) config() kafkago.ConsumerGroupConfig {
 	c := g.o.Cluster
 	return kafkago.ConsumerGroupConfig{
@@ -241,16 +241,16 @@ func (g *Group) config() kafkago.ConsumerGroupConfig {
 		HeartbeatInterval: g.o.Heartbeat,
 		JoinGroupBackoff:  g.o.JoinBackoff,
 		Timeout:           coordinatorTimeout,
-		// The library tells of each step; that is for who looks for a fault.
+		// The library logs each step, which is useful only for debugging.
 		Logger: kafkago.LoggerFunc(func(f string, v ...any) { g.o.Logger.Debug(fmt.Sprintf(f, v...)) }),
 	}
 }
 
-// leave waits for the functions and leaves the group. With a coordinator that does not
-// answer the library takes its time, which a process that is told to end has not: what
-// is left undone then ends by itself a little later, or with the process.
+// leave waits for the functions and leaves the group. With an unresponsive coordinator the
+// library takes long, which an ending process cannot afford. Unfinished work then ends by
+// itself a little later, or with the process.
 //
-// The functions are waited for without a bound of its own: their contexts have ended, and
+// The wait for the functions has no bound of its own: their contexts have ended, and
 // RebalanceTimeout is the caller's promise.
 func (g *Group) leave(group *kafkago.ConsumerGroup, member string, working *sync.WaitGroup) {
 	left := make(chan struct{})
@@ -259,8 +259,8 @@ func (g *Group) leave(group *kafkago.ConsumerGroup, member string, working *sync
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), g.o.LeaveTimeout)
 		defer cancel()
-		// When it is closed while the group changes, the library does not leave. As long as
-		// it has not told this process its id, only the library can.
+		// When closed while the group changes, the library does not leave. Until it has
+		// reported this process's id, only the library can.
 		for err := error(kafkago.RebalanceInProgress); member == "" && errors.Is(err, kafkago.RebalanceInProgress); {
 			_, err = group.Next(ctx)
 		}
@@ -302,7 +302,7 @@ func (g *Group) start(ctx context.Context, gen *kafkago.Generation, working *syn
 		// Where nothing was committed the library says its own start offset, which is -2.
 		a := Assignment{Partition: p.ID, Generation: int(gen.ID), MemberID: gen.MemberID, Committed: max(-1, p.Offset)}
 		a.commit = func(next int64) error {
-			if err := g.commits.tell(a, next); err != nil {
+			if err := g.commits.commit(a, next); err != nil {
 				return fmt.Errorf("commit offset %d of topic %s partition %d in group %s: %w", next, g.o.Topic, a.Partition, g.o.Group, err)
 			}
 			return nil
@@ -311,23 +311,22 @@ func (g *Group) start(ctx context.Context, gen *kafkago.Generation, working *syn
 		gen.Start(func(ended context.Context) {
 			defer working.Done()
 			if ended.Err() != nil {
-				return // nobody would wait for fn
+				return // fn would have no waiting caller
 			}
 			// The library's context knows neither the caller's values nor its end.
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(ended, cancel)()
 			fn(ctx, a)
-			// Whoever gives up at once, again and again, must not keep the group from work.
+			// A function that gives up at once, repeatedly, must not keep the group from work.
 			_ = pause(ctx, g.o.JoinBackoff)
 		})
 	}
 }
 
-// commit tells the group how far partitions are done. It does not do so by the connection
-// of the heartbeats, as the library's generation would: whoever waits there for an answer
-// while that of another is the next to be read looks again and again, and computes as long
-// as the broker takes.
+// commit commits the offsets of partitions for the group. It does not use the connection of
+// the heartbeats, as the library's generation would. A caller that waits there for its answer
+// while another answer is next spins for as long as the broker takes.
 func (g *Group) commit(ctx context.Context, of Assignment, offsets []kafkago.OffsetCommit) (map[int]error, error) {
 	// The client finds the coordinator by itself. Generation and member let it refuse an owner
 	// that is no longer one.
@@ -350,8 +349,8 @@ func (g *Group) commit(ctx context.Context, of Assignment, offsets []kafkago.Off
 func (g *Group) watch(ctx context.Context, was int, end context.CancelCauseFunc) {
 	for pause(ctx, g.o.Watch) == nil {
 		now, err := g.o.Cluster.Partitions(ctx, g.o.Topic)
-		// A topic that is not there is a broker that does not know it yet, or a mistake that
-		// shows when somebody reads.
+		// A missing topic is a broker that does not know it yet, or a mistake that shows at the
+		// first read.
 		if err == nil && now != was {
 			end(&PartitionsChangedError{Topic: g.o.Topic, Was: was, Now: now})
 			return

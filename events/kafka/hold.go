@@ -15,18 +15,17 @@ type Hold struct {
 	Next      int64
 }
 
-// profile is what a member tells the others of itself when it joins.
+// profile is what a member reports to the others when it joins.
 //
-// It travels in what the coordinator keeps of the member, so it is kept small: a few bytes for
-// each partition.
+// The coordinator stores it, so it is small: a few bytes per partition.
 type profile struct {
 	address string
 	holds   []Hold // by partition, each once
 }
 
 const (
-	// A profile of another version is read by nobody, and its member then counts as one
-	// without state. A new version has to be told apart by its first byte.
+	// A profile of another version is ignored, and its member counts as one without state. A new
+	// version needs another first byte.
 	profileVersion = 1
 	// maxAddress and maxHolds bound what one member can make the others keep.
 	maxAddress = 1 << 10

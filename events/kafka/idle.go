@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// idleLinks are links by which a question was answered a moment ago. Whoever takes a partition over
-// asks a dozen of them, and to connect, log in and find the leader for each takes longer than the
+// idleLinks are links that answered a question a moment ago. A new owner of a partition asks a dozen
+// questions. Connecting, logging in and finding the leader for each takes longer than the
 // answers.
 type idleLinks struct {
 	mu    sync.Mutex
@@ -15,7 +15,7 @@ type idleLinks struct {
 	known map[string]leaders // by topic
 }
 
-// leaders are those of a topic, as a broker has told a moment ago. An election may have passed since.
+// leaders are those of a topic, as a broker reported a moment ago. An election may have passed since.
 type leaders struct {
 	addrs map[int]string // by partition
 	until time.Time
@@ -52,7 +52,7 @@ func (i *idleLinks) put(l *link) {
 	l.expires = time.AfterFunc(idleFor, func() { i.drop(l) })
 }
 
-// drop closes a link, unless somebody has taken it. One that came back at this moment is closed early,
+// drop closes a link, unless it is in use. One that came back at this moment is closed early,
 // which costs a connection.
 func (i *idleLinks) drop(l *link) {
 	i.mu.Lock()

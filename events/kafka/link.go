@@ -38,11 +38,11 @@ type link struct {
 	expires *time.Timer
 }
 
-// login connects to one broker and logs in, within DialTimeout. The library's
-// connection and the socket are one; nothing is left unread between them.
+// login connects to one broker and logs in, within DialTimeout. The library's connection
+// and the socket are one; nothing is left unread between them.
 //
-// The library does the login, so that its mechanisms are not written twice. Whoever uses the
-// socket from then on leaves the library's connection alone.
+// The library does the login, so that its mechanisms exist once. A later user of the socket
+// must not use the library's connection.
 func (c *Cluster) login(ctx context.Context, addr string, buffer int, p kafkago.Partition) (*kafkago.Conn, *socket, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -100,8 +100,8 @@ func (c *Cluster) askAny(ctx context.Context, ask func(*link) error) error {
 	return c.askNew(ctx, ask)
 }
 
-// askIdle asks a broker by an idle link. False is that there is none, or that it brought no answer: it
-// may be gone, and whoever asks by a new one finds out what is wrong.
+// askIdle asks a broker over an idle link. False means that there is none, or that it brought no
+// answer: the broker may be gone, and a new link will show the fault.
 func (c *Cluster) askIdle(addr string, ask func(*link) error) bool {
 	l := c.idle.take(addr)
 	if l == nil {
@@ -157,7 +157,7 @@ func (c *Cluster) askNew(ctx context.Context, ask func(*link) error) error {
 
 // ask sends a request and waits for the answer. After an error the link is closed.
 //
-// Whoever closes the link from another goroutine, as the end of ctx does here, makes the read
+// Closing the link from another goroutine, as the end of ctx does here, makes the read
 // return.
 func (l *link) ask(ctx context.Context, version int16, m protocol.Message) (protocol.Message, error) {
 	// RoundTrip knows no context, so the end of one closes the connection.
@@ -188,7 +188,7 @@ func (l *link) describe(ctx context.Context, topic string) (*metadata.Response, 
 	if len(m.Topics) != 1 {
 		return nil, fmt.Errorf("broker %s tells of %d topics when asked for %s", l.addr, len(m.Topics), topic)
 	}
-	// Anybody else's code, such as one that permits nothing, is told with what to do about it.
+	// Any other code, such as a missing right, is reported with advice.
 	if code := kafkago.Error(m.Topics[0].ErrorCode); code != 0 {
 		if code == kafkago.UnknownTopicOrPartition {
 			return nil, fmt.Errorf("%w: %s does not exist on %s: create it, or mend the name", ErrNoTopic, topic, l.addr)
@@ -252,8 +252,8 @@ func leadersOf(m *metadata.Response) map[int]string {
 	return addrs
 }
 
-// askLeader asks the broker that leads a partition: the one that did a moment ago, by a link that is
-// there, or else whoever brokers say.
+// askLeader asks the broker that leads a partition: the one that did a moment ago over an existing
+// link, else the one that brokers name.
 func (c *Cluster) askLeader(ctx context.Context, topic string, partition int, ask func(*link) error) error {
 	keep := func(l *link) error {
 		err := ask(l)
@@ -307,8 +307,8 @@ func (l *link) offsetAt(ctx context.Context, topic string, partition int, at int
 
 // bounds gives the offset of the first record and the one behind the last, of one link.
 func (l *link) bounds(ctx context.Context, topic string, partition int) (first, end int64, err error) {
-	// First the end, so that what retention deletes meanwhile does not put it before
-	// the beginning. One that nobody has written to begins there as well.
+	// The end comes first, so that retention meanwhile does not put it before the beginning. An
+	// empty partition begins there as well.
 	if end, err = l.offsetAt(ctx, topic, partition, latest); err != nil || end == 0 {
 		return 0, 0, err
 	}

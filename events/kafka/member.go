@@ -15,7 +15,7 @@ import (
 
 // Member is one process of a group.
 //
-// It is as the coordinator tells it, which may be of before the last change.
+// It is the coordinator's view, which may predate the last change.
 type Member struct {
 	ID         string
 	Host       string // from where the coordinator sees it
@@ -23,10 +23,10 @@ type Member struct {
 	Partitions []int  // that it owns, in order
 }
 
-// Members returns the members of the group in the order of their ids, and how the
-// coordinator calls the state of the group: Stable, Empty, Dead, or a rebalance, during
-// which nobody may own a partition. A group that nobody ever joined is Dead, or Empty.
-// A question on its own: nothing is kept between two, and no Run is needed.
+// Members returns the members of the group in the order of their ids, and the coordinator's
+// name for the group's state: Stable, Empty, Dead, or a rebalance, during which no member may
+// own a partition. A group without any member ever is Dead, or Empty.
+// Each call asks anew; no Run is needed.
 func (g *Group) Members(ctx context.Context) (members []Member, state string, err error) {
 	what := "members of group " + g.o.Group
 	answer, err := g.o.Cluster.Client().DescribeGroups(ctx, &kafkago.DescribeGroupsRequest{GroupIDs: []string{g.o.Group}})
@@ -68,7 +68,7 @@ func (g *Group) Owners(ctx context.Context) (map[int]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// In the middle of a change nobody owns anything, and the map is empty.
+	// During a change no member owns anything, and the map is empty.
 	owners := make(map[int]string)
 	for _, m := range members {
 		for _, p := range m.Partitions {
@@ -78,8 +78,8 @@ func (g *Group) Owners(ctx context.Context) (map[int]string, error) {
 	return owners, nil
 }
 
-// Committed returns the committed offset of each partition that has one. A group that
-// nobody ever joined has none.
+// Committed returns the committed offset of each partition that has one. A group without
+// any member ever has none.
 func (g *Group) Committed(ctx context.Context) (map[int]int64, error) {
 	what := "committed offsets of group " + g.o.Group
 	n, err := g.o.Cluster.Partitions(ctx, g.o.Topic)
@@ -138,8 +138,8 @@ func (g *Group) retire(ctx context.Context, id string) {
 			g.o.Logger.Info("took a former member of this process out of the group", "member", id)
 			return
 		}
-		// Somebody was quicker, or the member has timed out; or nobody may do this, and then
-		// waiting is all there is.
+		// Another process was quicker, or the member has timed out, or the right is missing. In
+		// the last case only waiting helps.
 		if errors.Is(err, kafkago.UnknownMemberId) || errors.Is(err, kafkago.GroupIdNotFound) || Final(err) {
 			return
 		}
@@ -193,6 +193,6 @@ func (g *Group) keepMember(id string) {
 // forgetMember is for a group that was left in order, which needs no retirement.
 func (g *Group) forgetMember() {
 	if g.o.MemberFile != "" {
-		_ = os.Remove(g.o.MemberFile) // what is left is harmless: nobody has that id any more
+		_ = os.Remove(g.o.MemberFile) // a remaining file is harmless: the id is no longer in use
 	}
 }

@@ -55,8 +55,8 @@ func (c *Cluster) OffsetBack(ctx context.Context, topic string, partition int, b
 		return end, end, err
 	}
 	now := time.Now()
-	// No request of these versions tells the time of the last record, so it is read. It may be
-	// a mark, or in a batch that cannot be read; then the loop goes on to the end.
+	// No request of these versions returns the time of the last record, so it is read. It may be
+	// a mark, or in an unreadable batch; then the loop goes on to the end.
 	r := NewReader(c, topic, partition, end-1, ReaderOptions{})
 	defer r.Close()
 	var records []Record
@@ -66,7 +66,7 @@ func (c *Cluster) OffsetBack(ctx context.Context, topic string, partition int, b
 			r.SkipTo(next)
 			continue
 		}
-		// A broker that is away is an error here, since nobody waits for this answer for ever.
+		// An unreachable broker is an error here, because the caller needs an answer.
 		if _, why := r.Trouble(); err == nil {
 			err = why
 		}

@@ -12,10 +12,10 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// What stands between this program and a topic; errors.Is finds them in the errors of
-// this package. The text of an error says where and how to go on.
+// Obstacles between this program and a topic; errors.Is finds them in the errors of this
+// package. The text of an error says where and what to do.
 //
-// An error that is none of them is of one request and told as the broker told it.
+// Any other error concerns one request and has the broker's text.
 var (
 	ErrUnreachable = errors.New("no answer")
 	ErrLogin       = errors.New("login refused")
@@ -44,7 +44,7 @@ func explain(addr string, err error) error {
 		return nil
 	case Final(err), errors.Is(err, ErrUnreachable), errors.Is(err, ErrNoTopic):
 		return err
-	// Whoever gave up knows why, so no advice is added.
+	// The caller gave up and knows why, so no advice is added.
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("broker %s: %w", addr, err)
 	case errors.As(err, &code):
@@ -69,8 +69,8 @@ func timedOut(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-// explainCode is explain for what a broker says by a code, of which those are told apart that
-// a person can do something about.
+// explainCode is explain for a broker's error code. It distinguishes those that a person can act
+// on.
 func explainCode(addr string, code kafkago.Error, err error) error {
 	switch code {
 	case kafkago.SASLAuthenticationFailed:
@@ -91,9 +91,9 @@ func explainCode(addr string, code kafkago.Error, err error) error {
 	return fmt.Errorf("broker %s: %w", addr, err)
 }
 
-// explainTLS is explain for what comes of a handshake.
+// explainTLS is explain for the error of a handshake.
 //
-// Before the handshake nothing is known of the other side, so it says what is likely.
+// Before the handshake nothing is known of the peer, so it names what is likely.
 func explainTLS(addr string, err error) error {
 	var (
 		head      tls.RecordHeaderError

@@ -24,7 +24,7 @@ type ReaderOptions struct {
 	Wait     time.Duration // longest wait for a first record; default 250 ms
 	Bytes    int           // about how much is asked of the broker at once; default 1 MiB
 	Unpacked int           // largest batch of records, unpacked; default 32 MiB
-	Logger   *slog.Logger  // told when the broker is lost and found again; nil: nobody
+	Logger   *slog.Logger  // logs when the broker is lost and found again; nil: none
 
 	// Gather is asked before each request. If it says so, the broker may hold an answer back for
 	// 100 ms, and no longer than Wait, until half of Bytes are there: who is in no hurry asks less
@@ -65,10 +65,10 @@ type Reader struct {
 	behind  time.Time // when it was not at the end last
 
 	link *link
-	// The end of heeds closes link: one look-out for each connection, since who follows a topic
-	// fetches thousands of times a second. unheed ends it and reports whether that came in time.
-	heeds  context.Context
-	unheed func() bool
+	// The end of watched closes link: one watch per connection, because a follower of a topic
+	// fetches thousands of times a second. unwatch ends it and reports whether that came in time.
+	watched context.Context
+	unwatch func() bool
 	// Everything before asked has come and lies in rest, or was given.
 	asked   int64 // from where the answer that is under way begins, or would
 	waiting bool  // an answer is under way
@@ -79,7 +79,7 @@ type Reader struct {
 	rest    []byte // batches of the answer that are still to be unpacked
 	// The decoder holds what was unpacked since the last Fetch.
 	decoder *recordbatch.Decoder
-	// throttle is what the broker told with the last answer.
+	// throttle is the value in the broker's last answer.
 	throttle time.Duration
 	damaged  int   // answers in a row whose first batch had a wrong checksum
 	final    error // what the caller must step over
@@ -88,7 +88,7 @@ type Reader struct {
 	pause time.Duration
 	again time.Time // not to connect before
 
-	// next and high are written by Fetch and read by whoever measures the lag.
+	// next and high are written by Fetch and read by the measurement of lag.
 	next    atomic.Int64
 	high    atomic.Int64
 	trouble trouble
@@ -129,8 +129,8 @@ func NewReader(c *Cluster, topic string, partition int, from int64, o ReaderOpti
 // Next returns the offset at which the next Fetch begins.
 func (r *Reader) Next() int64 { return r.next.Load() }
 
-// HighWatermark returns the end of the partition, as the last answer of the broker told
-// it: the offset that the next record to be written gets. It is -1 before the first.
+// HighWatermark returns the end of the partition by the last answer of the broker: the offset
+// of the next record to be written. It is -1 before the first answer.
 func (r *Reader) HighWatermark() int64 { return r.high.Load() }
 
 // Trouble returns since when the broker does not answer as it should, and why. The
@@ -162,33 +162,33 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// hangUp forgets the connection and what is on its way.
+// hangUp drops the connection and any answer on its way.
 //
-// An answer that is under way on it would have to be read first, so it is of no use to whoever
-// asks for something else.
+// Such an answer would have to be read first, so the connection is useless for another
+// question.
 func (r *Reader) hangUp() {
 	if r.link != nil {
-		r.unheed()
+		r.unwatch()
 		r.link.Close()
 	}
-	r.link, r.heeds, r.waiting = nil, nil, false
+	r.link, r.watched, r.waiting = nil, nil, false
 	if r.seat != nil {
 		r.seat.fetch.leave(r.seat)
 		r.seat = nil
 	}
 }
 
-// heed has the end of ctx close the connection, since reads do not know it. False is that the end of
-// another one has closed it before.
-func (r *Reader) heed(ctx context.Context) bool {
-	if r.heeds == ctx {
+// watch makes the end of ctx close the connection, because reads do not know ctx. False means that the
+// end of another one has closed it before.
+func (r *Reader) watch(ctx context.Context) bool {
+	if r.watched == ctx {
 		return true
 	}
-	if r.heeds != nil && !r.unheed() {
+	if r.watched != nil && !r.unwatch() {
 		return false
 	}
 	l := r.link
-	r.heeds, r.unheed = ctx, context.AfterFunc(ctx, func() { l.Close() })
+	r.watched, r.unwatch = ctx, context.AfterFunc(ctx, func() { l.Close() })
 	return true
 }
 
@@ -261,7 +261,7 @@ func (r *Reader) setBack(err error) {
 // receive gets an answer, connecting and asking before if need be. After nil, rest has
 // what came, which may be nothing.
 func (r *Reader) receive(ctx context.Context) error {
-	if r.link != nil && !r.heed(ctx) {
+	if r.link != nil && !r.watch(ctx) {
 		r.hangUp()
 		r.asked = r.next.Load()
 	}
@@ -277,7 +277,7 @@ func (r *Reader) receive(ctx context.Context) error {
 			return err
 		}
 		r.link, r.behind = l, time.Now()
-		r.heed(ctx)
+		r.watch(ctx)
 	}
 	l := r.link
 	a, err := r.exchange()
@@ -309,7 +309,7 @@ func (r *Reader) receive(ctx context.Context) error {
 		if r.sits() {
 			return nil
 		}
-		// A fault of the question is told by the call that wants the answer.
+		// An error of the question is returned by the call that wants the answer.
 		if err := r.ask(); err != nil {
 			r.hangUp() // the next call will see to it
 		}
@@ -330,11 +330,11 @@ func (r *Reader) sits() bool {
 	if r.high.Load() > r.asked || r.o.Gather != nil && r.o.Gather() {
 		r.behind = now
 	}
-	if now.Sub(r.behind) < r.settled || r.o.Ahead == nil || !r.unheed() {
+	if now.Sub(r.behind) < r.settled || r.o.Ahead == nil || !r.unwatch() {
 		return false
 	}
 	r.seat = r.cluster.sit(r, r.link)
-	r.link, r.heeds, r.waiting = nil, nil, false
+	r.link, r.watched, r.waiting = nil, nil, false
 	return true
 }
 
@@ -402,8 +402,8 @@ func (r *Reader) exchange() (fetchedPart, error) {
 		}
 	}
 	l := r.link
-	// A broker that sets limits to its clients listens again only after the time that it
-	// told.
+	// A broker that throttles its clients reads again only after the time that it
+	// returned.
 	if err := l.SetReadDeadline(time.Now().Add(r.o.Wait + r.throttle + l.patience)); err != nil {
 		return fetchedPart{}, err
 	}
@@ -436,7 +436,7 @@ func (r *Reader) exchange() (fetchedPart, error) {
 		p, err = a.only()
 	}
 	if !whole {
-		// What is not read of the answer stands in the way of the next.
+		// Unread bytes of the answer would precede the next one.
 		r.hangUp()
 	}
 	return p, err

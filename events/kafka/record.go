@@ -10,10 +10,10 @@ import (
 // Record is one record of a partition.
 type Record = recordbatch.Record
 
-// GapError says that the records from From to before To are gone: retention or an
-// operator deleted them before they were read. SkipTo(To) goes on behind them.
+// GapError reports that the records from From to before To are gone: retention or an
+// operator deleted them before they were read. SkipTo(To) continues behind them.
 //
-// Who folds begins anew behind the gap with no states (decision 25).
+// The fold starts behind the gap without states (decision 25).
 type GapError struct {
 	Topic     string
 	Partition int
@@ -43,9 +43,9 @@ func (e *BeyondEndError) Error() string {
 }
 
 // ErrTooLarge is in a *BatchError when the batch unpacks to more than
-// ReaderOptions.Unpacked, or has so many records or headers that they need as much.
+// ReaderOptions.Unpacked, or has too many records or headers for that size.
 //
-// It stands for a bomb as well: a few kilobytes that unpack to gigabytes.
+// It also covers a bomb: a few kilobytes that unpack to gigabytes.
 var ErrTooLarge = recordbatch.ErrTooLarge
 
 // BatchError says that the records from Offset to before Next, which one producer sent

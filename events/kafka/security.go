@@ -13,10 +13,10 @@ import (
 	"github.com/segmentio/kafka-go/sasl/scram"
 )
 
-// Security is how brokers are to be trusted and what they are told of this program, as
-// it comes from flags. The zero Security means a plain connection without login.
+// Security is how brokers are verified and how this program logs in, from flags. The zero
+// Security is a plain connection without login.
 //
-// Secure reads the files once: a changed certificate or password is taken up by the next
+// Secure reads the files once: a changed certificate or password takes effect at the next
 // start.
 type Security struct {
 	TLS       bool   // talk TLS; implied by CAFile and CertFile

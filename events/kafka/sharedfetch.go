@@ -21,7 +21,7 @@ type sharedFetch struct {
 	mu sync.Mutex
 	// seats are sorted by topic and partition. They are replaced and never changed, since run reads them.
 	seats []*seat
-	link  *link // nil while nobody has a seat
+	link  *link // nil while no seat is taken
 }
 
 // sharedFetches are those of a Cluster by the address of the broker.
@@ -44,7 +44,7 @@ const (
 
 // Where many records come, the broker holds an answer back until some are there, but not for long.
 const (
-	denseFrom  = 500 // parts of answers a second, each with what came of one partition
+	denseFrom  = 500 // parts of answers a second, each about one partition
 	denseWait  = 2 * time.Millisecond
 	denseBytes = 1 << 10
 )
@@ -121,7 +121,7 @@ func (f *sharedFetch) asking(l *link) []*seat {
 	return f.seats
 }
 
-// run asks as long as somebody has a seat.
+// run fetches while at least one seat is taken.
 func (f *sharedFetch) run(l *link) {
 	defer l.Close()
 	var request, answer []byte
@@ -283,7 +283,7 @@ func (s *seat) remind(now time.Time) {
 	}
 }
 
-// give takes what came of the partition.
+// give takes the part of an answer about the partition.
 func (s *seat) give(p *fetchedPart) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -335,8 +335,8 @@ func (r *Reader) from(s *seat) {
 	r.high.Store(s.high)
 }
 
-// follow waits for what comes by the shared fetch. It returns what was given, and leaves in rest what
-// came while nobody waited.
+// follow waits for records of the shared fetch. It returns what was given, and leaves in rest what
+// arrived without a waiting caller.
 func (r *Reader) follow(ctx context.Context, dst []Record) ([]Record, error) {
 	s := r.seat
 	s.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// seated returns a Reader that has a seat, of a fetch that nobody runs, and what was taken ahead by it:
-// the values of the records, see numbered.
+// seated returns a Reader with a seat, of a fetch that does not run, and the values of the records
+// that it took ahead, see numbered.
 func seated(ahead func(n int) (int, bool)) (r *Reader, s *seat, taken *[]string) {
 	taken = new([]string)
 	r = NewReader(new(Cluster), "t", 3, 0, ReaderOptions{Bytes: 20, Ahead: func(records []Record) (int, bool) {
@@ -69,7 +69,7 @@ func locked(s *seat, fn func()) {
 func TestSeat(t *testing.T) {
 	ctx := soon(t)
 	for seed := range uint64(50) {
-		random := rand.New(rand.NewPCG(seed, 0)) // for who has the seat
+		random := rand.New(rand.NewPCG(seed, 0)) // for the holder of the seat
 		r, s, taken := seated(func(n int) (int, bool) {
 			if random.IntN(2) == 0 {
 				return random.IntN(n + 1), false
@@ -118,7 +118,7 @@ func TestSeat(t *testing.T) {
 					give()
 				}
 				if next == all {
-					s.wake() // what is taken ahead to the end wakes nobody
+					s.wake() // records taken ahead to the end wake no goroutine
 				}
 				s.mu.Unlock()
 				runtime.Gosched()

@@ -28,7 +28,7 @@ type socket struct {
 	secure   bool // talks TLS
 	login    bool // has not logged in yet, and will
 	patience time.Duration
-	// What a broker says first tells most about what it is.
+	// The first bytes of a broker show best what it is.
 	heard bool // the broker has sent something
 	// A deadline that was set is left alone; the flags are atomic because deadlines are set
 	// from other goroutines than those that read.

@@ -12,9 +12,9 @@ import (
 	"github.com/segmentio/kafka-go/protocol/metadata"
 )
 
-// TopicInfo is what a cluster tells of a topic.
+// TopicInfo describes a topic as the cluster reports it.
 //
-// It is what is looked at before a start and by the doctor of a running weir.
+// The start of weir and the doctor of a running weir read it.
 type TopicInfo struct {
 	Name        string
 	Partitions  int
@@ -22,10 +22,10 @@ type TopicInfo struct {
 	Config      map[string]string // every setting in force, by its Kafka name; nil when this program may not see them
 }
 
-// Topic describes a topic. It never creates one. The error is ErrNoTopic when there is
-// none of the name.
+// Topic describes a topic. It never creates one. The error is ErrNoTopic when no topic has
+// the name.
 //
-// With an error about the settings the rest is told all the same.
+// With an error about the settings the rest is returned.
 func (c *Cluster) Topic(ctx context.Context, name string) (TopicInfo, error) {
 	m, err := c.describe(ctx, name)
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *Cluster) Topic(ctx context.Context, name string) (TopicInfo, error) {
 		return t, c.because(ctx, "settings of topic "+name, err)
 	}
 	for _, r := range answer.Resources {
-		// Who may not see the settings may still use the topic: Config stays nil.
+		// A principal without the right to see settings may still use the topic: Config stays nil.
 		if errors.Is(r.Error, kafkago.TopicAuthorizationFailed) {
 			continue
 		}

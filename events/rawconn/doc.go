@@ -1,13 +1,13 @@
 // Package rawconn reads and writes connections with raw system calls.
 //
-// A connection of package net never lets a system call wait, and yet tells the scheduler of
-// each of them as if it could. To be told, while nothing else is at work, wakes the thread
-// that watches over the scheduler, which then looks around some fifty times before it
-// sleeps again. Where one request comes after the other that was a fifth of what
-// answering each took, and about as much of what it took to follow a topic to which single
-// records come. What has to wait does so as in package net, with its deadlines.
+// A connection of package net never blocks in a system call, and still notifies the
+// scheduler of each as if it could. On an idle machine the notification wakes the thread
+// that watches the scheduler, which looks around some fifty times before it sleeps again.
+// With one request after the other that was a fifth of the cost of an answer, and about as
+// much of following a topic with single records. Waiting works as in package net, with its
+// deadlines.
 //
-// The price: while a call goes on, which takes some microseconds, nobody else gets the
-// processor that it is on, and a goroutine that computes for long is interrupted later when
-// it is the only one. Calls that wait for a disk have to be told of and are not made here.
+// The cost: during a call, a few microseconds, no other goroutine can use that processor,
+// and a single long-running goroutine is interrupted later. Calls that wait for a disk must
+// notify the scheduler and are not made here.
 package rawconn

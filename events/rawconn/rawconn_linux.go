@@ -11,15 +11,15 @@ import (
 	"unsafe"
 )
 
-// Wrap returns c with reads and writes that the scheduler is not told of, when c is a
-// connection by TCP of package net, and else c as it is.
+// Wrap returns c with reads and writes that bypass the scheduler if c is a TCP connection of
+// package net, and else c as it is.
 func Wrap(c net.Conn) net.Conn {
 	t, ok := c.(*net.TCPConn)
 	if !ok {
 		return c
 	}
 	raw, err := t.SyscallConn()
-	if err != nil { // it is closed, which its next use tells
+	if err != nil { // it is closed, which its next use reports
 		return c
 	}
 	d := &conn{Conn: c, raw: raw}
@@ -40,7 +40,7 @@ type direction struct {
 	mu  sync.Mutex            // held by one Read or Write at a time
 	try func(fd uintptr) bool // is made once: each call would need memory for its own
 
-	p     []byte // what is left of the caller's
+	p     []byte // the rest of the caller's
 	n     int    // bytes that came or went
 	errno syscall.Errno
 }

@@ -67,8 +67,8 @@ func TestMoreThanTheSystemHolds(t *testing.T) {
 	}
 }
 
-// TestEndsAreThoseOfNet lets connections end in each way that servers tell apart, and wants
-// what package net says.
+// TestEndsAreThoseOfNet ends connections in each way that servers distinguish, and wants
+// the result of package net.
 func TestEndsAreThoseOfNet(t *testing.T) {
 	past := time.Unix(1, 0)
 	for name, use := range map[string]func(here net.Conn, there *net.TCPConn) (int, error){

@@ -21,7 +21,7 @@ func AppendTo(ctx context.Context, cluster *eventkafka.Cluster, topic string, pa
 // batches are for those who write now and then to one of many partitions: none of them
 // keeps the memory of a batch to itself.
 // They are written by nobody in particular, as far as the broker knows.
-var batches = sync.Pool{New: func() any { return &recordbatch.Encoder{From: recordbatch.Nobody} }}
+var batches = sync.Pool{New: func() any { return &recordbatch.Encoder{From: recordbatch.NoProducer} }}
 
 // write writes messages without sequence numbers.
 func (l *writer) write(ctx context.Context, msgs []Message) (first int64, err error) {

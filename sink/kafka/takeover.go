@@ -36,7 +36,7 @@ var ownerMark = Message{Value: []byte(`{"weir_mark":"owner"}`), Headers: []kafka
 // The mark is what makes the broker know the new epoch: until then it compares with the old
 // one.
 func (p *Producer) takeOver(ctx context.Context) error {
-	id, err := p.claim(ctx, recordbatch.Nobody)
+	id, err := p.claim(ctx, recordbatch.NoProducer)
 	if err != nil {
 		return p.say("take over", err)
 	}
@@ -55,7 +55,7 @@ func (p *Producer) takeOver(ctx context.Context) error {
 
 // claim gets the next epoch. An owner that has one gives it, and fails with ErrFenced
 // when somebody else has claimed since.
-// With recordbatch.Nobody it claims, whoever was there before.
+// With recordbatch.NoProducer it claims, whoever was there before.
 func (p *Producer) claim(ctx context.Context, have recordbatch.Producer) (id recordbatch.Producer, err error) {
 	err = p.retry(ctx, func(ctx context.Context) error {
 		sent := time.Now()

@@ -40,9 +40,9 @@ const (
 // Cut takes a batch off the front of b. It is false when less than a whole one is there;
 // then Offset and Last are set if they can be seen, and Offset is -1 if not.
 //
-// Nothing is checked but sizes. A batch that is only begun is told by its offsets, so that a
-// reader of a too large one can go on behind it. Formats before 2 are cut as well, to be
-// refused by name.
+// Only sizes are checked. The offsets of an incomplete batch let a reader of a too large one
+// continue behind it. Formats before 2 are cut as well, to be
+// rejected by name.
 func Cut(b []byte) (t Batch, rest []byte, whole bool) {
 	// With fewer bytes than a head only an old format can be read, whose head is shorter.
 	if len(b) < HeadSize {
@@ -81,12 +81,12 @@ func Cut(b []byte) (t Batch, rest []byte, whole bool) {
 	return t, b[size:], true
 }
 
-// codec and logAppend are bits of the attributes; bit 4, which tells that the batch belongs to
-// a transaction, is of no interest, see Reader.
+// codec and logAppend are bits of the attributes. Bit 4, which marks a batch of a transaction,
+// does not matter here, see Reader.
 func (t *Batch) codec() int8     { return int8(t.attributes & 7) }
 func (t *Batch) logAppend() bool { return t.attributes&8 != 0 } // the broker stamped it
 
-// Control tells whether the batch is a mark of a transaction, whose records are no one's.
+// Control reports whether the batch is a mark of a transaction, whose records are no one's.
 func (t *Batch) Control() bool { return t.attributes&32 != 0 }
 
 // Why the records of a batch cannot be had.
@@ -154,11 +154,11 @@ func (d *Decoder) Reset(keep int) {
 func (d *Decoder) Close() { d.unpacker.close() }
 
 // Append appends the records of t from offset from on. An error is ErrTooLarge,
-// ErrChecksum, ErrMalformed, or says what else is wrong with the batch; dst may then have
+// ErrChecksum or ErrMalformed, or names another fault of the batch; dst may then have
 // some of its records.
 //
-// Records from before offset from are read and not appended: a broker gives whole batches. The
-// checksum is looked at first, for all the rest trusts the bytes to be somebody's intent.
+// Records before offset from are read and not appended: a broker returns whole batches. The
+// checksum is verified first, because all the rest trusts the bytes.
 func (d *Decoder) Append(dst []Record, t *Batch, from int64) ([]Record, error) {
 	if err := t.check(); err != nil {
 		return dst, err
@@ -230,7 +230,7 @@ func (d *Decoder) append(dst []Record, t *Batch, b []byte, from int64, budget in
 		if v.bad || len(v.b) != 0 {
 			return dst, ErrMalformed
 		}
-		// The whole batch is checked, also what nobody wants of it.
+		// The whole batch is checked, also its unused part.
 		if offset >= from {
 			dst = append(dst, r)
 		}

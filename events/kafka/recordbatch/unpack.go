@@ -77,14 +77,14 @@ func (u *unpacker) unpack(codec int8, packed []byte) ([]byte, error) {
 	} else {
 		u.block = dst
 	}
-	// Capped, so that nobody appends into the next batch.
+	// Capped, so that an append does not write into the next batch.
 	return dst[:len(dst):len(dst)], nil
 }
 
-// tooLarge says the limit, for a person who has to raise it or the producer's batches.
+// tooLarge names the limit, so that a person can raise it or reduce the producer's batches.
 func (u *unpacker) tooLarge() error { return fmt.Errorf("%w of %d bytes", ErrTooLarge, u.limit) }
 
-// append adds what packed holds to dst. A codec's own error is told with its name, since it is
+// append adds the content of packed to dst. A codec's own error carries its name, because it is
 // most often a producer's fault.
 func (u *unpacker) append(dst []byte, codec int8, packed []byte) ([]byte, error) {
 	switch codec {

@@ -14,19 +14,19 @@ import (
 	"weir/events"
 )
 
-// Producer is what the broker knows a producer by, within a partition.
+// Producer is how the broker identifies a producer within a partition.
 //
-// Broker and producer count its batches by sequence numbers, which is how a repetition is
-// told; a higher epoch shuts a lower one out (decision 22).
+// Broker and producer count batches by sequence numbers, which reveal a repetition. A higher
+// epoch shuts a lower one out (decision 22).
 type Producer struct {
 	ID    int64
 	Epoch int16
 }
 
-// Nobody writes without sequence numbers. Producer 0 is somebody.
+// NoProducer writes without sequence numbers. Producer 0 is a real id.
 //
-// Minus one is Kafka's word for none.
-var Nobody = Producer{-1, -1}
+// Kafka uses minus one for none.
+var NoProducer = Producer{-1, -1}
 
 // Encoder makes batches of format 2, one after another in the same memory.
 //
@@ -37,12 +37,12 @@ type Encoder struct {
 	Count int    // of its records
 
 	From     Producer
-	Sequence int32 // of its first record; not used by Nobody
+	Sequence int32 // of its first record; not used by NoProducer
 	// Lead goes with the first record alone, for what is of the batch as a whole.
 	Lead  []kafkago.Header // further headers of its first record
 	Codec kafkago.Compression
 	// Lent is set by who hands Bytes to a sender that may still hold them after an error.
-	Lent bool // somebody may still read Bytes: the next batch gets memory of its own
+	Lent bool // Bytes may still be in use: the next batch gets memory of its own
 
 	packed bytes.Buffer
 }
@@ -130,7 +130,7 @@ func (b *Encoder) seal(first, last events.Stamp) {
 	put.PutUint64(h[atProducer:], uint64(b.From.ID))
 	put.PutUint16(h[atEpoch:], uint16(b.From.Epoch))
 	sequence := b.Sequence
-	if b.From == Nobody {
+	if b.From == NoProducer {
 		// A Producer's batch with the wrong number is refused; -1 asks for no such look.
 		sequence = -1
 	}

@@ -122,7 +122,7 @@ func TestBatch(t *testing.T) {
 }
 
 func TestBatchOfNobody(t *testing.T) {
-	b := Encoder{From: Nobody, Sequence: 5}
+	b := Encoder{From: NoProducer, Sequence: 5}
 	before := events.StampOf(time.Now())
 	if err := b.Encode([]Record{{Value: []byte("x")}}, most); err != nil {
 		t.Fatal(err)
