@@ -50,7 +50,7 @@ func (a *Server) serveAgents(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("stuck=%q is not known; want 1 or 0", stuck)}
 	}
-	list, err := pump.AgentsOf(a.log.Agents(), q)
+	list, err := pump.AgentsOf(a.log.Pumps(pump.AgentStage), q)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (a *Server) serveAgent(w http.ResponseWriter, r *http.Request) error {
 // error that says whom to ask when another process does.
 func (a *Server) agentPump(kind events.ScopeKind, id string) (*pump.Pump, string, error) {
 	key := pump.AgentKeyOf(kind, id)
-	p, err := a.log.AgentsOf(key)
+	p, err := a.log.PumpOf(pump.AgentStage, key)
 	return p, key, err
 }
 

@@ -356,7 +356,7 @@ func (a *Server) eachOwn(ctx context.Context, since events.Stamp, alive func(), 
 	var ev events.Event
 	var failed error
 	n := 0
-	err = a.log.Events(ctx, since, func(line []byte, appended events.Stamp) bool {
+	err = a.log.Events(ctx, "", since, func(line []byte, appended events.Stamp) bool {
 		if n++; n%1024 == 0 {
 			alive()
 		}

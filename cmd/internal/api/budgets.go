@@ -37,7 +37,7 @@ func (a *Server) serveBudgets(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	list, err := pump.BudgetsOf(a.log.Agents(), pump.BudgetQuery{Budget: r.URL.Query().Get("budget"), Value: r.URL.Query().Get("value"), Limit: int(limit)})
+	list, err := pump.BudgetsOf(a.log.Pumps(pump.AgentStage), pump.BudgetQuery{Budget: r.URL.Query().Get("budget"), Value: r.URL.Query().Get("value"), Limit: int(limit)})
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (a *Server) serveFlows(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("sort=%q is not known; want newest or near", sort)}
 	}
-	list, err := pump.FlowsOf(a.log.Pumps(), pump.FlowQuery{Text: r.URL.Query().Get("q"), Limit: int(limit), Order: order, Wanted: ownOf(r), Standing: a.standingAt(r)})
+	list, err := pump.FlowsOf(a.log.Pumps(pump.FlowStage), pump.FlowQuery{Text: r.URL.Query().Get("q"), Limit: int(limit), Order: order, Wanted: ownOf(r), Standing: a.standingAt(r)})
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (a *Server) viewInTree(r *http.Request, id string) (analyzer.View, error) {
 
 // view looks at one flow, in memory or in the store. The error is one to answer with.
 func (a *Server) view(id string) (analyzer.View, error) {
-	p, err := a.log.PumpOf(id)
+	p, err := a.log.PumpOf(pump.FlowStage, id)
 	if err != nil {
 		return analyzer.View{}, err
 	}
@@ -130,7 +130,7 @@ func (a *Server) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	var answer []byte
-	err = a.log.EventsOf(r.Context(), id, since, func(line []byte, _ events.Stamp) bool {
+	err = a.log.Events(r.Context(), id, since, func(line []byte, _ events.Stamp) bool {
 		if limit == 0 {
 			return false
 		}
@@ -187,7 +187,7 @@ func (a *Server) serveLimits(w http.ResponseWriter, _ *http.Request) error {
 
 // inForce returns the limits that the pumps judge by, and as they were written.
 func (a *Server) inForce() (*analyzer.Limits, []byte) {
-	return pump.InForce(a.log.Pumps(), a.limits.Current)
+	return pump.InForce(a.log.Pumps(pump.FlowStage), a.limits.Current)
 }
 
 // serveReload is POST /-/reload, the same as SIGHUP. With 422 some of it was refused, and

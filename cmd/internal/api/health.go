@@ -116,7 +116,7 @@ func (a *Server) readiness() readyAnswer {
 	if a.program.Ending().Err() != nil {
 		out.Why = append(out.Why, "weir is stopping")
 	}
-	why, lag := a.log.Ready()
+	why, lag, differs := a.log.Ready()
 	why = append(why, a.byHand.Book.Ready()...)
 	behind := a.degraded.Status()
 	if out.Lag = lag; behind != nil {
@@ -129,7 +129,7 @@ func (a *Server) readiness() readyAnswer {
 	if busy := a.busy(); len(busy) > 0 {
 		out.Degraded = append(out.Degraded, ask.DegradedStatus{Reason: events.DegradedLoad, Partitions: busy})
 	}
-	if differs := a.log.ClockDiffers(); differs != "" {
+	if differs != "" {
 		out.Why = append(out.Why, differs)
 	}
 	if free < floor || a.diskLow() {
@@ -147,7 +147,7 @@ func (a *Server) readiness() readyAnswer {
 // Limits that are named in the file shrink while a partition has more hops a minute than
 // load.high (see decision 14).
 func (a *Server) busy() (out []int) {
-	for _, p := range a.log.Pumps() {
+	for _, p := range a.log.Pumps(pump.FlowStage) {
 		if p.Standing().Busy.Load() {
 			out = append(out, p.Partition())
 		}
@@ -158,7 +158,7 @@ func (a *Server) busy() (out []int) {
 // diskLow reports whether a pump waits for free space.
 // The agent stage counts as well: it writes to the same disk.
 func (a *Server) diskLow() bool {
-	return slices.ContainsFunc(append(a.log.Pumps(), a.log.Agents()...), func(p *pump.Pump) bool { return p.Standing().DiskLow() })
+	return slices.ContainsFunc(append(a.log.Pumps(pump.FlowStage), a.log.Pumps(pump.AgentStage)...), func(p *pump.Pump) bool { return p.Standing().DiskLow() })
 }
 
 // HealthCheck is what GET /v1/health_check tells of the agents that this process folds and
@@ -210,7 +210,7 @@ const (
 // is no probe: /healthz and /readyz are.
 // The worst state comes first: what is critical stays so, whatever is told after it.
 func (a *Server) serveHealthCheck(w http.ResponseWriter, _ *http.Request) error {
-	list, err := pump.AgentsOf(a.log.Agents(), pump.AgentQuery{Stuck: true, Limit: maxAgents})
+	list, err := pump.AgentsOf(a.log.Pumps(pump.AgentStage), pump.AgentQuery{Stuck: true, Limit: maxAgents})
 	if err != nil {
 		return err
 	}

@@ -104,9 +104,9 @@ type adjacent struct {
 	lines []byte
 }
 
-func (l *adjacent) PumpOf(string) (*pump.Pump, error) { return l.pump, nil }
+func (l *adjacent) PumpOf(pump.Stage, string) (*pump.Pump, error) { return l.pump, nil }
 
-func (l *adjacent) EventsOf(_ context.Context, _ string, _ events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
+func (l *adjacent) Events(_ context.Context, _ string, _ events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
 	for rest := l.lines; len(rest) > 0; {
 		n := bytes.IndexByte(rest, '}') + 1
 		if !fn(rest[:n], 0) {

@@ -112,7 +112,7 @@ func (a *Server) flowLog(r *http.Request) (*flowLog, error) {
 		since = 0
 	}
 	var bad error
-	err = a.log.EventsOf(r.Context(), id, since, func(line []byte, appended events.Stamp) bool {
+	err = a.log.Events(r.Context(), id, since, func(line []byte, appended events.Stamp) bool {
 		if len(t.events) == maxTimeline {
 			t.Truncated = true
 			return false
@@ -231,7 +231,7 @@ func (a *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
 		from += int64(len(entries))
 	}
 	// A key cannot be turned back into an id, so all that are known are tried.
-	list, err := pump.FlowsOf(a.log.Pumps(), pump.FlowQuery{Limit: pump.MaxScanned})
+	list, err := pump.FlowsOf(a.log.Pumps(pump.FlowStage), pump.FlowQuery{Limit: pump.MaxScanned})
 	if err != nil {
 		return err
 	}

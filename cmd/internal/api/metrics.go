@@ -15,6 +15,7 @@ import (
 
 	"weir/cmd/internal/admission"
 	"weir/cmd/internal/gate"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/sink/check"
 	"weir/sink/prom"
@@ -49,7 +50,7 @@ func (a *Server) Measure(r *prom.Reading) {
 	a.counts.Read(r)
 	r.Panics = a.panics.Load()
 	r.Intake = prom.Intake{Held: a.budget.Held(), Limit: a.budget.Limit(), Refused: a.budget.Refused()}
-	for _, p := range a.log.Pumps() {
+	for _, p := range a.log.Pumps(pump.FlowStage) {
 		for i := range r.Live {
 			r.Live[i] += p.Standing().Live[i].Load()
 		}
@@ -94,7 +95,7 @@ func (a *Server) readAgents(r *prom.Reading) {
 	now := a.clock.Now()
 	watermark := now
 	r.Budgets = r.Budgets[:0]
-	for _, p := range a.log.Agents() {
+	for _, p := range a.log.Pumps(pump.AgentStage) {
 		r.Budgets = append(r.Budgets, p.Accounts()...)
 		agents, ok := p.AgentGauge()
 		if !ok {

@@ -39,7 +39,7 @@ func (a *Server) serveNotes(w http.ResponseWriter, r *http.Request) error {
 	q := pump.NoteQuery{Agent: query.Get("agent"), Tags: slices.DeleteFunc(query["tag"], func(s string) bool { return s == "" }), Limit: int(limit)}
 	var list pump.NoteList
 	if q.Agent == "" {
-		list, err = pump.NotesOf(a.log.Agents(), q)
+		list, err = pump.NotesOf(a.log.Pumps(pump.AgentStage), q)
 	} else {
 		list, err = a.notesAbout(q)
 	}

@@ -15,6 +15,7 @@ import (
 	"weir/analyzer"
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/problem"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
 )
@@ -166,7 +167,7 @@ func (a *Server) put(ctx context.Context, ev *events.Event) (said func() []json.
 // lookAt returns the flow when this process folds it. When it does and knows nothing of
 // it, known is false, and the flow that is returned has nothing in it.
 func (a *Server) lookAt(key string) (view *analyzer.View, known bool, err error) {
-	p, err := a.log.PumpOf(key)
+	p, err := a.log.PumpOf(pump.FlowStage, key)
 	if err != nil {
 		return nil, true, nil // another folds it; the log takes the order all the same
 	}

@@ -45,20 +45,14 @@ type Log interface {
 	// The values of the entries are the caller's again when it returns.
 	Append(ctx context.Context, entries []state.Entry) error
 
-	// Pumps are those that fold flows now.
+	// Pumps are those that fold a stage now.
 	//
 	// In a group they come and go: nobody keeps the slice longer than for one answer.
-	Pumps() []*pump.Pump
+	Pumps(stage pump.Stage) []*pump.Pump
 
-	// PumpOf returns the pump that folds a flow, or an error that says who does.
-	PumpOf(key string) (*pump.Pump, error)
-
-	// Agents are those that fold agents now.
-	Agents() []*pump.Pump
-
-	// AgentsOf returns the pump that folds an agent or a project (see
-	// activity.AgentKey), or an error that says who does.
-	AgentsOf(key string) (*pump.Pump, error)
+	// PumpOf returns the pump that folds a flow or, in the agent stage, an agent or a project (see
+	// activity.AgentKey), or an error that names the member that does.
+	PumpOf(stage pump.Stage, key string) (*pump.Pump, error)
 
 	// Follow has the verdicts of a flow, or with "" those of all, brought into the log of
 	// verdicts until leave is called, whoever folds it; fromNow wants none that were given before.
@@ -66,21 +60,14 @@ type Log interface {
 	// before. What binds all flows stands there also when nobody follows.
 	Follow(flow string, fromNow bool) (reached func(ctx context.Context) bool, leave func())
 
-	// EventsOf calls fn for the events of a flow that came into the log at or after
-	// since, until it returns false. The line is good until fn returns.
-	EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error
+	// Events calls fn for the events of a flow that came into the log at or after since, with the
+	// time of that, until it returns false. For the flow "" it calls fn for all records, also those
+	// that other members fold; ticks and limits are among them. The line is good until fn returns.
+	Events(ctx context.Context, flow string, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error
 
-	// Ready says what is wrong, and how many records the fold is behind.
-	Ready() (why []string, lag int64)
-
-	// Events calls fn for the records of all flows, whoever folds them, that came into the log at
-	// or after since, and says when each did, until it returns false; ticks and limits are among
-	// them. The line is good until fn returns.
-	Events(ctx context.Context, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error
-
-	// ClockDiffers says by how much the clock of the machine and the log disagree; "" when
-	// they do not.
-	ClockDiffers() string
+	// Ready reports what is wrong, how many records the fold is behind, and by how much the clock of
+	// the machine and the log differ; "" when they do not.
+	Ready() (why []string, lag int64, clock string)
 
 	// Turned is when the loop that folds last turned, of the one that stands still for the
 	// longest.

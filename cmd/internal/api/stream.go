@@ -357,7 +357,7 @@ func (v *viewer) beat(current bool) {
 // current reports whether the verdict log has all that there is for the viewer: the fold has caught up
 // with the log, and what others fold has come here.
 func (v *viewer) current() bool {
-	why, _ := v.server.log.Ready()
+	why, _, _ := v.server.log.Ready()
 	return len(why)+len(v.server.byHand.Book.Ready()) == 0 && v.reached(v.ended)
 }
 

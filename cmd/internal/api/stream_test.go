@@ -23,7 +23,7 @@ type lagging struct {
 	away bool // what others fold is not there yet
 }
 
-func (l *lagging) Ready() (why []string, lag int64) { return l.why, 0 }
+func (l *lagging) Ready() (why []string, lag int64, clock string) { return l.why, 0, "" }
 
 func (l *lagging) Follow(string, bool) (reached func(context.Context) bool, leave func()) {
 	return func(context.Context) bool { return !l.away }, func() {}

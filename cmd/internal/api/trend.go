@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/pump"
 	"weir/events"
 )
 
@@ -63,8 +64,8 @@ func (a *Server) sums() trendPoint {
 			p.MicroUSD += usd
 		}
 	}
-	for _, pump := range a.log.Pumps() {
-		p.Stopped += pump.Standing().Live[analyzer.Stopped].Load() + pump.Standing().Live[analyzer.Held].Load()
+	for _, of := range a.log.Pumps(pump.FlowStage) {
+		p.Stopped += of.Standing().Live[analyzer.Stopped].Load() + of.Standing().Live[analyzer.Held].Load()
 	}
 	return p
 }

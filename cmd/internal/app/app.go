@@ -328,7 +328,7 @@ func (a *App) runAll() {
 // inForce returns the limits that are judged by.
 // They are read only. Any goroutine may call it once there is a backend.
 func (a *App) inForce() *analyzer.Limits {
-	limits, _ := pump.InForce(a.backend.Pumps(), a.limits.Current)
+	limits, _ := pump.InForce(a.backend.Pumps(pump.FlowStage), a.limits.Current)
 	return limits
 }
 

@@ -36,7 +36,7 @@ type running struct {
 
 func (r *running) log() *state.Log { return r.store.Journal(0) }
 
-func (r *running) pump() *pump.Pump { return r.backend.Pumps()[0] }
+func (r *running) pump() *pump.Pump { return r.backend.Pumps(pump.FlowStage)[0] }
 
 // begin starts an app, after change has changed it.
 func begin(t *testing.T, o Options, change ...func(*App)) *running {

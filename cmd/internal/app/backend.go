@@ -54,7 +54,7 @@ type folded struct{ backend }
 
 // Folded are the partitions of events that are folded here now.
 func (f folded) Folded() (out []int) {
-	for _, p := range f.Pumps() {
+	for _, p := range f.Pumps(pump.FlowStage) {
 		out = append(out, p.Partition())
 	}
 	return out
@@ -62,11 +62,17 @@ func (f folded) Folded() (out []int) {
 
 // PartitionOf is where a flow is folded; false when that is not here.
 func (f folded) PartitionOf(flow string) (int, bool) {
-	p, err := f.PumpOf(flow)
+	p, err := f.PumpOf(pump.FlowStage, flow)
 	if err != nil {
 		return 0, false
 	}
 	return p.Partition(), true
+}
+
+// Ready reports what is wrong with the log, in the words of the self-test.
+func (f folded) Ready() (why []string, lag int64) {
+	why, lag, _ = f.backend.Ready()
+	return why, lag
 }
 
 // Progress is that of the backend, in the type of package ask.
@@ -80,7 +86,7 @@ func (f folded) Progress() (out []ask.Progress) {
 // Known returns copies of the flow and of its partition as they were folded last, for
 // answers in degraded mode. The error is that another process folds it.
 func (f folded) Known(flow string) (*analyzer.Flow, analyzer.Partition, error) {
-	p, err := f.PumpOf(flow)
+	p, err := f.PumpOf(pump.FlowStage, flow)
 	if err != nil {
 		return nil, analyzer.Partition{}, err
 	}
@@ -90,7 +96,7 @@ func (f folded) Known(flow string) (*analyzer.Flow, analyzer.Partition, error) {
 // Above is the tree that a tree of flows passes on to; "" for none, and where another process
 // folds it.
 func (f folded) Above(tree string) string {
-	p, err := f.AgentsOf(activity.TreeKey(tree))
+	p, err := f.PumpOf(pump.AgentStage, activity.TreeKey(tree))
 	if err != nil {
 		return ""
 	}

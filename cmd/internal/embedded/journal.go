@@ -137,7 +137,7 @@ func (j *Journal) Start(ctx context.Context) (err error) {
 // there was no room for one, with the same consequence.
 func (j *Journal) Stop(ctx context.Context) error {
 	err := j.ticking.End(ctx)
-	pumps := append(j.Pumps(), j.Agents()...)
+	pumps := append(j.flows.started(), j.activity.started()...)
 	for _, p := range pumps {
 		// There is no time to wait for free space any more.
 		p.Hurry()
@@ -159,18 +159,21 @@ func (j *Journal) Stop(ctx context.Context) error {
 	return err
 }
 
-// Pumps is the one that folds flows, when it has started.
-func (j *Journal) Pumps() []*pump.Pump { return j.flows.started() }
+// Pumps is the one that folds a stage, when it has started.
+func (j *Journal) Pumps(stage pump.Stage) []*pump.Pump { return j.feedOf(stage).started() }
 
-// PumpOf returns the pump that folds a flow.
-// It folds all flows; the error is for the other backend.
-func (j *Journal) PumpOf(string) (*pump.Pump, error) { return j.flows.pump, nil }
+// PumpOf returns the pump that folds a flow or an agent.
+// It folds all of them; the error is for the other backend.
+func (j *Journal) PumpOf(stage pump.Stage, _ string) (*pump.Pump, error) {
+	return j.feedOf(stage).pump, nil
+}
 
-// Agents is the pump that folds agents, when it has started.
-func (j *Journal) Agents() []*pump.Pump { return j.activity.started() }
-
-// AgentsOf returns the pump that folds an agent or a project.
-func (j *Journal) AgentsOf(string) (*pump.Pump, error) { return j.activity.pump, nil }
+func (j *Journal) feedOf(stage pump.Stage) *feed {
+	if stage == pump.AgentStage {
+		return &j.activity
+	}
+	return &j.flows
+}
 
 // Turned is when the loop of the pumps last turned.
 // Before the first turn it is when the journal was made.
@@ -303,20 +306,13 @@ func (j *Journal) SetLimits(limits analyzer.Limits) error {
 	return j.o.Store.SetCursor(limitsCursor, []byte(limits.Version))
 }
 
-// EventsOf calls fn for the events of a flow that came into the log at or after since,
-// until it returns false, and says when each did. The line is good until fn returns.
-// There is no index of flows, since most flows are never asked for: every record is looked
-// at.
-func (j *Journal) EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
-	find := pump.NewFinder(key)
-	return j.Events(ctx, since, func(line []byte, appended events.Stamp) bool { return !find.Has(line) || fn(line, appended) })
-}
-
-// Events calls fn for all records that came into the journal at or after since, and says when
-// each did, until it returns false. The line is good until fn returns.
-// It ends at what was the end when it was called. Records that have expired are passed
-// over.
-func (j *Journal) Events(ctx context.Context, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
+// Events calls fn for the events of a flow that came into the journal at or after since, with the
+// time of that, until it returns false; for the flow "" it calls fn for all records. The line is good
+// until fn returns.
+// It ends at what was the end when it was called. Records that have expired are skipped. There is no
+// index of flows, since most flows are never asked for: every record is looked at.
+func (j *Journal) Events(ctx context.Context, flow string, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
+	fn = pump.OfFlow(flow, fn)
 	from, err := j.appendedAt(since)
 	if err != nil {
 		return err
@@ -362,9 +358,10 @@ func (j *Journal) Follow(string, bool) (reached func(context.Context) bool, leav
 	return func(context.Context) bool { return true }, func() {}
 }
 
-// Ready says what is wrong, and how many records the fold is behind.
+// Ready reports what is wrong, how many records the fold is behind, and by how much the clock of the
+// machine and the log differ. The fold is as it should be while they do.
 // The lag is of the events alone. Any goroutine may call it once Start has returned.
-func (j *Journal) Ready() (why []string, lag int64) {
+func (j *Journal) Ready() (why []string, lag int64, clock string) {
 	lag = j.flows.behind()
 	switch {
 	case !j.caughtUp.Load():
@@ -374,7 +371,7 @@ func (j *Journal) Ready() (why []string, lag int64) {
 	case j.activity.behind() > pump.MaxLag:
 		why = append(why, "the pump of agents is behind their activity")
 	}
-	return why, lag
+	return why, lag, j.logClock.differs()
 }
 
 // Progress says how far the events are folded.
@@ -385,10 +382,6 @@ func (j *Journal) Progress() []pump.Progress {
 // Now is the time of the journal.
 // It is what the next entry would get as the time of its append.
 func (j *Journal) Now() events.Stamp { return j.logClock.now() }
-
-// ClockDiffers says by how much the clock of the machine and the log disagree; "" when they
-// do not. The fold is as it should be meanwhile.
-func (j *Journal) ClockDiffers() string { return j.logClock.differs() }
 
 // Measure tells of the logs as of topics with one partition each.
 func (j *Journal) Measure(r *prom.Reading) {

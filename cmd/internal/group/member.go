@@ -188,13 +188,9 @@ func (m *Member) own() []*partitionOwner {
 	return out
 }
 
-// Pumps are those that fold flows now.
-func (m *Member) Pumps() []*pump.Pump { return m.pumpsOf(m.flowSet) }
-
-// Agents are those that fold agents now.
-func (m *Member) Agents() []*pump.Pump { return m.pumpsOf(m.agentSet) }
-
-func (m *Member) pumpsOf(l *partitionSet) (out []*pump.Pump) {
+// Pumps are those that fold a stage now.
+func (m *Member) Pumps(stage pump.Stage) (out []*pump.Pump) {
+	l := m.setOf(stage)
 	for _, p := range m.own() {
 		if p.set == l {
 			out = append(out, p.pump)
@@ -210,14 +206,17 @@ func (m *Member) ownerHere(l *partitionSet, partition int) *partitionOwner {
 	return m.owned[l.output(partition)]
 }
 
-// PumpOf returns the pump that folds a flow, or an error that says who does.
-func (m *Member) PumpOf(key string) (*pump.Pump, error) { return m.pumpIn(m.flowSet, key) }
+func (m *Member) setOf(stage pump.Stage) *partitionSet {
+	if stage == pump.AgentStage {
+		return m.agentSet
+	}
+	return m.flowSet
+}
 
-// AgentsOf returns the pump that folds an agent or a project, or an error that says who
-// does.
-func (m *Member) AgentsOf(key string) (*pump.Pump, error) { return m.pumpIn(m.agentSet, key) }
-
-func (m *Member) pumpIn(l *partitionSet, key string) (*pump.Pump, error) {
+// PumpOf returns the pump that folds a flow, an agent or a project, or an error that names the member
+// that does.
+func (m *Member) PumpOf(stage pump.Stage, key string) (*pump.Pump, error) {
+	l := m.setOf(stage)
 	partition := l.partitionOf(key)
 	if p := m.ownerHere(l, partition); p != nil {
 		return p.pump, nil
@@ -280,19 +279,16 @@ func (m *Member) appendTo(ctx context.Context, topic string, partition int, mess
 // SetLimits does nothing: the owner of each partition looks what is wanted.
 func (m *Member) SetLimits(analyzer.Limits) error { return nil }
 
-// EventsOf calls fn for the events of a flow that came into the log at or after since,
-// until it returns false. The line is good until fn returns.
-func (m *Member) EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
-	find := pump.NewFinder(key)
-	_, err := m.eventsIn(ctx, m.flowSet.partitionOf(key), since, func(line []byte, appended events.Stamp) bool { return !find.Has(line) || fn(line, appended) })
-	return err
-}
-
-// Events calls fn for the records of all partitions, whoever folds them, and says when each
-// came into the topic, one partition after the other, until fn returns false. The line is good
-// until fn returns.
-func (m *Member) Events(ctx context.Context, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
-	for _, number := range m.flowSet.partitions {
+// Events calls fn for the events of a flow that came into the topic at or after since, with the time
+// of that, until it returns false. For the flow "" it calls fn for the records of all partitions, one
+// partition after the other, also those that other members fold. The line is good until fn returns.
+func (m *Member) Events(ctx context.Context, flow string, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
+	numbers := m.flowSet.partitions
+	if flow != "" {
+		numbers = []int{m.flowSet.partitionOf(flow)}
+	}
+	fn = pump.OfFlow(flow, fn)
+	for _, number := range numbers {
 		if on, err := m.eventsIn(ctx, number, since, fn); err != nil || !on {
 			return err
 		}
@@ -343,12 +339,9 @@ func (m *Member) Now() events.Stamp {
 	return events.StampOf(m.clock.Now())
 }
 
-// ClockDiffers says nothing: the clock of the log is that of the brokers, and weir doctor
-// compares it.
-func (m *Member) ClockDiffers() string { return "" }
-
-// Ready says what is wrong, and how many records the fold is behind.
-func (m *Member) Ready() (why []string, lag int64) {
+// Ready reports what is wrong, and how many records the fold is behind. It reports no difference of
+// clocks: the clock of the log is that of the brokers, and weir doctor compares it.
+func (m *Member) Ready() (why []string, lag int64, clock string) {
 	// A member that has lost one of its groups folds nothing of it, whatever its partitions
 	// look like.
 	for _, l := range []*partitionSet{m.flowSet, m.agentSet} {
@@ -368,7 +361,7 @@ func (m *Member) Ready() (why []string, lag int64) {
 		t := m.taking[output]
 		why = append(why, fmt.Sprintf("%s is being taken over since %s", t.what, t.since.UTC().Format(time.RFC3339)))
 	}
-	return why, lag
+	return why, lag, ""
 }
 
 // Progress says how far the partitions of events are folded that this process folds.

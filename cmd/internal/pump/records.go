@@ -169,6 +169,15 @@ func NewFinder(key string) *Finder {
 	return f
 }
 
+// OfFlow returns fn for the events of a flow alone; "" is all records.
+func OfFlow(key string, fn func(line []byte, appended events.Stamp) bool) func(line []byte, appended events.Stamp) bool {
+	if key == "" {
+		return fn
+	}
+	find := NewFinder(key)
+	return func(line []byte, appended events.Stamp) bool { return !find.Has(line) || fn(line, appended) }
+}
+
 // Has reports whether a record is an event of the flow.
 func (f *Finder) Has(record []byte) bool {
 	// A record with an escape may hold the key in a form that is not searched for, so it is
