@@ -274,6 +274,9 @@ func Token(r *http.Request) (token string, ok bool) {
 	if token, ok = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return token, true
 	}
+	if _, password, ok := r.BasicAuth(); ok { // as the SDKs of Grafana send it, behind the name of a tenant
+		return password, true
+	}
 	token = r.Header.Get("X-Api-Key") // as the clients of LangSmith send it
 	return token, token != ""
 }

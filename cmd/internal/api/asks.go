@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
 
 	"weir/cmd/internal/admission"
 	"weir/cmd/internal/gate"
@@ -23,13 +24,34 @@ func (a *Server) hookRoutes() []route {
 	hook := check.NewHook(a.timed(prom.RouteHook), a.appendHooked, func(err error) {
 		a.logger.Warn("a hook was not answered as it should be", "error", err)
 	}, a.clock.Now)
+	evaluate := check.NewEvaluate(a.timed(prom.RouteHook), a.appendHooked, a.wholeFlow, a.writeError, a.clock.Now)
 	return []route{
 		{"POST", check.HookPath, asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
 			visitOf(r.Context()).orders = a.mayOperate(r)
 			hook.ServeHTTP(w, r)
 			return nil
 		})},
+		{"POST", check.EvaluatePath, asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
+			visitOf(r.Context()).orders = a.mayOperate(r)
+			evaluate.ServeHTTP(w, r)
+			return nil
+		})},
 	}
+}
+
+// wholeFlow returns an active order that stops all calls of a flow, as far as this process folds it.
+func (a *Server) wholeFlow(ctx context.Context, flow string) *events.Verdict {
+	view, known, err := a.lookAt(flow)
+	if err != nil || !known || view == nil || !visitOf(ctx).who.Flow(flow) {
+		return nil
+	}
+	for i := range view.Orders {
+		v := &view.Orders[i]
+		if v.Scope.Kind == events.ScopeFlow && (v.Match == nil || reflect.DeepEqual(*v.Match, events.Match{})) && v.Effective != events.EffectiveNext && check.Refuses(v) {
+			return v
+		}
+	}
+	return nil
 }
 
 // appendHooked puts what hooks have told into the log.

@@ -9,6 +9,7 @@ import (
 	"weir/cmd/internal/costs"
 	"weir/cmd/internal/pump"
 	"weir/schemas"
+	"weir/sink/check"
 )
 
 // OpenAPIPath is the route of the description of this API.
@@ -26,7 +27,7 @@ func serveOpenAPI(w http.ResponseWriter, _ *http.Request) error {
 // these types.
 func Bodies() map[string]any {
 	return map[string]any{
-		"Accepted": intakeAnswer{}, "FlowList": pump.FlowList{}, "Flow": analyzer.View{}, "Limits": LimitsAnswer{}, "DeadLetters": deadLettersAnswer{}, "Costs": costs.Report{},
+		"Accepted": intakeAnswer{}, "EvaluateAnswer": check.EvaluateAnswer{}, "FlowList": pump.FlowList{}, "Flow": analyzer.View{}, "Limits": LimitsAnswer{}, "DeadLetters": deadLettersAnswer{}, "Costs": costs.Report{},
 		"AgentList": pump.AgentList{}, "Agent": agents.View{}, "NoteList": pump.NoteList{}, "HealthCheck": HealthCheck{}, "Health": healthAnswer{}, "Ready": readyAnswer{}, "Reloaded": reloadAnswer{},
 		"Order": OperatorOrder{}, "OrderGiven": OperatorAnswer{}, "Grant": GrantOrder{}, "Granted": GrantAnswer{}, "Override": OverrideOrder{},
 		"HandOrder": HandOrder{}, "HandOrderView": HandOrderView{}, "HandOrderList": HandOrderList{}, "HandRelease": HandRelease{}, "HandLink": HandLink{}, "HandLinkMade": HandLinkAnswer{},

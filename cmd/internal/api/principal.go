@@ -207,7 +207,7 @@ func (a *Server) paid(who *access.Principal) *problem.Error {
 // look at each themselves; all others tell of everybody's.
 // A route that is not here is closed to them, also a new one (see decision 74).
 var ownFlows = map[string]bool{
-	"/v1/events": true, "/v1/check": true, check.StreamPath: true, "/v1/verdicts": true, "/v1/limits": true, "/info": true, "/v1/overrides": true, check.HookPath: true,
+	"/v1/events": true, "/v1/check": true, check.StreamPath: true, "/v1/verdicts": true, "/v1/limits": true, "/info": true, "/v1/overrides": true, check.HookPath: true, check.EvaluatePath: true,
 	"/v1/flows": true, "/v1/flows/{id}": true, "/v1/flows/{id}/events": true,
 	"/v1/flows/{id}/stop": true, "/v1/flows/{id}/release": true, "/v1/flows/{id}/grant": true, "/v1/flows/{id}/mark": true, "/v1/inspect/mark": true, "/v1/inspect/rules": true,
 	"/v1/inspect/flow": true, "/v1/inspect/events": true, "/v1/inspect/stop": true, "/v1/inspect/release": true, "/v1/inspect/grant": true,

@@ -355,7 +355,7 @@ func (a *Server) Serve(p Parts) error {
 
 // isAsk tells the requests that come most often and are answered in short.
 func isAsk(r *http.Request) bool {
-	return r.URL.Path == checkPath || r.URL.Path == check.HookPath || strings.HasPrefix(r.URL.Path, check.AuthzPath)
+	return r.URL.Path == checkPath || r.URL.Path == check.HookPath || r.URL.Path == check.EvaluatePath || strings.HasPrefix(r.URL.Path, check.AuthzPath)
 }
 
 // Handler serves a request as the port does.

@@ -281,6 +281,13 @@ func (d *described) checks(r *running, f caller) {
 	f(200, "dan", "POST", "/v1/check/stream", "", d.example("POST", route, "toolCall")+"\n")
 	f(400, "dan", "POST", "/v1/check/stream", "", "", "Idempotency-Key", "k")
 	f(200, "dan", "POST", "/v1/hook", "", `{"hook_event_name":"PreToolUse","session_id":"s","tool_name":"Bash","tool_input":{"command":"ls"}}`)
+	f(200, "dan", "POST", check.EvaluatePath, "", d.example("POST", check.EvaluatePath, "toolCall"))
+	denied := f(200, "dan", "POST", check.EvaluatePath, "", `{"phase":"preflight","context":{"conversation_id":"stopped"},"input":{"messages":[]}}`)
+	if !strings.Contains(denied.body, `"action":"deny","rule_id":"operator_stop"`) {
+		d.t.Errorf("a stopped flow: %s", denied.body)
+	}
+	f(400, "dan", "POST", check.EvaluatePath, "", "{}")
+	f(413, "dan", "POST", check.EvaluatePath, "", strings.Repeat(" ", 9<<20))
 	for _, method := range []string{"GET", "POST"} {
 		// Without a flow an agent's call is refused with 400; a person's is let through.
 		const authz = "/authz/{gateway}"
@@ -350,8 +357,6 @@ func (d *described) orders(f caller) {
 	f(202, "ann", "POST", "/v1/budgets/grant", "", d.example("POST", "/v1/budgets/grant", "grant"))
 	f(400, "ann", "POST", "/v1/budgets/grant", "", `{"budget":"team-day","value":"payments","amount":0,"reason":"r","by":"ann"}`)
 	f(404, "ann", "POST", "/v1/budgets/grant", "", `{"budget":"none","value":"x","amount":1,"reason":"r","by":"ann"}`)
-	f(202, "ann", "POST", "/v1/flows/stop", "", d.example("POST", "/v1/flows/stop", "all"))
-	f(400, "ann", "POST", "/v1/flows/stop", "", because)
 	f(200, "root", "POST", "/-/reload", "", "")
 }
 
