@@ -116,7 +116,7 @@ func (a *Adversary) fill(v reflect.Value) {
 		case f.CanInt():
 			f.SetInt(int64(a.Rand.IntN(12)))
 		case f.CanUint():
-			f.SetUint(uint64(a.Rand.IntN(6)))
+			f.SetUint(uint64(a.Rand.IntN(10)))
 		case f.CanFloat():
 			f.SetFloat(float64(a.Rand.IntN(100)))
 		case f.Type() == reflect.TypeFor[[]string]():
