@@ -59,6 +59,68 @@ func TestPythonAsksOnOneConnection(t *testing.T) {
 	}
 }
 
+// TestAsksAgainOnAClosedConnection has weir close each connection that was kept at the moment of its
+// second request, as it does where a newcomer needs the place: each check is answered by weir, and
+// what was sent again has the same id.
+func TestAsksAgainOnAClosedConnection(t *testing.T) {
+	for _, of := range []struct {
+		language string
+		command  func(t *testing.T, url string) []string
+	}{
+		{"TypeScript", func(t *testing.T, url string) []string {
+			command := languages()[1].command(t)
+			return []string{command[0], "testdata/closed.mjs", command[2], url}
+		}},
+		{"Python", func(t *testing.T, url string) []string {
+			return []string{found(t, "python3"), "testdata/connections.py", "python", url}
+		}},
+	} {
+		t.Run(of.language, func(t *testing.T) {
+			weir := guardtest.New()
+			weir.Answer(func(ev *events.Event) *events.Verdict {
+				if ev.To.Agent == "forbidden" {
+					return &events.Verdict{ID: "v", Mode: "enforce", Action: "deny", Reason: "operator_stop", HTTPStatus: 403, Message: "no"}
+				}
+				return nil
+			})
+			var mu sync.Mutex
+			requests, closed := make(map[string]int), 0 // of connections
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/v1/check" {
+					mu.Lock()
+					requests[r.RemoteAddr]++
+					again := requests[r.RemoteAddr] == 2
+					if again {
+						closed++
+					}
+					mu.Unlock()
+					if again {
+						panic(http.ErrAbortHandler) // closes the connection without an answer
+					}
+				}
+				weir.ServeHTTP(w, r)
+			}))
+			defer server.Close()
+			defer weir.Set(guardtest.Away)
+			args := of.command(t, server.URL)
+			run := exec.CommandContext(t.Context(), args[0], args[1:]...)
+			if out, err := run.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			seen := make(map[string]bool)
+			for _, ev := range weir.Asks() {
+				if seen[ev.ID] {
+					t.Errorf("%s was asked twice and answered twice", ev.ID)
+				}
+				seen[ev.ID] = true
+			}
+			if closed == 0 || len(seen) < 10 {
+				t.Errorf("%d connections were closed, %d checks answered", closed, len(seen))
+			}
+		})
+	}
+}
+
 // TestAsksTogether asks for calls of one moment in one request, by what reads them in weir, and
 // one by one where that takes no more than one: parallel calls of TypeScript after one that is
 // alone, and those of threads of Python while one waits for its answer.

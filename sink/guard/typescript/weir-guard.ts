@@ -1299,7 +1299,14 @@ export class Guard {
     const late = new AbortController();
     const end = setTimeout(() => late.abort(new Error(`no answer in ${ms} ms`)), ms);
     try {
-      const resp = await this.fetch(method, path, headers, body, late.signal);
+      const send = () => this.fetch(method, path, headers, body, late.signal);
+      // A connection that is kept may be closed by weir, which gives its place to a newcomer, at the
+      // moment of a request. Events and checks have ids, so that weir counts them once.
+      const again = method === "GET" || path === "/v1/check" || path === "/v1/events";
+      const resp = await send().catch((err: unknown) => {
+        if (!again || late.signal.aborted || !wasClosed(err)) throw err;
+        return send();
+      });
       // What is packed was not asked for, and nobody reads it.
       const text = resp.headers.get("content-encoding") ? "" : await answered(resp);
       if (!resp.ok || (path === "/v1/check" && resp.status !== 200)) throw problem(resp.status, text);
@@ -1330,6 +1337,12 @@ export class Guard {
       this.counts.faults++; // what is said of a decision does not change it
     }
   }
+}
+
+/** Whether a connection was closed before anything of the answer came, as Node says it. */
+function wasClosed(err: unknown): boolean {
+  const code = (err as { cause?: { code?: unknown } } | undefined)?.cause?.code;
+  return code === "UND_ERR_SOCKET" || code === "ECONNRESET" || code === "EPIPE";
 }
 
 /** JSON.parse for what others wrote. It has no depth at which it ends, and who walks through what
