@@ -184,7 +184,7 @@ guards: ## the guards installed as packages, before the tools of real frameworks
 	sink/guard/frameworks/install.sh $(CURDIR)/bin/frameworks
 	WEIR_FRAMEWORKS=$(CURDIR)/bin/frameworks $(GO) test -count=1 -v ./sink/guard/frameworks
 
-sdks: ## how often the real SDKs of language models and of MCP try again after each refusal
+sdks: ## how often the real SDKs of language models and of MCP try again after each refusal, and whether that of Grafana is stopped
 	sink/check/sdks/install.sh $(CURDIR)/bin/sdks
 	WEIR_SDKS=$(CURDIR)/bin/sdks $(GO) test -count=1 -timeout 30m -v ./sink/check/sdks
 
