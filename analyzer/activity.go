@@ -58,6 +58,9 @@ func (e *Engine) repartition(f *Flow, m *moment, fx *Effects) {
 	if len(e.limits.Budgets) > 0 {
 		e.charge(f, m, fx)
 	}
+	if e.agents.Wakes {
+		f.passWake(m, fx)
+	}
 	switch m.ev.Kind {
 	case events.AgentStatus, events.NoteAdded, events.RescueRequest, events.ReviewResult:
 		e.passWord(m.ev, m.when, fx)
@@ -112,6 +115,29 @@ func (e *Engine) passCall(f *Flow, m *moment, fx *Effects) {
 			a.Kind, a.AgentState = events.AgentActivity, fx.State(activity.WorkOpened)
 		}
 	}
+}
+
+// passWake tells the conversation that an agent opened this flow in it, or that the conversation
+// moved on: a flow that an agent opened has used a tool, or a person spoke. A conversation that is
+// the flow itself has rules of its own.
+func (f *Flow) passWake(m *moment, fx *Effects) {
+	ev := m.ev
+	if ev.ConversationID == "" || ev.ConversationID == ev.CorrelationID || ev.CorrelationSource == events.CorrelationPrincipal {
+		return
+	}
+	status := activity.WorkMoved
+	switch {
+	case ev.Kind == events.AgentCall && m.word:
+	case ev.Kind == events.AgentCall && m.hop && f.events == 1:
+		if ev.HadWork != events.Yes {
+			status = activity.WorkWoken
+		}
+	case ev.Kind == events.ToolCall && f.toolCalls == 1 && f.hops > 0:
+	default:
+		return
+	}
+	a := fx.SayTo(activity.WakePrefix, activity.WakeID(ev.TenantID, ev.ConversationID), ev, m.when)
+	a.Kind, a.AgentState, a.Content = events.AgentActivity, fx.State(status), ev.Content
 }
 
 // passAck passes on an acknowledgement of an order that is not the flow's own. It may be

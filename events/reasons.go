@@ -51,6 +51,7 @@ const (
 	MaxTreeDepth            Reason = "max_tree_depth_exceeded"
 	MaxTreeChildren         Reason = "max_tree_children_exceeded"
 	BudgetExhausted         Reason = "budget_exhausted"
+	RepeatedWakes           Reason = "repeated_wakes"
 	RescueRefusedNotStuck   Reason = "rescue_refused_not_stuck"
 	Allowed                 Reason = "allowed"
 )
@@ -104,6 +105,7 @@ var reasons = [...]Reason{
 	MaxTreeDepth,
 	MaxTreeChildren,
 	BudgetExhausted,
+	RepeatedWakes,
 	RescueRefusedNotStuck,
 	Allowed,
 }

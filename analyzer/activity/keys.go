@@ -1,13 +1,31 @@
 package activity
 
-import "weir/events"
+import (
+	"strings"
+
+	"weir/events"
+)
 
 // The kinds of keys of the agent stage.
 const (
 	AgentPrefix   = "agent:"
 	ProjectPrefix = "project:"
 	TreePrefix    = "tree:" // and the correlation id of the root
+	WakePrefix    = "wake:" // and a conversation, see WakeID
 )
+
+// wakeSeparator is in no id.
+const wakeSeparator = "\x1f"
+
+// WakeID is a conversation of a tenant, in which flows are woken. Conversations of two tenants are
+// two, whatever their ids.
+func WakeID(tenant, conversation string) string { return tenant + wakeSeparator + conversation }
+
+// OfWake returns the tenant and the conversation of a WakeID.
+func OfWake(id string) (tenant, conversation string) {
+	tenant, conversation, _ = strings.Cut(id, wakeSeparator)
+	return tenant, conversation
+}
 
 // AgentKey is the key under which the state of an agent is kept: the stable id, else the
 // session. It is empty for the zero Party, which nobody looks after.

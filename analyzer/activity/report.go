@@ -26,6 +26,10 @@ const (
 	WorkSpoken  = "spoken_for" // who took over from it reported
 	WorkOpened  = "opened"     // it opened a flow by calling the agent of the key
 
+	// Of a flow, to the conversation in which it was opened.
+	WorkWoken = "woken" // an agent opened it by calling another one, and is not known to have worked
+	WorkMoved = "moved" // it moved on: a tool was used, or a person spoke
+
 	// Of a flow, to the tree that it belongs to: work and usage say what it spent since it told last.
 	WorkSpent = "spent"
 	WorkEnded = "ended" // and it is over

@@ -121,6 +121,10 @@ func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Eff
 		case activity.WorkOpened:
 			e.defied(a, m, fx)
 			e.count(a, m, fx)
+		case activity.WorkWoken:
+			e.woken(a, m, fx)
+		case activity.WorkMoved:
+			e.moved(a, m, fx)
 		case activity.WorkRefused:
 			e.countRefusals(a, m, fx)
 		case activity.WorkSpent, activity.WorkEnded:
@@ -143,7 +147,7 @@ func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Eff
 // The pump remembers a no, so that agents that never report cost one look into memory
 // (decision 75).
 func (e *Engine) Watched(a *Agent) bool {
-	return !a.isProject() && !a.isTree() && !a.isBudget() && e.watched(a)
+	return !a.isProject() && !a.isTree() && !a.isBudget() && !a.isWake() && e.watched(a)
 }
 
 // StepReport folds what a flow tells of the agent, as Step does events.
@@ -198,7 +202,7 @@ func (e *Engine) begin(a *Agent, ev *events.Event, m *moment, fx *activity.Effec
 		a.events++
 	}
 	fx.Counts.Events++
-	if !a.isTree() && !a.isProject() && !a.isBudget() {
+	if !a.isTree() && !a.isProject() && !a.isBudget() && !a.isWake() {
 		a.mark(ev)
 	}
 	if len(a.orders) > 0 {
@@ -249,6 +253,9 @@ func (e *Engine) concerns(a *Agent, ev *events.Event) bool {
 		if e.countsEvent(r, a, ev) {
 			return true
 		}
+	}
+	if a.isWake() {
+		return a.events > 0 && ev.Kind != events.AgentCall
 	}
 	if a.isProject() {
 		return false

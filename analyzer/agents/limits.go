@@ -50,6 +50,7 @@ type Wants struct {
 	Calls    bool // all calls between agents
 	Opened   bool // calls that open a flow
 	Projects bool // calls in projects
+	Wakes    bool // flows that agents open in a conversation
 	// Calls against orders: so many of one flow are told of at once, for the rows may speak at
 	// them; nil if none are wanted.
 	Attempts []int64
@@ -78,6 +79,8 @@ func WantsOf(l *Limits) (w Wants) {
 			w.Projects = true
 		case CountedOpened:
 			w.Opened = true
+		case CountedWakes:
+			w.Wakes = true
 		case CountedRefused:
 			w.Attempts = append(w.Attempts, set.Warn, set.Stop)
 		}

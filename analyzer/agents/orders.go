@@ -214,7 +214,7 @@ func (e *Engine) defied(a *Agent, m *moment, fx *activity.Effects) {
 			tried = min(tried, o.rule)
 			continue
 		}
-		if !o.refuses(Rules[o.rule].Action, m.when) || o.Action == events.Halt && !a.isTree() || !a.isTree() && (Rules[o.rule].Counts == CountedOpened) != (m.ev.Kind == events.AgentActivity) {
+		if !o.refuses(Rules[o.rule].Action, m.when) || o.Action == events.Halt && !a.isTree() || !a.isTree() && (Rules[o.rule].Counts == CountedOpened || a.isWake()) != (m.ev.Kind == events.AgentActivity) {
 			continue
 		}
 		if !o.Early(m.when, false, e.terms.Grace) {

@@ -34,6 +34,8 @@ func (e *Engine) countsEvent(r RuleID, a *Agent, ev *events.Event) bool {
 		return ev.Kind == events.AgentCall && a.isProject()
 	case CountedOpened:
 		return work(ev) == activity.WorkOpened && ev.Kind == events.AgentActivity && !a.isProject()
+	case CountedWakes:
+		return work(ev) == activity.WorkWoken && ev.Kind == events.AgentActivity && a.isWake()
 	case CountedRefused:
 		return work(ev) == activity.WorkRefused && ev.Kind == events.AgentActivity && !a.isProject()
 	}

@@ -34,6 +34,7 @@ const (
 	RuleTreeDepth
 	RuleTreeChildren
 	RuleBudget
+	RuleWakes
 	RuleCount
 )
 
@@ -64,6 +65,7 @@ const (
 	CountedProject          // messages in a project
 	CountedOpened           // flows that were opened by a call to an agent
 	CountedRefused          // calls of an agent that orders refused
+	CountedWakes            // flows that agents opened in a conversation that does not move on
 
 	// Of a tree of flows.
 	CountedTreeCalls    // of agents and tools, by all flows
@@ -254,4 +256,11 @@ var Rules = [RuleCount]Rule{
 		About:  "A budget over flows is used up, or near it: what a tenant, a team, an agent, a tool or all together may spend in an hour, a day, a week or a month. Write it under budgets in the limits file; rule_id is budget: and its name.",
 		Text:   "the budget of the limits file, with what is spent, reserved and left",
 		Action: events.Deny, Status: 402, From: "weir"}},
+	{ID: RuleWakes, Counts: CountedWakes, Row: rules.Row{
+		Name: "repeated_wakes", Reason: "repeated_wakes", Unit: events.UnitFlows,
+		About:  "Flows that agents opened in one conversation (conversation_id) within a sliding window, each by the agent that was called last or with the same message as before, of which none is known to have worked and between which no person spoke: each new correlation id hides the loop from every flow. Flows that a timer, a hook or a person opens do not count. The order holds in that conversation of that tenant alone, and names the flows.",
+		Text:   "{head}agents woke each other {n} times in one conversation within {window} s, and nothing else happened {bound}",
+		Action: events.Throttle, Status: 429, From: "weir",
+		Needs: rules.NeedCaller, Most: agentTimesKept,
+		Window: "seconds", Span: agentWindows, Default: rules.Window(3600, rules.Stop(10, 20))}},
 }

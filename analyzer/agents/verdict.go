@@ -57,6 +57,10 @@ func (e *Engine) verdict(a *Agent, m *moment, x *finding) events.Verdict {
 	v.IncidentID, v.Cause = standing.IncidentID(order), strings.TrimSuffix(x.orderGroup(), "/shadow")
 	v.Reason, v.ConfigVersion, v.Confidence = x.reasonCode(), e.terms.Version, confidenceOf(m.ev)
 	switch {
+	case a.isWake():
+		v.TenantID, v.ConversationID = activity.OfWake(id)
+		v.Agent = strings.Clone(a.margin)
+		v.Scope.ID = v.Agent
 	case a.isProject():
 		v.Scope.Kind, v.ProjectID = events.ScopeProject, id
 	// To the flow it looks like an order about itself, with the root beside it.
@@ -76,6 +80,9 @@ func (e *Engine) verdict(a *Agent, m *moment, x *finding) events.Verdict {
 	v.Recovery = x.recovery
 	// Cut before it is cloned: the text may be long.
 	v.Detail = strings.Clone(record.Cut(x.detail, maxDetail))
+	if a.isWake() {
+		v.Detail = record.Cut(a.wakes(), maxDetail)
+	}
 	// What takes an order back refuses nothing and tells the model nothing.
 	if x.Action == events.Allow {
 		return v
@@ -116,6 +123,9 @@ func (a *Agent) verdictOrder(group string, since events.Stamp) uint64 {
 func (a *Agent) match(action events.Action) *events.Match {
 	id := strings.Clone(a.name())
 	switch {
+	case a.isWake():
+		_, conversation := activity.OfWake(id)
+		return &events.Match{Kind: events.AgentCall.String(), From: a.callers(), ConversationID: conversation}
 	case a.isProject():
 		return &events.Match{Kind: events.AgentCall.String(), ProjectID: id}
 	case a.isTree():

@@ -76,6 +76,10 @@ func (e *Engine) View(p *Partition, a *Agent) View {
 			v.Budget = &account
 		}
 	}
+	if a.isWake() {
+		_, v.Agent = activity.OfWake(v.Agent)
+		v.Status, v.Margin, v.Health = "", "", "" // see woken
+	}
 	if a.isTree() {
 		v.Kind, v.Children, v.Last = events.ScopeTree, a.tree.Living(), events.RFC3339(a.tree.Last)
 	}
@@ -125,7 +129,7 @@ func (e *Engine) counters(p *Partition, a *Agent) (out []rules.CounterView) {
 	look := *a // the window of a cap may have to be put into other buckets
 	for r := range RuleCount {
 		counts := Rules[r].Counts
-		if counts == CountedNothing || a.isProject() != (counts == CountedProject) || a.isTree() != counts.OfTree() || a.isBudget() || !e.on(r) || counts == CountedTreeDepth {
+		if counts == CountedNothing || a.isProject() != (counts == CountedProject) || a.isTree() != counts.OfTree() || a.isBudget() || a.isWake() != (counts == CountedWakes) || !e.on(r) || counts == CountedTreeDepth {
 			continue
 		}
 		set := &e.limits.Rules[r]

@@ -27,6 +27,9 @@ func binds(v *events.Verdict, c *Call) bool {
 		return v.CorrelationID != "" || id == c.flowKey()
 	case events.ScopeSession, events.ScopeAgent:
 		switch {
+		// It is about one conversation of one tenant, also of no tenant.
+		case v.Reason == events.RepeatedWakes && c.Tenant != v.TenantID:
+			return false
 		// Session and agent say who the order is about; the match says on which side of a call
 		// they stand.
 		case v.Match != nil && (len(v.Match.From) > 0 || len(v.Match.To) > 0 || len(v.Match.Edges) > 0):

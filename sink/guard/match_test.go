@@ -117,6 +117,21 @@ func TestTable(t *testing.T) {
 	wide("project", events.Scope{Kind: "project", ID: "p"}, nil, events.MaxCost)
 	f("project", 4, "an order about a project")
 	call.Project = ""
+	call.Conversation, call.Tenant = "chat", "acme"
+	woken := func(id, tenant string) {
+		table.Take(&events.Verdict{ID: id, Revision: 1, Mode: "enforce", Action: "throttle", Reason: events.RepeatedWakes, TenantID: tenant,
+			Scope: events.Scope{Kind: "agent", ID: "a"}, Match: &events.Match{Kind: "agent.call", From: []string{"c", "a"}, ConversationID: "chat"}})
+	}
+	woken("00000000000000c1-1", "rival")
+	f("", 5, "not about a conversation of another tenant")
+	woken("00000000000000c2-1", "")
+	f("", 6, "nor about one of no tenant")
+	woken("00000000000000c3-1", "acme")
+	f("00000000000000c3-1", 7, "an order about a conversation of the tenant")
+	call.Conversation, call.Tenant = "", ""
+	for _, id := range []string{"00000000000000c1-2", "00000000000000c2-2", "00000000000000c3-2"} {
+		table.Take(&events.Verdict{ID: id, Revision: 2, Mode: "enforce", Action: "allow", Reason: events.RepeatedWakes, Scope: events.Scope{Kind: "agent", ID: "a"}})
+	}
 	wide("flow", events.Scope{Kind: "flow", ID: "f"}, nil, events.MaxCost)
 	f("flow", 5, "an order that names its flow as scope alone")
 	for _, scope := range []events.Scope{{Kind: "agent", ID: "coder"}, {Kind: "pair", ID: "a|b"}, {Kind: "project", ID: "p"}, {Kind: "flow", ID: "f"}} {

@@ -1570,6 +1570,8 @@ function binds(v: Verdict, c: Call): boolean {
       return !!v.correlation_id || scope.id === flowKey(c);
     case "session":
     case "agent":
+      // It is about one conversation of one tenant.
+      if (v.reason_code === "repeated_wakes" && (c.tenant ?? "") !== (v.tenant_id ?? "")) return false;
       if (m.from?.length || m.to?.length || m.edges?.length) return true; // which says whose calls
       if (v.reason_code === "agent_message_rate_exceeded") return called(c.to, c.toAgent, scope.id);
       return called(c.from, c.fromAgent, scope.id);

@@ -1798,6 +1798,8 @@ def _binds(v: Mapping[str, Any], c: Call) -> bool:
     if kind == "flow":
         return bool(flow) or id == c.flow_key
     if kind in ("session", "agent"):
+        if v.get("reason_code") == "repeated_wakes" and (c.tenant_id or "") != str(v.get("tenant_id") or ""):
+            return False  # it is about one conversation of one tenant
         if m.get("from") or m.get("to") or m.get("edges"):
             return True  # which says whose calls
         if v.get("reason_code") == "agent_message_rate_exceeded":
