@@ -13,34 +13,9 @@ import (
 	"weir/cmd/internal/access"
 	"weir/cmd/internal/admission"
 	"weir/cmd/internal/budget"
-	"weir/cmd/internal/problem"
 	"weir/sink/check"
 	"weir/sink/prom"
 )
-
-// gatewayRoutes are those of gateways that ask before they pass a request on.
-// They take every method, since a gateway passes on that of its client. When the port does
-// not answer gateways, there is none of them.
-func (a *Server) gatewayRoutes() []route {
-	if !a.o.Authz {
-		return nil
-	}
-	authz := check.NewAuthz(a.timed(prom.RouteAuthz), a.writeError, a.clock.Now)
-	origins := http.NewCrossOriginProtection()
-	return []route{
-		{"", check.AuthzPath + "{gateway}", asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
-			// Here a GET counts a call, which pages of other origins may send otherwise: it is
-			// looked at as if it were a POST.
-			changing := *r
-			changing.Method = http.MethodPost
-			if origins.Check(&changing) != nil {
-				return &problem.Error{Status: http.StatusForbidden, Detail: "a page of another origin may not send this; a gateway whose clients are such pages has to show a token"}
-			}
-			authz.ServeHTTP(w, r)
-			return nil
-		})},
-	}
-}
 
 // fromGateways lets the server see what gateways ask as requests to weir. Who shows a
 // token is a gateway; without tokens nobody can tell one from a page in a browser.
@@ -124,7 +99,7 @@ func (a *Server) listenForGateways() error {
 	}
 	gate := admission.NewGate(a.o.Requests * checksPerRequest)
 	calls := &check.GRPC{
-		Authz: check.NewAuthz(a.timed(prom.RouteAuthz), a.writeError, a.clock.Now),
+		Authz: check.NewAuthz(a.checking().timed(prom.RouteAuthz), a.writeError, a.clock.Now),
 		// It notes who asks in the visit that the handler below has made, for Enter, which
 		// comes later. Who is bound to sources is refused, since what a gateway asks names
 		// none.

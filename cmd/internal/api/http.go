@@ -60,18 +60,8 @@ type route struct {
 // What reads all flows or the log takes its turn (see turns); what waits for the fold is
 // bounded by limited, since each one that waits has a goroutine and its buffers.
 func (a *Server) routes() []route {
-	// The handlers of package check serve any program that can answer an ask; who may ask
-	// is told apart here, before they see the request.
-	checks := a.checks()
-	return slices.Concat(a.receiverRoutes(), a.gatewayRoutes(), a.hookRoutes(), a.inspectorRoutes(), a.sessionRoutes(), a.markRoutes(), a.operatorRoutes(), handOrders{a}.routes(), a.agentRoutes(), a.budgetRoutes(), []route{
+	return slices.Concat(a.receiverRoutes(), a.checking().routes(), a.forwarding().routes(), a.inspectorRoutes(), a.sessionRoutes(), a.markRoutes(), a.operatorRoutes(), handOrders{a}.routes(), a.agentRoutes(), a.budgetRoutes(), []route{
 		{"POST", "/v1/events", sender, a.serveIntake},
-		{"POST", checkPath, asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
-			checks.ServeHTTP(w, r)
-			return nil
-		})},
-		{"POST", check.StreamPath, asker, a.askStreams()},
-		{"POST", check.MemberPath, member, limited(a.o.Requests*checksPerRequest, a.toMember(a.answerForwarded))},
-		{"POST", check.TreePath, member, limited(a.o.Requests*checksPerRequest, a.toMember(a.answerTreeAsk))},
 		{followed.method, followed.path, followed.need, a.streams()},
 		{"GET", BackupPath, reader, limited(1, a.serveBackup)},
 		{"GET", "/v1/costs", reader, limited(1, a.serveCosts)},

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -14,12 +13,9 @@ import (
 	"time"
 
 	"weir/cmd/internal/admission"
-	"weir/cmd/internal/gate"
 	"weir/cmd/internal/pump"
 	"weir/events"
-	"weir/sink/check"
 	"weir/sink/prom"
-	"weir/state"
 )
 
 // meter is what metrics are read of beside the counters, and their listener.
@@ -116,59 +112,6 @@ func (a *Server) readAgents(r *prom.Reading) {
 	}
 	r.Budgets = r.Budgets[:min(len(r.Budgets), prom.MostAccounts)]
 	r.AgentsBehind = now.Sub(watermark)
-}
-
-// timed checks what visitors may ask, and measures how long the answers take.
-// All ways of asking pass through it, so that each request is let in, counted as a cost of its
-// visitor and marked as a claim in the same way.
-func (a *Server) timed(route prom.Route) check.Checker {
-	return func(batch []*check.Request) {
-		may := check.Sift(batch, func(q *check.Request) bool {
-			q.Err = check.Caught(func() (err error) {
-				q.Raw, err = a.mayAsk(q.Context, q.Event, q.Raw)
-				return err
-			})
-			return q.Err == nil
-		})
-		begun := a.clock.Now()
-		a.checker.Check(may)
-		for _, q := range may {
-			wait := q.Wait
-			if wait == nil {
-				a.countAsk(route, begun, q.Verdict, q.Err)
-				continue
-			}
-			q.Wait = func() (*events.Verdict, error) {
-				v, err := wait()
-				a.countAsk(route, begun, v, err)
-				return v, err
-			}
-		}
-	}
-}
-
-// mayAsk refuses what a visitor may not ask, and returns what goes into the log.
-func (a *Server) mayAsk(ctx context.Context, ev *events.Event, raw []byte) ([]byte, error) {
-	if err := gate.Ask.Admit(ev); err != nil {
-		return nil, err
-	}
-	v := visitOf(ctx)
-	if err := v.owns(ev); err != nil {
-		return nil, err
-	}
-	v.cost.Add(1)
-	if signed := v.sign(a.byPrincipal(v), ev); a.trust.Weigh(gate.Ask, ev) || signed {
-		raw = ev.AppendJSON(nil)
-	}
-	return raw, nil
-}
-
-// countAsk measures how long an ask has taken. What was wrong with the ask is no measure of weir;
-// what weir could not do is.
-func (a *Server) countAsk(route prom.Route, begun time.Time, v *events.Verdict, err error) {
-	if a.metrics != nil && (err == nil || errors.Is(err, check.ErrTimeout) || errors.Is(err, state.ErrDiskLow)) {
-		a.metrics.Check(route, v, a.clock.Now().Sub(begun))
-	}
 }
 
 // serveMetrics serves metrics and profiles on a listener of their own. Without it weir

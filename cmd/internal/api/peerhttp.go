@@ -4,22 +4,46 @@ import (
 	"net/http"
 
 	"weir/cmd/internal/gate"
+	"weir/cmd/internal/peer"
 	"weir/cmd/internal/problem"
 	"weir/events"
 	"weir/sink/check"
 )
 
+// forwarding is the group of routes that answer other members of a group. Its fields are set when
+// the routes are made.
+type forwarding struct {
+	checker  Checks
+	members  Members // nil when this process is alone
+	trust    gate.Trust
+	peer     *peer.Peer
+	requests int // see Options.Requests
+}
+
+// forwarding returns the group.
+func (a *Server) forwarding() *forwarding {
+	return &forwarding{checker: a.checker, members: a.members, trust: a.trust, peer: a.o.Peer, requests: a.o.Requests}
+}
+
+// routes are those of the group.
+func (f *forwarding) routes() []route {
+	return []route{
+		{"POST", check.MemberPath, member, limited(f.requests*checksPerRequest, f.toMember(f.answerForwarded))},
+		{"POST", check.TreePath, member, limited(f.requests*checksPerRequest, f.toMember(f.answerTreeAsk))},
+	}
+}
+
 // toMember verifies that another member sends the request, and signs the answer.
 // Where the group has no keys, admit has looked at the visitor.
-func (a *Server) toMember(serve func(r *http.Request, body []byte) (status int, answer []byte, err error)) func(http.ResponseWriter, *http.Request) error {
+func (f *forwarding) toMember(serve func(r *http.Request, body []byte) (status int, answer []byte, err error)) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		body, err := readBody(w, r, events.MaxEventBytes)
 		if err != nil {
 			return err
 		}
-		keys := a.o.Peer.Keys()
+		keys := f.peer.Keys()
 		if len(keys.Keys) > 0 {
-			if err := a.o.Peer.Verify(r, body); err != nil {
+			if err := f.peer.Verify(r, body); err != nil {
 				return &problem.Error{Status: http.StatusUnauthorized, Detail: err.Error()}
 			}
 		}
@@ -28,7 +52,7 @@ func (a *Server) toMember(serve func(r *http.Request, body []byte) (status int, 
 			return err
 		}
 		if len(keys.Keys) > 0 {
-			a.o.Peer.SignAnswer(w, r, status, answer)
+			f.peer.SignAnswer(w, r, status, answer)
 		}
 		if len(answer) > 0 {
 			w.Header().Set("Content-Type", "application/json")
@@ -41,7 +65,7 @@ func (a *Server) toMember(serve func(r *http.Request, body []byte) (status int, 
 
 // answerForwarded answers a check that another member passes on, from the fold of this
 // member. It validates the event again.
-func (a *Server) answerForwarded(r *http.Request, raw []byte) (int, []byte, error) {
+func (f *forwarding) answerForwarded(r *http.Request, raw []byte) (int, []byte, error) {
 	var ev events.Event
 	if err := events.Decode(raw, &ev); err != nil {
 		return 0, nil, err
@@ -51,7 +75,7 @@ func (a *Server) answerForwarded(r *http.Request, raw []byte) (int, []byte, erro
 	}
 	// A claim that the first member has marked stays marked, since the mark is in the
 	// event.
-	if a.trust.Weigh(gate.Ask, &ev) {
+	if f.trust.Weigh(gate.Ask, &ev) {
 		raw = ev.AppendJSON(nil)
 	}
 	// Any other event would be answered by nobody, and the request would wait for its end.
@@ -60,13 +84,13 @@ func (a *Server) answerForwarded(r *http.Request, raw []byte) (int, []byte, erro
 	}
 	// What is not folded here any more, after a hand-over, is an error: an ask is passed on
 	// once.
-	if a.members == nil {
+	if f.members == nil {
 		return 0, nil, &problem.Error{Status: http.StatusNotFound, Detail: "this weir is not a member of a group; use /v1/check"}
 	}
-	if err := a.members.Folds(ev.FlowKey()); err != nil {
+	if err := f.members.Folds(ev.FlowKey()); err != nil {
 		return 0, nil, err
 	}
-	v, err := a.checker.CheckHere(&check.Request{Context: r.Context(), Event: &ev, Raw: raw})
+	v, err := f.checker.CheckHere(&check.Request{Context: r.Context(), Event: &ev, Raw: raw})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -76,11 +100,11 @@ func (a *Server) answerForwarded(r *http.Request, raw []byte) (int, []byte, erro
 // answerTreeAsk answers what a tree that is folded here says.
 // 204 says that the tree has not come to that record yet; the caller comes again (see
 // decision 68).
-func (a *Server) answerTreeAsk(r *http.Request, request []byte) (int, []byte, error) {
-	if a.members == nil {
+func (f *forwarding) answerTreeAsk(r *http.Request, request []byte) (int, []byte, error) {
+	if f.members == nil {
 		return 0, nil, &problem.Error{Status: http.StatusNotFound, Detail: "this weir is not a member of a group"}
 	}
-	word, err := a.members.TreeHere(r.Context(), request)
+	word, err := f.members.TreeHere(r.Context(), request)
 	switch {
 	case err != nil:
 		return 0, nil, err
