@@ -20,7 +20,7 @@ type Listener struct {
 	mu     sync.Mutex
 	open   map[*conn]struct{} // those that are here
 	ending bool
-	gone   chan struct{} // told when one has gone, at the end
+	gone   chan struct{} // signals Wait that one has gone
 }
 
 // Listen begins to accept connections from l for server, whose Serve is to be called with
@@ -123,16 +123,15 @@ func (l *Listener) enter(inner net.Conn) *conn {
 	return c
 }
 
-// leave forgets a connection.
+// leave forgets a connection. It wakes Wait also before Close: a server that is shut down before it serves closes its
+// listener late.
 func (l *Listener) leave(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.open, c)
-	if l.ending {
-		select {
-		case l.gone <- struct{}{}:
-		default:
-		}
+	select {
+	case l.gone <- struct{}{}:
+	default:
 	}
 }
 
