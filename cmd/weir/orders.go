@@ -26,7 +26,7 @@ character: agent:billing-*. Quote it.`
 // stopScopeCommand is weir stop: an order by hand about a scope.
 func stopScopeCommand() cli.Command {
 	return cli.Command{
-		Name: "stop", Args: "SCOPE", Short: "stop all calls, or those of a tenant, an agent, a tool, ...",
+		Name: "stop", Args: "SCOPE", Short: "stop all calls, or those of a tenant, an agent, a tool and so on",
 		Long: `Refuses every check of the scope until the order expires or is released. That includes
 flows, agents and schedules that begin later, and a user's message. A second order for
 the same scope replaces the first.

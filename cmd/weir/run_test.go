@@ -211,11 +211,11 @@ func askRunning(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	f(0, "allow  allowed", strings.ReplaceAll(string(call), `"lookup"`, `"other"`), "check")
-	f(3, "deny  repetition_detected", string(call), "check")
+	f(3, "deny  repetition (repetition_detected)", string(call), "check")
 	f(3, `"allowed": false`, string(call), "check", "-o", "json")
 	f(1, "only agent.call, tool.call, task.loop and task.reflect", `{"kind":"flow.end","correlation_id":"loop"}`, "check")
 	f(0, "stopped", "", "flows", "ls")
-	f(0, "178 % circling", "", "flows", "ls", "--sort", "near")
+	f(0, "stopped at 6 of 6, repetition", "", "flows", "ls", "--sort", "near")
 	f(0, "Tool call rejected", "", "explain", "loop")
 	f(0, "No active order", "", "explain", "hon")
 	f(1, "did you mean loop", "", "explain", "lop")

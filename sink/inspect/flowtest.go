@@ -247,6 +247,25 @@ func (w *flowWriter) tool(ev *events.Event, from string) string {
 	return from + "<" + tool + "=" + word("", ev.Content)
 }
 
+// outcomeFields are what a call achieved.
+func outcomeFields(o *events.Outcome) (fields []string) {
+	if o.Effect != events.EffectUnset {
+		fields = append(fields, "effect="+o.Effect.String())
+	}
+	if state := o.State.String(); state != "" {
+		fields = append(fields, "state="+quoted(state))
+	}
+	for _, n := range [...]struct {
+		key   string
+		value events.Optional
+	}{{"exit", o.Exit}, {"passed", o.Passed}, {"failed", o.Failed}} {
+		if n.value.Set {
+			fields = append(fields, n.key+"="+strconv.FormatInt(n.value.Value, 10))
+		}
+	}
+	return fields
+}
+
 // toolFields are what a sign cannot say: a status that is neither good nor an error, how long a
 // result is, a legal repeat, and that the call has no id by which its result finds it.
 func toolFields(ev *events.Event) (fields []string) {
@@ -255,6 +274,12 @@ func toolFields(ev *events.Event) (fields []string) {
 	}
 	if ev.Kind == events.ToolResult && ev.Tool.ResultSize > 0 {
 		fields = append(fields, "bytes="+strconv.FormatInt(ev.Tool.ResultSize, 10))
+	}
+	if o := ev.Tool.Outcome; o != nil {
+		fields = append(fields, outcomeFields(o)...)
+	}
+	if ev.Kind == events.ToolCall && ev.Tool.Beside {
+		fields = append(fields, "beside")
 	}
 	if ev.Kind == events.ToolCall && ev.Tool.RetryOf != "" {
 		fields = append(fields, "retry")
