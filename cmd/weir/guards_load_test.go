@@ -26,8 +26,9 @@ import (
 )
 
 var (
-	guardsLoad = flag.Duration("guards-load", 0, "how long TestGuardsUnderLoad runs, with the guards of Python and TypeScript; 0: some seconds, Go alone")
-	guardsKill = flag.Duration("guards-kill", 10*time.Second, "time between kills of weir in TestGuardsUnderLoad")
+	guardsLoad    = flag.Duration("guards-load", 0, "how long TestGuardsUnderLoad runs, with the guards of Python and TypeScript; 0: some seconds, Go alone")
+	guardsBrokers = flag.String("guards-brokers", "", "brokers of a Kafka cluster: TestGuardsUnderLoad kills one of two members of a group there")
+	guardsKill    = flag.Duration("guards-kill", 10*time.Second, "time between kills of weir in TestGuardsUnderLoad")
 )
 
 // loadResult is what a driver has seen. Times are Unix seconds.
@@ -56,7 +57,16 @@ const loadTimeout = 30 * time.Second
 func unix(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
 func (l *guardsUnderLoad) start() *weirtest.Weir {
-	weir := weirtest.Run(l, "--state", l.state, "--listen", l.address, "--admin-token-file", l.token, "--limits", l.token+".yaml")
+	return l.member(l.address, l.state)
+}
+
+// member starts a weir, which with brokers is a member of a group.
+func (l *guardsUnderLoad) member(address, state string) *weirtest.Weir {
+	args := []string{"--state", state, "--listen", address, "--admin-token-file", l.token, "--limits", l.token + ".yaml"}
+	if *guardsBrokers != "" {
+		args = append(args, "--brokers", *guardsBrokers, "--advertise", "http://"+address)
+	}
+	weir := weirtest.Run(l, args...)
 	weir.Ready()
 	return weir
 }
@@ -75,6 +85,17 @@ func TestGuardsUnderLoad(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if *guardsBrokers != "" {
+		if out, err := exec.Command(weirtest.Binary(t), "topics", "create", "--brokers", *guardsBrokers, "--partitions", "8").CombinedOutput(); err != nil {
+			t.Fatalf("no topics: %v: %s", err, out)
+		}
+		peer := l.member(weirtest.Address(t), filepath.Join(folder, "peer"))
+		defer func() {
+			if code := peer.End(syscall.SIGTERM); code != 0 {
+				t.Errorf("the other member exits with %d", code)
+			}
+		}()
 	}
 	weir := l.start()
 	for n := range 20 {
