@@ -1,5 +1,5 @@
 // All agents in one table, over all their flows, and what was noted about them.
-import { el, name, number, many, clock, badge, plain, say, button, copy, agentLink, agentPath, passed } from "./dom.js";
+import { el, name, number, many, clock, second, badge, plain, say, button, copy, agentLink, agentPath, passed } from "./dom.js";
 import { get, every, query } from "./api.js";
 import { sheet } from "./sheet.js";
 import { begin } from "./begin.js";
@@ -22,7 +22,7 @@ const columns = [
   { key: "step", head: "Step", value: (a) => a.step ?? "", cell: (a) => (a.step ? [plain(a.step), a.reviewer && [" by ", name(a.reviewer, 20)]] : "–") },
   { key: "flows", head: "Flows", number: true },
   { key: "notes", head: "Notes", number: true },
-  { key: "last", head: "Last", value: (a) => a.last ?? "", cell: (a) => clock(a.last) },
+  { key: "last", head: "Last", value: (a) => a.last ?? "", cell: (a) => second(a.last) },
 ];
 
 // seenIn lists the agents that flows name and that the agent stage was not told of, or not

@@ -83,6 +83,6 @@ export default async function ({ main, signal, parameters, remember }) {
   main.append(el("h1", {}, "Backtest"), el("p", {}, "Compare two sets of limits on the log of this weir, or on files of any format that weir reads. weir does not keep the files."),
     el("div", { class: "three" }, el("div", {}, el("label", { for: "since" }, "Log"), since, given, el("label", { for: "marks" }, "Marks of an earlier review (review.jsonl; GET /v1/marks has those of this weir) "), marked),
       el("div", {}, el("label", { for: "a" }, "Limits A: in force"), a), el("div", {}, el("label", { for: "b" }, "Limits B: edit them"), b)),
-    el("div", { class: "bar" }, button("Compare", compare), progress), fault, result);
+    el("div", { class: "bar" }, button("Compare", compare, { class: "main" }), progress), fault, result);
   own();
 }

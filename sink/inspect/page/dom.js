@@ -47,7 +47,7 @@ export const spoken = ({ ask, verdict: v }) => (ask ? "refused" : v.action === "
 export const badge = (word) => el("span", { class: `badge ${icons[word] ? word : ""}` }, el("span", { "aria-hidden": "true" }, icons[word] ?? "•"), " " + called(word));
 
 // called is how people call a state.
-export const called = (word) => (word === "expired" ? "was stopped, expired" : plain(word).replaceAll("_", " "));
+export const called = (word) => (word === "expired" ? "was stopped" : plain(word).replaceAll("_", " "));
 
 // subject is whom a verdict is about: a flow, or an agent or project over all flows.
 export function subject(v, most) {
@@ -75,6 +75,9 @@ export function passed(seconds) {
   return parts.join(" ") || "0s";
 }
 export const clock = (time) => (time ? el("time", { datetime: time, title: zoned(time) }, time.slice(11, 23)) : "–");
+
+// second is a time of day without its fraction, for tables.
+export const second = (time) => (time ? el("time", { datetime: time, title: zoned(time) }, time.slice(11, 19)) : "–");
 
 // zoned is a time with its zone, for titles.
 const zoned = (time) => `${time.replace("T", " ").replace("Z", "")} UTC, ${new Date(time).toLocaleString([], { timeZoneName: "short" })}`;

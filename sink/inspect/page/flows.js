@@ -1,5 +1,5 @@
 // All flows in one table.
-import { el, name, number, clock, badge, called, usage, flowPath, plain, say, button, copy, wide, money, agentLink } from "./dom.js";
+import { el, name, number, second, badge, called, usage, flowPath, plain, say, button, copy, wide, money, agentLink } from "./dom.js";
 import { get, lines, every, query } from "./api.js";
 import { sheet } from "./sheet.js";
 import { begin } from "./begin.js";
@@ -12,7 +12,7 @@ const rank = { ok: 0, expired: 1, warned: 2, armed: 3, stopped: 4, held: 5 };
 export const urgency = (f) => 10 * (rank[f.status] ?? 0) + (f.nearest?.near ?? 0);
 
 const columns = [
-  { key: "flow", head: "Flow", cell: (f) => el("a", { href: flowPath(f.flow), tabindex: -1 }, name(f.flow, 44)) },
+  { key: "flow", head: "Flow", cell: (f) => el("a", { href: flowPath(f.flow), tabindex: -1 }, name(f.flow, 64)) },
   { key: "status", head: "Status", value: (f) => rank[f.status], cell: (f) => badge(f.status) },
   { key: "service", head: "Service", value: (f) => f.service ?? "", cell: (f) => (f.service ? name(f.service, 24) : "–") },
   { key: "near", head: "Nearest limit", value: urgency, cell: nearest },
@@ -21,7 +21,7 @@ const columns = [
   { key: "tool_calls", head: "Tools", number: true },
   { key: "tokens", head: "Tokens", number: true, cell: (f) => (f.tokens ? number(f.tokens) : "–") },
   { key: "cost_usd", head: "Cost", number: true, cell: (f) => (f.cost_usd ? money(f.cost_usd) : "–") },
-  { key: "last", head: "Last", cell: (f) => clock(f.last) },
+  { key: "last", head: "Last", cell: (f) => second(f.last) },
 ];
 
 function agents({ parties, agents: names }) {

@@ -15,7 +15,7 @@ export default async function ({ main, signal, parameters, remember }) {
     const fits = rows.filter(([rule]) => rule.includes(search.value.trim()));
     body.replaceChildren(table("Rules", ["Rule", "Mode", "Warn", "Stop", "Window", "Nearest flow"], fits.map(([rule, s]) => {
       const f = near.get(rule);
-      return [el("th", { scope: "row", title: about[rule] }, rule), s.mode ?? "enforce", right(show(s.warn)), right(typeof s.max === "number" ? `${show(s.max)} allowed` : show(s.max ?? s.stop)), right(show(s.window)),
+      return [el("th", { scope: "row" }, rule, about[rule] && el("span", { class: "about" }, plain(about[rule]))), s.mode ?? "enforce", right(show(s.warn)), right(typeof s.max === "number" ? `${show(s.max)} allowed` : show(s.max ?? s.stop)), right(show(s.window)),
         f ? [usage(f.nearest.near, `${rule} used`), " ", flowLink(f.flow, 24)] : "–"];
     })), fits.length ? "" : el("p", {}, "No active rule has this name."));
   }

@@ -1,12 +1,13 @@
 // What happens at this moment: counts, what is said, and who is nearest to a limit.
-import { el, badge, spoken, clock, flowLink, subject, number, many, usage, plain, say, button, table, right } from "./dom.js";
-import { urgency } from "./flows.js";
+import { el, badge, spoken, clock, flowLink, subject, number, many, plain, say, button, table, right } from "./dom.js";
+import { urgency, nearest } from "./flows.js";
 import { get, follow, every } from "./api.js";
 import { begin } from "./begin.js";
 import { brakes, standing as standingByHand } from "./byhand.js";
 import { charts } from "./charts.js";
 
 const kept = 100; // verdicts of the feed
+const counted = 5000; // verdicts that the counts of the last minutes begin with
 
 const stops = ["deny", "halt", "hold", "throttle"]; // actions that refuse calls
 
@@ -68,7 +69,7 @@ export default async function ({ main, signal, go }) {
   const line = (v) => el("li", {}, clock(v.time), " ", badge(spoken({ verdict: v })), " ", subject(v, 32),
     v.rule_id && [" ", plain(v.rule_id)], el("br"),
     el("span", { class: "faint" }, plain(v.message ?? v.reason_code)));
-  follow(-kept, {
+  follow(-counted, {
     signal,
     state: (text) => (state.textContent = text),
     verdict(v) {
@@ -95,20 +96,14 @@ export default async function ({ main, signal, go }) {
     if (!empty) start.replaceChildren();
     else if (!start.firstChild) start.append(begin("No events yet"));
     near.replaceChildren(empty ? el("p", { class: "faint" }, "No flows yet.")
-      : table("The flows that have used up most of a limit", ["Flow", "Status", "Used", "Rule"],
-        list.flows.sort((a, b) => urgency(b) - urgency(a)).slice(0, 20).map((f) => [flowLink(f.flow, 32), badge(f.status), ...used(f)])));
+      : table("The flows that have used up most of a limit", ["Flow", "Status", "Limit"],
+        list.flows.sort((a, b) => urgency(b) - urgency(a)).slice(0, 20).map((f) => [flowLink(f.flow, 40), badge(f.status), el("span", { class: "whole" }, nearest(f))])));
     // readyz answers 503 when weir is not ready, and says why.
     const ready = await (await fetch("/readyz", { signal })).json();
     cards.lag.textContent = number(ready.lag_records);
     cards.self.textContent = !ready.self_test ? "off" : ready.self_test.ok ? "✓ ok" : "▲ waiting";
     degraded.replaceChildren(...(ready.degraded ?? []).map(mode), ...(ready.misplaced_records ?? []).map(misplaced));
     if (!ready.ready) say(`Not ready: ${ready.why.join("; ")}`);
-  }
-  // used shows the value at the stop of a stopped flow, else the limit that is used up most.
-  function used({ stop, nearest }) {
-    const n = stop ?? nearest;
-    if (!n) return ["–", "–"];
-    return [usage(n.near, stop ? "used when it was stopped" : "used of the limit"), `${n.rule} ${number(n.observed)}/${number(n.limit)}${stop ? " at the stop" : ""}`];
   }
   // mode says that calls are not judged as in quiet times.
   const mode = (m) => el("p", { class: "remark" }, el("strong", {}, "Degraded mode"), m.since ? [" since ", clock(m.since)] : "", ": ",

@@ -1,5 +1,5 @@
 // Says why a flow is stopped or warned, and how to let it go on.
-import { el, badge, name, number, plain, ago, clock, moment, button, copy } from "./dom.js";
+import { el, badge, name, number, many, plain, ago, clock, moment, button, copy } from "./dom.js";
 
 // shell quotes a word for a POSIX shell; what cannot be seen is written by its bytes.
 export function shell(word) {
@@ -73,7 +73,7 @@ export function why(order, { stepLink, about }) {
   }
   if (e.ordinals?.length) row("What counts", e.ordinals.map((n, i) => [i ? " " : "", stepLink(n)]));
   if (e.stack?.length) row("Call stack", e.stack.map((s, i) => [i ? " › " : "", name(s, 24)]));
-  row("Time", clock(order.time), " (", ago(order.time), ")", e.calls && `, after ${number(e.calls)} calls`, e.tokens && ` and ${number(e.tokens)} tokens`);
+  row("Time", clock(order.time), " (", ago(order.time), ")", e.calls && `, after ${many(e.calls, "call")}`, e.tokens && ` and ${many(e.tokens, "token")}`);
   if (stops.includes(order.action)) row("Refuses", order.effective === "next" && "From the next call: ", refuses(order.match));
   const r = order.recovery;
   if (r) {
@@ -82,7 +82,7 @@ export function why(order, { stepLink, about }) {
     row("Requested by", r.requested_by && name(r.requested_by, 40));
     row("Conditions", r.conditions?.map(plain).join(", "));
   }
-  if (stops.includes(order.action)) row("Attempts after the stop", e.attempts ? `${number(e.attempts)} calls` : "none", e.leaked && `; ${number(e.leaked)} calls were in flight at the stop`);
+  if (stops.includes(order.action)) row("Attempts after the stop", e.attempts ? many(e.attempts, "call") : "none", e.leaked && `; ${many(e.leaked, "call")} in flight at the stop`);
   row("Message to the agent", plain(order.agent_message ?? ""));
   row("Expires", order.expires_at && [moment(order.expires_at), " (", ago(order.expires_at), ")"], order.retry_after_s && `, retry after ${order.retry_after_s} s`);
   row("Incident", plain(order.incident_id ?? ""), order.cause && order.cause !== order.reason_code && ` (${plain(order.cause)})`);
