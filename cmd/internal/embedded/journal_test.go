@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
@@ -202,6 +203,47 @@ func TestAsksTogetherAreFoldedTogether(t *testing.T) {
 		if !a.has(q.Event.ID) {
 			t.Errorf("%s has no answer", q.Event.ID)
 		}
+	}
+}
+
+// TestMoreThanOneFold appends as many checks and events at one time as one fold takes, one fewer, one
+// more, and more than twice as many: each check has an answer, and its own, in the order of the log.
+func TestMoreThanOneFold(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{batchRecords - 1, batchRecords, batchRecords + 1, 2*batchRecords + 1} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			limits := pumptest.Limits()
+			for i := range limits.Rules {
+				limits.Rules[i].Mode = rules.ModeOff
+			}
+			limits.Rules[analyzer.RuleTotalCalls] = rules.Most(rules.Off, int64(size)/14)
+			a := openAskingBy(t, limits, clock.NewFake())
+			var checks []*check.Request
+			var reports []state.Entry
+			for n := range size {
+				checks = append(checks, request(callOf(fmt.Sprint("f", n%7), n)))
+				reports = append(reports, state.Entry{Value: callOf(fmt.Sprint("r", n%7), n).AppendJSON(nil)})
+			}
+			if err := a.Append(t.Context(), reports); err != nil {
+				t.Fatal(err)
+			}
+			if err := a.AppendChecks(t.Context(), checks); err != nil {
+				t.Fatal(err)
+			}
+			for a.flows.behind() > 0 {
+				runtime.Gosched()
+			}
+			for n, q := range checks {
+				v, ok := a.answered.Load(q.Event.ID)
+				if !ok {
+					t.Fatalf("check %d of %d has no answer", n, size)
+				}
+				if v := v.(*events.Verdict); v.CorrelationID != q.Event.CorrelationID || check.Refuses(v) != (n/7 >= size/14) {
+					t.Fatalf("check %d of %d, of flow %s: %s", n, size, q.Event.CorrelationID, v.AppendJSON(nil))
+				}
+			}
+		})
 	}
 }
 
