@@ -196,6 +196,7 @@ const agentAdvice = "A person has stopped this work. Do not call again. Report w
 func (o *Order) Verdict() *events.Verdict {
 	v := &events.Verdict{SchemaVersion: 1, ID: o.VerdictID(), Time: o.Time, Revision: o.Revision, Mode: events.ModeEnforce,
 		Scope: events.Scope(o.Scope), Action: events.Allow, Reason: events.OperatorStopped, RuleID: "operator_stop",
+		IncidentID: o.ID(), Cause: string(events.OperatorStopped),
 		ByHand: &events.ByHand{By: o.By, Reason: o.Reason, Within: scopes(o.Within), Except: scopes(o.Except)}}
 	if o.Order == Release {
 		v.Message = "Released by " + o.By + ": " + o.Reason
