@@ -74,9 +74,9 @@ func timedOut(err error) bool {
 func explainCode(addr string, code kafkago.Error, err error) error {
 	switch code {
 	case kafkago.SASLAuthenticationFailed:
-		return fmt.Errorf("%w: broker %s: wrong user or password", ErrLogin, addr)
+		return fmt.Errorf("%w: broker %s: wrong user or password, or a token that is not valid here", ErrLogin, addr)
 	case kafkago.UnsupportedSASLMechanism:
-		return fmt.Errorf("%w: broker %s does not offer this mechanism: try another of plain, scram-sha-256 and scram-sha-512", ErrLogin, addr)
+		return fmt.Errorf("%w: broker %s does not offer this mechanism: try another of plain, scram-sha-256, scram-sha-512, oauthbearer and aws-msk-iam", ErrLogin, addr)
 	case kafkago.IllegalSASLState:
 		return fmt.Errorf("%w: broker %s takes no login on this port: use its port for SASL, or no login", ErrLogin, addr)
 	case kafkago.TopicAuthorizationFailed, kafkago.GroupAuthorizationFailed, kafkago.ClusterAuthorizationFailed:

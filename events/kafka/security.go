@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -23,11 +24,16 @@ type Security struct {
 	CAFile    string // PEM file of the authorities to trust; empty: those of the system
 	CertFile  string // PEM file of this program's certificate; needs KeyFile
 	KeyFile   string // PEM file of the key of CertFile
-	Mechanism string // plain, scram-sha-256 or scram-sha-512; empty: no login
-	User      string // needed with Mechanism
+	Mechanism string // plain, scram-sha-256, scram-sha-512 or oauthbearer; empty: no login
+	User      string // needed with Mechanism, but for tokens
 	// A file is better than a flag, which other users of the machine can see.
 	PasswordFile string // its first line is the password; needed with Mechanism, unless Password is set
 	Password     []byte // the password itself, where it does not come by a file
+	// OAuth is where oauthbearer has its tokens from. User and the password are ClientID and Secret
+	// where these are empty.
+	OAuth OAuth
+	// SASL is another way to log in, such as that of package mskiam. It goes before Mechanism.
+	SASL sasl.Mechanism
 }
 
 // Secure reads the files of s and sets TLS and SASL of the cluster. The errors name
@@ -79,15 +85,26 @@ func (s Security) tls() (*tls.Config, error) {
 // sasl gives nil when nothing about a login is set. A user without a mechanism is a mistake
 // and not a connection without login.
 func (s Security) sasl() (sasl.Mechanism, error) {
+	if s.SASL != nil {
+		return s.SASL, nil
+	}
 	if s.Mechanism == "" {
+		if s.OAuth.TokenFile != "" || s.OAuth.TokenURL != "" {
+			return nil, errors.New("a token needs the mechanism oauthbearer")
+		}
 		if s.User != "" || s.PasswordFile != "" || len(s.Password) > 0 {
-			return nil, errors.New("a user and a password need a mechanism: plain, scram-sha-256 or scram-sha-512")
+			return nil, errors.New("a user and a password need a mechanism: plain, scram-sha-256, scram-sha-512 or oauthbearer")
 		}
 		return nil, nil
 	}
 	password, err := s.password()
 	if err != nil {
 		return nil, err
+	}
+	if s.Mechanism == "oauthbearer" {
+		o := s.OAuth
+		o.ClientID, o.Secret = cmp.Or(o.ClientID, s.User), cmp.Or(o.Secret, password)
+		return o.mechanism()
 	}
 	if s.User == "" || password == "" {
 		return nil, fmt.Errorf("mechanism %s needs a user and a file with the password", s.Mechanism)
@@ -100,7 +117,7 @@ func (s Security) sasl() (sasl.Mechanism, error) {
 	case "scram-sha-512":
 		return scramOf(scram.SHA512, s.User, password)
 	}
-	return nil, fmt.Errorf("mechanism %q: want plain, scram-sha-256 or scram-sha-512", s.Mechanism)
+	return nil, fmt.Errorf("mechanism %q: want plain, scram-sha-256, scram-sha-512 or oauthbearer", s.Mechanism)
 }
 
 // password returns the password, "" when there is none.

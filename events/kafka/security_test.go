@@ -37,7 +37,7 @@ func TestSecure(t *testing.T) {
 	f(Security{Mechanism: "plain", User: "u", PasswordFile: secret}, false, "PLAIN", "")
 	f(Security{TLS: true, Mechanism: "scram-sha-256", User: "u", PasswordFile: secret}, true, "SCRAM-SHA-256", "")
 	f(Security{Mechanism: "scram-sha-512", User: "u", Password: []byte("hush")}, false, "SCRAM-SHA-512", "")
-	f(Security{Mechanism: "gssapi", User: "u", PasswordFile: secret}, false, "", "want plain, scram-sha-256 or scram-sha-512")
+	f(Security{Mechanism: "gssapi", User: "u", PasswordFile: secret}, false, "", "want plain, scram-sha-256, scram-sha-512 or oauthbearer")
 	f(Security{Mechanism: "plain", PasswordFile: secret}, false, "", "needs a user")
 	f(Security{Mechanism: "plain", User: "u"}, false, "", "password")
 	f(Security{Mechanism: "plain", User: "u", PasswordFile: gone}, false, "", gone)

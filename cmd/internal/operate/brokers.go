@@ -36,6 +36,7 @@ type BrokerFlags struct {
 	sasl          *cli.Choice
 	user          string
 	password      *config.Secret
+	token         tokenFlags
 }
 
 // NewBrokerFlags declares the flags, and that of the configuration file.
@@ -57,10 +58,10 @@ func NewBrokerFlags(fs *pflag.FlagSet) *BrokerFlags {
 	fs.StringVar(&b.ca, "kafka-ca-file", "", "verify brokers by the authorities in `FILE` instead of the system's")
 	fs.StringVar(&b.cert, "kafka-cert-file", "", "`FILE` with weir's client certificate for brokers")
 	fs.StringVar(&b.key, "kafka-key-file", "", "`FILE` with the key of that certificate")
-	mechanisms := []string{"plain", "scram-sha-256", "scram-sha-512"}
 	b.sasl = cli.NewChoice(fs, "kafka-sasl", "", "log in by `MECHANISM`: "+strings.Join(mechanisms, ", "), mechanisms...)
-	fs.StringVar(&b.user, "kafka-user", "", "log in as `USER`")
-	b.password = config.NewSecret(fs, "kafka-password-file", "`FILE` with the password")
+	fs.StringVar(&b.user, "kafka-user", "", "log in as `USER`; for oauthbearer the id of the client")
+	b.password = config.NewSecret(fs, "kafka-password-file", "`FILE` with the password; for oauthbearer the secret of the client")
+	b.token.declare(fs)
 	return b
 }
 
@@ -120,7 +121,10 @@ func (b *BrokerFlags) Connect() (*kafka.Cluster, error) {
 		return nil, cli.Failure("password for the brokers: %w", err)
 	}
 	c := &kafka.Cluster{Brokers: hosts}
-	err = c.Secure(kafka.Security{TLS: b.tls, CAFile: b.ca, CertFile: b.cert, KeyFile: b.key, Mechanism: b.sasl.Value, User: b.user, Password: password})
+	security := kafka.Security{TLS: b.tls, CAFile: b.ca, CertFile: b.cert, KeyFile: b.key, Mechanism: b.sasl.Value, User: b.user, Password: password}
+	if err = b.token.fill(&security, hosts); err == nil {
+		err = c.Secure(security)
+	}
 	if err != nil {
 		return nil, cli.Usage("%w", err)
 	}

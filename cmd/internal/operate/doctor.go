@@ -40,7 +40,8 @@ func DoctorCommand() cli.Command {
 state folder. If a weir runs at its address, it lists the fields that sources do not
 report. With --brokers it checks reachability, topics, partitions of flows, clocks, and
 the groups of both stages. It also writes a record to the topic of verdicts and reads it
-again. That record has no value and readers skip it; --no-probe leaves it out.
+again. That record has no value and readers skip it; --no-probe leaves it out. --rights
+prints the least rights that weir needs at the brokers, as a table.
 
 Prints a line for each check: ok, warn or fail, and the fix. The exit code is 3 if a
 check failed.`,
@@ -48,11 +49,18 @@ check failed.`,
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			d := &doctor{flags: fs, run: NewRunFlags(fs)}
 			fs.BoolVar(&d.noProbe, "no-probe", false, "write nothing to the cluster")
+			rights := fs.Bool("rights", false, "print the least rights that weir needs at the brokers, and check nothing")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {
 					return err
 				}
 				d.env = env
+				if *rights {
+					if _, err := Settings().Load(d.flags, env.Getenv); err != nil {
+						return err
+					}
+					return d.rights()
+				}
 				return d.examine(ctx)
 			}
 		},
@@ -354,7 +362,7 @@ func (d *doctor) cluster(ctx context.Context) {
 	// Without brokers none of the further checks can say anything.
 	c, err := d.run.brokers.Reach(ctx)
 	if err != nil {
-		d.fail("brokers", adviceOf(err, d.brokerFix(err)), "%v", err)
+		d.fail("brokers", adviceOf(err, deniedFix(err, d.brokerFix(err))), "%v", err)
 		return
 	}
 	// The connections are those of all checks below.
@@ -372,7 +380,7 @@ func (d *doctor) cluster(ctx context.Context) {
 func (d *doctor) brokerFix(err error) string {
 	switch {
 	case errors.Is(err, kafka.ErrLogin):
-		return "see to --kafka-sasl, --kafka-user and --kafka-password-file"
+		return "check --kafka-sasl, and --kafka-user and --kafka-password-file or --kafka-token-file and --kafka-token-url"
 	case errors.Is(err, kafka.ErrTLS):
 		return "see to --kafka-tls and --kafka-ca-file"
 	}
@@ -387,7 +395,7 @@ func (d *doctor) topics(ctx context.Context, c *kafka.Cluster) {
 	t := &TopicFlags{BrokerFlags: d.run.brokers, judging: d.run.LimitFlags, retention: d.run.O.State.JournalTTL}
 	p, err := t.plan(ctx, c)
 	if err != nil {
-		d.fail(check, "weir topics plan says more", "%v", err)
+		d.fail(check, deniedFix(err, "weir topics plan says more"), "%v", err)
 		return
 	}
 	for _, g := range p.Gaps {

@@ -10,7 +10,11 @@
 # DIR keeps topics, offsets and logs, so a second start goes on with them. The controller
 # listens on PORT+1. With KAFKA_AUTH=yes at the first start of a DIR there are two more
 # listeners for the user "weir" with the password "weir-secret" (PLAIN, SCRAM-SHA-256,
-# SCRAM-SHA-512): PORT+2 in the clear and PORT+3 by TLS, whose authority is DIR/ca.pem.
+# SCRAM-SHA-512): PORT+2 in the clear and PORT+3 by TLS, whose authority is DIR/ca.pem. They
+# also take OAUTHBEARER: PORT+2 tokens without a signature, PORT+3 tokens signed by a key
+# of KAFKA_JWKS (a file) for the audience "weir-test". Their
+# sessions end after KAFKA_REAUTH milliseconds (0: never). With KAFKA_ACLS=yes they may do
+# what ACLs allow; PORT may do everything.
 #
 # Environment: KAFKA_VERSION (4.1.1), KAFKA_HEAP (512m), KAFKA_JARS (where the jars are
 # kept), MVN (mvn), MVN_FLAGS, JAVA (java). Maven uses the repositories that it is
@@ -112,7 +116,7 @@ log.cleaner.dedupe.buffer.size=16777216
 CONF
   [ -e "$dir/ca.pem" ] || return 0
   cat <<CONF
-sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
 ssl.keystore.location=$dir/server.p12
 ssl.keystore.password=weir-secret
 ssl.keystore.type=PKCS12
@@ -123,7 +127,21 @@ CONF
     for mechanism in scram-sha-256 scram-sha-512; do
       echo "listener.name.$listener.$mechanism.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;"
     done
+    echo "listener.name.$listener.oauthbearer.sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub=\"broker\";"
   done
+  [ "${KAFKA_ACLS:-no}" = no ] || cat <<CONF
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+CONF
+  [ -n "${KAFKA_JWKS:-}" ] || return 0
+  cat <<CONF
+listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class=org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler
+# As settings of a listener these check no signature in Kafka 4.1.
+sasl.oauthbearer.jwks.endpoint.url=file://$KAFKA_JWKS
+sasl.oauthbearer.expected.audience=weir-test
+sasl.oauthbearer.jwt.validator.class=org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator
+listener.name.sasl_ssl.oauthbearer.connections.max.reauth.ms=${KAFKA_REAUTH:-0}
+CONF
 }
 
 certificate() { # folder
@@ -165,6 +183,7 @@ start() { # folder, port
   nohup "$java" -Xms"$heap" -Xmx"$heap" -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -Djava.awt.headless=true \
     -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info \
     -Dorg.slf4j.simpleLogger.showDateTime=true -Dkafka.logs.dir="$dir/logs" \
+    -Dorg.apache.kafka.sasl.oauthbearer.allowed.urls="file://${KAFKA_JWKS:-}" -Dorg.apache.kafka.sasl.oauthbearer.allowed.files="${KAFKA_JWKS:-}" \
     -cp "$libs/*" kafka.Kafka "$dir/server.properties" >"$dir/broker.log" 2>&1 </dev/null &
   local pid=$!
   echo $pid >"$dir/pid"
