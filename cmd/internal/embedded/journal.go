@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sort"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"weir/analyzer"
-	"weir/cmd/internal/clock"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/retry"
@@ -60,45 +58,32 @@ type Options struct {
 // Journal is the log backend that needs nothing but a directory. One goroutine folds both
 // stages, a batch of events and then the activity that came of it; who asks folds what is to
 // be folded himself, when that one has nothing to do. Make it with New, then Start, then Stop.
-//
-// Whoever folds holds turn. The pump loop takes it for a whole turn of both stages; who
-// appends takes it only when it is free, so nobody waits for another's fold.
 type Journal struct {
 	o        Options
-	clock    clock.Clock
 	logClock *logClock // what ticks in the log of events go by
 	// The log of events is written by any goroutine: the store puts appends in a row.
-	log      *state.Log // of events
-	flows    feed
-	activity feed
-	caughtUp atomic.Bool  // the pumps have been at the end of their logs
-	turned   atomic.Int64 // when the pump loop last turned, Unix milliseconds
+	log *state.Log // of events
+	folder
 	// failed says that a checkpoint would hold what nobody can vouch for, see Stop.
 	failed atomic.Bool
-	fail   func(error) // sets it, and ends the program
 
-	ticking, folding *phase.Phase // who appends beside producers, and who folds
-
-	turn   sync.Mutex    // of whoever folds
-	stays  bool          // only the pump loop may fold: it has to publish, or has not begun, or has ended; with turn
-	idle   bool          // the pump loop waits for more, and for no checkpoint; with turn
-	broken error         // a fold panicked: nothing more is folded or published; with turn
-	more   chan struct{} // told when there is something for the pump loop
+	ticking *phase.Phase // what appends beside producers
 }
 
 // New returns a journal that does not fold yet.
 // Append may be called before Start, as SetLimits does: the pumps come to it later.
 func New(o Options) *Journal {
-	j := &Journal{o: o, clock: o.Pump.Clock, log: o.Store.Journal(partition), stays: true, more: make(chan struct{}, 1)}
-	// The log's time goes on from its last entry, so it never goes back by a restart.
-	j.logClock = newLogClock(j.clock, lastAppended(j.log))
-	j.flows = feed{journal: j, name: "journal", log: j.log, read: journalRecord}
-	j.activity = feed{journal: j, name: activitySource, log: o.Store.Derived(agentPartition), read: activityRecord}
-	j.fail = func(err error) {
+	j := &Journal{o: o, log: o.Store.Journal(partition)}
+	fail := func(err error) {
 		j.failed.Store(true)
 		o.Fail(err)
 	}
-	j.ticking, j.folding = phase.New(j.fail), phase.New(j.fail)
+	j.folder = folder{o: &j.o, clock: o.Pump.Clock, fail: fail, folding: phase.New(fail), stays: true, more: make(chan struct{}, 1)}
+	j.ticking = phase.New(fail)
+	// The log's time goes on from its last entry, so it never goes back by a restart.
+	j.logClock = newLogClock(j.clock, lastAppended(j.log))
+	j.flows = feed{of: &j.folder, name: "journal", log: j.log, read: journalRecord}
+	j.activity = feed{of: &j.folder, name: activitySource, log: o.Store.Derived(agentPartition), read: activityRecord}
 	j.turned.Store(j.clock.Now().UnixMilli())
 	return j
 }
@@ -229,60 +214,6 @@ func (j *Journal) AppendChecks(_ context.Context, batch []*check.Request) error 
 	return nil
 }
 
-// wake lets the pump loop turn.
-// A loop that was told already looks at all there is, so a second word adds nothing.
-func (j *Journal) wake() {
-	select {
-	case j.more <- struct{}{}:
-	default:
-	}
-}
-
-// foldAhead folds what is in the logs, unless somebody does already: he looks again when he
-// is done. So the answer to one ask waits for no other goroutine. What else there is to do, and
-// may have to wait for the disk, is left to the pump loop, and nothing more is folded before.
-// own is what the caller has just appended; nil when that has to be read from the log.
-func (j *Journal) foldAhead(own *fresh) {
-	for j.turn.TryLock() {
-		if j.foldTurn(own) {
-			j.wake()
-			return
-		}
-		// Somebody may have appended while the lock was held, found it taken and gone.
-		if j.flows.behind() == 0 {
-			return
-		}
-	}
-}
-
-// errFoldPanicked ends the program where a panic in a fold may have left half a record in the state.
-// The pumps catch panics of single records themselves.
-var errFoldPanicked = errors.New("a fold panicked (the log has its stack); the next start folds again from the last checkpoint")
-
-// foldTurn is one turn of foldAhead, which holds turn, and gives it back. It reports whether there is
-// something for the pump loop.
-func (j *Journal) foldTurn(own *fresh) (wake bool) {
-	defer j.turn.Unlock()
-	whole := false
-	defer func() {
-		if !whole { // the panic goes on to the request
-			j.stays, j.broken = true, errFoldPanicked
-			j.fail(j.broken)
-		}
-	}()
-	// Once there is something to publish, nobody folds ahead of it: an answer must not
-	// be known before the verdicts of what came earlier are out.
-	j.stays = j.stays || j.flows.foldAhead(own)
-	// Who has his answer finds folded by the stage of agents what came before his ask.
-	for !j.stays && j.activity.behind() > 0 {
-		j.stays = j.activity.foldAhead(nil)
-	}
-	whole = true
-	// The loop sleeps for long when there was nothing to save; what was folded now
-	// needs a checkpoint some day.
-	return j.stays || j.idle && (j.flows.pump.Pending() || j.activity.pump.Pending())
-}
-
 // limitsCursor names what the store remembers of the limits that the journal has.
 // The fold finds out by itself which limits are in force; this only spares the log a record
 // at each start.
@@ -387,176 +318,6 @@ func (j *Journal) Now() events.Stamp { return j.logClock.now() }
 func (j *Journal) Measure(r *prom.Reading) {
 	j.flows.measure(r, false)
 	j.activity.measure(r, true)
-}
-
-// feed is a log of the store and the pump that folds it.
-// next, entries and records belong to whoever has the turn.
-type feed struct {
-	journal *Journal
-	name    string
-	log     *state.Log
-	read    func(*state.Entry) (pump.Record, error)
-	pump    *pump.Pump // nil before the start
-
-	next    int64 // what the pump gets next
-	entries []state.Entry
-	records []pump.Record
-}
-
-// started is the pump in a slice, as the other backend has many; empty before the start.
-func (f *feed) started() []*pump.Pump {
-	if f.pump == nil {
-		return nil
-	}
-	return []*pump.Pump{f.pump}
-}
-
-// behind is how many records the pump has not folded.
-func (f *feed) behind() int64 { return f.log.End() - f.pump.Next() }
-
-// fold folds the next records of the log, if there are any, and returns how many are left.
-// It publishes what they bring about. An error is final, see pump.Batch.
-func (f *feed) fold(ctx context.Context) (left int64, err error) {
-	if err := f.readOn(); err != nil {
-		return 0, err
-	}
-	if err := f.pump.Batch(ctx, f.records); err != nil {
-		return 0, err
-	}
-	f.next += int64(len(f.records))
-	return f.log.End() - f.next, nil
-}
-
-// foldAhead folds as much as can be folded without a write, and reports whether there is
-// more to do.
-// The pump loop has to come before anything more is folded when it is true.
-func (f *feed) foldAhead(own *fresh) (more bool) {
-	if !f.takeFresh(own) && f.readOn() != nil {
-		return true // which tells the same again
-	}
-	n, due := f.pump.Ahead(f.journal.folding.Over(), f.records)
-	clear(f.records) // the memory of fresh ones is their caller's again
-	f.next += int64(n)
-	return due
-}
-
-// fresh are check requests that their goroutine has just appended, from the offset first on. It has
-// decoded their events, so it need not read them back.
-type fresh struct {
-	first   int64
-	entries []state.Entry
-	batch   []*check.Request
-}
-
-// takeFresh makes records of what was just appended, if the pump has folded all before it.
-func (f *feed) takeFresh(own *fresh) bool {
-	if own == nil || own.first != f.next || len(own.batch) > batchRecords {
-		return false
-	}
-	f.records = f.records[:0]
-	for i, q := range own.batch {
-		f.records = append(f.records, pump.Record{Offset: own.first + int64(i), Appended: own.entries[i].Appended, Value: q.Raw, Event: q.Logged()})
-	}
-	return true
-}
-
-// readOn reads the next records of the log.
-// What has expired before it was folded is lost to the fold, which is counted and logged:
-// the retention is too short for how long weir was away.
-func (f *feed) readOn() error {
-	first, entries, err := state.ReadOn(f.log.Read, f.next, batchRecords, f.entries[:0])
-	if err != nil {
-		return fmt.Errorf("read the %s: %w", f.name, err)
-	}
-	f.entries = entries
-	if first > f.next {
-		f.journal.o.Pump.Counts.Count(func(n *prom.Counters) { n.Reject(events.CodeLost) })
-		f.journal.o.Pump.Logger.Error("records have expired before they were folded; keep them longer", "log", f.name, "from", f.next, "to", first)
-		f.next = first
-	}
-	f.records = f.records[:0]
-	for i := range f.entries {
-		// The entries are kept in f, since records point into them.
-		r, err := f.read(&f.entries[i])
-		if err != nil {
-			return err
-		}
-		f.records = append(f.records, r)
-	}
-	return nil
-}
-
-// measure tells how far behind the pump is, by records and by the age of the oldest one.
-func (f *feed) measure(r *prom.Reading, agents bool) {
-	if f.pump == nil {
-		return
-	}
-	s := prom.Source{Agents: agents, Topic: f.name, Partition: partition, LagRecords: max(0, f.behind())}
-	if s.LagRecords > 0 {
-		oldest, err := f.log.Read(f.pump.Next(), 1, nil)
-		if err == nil && len(oldest) > 0 {
-			s.Lag = max(0, f.journal.clock.Now().Sub(oldest[0].Appended.Time()))
-		}
-	}
-	r.Sources = append(r.Sources, s)
-}
-
-// runPumps reads the logs from where the last checkpoints left off, and when it is told
-// to end, to the end of what is there: nothing more comes then.
-func (j *Journal) runPumps(ctx context.Context) error {
-	// ctx says that the end has come; hard, that there is no time left for what is still
-	// there.
-	hard := j.folding.Over()
-	j.flows.next, j.activity.next = j.flows.pump.Next(), j.activity.pump.Next()
-	for ctx.Err() == nil || j.flows.behind() > 0 && hard.Err() == nil {
-		wait, err := j.foldAll(hard)
-		switch {
-		case err != nil:
-			return err
-		case j.flows.behind() > 0:
-			continue
-		case !j.caughtUp.Swap(true):
-			j.o.CaughtUp()
-		}
-		select {
-		case <-j.more:
-		case <-j.clock.After(wait):
-		case <-ctx.Done():
-		}
-	}
-	return nil
-}
-
-// foldAll folds the next records of the log of events, and all activity, and returns when the
-// next turn is due when nothing comes.
-// Events come first: their activity is what the agents' stage folds right after. It holds
-// the turn, so nobody folds ahead meanwhile.
-func (j *Journal) foldAll(ctx context.Context) (wait time.Duration, err error) {
-	j.turn.Lock()
-	defer j.turn.Unlock()
-	if j.broken != nil {
-		return 0, j.broken
-	}
-	if err := j.flows.pump.Batch(ctx, nil); err != nil { // what was folded ahead goes out first
-		return 0, err
-	}
-	if _, err := j.flows.fold(ctx); err != nil {
-		return 0, err
-	}
-	// Trees pass on to trees, so folding activity may bring more of it.
-	for left := int64(1); left > 0 && ctx.Err() == nil; {
-		if left, err = j.activity.fold(ctx); err != nil {
-			return 0, err
-		}
-		j.turned.Store(j.clock.Now().UnixMilli())
-	}
-	j.stays = false
-	// With a checkpoint to come the loop turns again soon.
-	j.idle = !j.flows.pump.Pending() && !j.activity.pump.Pending()
-	if j.idle {
-		return turnEvery, nil
-	}
-	return min(turnEvery, j.o.Pump.CheckpointEvery), nil
 }
 
 // runTicks appends a tick when nothing else was appended for a while, so that

@@ -106,9 +106,9 @@ func foldReporters(b *testing.B, agents, silent, rounds int, both bool) (perEven
 	clock := clock.System{}
 	limits := pumptest.Limits()
 	limits.Rules[analyzer.RuleFlowDuration].Mode = rules.ModeOff // each flow is a whole day's work
-	j := &Journal{clock: clock}
-	flows := feed{journal: j, name: "journal", log: store.Journal(partition), read: journalRecord}
-	activity := feed{journal: j, name: activitySource, log: store.Journal(agentPartition), read: activityRecord}
+	j := &folder{clock: clock}
+	flows := feed{of: j, name: "journal", log: store.Journal(partition), read: journalRecord}
+	activity := feed{of: j, name: activitySource, log: store.Journal(agentPartition), read: activityRecord}
 	o := pump.Options{Limits: limits, Store: store, Sink: &verdictLog{log: store.Verdicts(partition), clock: clock}}
 	if both {
 		o.Activity = &activityLog{log: activity.log, clock: clock}

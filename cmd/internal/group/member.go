@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,25 +70,13 @@ type Member struct {
 	// What trees that are folded here have said, for other members.
 	words *treeWords
 
-	// mu guards owned, taking, generations and the generation of each set. It is never held while a
-	// broker or another member is asked.
-	mu     sync.Mutex
-	owned  map[int]*partitionOwner // by output partition, see partitionSet
-	taking map[int]taking          // by output partition, see partitionSet
-
-	generations int64 // of both groups
+	owners *owners // of the partitions that this process folds
 
 	troubles [prom.TroubleCount]atomic.Int64 // times that reading failed
 	commits  [2]atomic.Int64                 // of offsets; at 1 those that failed
 	backlogs atomic.Int64                    // partitions of flows that are far behind, see lags
 
 	reporting atomic.Bool // some agent reports of itself, by whatever partition
-}
-
-// taking is a partition that is being taken over.
-type taking struct {
-	what  string
-	since time.Time
 }
 
 // New returns a member that has not joined its group yet.
@@ -104,7 +89,7 @@ func New(o Options, host Host) *Member {
 	host.Pump.Trouble = troubleOf
 	return &Member{host: host, o: o, clock: host.Pump.Clock, logger: host.Pump.Logger, store: host.Store,
 		folding: phase.New(host.Fail), copying: phase.New(host.Fail),
-		words: newTreeWords(), owned: make(map[int]*partitionOwner), taking: make(map[int]taking)}
+		words: newTreeWords(), owners: newOwners(host.Pump.Clock)}
 }
 
 // heartbeat is how often a member asks the group for news, and how soon it tries again to
@@ -168,7 +153,7 @@ func (m *Member) memory(l *partitionSet) int64 {
 // anew would not help it.
 func (m *Member) Turned() time.Time {
 	oldest := m.clock.Now()
-	for _, p := range m.own() {
+	for _, p := range m.owners.all() {
 		if at := time.UnixMilli(p.turned.Load()); at.Before(oldest) && p.trouble() == nil {
 			oldest = at
 		}
@@ -176,34 +161,15 @@ func (m *Member) Turned() time.Time {
 	return oldest
 }
 
-// own returns the owners that fold at this moment, by output partition.
-func (m *Member) own() []*partitionOwner {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	out := make([]*partitionOwner, 0, len(m.owned))
-	for _, p := range m.owned {
-		out = append(out, p)
-	}
-	slices.SortFunc(out, func(a, b *partitionOwner) int { return a.output - b.output })
-	return out
-}
-
 // Pumps are those that fold a stage now.
 func (m *Member) Pumps(stage pump.Stage) (out []*pump.Pump) {
 	l := m.setOf(stage)
-	for _, p := range m.own() {
+	for _, p := range m.owners.all() {
 		if p.set == l {
 			out = append(out, p.pump)
 		}
 	}
 	return out
-}
-
-// ownerHere is the owner of a partition in this process; nil when another one folds it, or nobody.
-func (m *Member) ownerHere(l *partitionSet, partition int) *partitionOwner {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.owned[l.output(partition)]
 }
 
 func (m *Member) setOf(stage pump.Stage) *partitionSet {
@@ -218,7 +184,7 @@ func (m *Member) setOf(stage pump.Stage) *partitionSet {
 func (m *Member) PumpOf(stage pump.Stage, key string) (*pump.Pump, error) {
 	l := m.setOf(stage)
 	partition := l.partitionOf(key)
-	if p := m.ownerHere(l, partition); p != nil {
+	if p := m.owners.at(l, partition); p != nil {
 		return p.pump, nil
 	}
 	return nil, m.elsewhere(l, partition)
@@ -349,19 +315,12 @@ func (m *Member) Ready() (why []string, lag int64, clock string) {
 			why = append(why, fmt.Sprintf("not a member of group %s since %s: %v", l.name, since.UTC().Format(time.RFC3339), err))
 		}
 	}
-	for _, p := range m.own() {
+	for _, p := range m.owners.all() {
 		lag += p.behind()
 		why = append(why, p.ready()...)
 	}
 	why = append(why, m.replicator.ready()...)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	// What is being taken over is in nobody's list yet.
-	for _, output := range slices.Sorted(maps.Keys(m.taking)) {
-		t := m.taking[output]
-		why = append(why, fmt.Sprintf("%s is being taken over since %s", t.what, t.since.UTC().Format(time.RFC3339)))
-	}
-	return why, lag, ""
+	return append(why, m.owners.beingTaken()...), lag, ""
 }
 
 // Progress says how far the partitions of events are folded that this process folds.
@@ -369,7 +328,7 @@ func (m *Member) Ready() (why []string, lag int64, clock string) {
 // It is for those who decide whether the fold is behind (decision 73). What was read and not
 // published counts as not folded.
 func (m *Member) Progress() (out []pump.Progress) {
-	for _, p := range m.own() {
+	for _, p := range m.owners.all() {
 		if p.set == m.flowSet {
 			out = append(out, pump.Progress{Partition: p.partition, Next: p.folded.Load(), End: max(p.reader.Next(), p.reader.HighWatermark())})
 		}
@@ -380,7 +339,7 @@ func (m *Member) Progress() (out []pump.Progress) {
 // Measure tells of the partitions that this process folds.
 func (m *Member) Measure(r *prom.Reading) {
 	now := m.clock.Now()
-	for _, p := range m.own() {
+	for _, p := range m.owners.all() {
 		s := prom.Source{Agents: p.set.stage == pump.AgentStage, Topic: p.set.topic, Partition: p.partition, LagRecords: p.behind()}
 		// By when the log took the last record that was read: nothing newer is folded.
 		if at := p.newest.Load(); s.LagRecords > 0 && at > 0 {
@@ -388,10 +347,8 @@ func (m *Member) Measure(r *prom.Reading) {
 		}
 		r.Sources = append(r.Sources, s)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	// What follows is counted for both groups together.
-	r.Rebalances = m.generations
+	r.Rebalances = m.owners.rebalances()
 	for i := range m.troubles {
 		r.FetchTrouble[i] = m.troubles[i].Load()
 	}
@@ -411,7 +368,7 @@ const drainTime = 5 * time.Second
 // with checkpoints that leave nothing to fold again.
 func (m *Member) Stop(ctx context.Context) error {
 	err := m.copying.End(ctx)
-	for _, p := range m.own() {
+	for _, p := range m.owners.all() {
 		p.pump.Hurry()
 	}
 	err = errors.Join(err, m.folding.End(ctx))

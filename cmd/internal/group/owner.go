@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -72,20 +73,8 @@ var errAgain = errors.New("begin again")
 // It returns when ctx ends, or when nothing is to be hoped for: the group then takes the lost
 // partition as given up, and this process joins anew.
 func (m *Member) fold(ctx context.Context, l *partitionSet, as kafka.Assignment) {
-	m.note(l, as.Partition, nil)
-	m.mu.Lock()
-	// The generation is that of the group, so that a rebalance counts once, however many partitions
-	// it brings.
-	if l.generation != as.Generation {
-		l.generation = as.Generation
-		m.generations++
-	}
-	m.mu.Unlock()
-	defer func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.taking, l.output(as.Partition))
-	}()
+	m.owners.take(l, as)
+	defer m.owners.giveUp(l, as.Partition)
 	inOrder := false
 	for ctx.Err() == nil {
 		err := m.foldOnce(ctx, l, as, inOrder)
@@ -112,20 +101,6 @@ func (m *Member) fold(ctx context.Context, l *partitionSet, as kafka.Assignment)
 			return
 		}
 	}
-}
-
-// note keeps whether a partition is folded, by p, or is being taken over.
-func (m *Member) note(l *partitionSet, partition int, p *partitionOwner) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	output := l.output(partition)
-	if p != nil {
-		m.owned[output] = p
-		delete(m.taking, output)
-		return
-	}
-	delete(m.owned, output)
-	m.taking[output] = taking{l.describe(partition), m.clock.Now()}
 }
 
 // fatal reports whether only a person can help.
@@ -160,10 +135,10 @@ func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignm
 		return err
 	}
 	// From here to the end of run other goroutines may find the owner and ask its pump.
-	m.note(l, p.partition, p)
+	m.owners.note(l, p.partition, p)
 	err := p.run(ctx, hard)
 	// Before the pump is closed, so that nobody asks one that ends.
-	m.note(l, p.partition, nil)
+	m.owners.note(l, p.partition, nil)
 	if err != nil {
 		p.pump.CloseWithoutCheckpoint()
 		return err
@@ -587,14 +562,7 @@ func (m *Member) agentsReport(up time.Duration) bool {
 	if m.reporting.Load() || up < unheardFor {
 		return m.reporting.Load()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, p := range m.owned {
-		if p.set.stage == pump.AgentStage {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.owners.all(), func(p *partitionOwner) bool { return p.set.stage == pump.AgentStage })
 }
 
 // later logs an error of something that is tried again.

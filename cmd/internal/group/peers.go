@@ -97,7 +97,7 @@ func (o *ownerAddresses) forget() {
 // The error is check.ErrTimeout when ctx ended before the answer, else one to answer with.
 func (m *Member) Forward(ctx context.Context, flow string, raw []byte) (v *events.Verdict, here bool, err error) {
 	number := m.flowSet.partitionOf(flow)
-	if m.ownerHere(m.flowSet, number) != nil {
+	if m.owners.at(m.flowSet, number) != nil {
 		return nil, true, nil
 	}
 	address, err := m.ownerOf(ctx, m.flowSet, number)
@@ -112,7 +112,7 @@ func (m *Member) Forward(ctx context.Context, flow string, raw []byte) (v *event
 // not passed on again.
 func (m *Member) Folds(flow string) error {
 	number := m.flowSet.partitionOf(flow)
-	if m.ownerHere(m.flowSet, number) != nil {
+	if m.owners.at(m.flowSet, number) != nil {
 		return nil
 	}
 	return &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.flowSet.describe(number) + " has another owner now", RetryAfter: 1}
@@ -191,7 +191,7 @@ func (m *Member) Others(ctx context.Context) (addresses, missed []string) {
 		return nil, []string{fmt.Sprintf("the group does not say who folds the other partitions: %v", err)}
 	}
 	for _, n := range l.partitions {
-		if m.ownerHere(l, n) != nil {
+		if m.owners.at(l, n) != nil {
 			continue
 		}
 		switch address := known[n]; {

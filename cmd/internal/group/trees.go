@@ -170,7 +170,7 @@ func (m *Member) treeWord(ctx context.Context, ask TreeAsk) *events.Verdict {
 // treeWordOnce asks whoever folds the tree once; the zero word means that it is not said yet.
 func (m *Member) treeWordOnce(ctx context.Context, ask TreeAsk) (w word, err error) {
 	number := m.agentSet.partitionOf(ask.Key)
-	if m.ownerHere(m.agentSet, number) != nil {
+	if m.owners.at(m.agentSet, number) != nil {
 		return m.wordHere(ctx, ask), nil
 	}
 	address, err := m.ownerOf(ctx, m.agentSet, number)
@@ -228,7 +228,7 @@ func (m *Member) TreeHere(ctx context.Context, request []byte) ([]byte, error) {
 		return nil, &problem.Error{Status: http.StatusBadRequest, Detail: "want the key of a tree, and the source and offset of what is asked of it"}
 	}
 	number := m.agentSet.partitionOf(ask.Key)
-	if m.ownerHere(m.agentSet, number) == nil {
+	if m.owners.at(m.agentSet, number) == nil {
 		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.agentSet.describe(number) + " has another owner now", RetryAfter: 1}
 	}
 	switch w := m.wordHere(ctx, ask); {
