@@ -636,7 +636,16 @@ With --marks the flows marked right are runaways. Only rules that save calls in 
 the share, including budgets that are not set yet. All others stay as they are. With
 --labels, as in weir replay, the flows labelled honest are the good ones. The savings in
 the other flows are printed beside a plain step limit calibrated on the same flows. Rules
-are chosen by one half of those flows and measured on the other.`,
+are chosen by one half of those flows and measured on the other. Savings are shares of the
+tokens where most of those flows report tokens, else of the calls.
+
+A file of labels has one JSON object per line, also compressed:
+  {"trace_id":"FLOW","labels":{"looping":true}}
+  {"dataset":"D","trace_id":"7","labels":{"success":true}}
+FLOW is the correlation id of the flow, D/7 where a dataset is given. Say which labels
+mark the flows: --caught looping --honest success, or --caught outcome=loop.
+
+Below 300 good flows a share of 1 % rests on two or three flows: use the limits with care.`,
 		Examples: []string{"weir limits calibrate --share 1% good/ > limits.yaml"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			s := newSource(fs)
@@ -715,6 +724,9 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 		env.Notice("%d of the %s taken for good are stopped by the limits as they are, and nobody has judged them: those that ran away make the new limits too patient; leave them out by weir review mark FLOW right and --marks review.jsonl", n, cli.Count(int64(c.Good), "flow"))
 	}
 	env.Notice("%d of %d good flows are stopped by these limits; of further flows of the same kind, with 95 %% certainty, at most %.2g %%", c.Stopped, c.Good, 100*c.Upper)
+	if c.Good < fewGood {
+		env.Notice("caution: %d good flows are few, and other flows would give other limits: take %d or more", c.Good, fewGood)
+	}
 	env.Notice("a plain limit of steps that promises the same would be %d", c.Steps)
 	if len(labels) > 0 {
 		// The shares are fixed, so that figures of different logs can be compared.
@@ -733,6 +745,9 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 	}
 	return backtest.WriteLimits(env.Out, limits.Profile, list)
 }
+
+// fewGood is below how many good flows limits of a share of 1 % rest on two flows or less.
+const fewGood = 300
 
 // unjudged returns how many of the good flows are stopped without anybody having said of them
 // that they are good.

@@ -476,3 +476,22 @@ func TestCoverage(t *testing.T) {
 
 // nobody is a runaway.
 func nobody(*Flow) bool { return false }
+
+// TestSavingsUnit counts savings in calls where most failed flows report no tokens.
+func TestSavingsUnit(t *testing.T) {
+	records := log(t, append(slices.Repeat([]int{3, 6, 9, 12}, 30), slices.Repeat([]int{60}, 8)...)...)
+	good := func(f *Flow) bool { return f.Calls < 60 }
+	runaway := func(f *Flow) bool { return f.Calls >= 60 }
+	for told, want := range map[int]string{1: "calls", 4: "calls", 7: "tokens", 8: "tokens"} {
+		trial := fold(t, limits(t, tenCalls), true, records)
+		for _, f := range trial.Flows() {
+			if f.Tokens = 0; runaway(f) && told > 0 {
+				f.Tokens, told = 1000, told-1
+			}
+		}
+		got := trial.Savings([]float64{0.05}, good, runaway)
+		if len(got) != 1 || got[0].Unit != want {
+			t.Errorf("%+v, want savings in %s", got, want)
+		}
+	}
+}
