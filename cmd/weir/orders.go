@@ -34,8 +34,12 @@ the same scope replaces the first.
 ` + scopeHelp + `
 
 An exception of agents (--except agent:NAME) holds for calls of which caller and callee
-are excepted. The running weir has to have an admin token, and wants it.`,
+are excepted. The running weir has to have an admin token, and wants it.
+
+With --wait the exit code is 1 when the order is in force and a guard or a member of weir
+has not confirmed it in time; the receipt names each.`,
 		Examples: []string{
+			`weir stop all --reason "runaway bill" --wait 10s --token-file admin.token`,
 			`weir stop all --reason "bad release" --for 2h --except agent:billing --token-file admin.token`,
 			`weir stop 'agent:crawler-*' --reason "ignores robots.txt" --token-file admin.token`,
 			`weir stop tool:shell --within tenant:acme --reason "audit" --token-file admin.token`,
@@ -44,10 +48,14 @@ are excepted. The running weir has to have an admin token, and wants it.`,
 			h := newHand(fs)
 			long := fs.Duration("for", events.DefaultStop, "it lasts for this `DURATION`")
 			scopes := newScopeFlags(fs)
+			wait := fs.Duration("wait", 0, "wait at most this `DURATION` for all guards to confirm, and print the receipt")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				order, err := scopes.order(env, h, args, *long)
 				if err != nil {
 					return err
+				}
+				if *wait > 0 {
+					return h.stopAndWait(ctx, env, order, *wait)
 				}
 				return h.stopScope(ctx, env, order)
 			}

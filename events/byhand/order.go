@@ -33,6 +33,10 @@ const (
 // knows the guard.
 const PrincipalHeader = "Weir-Principal"
 
+// GuardHeader is where a guard says, in the request by which it follows weir, which it is: the word of
+// its process, a space and its name, escaped as in a path.
+const GuardHeader = "Weir-Guard"
+
 // Scope is what an order is about, with a pattern as its id. Its text is "all" or "kind:pattern".
 type Scope events.Scope
 

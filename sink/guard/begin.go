@@ -19,6 +19,11 @@ type Begun struct {
 	guard *Guard
 	since time.Time
 	ended atomic.Bool
+
+	ctx context.Context // of Begin; see Context
+	// Under the lock of the guard's flights.
+	cancel    context.CancelCauseFunc
+	cancelled bool // by an order by hand
 }
 
 // Outcome is what came of a call. Weir compares Content and Sim and never sees the text: HASHES.md
@@ -65,7 +70,26 @@ func (g *Guard) Begin(ctx context.Context, c Call) (b *Begun) {
 	if c.Flow == "" {
 		c.Flow = d.Flow
 	}
-	return &Begun{Call: c, Decision: d, guard: g, since: time.Now()}
+	b = &Begun{Call: c, Decision: d, guard: g, since: time.Now(), ctx: ctx}
+	if !d.Stopped() {
+		g.flights.begin(b)
+		g.lookAgain(b)
+	}
+	return b
+}
+
+// lookAgain refuses a call that an order by hand binds which came while the call was checked. The call
+// is not made yet, and an order that comes from now on finds it in flight.
+func (g *Guard) lookAgain(b *Begun) {
+	if !g.table.AnyByHand() {
+		return
+	}
+	c, now := b.Call, moment{guard: g}
+	g.introduce(&c)
+	if v := g.table.hand.refusing(&c, &now); v != nil {
+		g.flights.end(b)
+		b.Decision = refused(v, c.Flow, FromTable, now.stamp())
+	}
 }
 
 // Finish reports what came of the call, once: later calls do nothing, and so does one of a refused
@@ -73,6 +97,9 @@ func (g *Guard) Begin(ctx context.Context, c Call) (b *Begun) {
 func (b *Begun) Finish(o Outcome) {
 	if b.Decision.Stopped() || b.ended.Swap(true) {
 		return
+	}
+	if cancel := b.guard.flights.end(b); cancel != nil {
+		defer cancel(nil)
 	}
 	var fault error
 	defer b.guard.recovered("finish", &fault) // as of an Outcome.Err whose Error panics

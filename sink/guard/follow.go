@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"mime"
 	"net/http"
+	"net/url"
 	"time"
 
 	"weir/events"
@@ -111,7 +112,7 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 			err = cause
 		}
 	}()
-	header := http.Header{"Accept": {eventStream}}
+	header := http.Header{"Accept": {eventStream}, byhand.GuardHeader: {g.word + " " + url.PathEscape(g.o.Source)}}
 	// Weir goes on behind that verdict.
 	if g.lastID != "" {
 		header.Set("Last-Event-ID", g.lastID)
@@ -251,6 +252,9 @@ func (g *Guard) take(verdict []byte, signature string) {
 	}
 	if g.table.Take(v) {
 		g.counts.Orders.Add(1)
+		if v.ByHand != nil {
+			g.flights.byHand(g, v)
+		}
 	}
 }
 

@@ -83,6 +83,7 @@ type Guard struct {
 	acks    chan ack
 	pending pending
 	unseen  *unseen
+	flights flights
 	asks    asks
 	// Of the stream, for the follower alone: the last message, the one before the first order that
 	// was left out, and when orders were read again last.
@@ -164,6 +165,7 @@ func New(o Options) (*Guard, error) {
 	})
 	g.start("housekeep", func() { g.housekeep(ctx) })
 	g.start("report", func() { g.report(ctx) })
+	g.start("beats", func() { g.beats(ctx) })
 	g.start("lookUp", func() { g.lookUp(ctx) })
 	return g, nil
 }
@@ -216,7 +218,7 @@ func newGuard(o Options) (*Guard, error) {
 	if o.Bounds == (Bounds{}) {
 		o.Bounds = defaultBounds()
 	}
-	g := &Guard{o: o, closeIdle: closeIdle, logger: o.Logger, now: time.Now, word: strings.ToLower(rand.Text()[:10]), limits: newLimiter(o.MostFlows), signed: newSigned(o.Keys, o.MostOrders), acks: make(chan ack, 1024), unseen: newUnseen(), ready: make(chan struct{})}
+	g := &Guard{o: o, closeIdle: closeIdle, logger: o.Logger, now: time.Now, word: strings.ToLower(rand.Text()[:10]), limits: newLimiter(o.MostFlows), signed: newSigned(o.Keys, o.MostOrders), acks: make(chan ack, 1024), unseen: newUnseen(), flights: flights{kick: make(chan struct{}, 1)}, ready: make(chan struct{})}
 	g.bounds.Store(&o.Bounds)
 	return g, nil
 }

@@ -166,6 +166,10 @@ type Reading struct {
 	// On says whether there is one.
 	SelfTest SelfTest
 	Degraded Degraded
+	// OrdersByHand is how many are in force, and OrdersConfirmed the least share of the guards that
+	// follow this process which have confirmed one of them; 1 without any.
+	OrdersByHand    int64
+	OrdersConfirmed float64
 }
 
 // Posted is what became of the verdicts for one endpoint, so far.

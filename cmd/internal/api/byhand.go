@@ -24,6 +24,7 @@ const linksPath = "/v1/order-links"
 // Orders is what the server needs of the orders that persons give about scopes.
 type Orders struct {
 	Book *orders.Book
+	Desk *orders.Desk
 	// Secrets sign links. The first one signs, all are accepted. The error says why there are none.
 	Secrets func() ([][]byte, error)
 }
@@ -38,6 +39,9 @@ func (h handOrders) routes() []route {
 		{"GET", ordersPath, reader, h.serveList},
 		{"GET", ordersPath + "/{id}", reader, h.serveOne},
 		{"DELETE", ordersPath + "/{id}", operator, h.serveRelease},
+		{"GET", ordersPath + "/{id}/receipt", reader, h.serveReceipt},
+		{"POST", guardsPath, follower, h.serveBeat},
+		{"POST", receiptPath, member, h.forwarding().toMember(h.answerPart)},
 		{"POST", linksPath, operator, h.serveLink},
 		{"GET", linksPath + "/{token}", public, h.serveLinkPage},
 		{"POST", linksPath + "/{token}", public, h.serveUse},

@@ -7,6 +7,7 @@ import (
 	"weir/analyzer/agents"
 	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/costs"
+	"weir/cmd/internal/orders"
 	"weir/cmd/internal/pump"
 	"weir/schemas"
 	"weir/sink/check"
@@ -32,6 +33,7 @@ func Bodies() map[string]any {
 		"Order": OperatorOrder{}, "OrderGiven": OperatorAnswer{}, "Grant": GrantOrder{}, "Granted": GrantAnswer{}, "Override": OverrideOrder{},
 		"HandOrder": HandOrder{}, "HandOrderView": HandOrderView{}, "HandOrderList": HandOrderList{}, "HandRelease": HandRelease{}, "HandLink": HandLink{}, "HandLinkMade": HandLinkAnswer{},
 		"BudgetList": pump.BudgetList{}, "BudgetGrant": BudgetGrant{}, "BudgetGranted": BudgetGrantAnswer{},
+		"Receipt": orders.Receipt{}, "GuardBeat": orders.Beat{},
 		"Rescue": RescueOrder{}, "Note": NoteOrder{}, "AgentOrderGiven": AgentAnswer{}, "Mark": MarkOrder{}, "Marked": backtest.Mark{},
 	}
 }

@@ -156,6 +156,9 @@ func (v *viewer) run(r *http.Request) error {
 		// Where the next request goes on by since=, for those who poll.
 		h.Set("Weir-Next", strconv.FormatInt(v.end, 10))
 	}
+	if v.sse {
+		handOrders{v.server}.connected(r)
+	}
 	if v.who != nil {
 		h.Set(byhand.PrincipalHeader, v.who.Name)
 	}

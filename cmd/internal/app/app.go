@@ -73,7 +73,8 @@ type App struct {
 	answers     *ask.Answers
 	orders      *ask.GlobalOrders
 	byHand      *orders.Book
-	linkKey     sync.Mutex // of who makes the secret of links
+	desk        *orders.Desk // of receipts
+	linkKey     sync.Mutex   // of who makes the secret of links
 	degraded    *ask.Degraded
 	checks      *ask.Service // of the three above and the backend
 	members     members      // nil: this process is alone
@@ -199,7 +200,7 @@ func (a *App) newServer() (_ *api.Server, err error) {
 		AnswerTimeout: a.o.AnswerTimeout, Heartbeat: a.o.Heartbeat, Stuck: a.o.Stuck,
 		Budget: a.budget, Counts: &a.counts, Clock: a.clock, Logger: a.logger}
 	if a.o.Kafka == nil { // on Kafka others write to the log, too: names are looked at where it is folded
-		o.Own = a.misnamed.Look
+		o.Own = a.look
 	}
 	if a.o.StateDir != "" {
 		o.MarksFile = filepath.Join(a.o.StateDir, "review.jsonl")
@@ -253,7 +254,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		return err
 	}
 	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
-		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Orders: api.Orders{Book: a.byHand, Secrets: a.linkSecrets}, Checks: a.checks, Members: a.members, Standing: a.orders.Standing}); err != nil {
+		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Orders: api.Orders{Book: a.byHand, Desk: a.desk, Secrets: a.linkSecrets}, Checks: a.checks, Members: a.members, Standing: a.orders.Standing}); err != nil {
 		return err
 	}
 	a.serving = true
@@ -295,7 +296,7 @@ func (a *App) open() (err error) {
 	}
 	a.deadLetters = &intake.DeadLetters{Counts: &a.counts, Clock: a.clock, Logger: a.logger}
 	a.reading, err = intake.Open(intake.Options{Follow: a.o.Follow, StateDir: a.o.StateDir, Log: a.backend, Store: a.store, DeadLetters: a.deadLetters, Trust: a.trust,
-		Counts: &a.counts, Own: a.misnamed.Look, Clock: a.clock, Logger: a.logger, Limits: a.inForce, Fail: a.Fail})
+		Counts: &a.counts, Own: a.look, Clock: a.clock, Logger: a.logger, Limits: a.inForce, Fail: a.Fail})
 	return err
 }
 
@@ -346,6 +347,7 @@ func (a *App) forward(f *forwarder.Forwarder) {
 // Measure fills in what became of the verdicts that endpoints of others are sent.
 // It is called for each scrape.
 func (a *App) Measure(r *prom.Reading) {
+	r.OrdersByHand, r.OrdersConfirmed = int64(len(a.byHand.List(false))), a.desk.Ratio()
 	add := func(to string, c *recipient.Counts) {
 		r.Posted = append(r.Posted, prom.Posted{To: to, Delivered: c.Delivered.Load(), Dropped: c.Dropped.Load(), Failures: c.Failures.Load()})
 	}

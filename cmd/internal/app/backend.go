@@ -116,7 +116,7 @@ func (a *App) newBackend() (backend, error) {
 		a.checks.End = a.store.Journal(0).End
 		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 	}
-	shared.Read = func(r *pump.Record, ev *events.Event) { a.misnamed.Look(r.Value, ev) }
+	shared.Read = func(r *pump.Record, ev *events.Event) { a.look(r.Value, ev) }
 	m := group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Peer: a.peer, Tick: a.o.Tick,
 		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current,
 		Hold: a.answers.Hold, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail})

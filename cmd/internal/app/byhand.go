@@ -7,6 +7,7 @@ import (
 
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/orders"
+	"weir/events"
 )
 
 // newBook makes what keeps the orders that persons give about scopes: in the state, or in a topic that
@@ -16,7 +17,17 @@ func (a *App) newBook() *orders.Book {
 	if a.o.Kafka != nil {
 		b.Log = group.NewOrderTopic(*a.o.Kafka, a.clock, a.logger)
 	}
+	a.desk = &orders.Desk{Book: b, Guards: new(orders.Guards)}
+	b.Changed = a.desk.Changed
 	return b
+}
+
+// look looks at an event that comes in.
+func (a *App) look(raw []byte, ev *events.Event) {
+	a.misnamed.Look(raw, ev)
+	if a.desk != nil {
+		a.desk.Observe(ev)
+	}
 }
 
 // linkKeyCursor names the secret of links in the store.

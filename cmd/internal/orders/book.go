@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/cmd/internal/clock"
@@ -61,13 +62,14 @@ type Book struct {
 	Changed func(o *byhand.Order)
 
 	mu       sync.Mutex
-	orders   map[string]*byhand.Order // the newest record of each key, by id; never changed in place
-	unsaved  map[string]*byhand.Order // that the log did not take yet
-	unshown  map[string]*byhand.Order // that the log of verdicts did not take yet
-	known    bool                     // all that the log holds was taken
-	trouble  error                    // why that is not so any more
-	readied  chan struct{}            // closed when they are; nil while nobody waits
-	previous events.Stamp             // the greatest revision that was given here
+	orders   map[string]*byhand.Order        // the newest record of each key, by id; never changed in place
+	unsaved  map[string]*byhand.Order        // that the log did not take yet
+	unshown  map[string]*byhand.Order        // that the log of verdicts did not take yet
+	known    bool                            // all that the log holds was taken
+	trouble  error                           // why that is not so any more
+	readied  chan struct{}                   // closed when they are; nil while nobody waits
+	stops    atomic.Pointer[[]*byhand.Order] // of orders
+	previous events.Stamp                    // the greatest revision that was given here
 }
 
 // ErrFull is the error of an order beyond MaxOrders.
@@ -241,6 +243,8 @@ func (b *Book) take(o *byhand.Order) {
 	}
 	put(&b.orders, o)
 	put(&b.unshown, o)
+	stops := slices.DeleteFunc(sorted(b.orders), func(o *byhand.Order) bool { return o.Order != byhand.Stop })
+	b.stops.Store(&stops)
 	// Under the lock, so that two records of a key are enforced in the order of their revisions.
 	b.Enforce(o.Verdict())
 	b.show()
@@ -338,6 +342,15 @@ func (b *Book) List(all bool) []*byhand.Order {
 	defer b.mu.Unlock()
 	now := b.Now()
 	return slices.DeleteFunc(sorted(b.orders), func(o *byhand.Order) bool { return !all && !o.Stops(now) })
+}
+
+// active returns the records of stops that are kept. It takes no lock: Observe asks it
+// for each event.
+func (b *Book) active() []*byhand.Order {
+	if list := b.stops.Load(); list != nil {
+		return *list
+	}
+	return nil
 }
 
 // Get returns the newest record of an order; nil for none.

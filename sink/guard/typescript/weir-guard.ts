@@ -14,6 +14,7 @@
  */
 
 import { stopsByHand, typedByHand, understood, type ByHand } from "./byhand.js";
+import { beatAgain, beatEvery, Flights, type Flying } from "./beats.js";
 import { argsFields, hashContent, simhash, textOf } from "./hashes.js";
 
 /** What is about to be sent. An order that names something else does not match a call that
@@ -294,15 +295,32 @@ export interface Outcome extends Usage {
 }
 
 /** A call that was checked. decision says whether it may be made; finish reports what came of it. */
-export class Begun {
+export class Begun implements Flying<Verdict> {
   private open: boolean;
   private readonly since = performance.now();
+  private readonly control = new AbortController();
+  /** Whether the call was aborted by an order by hand. */
+  cancelled = false;
   constructor(
     readonly call: Call,
     readonly decision: Decision,
     private readonly report: (call: Call, event: () => Record<string, unknown>) => void,
+    private readonly ended: (b: Begun) => void = () => {},
+    private readonly refused: (v: Verdict) => unknown = () => undefined,
   ) {
     this.open = !decision.stopped;
+  }
+
+  /** Aborted, with a FlowStopped as its reason, when an order by hand (weir stop) binds the call while
+   * it is in flight. */
+  get signal(): AbortSignal {
+    return this.control.signal;
+  }
+
+  /** Calls the call off; the guard does so. */
+  callOff(v: Verdict): void {
+    this.cancelled = true;
+    this.control.abort(this.refused(v));
   }
 
   /** Reports what came of the call, once: later calls of it do nothing, and so does one of a
@@ -310,6 +328,7 @@ export class Begun {
   finish(result?: unknown, o: Outcome = {}): void {
     if (!this.open) return;
     this.open = false;
+    this.ended(this);
     const { call } = this;
     const { error } = o;
     const failed = error !== undefined && error !== null;
@@ -499,6 +518,7 @@ export class Guard {
   private byHand: Verdict[] = [];
   /** As weir said with the last connection. */
   private principal = "";
+  private readonly flights = new Flights<Verdict>();
   private wide = new Map<string, Verdict[]>(); // orders that bind more than one flow, by the id of their scope
   private counted = new Map<string, Spent>();
   private countedBefore = new Map<string, Spent>();
@@ -548,6 +568,7 @@ export class Guard {
     await used;
     streams.add(g.url + "/v1/verdicts");
     void g.follow();
+    g.beating = g.beats();
     await g.wait(o.connectTimeout ?? g.staleAfter);
     return g;
   }
@@ -578,6 +599,8 @@ export class Guard {
    * answers after that, as when weir is away. */
   async close(): Promise<void> {
     this.closing.abort();
+    this.flights.kick();
+    await this.beating;
     while (await this.lookUp(true));
     if (this.reports.length > 0 && !this.reporting) this.reporting = this.report();
     await this.reporting;
@@ -631,25 +654,35 @@ export class Guard {
     if (!ask) this.doubted.delete(call.flow ?? "");
     if (!d.stopped && d.source !== "weir") this.queueReport(flow, () => ev); // weir did not count it, or its answer was lost: the id is the same
     if (d.flow && !call.flow) call = { ...call, flow: d.flow };
-    return new Begun(call, d, (c, event) => {
+    const report = (c: Call, event: () => Record<string, unknown>) => {
       const at = this.stamped({});
       this.queueReport(flowKey(c), () => ({ ...event(), ...at }));
-    });
+    };
+    // An order by hand may have come while weir was asked; the call is not made yet.
+    const stopped = d.stopped ? undefined : this.stoppedByHand(call);
+    if (stopped) return new Begun(call, this.refused(stopped, call.flow ?? "", "table", this.stale), report);
+    const begun = new Begun(call, d, report, (b) => this.flights.end(b), (v) => new FlowStopped(this.refused(v, call.flow ?? "", "table", this.stale)));
+    if (!d.stopped) this.flights.begin(begun);
+    return begun;
   }
 
   /** Checks a call, runs it and reports what came of it, see begin. It throws FlowStopped when the
    * call is refused, and what fn throws. What fn does is done in the flow of the call, by its callee
    * if it has one. */
-  async run<R>(call: Beginning, fn: () => R | Promise<R>): Promise<R> {
+  async run<R>(call: Beginning, fn: (signal: AbortSignal) => R | Promise<R>): Promise<R> {
     const begun = await this.begin(call);
     if (begun.decision.stopped) throw new FlowStopped(begun.decision);
     const c = begun.call;
     const inner = c.flow ? { flow: c.flow, party: c.to || c.from, agent: c.to ? c.toAgent : c.fromAgent, root: c.root } : currentWork();
     try {
-      const result = await working(inner, fn);
+      const result = await working(inner, () => fn(begun.signal));
       begun.finish(result);
       return result;
     } catch (error) {
+      if (begun.signal.aborted) {
+        begun.finish(undefined, { error: error ?? "error", status: "cancelled" });
+        throw begun.signal.reason;
+      }
       begun.finish(undefined, { error: error ?? "error", status: error instanceof FlowStopped ? "denied" : "error" });
       throw error;
     }
@@ -805,11 +838,8 @@ export class Guard {
   }
 
   private refusing(call: Call): Verdict | undefined {
-    if (this.byHand.length > 0) {
-      const named = { ...call, service: call.service || this.name, principal: call.principal || this.principal };
-      const stopped = this.first(this.byHand.filter((v) => stopsByHand(v.scope ?? nothing, v.by_hand ?? {}, named, flowKey(call))));
-      if (stopped) return stopped;
-    }
+    const stopped = this.stoppedByHand(call);
+    if (stopped) return stopped;
     if (byPerson(call)) return undefined;
     let found = this.orders.get(flowKey(call)) ?? [];
     if (this.wide.size > 0) {
@@ -817,6 +847,15 @@ export class Guard {
       for (const name of names) if (name !== undefined) found = found.concat(this.wide.get(name) ?? []);
     }
     return this.first(found.filter((v) => matches(v, call)));
+  }
+
+  private stoppedByHand(call: Call): Verdict | undefined {
+    return this.byHand.length > 0 ? this.first(this.byHand.filter((v) => this.bindsByHand(v, call))) : undefined;
+  }
+
+  private bindsByHand(v: Verdict, call: Call): boolean {
+    const named = { ...call, service: call.service || this.name, principal: call.principal || this.principal };
+    return stopsByHand(v.scope ?? nothing, v.by_hand ?? {}, named, flowKey(call));
   }
 
   /** The order that was given first, of those that have not expired. */
@@ -867,6 +906,7 @@ export class Guard {
     if ((clears && !old) || (old && (old.revision ?? 0) > (v.revision ?? 0))) return false;
     const rest = this.byHand.filter((o) => o !== old);
     this.byHand = clears ? rest : [...rest, kept(v)];
+    this.flights.byHand(v, (b) => this.bindsByHand(v, (b as Begun).call));
     return true;
   }
 
@@ -945,7 +985,7 @@ export class Guard {
       watch = timer(abort, this.staleAfter);
     };
     try {
-      const headers: Record<string, string> = { accept: "text/event-stream" };
+      const headers: Record<string, string> = { accept: "text/event-stream", "weir-guard": `${this.word} ${encodeURIComponent(this.name)}` };
       if (this.lastId) headers["last-event-id"] = this.lastId;
       const resp = await this.fetch("GET", "/v1/verdicts", headers, undefined, silent.signal);
       if (resp.status !== 200 || !resp.body) {
@@ -1109,6 +1149,35 @@ export class Guard {
     } catch (err) {
       this.log("debug", `the limits are not known: ${err}`);
     }
+  }
+
+  private beating: Promise<void> | undefined;
+
+  /** Says every two seconds which orders by hand the guard enforces, from when it knows the orders. */
+  private async beats(): Promise<void> {
+    while (!this.known && !this.closing.signal.aborted) await Promise.race([this.ready, this.pause(beatEvery)]);
+    for (;;) {
+      const kicked = new Promise<void>((resolve) => (this.flights.kick = resolve));
+      const closed = this.closing.signal.aborted;
+      if (this.known) {
+        const wait = await this.sendBeat(closed);
+        if (!closed) await Promise.race([kicked, this.pause(wait)]);
+      }
+      if (closed) return;
+    }
+  }
+
+  private async sendBeat(closed: boolean): Promise<number> {
+    const now = this.now();
+    const held = this.byHand.filter((v) => !v.expires_at || Date.parse(v.expires_at) > now).map((v) => v.id);
+    const beat = { guard: this.name, instance: this.word, language: "typescript", held, stale: this.stale, closed, ...this.flights.told() };
+    try {
+      await this.call("POST", "/v1/guards", { "content-type": "application/json" }, JSON.stringify(beat), Math.min(this.askTimeout, beatEvery));
+    } catch (err) {
+      if (err instanceof StatusError && [403, 404, 405].includes(err.status)) return beatAgain;
+      this.log("debug", `a heartbeat did not arrive: ${err}`);
+    }
+    return beatEvery;
   }
 
   private acknowledge(call: Call, verdictId: string): void {

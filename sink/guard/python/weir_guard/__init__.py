@@ -40,9 +40,9 @@ import urllib.parse
 import uuid
 import weakref
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Awaitable, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
-from . import by_hand
+from . import beats, by_hand
 
 __all__ = ["Begun", "Bounds", "Call", "Decision", "FlowStopped", "Guard", "Remaining", "Work", "current_work", "read_keys", "working"]
 
@@ -378,6 +378,7 @@ class Guard:
         self._spent_before: Dict[str, _Spent] = {}
         self._closed = threading.Event()
         self._begin()
+        self._flights = beats.Flights()
         _guards.add(self)
         if connect:
             self._start()
@@ -406,7 +407,7 @@ class Guard:
         """Follows weir, and waits for the orders that stand."""
         with self._lock:
             if not self._threads:
-                for work in (self._follow, self._report):
+                for work in (self._follow, self._report, self._beat):
                     self._threads.append(threading.Thread(target=work, name="weir-guard", daemon=True))
                 for thread in self._threads:
                     thread.start()
@@ -424,6 +425,7 @@ class Guard:
         if closed:
             self._closed.set()
         self._begin()
+        self._flights = beats.Flights()  # of this process
         if self._state == _FRESH:
             self._state = _STALE
         self._held = sum(map(len, self._orders.values())) + sum(map(len, self._wide.values()))
@@ -511,7 +513,40 @@ class Guard:
             self._queue_report(call.flow_key, lambda: ev)  # weir did not count it, or its answer was lost: the id is the same
         if d.flow and not call.flow:
             call = replace(call, flow=d.flow)
-        return Begun(self, call, d)
+        begun = Begun(self, call, d)
+        if not d.stopped:
+            self._flights.begin(begun)
+            stopped = self._stopped_by_hand(call) if self._by_hand else None
+            if stopped is not None:  # the order came in between, and the call is not made yet
+                self._flights.end(begun)
+                return Begun(self, call, self._refused(stopped, call.flow, "table", self.stale))
+        return begun
+
+    async def arun(self, fn: Callable[[], Awaitable[Any]], flow: str = "", source: str = "", target: str = "", **more: Any) -> Any:
+        """run for asyncio. When an order by hand (weir stop) binds the call while it is in flight, the
+        task of fn is cancelled and FlowStopped is raised."""
+        import asyncio
+
+        begun = await self.abegin(flow, source, target, **more)
+        if begun.decision.stopped:
+            raise begun.decision.error()
+        call, loop = begun.call, asyncio.get_running_loop()
+        inner = Work(call.flow, call.target or call.source, call.target_agent if call.target else call.source_agent, call.root_correlation_id)
+        with working(inner if call.flow else current_work()):
+            task: "asyncio.Future[Any]" = asyncio.ensure_future(fn())
+        begun.on_stop(lambda: loop.call_soon_threadsafe(task.cancel))
+        try:
+            result = await task
+            begun.finish(result)
+            return result
+        except asyncio.CancelledError as err:
+            begun.finish(error=err, status="cancelled")
+            if begun.stop is not None:
+                raise begun.stop.error() from None
+            raise
+        except BaseException as err:
+            begun.finish(error=err, status="denied" if isinstance(err, FlowStopped) else "error")
+            raise
 
     async def abegin(self, *args: Any, **more: Any) -> "Begun":
         """begin for asyncio, which does not wait meanwhile."""
@@ -714,8 +749,7 @@ class Guard:
 
     def _refusing(self, call: Call) -> Optional[Mapping[str, Any]]:
         if self._by_hand:
-            call = replace(call, service=call.service or self._name, principal=call.principal or self._principal)
-            stopped = self._first(v for v in self._by_hand if by_hand.stops(v, call))
+            stopped = self._stopped_by_hand(call)
             if stopped is not None:
                 return stopped
         if call.by_person:
@@ -725,6 +759,14 @@ class Guard:
             for name in ("", call.source, call.source_agent, call.target, call.target_agent, call.task_id, call.project_id, call.tenant_id, call.tool, call.root_correlation_id, call.flow_key):
                 found += self._wide.get(name, ())
         return self._first(v for v in found if _matches(v, call))
+
+    def _introduce(self, call: Call) -> Call:
+        """Fills in what orders by hand may name and a call seldom says."""
+        return replace(call, service=call.service or self._name, principal=call.principal or self._principal)
+
+    def _stopped_by_hand(self, call: Call) -> Optional[Mapping[str, Any]]:
+        call = self._introduce(call)
+        return self._first(v for v in self._by_hand if by_hand.stops(v, call))
 
     def _first(self, orders: Iterable[Mapping[str, Any]]) -> Optional[Mapping[str, Any]]:
         """The order that was given first, of those that have not expired."""
@@ -783,6 +825,7 @@ class Guard:
             return False
         rest = tuple(o for o in self._by_hand if o not in same)
         self._by_hand = rest if clears else (*rest, _kept(v))
+        self._flights.by_hand(v, self._introduce)
         return True
 
     def _has_room(self, v: Mapping[str, Any]) -> bool:
@@ -860,7 +903,7 @@ class Guard:
         self._now = now
 
     def _read_stream(self) -> None:
-        headers = {"Accept": "text/event-stream"}
+        headers = {"Accept": "text/event-stream", "Weir-Guard": self._word + " " + urllib.parse.quote(self._name, safe="")}
         if self._last_id:
             headers["Last-Event-ID"] = self._last_id
         alive = _Deadline(self._stale_after)  # a read that goes beyond it fails
@@ -1077,6 +1120,33 @@ class Guard:
             self._deliver_reports(batch)
         while self._look_up():  # a program that ends early learns it, too
             pass
+
+    def _beat(self) -> None:
+        """Says every two seconds which orders by hand the guard enforces, from when it knows the orders."""
+        while not self._closed.is_set() and not self._ready.wait(0.2):
+            pass
+        flights = self._flights
+        while True:
+            closed = self._closed.is_set()
+            wait = self._send_beat(closed)
+            if closed:
+                return
+            end = time.monotonic() + wait
+            while not self._closed.is_set() and time.monotonic() < end and not flights.kick.wait(min(0.2, max(0.0, end - time.monotonic()))):
+                pass
+            flights.kick.clear()
+
+    def _send_beat(self, closed: bool) -> float:
+        now = self._now()
+        held = [v["id"] for v in self._by_hand if not v.get("expires_at") or _seconds(v["expires_at"]) > now]
+        beat = {"guard": self._name, "instance": self._word, "language": "python", "held": held, "stale": self.stale, "closed": closed, **self._flights.told()}
+        try:
+            self._call("POST", "/v1/guards", json.dumps(beat).encode(), min(self._ask_timeout, beats.EVERY), {"Content-Type": "application/json"}, keep=False)
+        except _StatusError as err:
+            return beats.AGAIN if err.status in (403, 404, 405) else beats.EVERY
+        except Exception as err:
+            _log.debug("a heartbeat did not arrive: %s", err)
+        return beats.EVERY
 
     def _deliver_reports(self, batch: List["_Report"]) -> None:
         lines, span, sent = [], _SHORTEST, False
@@ -1379,6 +1449,29 @@ class Begun:
         self.result: Any = None  # for the end of with
         self._guard, self._since = guard, time.monotonic()
         self._open = not decision.stopped
+        self.stop: Optional[Decision] = None  # by an order by hand that came while the call was in flight
+        self.cancelled = False  # because of that
+        self._on_stop: List[Callable[[], Any]] = []
+
+    def on_stop(self, fn: Callable[[], Any]) -> None:
+        """Calls fn, from another thread, when an order by hand (weir stop) binds the call while it is
+        in flight: it ends the call. stop says why."""
+        self._on_stop.append(fn)
+        if self.stop is not None:
+            self._call_off()
+
+    def _cancel(self, v: Mapping[str, Any]) -> None:
+        self.stop = self._guard._refused(v, self.call.flow, "table", self._guard.stale)
+        self._call_off()
+
+    def _call_off(self) -> None:
+        while self._on_stop:
+            fn = self._on_stop.pop()
+            self.cancelled = True
+            try:
+                fn()
+            except Exception:
+                _log.exception("a call could not be cancelled")
 
     def finish(
         self,
@@ -1396,6 +1489,7 @@ class Begun:
         if not self._open:
             return
         self._open = False
+        self._guard._flights.end(self)
         from .hashes import hash_content, simhash, text_of
 
         call, guard = self.call, self._guard

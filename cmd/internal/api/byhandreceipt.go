@@ -1,0 +1,128 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/cmd/internal/orders"
+	"weir/cmd/internal/problem"
+	"weir/events/byhand"
+	"weir/sink/check"
+)
+
+// guardsPath is where guards send their heartbeats.
+const guardsPath = "/v1/guards"
+
+// receiptPath is where members of a group ask each other who has confirmed an order.
+const receiptPath = check.MemberPath + "/receipt"
+
+// maxBeat is the longest heartbeat in bytes: of a guard with the most orders.
+const maxBeat = 64 << 10
+
+// serveBeat is POST /v1/guards: what a guard enforces.
+func (h handOrders) serveBeat(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r, maxBeat)
+	if err != nil {
+		return err
+	}
+	var b orders.Beat
+	if err := json.Unmarshal(body, &b); err != nil {
+		return &problem.Error{Status: http.StatusBadRequest, Detail: "read the heartbeat: " + err.Error()}
+	}
+	if err := b.Check(); err != nil {
+		return &problem.Error{Status: http.StatusBadRequest, Detail: "the heartbeat is not valid: " + err.Error()}
+	}
+	h.byHand.Desk.Guards.Heard(PrincipalOf(r.Context()), b, h.byHand.Book.Now())
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// connected notes the guard that follows the verdicts by a request, if it says which it is.
+func (h handOrders) connected(r *http.Request) {
+	instance, name, ok := strings.Cut(r.Header.Get(byhand.GuardHeader), " ")
+	guard, err := url.PathUnescape(name)
+	b := orders.Beat{Guard: guard, Instance: instance}
+	if ok && err == nil && b.Check() == nil {
+		h.byHand.Desk.Guards.Connected(PrincipalOf(r.Context()), guard, instance, h.byHand.Book.Now())
+	}
+}
+
+// serveReceipt is GET /v1/orders/{id}/receipt: whether the order has taken hold, from what processes
+// and guards have acknowledged.
+func (h handOrders) serveReceipt(w http.ResponseWriter, r *http.Request) error {
+	o, err := h.find(r)
+	if err != nil {
+		return err
+	}
+	return answer(w, h.receipt(r.Context(), o))
+}
+
+// partTime is how long another process may take to say what it knows.
+const partTime = 2 * time.Second
+
+// receipt asks all processes at one time.
+func (h handOrders) receipt(ctx context.Context, o *byhand.Order) *orders.Receipt {
+	out := orders.NewReceipt(o)
+	out.Add("this process", h.byHand.Desk.Part(out.Verdict))
+	if h.members == nil {
+		return out.Close()
+	}
+	addresses, missed := h.members.Others(ctx)
+	for _, why := range missed {
+		out.Miss(why)
+	}
+	parts, failed := make([]orders.Part, len(addresses)), make([]error, len(addresses))
+	var group sync.WaitGroup
+	for i, address := range addresses {
+		group.Go(func() {
+			failed[i] = h.caught("POST "+receiptPath, func() (err error) {
+				parts[i], err = h.partOf(ctx, address, out.Verdict)
+				return err
+			})
+		})
+	}
+	group.Wait()
+	for i, address := range addresses {
+		if failed[i] != nil {
+			out.Miss(fmt.Sprintf("%s: %v", address, failed[i]))
+			continue
+		}
+		out.Add(address, parts[i])
+	}
+	return out.Close()
+}
+
+// partAsk is what one member asks another.
+type partAsk struct {
+	Verdict string `json:"verdict_id"`
+}
+
+func (h handOrders) partOf(ctx context.Context, address, verdict string) (p orders.Part, err error) {
+	ctx, cancel := context.WithTimeout(ctx, partTime)
+	defer cancel()
+	body, err := json.Marshal(partAsk{verdict})
+	if err != nil {
+		return p, err
+	}
+	_, text, err := h.o.Peer.Post(ctx, address, receiptPath, body)
+	if err != nil {
+		return p, err
+	}
+	return p, json.Unmarshal(text, &p)
+}
+
+// answerPart answers another member.
+func (h handOrders) answerPart(_ *http.Request, body []byte) (int, []byte, error) {
+	var asked partAsk
+	if err := json.Unmarshal(body, &asked); err != nil {
+		return 0, nil, &problem.Error{Status: http.StatusBadRequest, Detail: "want verdict_id: " + err.Error()}
+	}
+	text, err := json.Marshal(h.byHand.Desk.Part(asked.Verdict))
+	return http.StatusOK, text, err
+}

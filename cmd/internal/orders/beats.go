@@ -1,0 +1,251 @@
+package orders
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/events"
+)
+
+// Silent is how long a guard may be silent before it counts as cut off. Guards send a heartbeat every
+// BeatEvery, so one that is lost makes nobody cut off.
+const (
+	BeatEvery = 2 * time.Second
+	Silent    = 4500 * time.Millisecond
+)
+
+// forgotten is how long a guard is named that is not heard of any more, and mostGuards how many there
+// are at most. Guards beyond that are counted and not named.
+const (
+	forgotten  = time.Hour
+	mostGuards = 10_000
+	mostHeld   = MaxOrders
+)
+
+// Beat is a heartbeat of a guard: what it enforces, and what became of calls that were in flight.
+type Beat struct {
+	Guard    string   `json:"guard"`    // its name, for people
+	Instance string   `json:"instance"` // this process of it
+	Language string   `json:"language,omitempty"`
+	Version  string   `json:"version,omitempty"`
+	Held     []string `json:"held"` // ids of the verdicts of the orders by hand that it enforces
+	Stale    bool     `json:"stale,omitempty"`
+	InFlight int      `json:"in_flight"` // calls that have begun and not ended, as far as it runs them
+	Flights  []Flight `json:"flights,omitempty"`
+	Closed   bool     `json:"closed,omitempty"` // it ends in order, and makes no calls any more
+}
+
+// Flight is what became of the calls of an order that were in flight when a guard enforced it.
+type Flight struct {
+	Verdict   string `json:"verdict"`
+	Calls     int    `json:"calls"`
+	Ended     int    `json:"ended"`
+	Cancelled int    `json:"cancelled"` // of those that ended
+}
+
+// Check reports what is wrong with a heartbeat.
+func (b *Beat) Check() error {
+	switch {
+	case b.Guard == "" || b.Instance == "":
+		return fmt.Errorf("guard and instance are needed")
+	case len(b.Guard) > events.MaxID || len(b.Instance) > events.MaxID || len(b.Language) > 32 || len(b.Version) > 64:
+		return fmt.Errorf("guard or instance is longer than %d bytes, language than 32, or version than 64", events.MaxID)
+	case len(b.Held) > mostHeld || len(b.Flights) > mostHeld:
+		return fmt.Errorf("want at most %d orders in held and in flights", mostHeld)
+	}
+	for _, f := range b.Flights {
+		if f.Calls < f.Ended || f.Ended < f.Cancelled || f.Cancelled < 0 {
+			return fmt.Errorf("flights: want calls >= ended >= cancelled >= 0")
+		}
+	}
+	return nil
+}
+
+// guardState is what is known of one process of a guard.
+type guardState struct {
+	beat Beat
+	seen events.Stamp
+	// since is when the guard was first heard to enforce each order that it holds, by verdict id.
+	since map[string]events.Stamp
+}
+
+// Guards are those that follow this process. The zero Guards is ready. Any goroutine may use it.
+type Guards struct {
+	mu     sync.Mutex
+	byName map[string]*guardState
+	full   int // guards that found no room
+}
+
+// nameOf tells processes of guards apart. The principal is part of it, so that nobody speaks for the
+// guard of another one.
+func nameOf(principal, guard, instance string) string {
+	return principal + "\x00" + guard + "\x00" + instance
+}
+
+// Heard takes a heartbeat of a principal at a time.
+func (g *Guards) Heard(principal string, b Beat, now events.Stamp) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	name := nameOf(principal, b.Guard, b.Instance)
+	if b.Closed {
+		delete(g.byName, name)
+		return
+	}
+	s := g.byName[name]
+	if s == nil {
+		if g.forget(now); len(g.byName) >= mostGuards {
+			g.full++
+			return
+		}
+		if g.byName == nil {
+			g.byName = make(map[string]*guardState)
+		}
+		s = &guardState{}
+		g.byName[name] = s
+	}
+	since := make(map[string]events.Stamp, len(b.Held))
+	for _, id := range b.Held {
+		if since[id] = now; s.since[id] != 0 {
+			since[id] = s.since[id]
+		}
+	}
+	s.beat, s.seen, s.since = b, now, since
+}
+
+// Connected notes that a guard follows the verdicts, before it was heard.
+func (g *Guards) Connected(principal, guard, instance string, now events.Stamp) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	name := nameOf(principal, guard, instance)
+	if g.byName[name] != nil {
+		return
+	}
+	if g.forget(now); len(g.byName) >= mostGuards {
+		g.full++
+		return
+	}
+	if g.byName == nil {
+		g.byName = make(map[string]*guardState)
+	}
+	g.byName[name] = &guardState{beat: Beat{Guard: guard, Instance: instance}, seen: now}
+}
+
+// forget drops guards that were not heard of for long. The caller holds mu.
+func (g *Guards) forget(now events.Stamp) {
+	for name, s := range g.byName {
+		if now.Sub(s.seen) > forgotten {
+			delete(g.byName, name)
+		}
+	}
+}
+
+// GuardSeen is a guard in a receipt.
+type GuardSeen struct {
+	Guard    string         `json:"guard"`
+	Instance string         `json:"instance"`
+	Seen     events.RFC3339 `json:"seen"`
+	// Why says why the guard has not confirmed: it is silent, or it has not enforced the order.
+	Why string `json:"why,omitempty"`
+}
+
+// Confirmed is what the guards of one process, or of several, have confirmed of an order.
+type Confirmed struct {
+	Guards int `json:"guards"` // that have confirmed
+	// Last is when the last of them did.
+	Last    events.RFC3339 `json:"last,omitzero"`
+	Missing []GuardSeen    `json:"missing"` // at most MostMissing, by name
+	More    int            `json:"more,omitempty"`
+	// Calls that were in flight, as far as guards run them.
+	Flights Flights `json:"in_flight"`
+}
+
+// Flights are the calls that were in flight when guards enforced an order.
+type Flights struct {
+	Calls     int `json:"calls"`
+	Ended     int `json:"ended"`
+	Cancelled int `json:"cancelled"` // of those that ended
+	Running   int `json:"running"`
+	Unknown   int `json:"unknown"` // of guards that are silent
+}
+
+// MostMissing is how many guards a receipt names.
+const MostMissing = 100
+
+// Confirm returns who enforces the order of a verdict, and who does not, at a time. With stops false
+// the order was released: then who does not hold any verdict of it has confirmed.
+func (g *Guards) Confirm(verdict string, stops bool, now events.Stamp) Confirmed {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.forget(now)
+	out := Confirmed{Missing: []GuardSeen{}}
+	if g.full > 0 { // somebody is not known
+		out.More = 1
+	}
+	order, _, _ := strings.Cut(verdict, "-")
+	for _, s := range g.byName {
+		why := s.missing(order, verdict, stops, now)
+		silent := now.Sub(s.seen) > Silent
+		out.Flights.add(s, verdict, silent)
+		if why == "" {
+			out.Guards++
+			out.Last = max(out.Last, events.RFC3339(s.since[verdict]))
+			continue
+		}
+		out.Missing = append(out.Missing, GuardSeen{Guard: s.beat.Guard, Instance: s.beat.Instance, Seen: events.RFC3339(s.seen), Why: why})
+	}
+	slices.SortFunc(out.Missing, func(a, b GuardSeen) int {
+		return cmp.Or(cmp.Compare(a.Guard, b.Guard), cmp.Compare(a.Instance, b.Instance))
+	})
+	out.cut()
+	return out
+}
+
+// cut keeps the list of names short.
+func (c *Confirmed) cut() {
+	if more := len(c.Missing) - MostMissing; more > 0 {
+		c.Missing, c.More = c.Missing[:MostMissing], c.More+more
+	}
+}
+
+// missing says why a guard has not confirmed; "" when it has. Who is silent has confirmed nothing that
+// holds now: it may have been started anew.
+func (s *guardState) missing(order, verdict string, stops bool, now events.Stamp) string {
+	switch {
+	case now.Sub(s.seen) > Silent:
+		return "not heard of since " + events.RFC3339(s.seen).String()
+	case s.beat.Language == "":
+		return "it follows the verdicts and sends no heartbeat"
+	case stops && s.since[verdict] == 0:
+		return "it does not enforce the order yet"
+	case !stops && slices.ContainsFunc(s.beat.Held, func(id string) bool { return strings.HasPrefix(id, order+"-") }):
+		return "it still enforces the order"
+	}
+	return ""
+}
+
+func (f *Flights) add(s *guardState, verdict string, silent bool) {
+	for _, one := range s.beat.Flights {
+		if one.Verdict != verdict {
+			continue
+		}
+		f.Calls, f.Ended, f.Cancelled = f.Calls+one.Calls, f.Ended+one.Ended, f.Cancelled+one.Cancelled
+		if silent {
+			f.Unknown += one.Calls - one.Ended
+		} else {
+			f.Running += one.Calls - one.Ended
+		}
+	}
+}
+
+// Add adds what the guards of another process have confirmed.
+func (c *Confirmed) Add(o Confirmed) {
+	c.Guards, c.Last, c.More = c.Guards+o.Guards, max(c.Last, o.Last), c.More+o.More
+	c.Missing = append(c.Missing, o.Missing...)
+	c.cut()
+	f, p := &c.Flights, o.Flights
+	f.Calls, f.Ended, f.Cancelled, f.Running, f.Unknown = f.Calls+p.Calls, f.Ended+p.Ended, f.Cancelled+p.Cancelled, f.Running+p.Running, f.Unknown+p.Unknown
+}

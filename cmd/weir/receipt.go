@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"weir/cmd/internal/api"
+	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
+	"weir/cmd/internal/orders"
+)
+
+// receiptEvery is how often the receipt is asked for.
+const receiptEvery = 200 * time.Millisecond
+
+// stopAndWait gives an order and waits until all have confirmed it, or for so long.
+func (h *hand) stopAndWait(ctx context.Context, env *cli.Env, o api.HandOrder, most time.Duration) error {
+	var a api.HandOrderView
+	if err := h.give(ctx, env, "/v1/orders", o, &a); err != nil {
+		return err
+	}
+	c, err := h.Client(env)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	r, err := waitForReceipt(ctx, c, a.ID)
+	if r == nil {
+		return fmt.Errorf("%s is stopped until %s, and there is no receipt: %w", scopeText(&a), a.Expires, err)
+	}
+	if err := env.Value(r, func() error { return printReceipt(env, &a, r) }); err != nil {
+		return err
+	}
+	if !r.Complete {
+		return cli.Exit(cli.CodeFailure)
+	}
+	return nil
+}
+
+// waitForReceipt returns the first receipt that is complete, or the last one before ctx ends.
+func waitForReceipt(ctx context.Context, c *client.Client, id string) (last *orders.Receipt, err error) {
+	for {
+		var r orders.Receipt
+		if err = getReceipt(ctx, c, id, &r); err == nil {
+			if last = &r; r.Complete {
+				return last, nil
+			}
+		}
+		select {
+		case <-time.After(receiptEvery):
+		case <-ctx.Done():
+			return last, err
+		}
+	}
+}
+
+func getReceipt(ctx context.Context, c *client.Client, id string, r *orders.Receipt) error {
+	resp, err := c.Do(ctx, http.MethodGet, "/v1/orders/"+id+"/receipt", nil, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return json.NewDecoder(resp.Body).Decode(r)
+}
+
+// printReceipt says in sentences what was acknowledged, and by which guards it was not.
+func printReceipt(env *cli.Env, a *api.HandOrderView, r *orders.Receipt) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s is stopped until %s\n", scopeText(a), a.Expires)
+	if r.Complete {
+		fmt.Fprintf(&b, "since %s no call in scope was admitted by a check\n", r.Since)
+	} else {
+		fmt.Fprintf(&b, "not confirmed by all: calls in scope may still be made\n")
+	}
+	fmt.Fprintf(&b, "%s of weir and %s have confirmed\n", cli.Count(int64(r.Members), "process"), cli.Count(int64(r.Guards), "guard"))
+	for _, m := range r.Missing {
+		fmt.Fprintf(&b, "  missing: guard %s (%s): %s\n", m.Guard, m.Instance, m.Why)
+	}
+	if r.More > 0 {
+		fmt.Fprintf(&b, "  missing: %s more\n", cli.Count(int64(r.More), "guard"))
+	}
+	for _, why := range r.Unreached {
+		fmt.Fprintf(&b, "  missing: %s\n", why)
+	}
+	f := r.Flights
+	fmt.Fprintf(&b, "in flight at the stop: %d, ended %d (cancelled %d), running %d, unknown %d\n", f.Calls, f.Ended, f.Cancelled, f.Running, f.Unknown)
+	fmt.Fprintf(&b, "calls observed after the stop: %d\n", r.Observed)
+	_, err := cli.Fprintf(env.Out, "%s", b.String())
+	return err
+}

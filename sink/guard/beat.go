@@ -1,0 +1,229 @@
+package guard
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/events"
+)
+
+// beatEvery is how often a guard says what it enforces. Weir names a guard that it has not heard for
+// longer than two of them.
+const beatEvery = 2 * time.Second
+
+// beatAgain is how long a guard waits for the next heartbeat when weir knows none, as an older one.
+const beatAgain = time.Minute
+
+// mostFlights is how many calls are watched that have begun and not ended.
+const mostFlights = 1 << 16
+
+// flights are the calls that this guard has begun and that have not ended, and for each order by hand
+// what became of those that were in flight when it came. The zero flights is ready.
+type flights struct {
+	mu     sync.Mutex
+	open   map[*Begun]struct{}
+	orders map[string]*flight // by the id of the verdict
+	kick   chan struct{}      // of the heartbeat
+}
+
+// flight is what became of the calls of one order.
+type flight struct {
+	Verdict   string `json:"verdict"`
+	Calls     int    `json:"calls"`
+	Ended     int    `json:"ended"`
+	Cancelled int    `json:"cancelled"`
+
+	order *events.Verdict
+	open  map[*Begun]struct{}
+}
+
+// begin watches a call.
+func (f *flights) begin(b *Begun) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open == nil {
+		f.open = make(map[*Begun]struct{})
+	}
+	if len(f.open) < mostFlights { // a program that never ends its calls
+		f.open[b] = struct{}{}
+	}
+}
+
+// end notes that a call has ended, and returns what ends its context; nil for none.
+func (f *flights) end(b *Begun) context.CancelCauseFunc {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.open, b)
+	for _, o := range f.orders {
+		if _, ok := o.open[b]; ok {
+			delete(o.open, b)
+			if o.Ended++; b.cancelled {
+				o.Cancelled++
+			}
+			f.wake()
+		}
+	}
+	return b.cancel
+}
+
+// wake has a heartbeat sent now. The caller holds mu.
+func (f *flights) wake() {
+	select {
+	case f.kick <- struct{}{}:
+	default:
+	}
+}
+
+// byHand takes note of an order by hand that the guard enforces from now on, or that was released. It
+// cancels the calls that the order binds.
+func (f *flights) byHand(g *Guard, v *events.Verdict) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	defer f.wake()
+	for id := range f.orders {
+		if orderID(id) == orderID(v.ID) {
+			if v.Action != events.Allow && id == v.ID {
+				return // heard again
+			}
+			delete(f.orders, id)
+		}
+	}
+	if !v.Stops() {
+		return
+	}
+	o := &flight{Verdict: v.ID, order: v, open: make(map[*Begun]struct{})}
+	for b := range f.open {
+		c := b.Call
+		g.introduce(&c)
+		if !StopsByHand(v, &c) {
+			continue
+		}
+		o.Calls++
+		o.open[b] = struct{}{}
+		if b.cancel != nil {
+			d := refused(v, c.Flow, FromTable, g.stamp())
+			b.cancelled = true
+			b.cancel(d.Err())
+		}
+	}
+	if f.orders == nil {
+		f.orders = make(map[string]*flight)
+	}
+	f.orders[v.ID] = o
+}
+
+// Context returns the context for the call: that of Begin, cancelled when an order by hand (weir stop)
+// binds the call while it is in flight. context.Cause is a *Stop then. Finish ends it.
+func (b *Begun) Context() context.Context {
+	f := &b.guard.flights
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b.ctx == nil {
+		b.ctx = context.Background()
+	}
+	if b.cancel == nil {
+		b.ctx, b.cancel = context.WithCancelCause(b.ctx)
+		for _, o := range f.orders { // it came before
+			if _, ok := o.open[b]; ok {
+				b.cancelled = true
+				d := refused(o.order, b.Call.Flow, FromTable, b.guard.stamp())
+				b.cancel(d.Err())
+			}
+		}
+	}
+	return b.ctx
+}
+
+// beat is a heartbeat, as weir reads it.
+type beat struct {
+	Guard    string   `json:"guard"`
+	Instance string   `json:"instance"`
+	Language string   `json:"language"`
+	Version  string   `json:"version,omitempty"`
+	Held     []string `json:"held"`
+	Stale    bool     `json:"stale,omitempty"`
+	InFlight int      `json:"in_flight"`
+	Flights  []flight `json:"flights,omitempty"`
+	Closed   bool     `json:"closed,omitempty"`
+}
+
+// version is that of the module that has this guard.
+var version = sync.OnceValue(func() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return strings.Trim(info.Main.Version, "()")
+	}
+	return ""
+})
+
+func (g *Guard) beat() beat {
+	b := beat{Guard: g.o.Source, Instance: g.word, Language: "go", Version: version(), Held: []string{}, Stale: g.Stale()}
+	now := g.stamp()
+	for _, v := range g.table.HeldByHand() {
+		if v.ExpiresAt == 0 || events.Stamp(v.ExpiresAt) > now {
+			b.Held = append(b.Held, v.ID)
+		}
+	}
+	f := &g.flights
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b.InFlight = len(f.open)
+	for _, o := range f.orders {
+		b.Flights = append(b.Flights, *o)
+	}
+	slices.SortFunc(b.Flights, func(a, b flight) int { return cmp.Compare(a.Verdict, b.Verdict) })
+	return b
+}
+
+// beats sends heartbeats, from when the orders are known until ctx ends. It then says that it ends.
+func (g *Guard) beats(ctx context.Context) {
+	select {
+	case <-g.ready:
+	case <-ctx.Done():
+		return
+	}
+	for ctx.Err() == nil {
+		wait := beatEvery
+		_ = g.caught("beat", func() error {
+			wait = g.sendBeat(ctx, g.beat())
+			return nil
+		})
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-g.flights.kick:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	last := g.beat()
+	last.Closed = true
+	_ = g.caught("beat", func() error { g.sendBeat(context.WithoutCancel(ctx), last); return nil })
+}
+
+// sendBeat sends a heartbeat and returns after what time to send the next one.
+func (g *Guard) sendBeat(ctx context.Context, b beat) time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, min(g.o.AskTimeout, beatEvery))
+	defer cancel()
+	text, err := json.Marshal(b)
+	if err != nil {
+		return beatAgain
+	}
+	resp, err := g.do(ctx, http.MethodPost, "/v1/guards", text, http.Header{"Content-Type": {"application/json"}})
+	if err != nil {
+		return beatEvery
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, mostAnswer))
+	if resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusMethodNotAllowed {
+		return beatAgain
+	}
+	return beatEvery
+}
