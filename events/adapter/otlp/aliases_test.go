@@ -67,7 +67,8 @@ func TestAliases(t *testing.T) {
 		turnID: "turn-1", errorType: "timeout", errorMessage: "it took too long", agentID: "id-7"})
 	f(map[string]string{"gen_ai.operation.name": "chat"}, map[field]string{inputTokens: "12", outputTokens: "3", cacheReadTokens: "5", cacheCreationTokens: "6",
 		reasoningTokens: "2", totalTokens: "15", costUSD: "0.25", model: "m-1", provider: "acme", agentName: "planner"})
-	f(map[string]string{"gen_ai.operation.name": "invoke_agent"}, map[field]string{agentName: "coder", calledBy: "planner", input: "do it", output: "done"})
+	f(map[string]string{"gen_ai.operation.name": "invoke_agent"}, map[field]string{agentName: "coder", calledBy: "planner", input: "do it", output: "done",
+		invocationStatus: "cancelled"})
 	f(map[string]string{"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "coder", "gen_ai.caller.name": "planner"}, map[field]string{callerType: "human"})
 	f(map[string]string{"gen_ai.operation.name": "execute_tool", "gen_ai.agent.name": "planner", "gen_ai.tool.name": "hand_over"},
 		map[field]string{transferTarget: "coder", transferMode: "return_to_caller"})
@@ -89,5 +90,48 @@ func TestAliases(t *testing.T) {
 				t.Errorf("no span has %s", aliases[field][0])
 			}
 		}
+	}
+}
+
+// TestNewOperations reads what an agent does with its memory as uses of tools, and a plan as a step
+// whose tokens are those of the requests in it.
+func TestNewOperations(t *testing.T) {
+	span := func(id, parent, name, attributes string) string {
+		return fmt.Sprintf(`{"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":%q,"parentSpanId":%q,"name":%q,"startTimeUnixNano":"17719000012%s000000","endTimeUnixNano":"17719000013%s000000","attributes":[%s]}`,
+			id, parent, name, id[14:], id[14:], attributes)
+	}
+	text := func(key, value string) string {
+		return fmt.Sprintf(`{"key":%q,"value":{"stringValue":%q}}`, key, value)
+	}
+	tokens := `,{"key":"gen_ai.usage.input_tokens","value":{"intValue":"10"}},{"key":"gen_ai.request.model","value":{"stringValue":"m"}}`
+	spans := []string{
+		span("b000000000000001", "", "invoke_agent a", text("gen_ai.operation.name", "invoke_agent")+","+text("gen_ai.agent.name", "a")),
+		span("b000000000000002", "b000000000000001", "plan a", text("gen_ai.operation.name", "plan")+tokens),
+		span("b000000000000003", "b000000000000002", "chat m", text("gen_ai.operation.name", "chat")+tokens),
+		span("b000000000000004", "b000000000000001", "search_memory", text("gen_ai.operation.name", "search_memory")+","+text("gen_ai.memory.query.text", "her name")),
+		span("b000000000000005", "b000000000000001", "update_memory", text("gen_ai.operation.name", "update_memory")),
+	}
+	a := Format().New(adapter.Options{})
+	var tools []string
+	requests := 0
+	emit := func(e *events.Event) {
+		switch e.Kind {
+		case events.ToolCall:
+			tools = append(tools, e.Tool.Name)
+			if e.Tool.Name == "search_memory" && e.Tool.ArgsHash.IsZero() {
+				t.Error("a search in memory has no arguments")
+			}
+		case events.LLMCall:
+			requests++
+		}
+	}
+	if err := a.Decode([]byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[`+strings.Join(spans, ",")+`]}]}]}`), emit); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Flush(emit); err != nil {
+		t.Fatal(err)
+	}
+	if slices.Sort(tools); !slices.Equal(tools, []string{"search_memory", "update_memory"}) || requests != 1 {
+		t.Errorf("tools %q, %d requests", tools, requests)
 	}
 }

@@ -68,6 +68,7 @@ const (
 	costUSD
 	model
 	provider
+	invocationStatus // how a run of an agent ended
 	// What went wrong.
 	errorType
 	errorMessage
@@ -120,7 +121,7 @@ var aliases = [fields][]string{
 	transferTo:     {"gen_ai.transfer.target.type"},
 	// tool.parameters is not among them: it is the schema of the arguments.
 	toolArgs: {"gen_ai.tool.call.arguments", "ai.toolCall.args", "gcp.vertex.agent.tool_call_args", "mcp.tool.arguments", "tool_arguments",
-		"haystack.agent.step.tool.input", "gen_ai.retrieval.query.text"},
+		"haystack.agent.step.tool.input", "gen_ai.retrieval.query.text", "gen_ai.memory.query.text"},
 	toolResult: {"gen_ai.tool.call.result", "ai.toolCall.result", "gcp.vertex.agent.tool_response", "mcp.tool.result", "tool_response",
 		"haystack.agent.step.tool.output", "gen_ai.retrieval.documents"},
 
@@ -147,7 +148,7 @@ var aliases = [fields][]string{
 		"gen_ai.aggregated_usage.output_tokens", "llm.usage.completion_tokens", "usage.completion_tokens"},
 	cacheReadTokens: {"gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens", "llm.token_count.prompt_details.cache_read",
 		"ai.usage.cachedInputTokens"},
-	cacheCreationTokens: {"gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens", "gen_ai.usage.cache_write_input_tokens", "llm.token_count.prompt_details.cache_write",
+	cacheCreationTokens: {"gen_ai.usage.cache_write.input_tokens", "gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens", "gen_ai.usage.cache_write_input_tokens", "llm.token_count.prompt_details.cache_write",
 		"ai.usage.inputTokenDetails.cacheWriteTokens"},
 	reasoningTokens: {"gen_ai.usage.reasoning.output_tokens", "gen_ai.usage.details.reasoning_tokens", "llm.token_count.completion_details.reasoning",
 		"ai.usage.reasoningTokens", "gen_ai.usage.reasoning_tokens"},
@@ -156,6 +157,8 @@ var aliases = [fields][]string{
 
 	model:    {"gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.response.model", "ai.model.id", "langfuse.observation.model.name", "mlflow.llm.model"},
 	provider: {"gen_ai.provider.name", "gen_ai.system", "llm.provider", "ai.model.provider", "llm.system", "mlflow.llm.provider"},
+
+	invocationStatus: {"gen_ai.agent.invocation.status"},
 
 	errorType:    {"error.type", "exception.type"},
 	errorMessage: {"exception.message", "langfuse.observation.status_message"},

@@ -137,7 +137,7 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 			s.readDialogue(a, ignore)
 		}
 	case toolUse:
-		s.retrieves = string(a.text[operation]) == "retrieval" || a.upper(spanKind) == "RETRIEVER" || string(a.text[observationType]) == "retriever"
+		s.retrieves = string(a.text[operation]) == "retrieval" || string(a.text[operation]) == "search_memory" || a.upper(spanKind) == "RETRIEVER" || string(a.text[observationType]) == "retriever"
 		s.readTool(a, ignore)
 	case visit, node:
 		if !s.speaks { // else the texts are the printed forms of events
@@ -145,6 +145,7 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 			s.content, s.sim = fingerprint.Content(message), fingerprint.Text(message)
 			s.answer, s.near = fingerprint.Content(answer), fingerprint.Text(answer)
 		}
+		s.readEnd(a)
 		s.readUsage(a)
 		// A run's tokens are the sum of requests below it, and are not added again.
 		s.usage.Scope = events.UsageAggregate
@@ -160,6 +161,18 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 		}
 		s.model = a.word(model, events.MaxID)
 		s.provider = a.word(provider, events.MaxProvider)
+	}
+}
+
+// ends are the words for how a run of an agent ended.
+var ends = map[string]events.Status{"ok": events.StatusOK, "success": events.StatusOK, "completed": events.StatusOK, "error": events.StatusError, "failed": events.StatusError, "failure": events.StatusError,
+	"cancelled": events.StatusCancelled, "canceled": events.StatusCancelled, "aborted": events.StatusCancelled, "timeout": events.StatusTimeout, "timed_out": events.StatusTimeout,
+	"denied": events.StatusDenied, "rejected": events.StatusDenied, "input_required": events.StatusInputRequired, "interrupted": events.StatusInputRequired}
+
+// readEnd reads how a run of an agent ended, where that says more than the status of its span.
+func (s *span) readEnd(a *attributes) {
+	if end, known := ends[strings.ToLower(string(a.text[invocationStatus]))]; known && (s.status != events.StatusError || end != events.StatusOK) {
+		s.status = end
 	}
 }
 
@@ -193,8 +206,12 @@ func kindOf(a *attributes, s *span) kind {
 	case "invoke_workflow":
 		return workflow
 	// retrieval counts as a tool: it has arguments and a result.
-	case "execute_tool", "retrieval":
+	// So does what an agent does with its memory, of which an endless loop can be made as well.
+	case "execute_tool", "retrieval", "search_memory", "update_memory", "upsert_memory", "create_memory", "delete_memory", "create_memory_store", "delete_memory_store":
 		return toolUse
+	// A step that holds the requests by which an agent plans: its tokens are theirs.
+	case "plan":
+		return plain
 	case "chat", "generate_content", "text_completion":
 		return inference
 	}
