@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"io/fs"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,16 +18,17 @@ func TestReports(t *testing.T) {
 		rule string // that stops first; "" for honest work
 		most int    // calls before the stop, at most
 	}{
-		{"r03_deep", "max_stack_depth", 20},               // claude-code#68430: agents 50 levels deep
-		{"r04_nudge_loop.export.json.gz", "circling", 12}, // kimchi#115: 40 nudges by a plugin
-		{"r06_near_duplicates.jsonl.gz", "circling", 20},  // zeroclaw#7143: 43 spellings of one look
-		{"r07_empty_output.jsonl.gz", "repetition", 8},    // LLMKube#569: 58 commands without output
-		{"r10_overnight_stages.qwen.jsonl.gz", "", 0},     // qwen-code#9733: six stages in 3.3 h
-		{"r13_look_and_sleep.claude.jsonl.gz", "", 0},     // stella#359: look, sleep 10, look
-		{"r15b_hooks_same_tests.jsonl.gz", "", 0},         // superpowers#2202: reviewers rerun tests
-		{"r16_pipeline_of_seven.jsonl.gz", "", 0},         // multica#1355: seven roles hand over
-		{"r16b_pipeline_pass_control.jsonl.gz", "", 0},    // the same with pass_control
-		{"r28b_distinct_batch_300.jsonl.gz", "", 0},       // odysseus#3183: 300 distinct writes
+		{"r03_deep", "max_stack_depth", 20},                            // claude-code#68430: agents 50 levels deep
+		{"r04_nudge_loop.export.json.gz", "circling", 12},              // kimchi#115: 40 nudges by a plugin
+		{"r06_near_duplicates.jsonl.gz", "circling", 20},               // zeroclaw#7143: 43 spellings of one look
+		{"r07_empty_output.jsonl.gz", "repetition", 8},                 // LLMKube#569: 58 commands without output
+		{"r10_overnight_stages.qwen.jsonl.gz", "", 0},                  // qwen-code#9733: six stages in 3.3 h
+		{"r13_look_and_sleep.claude.jsonl.gz", "", 0},                  // stella#359: look, sleep 10, look
+		{"r15b_hooks_same_tests.jsonl.gz", "", 0},                      // superpowers#2202: reviewers rerun tests
+		{"r16_pipeline_of_seven.jsonl.gz", "", 0},                      // multica#1355: seven roles hand over
+		{"r16b_pipeline_pass_control.jsonl.gz", "", 0},                 // the same with pass_control
+		{"r17b_two_bots_wake_sessions.jsonl.gz", "repeated_wakes", 20}, // hermes-agent#91481: a flow for each wake
+		{"r28b_distinct_batch_300.jsonl.gz", "", 0},                    // odysseus#3183: 300 distinct writes
 	} {
 		code, out, errs := weir(t, "", "replay", "--quiet", "-o", "json", filepath.Join("testdata", "reports", r.file))
 		if code != 0 {
@@ -50,5 +53,35 @@ func TestReports(t *testing.T) {
 		if rule != r.rule || calls > r.most {
 			t.Errorf("%s: stopped by %q after some %d calls, want %q within %d", r.file, rule, calls, r.rule, r.most)
 		}
+	}
+}
+
+// TestOrderOfFiles is a law: the files of a session in any order give the same verdicts.
+func TestOrderOfFiles(t *testing.T) {
+	t.Parallel()
+	var files []string
+	err := filepath.WalkDir(filepath.Join("testdata", "reports", "r03_deep"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	rnd := rand.New(rand.NewPCG(3, 37))
+	want := ""
+	for i := range 8 {
+		code, out, errs := weir(t, "", append([]string{"replay", "--quiet", "-o", "json"}, files...)...)
+		out, _, _ = strings.Cut(out, `{"summary":`) // it has the time that it took
+		switch {
+		case code != 0 || out == "":
+			t.Fatalf("exit code %d: %s", code, errs)
+		case i == 0:
+			want = out
+		case out != want:
+			t.Fatalf("in the order %q:\n%s\nwant\n%s", files, out, want)
+		}
+		rnd.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
 	}
 }
