@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/analyzer/agents"
+	"weir/analyzer/budgets"
 	"weir/analyzer/rules"
 	"weir/analyzer/standing"
 	"weir/events"
@@ -73,6 +74,11 @@ func (l *Limits) RulesThatNeed(what rules.Need) (names []string) {
 	for i := range agents.Rules {
 		if r := &agents.Rules[i]; r.Counts.OfTree() && r.Needs&what != 0 && !l.Agents.Rules[i].Mute() {
 			names = append(names, r.Name)
+		}
+	}
+	for i := range l.Budgets {
+		if b := &l.Budgets[i]; b.Needs()&what != 0 {
+			names = append(names, budgets.Prefix+b.Name)
 		}
 	}
 	return names

@@ -404,6 +404,8 @@ func (s *scanner) usage(dst *Usage) bool {
 			ok = s.count(&dst.Total, 0)
 		case usageCost:
 			ok = s.dollars(&dst.CostMicroUSD)
+		case usageCacheInInput:
+			ok = s.tri(&dst.CacheInInput)
 		}
 		if !ok {
 			return s.in(&o)

@@ -379,6 +379,7 @@ func plainEvent(p []byte, e *Event) {
 				"reasoning_output_tokens":     plainCount(&e.Usage.Reasoning, 0),
 				"total_tokens":                plainCount(&e.Usage.Total, 0),
 				"cost_usd":                    plainDollars(&e.Usage.CostMicroUSD),
+				"cache_in_input":              plainBool(func(v bool) { e.Usage.CacheInInput = map[bool]Tri{false: No, true: Yes}[v] }),
 			})
 		},
 		"model":    line(&e.Model, 256),

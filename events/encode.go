@@ -164,6 +164,9 @@ func (w *writer) usage(u *Usage) {
 	w.int("reasoning_output_tokens", u.Reasoning)
 	w.int("total_tokens", u.Total)
 	w.dollars("cost_usd", u.CostMicroUSD)
+	if u.CacheInInput != Unknown {
+		w.bool("cache_in_input", u.CacheInInput == Yes)
+	}
 	w.close()
 }
 

@@ -245,7 +245,10 @@ type Usage struct {
 	CacheCreation int64 // tokens
 	Reasoning     int64 // tokens
 	Total         int64 // tokens; 0 means Input + Output
-	CostMicroUSD  int64 // millionths of a US dollar
+	// CacheInInput says whether CacheRead and CacheCreation are a part of Input; Unknown where the
+	// source does not say.
+	CacheInInput Tri
+	CostMicroUSD int64 // millionths of a US dollar
 }
 
 // AgentState is what an agent.status tells of its agent. Coherence and Risk lie between 0 and

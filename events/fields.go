@@ -321,11 +321,13 @@ const (
 	usageReasoning
 	usageTotal
 	usageCost
+	usageCacheInInput
 )
 
 var usageFields = newFields([]string{usageScope: "scope", usageInput: "input_tokens", usageOutput: "output_tokens",
 	usageCacheRead: "cache_read_input_tokens", usageCacheCreation: "cache_creation_input_tokens",
-	usageReasoning: "reasoning_output_tokens", usageTotal: "total_tokens", usageCost: "cost_usd"})
+	usageReasoning: "reasoning_output_tokens", usageTotal: "total_tokens", usageCost: "cost_usd",
+	usageCacheInInput: "cache_in_input"})
 
 // Fields of an agent's state, as it reports it.
 const (

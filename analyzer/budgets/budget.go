@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -290,6 +291,19 @@ type Budget struct {
 	Action  events.Action // of a call beyond Hard: warn, throttle, hold or deny
 	// Grant are the names of those who may grant more; nil for every operator.
 	Grant []string
+}
+
+// Needs is what a log has to tell for the budget to count.
+func (b *Budget) Needs() rules.Need {
+	switch b.Measure {
+	case USD:
+		return rules.NeedTokens | rules.NeedPrice
+	case Tokens:
+		return rules.NeedTokens
+	case Spawns:
+		return rules.NeedCaller
+	}
+	return 0
 }
 
 // MayGrant reports whether the person may grant more. What stands behind a slash in a name is for

@@ -249,7 +249,11 @@ func Line(blind []Blind) string {
 	for i := range blind {
 		b := &blind[i]
 		if b.What == Cost {
-			cost = fmt.Sprintf("%s is on, and %d %% of %d %s have no price; add the models under prices: in the limits file", strings.Join(b.Rules, ", "), (b.Of-b.Told)*100/b.Of, b.Of, b.In)
+			is := "is"
+			if len(b.Rules) > 1 {
+				is = "are"
+			}
+			cost = fmt.Sprintf("%s %s on, and %d %% of %d %s have no price; add the models under prices: in the limits file", strings.Join(b.Rules, ", "), is, (b.Of-b.Told)*100/b.Of, b.Of, b.In)
 			continue
 		}
 		missing = append(missing, fmt.Sprintf("%s in %d of %d %s", b.What, b.Told, b.Of, b.In))

@@ -152,4 +152,13 @@ func TestCost(t *testing.T) {
 		f(rule, "33 % of 3", 1, listed, silent, reported)
 		f(rule, "100 % of 2", 2, unlisted, unlisted)
 	}
+	l, err := limitfile.Parse("test", []byte("profile: none\nrules: {max_cost_usd: {max: 5}}\nbudgets: [{name: day, scope: team, window: day, hard: 5}, {name: calls, scope: team, measure: calls, window: day, hard: 5}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c coverage.Coverage
+	c.Add(&unlisted, table)
+	if got := coverage.Line(c.Blind(&l)); got != "max_cost_usd, budget:day are on, and 100 % of 1 calls of models have no price; add the models under prices: in the limits file" {
+		t.Errorf("with a budget: %q", got)
+	}
 }

@@ -156,7 +156,8 @@ func rounded(hi, lo, by uint64) int64 {
 
 // split tells the tokens of an event apart.
 //
-// Formats disagree whether cached tokens are a part of the input, and reasoning one of the output.
+// Formats disagree whether cached tokens are a part of the input, and reasoning one of the output. A
+// source may say it of the cache (Usage.CacheInInput).
 // The total decides where it is the sum of one reading. Otherwise cached tokens are counted beside
 // the input by Anthropic and Bedrock, and reasoning beside the output by Google.
 func split(ev *events.Event) Tokens {
@@ -169,6 +170,9 @@ func split(ev *events.Event) Tokens {
 		return n
 	}
 	cache, reasoning := beside(ev, cached)
+	if u.CacheInInput != events.Unknown {
+		cache = u.CacheInInput == events.No
+	}
 	if !cache {
 		n.Input = max(0, n.Input-cached)
 	}

@@ -38,6 +38,8 @@ func TestSplit(t *testing.T) {
 	// A part larger than the whole is counted beside it.
 	f("", events.Usage{Input: 10, Output: 5, CacheRead: 11, Reasoning: 6}, Tokens{Input: 10, Output: 5, CacheRead: 11, Reasoning: 6})
 	f("anthropic", events.Usage{Input: 10, Output: 5, CacheRead: 4}, Tokens{Input: 10, Output: 5, CacheRead: 4})
+	f("anthropic", events.Usage{Input: 10, Output: 5, CacheRead: 4, CacheInInput: events.Yes}, Tokens{Input: 6, Output: 5, CacheRead: 4})
+	f("openai", events.Usage{Input: 10, Output: 5, CacheRead: 4, Total: 15, CacheInInput: events.No}, Tokens{Input: 10, Output: 5, CacheRead: 4})
 	// A gateway that converts to another form says so by the total.
 	f("anthropic", events.Usage{Input: 10, Output: 5, CacheRead: 4, Total: 15}, Tokens{Input: 6, Output: 5, CacheRead: 4})
 	f("google", events.Usage{Input: 10, Output: 5, CacheRead: 4, Reasoning: 3, Total: 18}, Tokens{Input: 6, Output: 5, CacheRead: 4, Reasoning: 3})

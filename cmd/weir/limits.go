@@ -13,12 +13,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer"
+	"weir/analyzer/coverage"
 	"weir/analyzer/limitfile"
 	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/limits"
 	"weir/cmd/internal/logs"
 	"weir/cmd/internal/operate"
+	"weir/events"
 )
 
 // limitsCommand is weir limits. All but override work on files and the built-in profiles and
@@ -49,9 +51,15 @@ end of the exemption. Tags come with events (tags, from.tags, tool.tags).`,
 		},
 		{
 			Name: "validate", Args: "FILE...", Short: "check limits files and list all errors",
-			Long: "The exit code is 3 if a file would be rejected.",
-			Setup: func(*pflag.FlagSet) cli.Run {
-				return func(_ context.Context, env *cli.Env, args []string) error { return validateLimits(env, args) }
+			Long: `With --log, weir reads a log and lists the rules and budgets that cannot judge it, such
+as a limit in US dollars where calls have no price. The exit code is 3 if a file would be
+rejected.`,
+			Examples: []string{"weir limits validate limits.yaml", "weir limits validate limits.yaml --log run.jsonl"},
+			Setup: func(fs *pflag.FlagSet) cli.Run {
+				t := limitTrial{logs: cli.NewList(fs, "log", "read this `LOG` and list what cannot be judged by it; repeatable"), reading: newReading(fs)}
+				return func(ctx context.Context, env *cli.Env, args []string) error {
+					return validateLimits(ctx, env, args, &t)
+				}
 			},
 		},
 		suggestCommand(),
@@ -181,10 +189,40 @@ type limitProblem struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
+// limitTrial is the logs by which limits are tried.
+type limitTrial struct {
+	logs    *cli.List
+	reading *reading
+}
+
+// try says which rules and budgets of the limits cannot judge the logs.
+func (t *limitTrial) try(ctx context.Context, env *cli.Env, name string, l analyzer.Limits) error {
+	if len(*t.logs) == 0 {
+		return nil
+	}
+	inputs, err := t.reading.open(env, *t.logs)
+	if err != nil {
+		return err
+	}
+	defer closeAll(inputs)
+	r, err := newReplay(ctx, l, func(*events.Verdict) error { return nil })
+	if err != nil {
+		return err
+	}
+	if _, err := r.read(env, inputs, t.reading); err != nil {
+		return err
+	}
+	r.bad.notice(env)
+	if line := coverage.Line(r.coverage.Blind(&l)); line != "" {
+		env.Notice("%s: %s", name, line)
+	}
+	return nil
+}
+
 // validateLimits lists all that is wrong with all files, and not only with the first. What
 // cannot be read at all is an error. Good files may have remarks, which say what is allowed
 // and hardly meant, and change no exit code.
-func validateLimits(env *cli.Env, args []string) error {
+func validateLimits(ctx context.Context, env *cli.Env, args []string, trial *limitTrial) error {
 	if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
 		return err
 	}
@@ -217,6 +255,9 @@ func validateLimits(env *cli.Env, args []string) error {
 			env.Notice("%s: good, profile %s, version %s", name, l.Profile, l.Version)
 			for _, r := range limitfile.Remarks(&l) {
 				env.Notice("%s: %s: %s; %s", name, r.Path, r.Message, r.Hint)
+			}
+			if err := trial.try(ctx, env, name, l); err != nil {
+				return err
 			}
 			continue
 		}

@@ -61,7 +61,7 @@ var laws = []law{
 	{folder: "analyzer", may: append([]string{"weir/analyzer/activity", "weir/analyzer/agents", "weir/analyzer/budgets", "weir/analyzer/ledger", "weir/analyzer/prices", "weir/analyzer/record", "weir/analyzer/rules", "weir/analyzer/standing"}, fold...), not: noIO},
 	{folder: "analyzer/activity", may: append([]string{"weir/analyzer/ledger"}, fold...), not: noIO},
 	{folder: "analyzer/agents", may: append([]string{"weir/analyzer/activity", "weir/analyzer/budgets", "weir/analyzer/ledger", "weir/analyzer/record", "weir/analyzer/rules", "weir/analyzer/standing"}, fold...), not: noIO},
-	{folder: "analyzer/budgets", may: append([]string{"weir/analyzer/record"}, fold...), not: noIO},
+	{folder: "analyzer/budgets", may: append([]string{"weir/analyzer/record", "weir/analyzer/rules"}, fold...), not: noIO},
 	{folder: "analyzer/prices", may: []string{"weir/events"}, not: noIO},
 	{folder: "analyzer/record", may: []string{"weir/events"}, not: noIO},
 	{folder: "analyzer/rules", may: []string{"weir/events", "github.com/cespare/xxhash/v2"}, not: noIO},

@@ -115,10 +115,24 @@ type function struct {
 	Arguments string `json:"arguments"`
 }
 
+// tokens is what LiteLLM makes of the usage of any provider: prompt_tokens holds the cached tokens.
+type tokens struct {
+	CacheRead    int64 `json:"cache_read_input_tokens"`
+	CacheWritten int64 `json:"cache_creation_input_tokens"`
+	Prompt       struct {
+		Cached  int64 `json:"cached_tokens"`
+		Written int64 `json:"cache_creation_tokens"`
+	} `json:"prompt_tokens_details"`
+	Completion struct {
+		Reasoning int64 `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
+}
+
 // metadata is what the proxy adds: who asked, and the call of a tool that it made itself.
 type metadata struct {
 	Agent   string `json:"agent_id"`
 	Alias   string `json:"user_api_key_alias"`
+	Usage   tokens `json:"usage_object"`
 	MCPTool *struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
@@ -224,7 +238,7 @@ func (r *reader) request(record []byte, emit func(*events.Event)) error {
 	// The answer is told when it was there.
 	e := begin(events.LLMCall, id+"/model", end)
 	e.Model, e.Provider = adapter.Word([]byte(q.Model), events.MaxID), adapter.Word([]byte(q.Provider), events.MaxProvider)
-	e.Usage = q.used()
+	e.Usage = q.used(&m.Usage)
 	e.DurationMS = float64(end.Sub(start).Microseconds()) / 1e3
 	q.outcome(e)
 	emit(e)
@@ -265,8 +279,17 @@ func (q *request) toolResults() (last message, results []message) {
 // used is what the model's answer took.
 //
 // That usage is known is certain, also if all counts are 0.
-func (q *request) used() events.Usage {
+func (q *request) used(t *tokens) events.Usage {
 	u := events.Usage{Known: true, Input: max(0, q.Input), Output: max(0, q.Output), Total: max(0, q.Total)}
+	var answer struct{ Usage tokens }
+	_ = unwrapped(q.Response, &answer) // where the metadata has none
+	a := &answer.Usage
+	u.CacheRead = max(0, cmp.Or(t.CacheRead, t.Prompt.Cached, a.CacheRead, a.Prompt.Cached))
+	u.CacheCreation = max(0, cmp.Or(t.CacheWritten, t.Prompt.Written, a.CacheWritten, a.Prompt.Written))
+	u.Reasoning = max(0, cmp.Or(t.Completion.Reasoning, a.Completion.Reasoning))
+	if u.CacheRead+u.CacheCreation > 0 {
+		u.CacheInInput = events.Yes
+	}
 	u.CostMicroUSD, _ = usage.CostOf(cmp.Or(q.Cost, q.Spend))
 	return u
 }
