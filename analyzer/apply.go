@@ -1,11 +1,13 @@
 package analyzer
 
 import (
+	"math"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer/ledger"
+	"weir/analyzer/prices"
 	"weir/analyzer/record"
 	"weir/analyzer/rules"
 	"weir/events"
@@ -436,6 +438,9 @@ func (e *Engine) applyUsage(f *Flow, m *moment) {
 	u := &m.ev.Usage
 	if !u.Known {
 		return
+	}
+	if m.ev.Kind == events.LLMCall && u.Scope == events.UsageDelta && m.from != none && e.mayFire(ruleOfContext) {
+		f.parties[m.from].context = uint32(min(prices.Context(m.ev), math.MaxUint32))
 	}
 	spent, sums := [4]int64{u.Input, u.Output, u.Total, u.CostMicroUSD}, &f.parts
 	switch u.Scope {

@@ -97,6 +97,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		fx.Answer = e.allowed(f, m)
 	}
 	e.addRemaining(f, m, fx.Answer)
+	addAdvice(f, m, fx.Answer)
 }
 
 // lastLoop reports whether the stop comes of a loop that is the last one allowed: a limit of

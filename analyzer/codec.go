@@ -3,6 +3,7 @@ package analyzer
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"weir/analyzer/budgets"
@@ -59,7 +60,7 @@ func (f *Flow) AtMost() int {
 	}
 	for i := range f.parties {
 		p := &f.parties[i]
-		n += sizeParty + len(p.name) + 1 + binary.MaxVarintLen16 + len(p.agent) + binary.MaxVarintLen16
+		n += sizeParty + 1 + binary.MaxVarintLen32 + len(p.name) + 1 + binary.MaxVarintLen16 + len(p.agent) + binary.MaxVarintLen16
 		n += (sizeCall+8+8+1)*len(p.calls) + 4*len(p.seen) + sizeRun*len(p.runs) + 2 + 2*maxPeriod + 1 + (4+4*binary.MaxVarintLen64)*len(p.sums)
 	}
 	n += sizeRate*len(f.rate) + sizeHop*len(f.ring) + 4*len(f.streakAt)
@@ -128,12 +129,14 @@ const (
 )
 
 // All eight bits are used, of the head and of a party, and those of their flags. A new field takes
-// a bit of a second byte: that of the head stands behind the service, and that of a party, of which
-// this weir writes none, at its end. These bits say that the byte is there.
+// a bit of a second byte: that of the head stands behind the service, and that of a party at its end. These bits say that the byte is there.
 const (
 	headHasMore  = 1 << 7  // of the byte that holds aged
 	partyHasMore = 1 << 15 // of the length of the name
 )
+
+// partyHasContext is the first bit of the second byte of a party.
+const partyHasContext byte = 1 << 0
 
 // Bits of the second byte of the head.
 const (
@@ -440,7 +443,11 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	b, e := record.Room(b, sizeParty)
 	// The length of the name, which is far below partyHasMore, is in the head; the name stands behind
 	// it.
-	le.PutUint16(e, uint16(len(p.name)))
+	size16 := uint16(len(p.name))
+	if p.context != 0 {
+		size16 |= partyHasMore
+	}
+	le.PutUint16(e, size16)
 	e[2], e[3], e[4], e[5], e[6], e[7] = p.parent, byte(p.flags), byte(len(p.calls)), byte(len(p.seen)), byte(len(p.runs)), has
 	le.PutUint32(e[8:], p.lastSeen)
 	le.PutUint16(e[12:], p.revisits)
@@ -503,6 +510,9 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 				b = binary.AppendUvarint(b, uint64(n))
 			}
 		}
+	}
+	if p.context != 0 {
+		b = binary.AppendUvarint(append(b, partyHasContext), uint64(p.context))
 	}
 	return b
 }
@@ -852,7 +862,9 @@ func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int)
 			p.sums = append(p.sums, s)
 		}
 	}
-	readMore(d, le.Uint16(h)&partyHasMore != 0, 0)
+	if readMore(d, le.Uint16(h)&partyHasMore != 0, partyHasContext)&partyHasContext != 0 {
+		p.context = uint32(d.Count(math.MaxUint32))
+	}
 }
 
 // decode reads a pair, whose slice is kept.

@@ -179,6 +179,7 @@ type party struct {
 	called   uint16 // by agents, in this episode
 	chain    uint16 // tool calls in this turn
 	points   uint16 // of circling
+	context  uint32 // input tokens of its last model call, where a rule counts them
 	calls    []call
 	// As Flow.pairRun, of tool calls with their results; index is the period.
 	cycleRun [maxPeriod + 1]uint16

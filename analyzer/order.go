@@ -339,6 +339,9 @@ func matchCaller(_ *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectCaller
 }
 
+// matchParty refuses all calls of the party at hand, of agents and of tools.
+func matchParty(_ *Flow, _ *moment, o *order) { o.picks = selectCaller }
+
 // matchCallee refuses calls to the one that control came back to, whoever makes them.
 func matchCallee(_ *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectCallee

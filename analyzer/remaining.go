@@ -89,3 +89,20 @@ func (e *Engine) granted(f *Flow, m *moment, r RuleID, extra int64, limit rules.
 	}
 	return most + extra
 }
+
+// addAdvice adds to an answer that refuses nothing what the rows advise by which the caller is warned.
+func addAdvice(f *Flow, m *moment, answer *events.Verdict) {
+	for i := range f.orders {
+		o := &f.orders[i]
+		rule := &Rules[o.rule]
+		if rule.Hint == "" || o.Phase != standing.Warn || o.Shadow || o.a != m.from || o.Expires <= m.at || answer.Stops() {
+			continue
+		}
+		limit, observed := o.Figures(rule.Unit)
+		text := standing.Fill(rule.Hint, func(word string) string { return o.Word(word, o.kind, limit, observed) })
+		if answer.AgentMessage != "" {
+			text = answer.AgentMessage + " " + text
+		}
+		answer.AgentMessage = text
+	}
+}

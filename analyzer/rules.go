@@ -56,6 +56,7 @@ const (
 	RuleHammering
 	RuleCallsPerAgent
 	RuleHotPolling
+	RuleContextTokens
 	RuleCount
 )
 
@@ -508,6 +509,16 @@ var Rules = [RuleCount]FlowRule{
 		Needs: rules.NeedTools | rules.NeedArgs | rules.NeedTime, Most: callsKept,
 		Window: "seconds", Span: hopWindows, Default: rules.Window(30, rules.Stop(15, 24))},
 		Value: hotPolling, Match: matchCall},
+	{ID: RuleContextTokens, On: kinds(events.LLMCall), Scope: events.ScopeSession, Lifts: true, Row: rules.Row{
+		Name: "max_context_tokens", Reason: "max_context_tokens_exceeded", Unit: events.UnitTokens,
+		About:  "Input tokens of the last model call of one party, cached ones included: its context. From warn on, the answers to its checks advise it to compact the context or to hand the work off. A smaller context lifts the order.",
+		Text:   "{head}{n} tokens in the context of {from} {bound}",
+		Advice: "{what}Compact the context, or hand the work off to a new session with a short summary. Then go on.",
+		Hint:   "The flow guard counts {n} tokens in the context. Compact it, or hand the work off to a new session with a short summary, before calls are refused.",
+		Action: events.Deny, Status: 402, From: "weir",
+		Needs:   rules.NeedTokens,
+		Default: rules.Stop(rules.Off, rules.Off)},
+		Value: contextTokens, Match: matchParty},
 }
 
 // The rows that the fold itself looks for.
@@ -521,6 +532,8 @@ const (
 	ruleOfTalk   = RuleNoWorkHops   // its setting says whether a hop to somebody new counts
 	ruleOfPoints = RuleCircling     // what its exemptions leave alone adds no points
 	ruleOfTries  = RuleHammering    // it is about calls that were asked for and refused
+
+	ruleOfContext = RuleContextTokens // what it measures is kept only where it is on
 )
 
 // RuleNamed returns the row that the limits file calls name.

@@ -34,6 +34,7 @@ const (
 	RefusalHammered         Reason = "refusal_hammered"
 	MaxCallsPerAgent        Reason = "max_calls_per_agent_exceeded"
 	HotPolling              Reason = "hot_polling"
+	MaxContextTokens        Reason = "max_context_tokens_exceeded"
 	AgentMessageRate        Reason = "agent_message_rate_exceeded"
 	MaxAgentMessages        Reason = "max_agent_messages_exceeded"
 	MaxProjectMessages      Reason = "max_project_messages_exceeded"
@@ -52,6 +53,7 @@ const (
 	MaxTreeChildren         Reason = "max_tree_children_exceeded"
 	BudgetExhausted         Reason = "budget_exhausted"
 	RepeatedWakes           Reason = "repeated_wakes"
+	MaxTreeSpawns           Reason = "max_tree_spawns_exceeded"
 	RescueRefusedNotStuck   Reason = "rescue_refused_not_stuck"
 	Allowed                 Reason = "allowed"
 )
@@ -88,6 +90,7 @@ var reasons = [...]Reason{
 	RefusalHammered,
 	MaxCallsPerAgent,
 	HotPolling,
+	MaxContextTokens,
 	AgentMessageRate,
 	MaxAgentMessages,
 	MaxProjectMessages,
@@ -106,6 +109,7 @@ var reasons = [...]Reason{
 	MaxTreeChildren,
 	BudgetExhausted,
 	RepeatedWakes,
+	MaxTreeSpawns,
 	RescueRefusedNotStuck,
 	Allowed,
 }

@@ -28,6 +28,8 @@ const (
 	loneTreeCodecVersion = 3
 	// Of a record with the account of a budget in place of a ledger.
 	budgetCodecVersion = 5
+	// Of a record with a ledger that knows which children have started.
+	startedCodecVersion = 6
 )
 
 var le = binary.LittleEndian
@@ -94,6 +96,9 @@ func (a *Agent) encode(b []byte) []byte {
 	// still.
 	if a.tree.Began() {
 		version = treeCodecVersion
+		if a.tree.Started > 0 {
+			version = startedCodecVersion
+		}
 	}
 	if a.budget.Began != 0 {
 		version = budgetCodecVersion
@@ -152,13 +157,16 @@ func (a *Agent) encode(b []byte) []byte {
 		}
 	}
 	// The ledger comes last, so a reader of agents alone never meets it.
-	if version == treeCodecVersion {
+	if version == treeCodecVersion || version == startedCodecVersion {
 		b = record.AppendString(a.tree.AppendBinary(b, a.clock), a.within)
 		b = append(b, byte(len(a.grants)))
 		for i := range a.grants {
 			g := &a.grants[i]
 			b = a.putTimes(binary.AppendUvarint(append(b, byte(g.rule)), uint64(g.most)), g.expires)
 		}
+	}
+	if version == startedCodecVersion {
+		b = a.tree.AppendStarted(b)
 	}
 	if version == budgetCodecVersion {
 		b = a.budget.AppendBinary(b, a.clock)
@@ -226,7 +234,7 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	}
 	h := d.Take(sizeHead)
 	// A record that is too short has no version to be told of; it is damage.
-	if !d.Bad() && h[0] != codecVersion && h[0] != treeCodecVersion && h[0] != loneTreeCodecVersion && h[0] != budgetCodecVersion {
+	if !d.Bad() && h[0] != codecVersion && h[0] != treeCodecVersion && h[0] != loneTreeCodecVersion && h[0] != budgetCodecVersion && h[0] != startedCodecVersion {
 		return fmt.Errorf("agent record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
 	}
 	has := h[1]
@@ -293,10 +301,13 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 		a.budget.Read(&d, a.clock)
 	} else if !d.Bad() && h[0] >= loneTreeCodecVersion {
 		a.tree.Read(&d, a.clock)
-		if !d.Bad() && h[0] == treeCodecVersion {
+		if !d.Bad() && h[0] != loneTreeCodecVersion {
 			a.within = d.String()
 			for range d.Most(d.Take(1)[0], maxTreeGrants) {
 				a.grants = append(a.grants, treeGrant{RuleID(d.Most(d.Take(1)[0], int(RuleCount)-1)), d.Count(1 << 62), d.Stamp(a.clock)})
+			}
+			if h[0] == startedCodecVersion {
+				a.tree.ReadStarted(&d)
 			}
 		}
 	}

@@ -35,6 +35,7 @@ const (
 	RuleTreeChildren
 	RuleBudget
 	RuleWakes
+	RuleTreeSpawns
 	RuleCount
 )
 
@@ -74,6 +75,7 @@ const (
 	CountedTreeAge      // seconds since the tree began
 	CountedTreeDepth    // how far the flow is below the root
 	CountedTreeChildren // flows below the root that are at work
+	CountedTreeSpawns   // flows below the root that have started, those that ended included
 )
 
 // OfTree tells whether it is counted of a tree of flows.
@@ -263,4 +265,11 @@ var Rules = [RuleCount]Rule{
 		Action: events.Throttle, Status: 429, From: "weir",
 		Needs: rules.NeedCaller, Most: agentTimesKept,
 		Window: "seconds", Span: agentWindows, Default: rules.Window(3600, rules.Stop(10, 20))}},
+	{ID: RuleTreeSpawns, Counts: CountedTreeSpawns, Row: rules.Row{
+		Name: "max_tree_spawns", Reason: "max_tree_spawns_exceeded", Unit: events.UnitFlows,
+		About:  "Flows below the root that have started so far, those that ended included. The order is about the flow that is one too many; with action: hold it waits for a person, so that {stop: 1, action: hold} asks before the first.",
+		Text:   "{head}{n} flows of the tree have started {bound}",
+		Action: events.Halt, Status: 403, From: "weir",
+		Needs:   rules.NeedCaller,
+		Default: rules.Most(rules.Off, rules.Off-1)}},
 }

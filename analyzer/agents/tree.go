@@ -247,6 +247,8 @@ func (a *Agent) treeValue(counts Counted, call *treeCall, at events.Stamp) int64
 		return a.tree.Spent[amountOf(counts)]
 	case CountedTreeAge:
 		return int64(max(0, at.Sub(a.tree.Start)).Seconds())
+	case CountedTreeSpawns:
+		return a.tree.Started
 	case CountedTreeDepth:
 		if call != nil && !call.root {
 			return a.tree.Depth(call.flow, call.parent)
@@ -266,7 +268,7 @@ func amountOf(counts Counted) int { return int(counts - CountedTreeCalls) }
 func (e *Engine) judgeTree(r RuleID, a *Agent, c *ledger.Child, call *treeCall, m *moment, fx *activity.Effects) {
 	rule, set := &Rules[r], e.setting(r, a, m.at)
 	t := tally{n: a.treeValue(rule.Counts, call, m.at), ends: a.treeEnds(e)}
-	if rule.Counts != CountedTreeDepth && rule.Counts != CountedTreeChildren {
+	if rule.Counts != CountedTreeDepth && rule.Counts != CountedTreeChildren && rule.Counts != CountedTreeSpawns {
 		e.judge(r, a, m, &t, fx)
 		return
 	}
@@ -274,6 +276,9 @@ func (e *Engine) judgeTree(r RuleID, a *Agent, c *ledger.Child, call *treeCall, 
 	over := t.n >= set.Stop && c != nil && set.Mode != rules.ModeWarn && e.terms.WarnOnly>>m.ev.CorrelationSource&1 == 0
 	if over && rule.Counts == CountedTreeChildren && a.tree.Before(c)+1 < set.Stop {
 		over = false // it is one of those for which there was room
+	}
+	if over && rule.Counts == CountedTreeSpawns && c.Nth < set.Stop {
+		over = false
 	}
 	// Once while the order stands, or each call of that flow would bring a verdict.
 	if over && (c.NotifiedAt == 0 || m.at >= c.NotifiedAt) {
@@ -332,12 +337,18 @@ func (e *Engine) treeFinding(r RuleID, a *Agent, observed int64, m *moment) *fin
 	rule, set := &Rules[r], e.setting(r, a, m.at)
 	x := &finding{rule: r, flow: m.ev.CorrelationID, group: string(rule.Reason) + "\x00" + m.ev.CorrelationID}
 	action := rule.Action
-	if rule.Shares {
+	switch {
+	case rule.Shares:
 		action = events.Throttle // what others do not use comes back
+	case set.Hold && rule.Counts == CountedTreeSpawns: // of the one flow; others go on
+		action = events.Hold
 	}
 	x.Give(standing.Stop, action, &set, observed, m.at)
 	x.Since = m.at
 	end := m.at.Add(e.terms.TTL)
+	if action == events.Hold {
+		end = m.at + boundFor // a grant is to the tree, which knows no flow by its name
+	}
 	if action == events.Throttle {
 		end = m.at + shareAgain
 		if freed := a.tree.Freed(events.Stamp(e.terms.Idle.Milliseconds())); freed > m.at {
@@ -394,6 +405,11 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.E
 			continue // an order tells when it is over
 		case CountedTreeDepth:
 			would = a.treeValue(rule.Counts, call, m.at)
+		case CountedTreeSpawns:
+			if own != nil || call.root || l.Known(call.flow) {
+				continue // it has started
+			}
+			would = l.Started + 1
 		case CountedTreeChildren:
 			// A flow that is at work has its place already.
 			if own != nil || call.root {
@@ -485,7 +501,7 @@ type treeGrant struct {
 }
 
 // maxTreeGrants is how many grants stand at one time: one for each row about trees.
-const maxTreeGrants = 6
+const maxTreeGrants = 7
 
 // setting is the setting of the row, with what a person has granted.
 // A row that is off stays off in effect: its events are not judged at all.

@@ -27,6 +27,10 @@ type Amount [Amounts]int64
 // it comes back.
 const MaxChildren = 384
 
+// maxGone is of how many children that are remembered no more it is known that they started before.
+// One that comes back later counts as another one.
+const maxGone = 512
+
 // most keeps sums of sums from overflowing.
 const most = 1 << 60
 
@@ -35,9 +39,12 @@ type Ledger struct {
 	Start events.Stamp // 0 before anything was spent
 	Last  events.Stamp // when something was spent, or tried, last
 	Spent Amount       // by all flows of the tree, the root's own included
+	// Started is how many flows below the root have appeared so far, those that ended included.
+	Started int64
 	// A list and no map: it is looked through often and is never long, and its order is part of
 	// the record.
-	children []Child // in the order in which they appeared
+	children []Child  // in the order in which they appeared
+	gone     []uint32 // what short makes of those that are remembered no more, the last maxGone
 }
 
 // Child is a flow below the root that was heard of lately.
@@ -49,10 +56,11 @@ type Child struct {
 	Seen       events.Stamp // when it was heard of last
 	NotifiedAt events.Stamp // when its flow was last told that the tree has no room for it; 0 for never
 	Spent      Amount
+	Nth        int64 // which of all that started it is, from 1; 0 where an older record does not say
 }
 
 // Reset forgets everything but keeps the memory.
-func (l *Ledger) Reset() { *l = Ledger{children: l.children[:0]} }
+func (l *Ledger) Reset() { *l = Ledger{children: l.children[:0], gone: l.gone[:0]} }
 
 // Began reports whether anything was told of the tree.
 func (l *Ledger) Began() bool { return l.Start != 0 }
@@ -84,6 +92,10 @@ func (l *Ledger) Hear(flow, parent uint64, at events.Stamp) *Child {
 		}
 		l.children = append(l.children, Child{flow: flow})
 		c = &l.children[len(l.children)-1]
+		if !l.Known(flow) {
+			l.Started++
+		}
+		c.Nth = l.Started
 	}
 	// What was told once stays: an event that names no parent says nothing against it.
 	if parent != 0 {
@@ -110,11 +122,28 @@ func (l *Ledger) Spend(c *Child, n Amount) {
 func (l *Ledger) End(flow uint64) {
 	for i := range l.children {
 		if l.children[i].flow == flow {
-			l.children = slices.Delete(l.children, i, i+1)
+			l.leave(i)
 			return
 		}
 	}
 }
+
+// leave takes a child out, and remembers that it started.
+func (l *Ledger) leave(i int) {
+	l.goes(l.children[i].flow)
+	l.children = slices.Delete(l.children, i, i+1)
+}
+
+// goes notes that a child started, in the place of the first of too many.
+func (l *Ledger) goes(flow uint64) {
+	if len(l.gone) == maxGone {
+		l.gone = l.gone[:copy(l.gone, l.gone[1:])]
+	}
+	l.gone = append(l.gone, short(flow))
+}
+
+// Known reports whether a flow below the root has started before, as far as that is remembered.
+func (l *Ledger) Known(flow uint64) bool { return slices.Contains(l.gone, short(flow)) }
 
 // Forget takes those children out that were not heard of since a time.
 // The order of the others stays.
@@ -126,7 +155,9 @@ func (l *Ledger) Forget(since events.Stamp) {
 				l.children[n] = l.children[i]
 			}
 			n++
+			continue
 		}
+		l.goes(l.children[i].flow)
 	}
 	l.children = l.children[:n]
 }
@@ -139,7 +170,7 @@ func (l *Ledger) ForgetOldest() {
 			oldest = i
 		}
 	}
-	l.children = slices.Delete(l.children, oldest, oldest+1)
+	l.leave(oldest)
 }
 
 // Living is how many children are remembered.
@@ -231,6 +262,34 @@ func (l *Ledger) AppendBinary(b []byte, clock events.Stamp) []byte {
 	return b
 }
 
+// AppendStarted appends what a record of before does not have: which children started, and when those
+// that are remembered no more did.
+func (l *Ledger) AppendStarted(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(l.Started))
+	for i := range l.children {
+		b = binary.AppendUvarint(b, uint64(l.children[i].Nth))
+	}
+	b = binary.AppendUvarint(b, uint64(len(l.gone)))
+	for _, g := range l.gone {
+		b = binary.LittleEndian.AppendUint32(b, g)
+	}
+	return b
+}
+
+// ReadStarted reads what AppendStarted wrote, behind Read.
+func (l *Ledger) ReadStarted(d *record.Reader) {
+	l.Started = d.Count(most)
+	for i := range l.children {
+		l.children[i].Nth = d.Count(most)
+	}
+	for range d.Count(maxGone) {
+		l.gone = append(l.gone, binary.LittleEndian.Uint32(d.Take(4)))
+	}
+	if d.Bad() {
+		l.Reset()
+	}
+}
+
 // append writes the amounts, which are never below 0.
 func (n *Amount) append(b []byte) []byte {
 	for _, v := range n {
@@ -257,6 +316,7 @@ func (l *Ledger) Read(d *record.Reader, clock events.Stamp) {
 		c.Spent.read(d)
 		l.children = append(l.children, c)
 	}
+	l.Started = int64(len(l.children)) // as a record of before does not say
 	if d.Bad() || l.Start <= 0 {
 		d.Fail()
 		l.Reset()

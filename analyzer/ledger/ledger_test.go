@@ -100,15 +100,20 @@ func TestRecord(t *testing.T) {
 			}
 			l.Spend(c, Amount{r.Int64N(9), r.Int64N(1 << 50), r.Int64N(1 << 50)})
 		}
+		if len(l.children) > 2 {
+			l.End(l.children[1].flow) // it is remembered to have started
+		}
 		clock := l.Last + events.Stamp(r.IntN(3))
-		bytes := l.AppendBinary(nil, clock)
+		bytes := l.AppendStarted(l.AppendBinary(nil, clock))
 		d := record.NewReader(append(bytes, "rest"...))
-		if got.Read(&d, clock); d.Text(len("rest")) != "rest" || d.End("ledger") != nil || !reflect.DeepEqual(append([]Child{}, got.children...), append([]Child{}, l.children...)) || got.Spent != l.Spent || got.Start != l.Start || got.Last != l.Last {
+		got.Read(&d, clock)
+		if got.ReadStarted(&d); d.Text(len("rest")) != "rest" || d.End("ledger") != nil || !reflect.DeepEqual(append([]Child{}, got.children...), append([]Child{}, l.children...)) || got.Started != l.Started || !reflect.DeepEqual(append([]uint32{}, got.gone...), append([]uint32{}, l.gone...)) || got.Spent != l.Spent || got.Start != l.Start || got.Last != l.Last {
 			t.Fatalf("read %+v, %v; wrote %+v", got, d.Bad(), l)
 		}
 		for cut := range bytes {
 			d := record.NewReader(bytes[:cut])
-			if got.Read(&d, clock); !d.Bad() {
+			got.Read(&d, clock)
+			if got.ReadStarted(&d); !d.Bad() {
 				t.Fatalf("a record of %d bytes reads when %d are left", len(bytes), cut)
 			}
 		}

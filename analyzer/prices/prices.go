@@ -154,6 +154,12 @@ func rounded(hi, lo, by uint64) int64 {
 	return int64(min(n, math.MaxInt64))
 }
 
+// Context returns the input tokens of the event, those of the cache included.
+func Context(ev *events.Event) int64 {
+	n := split(ev)
+	return n.Input + n.CacheRead + n.CacheWrite
+}
+
 // split tells the tokens of an event apart.
 //
 // Formats disagree whether cached tokens are a part of the input, and reasoning one of the output. A

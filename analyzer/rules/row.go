@@ -48,6 +48,7 @@ type Row struct {
 	// Text is the sentence of its verdicts, with Words in it. Without one, see Sentence.
 	Text   string
 	Advice string        // what the model is told instead of what it is told of others
+	Hint   string        // what the answers to checks tell the model while it is warned; "" for nothing
 	Action events.Action // of a stop
 	Armed  bool          // a budget: the order goes out when it is used up
 	Status int           // HTTP status of a refusal
