@@ -76,6 +76,7 @@ type reader struct {
 	// open is by wire.Record.Key, so one exchange at a time has the key.
 	open    *adapter.Recent[*exchange]
 	clients *adapter.Recent[string] // names, by session
+	tasks   *adapter.Recent[*task]
 	asking  *adapter.Recent[string] // ids of the calls that asked for input, by what they called
 	event   events.Event
 }
@@ -94,6 +95,7 @@ type call struct {
 	event events.Event // as it was told
 	// The server, the client, the tool and the hash of the arguments, see asking.
 	same string // what tells equal calls
+	task string // that it looks at; empty for the call of a tool
 }
 
 // newReader trusts what the caller says of its flow before its session.
@@ -105,7 +107,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 		// holds many prompts.
 		correlation: o.CorrelationOr(events.CorrelationExplicit, events.CorrelationBaggage, events.CorrelationTrace,
 			events.CorrelationSession, events.CorrelationDerived),
-		open: adapter.NewRecent[*exchange](most), clients: adapter.NewRecent[string](most), asking: adapter.NewRecent[string](most),
+		open: adapter.NewRecent[*exchange](most), clients: adapter.NewRecent[string](most), asking: adapter.NewRecent[string](most), tasks: adapter.NewRecent[*task](most),
 	}
 }
 
@@ -147,6 +149,14 @@ func (r *reader) request(rec *wire.Record, emit func(*events.Event)) {
 			if len(x.calls) < maxBatch {
 				x.calls = append(x.calls, c)
 			}
+			r.event = c.event
+			emit(&r.event)
+		case "tasks/get", "tasks/update":
+			c, ok := r.look(rec, m)
+			if !ok || len(x.calls) >= maxBatch {
+				continue
+			}
+			x.calls = append(x.calls, c)
 			r.event = c.event
 			emit(&r.event)
 		}
@@ -203,7 +213,7 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, p *params) call {
 		// The answer to the call asked for it: it is the same call, legally sent again.
 		e.Tool.RetryOf, _ = r.asking.Get(same)
 	}
-	return call{m.ID, e, same}
+	return call{rpc: m.ID, event: e, same: same}
 }
 
 // unnamed stands for clients that do not say who they are.
@@ -229,7 +239,12 @@ func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
 			// The kind of a call is turned to ToolResult once it is answered, so that each
 			// gets one result.
 			if c := &x.calls[i]; (c.rpc == m.ID || m.ID == "") && c.event.Kind == events.ToolCall {
-				r.result(rec, c, readResult(m), emit)
+				switch {
+				case c.task != "":
+					r.looked(rec, c, m, emit)
+				case m.Error != nil || !r.becomes(rec, c, m):
+					r.result(rec, c, readResult(m), emit)
+				}
 				c.event.Kind = events.ToolResult
 				break
 			}
