@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,5 +144,51 @@ func TestReceiptOfARealGuard(t *testing.T) {
 	g.Close()
 	for r = h.receipt("agent:b"); r.Guards+len(r.Missing) > 0; r = h.receipt("agent:b") {
 		runtime.Gosched()
+	}
+}
+
+// TestNoCallAfterTheReceipt has guards check without a pause, stops in the middle, and holds that no call
+// of the scope is admitted from when the receipt is complete.
+func TestNoCallAfterTheReceipt(t *testing.T) {
+	h := beginHand(t, Options{Clock: clock.System{}})
+	const guards, tries = 4, 30_000
+	var acknowledged atomic.Bool
+	var admitted, tried, before atomic.Int64
+	var group sync.WaitGroup
+	for n := range guards {
+		g, err := guard.New(guard.Options{URL: "http://" + h.Addr(), Source: fmt.Sprint("guard-", n), Quiet: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(g.Close)
+		if err := g.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		group.Go(func() {
+			for after := 0; after < tries; {
+				late := acknowledged.Load()
+				d := g.Check(context.Background(), guard.Call{Flow: fmt.Sprint("flow-", n, "-", after), From: "a", To: "b"})
+				if !late {
+					before.Add(1)
+					runtime.Gosched()
+					continue
+				}
+				after++
+				tried.Add(1)
+				if !d.Stopped() {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	h.stopped(`{"scope":"all","reason":"a test","by":"ann"}`)
+	for !h.receipt("all").Complete {
+		runtime.Gosched()
+	}
+	r := h.receipt("all")
+	acknowledged.Store(true)
+	group.Wait()
+	if admitted.Load() != 0 || tried.Load() < 100_000 || r.Guards != guards || before.Load() == 0 {
+		t.Errorf("%d of %d calls were admitted after the receipt of %d guards, %d before", admitted.Load(), tried.Load(), r.Guards, before.Load())
 	}
 }
