@@ -69,6 +69,8 @@ func TestKill(t *testing.T) {
 		// Some come before anything is answered; the first does not, or a short test shows nothing.
 		if n > 0 && random.IntN(4) == 0 {
 			moment /= 200
+		} else if n == 0 {
+			<-producers.first
 		}
 		<-time.After(moment)
 		weir.Kill()
@@ -175,12 +177,21 @@ type producers struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 
+	first        chan struct{} // closed with the first acknowledgement
 	mu           sync.Mutex
 	acknowledged []string
 	serial       int
 }
 
-func newProducers(url string) *producers { return &producers{url: url} }
+func newProducers(url string) *producers { return &producers{url: url, first: make(chan struct{})} }
+
+// answered notes what was acknowledged; p.mu is held.
+func (p *producers) answered(ids ...string) {
+	if len(p.acknowledged) == 0 {
+		close(p.first)
+	}
+	p.acknowledged = append(p.acknowledged, ids...)
+}
 
 func (p *producers) start() {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -237,7 +248,7 @@ func (p *producers) ask(ctx context.Context) {
 			}
 			if answer.Status == http.StatusOK {
 				p.mu.Lock()
-				p.acknowledged = append(p.acknowledged, ids[answer.Line-1])
+				p.answered(ids[answer.Line-1])
 				p.mu.Unlock()
 			}
 		}
@@ -300,6 +311,6 @@ func (p *producers) post(ctx context.Context, body *bytes.Buffer, ids []string) 
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.acknowledged = append(p.acknowledged, ids...)
+	p.answered(ids...)
 	return true
 }
