@@ -36,6 +36,7 @@ type handOrders struct{ *Server }
 func (h handOrders) routes() []route {
 	return []route{
 		{"POST", ordersPath, operator, h.serveGive},
+		{"POST", stopAllPath, operator, h.serveStopAll},
 		{"GET", ordersPath, reader, h.serveList},
 		{"GET", ordersPath + "/{id}", reader, h.serveOne},
 		{"DELETE", ordersPath + "/{id}", operator, h.serveRelease},
@@ -146,6 +147,16 @@ func narrow(who *access.Principal, o *byhand.Order) error {
 // give puts an order in force and answers. long is how long a stop lasts, and expect is that of
 // orders.Book.Give.
 func (h handOrders) give(w http.ResponseWriter, r *http.Request, o byhand.Order, long time.Duration, expect *int64) error {
+	given, err := h.order(r, o, long, expect)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, "application/json", http.StatusOK, h.view(given))
+	return nil
+}
+
+// order puts an order in force and notes it for the audit log.
+func (h handOrders) order(r *http.Request, o byhand.Order, long time.Duration, expect *int64) (*byhand.Order, error) {
 	book := h.byHand.Book
 	if o.Order == byhand.Stop {
 		o.Expires = events.RFC3339(book.Now().Add(long))
@@ -154,11 +165,10 @@ func (h handOrders) give(w http.ResponseWriter, r *http.Request, o byhand.Order,
 	switch {
 	case errors.Is(err, orders.ErrUnsaved): // it is in force, which is what matters now
 	case err != nil:
-		return handProblem(err)
+		return nil, handProblem(err)
 	}
 	noteOrder(r, given)
-	writeJSON(w, "application/json", http.StatusOK, h.view(given))
-	return nil
+	return given, nil
 }
 
 // handProblem is the answer to an order that was not taken.

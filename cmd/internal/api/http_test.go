@@ -71,6 +71,9 @@ func TestOtherMethods(t *testing.T) {
 	for _, route := range a.routes() {
 		path := strings.NewReplacer("{id}", "x", "{$}", "").Replace(route.path)
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"} {
+			if path == stopAllPath && method == "GET" {
+				continue // a flow may have that id
+			}
 			if serves[method+" "+route.path] || route.method == "" { // gateways ask with the method of the request
 				continue
 			}

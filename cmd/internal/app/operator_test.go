@@ -563,3 +563,20 @@ func TestTrend(t *testing.T) {
 	h.want(h.do("GET", "/v1/inspect/trend", ""), 200, `"stopped":1,"checks":3,"refused":1,"micro_usd":0`)
 	h.want(h.do("GET", "/v1/inspect/rules", ""), 200, `"max_total_calls":"Hops of the episode.`)
 }
+
+// TestStopAllAsBefore holds that programs that know no orders about scopes stop all calls as before,
+// those of flows that begin later as well.
+func TestStopAllAsBefore(t *testing.T) {
+	r := people(t, Options{}, map[string]string{"ops": "roles: operate", "shop": "roles: [ingest, ask]"})
+	check := func(flow string) reply {
+		return r.as("shop", "POST", "/v1/check", string(call(flow, 1, "a", "b").AppendJSON(nil)))
+	}
+	r.want(check("before"), 200)
+	r.want(r.as("ops", "POST", "/v1/flows/stop", `{"reason":"the bill"}`), 400, "all: true")
+	r.want(r.as("shop", "POST", "/v1/flows/stop", `{"all":true,"reason":"the bill"}`), 403)
+	r.want(r.as("ops", "POST", "/v1/flows/stop", `{"all":true,"reason":"the bill"}`), 202, `"stopped":"all"`, `"missed":[]`, `"by":"ops"`)
+	r.want(check("before2"), 403)
+	r.want(check("later"), 403)
+	r.want(r.as("ops", "DELETE", "/v1/orders/all", `{"reason":"paid"}`), 200)
+	r.want(check("after"), 200)
+}
