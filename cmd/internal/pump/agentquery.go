@@ -20,14 +20,14 @@ type AgentSummary struct {
 	Waiting   string           `json:"waiting,omitempty"`
 	Reason    events.Reason    `json:"reason_code,omitempty"`
 	Certainty string           `json:"certainty,omitempty"` // stuck or potentially_stuck
-	AgeS      float64          `json:"age_s"`               // since it did something last, as far as everything was told
+	AgeS      float64          `json:"age_s"`               // since its last activity, up to the low watermark
 	SilentS   float64          `json:"silent_s"`            // as far as it counts
 	Last      events.RFC3339   `json:"last,omitzero"`
 	Since     events.RFC3339   `json:"since,omitzero"`
 	Step      events.Action    `json:"step,omitempty"`
 	StepDue   events.RFC3339   `json:"step_due,omitzero"`
 	Reviewer  string           `json:"reviewer,omitempty"`
-	Status    string           `json:"status,omitempty"` // as it tells itself
+	Status    string           `json:"status,omitempty"` // as the agent reports it
 	Events    int64            `json:"events"`
 	Orders    int              `json:"orders"`
 	Notes     int              `json:"notes"`
@@ -108,7 +108,7 @@ func (p *Pump) agentViews(stuck bool, fn func(v *agents.View, lowWatermark event
 		return s, err
 	}
 	var want func([]byte) bool
-	// It tells by a byte of the record, so that of thousands of healthy agents none is decoded.
+	// MayBeStuck looks at one byte of the record, so healthy agents are not decoded.
 	if stuck {
 		want = agents.MayBeStuck
 	}
@@ -181,7 +181,7 @@ func AgentsOf(pumps []*Pump, q AgentQuery) (AgentList, error) {
 		if err != nil {
 			return AgentList{}, err
 		}
-		// The list is as old as the partition that was told least.
+		// The list is as old as the partition with the lowest watermark.
 		if lowWatermark := events.RFC3339(scan.lowWatermark); i == 0 || lowWatermark < list.LowWatermark {
 			list.LowWatermark = lowWatermark
 		}
@@ -189,8 +189,8 @@ func AgentsOf(pumps []*Pump, q AgentQuery) (AgentList, error) {
 		list.Truncated = list.Truncated || scan.truncated
 	}
 	slices.SortFunc(list.Agents, func(a, b AgentSummary) int {
-		// Of the stuck the longest silent is first, since somebody has waited longest for it; of
-		// the others the one that did something last, as in a list of flows.
+		// Stuck agents come first by the longest silence, because a person has waited longest for
+		// them. The others are sorted by their last activity, as in a list of flows.
 		if ra, rb := a.rank(), b.rank(); ra != rb || ra < calm {
 			return cmp.Or(cmp.Compare(ra, rb), cmp.Compare(b.AgeS, a.AgeS), cmp.Compare(a.Agent, b.Agent))
 		}
@@ -213,13 +213,13 @@ func agentSummary(v *agents.View, lowWatermark events.Stamp) AgentSummary {
 	return s
 }
 
-// stuck reports whether somebody has to look after the agent.
+// stuck reports whether an operator has to look after the agent.
 func (s *AgentSummary) stuck() bool { return s.rank() < calm }
 
-// calm is the rank of agents that nobody has to look after.
+// calm is the rank of agents that need no operator.
 const calm = 3
 
-// rank is how much an agent needs somebody, 0 the most.
+// rank is how urgently an agent needs an operator; 0 is the most urgent.
 func (s *AgentSummary) rank() int {
 	switch {
 	case s.State == stateStuck:

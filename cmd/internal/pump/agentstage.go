@@ -14,16 +14,16 @@ import (
 // agentStage folds activity by the agent, project or tree that it concerns.
 type agentStage struct {
 	pump *Pump
-	// sources tells what was folded already: activity comes at least once, and after a crash or
-	// a hand-over some of it comes twice (decision 27).
+	// sources records what was folded already. Activity is delivered at least once, and some of it is
+	// repeated after a crash or a hand-over (decision 27).
 	sources   sources
 	partition agents.Partition
 	// scratch is what is at hand; its strings alias the record, as in the flow stage.
 	scratch agents.Agent
 
-	// Most reports are about agents that never tell how they are, and these two make those
-	// cheap: key is memory that is used again, and who is in nobody is not asked of the store
-	// once more.
+	// Most reports are about agents that never report their own state. These two fields make those
+	// reports cheap: key is reused memory, and the store is not read again for agents in the set of
+	// unknown ones.
 	key    []byte              // of the agent that a report is about
 	nobody map[string]struct{} // agents of which neither memory nor store has anything
 
@@ -46,7 +46,8 @@ func (s *agentStage) fresh(r *Record) (bool, error) {
 	return true, nil
 }
 
-// admit takes in what the sources say of time, and passes on the rest to whom it concerns.
+// admit applies what the sources report about time. It returns the key of the agent, project or tree
+// that another event concerns.
 func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
 	if fresh, err := s.fresh(r); !fresh {
 		return "", err
@@ -59,7 +60,7 @@ func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
 			s.sources.turnBack(r.From.Source, ev.Time)
 			s.partition.Watermark = min(s.partition.Watermark, s.sources.lowWatermark())
 		}
-		// It is known for as long as this runs, and told again with each such tick.
+		// The flag is kept for as long as this process runs. Each such tick repeats it.
 		if slices.Contains(ev.Tags, reporting) {
 			s.pump.standing.Reporting.Store(true)
 		}
@@ -105,8 +106,8 @@ func (s *agentStage) advance(now events.Stamp) {
 // due is when the agent has to be looked at; it may be set later than it is known, see postpone.
 func (s *agentStage) due() events.Stamp { return s.pump.engine.Agents().Due(&s.scratch) }
 
-// watermark and seen are one here: the flow stages took the grace for late events off before they
-// told how far they are.
+// watermark and seen are the same here: the flow stages have already subtracted the grace for late
+// events from the low watermarks that they publish.
 func (s *agentStage) watermark() events.Stamp { return s.partition.Watermark }
 
 func (s *agentStage) seen() events.Stamp { return s.partition.Watermark }

@@ -91,8 +91,8 @@ func (p *Pump) accounts(fn func(v *budgets.View)) (s agentScan, err error) {
 // mostAccounts is how many accounts of a partition metrics know.
 const mostAccounts = 500
 
-// board is how the accounts of budgets of one partition stand, for metrics: what each step leaves,
-// so that nobody looks through all agents for it. The pump writes it, and any goroutine reads it.
+// board is the state of the budget accounts of one partition, for metrics. Each step updates it, so
+// metrics need no scan of all agents. The pump writes it, and any goroutine reads it.
 type board struct {
 	mu     sync.Mutex
 	filled bool

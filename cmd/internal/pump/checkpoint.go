@@ -38,8 +38,8 @@ type checkpoints struct {
 	state []byte
 }
 
-// copies are what the records of checkpoints in flight are copied into. All partitions share them,
-// since one checkpoint is written at a time but where somebody hurries, and each takes megabytes.
+// copies are the buffers for the records of checkpoints in flight. All partitions share them, because
+// each takes megabytes. One checkpoint is written at a time, except during a hurried shutdown.
 var copies = sync.Pool{New: func() any { return new([]byte) }}
 
 // The most that waits for a publication, so that the memory of a pump is bounded.
@@ -72,15 +72,17 @@ func (p *Pump) full() bool {
 	return p.noRoom || p.gathers(3) || len(p.out) >= maxWaiting || len(p.deadLetters) >= maxWaiting || len(p.repartitioned) >= maxWaiting
 }
 
-// gathers reports whether the next checkpoint takes more than so many quarters of what one may hold.
+// gathers reports whether the next checkpoint is larger than the given number of quarters of the
+// maximum.
 func (p *Pump) gathers(quarters int) bool {
 	bytes, writes := p.o.Store.MaxCheckpoint()
 	bytes -= int64(len(p.document)) + PartitionRoom
 	return p.checkpoints.bytes > bytes/4*int64(quarters) || p.checkpoints.writes > writes/4*quarters
 }
 
-// PartitionRoom is more bytes of a checkpoint than the state of a partition takes beside its limits,
-// most of it what flows have yet to tell of their parties. A store that takes no more folds nothing.
+// PartitionRoom is an upper bound in bytes for the state of a partition in a checkpoint, without its
+// limits. Most of it is reports of flows about their parties that are still waiting. With a store that
+// takes no more than this, nothing is folded.
 const PartitionRoom = 192 << 10
 
 // Pending reports whether something was folded that no checkpoint holds yet, so that
@@ -128,9 +130,9 @@ func (p *Pump) checkpoint(ctx context.Context) error {
 	return p.handOver(ctx, t)
 }
 
-// Turn is the right to write a checkpoint, which one pump has at a time of those that share it. The
-// store writes one transaction after the other in any case, and each checkpoint that waits for that
-// takes megabytes. Nil is the right of nobody, see awaitTurn.
+// Turn is the right to write a checkpoint. Of the pumps that share it, one holds it at a time. The
+// store writes one transaction after the other anyway, and each checkpoint that waits for the store
+// takes megabytes. A nil Turn is no right to give back, see awaitTurn.
 type Turn chan struct{}
 
 // NewTurn returns a turn that is free.
@@ -142,7 +144,7 @@ func (t Turn) giveBack() {
 	}
 }
 
-// tryTurn takes the turn if nobody has it.
+// tryTurn takes the turn if it is free.
 func (p *Pump) tryTurn() (t Turn, free bool) {
 	select {
 	case p.o.Turn <- struct{}{}:
@@ -152,8 +154,8 @@ func (p *Pump) tryTurn() (t Turn, free bool) {
 	}
 }
 
-// awaitTurn waits for the turn. Who hurries goes on without, for who has it may wait for free
-// space.
+// awaitTurn waits for the turn. A pump that hurries continues without it, because the pump that holds
+// it may be waiting for free disk space.
 func (p *Pump) awaitTurn(ctx context.Context) (Turn, error) {
 	select {
 	case p.o.Turn <- struct{}{}:
@@ -173,9 +175,9 @@ const (
 	seldom             = 3      // times CheckpointEvery
 )
 
-// due reports whether it is time for a checkpoint that nothing else calls for. The first
-// one comes as early as it may: by it a process that crashes again and again is told from
-// one that gets on.
+// due reports whether it is time for a checkpoint that has no other cause. The first checkpoint comes
+// as early as possible. It distinguishes a process that makes progress from one that crashes again and
+// again.
 func (p *Pump) due() bool {
 	c := &p.checkpoints
 	since := p.o.Clock.Now().Sub(c.last)
@@ -273,13 +275,12 @@ func (p *Pump) handOver(ctx context.Context, t Turn) error {
 	return nil
 }
 
-// write commits a checkpoint, whose records are in memory, and tells what came of it.
-// It runs in a goroutine of its own, with nothing of the pump but c and what is safe for any
-// goroutine.
+// write commits a checkpoint whose records are in memory, and sends the result to done. It runs in its
+// own goroutine. Of the pump it uses only c and what is safe for any goroutine.
 func (p *Pump) write(c *state.Checkpoint, memory *[]byte, done chan<- error, t Turn) {
 	err := p.commit(c)
 	copies.Put(memory) // Commit keeps nothing of it
-	t.giveBack()       // before anybody is told, who may want the next
+	t.giveBack()       // before the pump gets the result, because it may want the next turn
 	done <- err
 }
 

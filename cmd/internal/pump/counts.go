@@ -13,9 +13,9 @@ import (
 	"weir/state"
 )
 
-// Counts is what the pumps and intakes that share it have counted since it was made. A pump
-// counts in memory of its own and adds that up here once for each batch; whoever counts
-// rarely does it here at once. Any goroutine may use it.
+// Counts is what the pumps and intakes that share it have counted since it was made. A pump counts in
+// its own memory and adds the sums here once for each batch. Rare counters are updated here directly.
+// Any goroutine may use it.
 type Counts struct {
 	mu sync.Mutex // of what follows
 	// All of it only grows, so that rates can be made of two readings.
@@ -108,7 +108,8 @@ func (c *Counts) unstopped(calls int64) {
 // Read fills in where everything stands.
 // r is the caller's and may be kept.
 func (c *Counts) Read(r *prom.Reading) {
-	// It has a lock of its own, so that counting what sources tell does not wait for a reading.
+	// The coverage has its own lock, so that counting the events of sources does not wait for a
+	// reading.
 	r.Coverage = c.coverage.sum()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,9 +119,8 @@ func (c *Counts) Read(r *prom.Reading) {
 	}
 }
 
-// TroubleOf tells what an exchange failed of, as far as that does not depend on whom it
-// is with.
-// Kafka's errors are told apart by the group, which gives pumps a function of its own.
+// TroubleOf returns the cause of a failed exchange, as far as it does not depend on the peer. The
+// group gives pumps its own function, which also distinguishes Kafka's errors.
 func TroubleOf(err error) prom.Trouble {
 	var timeout interface{ Timeout() bool }
 	switch {
@@ -157,8 +157,8 @@ func (c *Counted) Add(o Counted) {
 	c.Events, c.Duplicates, c.TooLate, c.Refused = c.Events+o.Events, c.Duplicates+o.Duplicates, c.TooLate+o.TooLate, c.Refused+o.Refused
 }
 
-// Repeats is how many events were dropped, because they had been folded before or nobody can
-// tell whether they had.
+// Repeats is the number of events that were dropped because they were folded before, or are too late
+// to be checked for that.
 func (c Counted) Repeats() int64 { return c.Duplicates + c.TooLate }
 
 // Called reports whether the event, which was folded between c and now, was a call that was made:

@@ -10,8 +10,8 @@ import (
 	"weir/events"
 )
 
-// sourceCoverage counts what each source tells, so that blindness can be said: a rule is silent about
-// what it is never told.
+// sourceCoverage counts which fields each source reports, so that weir can report missing ones: a rule
+// cannot fire on a field that it never gets.
 type sourceCoverage struct {
 	mu sync.Mutex
 	// by is nil until the first event, and has at most maxSources names and otherSource.
@@ -23,13 +23,12 @@ const (
 	// rest are counted as one.
 	maxSources  = 64
 	otherSource = "other"
-	// enoughCovered is after how many calls or answers at least it is said, once, what a source does
-	// not tell.
+	// enoughCovered is the number of calls or answers after which weir logs, once, what a source does
+	// not report.
 	enoughCovered = 50
 )
 
-// plus adds what a source has told to what was known of it. It returns what that comes to when it
-// is said now.
+// plus adds new coverage of a source to its sum. It returns the sum, and whether to log it now.
 func (t *sourceCoverage) plus(source string, told *coverage.Coverage) (say coverage.Coverage, now bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,7 +42,7 @@ func (t *sourceCoverage) plus(source string, told *coverage.Coverage) (say cover
 	return *c, before < enoughCovered && c.Size() >= enoughCovered
 }
 
-// coverageOf is what a source has told among others, of which only so many are kept by name.
+// coverageOf returns the coverage of a source in by. At most maxSources sources are kept by name.
 func coverageOf(by map[string]*coverage.Coverage, source string) *coverage.Coverage {
 	c := by[source]
 	if c == nil {
@@ -60,14 +59,14 @@ func coverageOf(by map[string]*coverage.Coverage, source string) *coverage.Cover
 	return c
 }
 
-// covering is what sources have told a pump since its last tally. All look at sourceCoverage, so that
-// is touched once for each batch and not for each event.
+// covering is what a pump has counted of each source since its last tally. All pumps share
+// sourceCoverage, so it is updated once for each batch and not for each event.
 type covering map[string]*coverage.Coverage
 
 // add counts one event, with the prices of the limits in force.
 func (t covering) add(ev *events.Event, table prices.Table) { coverageOf(t, ev.Source).Add(ev, table) }
 
-// sum returns what all sources told together.
+// sum returns the coverage of all sources together.
 func (t *sourceCoverage) sum() (all coverage.Coverage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,8 +76,8 @@ func (t *sourceCoverage) sum() (all coverage.Coverage) {
 	return all
 }
 
-// Blind says of each source that told enough calls what it never tells, and the rules that
-// cannot judge because of it.
+// Blind returns, for each source with enough calls, what it never reports and which rules cannot judge
+// because of that.
 func (c *Counts) Blind(l *analyzer.Limits) map[string]string {
 	c.coverage.mu.Lock()
 	defer c.coverage.mu.Unlock()
@@ -91,8 +90,8 @@ func (c *Counts) Blind(l *analyzer.Limits) map[string]string {
 	return out
 }
 
-// covered adds what sources have told since the last time to what all pumps have, and says in the
-// log once of each what it does not tell.
+// covered adds what was counted since the last time to the coverage of all pumps. It logs once for
+// each source what that source does not report.
 func (p *Pump) covered() {
 	for source, c := range p.metrics.covering {
 		told := c.Take()

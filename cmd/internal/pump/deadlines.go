@@ -149,8 +149,8 @@ func (d *deadlines) first() (key string, due events.Stamp, ok bool) {
 	return d.heap[0].key, d.heap[0].due, true
 }
 
-// upTo appends the keys of the deadlines up to a time that stand below a place of the heap, until
-// there are so many.
+// upTo appends to keys the keys of deadlines up to a time, from the subtree of the heap at place. It
+// stops at most keys.
 func (d *deadlines) upTo(keys []string, until events.Stamp, place, most int) []string {
 	if place >= len(d.heap) || d.heap[place].due > until || len(keys) >= most {
 		return keys

@@ -41,8 +41,8 @@ func (p *Pump) logLoad() {
 	}
 }
 
-// admit takes in what the log says of time, fills in what the producer left out, and passes on
-// what only agents are told by.
+// admit applies what the log says about time and fills in what the producer left out. It passes on
+// events that concern agents alone.
 func (s *flowStage) admit(ev *events.Event, r *Record) (string, error) {
 	p := s.pump
 	if ev.Kind == events.Tick {
@@ -75,16 +75,16 @@ func (s *flowStage) admit(ev *events.Event, r *Record) (string, error) {
 	return ev.FlowKey(), nil
 }
 
-// turnBack takes the time of the log back, here and where agents are told of it.
+// turnBack sets the time of the log back, here and in the agent stage.
 func (s *flowStage) turnBack(at events.Stamp, offset int64) {
 	p := s.pump
 	// What is in scratch was decoded at the time of before.
 	p.close() // no flow stays in scratch across it
 	s.partition.TurnBack(at)
-	// Agents are told from the new time on; else they would hear nothing until the log has
+	// Agents get low watermarks from the new time on. Otherwise they would get none until the log has
 	// caught up with the time that was ahead.
 	p.repartitioning.step, p.repartitioning.reported = int64(at)/lowWatermarkEvery, min(p.repartitioning.reported, at)
-	// 0 would mean that nothing was told yet, see source.low.
+	// 0 would mean that nothing was reported yet, see source.low.
 	low := max(1, p.engine.LowWatermark(at))
 	// Observed above Time is how such a tick is known, as in TurnBackRecord.
 	p.repartitionOne("", offset, &events.Event{ID: fmt.Sprintf("told:%d:back", low), Time: low, Observed: at, Kind: events.Tick})
@@ -115,10 +115,10 @@ func (s *flowStage) encode(dst []byte) ([]byte, error) { return s.scratch.Append
 // empty: a flow that has taken no event, because the first one was dropped, leaves no record.
 func (s *flowStage) empty() bool { return s.scratch.Events() == 0 }
 
-// step folds an event by the limits in force, and counts what came of it.
+// step folds an event by the limits in force, and counts its effects.
 func (s *flowStage) step(ev *events.Event) {
-	// before and after measure what the step between them has changed; hush comes last because
-	// after looks at what the step gave.
+	// before and after measure what the step between them has changed. hush runs last, because after
+	// needs the effects of the step.
 	s.begin()
 	s.before()
 	s.judge().Step(&s.partition, &s.scratch, ev, &s.pump.fx)
@@ -142,7 +142,7 @@ func (s *flowStage) begin() {
 	s.had.verdicts, s.had.activity, s.had.reports = len(fx.Verdicts), len(fx.Activity), len(fx.Reports)
 }
 
-// hush keeps weir's own flows from the agent stage.
+// hush withholds the effects of weir's own flows from the agent stage.
 func (s *flowStage) hush() {
 	if fx := &s.pump.fx; s.pump.open.own {
 		fx.Activity, fx.Reports = fx.Activity[:s.had.activity], fx.Reports[:s.had.reports]
@@ -151,9 +151,8 @@ func (s *flowStage) hush() {
 
 func (s *flowStage) due() events.Stamp { return s.judge().Due(&s.scratch) }
 
-// judge returns the engine for the flow that is open.
-// Weir's own flows are judged by fixed limits, so that nobody's limits file turns the proof off
-// that loops are found (decision 33).
+// judge returns the engine for the open flow. Weir's own flows are judged by fixed limits, so that no
+// limits file can disable the self-test of loop detection (decision 33).
 func (s *flowStage) judge() *analyzer.Engine {
 	if s.pump.open.own {
 		return s.own
@@ -167,7 +166,8 @@ func (s *flowStage) watermark() events.Stamp { return s.partition.Watermark.Add(
 
 func (s *flowStage) seen() events.Stamp { return s.partition.Watermark }
 
-// The state is how far agents were told and what waits to be, then that of the fold.
+// The state is how far activity was passed on to agents, the reports that wait, and then the state of
+// the fold.
 func (s *flowStage) appendState(dst []byte) ([]byte, error) {
 	t := &s.pump.repartitioning
 	dst = binary.AppendVarint(dst, t.step)

@@ -12,17 +12,16 @@ import (
 	"weir/state"
 )
 
-// fold takes records until there are none or until a checkpoint has to pass, and
-// returns how many it took.
-// It holds the lock for all of them: whoever looks at flows waits for one batch at most.
+// fold takes records until there are none or until a checkpoint has to be written. It returns how many
+// it took. It holds the lock for all of them, so a query waits for one batch at most.
 func (p *Pump) fold(records []Record) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.foldLocked(records)
 }
 
-// foldLocked is fold for who holds the lock. Ripe deadlines fire between two records, as soon as
-// one has made them ripe, so nothing that comes of the log depends on where batches end.
+// foldLocked is fold for a caller that holds the lock. A deadline fires between two records, as soon
+// as a record has made it ripe. So the effects do not depend on where batches end.
 func (p *Pump) foldLocked(records []Record) (n int) {
 	p.fire() // what a checkpoint or a crash has interrupted
 	p.publishLowWatermark()
@@ -131,14 +130,14 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 	if p.err = p.keep(); p.err != nil {
 		return
 	}
-	// The answer may go out before the verdicts of its batch, see Options.Answer: the log has
-	// the ask, and whoever folds it again says the same.
+	// The answer may be sent before the verdicts of its batch, see Options.Answer. The log has the
+	// check request, and folding it again gives the same answer.
 	p.answer(r, ev, p.fx.Answer, p.fx.Asked, p.fx.Activity)
 	p.collect(r.Offset)
 }
 
-// answer hands out what was said to an ask, of which a step has said v, asked and told. A panic
-// costs that answer and leaves the fold as it is.
+// answer hands out the answer to a check request. The arguments after ev are the effects of its step.
+// A panic costs that answer and does not change the fold.
 func (p *Pump) answer(r *Record, ev *events.Event, v *events.Verdict, asked bool, told []activity.Activity) {
 	if v == nil && !asked {
 		return
@@ -150,8 +149,8 @@ func (p *Pump) answer(r *Record, ev *events.Event, v *events.Verdict, asked bool
 		}
 	}()
 	switch {
-	// Here Asked says that the tree above has the last word: whoever waits for this tree's waits
-	// for that one's from now on.
+	// Here Asked means that the parent tree decides. A request that waits for this tree waits for the
+	// parent from now on.
 	case p.o.Stage == AgentStage && asked:
 		for i := range told {
 			if a := &told[i]; a.Event.Ask && p.o.PassedOn != nil {
@@ -400,7 +399,7 @@ func (p *Pump) fire() {
 	}
 }
 
-// ripe reports whether a deadline has to fire, or has to be fetched to tell.
+// ripe reports whether a deadline has to fire, or has to be fetched from the store to find out.
 func (p *Pump) ripe() bool {
 	_, due, ok := p.deadlines.first()
 	now := p.stage.watermark()
@@ -457,7 +456,7 @@ func (p *Pump) setLimits(document []byte) error {
 	if p.o.Parse == nil {
 		return errors.New("this pump takes its limits from its options")
 	}
-	if len(document) > 0 && bytes.Equal(document, p.document) { // told again, as each log is from time to time
+	if len(document) > 0 && bytes.Equal(document, p.document) { // repeated, as each log does from time to time
 		return nil
 	}
 	limits, err := p.o.Parse(document)

@@ -36,7 +36,7 @@ type metrics struct {
 func (s *flowStage) before() {
 	c, n := &s.pump.metrics, &s.pump.fx.Counts
 	if s.pump.open.own {
-		// The counts are taken back to this in after, as if the event had not been there.
+		// after resets the counts to this value, as if the event had not been there.
 		c.aside = *n
 		return
 	}
@@ -54,7 +54,7 @@ func (s *flowStage) after(ev *events.Event) {
 	}
 	outcome := prom.Folded
 	switch {
-	// What the step has counted tells what became of the event.
+	// The counts of the step show the outcome of the event.
 	case n.Duplicates != c.duplicates:
 		outcome = prom.Duplicate
 	case n.TooLate != c.expired:
@@ -72,7 +72,7 @@ func (s *flowStage) after(ev *events.Event) {
 	if p.o.Store != nil { // a replay counts for itself what it reads
 		c.covering.add(ev, p.engine.Limits().Prices)
 	}
-	// A stop in shadow mode refuses nobody.
+	// A stop in shadow mode refuses no call.
 	refused := p.fx.Answer != nil && ev.Ask && p.fx.Answer.Stops() && p.fx.Answer.Mode != events.ModeShadow
 	if refused || ev.Kind == events.VerdictAck && ev.Ack != nil && ev.Ack.Applied {
 		p.reportRefused(ev)
@@ -105,8 +105,8 @@ func (s *flowStage) stands() {
 	}
 }
 
-// tally shows others how the pump stands, and adds what it has counted to what all have.
-// It is called once for each batch, with the lock held, by whoever has folded.
+// tally publishes the state of the pump and adds its counts to the shared ones. The goroutine that has
+// folded calls it once for each batch, with the lock held.
 func (p *Pump) tally(records int64) {
 	p.standing.Flows.Store(int64(len(p.cache.byKey)))
 	p.standing.FlowBytes.Store(p.cache.bytes)
@@ -142,8 +142,8 @@ func (p *Pump) tally(records int64) {
 // The most flows that one tally looks at: how many may stop being live, and how many
 // of them are measured, which takes longer than to fold an event.
 const (
-	// What is left over is looked at by the next tally, so that no batch pays for all flows of
-	// an hour that fell silent at once.
+	// The next tally looks at the rest. So no batch pays for all flows of an hour that fell silent at
+	// once.
 	mostFading   = 1024
 	mostMeasured = 16
 )
@@ -194,7 +194,7 @@ func closingOf(r *cachedRecord) prom.Closing {
 	return prom.ClosedIdle
 }
 
-// measure tells of a flow that is live no more.
+// measure reports the figures of a flow that is no longer live.
 func (p *Pump) measure(r *cachedRecord) {
 	defer func() {
 		if fault := recover(); fault != nil { // to measure is not worth a record
@@ -208,7 +208,7 @@ func (p *Pump) measure(r *cachedRecord) {
 	counters, hops, lasted, offended := p.engine.Measure(p.metrics.limits[:0], f)
 	p.metrics.limits = counters
 	p.o.Metrics.FlowClosed(lasted, hops, counters)
-	// The longest honest flow tells how near the limit on calls is to what is honest here.
+	// The longest flow without an offense shows how near honest flows come to the limit on calls.
 	if r.standing != analyzer.Stopped && !offended {
 		p.counts.unstopped(hops)
 	}
@@ -257,8 +257,8 @@ func (p *Pump) timed(records int) func() {
 	return func() { p.o.Metrics.Batch(records, p.o.Clock.Now().Sub(begun)) }
 }
 
-// fired tells how late a deadline is, in the time of the log.
-// Lateness in the time of the log says how far ticks and events are apart, not how slow weir is.
+// fired records how late a deadline is, in the time of the log. That lateness shows how far ticks and
+// events are apart, not how slow weir is.
 func (p *Pump) fired(due events.Stamp) {
 	if !p.open.own {
 		p.counted.Deadlines++
@@ -294,8 +294,8 @@ func (p *Pump) report(e *Emitted) {
 	p.o.Logger.Info(v.Message, attrs...)
 }
 
-// reportRefused logs a call that was refused when it was asked for, or by a dispatcher that
-// says so: who called whom, and why not.
+// reportRefused logs a call that weir refused at its check request, or that a dispatcher reports as
+// refused: caller, callee and reason.
 func (p *Pump) reportRefused(ev *events.Event) {
 	if !p.refusals.take() {
 		return
@@ -322,8 +322,8 @@ func (p *Pump) reportRefused(ev *events.Event) {
 	p.o.Logger.Info("Rejected call "+ev.From.ID()+"→"+to+": "+why, attrs...)
 }
 
-// quota allows so many log lines in a second, so that a flood of verdicts is not
-// one of log lines as well: the verdicts are in their log.
+// quota limits the log lines in a second, so that a flood of verdicts does not flood the log of the
+// process. The verdicts are in their own log.
 type quota struct {
 	clock clock.Clock
 	most  int
@@ -335,8 +335,8 @@ type quota struct {
 }
 
 const (
-	// A flood of verdicts is one condition told many times, so a few lines do. A refused call is
-	// what somebody may look for by name, so more of them are told.
+	// A flood of verdicts is one condition repeated many times, so a few lines suffice. Operators
+	// search for refused calls by name, so more of them are logged.
 	linesPerSecond   = 10
 	refusedPerSecond = 100
 )

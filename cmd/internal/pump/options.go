@@ -27,7 +27,7 @@ type Record struct {
 	SentKey []byte // of a record of a topic of events: the key that its producer gave it; nil for none
 
 	// Of a record of the activity log, which is what an agent stage folds.
-	Key  string   // whom it concerns, see Repartitioned; "" of ticks and limits
+	Key  string   // the agent, project or tree that it concerns, see Repartitioned; "" of ticks and limits
 	From Position // what it was made of; says nothing of limits
 }
 
@@ -58,10 +58,9 @@ type Sink interface {
 	// verdicts; then those that are safe already must not be written twice.
 	Emit(ctx context.Context, verdicts []Emitted) (end int64, err error)
 
-	// Since calls fn with the id and the trigger offset of each verdict from a
-	// position on, and returns the position after the last of them.
-	// It is called once, by New, to learn what was published behind the last checkpoint, and so
-	// it has to tell of all that any earlier owner of the partition has published.
+	// Since calls fn with the id and the trigger offset of each verdict from a position on. It returns
+	// the position after the last of them. New calls it once, to learn what was published after the
+	// last checkpoint. So it must include the verdicts of all earlier owners of the partition.
 	Since(ctx context.Context, from int64, fn func(id string, trigger int64)) (end int64, err error)
 }
 
@@ -79,7 +78,7 @@ type DeadLetters interface {
 
 // Repartitioned is an event as the rules about agents want it, which cut across flows.
 type Repartitioned struct {
-	Key    string // whom it concerns (see activity.Activity); "" of a tick, which is for every partition of the activity
+	Key    string // the agent, project or tree concerned (see activity.Activity); "" of a tick, which is for every partition of the activity
 	Offset int64  // of the record that it is made of
 	Part   int    // its place among what was made of that record, from 0
 	Value  []byte // an event as JSON, or a batch of reports (see IsReports); good until Send returns
@@ -87,10 +86,9 @@ type Repartitioned struct {
 
 // Activity is where re-keyed events go.
 type Activity interface {
-	// Send returns when they are safe there, or sure to be before anything is that is written
-	// later. After a crash some are sent again, in the
-	// same order; their offsets and parts tell.
-	// The values are in memory of the pump, which uses it again when Send has returned.
+	// Send returns when the events are safe, or are certain to be written before anything that is sent
+	// later. After a crash some are sent again, in the same order. Their offsets and parts identify
+	// the repeats. The values are in memory of the pump, which reuses it after Send has returned.
 	Send(ctx context.Context, activity []Repartitioned) error
 
 	// Place is the partition, from 0, of what concerns a key. It must keep nothing of the key.
@@ -131,7 +129,7 @@ type Options struct {
 	Partition uint16
 	Source    string // names the log in dead letters and messages; default "journal"
 	Stage     Stage  // what is folded; default FlowStage
-	Sources   int    // of an agent stage: partitions of events that tell it; default 1
+	Sources   int    // of an agent stage: partitions of events that report to it; default 1
 
 	// AgentPartitions is, in an agent stage, how many partitions the activity has: what one of
 	// them passes on to the tree above comes from a source that is numbered behind those of the
@@ -154,15 +152,15 @@ type Options struct {
 	Sink Sink
 	// DeadLetters gets the dead letters. Default: the Store.
 	DeadLetters DeadLetters
-	// Activity gets what concerns agents. Default: nobody.
+	// Activity gets what concerns agents. Default: none.
 	Activity Activity
 	// ActivityWaits says that Send of Activity waits for others, so that Ahead leaves it to Batch.
 	ActivityWaits bool
-	// Trouble tells what a write failed of, for the metrics. Default: TroubleOf.
+	// Trouble returns the cause of a failed write, for the metrics. Default: TroubleOf.
 	Trouble func(error) prom.Trouble
-	// Answer gets what the fold said to each ask, in the order of the log and before
-	// the verdicts of its batch are published: who folds again says the same, so nobody has
-	// to wait for that. ev stands in the record. It must not block and must keep neither.
+	// Answer gets the answer of the fold to each check request, in the order of the log. It is called
+	// before the verdicts of the batch are published: folding the log again gives the same answer, so
+	// the caller need not wait. ev aliases the record. Answer must not block and must keep neither.
 	Answer func(offset int64, record []byte, ev *events.Event, v *events.Verdict)
 
 	// Held gets, instead of Answer, what a flow has allowed of which the tree has the last word:
@@ -177,8 +175,8 @@ type Options struct {
 	// of the key, where it stands at offset to of this partition of the activity. It must not block.
 	PassedOn func(from Position, key string, to int64)
 
-	// Observe gets what the rules about flows measure (see analyzer.Engine.Observing), for
-	// backtests. Default: nobody.
+	// Observe gets what the rules about flows measure (see analyzer.Engine.Observing), for backtests.
+	// Default: none.
 	Observe func(row analyzer.RuleID, value int64)
 
 	// InOrder folds backlogs one record after the other, see ErrInOrder.
@@ -189,7 +187,7 @@ type Options struct {
 	CheckpointEvery time.Duration                     // least time between checkpoints, see due; default 2 s
 	Turn            Turn                              // with the other pumps of its store; default: its own
 	Counts          *Counts                           // default: its own
-	Metrics         *prom.Metrics                     // told of what happens; default: nobody
+	Metrics         *prom.Metrics                     // gets what happens; default: none
 	Clock           clock.Clock                       // default: the system's
 	Logger          *slog.Logger                      // default: drops everything
 }
@@ -208,8 +206,8 @@ type DeadLetterStore interface {
 	DeadLetterCount() int64
 }
 
-// storedDeadLetters are the dead letters of one source in the store.
-// The list has those of all sources; positions count over all of them.
+// storedDeadLetters is the dead-letter queue of one source in the store. The list in the store has
+// those of all sources; positions count over all of them.
 type storedDeadLetters struct {
 	store  DeadLetterStore
 	source string

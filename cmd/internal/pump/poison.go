@@ -16,16 +16,16 @@ type Cursors interface {
 	SetCursor(name string, value []byte) error
 }
 
-// PoisonRecords finds a record that ends the process each time that it is folded, and skips
-// it after the second time. A fault that Go can catch is caught by the pump already;
-// this is for those that it cannot, such as running out of memory.
+// PoisonRecords finds a record that ends the process each time it is folded, and skips it after the
+// second time. The pump catches the faults that Go can catch. This is for the others, such as running
+// out of memory.
 //
-// A partition that has begun twice at the same offset without getting on is folded
-// record by record, each noted down before, until a checkpoint passes. Somebody who
-// kills the process twice at the very same record has it skipped for nothing; it is a
-// dead letter then, with the reason.
+// If a partition has begun twice at the same offset without progress, it is folded record by record
+// until a checkpoint passes. Each record is noted before it is folded. If an operator kills the
+// process twice at the very same record, that record is skipped without a fault of its own. It is then
+// a dead letter, with the reason.
 //
-// It is for the goroutine of Batch.
+// PoisonRecords is for the goroutine of Batch.
 type PoisonRecords struct {
 	store Cursors
 	// cursor is the name of the note, one for each partition.
@@ -126,7 +126,7 @@ func (s *PoisonRecords) Fold(ctx context.Context, p folder, records []Record, mo
 			return err
 		}
 	}
-	// Also without records: Batch publishes what is left.
+	// Batch also runs without records, because it publishes what still waits.
 	fold := p.Batch
 	if more && len(records) > 0 {
 		fold = p.Gather

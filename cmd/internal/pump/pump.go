@@ -20,10 +20,9 @@ import (
 // diskRetry is how long a write that found too little free space waits.
 const diskRetry = time.Second
 
-// Pump folds the records of one partition of a log into flows, or into agents (see
-// Stage): it publishes what comes of them and only then lets a checkpoint pass. What it
-// publishes depends on the records alone, neither on how they are batched nor on crashes
-// in between.
+// Pump folds the records of one partition of a log into flows, or into agents (see Stage). It
+// publishes the effects, and only then writes a checkpoint. The effects depend on the records alone,
+// neither on batches nor on crashes in between.
 //
 // Batch, Gather, Fold and Close are for one goroutine; the other methods are for all.
 type Pump struct {
@@ -61,7 +60,7 @@ type Pump struct {
 	noRoom   bool // a sweep finds no room in the checkpoint that is gathered
 
 	next           int64 // first offset that is not folded
-	gathered       int   // so many records were folded since the last publication, see Gather
+	gathered       int   // number of records folded since the last publication, see Gather
 	end            int64 // of the verdict log
 	deadLettersEnd int64 // end of the dead letters
 	// What was folded and is not safe yet, in the order of the log. settle empties all three.
@@ -73,15 +72,15 @@ type Pump struct {
 	handOn         func(key string, from Position, ev *events.Event) // gets what concerns agents at once, instead of Activity
 	handReports    func(from Position, batch []byte)                 // the same
 
-	// By it an owner tells whether the topic is still the one that it folded: a topic that was
-	// made anew has another record at that offset (decision 23).
+	// An owner uses it to check that the topic is still the one that it folded. A topic that was
+	// created again has another record at that offset (decision 23).
 	last struct { // record that was folded
 		offset int64
 		sum    uint64
 		known  bool
 	}
-	// On a topic the limits are written again and again, so that an owner that begins in the
-	// middle meets them before the events that they judge. These two tell when that is due.
+	// weir repeats the limits on a topic, so that an owner that begins in the middle reads them before
+	// the events that they judge. These two fields determine when the next copy is due.
 	limits struct { // that were set last
 		at    events.Stamp // when the log took them
 		since int64        // events after them
@@ -187,16 +186,16 @@ func (p *Pump) batch(ctx context.Context, records []Record, fold func([]Record) 
 	}
 }
 
-// mostGathered is how many records Gather folds before what came of them is published.
+// mostGathered is how many records Gather folds before their effects are published.
 const mostGathered = 1 << 13
 
 // mostDeadBytes is how much of the dead letters is held back meanwhile.
 const mostDeadBytes = 1 << 20
 
-// Gather is Batch for records that many others stand behind: what comes of them may wait,
-// within bounds, and go out with what comes of those, because each publication costs the
-// brokers as much as hundreds of records. Batch publishes it. Records of flows are folded flow by
-// flow (see sweep) unless Options.InOrder says otherwise, so the error may be ErrInOrder.
+// Gather is Batch for records with a backlog behind them. Their effects may wait, within bounds, and
+// are published with those of later records, because each publication costs the brokers as much as
+// hundreds of records. Batch publishes them. Records of flows are folded flow by flow (see sweep)
+// unless Options.InOrder is set. So the error may be ErrInOrder.
 func (p *Pump) Gather(ctx context.Context, records []Record) error {
 	// Without a store nothing is published that could be saved.
 	if p.o.Store == nil {
@@ -226,14 +225,14 @@ func (p *Pump) deadBytes() (n int) {
 // for the goroutine of Batch.
 func (p *Pump) Gathered() bool { return p.gathered > 0 }
 
-// Ahead folds records like Batch, as far as it has not to wait for anything: it publishes
-// no verdicts and lets no checkpoint pass. Whoever asked has his answer, and what else came of
-// it goes out with the next Batch, but what concerns agents, where nothing has to go out before
-// or with it and Options.ActivityWaits is not set. It returns how many it has folded, and whether
-// that Batch is due at once.
+// Ahead folds records like Batch, but waits for nothing: it publishes no verdicts and writes no
+// checkpoint. The caller already has its answer; the next Batch publishes the remaining effects. The
+// exception are events that concern agents, if nothing must be published before or with them and
+// Options.ActivityWaits is not set. It returns how many records it has folded, and whether that Batch
+// is due at once.
 func (p *Pump) Ahead(ctx context.Context, records []Record) (n int, due bool) {
 	// To wait for him would make an ask as slow as a list of flows; the next Batch folds these.
-	if !p.mu.TryLock() { // somebody looks at flows
+	if !p.mu.TryLock() { // a query holds the lock
 		return 0, true
 	}
 	n, due = p.aheadLocked(records)
@@ -332,8 +331,8 @@ func (p *Pump) forget() {
 	p.out, p.deadLetters, p.repartitioned, p.repartitioning.memory = p.out[:0], p.deadLetters[:0], p.repartitioned[:0], p.repartitioning.memory[:0]
 }
 
-// Close publishes what is left, writes a last checkpoint and waits for it. When ctx
-// ends first, or after an error, the checkpoint may be missing; nothing is lost by that.
+// Close publishes what still waits, writes a last checkpoint and waits for it. If ctx ends first, or
+// after an error, the checkpoint may be missing. Nothing is lost by that.
 func (p *Pump) Close(ctx context.Context) error {
 	defer p.CloseWithoutCheckpoint()
 	if p.o.Store == nil {

@@ -17,7 +17,7 @@ import (
 type FlowSummary struct {
 	Flow      string         `json:"flow"`
 	Status    string         `json:"status"`            // as in analyzer.View
-	Service   string         `json:"service,omitempty"` // who told of it first, at most 64 bytes of it
+	Service   string         `json:"service,omitempty"` // the service that reported it first, at most 64 bytes of its name
 	Events    int64          `json:"events"`
 	Hops      int64          `json:"hops"`
 	ToolCalls int64          `json:"tool_calls"`
@@ -138,8 +138,8 @@ func (p *Pump) Flows(q FlowQuery) (FlowList, error) {
 		for i := range list.Flows {
 			list.Statuses[list.Flows[i].Status]++
 		}
-		// Those that were not looked at are not among them, and what is stopped may be just what
-		// nobody uses any more; how those in memory stand is counted with each event.
+		// Flows that were not scanned are not among them, and stopped flows may be just those that no
+		// caller uses any more. The flows in memory are counted by status with each event.
 		if truncated && q.Wanted == nil && q.Text == "" {
 			for s, status := range map[analyzer.Standing]string{analyzer.Stopped: "stopped", analyzer.Held: "held"} {
 				list.Statuses[status] = max(list.Statuses[status], int(p.standing.Live[s].Load()))
@@ -250,8 +250,8 @@ type snapshot struct {
 // errEnough ends a look into the store.
 var errEnough = errors.New("enough")
 
-// snapshot copies the records of the flows or agents that were used last, then those that
-// only the store has: all of them, or those that are wanted, which want has to tell fast.
+// snapshot copies the records of the most recently used flows or agents, then those that only the
+// store has. It copies all of them, or those that want selects; want must be fast.
 func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engine *analyzer.Engine, truncated bool, err error) {
 	if want == nil {
 		want = func([]byte) bool { return true }
@@ -273,8 +273,8 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 		}
 	}
 	engine = p.engine
-	// The store is read without the lock. A flow that goes there meanwhile may be missing from
-	// the list; what is being folded waits for nobody.
+	// The store is read without the lock, so folding need not wait. A flow that moves to the store
+	// meanwhile may be missing from the list.
 	look := p.cache.outside && !truncated
 	p.mu.Unlock()
 	if !look {
@@ -391,10 +391,9 @@ func (p *Pump) Counts() *Counts { return p.counts }
 // It never changes.
 func (p *Pump) Partition() int { return int(p.o.Partition) }
 
-// Hold keeps anything from being folded until release is called: for whoever has to look
-// at several things of one moment. Any goroutine may call it.
-// Nothing slow may be done meanwhile; a method of the pump that takes the same lock would wait
-// for ever.
+// Hold keeps anything from being folded until release is called. It is for a caller that reads several
+// things at one moment. Any goroutine may call it. The caller must do nothing slow meanwhile. A method
+// of the pump that takes the same lock would wait forever.
 func (p *Pump) Hold() (release func()) {
 	p.mu.Lock()
 	return p.mu.Unlock

@@ -23,7 +23,7 @@ type cachedRecord struct {
 	writes     int
 	generation uint64 // the last checkpoint that it was part of
 
-	unwatched bool // an agent whose silence nobody judges: what flows tell of it changes nothing
+	unwatched bool // an agent whose silence is not judged: reports of flows about it change nothing
 
 	own bool // weir's own, see selfTest
 	// What follows is of flows alone. One that was loaded is not live before its next event.
@@ -107,8 +107,8 @@ func (s *recordCache) remove(r *cachedRecord) {
 	}
 }
 
-// mostSent is how many flows outside memory are known by the hash of their key, so that a
-// new flow is told from one of them without asking the store.
+// mostSent is how many flows outside memory are known by the hash of their key. With it, a new flow is
+// recognized without a read of the store.
 const mostSent = 1 << 17
 
 // restored notes that the store may hold whatever was folded before.
@@ -120,7 +120,7 @@ func (s *recordCache) send(r *cachedRecord) {
 	s.outside = true
 	switch {
 	case s.sent == nil:
-	// More are not told apart: from here on every flow that is not in memory is looked for in
+	// Beyond that the set is dropped: from here on every flow that is not in memory is looked up in
 	// the store.
 	case len(s.sent) == mostSent:
 		s.sent = nil

@@ -19,16 +19,16 @@ func TickRecord(now events.Stamp) []byte {
 	return tick.AppendJSON(nil)
 }
 
-// TurnBackRecord takes the time of a log back from what a clock that was ahead had told it:
-// a tick that says what the time was taken for as well, as its observed_time.
+// TurnBackRecord sets the time of a log back after a clock was ahead. It is a tick whose observed_time
+// is the wrong time.
 func TurnBackRecord(from, to events.Stamp) []byte {
 	tick := events.Event{ID: fmt.Sprintf("tick:%d:back", to), Time: to, Observed: from, Kind: events.Tick}
 	return tick.AppendJSON(nil)
 }
 
-// ReportingRecord is a tick that says that agents report of themselves by another partition, so that
-// the flows of this one tell of them, too (see analyzer.Partition). It says no other time than the log
-// has seen.
+// ReportingRecord is a tick that says that agents report about themselves in another partition. The
+// flows of this partition then report about them, too (see analyzer.Partition). Its time is the time
+// that the log has already seen.
 func ReportingRecord(seen events.Stamp) []byte {
 	tick := events.Event{ID: fmt.Sprintf("tick:%d:reporting", seen), Time: seen, Kind: events.Tick, Tags: []string{reporting}}
 	return tick.AppendJSON(nil)
@@ -151,8 +151,8 @@ func (p *Pump) prefetch(records []Record) {
 	}
 }
 
-// Finder tells the records of one flow from others, most of them without decoding.
-// It is for one goroutine.
+// Finder separates the records of one flow from others, most of them without decoding. It is for one
+// goroutine.
 type Finder struct {
 	key string
 	// The key of a flow without an id is made of a party's name, see events.Event.FlowKey.

@@ -10,13 +10,13 @@ import (
 	"weir/events"
 )
 
-// recoveryDedup is what is known of the records after the last checkpoint that were folded
-// before a crash: what came of them and stands in the logs must not go there again.
+// recoveryDedup is what is known of the records after the last checkpoint that were folded before a
+// crash. Their effects that are already in the logs must not be written again.
 type recoveryDedup struct {
 	// ids is nil when the recovery is over. A verdict that has come again is taken out.
 	ids map[string]struct{} // of verdicts
-	// upTo is -1 when nothing was published. What comes of records before it is out, whatever
-	// its id: a flow that begins in the middle of the log gives other ids than before (decision
+	// upTo is -1 when nothing was published. The effects of records before it are published, whatever
+	// their ids: a flow that begins in the middle of the log gives other ids than before (decision
 	// 24).
 	upTo    int64              // the last offset that brought one of them about
 	offsets map[int64]struct{} // of dead letters
@@ -34,9 +34,9 @@ func (r *recoveryDedup) notePublished(id string, trigger int64) {
 	r.upTo = max(r.upTo, trigger)
 }
 
-// published reports whether the verdict log holds what a record brings about. Verdicts
-// go there in the order of the records, so before the last of them all are there; the
-// ids tell of those that the same record brought about.
+// published reports whether the verdict log holds what a record brings about. Verdicts are written in
+// the order of the records, so all of those before the last one are there. For the last record, the
+// ids decide.
 func (r *recoveryDedup) published(id string, trigger int64) bool {
 	_, ok := r.ids[id]
 	delete(r.ids, id)
@@ -51,8 +51,8 @@ func (r *recoveryDedup) noteDeadLetter(offset int64) {
 	r.last = max(r.last, offset)
 }
 
-// wasDeadLetter reports whether the record is a dead letter already. Each one is told once, because one
-// record makes one letter.
+// wasDeadLetter reports whether the record is a dead letter already. It returns true once for each
+// record, because one record makes one letter.
 func (r *recoveryDedup) wasDeadLetter(offset int64) bool {
 	_, ok := r.offsets[offset]
 	delete(r.offsets, offset)
@@ -79,7 +79,7 @@ const stateVersion = 4
 // Versions of before, which are read.
 const (
 	flowsAlone    = 2 // when there were no stages
-	reportsWaited = 3 // when each flow kept for itself what is told of its parties
+	reportsWaited = 3 // when each flow kept the reports about its parties itself
 )
 
 // appendState encodes what a partition has beside its flows: the stage and its own state,
@@ -126,8 +126,8 @@ func (p *Pump) resume(ctx context.Context) error {
 		return err
 	}
 	p.dedup.ids, p.dedup.upTo = make(map[string]struct{}), -1
-	// Before the first record is folded, because a verdict that is published twice cannot be
-	// taken back.
+	// It runs before the first record is folded, because a verdict that is published twice cannot be
+	// revoked.
 	p.end, err = p.o.Sink.Since(ctx, p.dedup.verdictsFrom, p.dedup.notePublished)
 	if err != nil {
 		return fmt.Errorf("read the verdict log: %w", err)
@@ -186,7 +186,8 @@ func (p *Pump) restoreState(b []byte) error {
 		return err
 	}
 	switch {
-	// The version first, then the stage: what follows may be read by nobody else.
+	// The version and the stage are checked first, because other versions and stages cannot read the
+	// rest.
 	case len(b) < 2:
 		return errState
 	case b[0] != stateVersion:

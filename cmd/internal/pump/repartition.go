@@ -9,9 +9,9 @@ import (
 	"weir/events"
 )
 
-// lowWatermarkEvery is how often the flow stage tells how far it has passed everything on, in
-// milliseconds of its watermark. It is a constant because it decides when an agent is
-// found to be silent.
+// lowWatermarkEvery is how often the flow stage publishes up to when it has passed everything on, in
+// milliseconds of its watermark. It is a constant because it decides when an agent is found to be
+// silent.
 const lowWatermarkEvery = 30_000
 
 // repartitioning is what a flow stage has passed on to the agent stage. It depends on the log
@@ -19,7 +19,7 @@ const lowWatermarkEvery = 30_000
 type repartitioning struct {
 	step   int64 // of the watermark, at which the low watermark was published last
 	offset int64 // of the record of which something was made last
-	parts  int   // so many records
+	parts  int   // number of its records
 
 	memory []byte // of the values that wait to be sent
 
@@ -77,12 +77,12 @@ func (t *repartitioning) part(offset int64) int {
 // deadline before it is left.
 func (p *Pump) publishLowWatermark() {
 	step := int64(p.stage.seen()) / lowWatermarkEvery
-	// Those of a sweep have fired when it tells what came of it.
+	// The deadlines of a sweep have fired when it hands on its effects.
 	if step <= p.repartitioning.step || !p.sweeping && p.ripe() || p.o.Stage == AgentStage {
 		return
 	}
 	p.repartitioning.step = step
-	// Reports go first: what the tick says is told is told then.
+	// Reports go first, because the tick says that everything up to its time was reported.
 	p.publishReportsDue(p.next - 1)
 	at := p.engine.LowWatermark(p.stage.seen())
 	tick := events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick}

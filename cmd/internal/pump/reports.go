@@ -14,28 +14,27 @@ import (
 	"weir/events/adapter"
 )
 
-// What flows tell of their parties waits in the flow stage, the last of each party alone,
-// and then goes to the agent stage in batches: a record of the activity holds what all
-// flows of a partition tell of the agents of one partition of the activity.
+// The reports of flows about their parties wait in the flow stage, the last one of each party alone.
+// They then go to the agent stage in batches. One record of the activity holds the reports of all
+// flows of a partition about the agents of one partition of the activity.
 //
-// A batch is a byte that no JSON begins with, a time, and then for each report: the hash
-// of its flow, the time before or after that one, work and source, and two names with their
-// lengths before them. Where work has the bit hasTries, their number, the time of the last and which
-// it was follow.
+// A batch begins with a byte that begins no JSON, and a time. Each report has the hash of its flow,
+// the time before or after that one, work and source, and two names preceded by their lengths. If work
+// has the bit hasTries, three fields follow: the number of tries, the time of the last one, and which
+// one it was.
 
 // reportsVersion is the first byte of a batch.
 const reportsVersion = 1
 
-// hasTries is set beside the work of a report that tells of tries. A weir that does not know of them
-// takes it for a way of being at work that it does not know either.
+// hasTries is a bit in the work of a report with tries. A weir version without support for tries
+// treats it as an unknown kind of work.
 const hasTries = 0x80
 
-// mostReports is how many reports a record holds, so that what comes of it fits into a
-// checkpoint.
+// mostReports is how many reports a record holds, so that its effects fit into a checkpoint.
 const mostReports = 256
 
-// mostTried is the same of reports that tell of tries: they change whatever agent they are about, be its
-// record as long as any.
+// mostTried is the same for reports with tries. They change every agent that they are about, even one
+// with the longest record.
 const mostTried = 64
 
 // IsReports reports whether the value of a record of activity is a batch of reports and not
@@ -91,7 +90,7 @@ func (b *batch) add(r *activity.Report) {
 	b.value = dst
 }
 
-// Nobody but weir makes batches, so there is no other way out.
+// Only weir makes batches, so there is no other remedy.
 var errReports = &unfit{adapter.CodeFormat, "a batch of reports that is damaged, or of a newer weir: only weir may write to this log"}
 
 // EachReport calls fn for each report of a batch, with one that is good until fn returns.
@@ -129,7 +128,8 @@ func EachReport(batch []byte, fn func(r *activity.Report)) error {
 	return nil
 }
 
-// aliased is b as a string without a copy: good as long as b is and nobody writes to it.
+// aliased returns b as a string without a copy. The string is valid as long as b is, and as long as b
+// does not change.
 func aliased(b []byte) string {
 	if len(b) == 0 {
 		return ""
@@ -137,9 +137,9 @@ func aliased(b []byte) string {
 	return unsafe.String(&b[0], len(b))
 }
 
-// retain takes over what a step of a flow tells of its parties. What waits from
-// before the time that the step has moved the log to is passed on first: a party that was
-// silent meanwhile is not told of as if it had not been.
+// retain takes over the reports of a step of a flow about its parties. Reports from before the time to
+// which the step has moved the log are passed on first. Otherwise they would hide that a party was
+// silent in between.
 func (p *Pump) retain(reports []activity.Report, offset int64) {
 	if len(reports) == 0 {
 		return
@@ -177,7 +177,7 @@ func (p *Pump) publishReports(offset int64) {
 	if t.reports.Len() == 0 {
 		return
 	}
-	// Nobody folds agents: without this what waits would grow until Full.
+	// No stage folds agents. Without this, the waiting reports would grow until Full.
 	if !p.agentsFolded() {
 		t.reports.Reset()
 		return
@@ -199,9 +199,10 @@ func (p *Pump) publishReports(offset int64) {
 	t.reports.Reset()
 }
 
-// publishPart passes on a part of a report, with others of its partition when there are so many.
+// publishPart passes on a part of a report. It publishes the batch of its partition once that holds
+// most reports.
 func (p *Pump) publishPart(r *activity.Report, most int, offset int64) {
-	if r.Did == 0 && r.Tries == 0 { // nothing of it, or it was told at once
+	if r.Did == 0 && r.Tries == 0 { // it has no such part, or it was reported at once
 		return
 	}
 	if n := p.share(r); p.repartitioning.batches[n].count == most {
@@ -216,7 +217,7 @@ func (p *Pump) publishBatches(offset int64) {
 	}
 }
 
-// agentsFolded reports whether anybody is told of agents.
+// agentsFolded reports whether a stage folds agents.
 func (p *Pump) agentsFolded() bool { return p.o.Activity != nil || p.handReports != nil }
 
 // share adds a report to the batch of its partition of the activity, and returns which that is.
@@ -329,9 +330,9 @@ func (p *Pump) takeReport(s *agentStage, key string, report *activity.Report, r 
 // When there are more, all are forgotten and asked for once again.
 const mostUnknown = 1 << 16
 
-// mayWatch reports whether a report about the agent of the key can say anything new. Most
-// agents never tell how they are, and so promise nothing: nothing is known of them, or
-// only what flows tell of their calls.
+// mayWatch reports whether a report about the agent of the key can have an effect. Most agents never
+// report their own state, and so promise nothing: weir knows nothing of them, or only the calls that
+// flows report.
 func (s *agentStage) mayWatch(key []byte) bool {
 	p := s.pump
 	if p.engine.Limits().Agents.WatchAll {

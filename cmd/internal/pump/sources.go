@@ -9,12 +9,12 @@ import (
 	"weir/events"
 )
 
-// sources is what an agent stage knows of the partitions of events that tell it: what of
-// theirs it has seen, and the low watermark of each.
+// sources is what an agent stage knows of the partitions of events that report to it: how far it has
+// read each one, and the low watermark of each.
 //
-// Whoever passes on the activity of a source sends all of it in the order of the source.
-// A new owner begins at or before what was sent, and an old one may go on for a while. So
-// a record is new when it is behind all of its source that were seen.
+// The owner of a source sends all of its activity in the order of the source. A new owner begins at or
+// before the end of what was sent, and an old owner may continue for a while. So a record is new if it
+// is after all records of its source that were seen.
 type sources struct {
 	want int // sources without which there is no low watermark
 	// last is by the number of the source, as long as the highest that was seen.
@@ -54,15 +54,15 @@ func (s *sources) raise(n int, at events.Stamp) {
 // turnBack notes that the low watermark of a source was ahead.
 func (s *sources) turnBack(n int, at events.Stamp) { s.of(n).low = at }
 
-// lowWatermark is the time up to which all sources have told everything; 0 when one has told
-// nothing yet.
+// lowWatermark is the time up to which all sources have reported everything. It is 0 if a source has
+// reported nothing yet.
 func (s *sources) lowWatermark() events.Stamp {
-	// Of one that was never heard of nobody knows what its agents did.
+	// Without a record of a source, the activity of its agents is unknown.
 	if len(s.last) < s.want {
 		return 0
 	}
 	first := s.last[0].low
-	for i := range s.last[:s.want] { // others pass on what they were told of trees
+	for i := range s.last[:s.want] { // the others pass on reports about trees
 		first = min(first, s.last[i].low)
 	}
 	return first
@@ -82,7 +82,7 @@ func (s *sources) appendBinary(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s.last)))
 	for i := range s.last {
 		x := &s.last[i]
-		if !x.any { // it follows that it has told nothing
+		if !x.any { // so it has reported nothing
 			b = binary.AppendUvarint(b, 0)
 			continue
 		}

@@ -13,8 +13,8 @@ import (
 // What is read has the same phases.
 var _ [costs.PhaseCount]int = [prom.SpentPhases]int{}
 
-// wasteOf is what a ledger has come to. Only what is spent after a warning or a stop is told by
-// name, so that honest flows pay for a sum alone.
+// wasteOf returns the waste in a ledger. Only what is spent after a warning or a stop is reported by
+// name, so that honest flows cost only a sum.
 func wasteOf(c *costs.Costs) (out []prom.Waste) {
 	for by, lines := range [...][]costs.Line{prom.ByService: c.Services, prom.ByAgent: c.Agents, prom.ByTool: c.Tools, prom.ByTenant: c.Tenants, prom.ByRule: c.Rules} {
 		for i := range lines {
@@ -50,7 +50,7 @@ func (s *flowStage) spent() (x spent) {
 // judged before it. A call that was refused was not made.
 func (s *flowStage) spend(ev *events.Event, refused bool) {
 	p := s.pump
-	if p.o.Store == nil { // nobody reads it
+	if p.o.Store == nil { // no reader exists
 		return
 	}
 	was, is, calls := p.metrics.spent, s.spent(), int64(0)
@@ -80,8 +80,8 @@ func (s *flowStage) spend(ev *events.Event, refused bool) {
 // more than they are; 0 for none.
 type judged struct{ warned, stopped uint8 }
 
-// A stop outweighs a warning, and neither is ever undone: waste is a figure that nobody's
-// opinion of the stop changes (decision 77).
+// A stop outweighs a warning, and neither is ever undone: opinions about a stop do not change the
+// waste figure (decision 77).
 func (j judged) phase() (costs.Phase, events.Reason) {
 	switch {
 	case j.stopped != 0:
@@ -128,7 +128,7 @@ func treeJudgedBy(a *agents.Agent) judged {
 	return judged{uint8(max(0, warned.Place()+1)), uint8(max(0, stopped.Place()+1))}
 }
 
-// spend notes what a flow told the tree at hand that it spent, by how the tree was judged before.
+// spend notes what a flow reported to the tree at hand as spent, by how the tree was judged before.
 // The flow has noted it under all names but that rule's.
 func (s *agentStage) spend(ev *events.Event, was judged) {
 	p := s.pump

@@ -46,7 +46,7 @@ type folding interface {
 	// watermark is the time up to which everything is known to be folded, and so the
 	// time up to which deadlines fire.
 	watermark() events.Stamp
-	// seen is the latest time that the log has told of.
+	// seen is the latest time in the log.
 	seen() events.Stamp
 
 	// appendState and restoreState encode what the stage has beside its flows or agents.
@@ -55,8 +55,8 @@ type folding interface {
 	restoreState(b []byte) error
 }
 
-// unfit says why a record is a dead letter.
-// It is the fault of whoever wrote the record, and has a code that is counted.
+// unfit is the reason why a record is a dead letter. The fault lies with the writer of the record, and
+// has a code that is counted.
 type unfit struct {
 	code   events.Code
 	reason string
@@ -65,7 +65,7 @@ type unfit struct {
 // Error is the reason alone: the dead letter holds the place and the record beside it.
 func (r *unfit) Error() string { return r.reason }
 
-// StageOf tells which stage the state of a partition is of, from what its checkpoint says
+// StageOf returns the stage that the state of a partition belongs to, from its checkpoint
 // (state.Meta).
 func StageOf(b []byte) Stage {
 	if len(b) > 1 && (b[0] == stateVersion || b[0] == reportsWaited) {

@@ -14,14 +14,14 @@ import (
 	"weir/events"
 )
 
-// A sweep folds many records of a backlog flow by flow: each flow is decoded once, takes all of its
-// events while it is in the caches of the processor, and is encoded once. Folded in the order of the
-// log most of the time goes into bringing flows there and back.
+// A sweep folds many records of a backlog flow by flow. Each flow is decoded once, takes all of its
+// events while it is in the caches of the processor, and is encoded once. In the order of the log,
+// most of the time goes into loading and storing flows.
 //
-// What comes of it is what the order of the log brings about, to the byte, and no second way to
-// judge: each record is folded by the same step, at the time of the log as it was at that record,
-// and each deadline fires where it would have. What flows bring about is kept with the record that
-// it belongs to and handed on in the order of the log when all flows are through.
+// The effects are the same as in the order of the log, to the byte, and there is no second way to
+// judge. The same step folds each record, at the time of the log as it was at that record. Each
+// deadline fires where it would have. The effects of flows are kept with their record. They are handed
+// on in the order of the log when all flows are done.
 type sweep struct {
 	events []decoded
 	// seen is the time of the log after each record.
@@ -31,9 +31,9 @@ type sweep struct {
 	next  []int32
 	flows []sweptFlow
 	byKey map[string]int32 // places in flows
-	// at is one more than the place in brought of what came of each record, 0 for nothing, and
-	// unreadable for one that holds no event. Records are walked through more than once, and their
-	// events are in no cache by then.
+	// at is one more than the place in brought of the effects of each record. It is 0 for no effects,
+	// and unreadable for a record that holds no event. Records are visited more than once, and by then
+	// their events are in no cache.
 	at      []int32
 	brought []brought
 	fired   []brought // by deadlines
@@ -54,7 +54,7 @@ type sweptFlow struct {
 	forgotten   bool         // there was a deadline without a record, which must go
 }
 
-// brought is what came of one record or deadline. The numbers are places in the effects of the pump.
+// brought is the effects of one record or deadline. The numbers are places in the effects of the pump.
 type brought struct {
 	at     int32        // of the record, or of the one that made the deadline ripe
 	due    events.Stamp // of a deadline
@@ -168,7 +168,7 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 		}
 		d.event.Appended = r.Appended
 		when, _ := analyzer.TimeOf(&d.event)
-		// The first report of an agent has all flows told of from there on.
+		// After the first report of an agent, all flows report about it.
 		first := d.event.Kind == events.AgentStatus && !s.partition.Reporting
 		if first || !sweepable(&d.event) || when > seen.Add(mostJump) {
 			break
@@ -433,7 +433,7 @@ func (p *Pump) putBackFlow(g *sweep, f *sweptFlow) {
 	}
 }
 
-// tell hands on what the sweep has brought about, in the order of the log.
+// tell hands on the effects of the sweep, in the order of the log.
 func (s *flowStage) tell(g *sweep, records []Record) {
 	p := s.pump
 	slices.SortStableFunc(g.fired, func(a, b brought) int {
