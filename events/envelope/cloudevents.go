@@ -38,7 +38,7 @@ func isCarried(name string) bool {
 // data as the value.
 func (m *Message) cloudEvent(value []byte) ([]byte, string, error) {
 	contentType, _ := m.header("content-type")
-	// The content type decides where it is told; else the value has to look like an event.
+	// The content type decides where there is one; otherwise the value has to look like an event.
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		media = ""
@@ -87,8 +87,8 @@ func structuredEvent(value []byte, sure bool) ([]byte, string, error) {
 			data, coded = c.Raw(), false
 		case "data_base64":
 			data, coded = c.Text(), true
-		// All four are needed by the specification, and only together they tell an event of
-		// weir's own from a CloudEvent.
+		// The specification requires all four. Only together they distinguish a CloudEvent from an
+		// event of weir.
 		case "specversion", "type", "source", "id":
 			needed++
 			a[name] = string(c.Text())

@@ -49,10 +49,10 @@ type Content struct {
 	Wrapping string
 }
 
-// ErrEmpty is returned for records without a value, which on a compacted topic delete
-// a key and tell nothing.
+// ErrEmpty is returned for records without a value. On a compacted topic they delete a key and
+// contain no event.
 //
-// It is no fault, so who reads a topic passes it over.
+// It is not a fault, so a reader of a topic skips the record.
 var ErrEmpty = errors.New("the record has no value")
 
 // maxWrappings is how many envelopes may lie inside each other.
@@ -84,10 +84,10 @@ func Open(m Message) (Content, error) {
 	return c, refuse(events.CodeTooDeep, "more than %d envelopes inside each other", maxWrappings)
 }
 
-// unwrap takes off the outermost envelope; wrapping is empty when there is none.
+// unwrap removes the outermost envelope; wrapping is empty when there is none.
 //
-// A first byte tells the frame of a registry and OTLP in protobuf, which JSON never begins
-// with.
+// The first byte identifies the frame of a registry and OTLP in protobuf: JSON never begins
+// with it.
 func (m *Message) unwrap(value []byte) (inside []byte, wrapping string, err error) {
 	if value[0] == 0 {
 		return unframe(value)
@@ -120,7 +120,7 @@ func otlp(value []byte) ([]byte, string, error) {
 	switch {
 	case signal == otlpwire.Unknown:
 		return value, "", nil
-	// No JSON of a record begins with a line feed, but nobody keeps a producer from it.
+	// No JSON of a record begins with a line feed, but a producer may send one.
 	case json.Valid(value):
 		return nil, "", refuse(events.CodeInvalidValue, "the value is JSON and an OTLP batch of %v in protobuf; name its format with --format", signal)
 	case signal == otlpwire.Metrics:

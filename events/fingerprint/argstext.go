@@ -9,13 +9,14 @@ import (
 	"weir/events"
 )
 
-// ArgsText returns a fingerprint of the arguments of a call, which are JSON, that tells the same
-// call in other words from the next one in a row. It is Text of the words, and no nearer than
-// chance to that of arguments with another literal: a word with a digit in it, or what stands in
-// quotes inside a string. A page, an offset, a cursor, the name of a table that goes on in a query
-// is asked for something else, however long the rest of the command is.
-// Of a short shell command only what it does to what counts: flags, redirections to nowhere, and
-// pages such as "| head -20" are left out.
+// ArgsText returns a fingerprint of the arguments of a call, which are JSON. It distinguishes the
+// same call in other words from the next call of a series.
+//
+// It is Text of the words. Arguments with another literal are no nearer to it than chance. A
+// literal is a word with a digit in it, or a quoted part of a string. A page, an offset, a cursor
+// or the name of a table in a query asks for something else, even in a long command.
+// Of a short shell command only the operation and its operands count. Flags, redirections to nowhere,
+// and pages such as "| head -20" are omitted.
 // A text without words and literals gives the zero Fingerprint: not known.
 func ArgsText(text []byte) events.Fingerprint {
 	if command, ok := shortCommand(text); ok {

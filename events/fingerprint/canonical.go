@@ -17,17 +17,16 @@ import (
 // It bounds the stack, since values recurse.
 const maxDepth = 256
 
-// AppendCanonical appends the canonical form (RFC 8785) of raw to dst and returns
-// the extended slice: no white space, keys sorted by UTF-16 code units, the last
-// of equal keys kept, numbers and strings spelled in one way. Top-level keys of an
-// object that are named in ignore are left out.
+// AppendCanonical appends the canonical form (RFC 8785) of raw to dst and returns the extended
+// slice. The form has no white space and one spelling of numbers and strings. Keys are sorted by
+// UTF-16 code units; of equal keys the last one is kept. Top-level keys of an object that are
+// named in ignore are omitted.
 //
-// A JSON string that holds a JSON object or array is replaced by what it holds.
-// What is no JSON is written as a JSON string. The canonical form of a canonical
-// form is itself.
+// A JSON string that holds a JSON object or array is replaced by that object or array. A text
+// that is not JSON is written as a JSON string. The canonical form of a canonical form is itself.
 //
-// It never fails: whoever hashes what agents send cannot choose it. dst may be nil; raw is
-// only read, and the result does not alias it.
+// It never fails, because the caller does not control the data that agents send. dst may be nil;
+// raw is only read, and the result does not alias it.
 func AppendCanonical(dst, raw []byte, ignore []string) []byte {
 	raw = bytes.TrimSpace(raw)
 	// Many clients send arguments as a string of JSON, and others the same arguments as an

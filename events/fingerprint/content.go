@@ -39,19 +39,17 @@ func Content(text []byte) events.Hash {
 // maxError is the length of a normalised error, in bytes.
 const maxError = 256
 
-// Error returns the text of an error with what differs between two occurrences of
-// the same error folded: what Content folds, and durations of any form, times of
-// day, hex numbers and runs of five digits and more. Short numbers stay, because
-// they tell one error from another (status codes, exit codes). Colours are left out,
-// white space and control characters are collapsed; the result is UTF-8 and at most
-// 256 bytes long.
+// Error returns the text of an error, with the differences between two occurrences of the same
+// error folded. It folds the same as Content. It also folds durations of any form, times of day,
+// hex numbers and runs of five digits and more. Short numbers stay, because they distinguish
+// errors (status codes, exit codes). Colours are omitted, white space and control characters are
+// collapsed. The result is UTF-8 and at most 256 bytes long.
 //
-// More is folded than in contents: an error that comes again is the same, whatever it took or
-// counted.
+// It folds more than Content: an error that comes again is the same, with any duration or count.
 func Error(text []byte) string {
-	// Folding may shorten the text a good deal, yet a bound is needed: the first
-	// 16 KiB hold what tells an error apart.
-	// The bound cuts a character in half at most, which ToValidUTF8 mends.
+	// Folding may shorten the text considerably, yet a bound is needed: the first 16 KiB contain
+	// the parts that distinguish errors.
+	// The bound splits at most one character, which ToValidUTF8 fixes.
 	text = text[:min(len(text), 16<<10)]
 	words := bytes.FieldsFunc(withoutColours(text), func(r rune) bool { return r <= ' ' || unicode.IsSpace(r) })
 	text = bytes.ToValidUTF8(bytes.Join(words, []byte(" ")), []byte(replacement))

@@ -21,11 +21,11 @@ func fold(dst, text []byte, isError bool) []byte {
 	return append(dst, rest...)
 }
 
-// pieces hands over what stands before each volatile part of text, and the word that is said
-// instead of the part. It returns what is left behind the last of them.
+// pieces calls piece for each volatile part of text, with the text before it and the word that
+// replaces the part. It returns the text after the last part.
 //
-// Everything here runs on each message and each result, so it looks
-// at 64 bytes at a time, and at a word more closely only when it can begin something volatile.
+// It runs on each message and each result, so it looks at 64 bytes at a time. It examines a word
+// only when a volatile part can begin there.
 func pieces(text []byte, isError bool, piece func(before []byte, name string)) (rest []byte) {
 	copied := 0
 	// inside spans the step from one 64 bytes to the next.
@@ -133,7 +133,7 @@ func joinBits(x uint64) uint64 {
 // gather puts the top bits of eight bytes side by side.
 func gather(tops uint64) uint64 { return tops >> 7 * 0x0102040810204080 >> 56 }
 
-// volatile tells how many bytes from i on are volatile, and what to write instead.
+// volatile returns the number of bytes from i on that are volatile, and their replacement.
 //
 // i is where a word begins. The order matters: a UUID may begin like a number.
 func volatile(p []byte, i int, isError bool) (n int, name string) {
@@ -176,8 +176,8 @@ func volatile(p []byte, i int, isError bool) (n int, name string) {
 	if n := clock(p, i); n > 0 {
 		return n, "<time>"
 	}
-	// Five digits and more are ports, process ids, offsets and sizes; fewer are codes that
-	// tell errors apart.
+	// Five digits and more are ports, process ids, offsets and sizes. Fewer are codes that
+	// distinguish errors.
 	if n := digits(p, i); n >= 5 && !wordAt(p, i+n) {
 		return n, "<number>"
 	}
@@ -336,10 +336,9 @@ func address(p []byte, i int) int {
 	return n
 }
 
-// duration matches a number and a unit of time, again and again (1m2.5s). Unless
-// anyForm is set the last unit must be below the second, or be the second and have
-// a fraction: such a duration was measured, while "30 s left" or "2.5 h" may be all
-// that a poll has to tell.
+// duration matches a number and a unit of time, repeatedly (1m2.5s). Unless anyForm is set, the
+// last unit must be below the second, or be the second and have a fraction. Such a duration was
+// measured. In contrast, "30 s left" or "2.5 h" may be the only content of the answer to a poll.
 func duration(p []byte, i int, anyForm bool) int {
 	for n := 0; ; {
 		// A run of digits that is longer is an id.

@@ -111,9 +111,9 @@ var labels = func() (table [16]uint32) {
 // labelsFactor gives each of labels a place of its own.
 const labelsFactor = 0x1e2feb89
 
-// idName tells whether a name is that of an id that is new for every request.
+// idName reports whether a name is that of an id that is new for every request.
 //
-// Names of other ids, such as user_id or order_id, stay: what they name is content.
+// Names of other ids, such as user_id or order_id, stay: their values are content.
 func idName(name []byte) bool {
 	var room [24]byte
 	plain := room[:0]

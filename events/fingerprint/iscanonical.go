@@ -7,10 +7,9 @@ import (
 	"weir/events/jsontext"
 )
 
-// isCanonical reports whether p is an object or an array in canonical form, as far
-// as that can be told at a glance: it may be false for a canonical text, never
-// true for another. It spares the writing of a text that most producers already
-// send in the right form.
+// isCanonical reports whether p is an object or an array in canonical form. The check is quick:
+// it may return false for a canonical text, but never true for another. It avoids the writing of
+// a text that most producers already send in the right form.
 //
 // It must never be true for a text that AppendCanonical would write in another way, or equal
 // arguments would have two hashes; a fuzz test compares them.

@@ -22,9 +22,9 @@ import (
 // deep is no log.
 const MaxDepth = 256
 
-// Cursor reads one JSON text. After the first fault every method returns its zero
-// value at once, so that Err needs to be looked at only at the end. A member or an element that
-// nobody reads is skipped.
+// Cursor reads one JSON text. After the first fault every method returns its zero value at once,
+// so the caller needs to check Err only at the end. A member or an element that the caller does
+// not read is skipped.
 //
 //	c := jsonwalk.New(record)
 //	for c.Object(); c.Member(); {
@@ -181,7 +181,7 @@ func (c *Cursor) Element() bool {
 	return c.due
 }
 
-// more reads what nobody has read, then the comma before the next value, or the bracket that
+// more skips an unread value, then reads the comma before the next value, or the bracket that
 // ends them.
 func (c *Cursor) more(end byte) bool {
 	if c.null {
@@ -306,7 +306,7 @@ func (c *Cursor) Int() (v int64, ok bool) {
 // Count reads a whole number from 1 to events.MaxNumber, such as a number of tokens,
 // as Int does. Anything else is skipped and not ok.
 //
-// A figure of 0 counts as not told, which adapters leave out anyway.
+// A figure of 0 counts as missing; adapters omit it anyway.
 func (c *Cursor) Count() (v int64, ok bool) {
 	v, ok = c.Int()
 	if !ok || v <= 0 || v > events.MaxNumber {
@@ -332,7 +332,7 @@ func (c *Cursor) word(w string) {
 	c.at += len(w)
 }
 
-// skipNumber takes whatever numbers are made of, in any order; who wants its value parses it.
+// skipNumber accepts the characters of numbers in any order; a caller that needs the value parses it.
 func (c *Cursor) skipNumber() {
 	start := c.at
 	for ; c.at < len(c.text); c.at++ {

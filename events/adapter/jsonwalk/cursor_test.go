@@ -81,7 +81,7 @@ func TestCursor(t *testing.T) {
 	f(strings.Repeat("[", 10_000), `too_deep`)
 }
 
-// TestUnread holds that what nobody reads is passed over, wherever it stands.
+// TestUnread holds that unread values are skipped in any place.
 func TestUnread(t *testing.T) {
 	f := func(text, want string) {
 		t.Helper()

@@ -43,7 +43,7 @@ func (r *Room) New(text []byte) *Cursor { return &Cursor{text: text, room: r} }
 func (r *Room) take(n int) []byte {
 	at := len(r.used)
 	if at+n > cap(r.used) {
-		// What was written before stays where it is, for somebody may still read it.
+		// Earlier content stays in its place, because a caller may still read it.
 		r.used, at = make([]byte, 0, max(64<<10, 2*cap(r.used), n)), 0
 	}
 	r.used = r.used[:at+n]

@@ -21,13 +21,13 @@ func (c *Cursor) TextOf(name string) (text []byte) {
 	return text
 }
 
-// Texts reads a list of blocks, which is what messages and results of tools are made
-// of in many protocols, and joins the texts of the blocks, each on lines of its own.
-// A block is an object with a string named text; one that has none, such as an image,
-// counts as it is. What is no list is skipped and gives nil.
+// Texts reads a list of blocks and joins their texts, each on lines of its own. Messages and
+// results of tools are lists of blocks in many protocols. A block is an object with a string
+// named text. A block without it, such as an image, counts as its JSON. A value that is not a
+// list is skipped and gives nil.
 //
-// Blocks that cannot be told apart by a text still differ in the joined one, so that two
-// images are not the same answer.
+// Blocks without a text still differ in the joined text, so that two images are not the same
+// answer.
 func (c *Cursor) Texts() []byte {
 	var all []byte
 	for c.MaybeArray(); c.Element(); {
@@ -52,10 +52,11 @@ func textOfBlock(block []byte) []byte {
 	return text
 }
 
-// Stamp reads a time: RFC 3339, also with a space for the T and without a zone, which
-// is then taken for UTC, or a number of seconds, milliseconds, microseconds or
-// nanoseconds since 1970, told apart by their size, also when it is written as a
-// string. Anything else is skipped and not ok.
+// Stamp reads a time. Anything else is skipped and not ok.
+//
+// A time is RFC 3339, also with a space for the T. Without a zone it is treated as UTC. It may
+// also be a number of seconds, milliseconds, microseconds or nanoseconds since 1970, also as a
+// string. The size of the number decides the unit.
 //
 // Loggers write times in any of these ways. A time of 0 or before 1973 is a missing one.
 func (c *Cursor) Stamp() (at events.Stamp, ok bool) {

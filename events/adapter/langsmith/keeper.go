@@ -19,7 +19,7 @@ func (r *reader) Oldest() (place int64, ok bool) {
 			place, ok = p.place, true
 		}
 	}
-	// The body counts as long as anything of it was not told.
+	// The body counts as long as a part of it was not emitted.
 	if (r.open != nil || len(r.ready) > 0) && (!ok || r.began < place) {
 		place, ok = r.began, true
 	}

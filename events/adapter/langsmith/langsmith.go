@@ -1,19 +1,18 @@
 // Package langsmith reads runs as LangSmith's clients post them.
 //
-// Read are the names, kinds, times, inputs, outputs and errors of runs, and what their
-// metadata says of agent, thread, model and tokens. A run comes twice, when it begins
-// (post) and when it ends (patch), or once. The agent is told by metadata:
-// lc_agent_name, or the node of the graph when it asks a model itself. One trace is one
-// flow, unless metadata has a correlation_id; thread_id is the conversation. The tags and the
-// metadata of its first run are tags of the flow, those that runs of tools and agents have besides
-// are theirs. A trace whose
-// first run has its parent in another one descends from the flow of that, as one does whose
-// metadata has a parent_correlation_id.
+// It reads the names, kinds, times, inputs, outputs and errors of runs. From their metadata it
+// reads agent, thread, model and tokens. A run comes twice, when it begins (post) and when it
+// ends (patch), or once. The metadata names the agent: lc_agent_name, or the node of the graph
+// when it asks a model itself.
 //
-// A session in LangSmith's terms is a project and tells nothing of flow or
-// conversation. Programs may hide inputs and outputs, and then arguments, results and
-// messages are unknown. A chain that no agent and no node is named for cannot be told
-// from an agent: it is taken for a step.
+// One trace is one flow, unless metadata has a correlation_id; thread_id is the conversation.
+// The tags and the metadata of its first run are tags of the flow. Further tags of runs of tools
+// and agents belong to these. A trace may descend from another flow: when the parent of its first
+// run is in another trace, or when its metadata has a parent_correlation_id.
+//
+// A session in LangSmith's terms is a project and identifies neither flow nor conversation.
+// Programs may hide inputs and outputs; arguments, results and messages are then unknown. A chain
+// without a name of an agent or node looks like an agent: it is treated as a step.
 package langsmith
 
 import (
@@ -34,7 +33,7 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
-		// Starts are told where runs are posted when they begin.
+		// Starts are known where runs are posted when they begin.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Sometimes, Work: adapter.Always},
 	}
@@ -114,9 +113,9 @@ func (r *reader) Branch() adapter.Adapter { return &branch{reader{runs: r.runs}}
 // branch is a reader of one input of several.
 type branch struct{ reader }
 
-// Flush tells the runs of a multipart body that has not ended, as far as they came.
+// Flush emits the received runs of a multipart body that has not ended.
 //
-// The tree is shared, and told by the Flush of what it was branched of.
+// The tree is shared; the Flush of the reader that this is a branch of emits it.
 func (b *branch) Flush(emit func(*events.Event)) error { return b.finish(emit) }
 
 // maxPosted bounds the runs of which it is remembered what they are.
@@ -130,9 +129,9 @@ type posted struct {
 	place                          int64 // of the record with the post
 }
 
-// recall fills what a patch leaves out with what the post of the same run told.
+// recall fills the fields that a patch omits from the post of the same run.
 //
-// What ended needs no patch any more.
+// A run that has ended needs no further patch.
 func (r *runs) recall(u *run) {
 	p, known := r.posted.Get(u.id)
 	// A run that is met first by its patch is remembered from there.
@@ -204,17 +203,17 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	return r.add(runs, emit)
 }
 
-// Flush tells all that was held back. A run of a multipart body that was cut off is
-// told as far as it came, or left out.
+// Flush emits all held events. A run of an interrupted multipart body is emitted as far as it was
+// received, or omitted.
 func (r *reader) Flush(emit func(*events.Event)) error {
 	_ = r.finish(emit)
 	r.tree.Flush(emit)
 	return nil
 }
 
-// add gives runs to the tree and tells what is ready.
+// add gives runs to the tree and emits the events that are ready.
 //
-// Runs that are refused leave the others as they are.
+// Rejected runs do not affect the others.
 func (r *runs) add(runs []*run, emit func(*events.Event)) error {
 	var fault *events.DecodeError
 	refused := 0
@@ -225,7 +224,7 @@ func (r *runs) add(runs []*run, emit func(*events.Event)) error {
 			fault = cmp.Or(fault, err)
 			continue
 		}
-		// The names of the flow are those of the trace, whichever run tells them.
+		// The names of the flow are those of the trace, from any of its runs.
 		span := u.span(r.ignore)
 		names := spantree.Names{Explicit: u.correlation, Conversation: u.thread, Parent: u.above, Root: u.root}
 		if u.parent == "" {
@@ -234,7 +233,7 @@ func (r *runs) add(runs []*run, emit func(*events.Event)) error {
 		r.tree.Name(u.trace, names)
 		r.tree.Add(u.trace, span)
 	}
-	// The tree tells what has nothing above it that is still to come.
+	// The tree emits a run when no run above it is still to come.
 	r.tree.Settle(emit)
 	if fault != nil {
 		return &adapter.PartError{First: fault, LeftOut: refused, Of: len(runs), What: "runs"}

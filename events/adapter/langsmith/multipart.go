@@ -11,7 +11,7 @@ import (
 
 // disposition begins the header that names a part.
 //
-// Its name is told in it, as in any form that a browser posts.
+// The header contains the name, as in any form that a browser posts.
 const disposition = "Content-Disposition: form-data;"
 
 // maxReady is how many runs of one multipart body are held until its end, and
@@ -108,12 +108,11 @@ func (r *reader) content(line []byte, emit func(*events.Event)) error {
 			r.ready = append(r.ready, r.open)
 		}
 		if r.open == nil && len(r.ready) == 0 {
-			// Of a body nothing is told before its end, so all of it is needed after a
-			// restart.
+			// A body emits nothing before its end, so all of it is needed after a restart.
 			r.began = r.place
 		}
 		r.open = &run{partID: r.part.id}
-		// A body without end is told in pieces.
+		// A body without end is emitted in pieces.
 		if len(r.ready) >= maxReady || r.size >= maxReadySize {
 			err = r.add(r.ready, emit)
 			r.ready, r.size = nil, 0

@@ -204,10 +204,9 @@ func (u *run) complete() *events.DecodeError {
 	return nil
 }
 
-// tell makes what the tree takes.
+// span returns the run as a span of the tree.
 //
-// What a run is decides what of it is told, and that a chain is an agent is known by its
-// metadata.
+// The kind of a run decides which fields it has. The metadata identifies a chain that is an agent.
 func (u *run) span(ignore adapter.IgnoreArgs) spantree.Span {
 	r := spantree.Span{ID: u.id, Parent: u.parent, Start: u.start, End: u.end, Agent: u.agent, Tags: tag.Join(u.tags, u.labels)}
 	// An end without a failure went well.
@@ -223,7 +222,7 @@ func (u *run) span(ignore adapter.IgnoreArgs) spantree.Span {
 	case "llm":
 		r.Kind, r.Model, r.Provider, r.Usage = spantree.Inference, u.model, u.provider, u.usage
 		if !r.Usage.Known {
-			// Newer clients tell tokens in the metadata, older ones in the outputs.
+			// Newer clients put tokens in the metadata, older ones in the outputs.
 			r.Usage = usageOf(u.outputs)
 		}
 	default:
@@ -247,7 +246,7 @@ func (u *run) span(ignore adapter.IgnoreArgs) spantree.Span {
 	return r
 }
 
-// fillTool tells a use of a tool, or a handoff that it made.
+// fillTool fills in a tool use, or a handoff that it made.
 func (u *run) fillTool(r *spantree.Span, ignore adapter.IgnoreArgs) {
 	o := readOutput(u.outputs)
 	r.Kind = spantree.Tool
@@ -262,7 +261,7 @@ func (u *run) fillTool(r *spantree.Span, ignore adapter.IgnoreArgs) {
 	if o.failed && r.Status != events.StatusError {
 		r.Status, r.Failure = events.StatusError, cmp.Or(fingerprint.Error(o.text), "error")
 	}
-	// A command that goes to the end hands over to nobody.
+	// A command that goes to the end hands over to no agent.
 	if o.next != "" && o.next != "__end__" {
 		r.Kind, r.To = spantree.Handoff, o.next
 	}

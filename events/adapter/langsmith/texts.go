@@ -76,10 +76,10 @@ func usageOf(p []byte) (u events.Usage) {
 	return u
 }
 
-// lastText is the text of the last message in a state of a graph, which is told as a
-// list of messages somewhere inside. A state without one is a message itself.
+// lastText returns the text of the last message in a state of a graph. A state holds its messages
+// as a list at any depth. A state without a list is a message itself.
 //
-// It reads the JSON to its end, since the last text is wanted.
+// It reads the JSON to its end, since it needs the last text.
 func lastText(p []byte) []byte {
 	var found []byte
 	var look func(c *jsonwalk.Cursor, isText bool)

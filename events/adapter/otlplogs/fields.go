@@ -2,8 +2,8 @@ package otlplogs
 
 import "weir/events/adapter"
 
-// what is what a log record tells.
-// Only these are read; others are nothing.
+// what is the kind of a log record.
+// The reader uses only these kinds; any other record is nothing.
 type what uint8
 
 const (
@@ -11,7 +11,7 @@ const (
 	// A prompt is the call of the agent by its user.
 	userPrompt
 	toolResult
-	// A request and one that failed are told alike, but for the counts.
+	// A request and a failed request give the same event, except for the counts.
 	apiRequest
 	apiError
 	heartbeat
@@ -31,8 +31,8 @@ var whats = map[string]what{
 	"agent.heartbeat": heartbeat,
 }
 
-// field is what an attribute is about, whatever a version calls it.
-// A field that is added needs a name in aliases and somebody who reads it.
+// field is the meaning of an attribute, independent of its name in a version.
+// A new field needs a name in aliases and code that reads it.
 type field uint8
 
 const (

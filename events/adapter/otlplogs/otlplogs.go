@@ -1,18 +1,17 @@
 // Package otlplogs reads OpenTelemetry log records of agent programs in OTLP JSON.
 //
-// Known are the events of Claude Code; the tables in fields.go say which names mean
-// what. One flow is one prompt (prompt.id), or the session. Uses of tools are logged
-// when they are over: they are told as a call, at the time at which they began, and a
-// result.
+// It supports the events of Claude Code; the tables in fields.go map names to meanings. One flow
+// is one prompt (prompt.id), or the session. The program logs a tool use when it is over. The
+// reader emits it as a call, at the time at which the use began, and a result.
 //
-// Arguments are there only where the program is set to log details of tools, results
-// never. Which agent called which is not logged. Records of other programs are passed
-// over; spans and metrics are refused.
+// Arguments are present only where the program is set to log details of tools; results never
+// are. The log does not name the agent that called another one. Records of other programs are
+// ignored; spans and metrics are rejected.
 //
-// Whatever the program, a record with the event name agent.status or agent.heartbeat is a
-// report of the agent in gen_ai.agent.id (or agent.id, or their name): agent.status,
-// agent.margin, agent.health, agent.coherence, agent.risk (0 to 1) and agent.void_active
-// say how it is.
+// A record of any program with the event name agent.status or agent.heartbeat is a report of an
+// agent. Its gen_ai.agent.id (or agent.id, or their name) names the agent. Its state is in
+// agent.status, agent.margin, agent.health, agent.coherence, agent.risk (0 to 1) and
+// agent.void_active.
 package otlplogs
 
 import (
@@ -75,13 +74,13 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
 	}
-	// All records are read first, so that a batch that is broken at its end tells nothing.
+	// All records are read first, so that a batch with a broken end emits nothing.
 	var read []*line
 	// other is what a document of another kind has in place of logs, for the message.
 	other, isBatch, refused := "", false, 0
 	c := jsonwalk.New(record)
 	for c.Object(); c.Member(); {
-		// Spans and metrics are named so that whoever sent them sees it.
+		// The error names spans and metrics so that the sender sees them.
 		if string(c.Key()) != "resourceLogs" {
 			other = adapter.Word(c.Key(), 40)
 			c.Skip()
@@ -105,7 +104,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	// Reports of agents need an agent; everything else is Claude Code's.
 	for _, l := range read {
 		switch {
-		// Records of other programs are counted in the batch and told by nobody.
+		// Records of other programs count in the batch but emit no event.
 		case l.what == nothing:
 		case l.at == 0:
 			refused++
@@ -277,7 +276,7 @@ func (r *reader) begin(l *line, phase string, kind events.Kind) *events.Event {
 		events.CorrelationSession: l.word(sessionID), events.CorrelationTrace: l.trace,
 	}
 	e := r.pair.Begin(l.key()+phase, kind, l.at, &names)
-	// The source of the options was chosen by somebody, so it goes first.
+	// The operator chose the source of the options, so it has priority.
 	if service := l.word(serviceName); r.source == "" && service != "" {
 		e.Source = service
 	}
@@ -286,9 +285,9 @@ func (r *reader) begin(l *line, phase string, kind events.Kind) *events.Event {
 	return e
 }
 
-// key tells a record apart from all others.
-// The id of a use stays the same when a batch is sent again. Else the session counts its
-// events, and without that the time has to do.
+// key returns a key that is unique to a record.
+// The id of a use stays the same when a batch is sent again. Without it, the number of the event
+// in its session is the key. Without that, the time is.
 func (l *line) key() string {
 	if use := l.id(callID); use != "" {
 		return use
@@ -309,7 +308,7 @@ func (l *line) actor() events.Party {
 	return events.Party{Session: l.word(sessionID), Agent: "claude-code"}
 }
 
-// line tells what a record says.
+// line emits the events of a record.
 func (r *reader) line(l *line, emit func(*events.Event)) {
 	switch l.what {
 	case userPrompt:
@@ -326,9 +325,9 @@ func (r *reader) line(l *line, emit func(*events.Event)) {
 	}
 }
 
-// heartbeat tells how an agent is. It belongs to a flow only when it names one.
-// The explicit id is the only one that it may name: a session or a trace says nothing of what
-// the agent is about.
+// heartbeat emits the state of an agent. It belongs to a flow only when it names one.
+// It may name a flow only by the explicit id: a session or a trace does not identify the work of
+// the agent.
 func (r *reader) heartbeat(l *line, emit func(*events.Event)) {
 	who := l.reporter()
 	e := r.begin(l, "/status/"+adapter.Word([]byte(who.ID()), events.MaxID/2-32), events.AgentStatus)
@@ -357,7 +356,7 @@ func (l *line) share(f field) (float64, bool) {
 	return v, true
 }
 
-// tool tells a use of a tool by its end; the pairing tells the call before it.
+// tool emits the end of a tool use; the pairing emits the call before it.
 func (r *reader) tool(l *line, emit func(*events.Event)) {
 	e := r.begin(l, "/result", events.ToolResult)
 	e.From = l.actor()
@@ -378,7 +377,7 @@ func (r *reader) tool(l *line, emit func(*events.Event)) {
 	r.pair.Pair(e, emit)
 }
 
-// request tells a request to the model, or that it failed.
+// request emits a request to the model, or its failure.
 func (r *reader) request(l *line, emit func(*events.Event)) {
 	e := r.begin(l, "/llm", events.LLMCall)
 	e.From, e.Model, e.Provider = l.actor(), l.word(model), "anthropic"

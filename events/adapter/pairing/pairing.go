@@ -21,8 +21,8 @@ const maxRemembered = 16384
 
 // Pairer hands over the events of one log. It is for one goroutine.
 type Pairer struct {
-	// Work is whether the log tells all work of its agents, so that a hop without work
-	// can be seen. If not, whether a hop came without work is left open.
+	// Work is true when the log contains all work of its agents, so that a hop without work is
+	// visible. Otherwise it is unknown whether a hop came without work.
 	Work bool
 
 	// What Begin gives to each event, and what Args leaves out of hashes.
@@ -105,12 +105,11 @@ func (t *Pairer) Pair(e *events.Event, emit func(*events.Event)) {
 		if t.Work && e.HadWork == events.Unknown {
 			t.worked.Set(e, who(e, e.From))
 		}
-		// An answer that took work, or may have where all work is told.
+		// An answer with work, or possibly with work where the log contains all work.
 		if e.HadWork != events.No && !e.To.IsZero() {
 			t.work(e, e.To, e.HadWork)
 		}
-		// A log that says nothing of how a call ended tells that it ended well: StatusUnset is
-		// the least value.
+		// A call without a reported end ended well: StatusUnset is the least value.
 		e.Status = max(e.Status, events.StatusOK)
 	case events.ToolCall:
 		if e.Tool.CallID == "" {
@@ -136,22 +135,21 @@ func (t *Pairer) Pair(e *events.Event, emit func(*events.Event)) {
 func (t *Pairer) result(e *events.Event, emit func(*events.Event)) bool {
 	e.Status = max(e.Status, events.StatusOK)
 	if e.Tool.CallID == "" {
-		// A result that matches no call gets the id of its own event, and is then told with a
-		// call that is made up below.
+		// A result that matches no call gets the id of its own event. The code below makes a call
+		// for it.
 		e.Tool.CallID = cmp.Or(t.takeOpen(e), e.ID)
 	}
 	c, known := t.calls.Get(e.Tool.CallID)
 	switch {
 	case known:
-		// The call says what was called and with what. Of the result only its own size is
-		// kept, and the hash where the call had none; the size of the arguments is told once,
-		// on the call.
+		// The call has the name and the arguments. Of the result only its own size is kept, and the
+		// hash where the call had none. The size of the arguments is on the call only.
 		result := e.Tool
 		e.Tool, e.Tool.ArgsSize, e.Tool.ArgsSim, e.Tool.ResultSize = c.tool, 0, events.Fingerprint{}, result.ResultSize
 		if e.Tool.ArgsHash.IsZero() {
 			e.Tool.ArgsHash = result.ArgsHash
 		}
-		// A call that names nobody does not take away the party that its result names.
+		// A call without a party does not remove the party that its result names.
 		if e.From.IsZero() || !c.from.IsZero() {
 			e.From = c.from
 		}
@@ -166,7 +164,7 @@ func (t *Pairer) result(e *events.Event, emit func(*events.Event)) bool {
 		return false
 	}
 	// The log has calls only when they are over.
-	// The event is used again for the call that is told first; its result is put back after
+	// The event is reused for the call, which is emitted first; its result is put back after
 	// it. Stamps are milliseconds, and 0 would mean that there is no time.
 	result := *e
 	began := max(1, e.Time-events.Stamp(e.DurationMS))
@@ -205,9 +203,8 @@ func (t *Pairer) takeOpen(e *events.Event) string {
 	return open[0]
 }
 
-// Key tells a line apart from all others where the log gives none an id. A line that
-// tells when it was written is the same one when it comes again; of those that do not,
-// each is a line of its own.
+// Key returns a key that is unique to a line where the log gives lines no id. A line with a time
+// has the same key when it comes again. A line without a time gets a new key each time.
 func (t *Pairer) Key(line []byte, timed bool) string {
 	key := strconv.FormatUint(xxhash.Sum64(line), 16)
 	if timed {

@@ -9,8 +9,8 @@ import (
 	"weir/events/adapter"
 )
 
-// TestPairs holds that results find their calls, with and without ids, and that calls
-// which a log tells when they are over are told all the same.
+// TestPairs holds that results find their calls, with and without ids. It also holds that the
+// Pairer emits calls which a log writes when they are over.
 func TestPairs(t *testing.T) {
 	pairer := New(adapter.Options{Source: "s"}, "test")
 	pairer.Work = true
@@ -62,7 +62,7 @@ c2/call tool.call z c2 at 310
 	}
 }
 
-// TestWorkUnknown holds that a log that does not tell all work says nothing of it.
+// TestWorkUnknown holds that work stays unknown for a log that does not contain all work.
 func TestWorkUnknown(t *testing.T) {
 	pairer := New(adapter.Options{}, "test")
 	e := pairer.Begin("1", events.AgentCall, 1, &adapter.Names{})

@@ -1,5 +1,5 @@
-// Package spanjson reads spans in the JSON of Jaeger, Zipkin, Elasticsearch and others. A span tells the same as in
-// OTLP, which package otlp reads, but for its events.
+// Package spanjson reads spans in the JSON of Jaeger, Zipkin, Elasticsearch and others. A span has the same content
+// as in OTLP, which package otlp reads, except for its events.
 package spanjson
 
 import (
@@ -172,7 +172,7 @@ func fault(err error) error {
 	return &events.DecodeError{Code: events.CodeWrongType, Offset: -1, Reason: "it is none of their spans: " + err.Error()}
 }
 
-// row makes a row of a span, whoever wrote it.
+// row makes a row of a span in any of the formats.
 func (s *span) row(processes map[string]process) (spanrow.Row, error) {
 	up := ids{}
 	_ = json.Unmarshal(s.Parent, &up) // there only in Go's
@@ -221,7 +221,7 @@ func (s *span) row(processes map[string]process) (spanrow.Row, error) {
 	return row, nil
 }
 
-// times reads when a span began and ended. What has not ended is told as if it took no time.
+// times reads the start and the end of a span. A span without an end gets a duration of 0.
 func (s *span) times(row *spanrow.Row) {
 	micro := func(raw json.RawMessage) int64 {
 		n, _ := strconv.ParseInt(string(raw), 10, 64)
@@ -298,8 +298,8 @@ func put(into map[string]string, raw json.RawMessage) {
 	}
 }
 
-// id returns an id in hex of so many bytes. MLflow writes base64, and Jaeger leaves out zeros
-// before it.
+// id returns an id of the given number of bytes in hex. MLflow writes base64, and Jaeger omits
+// leading zeros.
 func id(s string, bytes int) string {
 	if raw, err := base64.StdEncoding.DecodeString(s); err == nil && len(raw) == bytes {
 		return hex.EncodeToString(raw)

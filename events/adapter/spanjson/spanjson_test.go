@@ -11,7 +11,7 @@ import (
 	"weir/events/adapter/spanjson"
 )
 
-// read returns what a log tells, without ids.
+// read returns the events of a log, without ids.
 func read(t *testing.T, text string) (told []string) {
 	t.Helper()
 	if f := spanjson.Format(); f.Score(&adapter.Head{Bytes: []byte(text)}) != adapter.Certain {

@@ -20,7 +20,7 @@ import (
 type Row struct {
 	Trace, Span, Parent string // ids of any form; Parent may be empty
 	Name                string
-	Service             string // the program; empty when the row does not tell it
+	Service             string // the program; empty when the row does not have it
 	Start, End          time.Time
 	Failed              bool
 	Message             string            // what went wrong
@@ -28,11 +28,10 @@ type Row struct {
 }
 
 // Reader makes events of records that hold rows.
-// It takes part as the adapter of OTLP spans that it wraps: what is held back, flushed and
-// told late is that one's doing.
+// It wraps the adapter of OTLP spans, which decides what is held back, flushed or emitted late.
 type Reader struct {
 	adapter.Adapter
-	// rows returns the rows of a record. An error is told of the record as a whole.
+	// rows returns the rows of a record. An error applies to the record as a whole.
 	rows func(record []byte) ([]Row, error)
 }
 
@@ -107,10 +106,9 @@ func batch(rows []Row) []byte {
 	return out
 }
 
-// id returns an id of so many hex digits: the same where it is one, else the beginning of
-// its hash.
+// id returns s if it is an id of the given number of hex digits, else the beginning of its hash.
 // Exports have UUIDs and ids of databases where OTLP has hex. The hash is the same for a span
-// and for its parent's mention, so the tree stays whole.
+// and for a reference to it as a parent, so the tree stays whole.
 func id(s string, digits int) string {
 	s = strings.ToLower(strings.TrimPrefix(s, "0x"))
 	// An id of zeros means none in OTLP, and would make all such spans one.

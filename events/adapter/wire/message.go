@@ -44,7 +44,7 @@ func (m *Message) Failure() string {
 			text = c.Text()
 		}
 	}
-	// The code is put before the text after it was normalised: it tells errors apart.
+	// The code is prepended after the text was normalised: it distinguishes errors.
 	return adapter.Word([]byte(strconv.FormatInt(code, 10)+" "+fingerprint.Error(text)), events.MaxID)
 }
 
@@ -87,7 +87,7 @@ func message(c *jsonwalk.Cursor) *Message {
 		case "jsonrpc":
 			is = string(c.Text()) == "2.0"
 		case "id":
-			// Ids are numbers or strings: both are told as the text that stands there.
+			// Ids are numbers or strings: both become their text.
 			m.ID = adapter.Word(c.Scalar(), maxName)
 		case "method":
 			m.Method = adapter.Word(c.Text(), events.MaxID)

@@ -18,7 +18,7 @@ import (
 // Record is one request or one response.
 // It may alias the line that it was read from: who keeps some of it keeps strings only.
 type Record struct {
-	// At is required, since the exchange of an earlier run of the proxy is told apart by it.
+	// At is required: it distinguishes the exchange from one of an earlier run of the proxy.
 	At       events.Stamp
 	Response bool
 	Proxy    string // the server's name in the log
@@ -31,8 +31,8 @@ type Record struct {
 	stream []byte // the messages of a stream of events
 }
 
-// Header is what the headers of a request or a response tell.
-// A header that is missing is its zero value. Names of headers count in any case.
+// Header contains the headers of a request or a response.
+// A header that is missing is its zero value. Names of headers are case-insensitive.
 type Header struct {
 	Correlation string // x-correlation-id
 	Baggage     Flow   // in baggage
@@ -45,7 +45,7 @@ type Header struct {
 // It is good within one run of the proxy only, see ID.
 func (r *Record) Key() string { return r.Proxy + "/" + r.Exchange }
 
-// ID tells the exchange of a request apart from all others, also from those of an
+// ID returns an id that is unique to the exchange of a request. It also differs from those of an
 // earlier run of the proxy, which began to count at 1, too.
 func (r *Record) ID() string { return r.Key() + "@" + strconv.FormatInt(int64(r.At), 10) }
 
@@ -89,7 +89,7 @@ func walk(c *jsonwalk.Cursor) (r *Record, direction string) {
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
 		case "time":
-			// What is no time is told as missing, by Read.
+			// Read reports an invalid time as missing.
 			if at, ok := events.ParseStamp(string(c.Text())); ok {
 				r.At = at
 			}
@@ -155,7 +155,7 @@ func (h *Header) read(c *jsonwalk.Cursor) {
 			h.Trace = Traceparent(c.Text())
 		case "mcp-session-id":
 			h.MCP, h.Session = true, adapter.Word(c.Text(), events.MaxID)
-		// That they are there is enough to tell the protocol.
+		// Their presence is enough to identify the protocol.
 		case "mcp-protocol-version", "mcp-method", "mcp-name":
 			h.MCP = true
 			c.Skip()

@@ -45,7 +45,7 @@ var wire = [...]protowire.Type{object: protowire.BytesType, text: protowire.Byte
 //
 // of is the message of an object, nil for other forms.
 type field struct {
-	// A bit for each number tells which fields are there, see message.append.
+	// A bit for each number marks the fields that are present, see message.append.
 	number protowire.Number // below 32
 	name   string
 	form   form

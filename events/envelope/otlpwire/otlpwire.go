@@ -100,10 +100,10 @@ func inner(value []byte) []byte {
 	return b
 }
 
-// SignalOf tells what a message is a batch of: Unknown when it is no batch at all. It
+// SignalOf returns the signal of a batch, or Unknown when the message is not a batch. It
 // looks at the shape of the first span, log record or metric that it finds.
 //
-// Text and JSON may begin like a batch, so the whole way down to an item has to fit.
+// Text and JSON may begin like a batch, so the whole path down to an item has to fit.
 func SignalOf(batch []byte) Signal {
 	if len(batch) == 0 {
 		return Unknown
@@ -123,9 +123,9 @@ func SignalOf(batch []byte) Signal {
 	return found
 }
 
-// below looks into the fields of one number until one of them tells the signal.
+// below looks into the fields of one number until one of them identifies the signal.
 //
-// An empty resource or scope tells nothing, and the next one is asked.
+// An empty resource or scope does not identify it; below then looks into the next one.
 func below(message []byte, number protowire.Number, look func([]byte) Signal) Signal {
 	found := Empty
 	err := each(message, func(n protowire.Number, typ protowire.Type, v []byte) bool {
@@ -144,7 +144,7 @@ func below(message []byte, number protowire.Number, look func([]byte) Signal) Si
 	return found
 }
 
-// signalOfItem tells an item by the fields that only one of the signals has.
+// signalOfItem returns the signal of an item, by the fields that only one of the signals has.
 func signalOfItem(item []byte) Signal {
 	const (
 		spanTime    = 1 << iota // field 7 or 8

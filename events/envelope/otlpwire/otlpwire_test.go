@@ -53,7 +53,7 @@ func batches(t testing.TB) map[string][][]byte {
 	return out
 }
 
-// told are the events of batches, as JSON.
+// The function returns the events of batches, as JSON.
 func told(t testing.TB, batches [][]byte) (out []string) {
 	t.Helper()
 	a := otlp.Format().New(adapter.Options{})
