@@ -15,11 +15,11 @@ func (e *Engine) LowWatermark(at events.Stamp) events.Stamp {
 	return max(0, at.Add(-activity.Grace-e.limits.Agents.Report))
 }
 
-// Relay passes an event on to the agent stage that belongs to no flow: what an agent says
-// of itself or others say of it, without a correlation id. It returns false for an event
-// that a flow has to fold, and then does nothing.
-// Who has no flow has no state to be folded into, so nothing is kept of it here and repeats
-// are told by the agent stage.
+// Relay passes an event without a correlation id on to the agent stage: what an agent reports
+// of itself, or others report of it. It returns false, and does nothing, for an event that a
+// flow has to fold.
+// Such an event has no flow whose state could keep it, so nothing is kept here. The agent
+// stage detects repeats.
 func (e *Engine) Relay(p *Partition, ev *events.Event, fx *Effects) bool {
 	if ev.CorrelationID != "" {
 		return false
@@ -48,9 +48,8 @@ func (e *Engine) Relay(p *Partition, ev *events.Event, fx *Effects) bool {
 	return true
 }
 
-// repartition tells the agent stage what it wants to know of an event that the flow has
-// counted.
-// An ask that was refused is passed on by noteTry and not here: it was no call.
+// repartition passes on what the agent stage needs of an event that the flow has counted.
+// A refused check request is passed on by noteTry and not here: it was no call.
 func (e *Engine) repartition(f *Flow, m *moment, fx *Effects) {
 	if e.agents.Trees {
 		e.passSpent(f, m, fx)
@@ -73,8 +72,8 @@ func (e *Engine) repartition(f *Flow, m *moment, fx *Effects) {
 
 // passWord passes on what an agent says of itself, or others of it.
 func (e *Engine) passWord(ev *events.Event, when events.Stamp, fx *Effects) {
-	// A status is about who tells it; a note, a request or a review about whom it names, else
-	// about its author.
+	// A status is about its sender. A note, a request or a review is about the party that it
+	// names, else about its author.
 	about := ev.To
 	if ev.Kind == events.AgentStatus || about.IsZero() {
 		about = ev.From
@@ -92,8 +91,8 @@ func (e *Engine) passWord(ev *events.Event, when events.Stamp, fx *Effects) {
 }
 
 // passCall passes on a call between agents, if some row counts it.
-// A call may be told three times, to the agent, to its project and as the opening of a flow,
-// each to another key or as another kind, since each is counted by itself.
+// It may pass on a call three times: to the agent, to its project and as the opening of a flow.
+// Each goes to another key or as another kind, because each is counted by itself.
 func (e *Engine) passCall(f *Flow, m *moment, fx *Effects) {
 	ev := m.ev
 	if ev.CorrelationSource == events.CorrelationPrincipal {
@@ -117,9 +116,9 @@ func (e *Engine) passCall(f *Flow, m *moment, fx *Effects) {
 	}
 }
 
-// passWake tells the conversation that an agent opened this flow in it, or that the conversation
-// moved on: a flow that an agent opened has used a tool, or a person spoke. A conversation that is
-// the flow itself has rules of its own.
+// passWake notifies the conversation that an agent opened this flow in it, or that the
+// conversation moved on: a flow that an agent opened has used a tool, or a person wrote. A
+// conversation that is the flow itself has rules of its own.
 func (f *Flow) passWake(m *moment, fx *Effects) {
 	ev := m.ev
 	if ev.ConversationID == "" || ev.ConversationID == ev.CorrelationID || ev.CorrelationSource == events.CorrelationPrincipal {
@@ -141,13 +140,13 @@ func (f *Flow) passWake(m *moment, fx *Effects) {
 }
 
 // passAck passes on an acknowledgement of an order that is not the flow's own. It may be
-// about whom the call was to, who made it, or the project: each knows its own orders.
+// about the callee, the caller or the project: each knows its own orders.
 func (e *Engine) passAck(ev *events.Event, when events.Stamp, fx *Effects) {
 	fx.Counts.Acked(events.ReasonCount, ev.Ack)
 	if a := fx.Say(ev.To, ev, when); a != nil {
 		a.Ack = ev.Ack
 	}
-	// One agent is told once, or its try would count twice.
+	// It goes to one agent only once, or its attempt would count twice.
 	if activity.AgentKey(ev.From) != activity.AgentKey(ev.To) {
 		if a := fx.Say(ev.From, ev, when); a != nil {
 			a.Ack = ev.Ack
@@ -161,7 +160,7 @@ func (e *Engine) passAck(ev *events.Event, when events.Stamp, fx *Effects) {
 // leaveNote has the agent stage keep a note with the agent that the event is of.
 func (e *Engine) leaveNote(m *moment, summary string, tags []string, fx *Effects) {
 	if a := fx.Say(m.ev.From, m.ev, m.when); a != nil {
-		// It is weir's own note, about whom the event was of.
+		// It is weir's own note, about the agent that sent the event.
 		a.Kind, a.To, a.From = events.NoteAdded, m.ev.From, events.Party{Agent: activity.NoteAuthor}
 		a.Note = &events.Note{Summary: summary, Tags: tags}
 	}

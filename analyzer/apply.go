@@ -24,12 +24,12 @@ type moment struct {
 	late  bool          // behind the flow's clock
 	busy  bool          // the partition is above its load limit
 	user  bool          // a user's event
-	word  bool          // and in time, from whom it counts: it takes back what a user's word takes back
+	word  bool          // and in time, from a sender that counts: it clears what a user's message clears
 	hop   bool          // an agent called an agent
 	idle  bool          // and no work was done before it, for sure
-	blind bool          // or nobody knows whether work was done before it
+	blind bool          // or it is unknown whether work was done before it
 
-	before ledger.Amount // what the flow had told its tree of; nothing where there is none
+	before ledger.Amount // what the flow had reported to its tree; nothing where there is none
 	joins  bool          // it is the first event of the flow that names a tree
 	funds  funds         // what the flow had spent before the event, where there are budgets
 
@@ -111,7 +111,7 @@ func (e *Engine) apply(f *Flow, m *moment) {
 	if f.service == "" && ev.Source != "" {
 		f.service = record.Cut(ev.Source, maxService)
 	}
-	// Whatever comes after the end shows that somebody is at work again.
+	// Any event after the end shows that a party is at work again.
 	f.flags &^= flagEnded
 	if m.word {
 		f.clearPatterns(true)
@@ -119,7 +119,7 @@ func (e *Engine) apply(f *Flow, m *moment) {
 		if !ev.Claimed {
 			f.offences = f.offences[:0]
 		}
-		// Whoever speaks begins a turn, whether or not the producer says so.
+		// A user's message begins a turn, whether or not the producer reports one.
 		f.newTurn()
 	}
 	// People take no index: nothing is ever refused to them, and they would count as sessions.
@@ -157,11 +157,11 @@ func (e *Engine) apply(f *Flow, m *moment) {
 	}
 }
 
-// unnamed is the party that uses of tools belong to of which nobody says whose they are. It
-// counts as no session, takes no part in calls, and nothing is reported of it.
+// unnamed is the party of tool uses that name no caller. It counts as no session, takes no
+// part in calls, and nothing is reported of it.
 const unnamed = "(unnamed)"
 
-// isUnnamed reports whether the event is a use of a tool by nobody in particular.
+// isUnnamed reports whether the event is a tool use that names no caller.
 func isUnnamed(ev *events.Event) bool {
 	return ev.From.IsZero() && (ev.Kind == events.ToolCall || ev.Kind == events.ToolResult)
 }
@@ -205,7 +205,7 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 		callee.called++
 	}
 	f.stampRate(m)
-	if !m.idle || !m.beside { // who sends several out at once made one attempt
+	if !m.idle || !m.beside { // several calls sent at once are one attempt
 		f.hopRuns(m, e.limits.Rules[ruleOfTalk].All)
 	}
 	f.openRound(m, m.from, m.to)
@@ -216,7 +216,7 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 	if m.from != m.to {
 		callee.flags &^= partyWorked
 	}
-	// For its loops: a call may tell how often its task has gone round.
+	// For its loops: a call may report how often its task has gone round.
 	f.applyTask(m)
 }
 
@@ -232,8 +232,8 @@ func handsOver(ev *events.Event, caller *party) bool {
 	return caller.flags&partyWorked != 0 && ev.HadWork != events.No
 }
 
-// sideBySide tells whether the caller gives work away while the one it gave work to last is
-// still at it: delegations of one batch, of which none answers to another.
+// sideBySide reports whether the caller delegates work while the party that it delegated to last
+// is still working. These are delegations of one batch, of which none answers another.
 func (f *Flow) sideBySide(m *moment) bool {
 	if m.ev.TransferMode != events.ReturnToCaller || f.pos == none || f.pos == m.from {
 		return false
@@ -241,11 +241,11 @@ func (f *Flow) sideBySide(m *moment) bool {
 	return slices.ContainsFunc(f.pairs, func(r pair) bool { return r.open && r.from == m.from && r.to == f.pos })
 }
 
-// noWork tells whether the caller is known to have done nothing since it was
-// called. Unknown is never no work, unless the limits say so.
-// Work is known to be missing when the producer says so, or when its source has reported uses
-// of tools in this flow and none of this caller (see decision 4). It notes for people when
-// nobody knew.
+// noWork reports whether the caller is known to have done nothing since it was called. Unknown
+// never counts as no work, unless the limits require it.
+// Work is known to be missing when the producer reports so. It also is when its source has
+// reported tool uses in this flow and none of this caller (see decision 4). It notes for people
+// when this is unknown.
 func (f *Flow) noWork(m *moment, caller *party, unknown bool) bool {
 	ev := m.ev
 	f.flags &^= flagWorkUnknown
@@ -278,7 +278,7 @@ func (f *Flow) worked(i uint8) {
 	f.delegations = f.delegations[:n]
 }
 
-// reports tells whether the source was seen to report tool use in this flow.
+// reports returns whether the source was seen to report tool use in this flow.
 func (f *Flow) reports(source string) bool {
 	h := shortHash(source)
 	for _, r := range f.reporting {
@@ -289,8 +289,8 @@ func (f *Flow) reports(source string) bool {
 	return false
 }
 
-// setReports notes that the source tells of tools. From then on its silence about them means
-// that none were used.
+// setReports notes that the source reports tools. From then on, no report from it means that
+// none were used.
 func (f *Flow) setReports(source string) {
 	h := shortHash(source)
 	for i, r := range f.reporting {
@@ -304,8 +304,8 @@ func (f *Flow) setReports(source string) {
 	}
 }
 
-// applyReturn gives control back. A return to a person ends the work where there is nobody
-// further up, and the flow is at rest from then on.
+// applyReturn gives control back. A return to a person ends the work if no party is further
+// up, and the flow is at rest from then on.
 func (f *Flow) applyReturn(m *moment) {
 	ev := m.ev
 	if m.from == none {
@@ -397,7 +397,7 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	m.callAt = i
 	m.retry = c.flags&callRetry != 0
 	c.flags |= callResult
-	// By ordinal, for it is compared with ordinals of other calls to tell which were made side
+	// By ordinal, because it is compared with ordinals of other calls to find those made side
 	// by side.
 	c.done = min(f.events, c.n+maxSpan)
 	if ev.Status == events.StatusCancelled {
@@ -430,10 +430,10 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	f.followCycle(p, i)
 }
 
-// applyUsage adds what the event spent. Producers tell it in three ways: as deltas, as sums of
-// a party since its start, of which only the growth counts, and as aggregates of what was told
-// in parts before. The larger sum counts: added up, all would count twice, and if one kind were
-// left out, a sender of the other would take the figures of the dispatcher away.
+// applyUsage adds what the event spent. Producers report it in three ways. Deltas are added.
+// Of sums of a party since its start only the growth counts. Aggregates repeat what was
+// reported in parts before. The larger sum counts. Added up, all would count twice. If one kind
+// were left out, a sender of that kind could hide the figures of the dispatcher.
 func (e *Engine) applyUsage(f *Flow, m *moment) {
 	u := &m.ev.Usage
 	if !u.Known {
@@ -455,7 +455,7 @@ func (e *Engine) applyUsage(f *Flow, m *moment) {
 	default:
 		f.flags |= flagDelta
 	}
-	// Some tell the parts alone.
+	// Some producers report only the parts.
 	if spent[2] == 0 {
 		spent[2] = saturate(spent[0], spent[1])
 	}
@@ -482,8 +482,8 @@ func (e *Engine) price(ev *events.Event, grown int64) int64 {
 	return cost
 }
 
-// sumOf returns the sums that the source of the event tells of the session at hand, new ones
-// when it told none before. Two sources that tell of one party count each for itself, as do the
+// sumOf returns the sums that the event's source reported of the session at hand, new ones if
+// it reported none before. Two sources that report one party count each for itself. So do the
 // sessions of an agent where parties are agents.
 func (f *Flow) sumOf(m *moment) *sum {
 	p := &f.parties[m.from]
@@ -498,9 +498,9 @@ func (f *Flow) sumOf(m *moment) *sum {
 			return s
 		}
 	}
-	// The sums of a whole flow are bounded and not those of each party, because most parties
-	// have one at most. Where there are as many as parties fit, whoever has most gives one up:
-	// somebody has two, or each has one and so has this one.
+	// The number of sums is bounded per flow and not per party, because most parties have at
+	// most one. When there are as many as parties fit, the party with the most gives one up:
+	// some party has two, or each has one, including this one.
 	total, most := 0, p
 	for i := range f.parties {
 		q := &f.parties[i]
@@ -515,9 +515,9 @@ func (f *Flow) sumOf(m *moment) *sum {
 	return &p.sums[len(p.sums)-1]
 }
 
-// grow returns by how much the figures are more than those told before, which they replace. A
-// figure of 0 was not told. When one is less than before, all have begun again and count whole;
-// but one that comes late is from before, and says nothing new.
+// grow returns by how much the figures exceed those reported before, which they replace. A
+// figure of 0 was not reported. When one is smaller than before, all have begun again and count
+// whole. A late one is from before and adds nothing.
 func (s *sum) grow(now [4]int64, late bool) (more [4]int64) {
 	for i, n := range now {
 		if n == 0 || n >= s.told[i] {
@@ -534,7 +534,7 @@ func (s *sum) grow(now [4]int64, late bool) (more [4]int64) {
 			more[i], s.told[i] = n-s.told[i], n
 		}
 	}
-	// A total that is not told has grown by its parts, so that one that is told later fits.
+	// A total that is not reported has grown by its parts, so that one reported later fits.
 	if now[2] == 0 {
 		more[2] = saturate(more[0], more[1])
 		s.told[2] = saturate(s.told[2], more[2])
@@ -640,7 +640,7 @@ func (f *Flow) countConversation(id string) int64 {
 
 // stampRate keeps the true times of hops, sorted, as long as the widest window.
 // Sorted, because a late hop belongs into a window that may have ended already. The oldest
-// gives way at maxRateStamps, so no rate above that can be told.
+// gives way at maxRateStamps, so no rate above that can be measured.
 func (f *Flow) stampRate(m *moment) {
 	const widest = 10 * 60 * 1000 // milliseconds
 	at := f.since(m.when)
@@ -687,7 +687,7 @@ func mix(h events.Hash) uint64 {
 	return v
 }
 
-// saturate adds without overflow: figures come from producers, who may tell anything.
+// saturate adds without overflow: figures come from producers, which may report any value.
 func saturate(a, b int64) int64 {
 	const most = 1 << 60
 	if b > most-a {

@@ -9,11 +9,11 @@ import (
 	"weir/events"
 )
 
-// ask judges a call before it is sent. Allowed, it counts as the call. Refused, it
-// counts as an attempt: it moves the escalation and leaves the counters alone.
+// ask judges a call before it is sent. Allowed, it counts as the call. Refused, it counts as an
+// attempt: it moves the escalation and does not change the counters.
 // The answer is one verdict of the kind that streams carry; where several rows stop the call
-// it is that of the first. There is no second evaluator: what is not refused by a standing
-// order is folded, and taken back when that stops it (decision 9).
+// it is that of the first. There is no second evaluator. What no active order refuses is folded,
+// and undone when the fold stops it (decision 9).
 func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 	fx.Counts.Asks++
 	m.busy = p.busy
@@ -34,7 +34,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		e.tried(f, m)
 		// A call that was in flight when the order went out is no attempt (decision 8).
 		if _, known := e.broken(f, &c, m); known {
-			if o.Action != events.Throttle { // who is told to wait may ask whether it is time
+			if o.Action != events.Throttle { // a throttled caller may ask whether it is time
 				e.noteTry(f, o, m, fx)
 			}
 			e.attempt(f, o, m, fx)
@@ -54,7 +54,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 	var warning *events.Verdict
 	for i := given; i < len(fx.Verdicts); i++ {
 		v := &fx.Verdicts[i]
-		// Nobody is refused by a row in shadow mode.
+		// A row in shadow mode refuses no call.
 		if v.Mode != events.ModeEnforce {
 			continue
 		}
@@ -77,8 +77,8 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 			if !undone {
 				return
 			}
-			// What would have come of the call had it been made is told nobody: that a budget is
-			// used up, that one is near, that an order ends.
+			// Effects that the call would have had are not reported: that a budget is used up,
+			// that one is near, that an order ends.
 			stops := slices.DeleteFunc(fx.Verdicts[given:], func(v events.Verdict) bool { return v.Effective != events.EffectiveNow })
 			fx.Verdicts = fx.Verdicts[:given+len(stops)]
 			return
@@ -100,8 +100,8 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 	addAdvice(f, m, fx.Answer)
 }
 
-// lastLoop reports whether the stop comes of a loop that is the last one allowed: a limit of
-// three loops is for who has made three. What is asked for is counted when it is judged.
+// lastLoop reports whether the stop is caused by a loop that is the last one allowed. A limit of
+// three loops applies after three loops. The loop in the check request counts when it is judged.
 func lastLoop(v *events.Verdict, m *moment) bool {
 	return v.Unit == events.UnitLoops && (m.ev.Kind == events.TaskLoop || m.ev.Kind == events.TaskReflect) && v.Limit != nil && float64(m.earlier) < *v.Limit
 }
@@ -122,8 +122,8 @@ func (e *Engine) again(f *Flow, m *moment) *events.Verdict {
 	return answer
 }
 
-// refusing returns the standing order that refuses the call, the widest first.
-// The widest says most to who asks: that the flow is stopped, and not that one call is.
+// refusing returns the active order that refuses the call, the widest first.
+// The widest gives the caller most information: that the flow is stopped, and not only one call.
 func (f *Flow) refusing(c *announced) *order {
 	var best *order
 	for i := range f.orders {
@@ -139,10 +139,10 @@ func (f *Flow) refusing(c *announced) *order {
 	return best
 }
 
-// takeBack undoes what a refused call counted, but keeps the orders that refuse calls from now
-// on and the offences: those that it brought about. It returns false where there is no way back.
-// There is none when a party or a tool gave way for the call: indices would then mean somebody
-// else. New parties and tools stay, with nothing counted of them, since orders may name them.
+// takeBack undoes what a refused call counted. It keeps the offences and the orders that refuse
+// calls from now on, which the call brought about. It returns false if it cannot undo the call:
+// a party or a tool gave way for it, so indices would then mean another one. New parties and
+// tools stay, with nothing counted of them, since orders may name them.
 func (f *Flow) takeBack(before *Flow) bool {
 	for i := range before.parties {
 		if f.parties[i].name != before.parties[i].name {
@@ -191,7 +191,7 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 		return
 	}
 	if !m.ev.From.IsZero() {
-		// Found and not added: an acknowledgement makes nobody take part.
+		// Found and not added: an acknowledgement does not make a party take part.
 		m.from = f.findParty(e.limits.Identity.Of(m.ev.From))
 	}
 	if !m.ev.To.IsZero() {
@@ -214,7 +214,7 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 			fx.Counts.RefusedBy[Rules[o.rule].Reason.Place()]++
 			f.stops(o, fx)
 			e.tried(f, m)
-			// Who waits, and who was refused nothing, defied nobody.
+			// A caller that waits, or that was refused nothing, ignored no order.
 			if o.Action != events.Throttle && !o.Shadow {
 				e.noteTry(f, o, m, fx)
 			}

@@ -62,8 +62,8 @@ func payerOf(payers []payer, s *budgets.Scope) int {
 	return slices.IndexFunc(payers, func(p payer) bool { return p.kind == s.Kind && p.tag == s.Tag })
 }
 
-// accountOf returns the value of the scope that an event counts for: what it names itself, else what its
-// flow was told first; "" for none.
+// accountOf returns the value of the scope that an event counts for: what it names itself, else
+// the first one reported for its flow; "" for none.
 func accountOf(f *Flow, s *budgets.Scope, ev *events.Event) string {
 	if value := s.ValueOf(ev); value != "" {
 		return value

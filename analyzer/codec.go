@@ -109,8 +109,8 @@ const (
 	hasTokens
 	hasRuns // of hops
 	hasReporting
-	hadReports // of an older weir: when the agent stage was told
-	hadTries   // of an older weir: when it was told of tries against orders
+	hadReports // of an older weir: when the flow reported to the agent stage
+	hadTries   // of an older weir: when it reported tries against orders
 	hasTree
 	hasMarks
 )
@@ -122,7 +122,7 @@ const (
 	partyHasSims
 	partyHasOpen
 	partyHasAgent
-	partyHadTries // of an older weir: those that the agent stage was not told of
+	partyHadTries // of an older weir: those not reported to the agent stage
 	partyHasArgSims
 	partyHasDone
 	partyHasSums
@@ -140,8 +140,8 @@ const partyHasContext byte = 1 << 0
 
 // Bits of the second byte of the head.
 const (
-	headHasSums   byte = 1 << iota // what was spent was told in parts and as whole figures
-	headHasPayers                  // who pays for events that name nobody
+	headHasSums   byte = 1 << iota // what was spent was reported in parts and as whole figures
+	headHasPayers                  // payers of events that name none
 )
 
 // readMore reads a byte of further presence bits, where there is one. Bits that this weir does not
@@ -330,7 +330,7 @@ func (f *Flow) encode(b []byte) []byte {
 		b = le.AppendUint64(b, uint64(o.last))
 	}
 	for _, o := range f.overrides {
-		// A threshold that is not set is told from one that is 0.
+		// A threshold that is not set differs from one that is 0.
 		b = append(b, byte(o.rule), byte(o.mode), record.Bit(o.warn.Set, 0)|record.Bit(o.stop.Set, 1))
 		b = le.AppendUint64(le.AppendUint64(le.AppendUint64(b, uint64(o.warn.Value)), uint64(o.stop.Value)), uint64(o.expires))
 	}
@@ -367,13 +367,13 @@ func (f *Flow) hasMore() byte {
 	return more
 }
 
-// inParts reports whether what was spent is taken for told in parts where a record does not say.
-// An older weir did not note that cumulative figures are.
+// inParts reports whether what was spent is treated as reported in parts where a record does not
+// say. An older weir did not note that cumulative figures are.
 func (f *Flow) inParts() bool {
 	return f.flags&flagDelta != 0 || f.tellsSums()
 }
 
-// tellsSums reports whether somebody told cumulative figures.
+// tellsSums reports whether a source reported cumulative figures.
 func (f *Flow) tellsSums() bool {
 	for i := range f.parties {
 		if len(f.parties[i].sums) > 0 {
@@ -389,7 +389,7 @@ func (f *Flow) recordFlags() flowFlags {
 	if f.service != "" {
 		flags |= flagService
 	}
-	// In flows of one agent nobody has called another one in this episode.
+	// In flows of one agent no party has called another one in this episode.
 	for i := range f.parties {
 		if f.parties[i].called != 0 {
 			return flags | flagCalled
@@ -586,8 +586,8 @@ const longAgo = 1<<32 - 1
 // UnmarshalBinary reads the record of the flow called key, keeping the memory of
 // f's slices. The flow's strings alias b. It fails on a record that is damaged or
 // was written by a newer weir.
-// Damage is told once, at the end: a record.Reader that has failed gives zeros, so everything
-// between may go on reading (see package record).
+// Damage is reported once, at the end. A record.Reader that has failed gives zeros, so
+// everything between may go on reading (see package record).
 func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	f.Reset(key)
 	d := record.NewReader(b)
@@ -638,7 +638,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 			}
 		}
 	}
-	// Read over: nobody asks for them any more.
+	// Skipped: nothing uses them any more.
 	for _, had := range [...]byte{hadReports, hadTries} {
 		if has&had != 0 {
 			d.Ago(f.clock)
@@ -684,7 +684,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 		// that no damaged record makes the fold panic.
 		f.addParty().decode(&d, f.clock, parties, tools)
 	}
-	if more&headHasSums == 0 { // all was told in one of the two ways
+	if more&headHasSums == 0 { // all was reported in one of the two ways
 		sums := &f.wholes
 		if f.inParts() {
 			sums = &f.parts
@@ -729,7 +729,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 			content: le.Uint64(x[3:]), answer: le.Uint64(x[11:]), count: le.Uint16(x[19:]), n: le.Uint32(x[21:])})
 		if ago := le.Uint32(x[25:]); ago != 0 {
 			// So long ago that it did not fit is longAgo, which is still a time and not never:
-			// whoever asks again after 49 days was not in a hurry.
+			// a party that asks again after 49 days was not in a hurry.
 			f.delegations[len(f.delegations)-1].answered = f.clock - events.Stamp(ago-1)
 		}
 	}
@@ -778,8 +778,8 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	return d.End("flow record")
 }
 
-// decode reads a party, which is empty but for the memory of its slices. What is told of other
-// parties and of tools is checked against how many there are.
+// decode reads a party, which is empty but for the memory of its slices. References to other
+// parties and to tools are checked against how many there are.
 func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int) {
 	h := d.Take(sizeParty)
 	if ago := le.Uint32(h[18:]); ago != longAgo {

@@ -7,9 +7,9 @@ import (
 	"weir/events"
 )
 
-// A verdict has to say something new. An order under a wider one says nothing: whoever is
-// bound by it is bound already. It stands, is renewed and counts what is tried against it as
-// any other, but nobody is told, until what covers it is gone.
+// A verdict has to report something new. An order under a wider one adds nothing: the wider one
+// already binds the same callers. It stays active, is renewed and counts attempts against it
+// like any other. It is not published until its cover is gone.
 
 // covers reports whether the order refuses all that the other one is about, as strictly, and
 // dispatchers know of it.
@@ -91,8 +91,8 @@ func (o *order) about() events.Kind {
 	return o.kind
 }
 
-// covered reports whether a wider order says as much. A person's word is always told, and so
-// is what only would have been ordered.
+// covered reports whether a wider order refuses as much. An operator's order is always
+// published, and so is one in shadow mode.
 func (f *Flow) covered(o *order, at events.Stamp) bool {
 	if o.Shadow || Rules[o.rule].Fixed || Rules[o.rule].AlwaysPublished {
 		return false
@@ -105,9 +105,9 @@ func (f *Flow) covered(o *order, at events.Stamp) bool {
 	return false
 }
 
-// uncover tells of the orders whose cover is gone.
-// emit looks once more whether another order covers it. It is called after whatever may have
-// taken an order away: an event, a deadline, other limits.
+// uncover publishes the orders whose cover is gone.
+// emit checks once more whether another order covers it. It is called after whatever may have
+// removed an order: an event, a deadline, other limits.
 func (e *Engine) uncover(f *Flow, m *moment, fx *Effects) {
 	for i := range f.orders {
 		if o := &f.orders[i]; o.hidden && o.Expires > m.at {
@@ -116,8 +116,8 @@ func (e *Engine) uncover(f *Flow, m *moment, fx *Effects) {
 	}
 }
 
-// forgetUnder ends the orders whose cover has run out because nobody defied it, if nobody
-// has defied them either: there is nothing to tell.
+// forgetUnder ends the orders whose cover has expired because no caller ignored it, if no
+// caller has ignored them either: there is nothing to publish.
 func (f *Flow) forgetUnder(at events.Stamp) {
 	for i := len(f.orders) - 1; i >= 0; i-- {
 		o := &f.orders[i]

@@ -19,12 +19,12 @@ import (
 type View struct {
 	Flow    string         `json:"flow"`
 	Root    string         `json:"root_correlation_id,omitempty"` // of the tree that it belongs to
-	Service string         `json:"service,omitempty"`             // who told of it first, at most 64 bytes of it
+	Service string         `json:"service,omitempty"`             // first source that reported it, at most 64 bytes of it
 	Episode int            `json:"episode"`
 	Start   events.RFC3339 `json:"start"`
 	Last    events.RFC3339 `json:"last"`
 	Events  int64          `json:"events"`
-	// It is a word for people, and more than Standing: it tells expired from ok.
+	// It is a word for people, and more than Standing: it distinguishes expired from ok.
 	Status     string              `json:"status"` // ok, expired (was stopped, nothing stands any more), warned, armed, stopped, held
 	Incomplete bool                `json:"incomplete,omitempty"`
 	Stack      []string            `json:"stack"`
@@ -42,7 +42,7 @@ type View struct {
 	// Exempt lists the rules that say less of the flow because of its own tags.
 	Exempt []string `json:"exempt,omitempty"`
 
-	// WorkUnknown lists the rules that did not count the last call, because nobody knows
+	// WorkUnknown lists the rules that did not count the last call, because it is unknown
 	// whether work was done before it; none where that is known.
 	WorkUnknown []string `json:"work_unknown,omitempty"`
 }
@@ -63,8 +63,8 @@ type OffenceView struct {
 	Last  events.RFC3339 `json:"last"`
 }
 
-// RulesThatNeed lists the rules about flows and their trees that are on and need what is asked about.
-// It is for sentences that say which rules are blind where a log does not tell something.
+// RulesThatNeed lists the rules about flows and their trees that are on and have the given need.
+// It is for messages that list the rules that cannot measure because a log lacks something.
 func (l *Limits) RulesThatNeed(what rules.Need) (names []string) {
 	for i := range Rules {
 		if r := &Rules[i]; r.Needs&what != 0 && !l.Rules[i].Mute() {
@@ -95,7 +95,7 @@ func (e *Engine) View(f *Flow) View {
 	if f.flags&flagWorkUnknown != 0 {
 		v.WorkUnknown = e.limits.RulesThatNeed(rules.NeedWork)
 	}
-	var deadline moment // at which there is nobody but the flow
+	var deadline moment // at which only the flow is known
 	deadline.begin(f.clock)
 	for r := range RuleCount {
 		if mode := e.limits.Rules[r].Mode; f.exempted(e.byTag[r], mode, &deadline) != mode {
@@ -112,7 +112,7 @@ func (e *Engine) View(f *Flow) View {
 		}
 	}
 	var at moment
-	// Not the time of whoever looks: so the same state always gives the same view.
+	// Not the time of the reader: so the same state always gives the same view.
 	at.begin(f.clock)
 	m := &at
 	status := standing.Phase(0)
@@ -128,7 +128,7 @@ func (e *Engine) View(f *Flow) View {
 	case f.Standing() == Held:
 		v.Status = "held"
 	case status == 0 && slices.ContainsFunc(f.offences, func(o offence) bool { return !f.overridden(o.rule, m.at) }):
-		v.Status = "expired" // and nobody has granted more since
+		v.Status = "expired" // and no operator has granted more since
 	}
 	for i := range f.offences {
 		o := &f.offences[i]
@@ -206,8 +206,8 @@ func (e *Engine) counters(out []rules.CounterView, f *Flow, m *moment) []rules.C
 	return out
 }
 
-// leftOf returns what is left of the limit of a row; nil for one that does not report it. It
-// counts as addRemaining does, up to the last event instead of a call that is asked for.
+// leftOf returns what remains of the limit of a row; nil for one that does not report it. It
+// counts as addRemaining does, up to the last event and without a requested call.
 func leftOf(f *Flow, rule *FlowRule, s rules.Setting) *float64 {
 	if f.offended(rule.ID) && s.Warn < s.Stop {
 		s.Stop, s.Max = s.Warn, false
