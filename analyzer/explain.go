@@ -19,7 +19,7 @@ import (
 type View struct {
 	Flow    string         `json:"flow"`
 	Root    string         `json:"root_correlation_id,omitempty"` // of the tree that it belongs to
-	Service string         `json:"service,omitempty"`             // first source that reported it, at most 64 bytes of it
+	Service string         `json:"service,omitempty"`             // first source that reported it, cut to 64 bytes
 	Episode int            `json:"episode"`
 	Start   events.RFC3339 `json:"start"`
 	Last    events.RFC3339 `json:"last"`

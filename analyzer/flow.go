@@ -18,7 +18,7 @@ const (
 	maxToolBytes   = 768 // names of tools, together
 	maxCalls       = 32  // calls of one party that are compared
 	maxWindowCalls = 64  // calls of all parties that are compared, together
-	maxSeen        = 64  // calls of one party that are told new from old
+	maxSeen        = 64  // calls of one party by which new calls differ from old ones
 	maxSeenTotal   = 128 // of all parties, together
 	maxPeriod      = 16  // of a cycle of tool calls
 	maxRing        = 8   // hops, and the longest cycle of agents
@@ -32,7 +32,7 @@ const (
 	maxDelegations = 12
 	maxRuns        = 6 // tools of one party whose results are followed in a row
 	maxRunsTotal   = 24
-	// Above this no rate can be told, so that limits beyond it are refused when they are read
+	// No rate above this can be measured, so limits beyond it are rejected when they are read
 	// (see hopTimesKept).
 	maxRateStamps = 128
 	// Kept in two halves of which the older is dropped as a whole, so between 32 and 64 are
@@ -51,7 +51,7 @@ const (
 	maxSpan = 255 // events from a call to its result
 
 	// Index 255, which no list reaches: parties, tools and calls are named by their place in a
-	// slice, so that records stay small. Whoever uses one has to check for none first.
+	// slice, so that records stay small. Code that uses an index has to check for none first.
 	none = record.None // no party, no tool
 )
 
@@ -59,18 +59,18 @@ const (
 // of which nothing was seen yet. Every slice has a cap.
 //
 // Strings of a decoded Flow alias the record that it was decoded from.
-// A Flow belongs to the one goroutine that steps it; nothing in it is locked. Parties and
-// tools are named by their index, so whoever takes one out of its list has to take its index
-// out of everything else as well (see forgetParty and forgetTool).
+// A Flow belongs to the one goroutine that steps it; nothing in it is locked. Parties and tools
+// are named by their index. Code that removes one from its list has to remove its index from
+// everything else as well (see forgetParty and forgetTool).
 type Flow struct {
 	key   string
-	hash  uint64       // of the key; 0 until somebody asks for it
+	hash  uint64       // of the key; 0 until it is first needed
 	clock events.Stamp // latest time folded; never runs backwards
 	last  events.Stamp // latest event, ticks not counted
 	start events.Stamp // when the episode began
 	// These two keep an event from being counted twice although its id was forgotten; see
 	// repeated.
-	forgotAt events.Stamp // nothing older can be told from a repeat
+	forgotAt events.Stamp // nothing older can be distinguished from a repeat
 	forgotID uint64       // the last id that was forgotten, which may be as old
 	// It grows by at least one with each verdict and never falls, also through a new episode:
 	// guards take what has a lower one for a replay.
@@ -85,8 +85,8 @@ type Flow struct {
 	// flow may be stopped at all (Limits.WarnOnly).
 	source events.CorrelationSource
 
-	// Who told of the flow first, as people call the program, cut to maxService bytes. It changes no
-	// verdict.
+	// The first source that reported the flow, as people call the program, cut to maxService bytes.
+	// It changes no verdict.
 	service      string
 	root, parent string // of the tree that it belongs to; a root's own is its key. The parent is empty when it is the root
 
@@ -127,7 +127,7 @@ type Flow struct {
 	turnSeen []uint32
 	tokens   [3]int64 // input, output, total: for each the larger of the sums below
 	cost     int64    // millionths of a US dollar, likewise
-	// What was spent as it was told in parts, and as whole figures: tokens as above, then the cost.
+	// What was spent as reported in parts, and as whole figures: tokens as above, then the cost.
 	// Both are about the same calls, so they are never added up.
 	parts, wholes [4]int64
 
@@ -141,22 +141,22 @@ type Flow struct {
 	overrides []flowOverride
 	// Tags of the flow, its agents and its tools, by which limits may exempt.
 	marks rules.Marks
-	// Who pays for its events that name nobody, see payer.
+	// The payers of its events that name none, see payer.
 	payers []payer
 
-	// unreported are, within a step, the parties of which the agent stage is to be told, a bit each.
-	// They change no verdict of the flow: who listens must not matter to what is judged.
+	// unreported are, within a step, the parties to report to the agent stage, a bit each.
+	// They change no verdict of the flow: the receivers of reports must not matter to judging.
 	unreported uint32
 }
 
 type flowFlags uint8
 
 const (
-	flagDelta       flowFlags = 1 << iota // usage was told in parts: aggregates say nothing new
+	flagDelta       flowFlags = 1 << iota // usage was reported in parts: aggregates add nothing new
 	flagIncomplete                        // the first event seen was not a start
-	flagEnded                             // nobody is at work: the flow ended, or gave its answer to the person who began it
+	flagEnded                             // at rest: the flow ended, or gave its answer to the person who began it
 	flagTurnOpen                          // the call that opens the turn was seen
-	flagWorkUnknown                       // of the last hop nobody knows whether it came without work
+	flagWorkUnknown                       // it is unknown whether the last hop came without work
 	flagService                           // in a record alone: the service stands in it
 	flagCalled                            // in a record alone: how often each party was called stands in it
 	flagChecked                           // a dispatcher checked a call, so that only checks say by what the flow is known
@@ -172,7 +172,7 @@ type party struct {
 	parent   uint8
 	flags    partyFlags
 	open     uint8        // tool calls without a result
-	lastSeen uint32       // ordinal, to choose whom to forget
+	lastSeen uint32       // ordinal, to choose which party to forget
 	did      events.Stamp // when it did something last; 0 for never
 	agent    string       // stable id; empty when it is the name, or not known
 	revisits uint16
@@ -189,10 +189,10 @@ type party struct {
 	// For each tool how often in a row it brought the same, for rules that do not look at
 	// arguments.
 	runs []run
-	sums []sum // what sources that add up by themselves told last
+	sums []sum // last figures of sources that add up by themselves
 }
 
-// sum is what a source told last of what a session has spent since it began. Only what goes
+// sum is what a source last reported a session to have spent since it began. Only what goes
 // beyond it counts.
 type sum struct {
 	by   uint32   // hash of source and session; 0 for one that an older weir wrote
@@ -287,7 +287,7 @@ type run struct {
 	hash   uint64 // 0 only in a storm, whose calls may fail in several ways
 }
 
-// storm tells whether the run is one of calls that a busy provider failed, see followStorm.
+// storm reports whether the run is one of calls that a busy provider failed, see followStorm.
 func (r *run) storm() bool { return r.failed && r.hash == 0 }
 
 // rateStamp is the time and the caller of one hop. The caller is none when that party has been
@@ -305,7 +305,7 @@ type hop struct {
 	n        uint32
 }
 
-// pair is who calls whom, and how the last rounds between them went.
+// pair is a caller and its callee, and how the last rounds between them went.
 type pair struct {
 	from, to uint8
 	open     bool
@@ -344,7 +344,7 @@ type counter struct {
 	n  uint32
 }
 
-// task counts the iterations of one task as the flow sees them; callers may tell a larger
+// task counts the iterations of one task as the flow sees them; callers may report a larger
 // figure.
 type task struct {
 	id       uint32
@@ -390,8 +390,8 @@ const (
 	StandingCount
 )
 
-// Standing returns how the flow stands.
-// An order in shadow mode stops nobody and counts as a warning. It looks at no time: orders
+// Standing returns whether the flow is stopped, and how.
+// An order in shadow mode stops no call and counts as a warning. It looks at no time: orders
 // that have ended are dropped at their deadlines.
 func (f *Flow) Standing() Standing {
 	s := Free
@@ -491,8 +491,8 @@ func (f *Flow) addPair() *pair {
 	return &f.pairs[n]
 }
 
-// newEpisode cleans the counters. Orders stand until they expire; offences,
-// repeated delegations and what is needed to tell repeats stay.
+// newEpisode clears the counters. Orders stay active until they expire. Offences, repeated
+// delegations and the data that identifies repeats stay.
 // The parties stay, since orders and delegations name them by index.
 func (f *Flow) newEpisode(at events.Stamp) {
 	f.episode++
@@ -536,8 +536,7 @@ func (f *Flow) clearHops() {
 }
 
 // party returns the index of the party called name, adding it when it is new.
-// It counts the party as one that takes part in the episode, so whoever only asks uses
-// findParty.
+// It counts the party as one that takes part in the episode. To look up only, use findParty.
 func (f *Flow) party(name string, human bool) uint8 {
 	i := f.findParty(name)
 	if i == none {
@@ -594,8 +593,7 @@ func (f *Flow) makeParty(name string) uint8 {
 	for {
 		victim = f.silentParty()
 		p := &f.parties[victim]
-		// What was to be told of the party that goes must not be told of the one that takes
-		// its index.
+		// A report due for the party that goes must not be sent for the one that takes its index.
 		f.unreported &^= 1 << victim
 		f.forgetParty(victim)
 		total -= len(p.name)
@@ -608,9 +606,9 @@ func (f *Flow) makeParty(name string) uint8 {
 	}
 }
 
-// silentParty chooses who is forgotten next: of those off the stack the one silent longest,
-// and somebody on the stack only when all are on it. A party on the stack that goes would
-// shorten the depth.
+// silentParty chooses the party to forget next: of those off the stack the one silent longest,
+// and one on the stack only when all are on it. Removing a party from the stack would shorten
+// the depth.
 func (f *Flow) silentParty() uint8 {
 	victim, onStack := none, true
 	for i := range f.parties {
@@ -626,9 +624,9 @@ func (f *Flow) silentParty() uint8 {
 	return uint8(victim)
 }
 
-// forgetParty takes every mention of party i out of the flow.
-// It has to visit everything that names parties: a forgotten index soon belongs to somebody
-// else, who would inherit orders and cycles.
+// forgetParty removes every mention of party i from the flow.
+// It has to visit everything that names parties: a forgotten index soon belongs to another
+// party, which would inherit orders and cycles.
 func (f *Flow) forgetParty(i uint8) {
 	for j := range f.parties {
 		if f.parties[j].parent == i {
@@ -787,8 +785,8 @@ func (f *Flow) episodeEnds(l *Limits) events.Stamp { return f.last.Add(l.Flow.Id
 func (f *Flow) ageOf(at events.Stamp) time.Duration {
 	for i := range f.orders {
 		if o := &f.orders[i]; o.holdsFlow() || o.lapsed {
-			// Both a flow that waits and one that was halted because nobody came stand still
-			// from when the wait began.
+			// Time does not pass from when the wait began, for a flow that waits and for one
+			// that was halted because no person decided.
 			at = min(at, max(o.Begun, f.start))
 		}
 	}

@@ -22,9 +22,9 @@ type Engine struct {
 	// Rows that shrink while the partition is busy (Load.Scale).
 	scaled RuleSet
 	// Without it answers carry figures only to asks that want them (decision 60).
-	tells   bool         // of some limit the model is told what is left
+	tells   bool         // of some limit weir reports to the model how much remains
 	version uint32       // of the limits, as orders keep it
-	agents  agents.Wants // what the agent stage is told
+	agents  agents.Wants // what the agent stage receives
 	stage   *agents.Engine
 	// What tags do to each row; nil where they do nothing.
 	byTag   [RuleCount]rules.Exempt
@@ -121,7 +121,7 @@ func (e *Engine) Fold(p Partition, f *Flow, ev *events.Event) (Partition, *Flow,
 	return p, next, fx.Verdicts
 }
 
-// Step folds one event into the flow, in place, and adds what came of it to fx.
+// Step folds one event into the flow, in place, and adds its results to fx.
 // The event must belong to the flow: f is the zero Flow, or was folded from
 // events with the same FlowKey. What Step keeps of ev it keeps by reference;
 // encode or clone the flow before the bytes under ev change.
@@ -163,14 +163,14 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	given := len(fx.Verdicts)
 	m.begin(max(when, f.clock))
 	m.ev, m.when, m.late, m.user = ev, when, when < f.clock, ev.By() == events.OriginUser
-	// Late words of a user lift nothing: what happened after them would be taken back with it.
+	// A user's message that comes late lifts nothing: it would also undo what happened after it.
 	// A claimed one lifts nothing while an order stops calls (decision 59).
 	m.word = m.user && !m.late && !(ev.Claimed && f.stopped())
 	if m.late {
 		fx.Counts.Late++
 	}
 	episodes := fx.Counts.Episodes
-	// Before the clock moves: the silence is told by the time of the event before.
+	// Before the clock moves: silence is measured by the time of the event before.
 	e.beginEpisode(f, m, fx)
 	if e.agents.Trees {
 		e.join(f, m, fx.Counts.Episodes > episodes, fx)
@@ -283,8 +283,7 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 	case f.events == 0:
 		f.start, f.pos = m.at, none
 		if m.ev.Kind != events.FlowStart && !m.user && m.ev.Kind != events.AgentCall && m.ev.Kind != events.TurnStart {
-			// Somebody else saw the beginning: counters are too low, never too high (decision
-			// 25).
+			// The beginning was seen elsewhere: counters are too low, never too high (decision 25).
 			f.flags |= flagIncomplete
 		}
 	case m.at.Sub(f.last) > fl.MaxAge:
@@ -382,7 +381,7 @@ func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 			continue
 		}
 		e.orderDue(f, what, m, fx)
-		// Before uncover: what nobody defied ends with its cover and is not told.
+		// Before uncover: an order that no caller ignored ends with its cover, unpublished.
 		f.forgetUnder(m.at)
 		e.uncover(f, m, fx)
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // judge walks the rules of the event's kind.
-// All rows are walked although one has stopped the call: each has its own order, and which one
-// is told is decided by emit.
+// All rows are walked even if one has stopped the call: each has its own order. emit decides
+// which one is published.
 func (e *Engine) judge(f *Flow, m *moment, fx *Effects) {
 	for _, rule := range e.byKind[m.ev.Kind] {
 		e.judgeRow(rule, f, m, fx)
@@ -97,9 +97,9 @@ func (e *Engine) unidentified(ev *events.Event) bool {
 	return ev.CorrelationSource == events.CorrelationPrincipal && e.limits.WarnOnly>>events.CorrelationPrincipal&1 == 1
 }
 
-// unsure is by how much the thresholds of a row are wider that guesses, or that judges a sample.
-// Of the honest runs in EVIDENCE, read as if nobody told of work, none comes to twelve rounds, and
-// some to ten.
+// unsure is by how much wider the thresholds are of a row that guesses, or that judges a sample.
+// It comes from the honest runs in EVIDENCE, read as if they reported no work. None of them
+// reaches twelve rounds, and some reach ten.
 const unsure = 4
 
 // widen gives the event's party the room that its pace, what is known of its work and what may be
@@ -109,14 +109,14 @@ func (f *Flow) widen(rule *FlowRule, set *rules.Setting, m *moment) {
 		set.Widen(x)
 	}
 	if rule.Guesses && m.blind {
-		set.Stop = rules.Off // nothing is stopped that nobody knows to be a loop
+		set.Stop = rules.Off // nothing is stopped that is not known to be a loop
 	} else if m.ev != nil && sampleOf(m.ev) > 1 && !rule.Grows && set.Stop != rules.Off {
 		set.Stop *= unsure // what would have ended the pattern may be missing
 	}
 }
 
-// paceOf returns by how much the pace of the event's party, or that nobody knows of its work,
-// widens the thresholds of the row; 1 for not at all.
+// paceOf returns by how much the thresholds of the row are widened, by the pace of the event's
+// party or because its work is unknown; 1 for not at all.
 func (f *Flow) paceOf(rule *FlowRule, set *rules.Setting, m *moment) int64 {
 	if rule.Guesses && m.blind {
 		return unsure
@@ -127,10 +127,10 @@ func (f *Flow) paceOf(rule *FlowRule, set *rules.Setting, m *moment) int64 {
 	return f.pace(m)
 }
 
-// mayStop tells whether evidence and mode allow more than a warning.
-// Not where a person released the flow, and where the id was guessed or stands for more than one
-// piece of work (Limits.WarnOnly). At a deadline there is no event to look at, only what the flow
-// is known by.
+// mayStop reports whether evidence and mode allow more than a warning.
+// They do not where a person released the flow. Neither do they where the id was guessed or is
+// used for more than one piece of work (Limits.WarnOnly). At a deadline there is no event to look
+// at, only the flow's own record.
 func (e *Engine) mayStop(f *Flow, m *moment, set *rules.Setting) bool {
 	switch {
 	case set.Mode == rules.ModeWarn, m.at < f.released:
@@ -140,7 +140,7 @@ func (e *Engine) mayStop(f *Flow, m *moment, set *rules.Setting) bool {
 	case e.unidentified(m.ev):
 		return false // whatever the flow is kept under besides
 	}
-	// A missing id is told whatever the flow is kept under.
+	// A missing id is reported whatever key the flow is kept under.
 	return e.limits.WarnOnly>>f.source&1 == 0 || m.ev.CorrelationID == ""
 }
 
@@ -157,7 +157,7 @@ func (f *Flow) offended(r RuleID) bool {
 }
 
 // whom names the parties that an order of the rule is about.
-// A row about sessions is about the caller; parties are none where the scope has none, so that
+// A row about sessions is about the caller. Parties are none where the scope has none, so that
 // equal scopes compare equal in orderOf.
 func (f *Flow) whom(rule *FlowRule, m *moment) (scope events.ScopeKind, a, b uint8) {
 	if rule.Whom != nil {
@@ -182,19 +182,19 @@ func (f *Flow) ordered(a, b uint8) (uint8, uint8) {
 	return a, b
 }
 
-// issue gives an order, or tightens the one that stands. A weaker phase than the
-// one that stands changes nothing.
-// An order keeps its identity (Since, and so the id of its verdicts) as long as it stands for
-// the same reason, scope and subject; only what it refuses and its phase change.
+// issue gives an order, or tightens the active one. A weaker phase than that of the active order
+// changes nothing.
+// An order keeps its identity (Since, and so the id of its verdicts) as long as it has the same
+// reason, scope and subject; only what it refuses and its phase change.
 //
-// observed is what was measured; scope, a and b say whom the order is about, and are those of
+// observed is what was measured. scope, a and b name the parties of the order. They are those of
 // the row unless it holds the flow.
 func (e *Engine) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *moment, set *rules.Setting, observed int64, scope events.ScopeKind, a, b uint8, fx *Effects) {
 	subject, action := "", rule.Action
 	if rule.Subject != nil {
 		subject = rule.Subject(m.ev)
 	}
-	// A warning stays as narrow as its row, for it makes nobody wait.
+	// A warning stays as narrow as its row, because it makes no caller wait.
 	if set.Hold && ph > standing.Warn { // the whole flow waits
 		action, scope, a, b = events.Hold, events.ScopeFlow, none, none
 	}
@@ -229,7 +229,7 @@ func (e *Engine) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *moment, se
 	if rule.Match != nil && !(action == events.Hold && (ph == standing.Stop || rule.Scope != events.ScopeFlow)) {
 		rule.Match(f, m, o)
 	}
-	// A shadow order is no offence: nobody was stopped.
+	// A shadow order is no offence: no call was stopped.
 	if ph == standing.Stop && !o.Shadow {
 		f.offend(rule.ID, m.at)
 	}
@@ -272,8 +272,8 @@ func (e *Engine) hold(f *Flow, o *order, m *moment, fx *Effects) {
 	e.emit(f, o, m, fx)
 }
 
-// held reports whether the flow waits for a person at the time, or is halted because nobody
-// came.
+// held reports whether the flow waits for a person at the time, or is halted because none
+// decided.
 // Both keep time from passing for the flow: silence brings it no new budget and its age does
 // not grow (decision 66).
 func (f *Flow) held(at events.Stamp) bool {
@@ -290,7 +290,7 @@ func (o *order) holdsFlow() bool {
 	return o.Action == events.Hold && o.Phase == standing.Stop && !o.Shadow
 }
 
-// changed tells whether an order of the same phase has to name other calls now.
+// changed reports whether an order of the same phase has to name other calls now.
 // Without it, a verdict would go out with each refused call; with it, one goes out only when
 // dispatchers have to know other parties, calls or turns.
 func (o *order) changed(f *Flow, m *moment, rule *FlowRule) bool {
@@ -298,7 +298,7 @@ func (o *order) changed(f *Flow, m *moment, rule *FlowRule) bool {
 		return false
 	}
 	switch o.picks {
-	// Control is with somebody else: other parties may still call. A passed limit names nobody
+	// Control is with another party: other parties may still call. A passed limit names no party
 	// anew, see issue.
 	case selectOffStack:
 		return o.Phase == standing.Armed && f.pos != none && o.subject != f.parties[f.pos].name
@@ -346,15 +346,15 @@ func (e *Engine) lift(rule *FlowRule, f *Flow, m *moment, a, b uint8, from stand
 	e.clear(f, o, m, fx)
 }
 
-// clear takes an order back; a stop is taken back by a verdict.
-// The verdict is the Allow that ends it for dispatchers. What nobody was told of, because a
-// wider order covered it or it only warned, goes without one.
+// clear revokes an order; a stop is revoked by a verdict.
+// The verdict is the Allow that ends it for dispatchers. No verdict is published for an order
+// that was never published, because a wider order covered it or it only warned.
 func (e *Engine) clear(f *Flow, o *order, m *moment, fx *Effects) {
 	waited := events.Stamp(0)
 	if o.holdsFlow() || o.lapsed {
 		waited = o.Begun
 	}
-	if o.Phase > standing.Warn && o.Expires > m.at && o.Revision != 0 { // else nobody was told of it
+	if o.Phase > standing.Warn && o.Expires > m.at && o.Revision != 0 { // else it was never published
 		o.Action = events.Allow
 		e.emit(f, o, m, fx)
 	}
@@ -442,9 +442,9 @@ func (f *Flow) offend(r RuleID, at events.Stamp) {
 	f.offences = append(f.offences, offence{rule: r, count: 1, last: at})
 }
 
-// holds reports whether the order is to be renewed: it was defied, or is about a budget
-// that is still used up.
-// Throttles are never renewed, and a person's stop ends when the person said.
+// holds reports whether the order is to be renewed: it was ignored by a caller, or is about a
+// budget that is still used up.
+// Throttles are never renewed, and an operator's stop ends when the operator chose.
 func (f *Flow) holds(o *order) bool {
 	rule := &Rules[o.rule]
 	return o.Phase > standing.Warn && !rule.Fixed && rule.Action != events.Throttle &&
@@ -468,7 +468,7 @@ func (e *Engine) ttl(f *Flow, o *order, at events.Stamp) time.Duration {
 func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 	o := &f.orders[i]
 	switch {
-	case o.Action == events.Hold && o.Phase == standing.Stop: // nobody has decided
+	case o.Action == events.Hold && o.Phase == standing.Stop: // no person has decided
 		o.Action, o.lapsed = events.Halt, true
 		o.Until(m.at, m.at.Add(e.limits.Flow.MaxAge))
 		e.emit(f, o, m, fx)
@@ -491,10 +491,11 @@ func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 }
 
 // defied counts a call that was made although orders refuse it: once, by the row of the
-// strictest of them. What was in flight when they went out has leaked; who knew of one
-// has tried. It looks at the flow as the dispatcher did, before the call is counted.
-// A user's message is never refused, and results and returns are taken from anybody, so
-// neither defies.
+// strictest of them. A call in flight when the order went out has leaked. A call whose sender
+// knew of an order is an attempt. It looks at the flow as the dispatcher did, before the call is
+// counted.
+// A user's message is never refused. Results and returns are accepted from any party. So none
+// of them counts here.
 func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 	if len(f.orders) == 0 || m.user || m.ev.Kind != events.AgentCall && m.ev.Kind != events.ToolCall {
 		return
@@ -515,7 +516,7 @@ func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 	}
 	// Each order that refuses the call counts it for itself, since each is widened by its own
 	// attempts.
-	for i, n := 0, len(f.orders); i < n && i < len(f.orders); i++ { // orders that are given on the way are not defied yet
+	for i, n := 0, len(f.orders); i < n && i < len(f.orders); i++ { // orders given on the way have no attempts yet
 		switch o := &f.orders[i]; {
 		case !f.refuses(o, &c):
 		case known:
@@ -556,7 +557,7 @@ func (f *Flow) refuses(o *order, c *announced) bool {
 func (e *Engine) attempt(f *Flow, o *order, m *moment, fx *Effects) {
 	o.Attempt()
 	if o.Action == events.Throttle || o.haltsFlow() {
-		return // who is told to wait may ask whether it is time; and nothing is wider than the flow
+		return // a throttled caller may ask whether it is time; and nothing is wider than the flow
 	}
 	esc := &e.limits.Escalate
 	n := int64(o.Attempts)
@@ -577,10 +578,10 @@ func (e *Engine) attempt(f *Flow, o *order, m *moment, fx *Effects) {
 	}
 }
 
-// widen gives a second, wider order for the same reason, unless one that stands says as
+// widen gives a second, wider order for the same reason, unless an active one already covers as
 // much.
-// The narrow order stays, for it is told again when the wide one is lifted (decision 54). The
-// wide one is a halt, but a pair is only denied: its parties may still talk to others.
+// The narrow order stays, because it is published again when the wide one is lifted (decision
+// 54). The wide one is a halt, but a pair is only denied: its parties may still call others.
 func (e *Engine) widen(f *Flow, o *order, m *moment, wide uint8, scope events.ScopeKind, a, b uint8, fx *Effects) {
 	action := events.Halt
 	if scope == events.ScopePair {
@@ -606,14 +607,14 @@ func (e *Engine) widen(f *Flow, o *order, m *moment, wide uint8, scope events.Sc
 	w := f.addOrder()
 	*w = order{Order: src.Order, rule: src.rule, scope: scope, wide: src.wide, a: a, b: b,
 		period: src.period, episode: src.episode, calls0: src.calls0, tokens0: src.tokens0, incident: src.incident, edges: w.edges[:0], calls: w.calls[:0]}
-	// Revision 0 says that nobody was told of it yet.
+	// Revision 0 means that it was not published yet.
 	w.Phase, w.Action, w.Begun, w.Revision = standing.Stop, action, m.at, 0
 	e.stands(w, m, 1)
 	e.emit(f, w, m, fx)
 }
 
-// stands has a wider order hold from now on, by the limits in force. So many tries were
-// made against it since it was issued.
+// stands makes a wider order active from now on, by the limits in force. tried is how many
+// attempts were made against it since it was issued.
 func (e *Engine) stands(o *order, m *moment, tried uint16) {
 	o.Stand(m.at, e.limits.Order.TTL)
 	o.Tried, o.Limits = tried, e.version

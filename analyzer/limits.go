@@ -24,14 +24,13 @@ type FlowLimits struct {
 // OrderLimits says how long orders stand.
 type OrderLimits struct {
 	TTL   time.Duration // of an order; renewed while it holds
-	Grace time.Duration // calls seen this soon after an order were in flight, not defiance
+	Grace time.Duration // calls seen this soon after an order were in flight, not attempts
 	Hold  time.Duration // how long a flow that is held waits for a person; then it is halted
 }
 
 // Escalation is after how many attempts against an order it is widened.
-// After so many attempts the order is widened to the pair (for a tool call: to the tool
-// whatever the arguments), to the agent and to the flow; 0 leaves that step out (see decision
-// 8).
+// It is widened to the pair (for a tool call: to the tool whatever the arguments), to the agent
+// and to the flow. 0 leaves that step out (see decision 8).
 type Escalation struct {
 	// Each counts attempts since the order was given, not since the last step.
 	Pair, Agent, Flow int64
@@ -42,7 +41,7 @@ type Escalation struct {
 // (see decision 14). Low is below High so that limits do not flap.
 type Load struct {
 	High, Low int64   // hops per minute in the partition; High 0 turns it off
-	Percent   int64   // what is left of a scaled limit above High
+	Percent   int64   // remaining share of a scaled limit above High
 	Scale     RuleSet // rows that shrink
 }
 
@@ -53,12 +52,12 @@ type Load struct {
 type Degraded struct {
 	After   time.Duration // the fold is behind for so long when the mode begins; 0 turns it off
 	Until   time.Duration // it has kept up for so long again when the mode ends
-	Percent int64         // what is left of a scaled limit meanwhile
+	Percent int64         // remaining share of a scaled limit meanwhile
 	Scale   RuleSet       // rows that shrink
 }
 
-// DefaultDegraded has rates shrink and nothing else: who is too fast is told to wait, and no
-// work that is under way is ended because weir is slow.
+// DefaultDegraded has rates shrink and nothing else. A caller that is too fast has to wait, and
+// no work under way is ended because weir is slow.
 func DefaultDegraded() Degraded {
 	d := Degraded{After: time.Second, Until: 10 * time.Second, Percent: 50}
 	for i := range Rules {
@@ -89,8 +88,8 @@ type ToolLimits struct {
 	Exempt     bool     // from every rule about repetition
 }
 
-// IgnoredArgs returns the top-level arguments of a tool that do not tell its calls apart.
-// Who makes events of foreign logs asks this before it hashes; the fold sees hashes alone.
+// IgnoredArgs returns the top-level arguments of a tool that do not distinguish its calls.
+// Code that makes events of foreign logs uses it before it hashes; the fold sees only hashes.
 func (l *Limits) IgnoredArgs(tool string) []string {
 	for i := range l.Tools {
 		if l.Tools[i].Name == tool {
@@ -112,8 +111,8 @@ type Override struct {
 	Expires events.Stamp
 }
 
-// Identity says what makes two parties the same.
-// It matters where a log tells both a session and an agent: two sessions of one agent are two
+// Identity is what makes two parties the same.
+// It matters where a log reports both a session and an agent: two sessions of one agent are two
 // parties by session and one by agent. An order's scope carries the name that was chosen.
 type Identity uint8
 
@@ -153,7 +152,7 @@ type Limits struct {
 	// (decision 20).
 	Version    string // hash of the effective limits, in every verdict
 	HTTPStatus [RuleCount]int16
-	Texts      [RuleCount]string // what people are told of a row's orders, see Words; "" is the row's own
+	Texts      [RuleCount]string // what people read about a row's orders, see Words; "" is the row's own
 	Agents     agents.Limits
 	Budgets    []budgets.Budget // over all flows
 }
@@ -263,8 +262,8 @@ func (e *Engine) spares(r RuleID, f *Flow, m *moment) bool {
 	return mode == rules.ModeOff || mode == rules.ModeShadow
 }
 
-// exempted returns the mode of a row, which would have the given one, as the tags of the flow and
-// of whose event it is let it be. At a deadline there is nobody but the flow.
+// exempted returns the mode of a row: mode, lowered by the tags of the flow and of the event's
+// agent and tool. At a deadline only the flow's tags apply.
 func (f *Flow) exempted(x rules.Exempt, mode rules.Mode, m *moment) rules.Mode {
 	if m.ev == nil {
 		return x.Mode(mode, m.at, f.marks, 0)
@@ -272,7 +271,7 @@ func (f *Flow) exempted(x rules.Exempt, mode rules.Mode, m *moment) rules.Mode {
 	return x.Mode(mode, m.at, f.marks, 0, rules.OfAgent(m.ev.From.Agent), rules.OfAgent(m.ev.From.Session), rules.OfTool(m.ev.Tool.Name))
 }
 
-// mark keeps the tags that the event tells, of the flow, its agents and its tool.
+// mark keeps the tags that the event carries, of the flow, its agents and its tool.
 func (f *Flow) mark(ev *events.Event) {
 	if ev.Kind == events.AgentStatus {
 		f.marks.Add(rules.OfAgent(ev.From.ID()), ev.Tags)

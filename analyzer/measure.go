@@ -143,8 +143,8 @@ func (f *Flow) countRate(m *moment, set *rules.Setting, caller uint8) (n int64) 
 	return n
 }
 
-// hopsIn counts the hops of a caller (of all, for none) in the window of so many seconds
-// that ends at a time, and returns when less than most of them are left if no more come.
+// hopsIn counts the hops of a caller (of all, for none) in the window, which ends at a time and
+// is given in seconds. It returns when fewer than most of them remain if no more come.
 // It walks from the newest, so below ends as the time at which the hop leaves that is one too
 // many.
 func (f *Flow) hopsIn(at events.Stamp, window int64, caller uint8, most int64) (n int64, below events.Stamp) {
@@ -169,9 +169,9 @@ func repeatedDelegation(f *Flow, m *moment, _ *rules.Setting) int64 {
 	return f.repeats(&f.delegations[m.delegation], m)
 }
 
-// repeats is how often the message was sent, as far as it is proof. Where neither work nor
-// answers stand in the log nothing proves that nothing changes: it takes five times as many, as
-// for tool calls without results, and twice as many within seconds, in which nobody polls.
+// repeats is how often the message was sent, as far as it is proof. Where the log has neither
+// work nor answers, nothing proves that nothing changes. It then takes five times as many, as for
+// tool calls without results. Within seconds, in which no caller polls, it takes twice as many.
 func (f *Flow) repeats(d *delegation, m *moment) int64 {
 	n := int64(d.count)
 	if m.idle || d.answer != 0 {
@@ -203,8 +203,8 @@ func noWorkBurst(f *Flow, m *moment, set *rules.Setting) (n int64) {
 
 // repetition counts the calls like the one at hand, with a result like its own,
 // among the party's last.
-// Calls that were made before the result of the last one was known count with it: who sends
-// several out at once made one attempt.
+// Calls that were made before the result of the last one was known count with it: several calls
+// sent at once are one attempt.
 func repetition(f *Flow, m *moment, set *rules.Setting) (n int64) {
 	if m.callAt < 0 || m.retry {
 		return 0
@@ -281,7 +281,7 @@ func repetitionAny(f *Flow, m *moment, set *rules.Setting) int64 {
 }
 
 // chainDepth is per party, because honest work of five agents would add up to a chain that
-// nobody made (decision 18).
+// no agent made (decision 18).
 //
 // With Extends only the calls since the last progress count, as far as the window reaches back.
 func chainDepth(f *Flow, m *moment, set *rules.Setting) int64 {
@@ -299,8 +299,8 @@ func chainDepth(f *Flow, m *moment, set *rules.Setting) int64 {
 	return n
 }
 
-// circling speaks only after a call that made points, so that points of before stop nobody who
-// does something new.
+// circling triggers only after a call that made points, so that earlier points do not stop a
+// party that does something new.
 func circling(f *Flow, m *moment, _ *rules.Setting) int64 {
 	if m.callAt < 0 || f.parties[m.from].calls[m.callAt].flags&callScored == 0 {
 		return 0
@@ -328,7 +328,7 @@ func delegationDepth(f *Flow, m *moment, _ *rules.Setting) int64 {
 // At a depth of 2 the first delegation was made, which has none before it.
 func (f *Flow) delegated() int64 { return max(0, f.depth()-2) }
 
-// Whom orders of the table are about.
+// The parties that orders of the table are about.
 
 // roundPair is the pair of the round that ended.
 func roundPair(f *Flow, m *moment) (events.ScopeKind, uint8, uint8) {
@@ -431,9 +431,9 @@ func (f *Flow) pace(m *moment) int64 {
 	return 6
 }
 
-// hammering is how often calls were tried against the order that was defied most, of those that
-// refuse for good. Who is told to wait may ask whether it is time, and a held flow is asked about
-// while it waits.
+// hammering is how often calls were tried against the order with most attempts, of those that
+// refuse for good. A throttled caller may ask whether it is time, and a held flow may ask while
+// it waits.
 func hammering(f *Flow, m *moment, _ *rules.Setting) int64 {
 	if m.from == none {
 		return 0

@@ -14,9 +14,9 @@ type order struct {
 	standing.Order
 	rule   RuleID
 	scope  events.ScopeKind
-	lapsed bool // it held the flow, and nobody decided
+	lapsed bool // it held the flow, and no person decided
 	// It stands, counts and is renewed all the same (decision 54).
-	hidden bool  // nobody is told: a wider order says as much
+	hidden bool  // not published: a wider order refuses as much
 	wide   uint8 // how far attempts have widened it: 0, 1 pair, 2 agent, 3 flow
 	a, b   uint8 // parties of the scope; none where the scope has none
 	least  uint8 // of selectOffStack: the depth
@@ -36,14 +36,14 @@ type order struct {
 	incident events.Stamp
 }
 
-// selection is how an order tells which calls it refuses, beside its lists.
+// selection is how an order selects the calls that it refuses, beside its lists.
 type selection uint8
 
 // They stand in stored state, so that numbers are never reused.
 const (
 	selectAll          selection = iota // every call of the scope
 	selectEdges                         // calls along the edges
-	selectOffStack                      // calls of parties at least so deep, but for those back to whom they came through
+	selectOffStack                      // calls of parties at least so deep, except back to parties they came through
 	selectNew                           // calls to parties that were not seen
 	selectCallee                        // calls to the party that the edge leads to
 	selectCaller                        // calls of party a
@@ -85,9 +85,9 @@ func (o *order) strictness() int {
 	return severity(o.Action)<<2 + width
 }
 
-// severity orders actions by how final they are: a hold waits for a person, a halt for nobody.
-// It is not the place of the action, because places stand in stored state and say nothing of
-// how final one is.
+// severity orders actions by how final they are: a hold waits for a person, a halt does not.
+// It is not the place of the action, because places are fixed by stored state and do not order
+// actions.
 func severity(a events.Action) int {
 	switch a {
 	case events.Hold:
@@ -120,8 +120,8 @@ func (o *order) forgetTool(t uint8) {
 	}
 }
 
-// orderOf returns the order that stands for a reason and scope, or nil. The
-// subject tells orders about tasks and conversations apart; to others it says nothing.
+// orderOf returns the active order for a reason and scope, or nil. The subject distinguishes
+// orders about tasks and conversations; for others it has no meaning.
 func (f *Flow) orderOf(reason events.Reason, scope events.ScopeKind, a, b uint8, subject string) *order {
 	for i := range f.orders {
 		o := &f.orders[i]
@@ -214,7 +214,7 @@ func (f *Flow) matches(o *order, c *announced) bool {
 	case selectTurn:
 		return o.subject == c.turn
 	case selectNewTurn:
-		// A call without a turn id cannot be told from one of the turn at hand.
+		// A call without a turn id cannot be distinguished from one of the turn at hand.
 		return c.turn != "" && c.turn != o.subject
 	case selectTask:
 		return o.subject == c.task
@@ -249,8 +249,8 @@ func (f *Flow) rewords(c *announced) bool {
 }
 
 // announced is a call in the terms of the flow, before it is counted.
-// Both an ask and a call that was made are read as one, so that what is refused and what
-// counts as defiance are the same.
+// A check request and a call that was made are both read as one, so that refusals and attempts
+// cover the same calls.
 type announced struct {
 	kind         events.Kind
 	from, to     uint8
@@ -301,27 +301,27 @@ func matchEdge(_ *Flow, m *moment, o *order) {
 	o.edges = append(o.edges[:0], edge{m.from, m.to})
 }
 
-// matchOffStack is for limits of depth: who stands at the last allowed depth may call nobody
-// but those it came through (decision 8).
+// matchOffStack is for limits of depth. A party at the last allowed depth may call only the
+// parties that it came through (decision 8).
 func matchOffStack(f *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectOffStack
 	f.fromDepth(o, m.set.Stop-1)
 }
 
-// matchDeeper is for a depth that the caller may tell: of levels that the log does not show.
+// matchDeeper is for a depth that the caller may report: of levels that the log does not show.
 func matchDeeper(f *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectOffStack
 	least := m.set.Stop + 1
 	if m.from != none {
-		// The caller told of levels that are not in the log, so the depth by which its order
-		// binds is where it stands here.
+		// The caller reported levels that are not in the log, so its order binds by its depth
+		// in this flow.
 		least = min(least, f.depthOf(m.from))
 	}
 	f.fromDepth(o, least)
 }
 
-// fromDepth has the order bind parties at the depth least or deeper, and notes for whom it was
-// given.
+// fromDepth has the order bind parties at the depth least or deeper, and notes the party that it
+// was given for.
 func (f *Flow) fromDepth(o *order, least int64) {
 	o.least = uint8(min(max(least, 0), maxParties))
 	if f.pos != none {
@@ -342,7 +342,7 @@ func matchCaller(_ *Flow, m *moment, o *order) {
 // matchParty refuses all calls of the party at hand, of agents and of tools.
 func matchParty(_ *Flow, _ *moment, o *order) { o.picks = selectCaller }
 
-// matchCallee refuses calls to the one that control came back to, whoever makes them.
+// matchCallee refuses calls to the one that control came back to, whichever party makes them.
 func matchCallee(_ *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectCallee
 	o.edges = append(o.edges[:0], edge{none, m.to})

@@ -96,7 +96,7 @@ func exitResult(code int64) uint64 {
 	return xxhash.Sum64(b[:]) | 1
 }
 
-// testResult stands for the result of tests of which so many passed and failed.
+// testResult is the hash of the result of tests, by how many passed and failed.
 func testResult(passed, failed int64) uint64 {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:], uint64(passed))

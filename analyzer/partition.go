@@ -22,9 +22,9 @@ type Partition struct {
 	sum    int64
 	busy   bool
 	turned bool // the time was turned back: flows may be ahead of it
-	// Reporting says that some agent tells of itself (agent.status), here or in another partition:
-	// from then on flows tell the agent stage what their parties do. Before nobody's silence is
-	// judged, and nobody would hear it.
+	// Reporting is true if some agent reports its own status (agent.status), here or in another
+	// partition. From then on flows report to the agent stage what their parties do. Before, no
+	// agent's silence is judged, and such reports would have no use.
 	Reporting bool
 }
 
@@ -38,7 +38,7 @@ func (p *Partition) Busy() bool { return p.busy }
 // It goes by the watermark and not by the time of the event: late events count as load when
 // they come.
 func (p *Partition) count(m *moment, l *Load) {
-	// Nobody asks for the load, so it is not counted; the buckets stay as they are.
+	// Nothing uses the load, so it is not counted; the buckets stay as they are.
 	if l.High == 0 {
 		return
 	}
@@ -72,7 +72,7 @@ const partitionVersion = 1
 
 // AppendBinary appends the partition's record to dst.
 func (p *Partition) AppendBinary(dst []byte) ([]byte, error) {
-	// Flows of an older weir told of their parties always, and go on to.
+	// Flows of an older weir always reported their parties, and go on to.
 	dst = append(dst, partitionVersion, record.Bit(p.busy, 0)|record.Bit(p.turned, 1)|record.Bit(!p.Reporting, 2))
 	dst = binary.AppendVarint(dst, int64(p.Watermark))
 	dst = binary.AppendVarint(dst, int64(p.second))

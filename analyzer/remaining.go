@@ -8,12 +8,12 @@ import (
 	"weir/events"
 )
 
-// addRemaining adds to an answer what is left of each limit that stands against the flow, so that
-// who asks can end its work before a limit ends it: when the ask wants to be told, and always
-// when the limits tell it of one (Setting.Tell). As soon as no more is left of that one than they
-// set, an answer that refuses nothing says so in words, too.
-// What is told is what would refuse: rows in shadow mode and flows that are only warned have
-// nothing left to tell (decision 60).
+// addRemaining adds to an answer what remains of each limit that applies to the flow, so that the
+// caller can end its work before a limit ends it. It does so if the check request wants it, and
+// always for limits that set it (Setting.Tell). When no more than that remains, an answer that
+// refuses nothing also says so in words.
+// Only limits that would refuse are reported. Rows in shadow mode and flows that are only warned
+// have nothing to report (decision 60).
 func (e *Engine) addRemaining(f *Flow, m *moment, answer *events.Verdict) {
 	if !e.tells && !m.ev.Tell {
 		return
@@ -57,7 +57,7 @@ func (e *Engine) addRemaining(f *Flow, m *moment, answer *events.Verdict) {
 	}
 }
 
-// telling are the rows that say what is left.
+// telling are the rows that report what remains.
 var telling = func() (rows []RuleID) {
 	for i := range Rules {
 		if Rules[i].Tells {
