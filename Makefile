@@ -180,6 +180,11 @@ journeys: ## what a new user does, by the commands and the code that stand on th
 openapi: ## the description of the HTTP API is up to date and valid OpenAPI 3.1; make update writes it
 	cd cmd/internal/tools/openapi && $(GO) vet . && $(GO) test -count=1 .
 
+.PHONY: openapi-clients
+openapi-clients: ## a Java and a Rust client are generated from the description, compiled, and stopped by weir
+	mvn -q -B dependency:copy -Dartifact=org.openapitools:openapi-generator-cli:7.17.0 -DoutputDirectory=$(CURDIR)/bin/openapi || echo "*** NOT THERE: openapi-generator ***" >&2
+	cd cmd/internal/tools/openapi && WEIR_OPENAPI_GENERATOR=$(CURDIR)/bin/openapi/openapi-generator-cli-7.17.0.jar $(GO) test -count=1 -v -timeout 30m -run TestGeneratedClients .
+
 guards: ## the guards installed as packages, before the tools of real frameworks
 	sink/guard/frameworks/install.sh $(CURDIR)/bin/frameworks
 	WEIR_FRAMEWORKS=$(CURDIR)/bin/frameworks $(GO) test -count=1 -v ./sink/guard/frameworks

@@ -30,7 +30,7 @@ func Bodies() map[string]any {
 	return map[string]any{
 		"Accepted": intakeAnswer{}, "EvaluateAnswer": check.EvaluateAnswer{}, "FlowList": pump.FlowList{}, "Flow": analyzer.View{}, "Limits": LimitsAnswer{}, "DeadLetters": deadLettersAnswer{}, "Costs": costs.Report{},
 		"AgentList": pump.AgentList{}, "Agent": agents.View{}, "NoteList": pump.NoteList{}, "HealthCheck": HealthCheck{}, "Health": healthAnswer{}, "Ready": readyAnswer{}, "Reloaded": reloadAnswer{},
-		"Order": OperatorOrder{}, "OrderGiven": OperatorAnswer{}, "Grant": GrantOrder{}, "Granted": GrantAnswer{}, "Override": OverrideOrder{},
+		"Order": OperatorOrder{}, "OrderGiven": OperatorAnswer{}, "Grant": GrantOrder{}, "Granted": GrantAnswer{}, "LimitOverride": OverrideOrder{},
 		"StopAll": StopAll{}, "AllStopped": StopAllAnswer{}, "HandOrder": HandOrder{}, "HandOrderView": HandOrderView{}, "HandOrderList": HandOrderList{}, "HandRelease": HandRelease{}, "HandLink": HandLink{}, "HandLinkMade": HandLinkAnswer{},
 		"BudgetList": pump.BudgetList{}, "BudgetGrant": BudgetGrant{}, "BudgetGranted": BudgetGrantAnswer{},
 		"Receipt": orders.Receipt{}, "GuardBeat": orders.Beat{},

@@ -170,15 +170,18 @@ func plainObject(v object) object {
 	}
 	if constant, ok := v["const"]; ok {
 		delete(v, "const")
-		v["enum"] = []any{constant}
-		if _, text := constant.(string); !text {
-			v["type"] = "integer"
+		v["type"] = "integer" // generators take a list of numbers for one of texts
+		if _, text := constant.(string); text {
+			v["type"], v["enum"] = "string", []any{constant}
 		}
 	}
 	if words, ok := v["enum"].([]any); ok && v["type"] == nil {
 		if _, text := words[0].(string); text {
 			v["type"] = "string"
 		}
+	}
+	if v["type"] == "integer" && v["enum"] == nil && v["format"] == nil { // without it code has 32 bits
+		v["format"] = "int64"
 	}
 	if v["additionalProperties"] == false {
 		delete(v, "additionalProperties")
