@@ -39,13 +39,14 @@ type Host struct {
 	// Limits are those that are wanted.
 	// Limits may change while the program runs; owners put new ones into the log of each partition.
 	Limits func() *analyzer.Limits
-	// Hold keeps back what a flow has allowed until Settle brings what its tree says, with an
-	// event of the source, id and flow of what was asked. It returns false when nobody waits.
+	// Hold withholds the answer that a flow has allowed until Settle brings the answer of its tree.
+	// Settle gets an event with the source, id and flow of the check request. Hold returns false if no
+	// request waits.
 	Hold   func(ev *events.Event, v *events.Verdict) bool
 	Settle func(ev *events.Event, v *events.Verdict)
-	// CaughtUp is told when a partition of events is folded to its end, the first time.
+	// CaughtUp is called when a partition of events is folded to its end for the first time.
 	CaughtUp func()
-	// Fail is told of an error that the program cannot go on from.
+	// Fail is called with an error after which the program cannot continue.
 	Fail func(error)
 }
 
@@ -85,16 +86,16 @@ func New(o Options, host Host) *Member {
 	t, names := &o.Topics, DefaultTopics()
 	*t = Topics{Events: cmp.Or(t.Events, names.Events), Verdicts: cmp.Or(t.Verdicts, names.Verdicts),
 		Activity: cmp.Or(t.Activity, names.Activity), DeadLetters: cmp.Or(t.DeadLetters, names.DeadLetters), Orders: cmp.Or(t.Orders, names.Orders)}
-	// Errors of the brokers are told apart by their codes, which the pump does not know.
+	// Errors of the brokers are distinguished by their codes, which the pump does not know.
 	host.Pump.Trouble = troubleOf
 	return &Member{host: host, o: o, clock: host.Pump.Clock, logger: host.Pump.Logger, store: host.Store,
 		folding: phase.New(host.Fail), copying: phase.New(host.Fail),
 		words: newTreeWords(), owners: newOwners(host.Pump.Clock)}
 }
 
-// heartbeat is how often a member asks the group for news, and how soon it tries again to
-// join. So long may it take the others to hear that one has joined, and nobody folds
-// meanwhile what changes hands.
+// heartbeat is the interval at which a member polls the group for news and retries to join. The other
+// members may need this long to notice a new one. Meanwhile the partitions that change owner are not
+// folded.
 const heartbeat = 250 * time.Millisecond
 
 // startTries is how often a member looks for its topics, a second apart, before it gives up.
@@ -118,9 +119,9 @@ func (m *Member) Start(ctx context.Context) error {
 	return nil
 }
 
-// findTopics checks the topics. Who starts a member has waited for brokers and found some: one
-// that went away in the meantime is back soon, and is no reason to end.
-// The member has joined nothing yet: an error here costs nobody anything.
+// findTopics checks the topics. The start of a member has waited until brokers were reachable. If one
+// is unreachable meanwhile, it is back soon, and the member does not exit. The member has joined
+// nothing yet, so an error here affects no other member.
 func (m *Member) findTopics(ctx context.Context) error {
 	for tries := 1; ; tries++ {
 		err := m.checkTopics(ctx)
@@ -233,8 +234,8 @@ func (m *Member) message(key string, value []byte) sinkkafka.Message {
 	return sinkkafka.Message{Key: []byte(key), Value: value}
 }
 
-// Whoever appends events is no owner of the partition: these are not fenced, and are told apart by
-// their ids (decision 6).
+// A sender that appends events is no owner of the partition. Its records are not fenced, and are
+// distinguished by their ids (decision 6).
 func (m *Member) appendTo(ctx context.Context, topic string, partition int, messages ...sinkkafka.Message) (first int64, err error) {
 	if first, err = sinkkafka.AppendTo(ctx, m.o.Cluster, topic, partition, messages); err != nil {
 		err = fmt.Errorf("append to %s: %w", topic, err)
@@ -323,10 +324,10 @@ func (m *Member) Ready() (why []string, lag int64, clock string) {
 	return append(why, m.owners.beingTaken()...), lag, ""
 }
 
-// Progress says how far the partitions of events are folded that this process folds.
-// Partitions that nobody of this process has are left out, as nobody here could say more.
-// It is for those who decide whether the fold is behind (decision 73). What was read and not
-// published counts as not folded.
+// Progress reports how far this process has folded its partitions of events. Partitions of other
+// processes are left out, because this process does not know their progress. Progress is for callers
+// that decide whether the fold is behind (decision 73). Records that were read and not published count
+// as not folded.
 func (m *Member) Progress() (out []pump.Progress) {
 	for _, p := range m.owners.all() {
 		if p.set == m.flowSet {
@@ -336,7 +337,7 @@ func (m *Member) Progress() (out []pump.Progress) {
 	return out
 }
 
-// Measure tells of the partitions that this process folds.
+// Measure reports on the partitions that this process folds.
 func (m *Member) Measure(r *prom.Reading) {
 	now := m.clock.Now()
 	for _, p := range m.owners.all() {
@@ -357,9 +358,9 @@ func (m *Member) Measure(r *prom.Reading) {
 	}
 }
 
-// drainTime is how long a partition that is given up may take to end: well below what
-// the group waits for a member.
-// While it drains the next owner cannot begin, and asks of its flows are answered by nobody.
+// drainTime is how long a partition that is given up may take to end. It is well below the time that
+// the group waits for a member. While the partition drains, the next owner cannot begin, and check
+// requests for its flows get no answer.
 const drainTime = 5 * time.Second
 
 // Stop folds what is under way to its end, publishes it, takes last checkpoints and

@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// How often the group is told how far the fold is: with each second of the clock, so that the
-// partitions of a process go together in a request, at once when no more came while a
-// fetch waited, and at the end of the log at once, too, so many times more than once a second. What
-// comes behind a backlog, such as limits and weir's own loop, must not keep those waiting who wait for
-// a lag of 0.
+// How often the offset of the fold is committed to the group. It is committed with each second of the
+// clock, so that the partitions of a process share a request. It is committed at once if a fetch
+// waited and returned nothing. At the end of the log it is also committed at once, but at most
+// commitsEarly times more than once a second. Records behind a backlog, such as limits and weir's own
+// loop, must not delay callers that wait for a lag of 0.
 const (
 	commitEvery  = time.Second
 	commitsEarly = 8
 )
 
-// commit tells the group how far the fold is, for those who watch its lag, beside the fold. silent
-// says that a fetch waited and nothing came.
+// commit commits the offset of the fold to the group, in parallel to the fold. It is for the tools
+// that watch the lag. silent means that a fetch waited and returned nothing.
 func (p *partitionOwner) commit(silent bool) {
-	// By the pump and not by the reader: what is not published may not be told.
+	// The offset of the pump is used and not that of the reader: what is not published must not be
+	// committed.
 	next, now, behind := p.pump.Next(), p.member.clock.Now(), p.behind() > 0
 	if next == p.committed || !silent && !p.mayCommit(now, behind) {
 		return
@@ -37,7 +38,7 @@ func (p *partitionOwner) commit(silent bool) {
 	}
 }
 
-// mayCommit reports whether the pace of commits allows one now. In a backlog nobody waits for it.
+// mayCommit reports whether the pace of commits allows one now. In a backlog no caller waits for it.
 func (p *partitionOwner) mayCommit(now time.Time, behind bool) bool {
 	return seconds(p.committedAt, now) > 0 || !behind && p.early < commitsEarly
 }
@@ -62,8 +63,8 @@ func seconds(since, now time.Time) int {
 	return int(n)
 }
 
-// commitLast waits for the commit under way, for it must not be overtaken by it, and tells the
-// group where the fold has ended.
+// commitLast commits the last offset of the fold. It first waits for the commit under way, which must
+// not overtake it.
 func (p *partitionOwner) commitLast(ctx context.Context) {
 	next := p.pump.Next()
 	if next == p.committed {
@@ -76,7 +77,8 @@ func (p *partitionOwner) commitLast(ctx context.Context) {
 	}
 }
 
-// commitOffset tells the group how far the partition is folded. A failure costs nothing but a display that is late: decision 23.
+// commitOffset commits the offset of a partition to the group. A failure costs only a late display:
+// decision 23.
 func (p *partitionOwner) commitOffset(next int64) {
 	m := p.member
 	if err := p.as.Commit(next); err == nil {

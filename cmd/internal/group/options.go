@@ -42,7 +42,7 @@ type Topics struct {
 // DefaultGroup is the consumer group of Options.
 const DefaultGroup = "weir"
 
-// DefaultTopics returns the names of the topics when nobody says otherwise.
+// DefaultTopics returns the default names of the topics.
 func DefaultTopics() Topics {
 	return Topics{Events: "agent-events", Verdicts: "agent-verdicts", Activity: "agent-activity", DeadLetters: "dead-letter", Orders: "agent-orders"}
 }

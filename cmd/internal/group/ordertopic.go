@@ -16,9 +16,9 @@ import (
 	sinkkafka "weir/sink/kafka"
 )
 
-// OrderTopic is the topic of orders by hand, of one partition, which every member reads from its
-// beginning and any member writes. It does not go through the owner of a partition, so an order is in
-// force while partitions change hands. Whoever the topic lets write gives orders.
+// OrderTopic is the topic of orders by hand, of one partition. Every member reads it from its
+// beginning, and any member writes it. It does not go through the owner of a partition, so an order is
+// in force while partitions change owners. Any client with write access to the topic can give orders.
 type OrderTopic struct {
 	cluster *kafka.Cluster
 	topic   string

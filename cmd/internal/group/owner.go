@@ -22,9 +22,9 @@ import (
 	"weir/state"
 )
 
-// partitionOwner is a partition that this process folds during one generation of its group.
-// Its goroutine is the one that the group has started for the assignment; the atomics are read by
-// whoever asks the member.
+// partitionOwner is a partition that this process folds during one generation of its group. Its
+// goroutine is the one that the group has started for the assignment. The goroutines of requests to
+// the member read the atomics.
 type partitionOwner struct {
 	member    *Member
 	set       *partitionSet
@@ -46,7 +46,7 @@ type partitionOwner struct {
 	// Version and time of limits that may be on their way through the log still.
 	limitsAppended   string // version of the limits that was appended last
 	limitsAppendedAt time.Duration
-	reportingAt      time.Duration // how long it had been when it was told that agents report; 0 for never
+	reportingAt      time.Duration // uptime when it was last reported that agents report; 0 for never
 	ticks            ticks
 	// caughtUp says that the end of the log was reached once since the partition was
 	// assigned.
@@ -137,7 +137,7 @@ func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignm
 	// From here to the end of run other goroutines may find the owner and ask its pump.
 	m.owners.note(l, p.partition, p)
 	err := p.run(ctx, hard)
-	// Before the pump is closed, so that nobody asks one that ends.
+	// This precedes the close of the pump, so that no request reaches a pump that ends.
 	m.owners.note(l, p.partition, nil)
 	if err != nil {
 		p.pump.CloseWithoutCheckpoint()
@@ -303,7 +303,7 @@ func (p *partitionOwner) lookback(ctx context.Context, first, end int64) (time.T
 	}
 	// asOf is the least of what is known: too early only means that more is folded again.
 	asOf := m.Now()
-	// Where nobody has committed, the last record says how late it is.
+	// Without a committed offset, the last record says how late it is.
 	at := end - 1
 	if committed := p.as.Committed; committed >= first && committed < end {
 		at = committed
@@ -318,9 +318,10 @@ func (p *partitionOwner) lookback(ctx context.Context, first, end int64) (time.T
 	return asOf.Add(-back).Time(), nil
 }
 
-// timeAt is the time of the first record from at to before end. Where there is none, since marks
-// of transactions and what cannot be read are given to nobody, it is that of one before, but none
-// before first. It is 0 when nobody can tell, as of records of old clients, which have no time.
+// timeAt is the time of the first record from at to before end. There may be none, because marks of
+// transactions and unreadable records are never delivered. Then it is the time of an earlier record,
+// but none before first. It is 0 if the time is unknown, as for records of old clients, which have no
+// time.
 func (m *Member) timeAt(ctx context.Context, topic string, partition int, first, at, end int64) (events.Stamp, error) {
 	for back := int64(1); first < end; back *= 2 {
 		r, ok, err := m.record(ctx, topic, partition, at, end)
@@ -364,8 +365,8 @@ func (m *Member) record(ctx context.Context, topic string, partition int, offset
 // errOtherLog says that the state does not belong to the topic.
 var errOtherLog = errors.New("the topic was created anew, and the state is of the one before: begin with an empty state directory, and with new topics of activity and verdicts, which name its offsets")
 
-// verify compares the last record that was folded with what the topic has there.
-// The error is fatal: what another topic would make of the state nobody can tell.
+// verify compares the last record that was folded with the record of the topic at that offset. The
+// error is fatal, because the effects of another topic on the state are unknown.
 func (p *partitionOwner) verify(ctx context.Context) error {
 	offset, sum, ok := p.pump.Last()
 	// A pump that has folded nothing has no last record, and one that has expired cannot be compared.
@@ -428,7 +429,7 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 				return err
 			}
 		}
-		if !p.pump.Gathered() { // what others are told of is published
+		if !p.pump.Gathered() { // what is committed for others is published
 			p.folded.Store(p.reader.Next())
 			p.commit(p.pump.Next() == next)
 		}
@@ -457,8 +458,8 @@ func (p *partitionOwner) saw(folded []kafka.Record, up time.Duration) {
 	p.newest.Store(int64(p.records[len(folded)-1].Appended))
 }
 
-// ahead folds what comes while run waits for it, as far as nobody has to be told of it. The rest is
-// for run, see kafka.ReaderOptions.
+// ahead folds the records that come while run waits for it, as far as they have no effects to publish.
+// The rest is for run, see kafka.ReaderOptions.
 func (p *partitionOwner) ahead(fetched []kafka.Record) (n int, wait bool) {
 	n, due := p.poison.Ahead(p.hard, p.pump, p.take(fetched))
 	m := p.member
@@ -472,7 +473,7 @@ func (p *partitionOwner) ahead(fetched []kafka.Record) (n int, wait bool) {
 // behind is how many records are in the topic that are not folded.
 func (p *partitionOwner) behind() int64 { return max(0, p.reader.HighWatermark()-p.reader.Next()) }
 
-// lags notes whether the partition is so far behind that nobody waits for what comes of it.
+// lags notes whether the partition is so far behind that no caller waits for its effects.
 func (p *partitionOwner) lags(far bool) {
 	switch {
 	case far == p.far || p.set.stage != pump.FlowStage:
@@ -489,8 +490,8 @@ func (p *partitionOwner) lags(far bool) {
 // readers of verdicts, may take a tenth of a second more.
 func (m *Member) backlog() bool { return m.backlogs.Load() > 0 }
 
-// manyBacklogs reports whether so many partitions are far behind that some of them may wait for each
-// other: enough are left for all processors.
+// manyBacklogs reports whether enough partitions are far behind that some of them may wait for each
+// other. The others still keep all processors busy.
 func (m *Member) manyBacklogs() bool { return m.backlogs.Load() > int64(2*runtime.GOMAXPROCS(0)) }
 
 // past goes on behind what cannot be read.
@@ -514,12 +515,11 @@ func (p *partitionOwner) past(ctx context.Context, err error) error {
 	return err
 }
 
-// speak appends what the log has to be told when it is read to the end: a tick when it
-// is silent, that agents report, and the limits when it has none or others, or has not been told for
-// long.
-// The activity needs no ticks: the flows tell it the time, from theirs.
-// Appended records come back through the log and are folded as all others: nothing is done
-// beside it, and whoever folds the log again sees the same.
+// speak appends the records that the log needs when it is read to the end. These are a tick if it is
+// silent, the report that agents report, and the limits. Limits are appended if the log has none or
+// others, or if they are not recent. The activity needs no ticks, because the flows pass their time on
+// to it. Appended records come back through the log and are folded like all others. Nothing bypasses
+// the log, so folding it again has the same effects.
 func (p *partitionOwner) speak(ctx context.Context, up time.Duration) error {
 	m, now := p.member, p.member.Now()
 	if p.set.stage == pump.FlowStage {
@@ -541,7 +541,7 @@ func (p *partitionOwner) speak(ctx context.Context, up time.Duration) error {
 	return m.later(ctx, err)
 }
 
-// sayReporting tells the partition that agents report of themselves, if they do by another one.
+// sayReporting appends a record to the partition if agents report about themselves in another one.
 func (p *partitionOwner) sayReporting(ctx context.Context, up time.Duration) error {
 	m, known := p.member, p.pump.Standing()
 	seen := events.Stamp(known.Watermark.Load())
@@ -556,8 +556,8 @@ func (p *partitionOwner) sayReporting(ctx context.Context, up time.Duration) err
 // unheardFor is how long a member that folds no agents takes it that none report.
 const unheardFor = time.Minute
 
-// agentsReport reports whether some agent reports of itself. All members that fold agents hear of it
-// from whoever folds its report; one that folds none takes it for granted after a while.
+// agentsReport reports whether some agent reports about itself. A member that folds agents learns it
+// from the fold of that report. A member that folds none assumes it after unheardFor.
 func (m *Member) agentsReport(up time.Duration) bool {
 	if m.reporting.Load() || up < unheardFor {
 		return m.reporting.Load()
@@ -578,9 +578,9 @@ func (m *Member) later(ctx context.Context, err error) error {
 	return nil
 }
 
-// trouble is what keeps the brokers from answering; nil when they do.
-// Activity goes out by one sender for all partitions; the agent stage's own, to trees above, is told
-// of by the flows.
+// trouble is what keeps the brokers from answering; nil when they do. One sender publishes the
+// activity of all partitions. Its trouble is reported by the flow stage, also for what the agent stage
+// sends to parent trees.
 func (p *partitionOwner) trouble() error {
 	what := p.set.describe(p.partition)
 	if since, err := p.reader.Trouble(); err != nil {
@@ -613,14 +613,14 @@ func (p *partitionOwner) ready() (why []string) {
 	return why
 }
 
-// close ends the reader; the pump was closed before by whoever knows whether with a checkpoint.
+// close ends the reader. The caller has closed the pump before, with or without a checkpoint.
 func (p *partitionOwner) close() {
 	if p.reader != nil {
 		_ = p.reader.Close() // nothing is written by it
 	}
 }
 
-// troubleOf tells what an exchange with the brokers failed of.
+// troubleOf returns the cause of a failed exchange with the brokers.
 func troubleOf(err error) prom.Trouble {
 	what := pump.TroubleOf(err)
 	switch {

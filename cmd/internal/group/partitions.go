@@ -18,10 +18,10 @@ import (
 	sinkkafka "weir/sink/kafka"
 )
 
-// partitionSet are the partitions of one topic that the members of a group share among them, for
-// one stage: the flow stage folds the events, the agent stage the activity that comes of
-// them. What comes of a partition stands in its output partition, of the verdicts and of
-// the dead letters, and so does its state in the store.
+// partitionSet is the partitions of one topic that the members of a group share, for one stage. The
+// flow stage folds the events, the agent stage the activity that the flow stage publishes. The effects
+// of a partition are written to its output partition, of the verdicts and of the dead letters. The
+// store keeps its state under the same number.
 type partitionSet struct {
 	stage pump.Stage
 	topic string
@@ -38,9 +38,9 @@ type partitionSet struct {
 // flow stage, so that each has one writer.
 func (l *partitionSet) output(partition int) int { return l.first + partition }
 
-// partitionOf is where all producers put what belongs to a key.
-// It is the hash of Kafka's Java client and of librdkafka's murmur2_random with a key: who writes
-// with another one splits a flow over partitions, and no limit sees all of it.
+// partitionOf is the partition in which all producers put the records of a key. It is the hash of
+// Kafka's Java client and of librdkafka's murmur2_random with a key. A producer with another hash
+// splits a flow over partitions, and no limit sees all of it.
 func (l *partitionSet) partitionOf(key string) int {
 	return kafkago.Murmur2Balancer{Consistent: true}.Balance(kafkago.Message{Key: []byte(key)}, l.partitions...)
 }
@@ -166,8 +166,8 @@ func (m *Member) samePartitions(topic string, now int) error {
 	return nil
 }
 
-// holds tells a group of which partitions the store has the state.
-// A partition goes by preference to who has its state, so that less is folded again.
+// holds returns the partitions whose state the store has, for the group. A partition is assigned
+// preferably to the member that has its state, so that less is folded again.
 func (m *Member) holds(l *partitionSet) (out []kafka.Hold) {
 	partitions, err := m.store.Partitions()
 	if err != nil {
@@ -179,7 +179,7 @@ func (m *Member) holds(l *partitionSet) (out []kafka.Hold) {
 		if partition < 0 || partition >= len(l.partitions) {
 			continue
 		}
-		// A state that cannot be read is not offered; whoever opens it says why.
+		// A state that cannot be read is not offered. The owner that opens it logs the reason.
 		if meta, ok, err := m.store.Meta(output); err == nil && ok {
 			out = append(out, kafka.Hold{Partition: partition, Next: meta.Next})
 		}

@@ -18,7 +18,7 @@ import (
 // Members pass an ask on to the one that folds its flow, once: it is answered there
 // and nowhere else, because only there the fold says something of it.
 
-// For how long it is remembered who owns which partition, and that nobody could say.
+// How long the owners of partitions are remembered, and for how long that they are unknown.
 const (
 	ownersFor  = 2 * time.Second
 	unknownFor = 500 * time.Millisecond
@@ -28,12 +28,12 @@ const (
 // They are asked for by every ask of a flow that is folded elsewhere, so they are remembered, and
 // many callers make one question.
 type ownerAddresses struct {
-	mu    sync.Mutex // never held while somebody is asked
+	mu    sync.Mutex // never held during a request
 	until time.Time  // known and err hold
 	// known has "" for a member that does not say where it can be reached.
 	known  map[int]string
 	err    error
-	asking chan struct{} // closed when the answer is there; nil when nobody asks
+	asking chan struct{} // closed when the answer is there; nil when no request is under way
 }
 
 // get returns the addresses by partition, which it lets one of its callers find out for
@@ -135,10 +135,9 @@ func (m *Member) elsewhere(l *partitionSet, partition int) error {
 	return &problem.Error{Status: http.StatusMisdirectedRequest, Detail: fmt.Sprintf("another member of the group folds this %s: ask %s", what, address)}
 }
 
-// ownerOf returns the address of the member that folds a partition.
-// Its errors say what a client can do: try again in a second, or tell the operator.
-// What it says may be two seconds old; the member that is asked then says that it is not
-// the owner.
+// ownerOf returns the address of the member that folds a partition. Its errors say what a client can
+// do: try again in a second, or notify the operator. The address may be two seconds old. A member at
+// an old address answers that it is not the owner.
 func (m *Member) ownerOf(ctx context.Context, l *partitionSet, partition int) (string, error) {
 	what := l.describe(partition)
 	known, err := l.addresses.get(ctx, m.clock, m.host.AnswerTimeout, l.group.Owners)
@@ -181,9 +180,9 @@ func (m *Member) unanswered(ctx context.Context, address string, err error) erro
 	return &problem.Error{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf("the member that folds this flow, at %s, does not answer", address), RetryAfter: 1}
 }
 
-// Others are the addresses of the other members that fold flows; missed says which
-// partitions nobody folds who could be asked.
-// It is for lists over all flows, which each member can only answer for its own part.
+// Others returns the addresses of the other members that fold flows. missed lists the partitions that
+// no reachable member folds. It is for lists over all flows, which each member can only answer for its
+// own part.
 func (m *Member) Others(ctx context.Context) (addresses, missed []string) {
 	l := m.flowSet
 	known, err := l.group.Owners(ctx)

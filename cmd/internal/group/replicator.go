@@ -13,16 +13,15 @@ import (
 	"weir/state"
 )
 
-// replicator copies verdicts of the group into the log of this process that streams, files and
-// webhooks read, so that a dispatcher may follow any member.
-// What the agent stage says binds all flows, and asks of any flow may come here: it is always
-// copied. What is said of flows is copied while somebody follows it here (see decision 87), or
-// each member would pay for the verdicts of all.
-// Where that goes on is written with what was copied, so that a crash leaves nothing out. If it copies
-// some twice, their ids tell.
+// replicator copies verdicts of the group into the log of this process. Streams, files and webhooks
+// read that log, so a dispatcher may follow any member. The verdicts of the agent stage bind all
+// flows, and check requests of any flow may come here: they are always copied. The verdicts of flows
+// are copied while a client follows them here (see decision 87). Otherwise each member would pay for
+// the verdicts of all. The position is written together with the copies, so a crash leaves nothing
+// out. If some are copied twice, they have the same ids.
 //
-// One goroutine per output partition copies; what comes of different ones stands there in any order, but of
-// each in its own.
+// One goroutine copies each output partition. Verdicts of different partitions are in any order, those
+// of one partition in its own order.
 type replicator struct {
 	member *Member
 	// By output partition. The slice stays as it is.
@@ -43,8 +42,8 @@ type replicated struct {
 	changed chan struct{}
 }
 
-// lingers is how long copying goes on when nobody follows any more: dispatchers come again, and who
-// polls follows for a moment at a time.
+// lingers is how long copying continues after the last client has left. Dispatchers come again, and a
+// client that polls follows for a moment at a time.
 const lingers = time.Minute
 
 // newReplicator returns one that copies nothing yet.
@@ -86,7 +85,7 @@ func (m *Member) Follow(flow string, fromNow bool) (reached func(ctx context.Con
 	})
 }
 
-// join notes that somebody has come, or has left at a time.
+// join notes that a client has come, or has left at a time.
 func (p *replicated) join(fromNow bool, add int, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +98,7 @@ func (p *replicated) join(fromNow bool, add int, at time.Time) {
 	p.tell()
 }
 
-// tell wakes those who wait for a change. p.mu is held.
+// tell wakes the goroutines that wait for a change. p.mu is held.
 func (p *replicated) tell() {
 	close(p.changed)
 	p.changed = make(chan struct{})
@@ -122,15 +121,15 @@ func (p *replicated) wait(ctx context.Context, is func() bool) bool {
 	}
 }
 
-// wanted says whether somebody follows, or has until a moment ago, and whether all that there is
-// is wanted. p.mu is held.
+// wanted reports whether a client follows, or did until a moment ago, and whether all verdicts are
+// wanted. p.mu is held.
 func (p *replicated) wanted(now time.Time) (wanted, whole bool) {
 	whole = p.always || p.followers > 0
 	return whole || p.listeners > 0 || !p.left.IsZero() && now.Sub(p.left) < lingers, whole
 }
 
-// goesOn reports whether to copy on as it was begun: not when nobody follows any more, and not
-// from the end alone when somebody wants the whole.
+// goesOn reports whether to continue to copy as begun. It is false if no client follows any more, or
+// if it copies from the end alone and a client wants all verdicts.
 func (p *replicated) goesOn(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,8 +190,8 @@ func (m *replicator) run(ctx context.Context) error {
 	return nil
 }
 
-// retry follows a partition, whenever somebody wants it, until ctx ends. What the brokers fail at is
-// tried again; an error is one that only a person can help with.
+// retry follows a partition, whenever a client wants it, until ctx ends. Failures of the brokers are
+// retried. It returns only errors that an operator must fix.
 func (m *replicator) retry(ctx context.Context, number int) error {
 	p := &m.partitions[number]
 	for {
@@ -205,12 +204,12 @@ func (m *replicator) retry(ctx context.Context, number int) error {
 			return nil
 		}
 		err := m.follow(ctx, number, whole)
-		// Whatever ended the following, nobody knows any more where the end is.
+		// After the following has ended for any reason, the end is unknown.
 		p.reach(false)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err == nil { // nobody wants it any more, or somebody wants more of it
+		if err == nil { // no client wants it any more, or a client wants more of it
 			continue
 		}
 		if m.member.fatal(err) {
@@ -223,10 +222,10 @@ func (m *replicator) retry(ctx context.Context, number int) error {
 	}
 }
 
-// follow copies one partition from where its cursor stands, or for those who want no more from
-// its end; then the cursor stays, and who wants the whole later gets these once more.
-// It returns nil when ctx ends or what is wanted changes. Verdicts that have expired in the topic are
-// skipped, with a line in the log.
+// follow copies one partition. It begins at its cursor, or at the end of the partition if no client
+// wants earlier verdicts. In the second case the cursor does not move, and a client that later wants
+// all verdicts gets these once more. It returns nil when ctx ends or the demand changes. Verdicts that
+// have expired in the topic are skipped, with a line in the log.
 func (m *replicator) follow(ctx context.Context, number int, whole bool) error {
 	topic, p := m.member.o.Topics.Verdicts, &m.partitions[number]
 	// Its name holds the topic, so that another one is copied from its own beginning.
@@ -241,7 +240,7 @@ func (m *replicator) follow(ctx context.Context, number int, whole bool) error {
 	} else if from, err = m.begin(ctx, cursor, number, first, end); err != nil {
 		return err
 	}
-	// Whoever waits for this need not wait until a broker answers that there is nothing.
+	// A client that waits for this need not wait until a broker answers that there is nothing.
 	p.reach(from >= end)
 	r := kafka.NewReader(m.member.o.Cluster, topic, number, from, kafka.ReaderOptions{Bytes: replicatorBytes, Logger: m.member.logger, Gather: m.member.backlog})
 	defer r.Close()
@@ -259,7 +258,7 @@ func (m *replicator) follow(ctx context.Context, number int, whole bool) error {
 		if err := m.copy(ctx, records, cursor, r.Next()); err != nil {
 			return err
 		}
-		// Without brokers nobody knows where the end is.
+		// Without brokers, the end is unknown.
 		_, trouble := r.Trouble()
 		p.reach(trouble == nil && r.HighWatermark() >= 0 && r.Next() >= r.HighWatermark())
 	}

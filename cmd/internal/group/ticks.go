@@ -11,30 +11,29 @@ import (
 	sinkkafka "weir/sink/kafka"
 )
 
-// ticks are the records by which an owner tells its partition that time has passed. When the
-// topic took one shows what the time of the log is, whatever the clocks of producers, of
-// this machine or of a broker that led the partition before have said: a topic that was
-// told a time by a clock that was ahead is turned back by that.
+// ticks are the records with which an owner notifies its partition that time has passed. The time at
+// which the topic took one is the time of the log. It holds whatever the clocks of producers, of this
+// machine or of an earlier partition leader have reported. If a clock was ahead, such a tick sets the
+// time of the topic back.
 type ticks struct {
-	// Times that begin with sent, ahead and up are of a clock that nobody sets.
+	// Times that begin with sent, ahead and up are of a clock that is never set.
 	sent   time.Duration // how long the owner had run at the last one
 	offset int64         // of it
 	read   bool          // and folded
 	taken  events.Stamp  // when the topic took the last that was read; 0 for none
-	ahead  time.Duration // how long the owner had run when the log was found ahead; 0 when it is not, or was told so again
+	ahead  time.Duration // how long the owner had run when the log was found ahead; 0 when it is not, or when a record repeated that time
 }
 
 const (
 	// aheadBy is by how much the log may be ahead: as much as a producer's clock may, and as
 	// brokers' clocks differ.
 	aheadBy = analyzer.MaxSkew + 5*time.Second
-	// aheadFor is for how long nobody says a time that is ahead before the log is turned back.
+	// aheadFor is how long no record may report a time that is ahead before the log is turned back.
 	aheadFor = time.Minute
 )
 
-// see looks at a record of the partition.
-// The owner's own tick, when it comes back, shows the time of the broker that leads now. A
-// record that is far ahead of that shows that somebody still says so.
+// see looks at a record of the partition. The owner's own tick, when it comes back, shows the time of
+// the broker that leads now. A record that is far ahead of that shows that a clock is still ahead.
 func (t *ticks) see(r *kafka.Record) {
 	switch {
 	case r.Offset == t.offset && t.sent > 0:
@@ -44,13 +43,13 @@ func (t *ticks) see(r *kafka.Record) {
 	}
 }
 
-// tick tells the partition the time when it is silent, or ahead of what was read last.
-// An error is one that only a person can mend; all others are logged, and the next turn
-// tries again.
+// tick appends the time to the partition when it is silent, or ahead of the record that was read last.
+// It returns only errors that an operator must fix. All others are logged, and the next turn tries
+// again.
 func (p *partitionOwner) tick(ctx context.Context, up time.Duration, now events.Stamp) error {
 	m, t := p.member, &p.ticks
 	seen := events.Stamp(p.pump.Standing().Watermark.Load())
-	ahead := seen.Sub(events.Stamp(p.newest.Load())) > aheadBy // of what was read last, whoever said when that was
+	ahead := seen.Sub(events.Stamp(p.newest.Load())) > aheadBy // of the record that was read last, whatever clock its time is from
 	if !ahead {
 		t.ahead = 0
 	} else if t.read { // and it is what the topic says itself

@@ -23,7 +23,7 @@ func (l *topicDeadLetters) Publish(ctx context.Context, letters []state.DeadLett
 	return l.topic.Publish(ctx, out)
 }
 
-// Since tells which records became dead letters already, from an offset of their topic on.
+// Since calls fn for the records that became dead letters already, from an offset of their topic on.
 func (l *topicDeadLetters) Since(ctx context.Context, from int64, fn func(offset int64)) (int64, error) {
 	return l.topic.Since(ctx, from, fn)
 }

@@ -16,13 +16,13 @@ import (
 	"weir/sink/check"
 )
 
-// An ask of a flow in a tree is answered twice: the member that folds the flow says whether
-// the flow may, and whoever folds the tree has the last word, of which the record between
-// the two stages asks. The first member holds its answer back and asks the other one for
-// that word over HTTP: it comes from the fold of that record and from nowhere else.
+// A check request of a flow in a tree gets two answers. The member that folds the flow says whether
+// the flow may. The member that folds the tree decides; the record between the two stages is its
+// request. The first member withholds its answer and requests that decision from the other one over
+// HTTP. The decision comes from the fold of that record and from nowhere else.
 
-// TreeAsk names what is asked of a tree: the record of its activity that is made of the
-// event at an offset of a source partition.
+// TreeAsk identifies a request to a tree: the record of its activity that is made of the event at an
+// offset of a source partition.
 type TreeAsk struct {
 	Key    string `json:"key"` // of the tree, see activity.TreeKey
 	Source int    `json:"source"`
@@ -46,8 +46,8 @@ type word struct {
 func (w word) none() bool { return w == word{} }
 
 const (
-	// treeWordsKept is how many words are kept for who asks for them after they were said:
-	// far more than are said while a request is on its way.
+	// treeWordsKept is how many words are kept for requests that come after them. That is far more
+	// than are said while a request is on its way.
 	treeWordsKept = 1 << 12
 	// treePoll is how long a member lets another one wait for a word that is not said yet,
 	// since the tree may have another owner meanwhile.
@@ -81,7 +81,7 @@ func newTreeWords() *treeWords {
 func (w *treeWords) say(at place, v word) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// The oldest makes place. Who asks for it later waits until its ask times out.
+	// The oldest word is dropped. A later request for it waits until its check request times out.
 	if _, known := w.said[at]; !known {
 		if len(w.said) == treeWordsKept { // before, what the ring holds there is the first record's own place
 			delete(w.said, w.order[w.next])
@@ -112,7 +112,7 @@ func (w *treeWords) get(at place) (word, <-chan struct{}) {
 	return word{}, c
 }
 
-// leave forgets that somebody waits. Others that wait for the same word ask again.
+// leave ends the wait of one caller. Others that wait for the same word request it again.
 func (w *treeWords) leave(at place) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,14 +128,14 @@ func (w *treeWords) leave(at place) {
 // the call is cloned.
 func (m *Member) hold(partition int, offset int64, ev *events.Event, key string, v *events.Verdict) {
 	if !m.host.Hold(ev, v) {
-		return // nobody waits: it is folded again
+		return // no request waits: the record is folded again
 	}
 	ask := TreeAsk{Key: strings.Clone(key), Source: partition, Offset: offset}
 	call := &events.Event{Source: strings.Clone(ev.Source), ID: strings.Clone(ev.ID), CorrelationID: strings.Clone(ev.FlowKey())}
 	m.folding.Run("ask of a tree", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, m.host.AnswerTimeout)
 		defer cancel()
-		// Without a word who waits is told that there was no answer in time.
+		// Without a word, the caller gets the answer that its request timed out.
 		if v := m.treeWord(ctx, ask); v != nil {
 			m.host.Settle(call, v)
 		}
@@ -143,9 +143,9 @@ func (m *Member) hold(partition int, offset int64, ev *events.Event, key string,
 	})
 }
 
-// treeWord returns what the tree says, whoever folds it, or the tree above that has the last
-// word; nil when that is not known in time.
-// Trees pass on upwards only, so the way ends at a root, or when the time of the ask is over.
+// treeWord returns the decision of the tree, from any member, or of the parent tree that decides
+// instead. It returns nil if that is not known in time. Trees pass requests on upwards only, so the
+// loop ends at a root, or when the time of the request is over.
 func (m *Member) treeWord(ctx context.Context, ask TreeAsk) *events.Verdict {
 	for ctx.Err() == nil {
 		w, err := m.treeWordOnce(ctx, ask)
@@ -167,7 +167,8 @@ func (m *Member) treeWord(ctx context.Context, ask TreeAsk) *events.Verdict {
 	return nil
 }
 
-// treeWordOnce asks whoever folds the tree once; the zero word means that it is not said yet.
+// treeWordOnce sends one request to the member that folds the tree. The zero word means that there is
+// no decision yet.
 func (m *Member) treeWordOnce(ctx context.Context, ask TreeAsk) (w word, err error) {
 	number := m.agentSet.partitionOf(ask.Key)
 	if m.owners.at(m.agentSet, number) != nil {

@@ -12,13 +12,12 @@ import (
 	"weir/state"
 )
 
-// Dead letters of the intakes are all counted, and kept as long as there are not too
-// many: whoever may send could fill the disk with what is refused, and hold up what is
-// not. How many were not kept is a metric, a line in the log, and in the answer of
-// /v1/deadletters. Those of the pumps are not sampled, for a fold from the same log has to
-// make the same.
+// The intakes count all their dead letters, and keep them up to a bound. Otherwise any sender could
+// fill the disk with rejected records, and delay accepted ones. The number that was not kept is a
+// metric, a line in the log, and in the answer of /v1/deadletters. The dead letters from the pumps are
+// not sampled, because another fold of the same log has to make the same ones.
 
-// DeadLetters are the dead letters of the intakes. Any goroutine may use them.
+// DeadLetters is the dead-letter queue of the intakes. Any goroutine may use it.
 type DeadLetters struct {
 	// What is refused is counted there by its code, whether it is kept or not.
 	Counts *pump.Counts
@@ -48,9 +47,8 @@ type DeadLetterBound struct {
 	dropped int64 // since logged
 }
 
-// take reports whether a letter of so many bytes may be kept; dropped is how many could not
-// be, when that is to be said.
-// A clock that was set back empties nothing.
+// take reports whether a letter of size bytes may be kept. dropped is the number that could not be
+// kept, if it has to be logged now. A clock that was set back empties nothing.
 func (b *DeadLetterBound) take(now time.Time, size int) (kept bool, dropped int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,10 +67,8 @@ func (b *DeadLetterBound) take(now time.Time, size int) (kept bool, dropped int6
 	return false, dropped
 }
 
-// Keep counts what was not accepted and reports whether a dead letter of so many bytes
-// is to be made of it.
-// Call it once for each record that is refused, also of those that are refused for one
-// reason.
+// Keep counts a rejected record and reports whether to make a dead letter of its size bytes. Call it
+// once for each record that is rejected, also if several are rejected for one reason.
 func (l *DeadLetters) Keep(bound *DeadLetterBound, code events.Code, size int) bool {
 	kept, dropped := bound.take(l.Clock.Now(), min(size, state.MaxRaw))
 	l.Counts.Count(func(n *prom.Counters) {

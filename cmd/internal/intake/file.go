@@ -57,8 +57,7 @@ type follower struct {
 	status Status
 }
 
-// Status is how the following of a file goes.
-// It is told by /readyz.
+// Status is the state of a followed file. /readyz reports it.
 type Status struct {
 	Path    string `json:"path"`
 	Format  string `json:"format,omitempty"`
@@ -70,7 +69,7 @@ type Status struct {
 	Error string `json:"error,omitempty"`
 
 	Parked bool `json:"parked,omitempty"` // closed until it changes, for all of it was read
-	Files  int  `json:"files,omitempty"`  // of a folder, of which only some are told
+	Files  int  `json:"files,omitempty"`  // of a folder, of which only some are listed
 }
 
 // The sizes of what is appended at one time, and how long a file has to be quiet
@@ -102,10 +101,9 @@ type followCursor struct {
 // known.
 func (f *follower) cursorName() string { return "follow:" + f.path }
 
-// newFollower looks at the file, when it is there, so that a format that is not known
-// is told at the start. Files of a folder share their adapters.
-// A file that is not there yet is no error, and is read when it comes. One that is packed,
-// or in no format that is known, ends the start, or is passed over in a folder.
+// newFollower looks at the file, if it exists, so that an unknown format is reported at the start.
+// Files of a folder share their adapters. A file that does not exist yet is no error, and is read when
+// it comes. A compressed file, or one in an unknown format, ends the start. In a folder it is skipped.
 func newFollower(in *Intake, spec Follow, folder *fileSet) (*follower, error) {
 	f := &follower{in: in, path: spec.Path, folder: folder, status: Status{Path: spec.Path}}
 	// What links in a followed folder lead to has to lie in that folder as well, see
@@ -152,8 +150,8 @@ func newFollower(in *Intake, spec Follow, folder *fileSet) (*follower, error) {
 	if _, err := os.Stat(spec.Path); folder == nil && spec.Path != "-" && errors.Is(err, fs.ErrNotExist) {
 		in.o.Logger.Warn("a file that is followed is not there yet; it is read when it comes", "file", spec.Path)
 	}
-	// An adapter that pairs records has to see those again whose partners may come;
-	// it is told the file from its beginning, and what it says of the old is dropped.
+	// An adapter that pairs records has to see those again whose partners may come. It gets the file
+	// from its beginning, and its events from old records are dropped.
 	rewind := from.Format != "" && from.Format != canonicalName
 	f.tail = jsonl.Follow(spec.Path, jsonl.Options{From: from.Position, Within: within, Rewind: rewind, MaxRecord: adapter.MaxRecord, Room: room, After: in.o.Clock.After})
 	if f.format.New != nil {
@@ -239,11 +237,11 @@ func (f *follower) state() Status {
 	return f.status
 }
 
-// run reads until the stage ends, the pipe does, or the file of a folder is parked. What
-// is wrong with the file is told and tried again; an error is one of the store.
+// run reads until the stage ends, the pipe does, or the file of a folder is parked. Faults of the file
+// are reported and retried; an error is one of the store.
 //
-// Nil is that there is nothing more to do: the pipe has ended, the file is parked, or its
-// format is not known and will not be.
+// Nil means that there is nothing more to do: the pipe has ended, the file is parked, or its format is
+// unknown and will stay so.
 func (f *follower) run(ctx context.Context) error {
 	// What cannot be read is tried again after a second, then after twice as long, up to a
 	// minute.
@@ -295,8 +293,7 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// complain tells of a fault once, however often it comes again, and leaves it in the
-// status.
+// complain logs a fault once, however often it comes again, and keeps it in the status.
 func (f *follower) complain(err error) {
 	f.note(func(s *Status) {
 		if s.Error != err.Error() {
@@ -339,8 +336,7 @@ func (f *follower) take(ctx context.Context) error {
 			return f.append(ctx)
 		}
 		f.idle = f.in.o.Clock.Now()
-		// The journal has what old records told; f.place does not go back for them, see
-		// append.
+		// The journal has the events of old records; f.place does not go back for them, see append.
 		f.quiet = r.Old
 		if f.turn != nil {
 			f.turn.bytes += len(r.Bytes)
@@ -395,8 +391,8 @@ func (f *follower) event(ev *events.Event, r *jsonl.Record) {
 	f.bytes += len(line)
 }
 
-// bad counts a record that cannot be read and keeps it, if there are not too many. Of old
-// ones it was told when they were new.
+// bad counts a record that cannot be read and keeps it, within the bound. Old records were counted
+// when they were new.
 func (f *follower) bad(r *jsonl.Record, code events.Code, reason string) {
 	if f.quiet {
 		return
@@ -454,8 +450,8 @@ func (f *follower) rest(ctx context.Context) error {
 	return f.flush(ctx)
 }
 
-// flush takes what the adapter holds back. What it tells has no record of its own; a fault
-// in it has no offset.
+// flush takes the events that the adapter holds back. They have no record of their own, so a fault in
+// one has no offset.
 func (f *follower) flush(ctx context.Context) error {
 	f.held, f.quiet = false, false
 	if err := f.adapter.Flush(func(ev *events.Event) { f.event(ev, nil) }); err != nil {
@@ -464,7 +460,7 @@ func (f *follower) flush(ctx context.Context) error {
 	return f.append(ctx)
 }
 
-// finish takes what is left at the end of a pipe.
+// finish takes the remaining events at the end of a pipe.
 func (f *follower) finish(ctx context.Context) error {
 	if err := f.take(ctx); err != nil {
 		return err

@@ -24,12 +24,11 @@ import (
 	"weir/events/jsonl"
 )
 
-// fileSet follows the files of a folder, or those that match a pattern, as they come and
-// go. Files of one format share an adapter, for a run may be told in many: a session and
-// its child agents.
+// fileSet follows the files of a folder, or those that match a pattern, as they come and go. Files of
+// one format share an adapter, because a run may span several of them: a session and its child agents.
 //
-// A file that nobody writes to is parked: it is closed, and nothing runs for it until it
-// has changed. So there may be as many of them as there are.
+// A file without recent writes is parked: it is closed, and nothing runs for it until it has changed.
+// So the number of files has no limit.
 type fileSet struct {
 	in    *Intake
 	spec  Follow
@@ -95,16 +94,15 @@ func (t *turn) give() {
 	}
 }
 
-// again gives the turn to whoever waits for one, and takes the next. Behind its end a file
-// has none, and needs none for what comes now and then; for more it needs one.
+// again gives the turn to a waiting file, and takes the next. After its end a file has none, and needs
+// none for occasional records; for more it needs one.
 func (t *turn) again(ctx context.Context) error {
 	t.give()
 	return t.take(ctx)
 }
 
-// followed is one file of a folder.
-// While runs is set, its follower belongs to the goroutine that reads it, else to whoever
-// holds the lock of the set.
+// followed is one file of a folder. While runs is set, its follower belongs to the goroutine that
+// reads it. Otherwise it belongs to the goroutine that holds the lock of the set.
 type followed struct {
 	*follower
 	gone   int                // looks since it was there
@@ -114,13 +112,13 @@ type followed struct {
 }
 
 const (
-	// Between two looks at a folder there is this much at least, whatever the system tells:
-	// a file that is written to without pause would otherwise be looked for without pause.
+	// filesPoll is the least time between two scans of a folder, whatever the system reports. A file
+	// with constant writes would otherwise cause constant scans.
 	filesPoll = time.Second
-	// restPoll is how much later it is looked when the system tells of changes: not every
+	// restPoll is the extra time until the next scan if the system reports changes, because not every
 	// file system does.
 	restPoll = 9 * time.Second
-	// parkAfter is how long nobody has written to a file that is parked.
+	// parkAfter is the time without writes after which a file is parked.
 	parkAfter = 10 * time.Second
 	// filesAtOnce is how many files are read at one time up to their ends.
 	// Behind its end a file needs no turn; it only waits for more.
@@ -262,8 +260,8 @@ func (d *fileSet) changed(f *followed) bool {
 	return err == nil && (now.Size() != f.parked.Size() || !now.ModTime().Equal(f.parked.ModTime()) || !os.SameFile(now, f.parked))
 }
 
-// parks parks a file that was read to its end, if nobody has written to it for a while.
-// It is called by the goroutine of the file, at its end; true ends that.
+// parks parks a file that was read to its end, if it had no writes for a while. The goroutine of the
+// file calls it at its end; true ends that goroutine.
 func (d *fileSet) parks(f *follower) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -271,8 +269,8 @@ func (d *fileSet) parks(f *follower) bool {
 	if of == nil || of.follower != f {
 		return false // it is gone, and read to its end under another name
 	}
-	// It has read what there was: whoever waits for a turn may read now, also if this file
-	// is not parked and goes on waiting for more.
+	// It has read what there was. A file that waits for a turn may read now, even if this file is not
+	// parked and still waits for more.
 	f.turn.give()
 	// First, so that what is written from now on is a change.
 	st, err := os.Stat(f.path)
@@ -296,8 +294,8 @@ func (d *fileSet) parks(f *follower) bool {
 	return parked
 }
 
-// begin takes up a file that is new; nil when it is passed over.
-// The caller holds the lock. What is wrong with a file is told once, until it is taken up.
+// begin takes up a new file; nil when it is skipped. The caller holds the lock. A fault of a file is
+// logged once, until the file is taken up.
 func (d *fileSet) begin(path string) *followed {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -353,13 +351,12 @@ func (d *fileSet) read(ctx context.Context, f *followed, files *sync.WaitGroup) 
 	})
 }
 
-// maxShown is how many files of a folder are told one by one, those with faults first.
+// maxShown is how many files of a folder are listed one by one, those with faults first.
 const maxShown = 100
 
-// states are those of the files that are followed now, in the order of their names. Where
-// they are too many to be told, one of the folder says how many there are.
-// An entry of the folder itself is there as well when it cannot be read or nothing was
-// found.
+// states returns the states of the followed files, in the order of their names. If there are more than
+// maxShown, an entry of the folder gives their number. The folder also has an entry when it cannot be
+// read or no file was found.
 func (d *fileSet) states() (out []Status) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -442,8 +439,8 @@ func (f *fileAdapter) Decode(record []byte, emit func(*events.Event)) error {
 	return f.file.Decode(record, emit)
 }
 
-// Flush ends what the file has begun, and tells what is held back when all files have
-// been silent; the last of them to fall silent does it for all.
+// Flush ends what the file has begun. It emits what is held back when all files have been silent; the
+// last of them to fall silent does it for all.
 func (f *fileAdapter) Flush(emit func(*events.Event)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

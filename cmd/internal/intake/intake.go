@@ -45,7 +45,7 @@ type Store interface {
 // Options are what an intake works with.
 type Options struct {
 	Follow   []Follow // files, pipes, folders and patterns to read events from
-	StateDir string   // where what was received is kept until it is told; "" keeps it in memory
+	StateDir string   // where received records are kept until they are in the log; "" keeps them in memory
 
 	Log         Log
 	Store       Store
@@ -56,10 +56,10 @@ type Options struct {
 	Clock       clock.Clock
 	Logger      *slog.Logger
 
-	// Limits are those in force: they say which arguments of tools do not tell calls apart.
+	// Limits are those in force. They name the arguments of tools that do not distinguish calls.
 	Limits func() *analyzer.Limits
-	// Fail is told of an error that the program cannot go on from.
-	// It ends the program in order, and is called for what no waiting heals.
+	// Fail is called with an error after which the program cannot continue. It ends the program in
+	// order, and is called for errors that no waiting resolves.
 	Fail func(error)
 }
 
@@ -72,9 +72,8 @@ type Intake struct {
 	receiver *Receiver
 }
 
-// Open looks at the files, so that a format which is not known is told at the start.
-// It reads the spool, too, and tells its records to new adapters, but nothing goes to the
-// log before Run.
+// Open looks at the files, so that an unknown format is reported at the start. It also reads the spool
+// and passes its records to new adapters, but appends nothing to the log before Run.
 func Open(o Options) (_ *Intake, err error) {
 	in := &Intake{o: o}
 	defer func() {
@@ -83,8 +82,8 @@ func Open(o Options) (_ *Intake, err error) {
 		}
 	}()
 	for _, spec := range o.Follow {
-		// What cannot be followed by itself ends the start, since somebody named it; one of
-		// many in a folder is only passed over.
+		// A named file that cannot be followed ends the start, because the operator named it. One of
+		// many in a folder is only skipped.
 		if !jsonl.IsPattern(spec.Path) {
 			f, err := newFollower(in, spec, nil)
 			if err != nil {
@@ -141,8 +140,8 @@ func (in *Intake) Close() (err error) {
 	return err
 }
 
-// adapter returns a new adapter of a format. Arguments that do not tell calls apart are
-// those of the limits in force when it reads a call.
+// adapter returns a new adapter of a format. It ignores the arguments that do not distinguish calls,
+// by the limits in force when it reads a call.
 func (in *Intake) adapter(format adapter.Format) adapter.Adapter {
 	return format.New(adapter.Options{
 		// Asked for each call, since limits may change while a file is followed.

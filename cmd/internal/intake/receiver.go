@@ -19,13 +19,11 @@ import (
 	"weir/state"
 )
 
-// Receiver takes records of foreign formats that programs send: spans, logs, runs. What
-// an adapter of them holds back until their trace is over was acknowledged already, so
-// the records are kept in a spool until nothing of them is needed any more. After a
-// crash they are told to a new adapter; the events that come twice by that have the
-// same ids.
-// One lock is around all of it: formats share a spool, in which places grow, and requests
-// wait for each other. Take may be called by any goroutine.
+// Receiver takes records of foreign formats that programs send: spans, logs, runs. An adapter may hold
+// back records until their trace is over, but they were acknowledged already. So the records are kept
+// in a spool until none of them is needed any more. After a crash they are passed to a new adapter;
+// events that come twice have the same ids. One lock covers all of it: formats share a spool, in which
+// places grow, and requests wait for each other. Any goroutine may call Take.
 type Receiver struct {
 	in *Intake
 
@@ -59,9 +57,8 @@ const LangSmith = "langsmith"
 // The question looks at all that an adapter remembers (see adapter.Keeper).
 const clearEvery = 64
 
-// openReceiver reads what was acknowledged and not told before weir ended.
-// A damaged spool is no reason not to start: what was lost is counted, logged, and not to
-// be had again.
+// openReceiver reads the records that were acknowledged and not appended before weir ended. A damaged
+// spool does not prevent the start. The loss is counted and logged, and cannot be recovered.
 func openReceiver(in *Intake) (*Receiver, error) {
 	r := &Receiver{in: in, sources: make(map[string]*source), idle: in.o.Clock.Now()}
 	dir := ""
@@ -73,7 +70,7 @@ func openReceiver(in *Intake) (*Receiver, error) {
 		// The name of the format stands before the record, see Take.
 		name, record, _ := bytes.Cut(record, []byte("\n"))
 		if s, err := r.source(string(name)); err == nil {
-			// What is wrong with it was told when it came.
+			// Its faults were reported when it came.
 			_ = r.decode(s, place, record)
 		}
 	})
@@ -87,9 +84,8 @@ func openReceiver(in *Intake) (*Receiver, error) {
 	return r, nil
 }
 
-// run tells what was read at the start, and what is held back when nothing has come for
-// a while.
-// A fault of the log is told and tried again, for the events stay where they are.
+// run appends what was read at the start, and what is held back when nothing has come for a while. A
+// fault of the log is logged and retried, because the events stay where they are.
 func (r *Receiver) run(ctx context.Context) error {
 	for {
 		if err := r.rest(ctx); err != nil && ctx.Err() == nil {
@@ -101,8 +97,8 @@ func (r *Receiver) run(ctx context.Context) error {
 	}
 }
 
-// rest appends what is waiting, and lets adapters tell what they hold back once no record
-// of any format has come for flushAfter. After that the spool may be empty.
+// rest appends what is waiting. It lets adapters emit what they hold back once no record of any format
+// has come for flushAfter. After that the spool may be empty.
 func (r *Receiver) rest(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,7 +202,7 @@ func (r *Receiver) decode(s *source, place int64, record []byte) error {
 // are taken.
 func (r *Receiver) event(ev *events.Event) {
 	r.in.o.Trust.Weigh(r.from, ev)
-	ev.Principal = "" // weir writes it, and knows nobody by this way in
+	ev.Principal = "" // weir writes it, and this intake identifies no sender
 	line, err := ev.Canonical()
 	if refused := r.from.Admit(ev); refused != nil {
 		err = refused
@@ -221,8 +217,8 @@ func (r *Receiver) event(ev *events.Event) {
 	r.entries = append(r.entries, state.Entry{Value: line})
 }
 
-// append puts what was gathered into the log. After an error it is still there, for the
-// adapter does not tell it again.
+// append puts what was gathered into the log. After an error it is still there, because the adapter
+// does not emit it again.
 func (r *Receiver) append(ctx context.Context) error {
 	if len(r.deadLetters) > 0 {
 		if err := r.in.o.Store.DeadLetter(r.deadLetters...); err != nil {

@@ -17,8 +17,8 @@ type Phase struct {
 	fail   func(error)
 }
 
-// New returns a phase without goroutines. fail is told of an error that one of them
-// returned before the phase was ended.
+// New returns a phase without goroutines. fail is called with an error that one of them returned
+// before the phase was ended.
 func New(fail func(error)) *Phase {
 	p := &Phase{fail: fail}
 	p.hard, p.abort = context.WithCancel(context.Background())

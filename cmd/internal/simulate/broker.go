@@ -83,9 +83,8 @@ type producer struct {
 	done  int // entries of the batch under way that are safe
 }
 
-// claim takes the partition over.
-// It may fail before the mark is there or after it. In the second case the epoch is lost: the
-// owner claims the next one, and nobody may publish under the lost one.
+// claim takes the partition over. It may fail before the mark is there or after it. In the second case
+// the epoch is lost: the owner claims the next one, and no owner may publish under the lost one.
 func (o *owner) claim(to *partition, what string) (*producer, error) {
 	p := &producer{owner: o, to: to}
 	err := o.wait("claim "+what, func() error {
@@ -97,7 +96,7 @@ func (o *owner) claim(to *partition, what string) (*producer, error) {
 		p.epoch = to.epoch
 		o.world.append(to, entry{epoch: p.epoch})
 		if o.world.fault(Sink, 30) {
-			return errBroker // it is ours, and nobody told us
+			return errBroker // the claim worked, and its confirmation is lost
 		}
 		return nil
 	}, nil)
@@ -185,7 +184,7 @@ func (p *producer) since(from int64, fn func(e *entry)) (end int64, err error) {
 	return p.to.end(), nil
 }
 
-// deadLetters is the log of dead letters of a partition.
+// deadLetters is the dead-letter log of a partition.
 type deadLetters struct{ *producer }
 
 // Publish and Since are those of pump.DeadLetters. A letter keeps only its code and offset here:
@@ -198,7 +197,7 @@ func (l *deadLetters) Publish(_ context.Context, list []state.DeadLetter) (int64
 	return l.write("publish dead letters", entries)
 }
 
-// Since tells which records became dead letters already.
+// Since calls fn for the records that became dead letters already.
 func (l *deadLetters) Since(_ context.Context, from int64, fn func(int64)) (int64, error) {
 	return l.since(from, func(e *entry) { fn(e.trigger) })
 }
@@ -222,7 +221,7 @@ func (a *activityLog) Send(_ context.Context, list []pump.Repartitioned) error {
 		r := &list[i]
 		e := entry{key: r.Key, value: string(r.Value), from: pump.Position{Source: a.source, Offset: r.Offset, Part: r.Part}}
 		for p := range batches {
-			// What has no key is told to every partition: the time, and limits.
+			// Records without a key go to every partition: the time, and limits.
 			if r.Key == "" || w.place(r.Key, len(batches)) == p {
 				batches[p] = append(batches[p], e)
 			}
@@ -262,8 +261,8 @@ func (a *activityLog) Send(_ context.Context, list []pump.Repartitioned) error {
 	})
 }
 
-// place is the partition of a key among so many.
-// All parts of the world agree on it, as producers of the Kafka form agree on their hash.
+// place is the partition of a key among the given number. All parts of the world agree on it, as
+// producers of the Kafka form agree on their hash.
 func (w *world) place(key string, partitions int) int {
 	h := fnv.New32a()
 	h.Write([]byte(key))

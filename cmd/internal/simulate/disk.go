@@ -11,9 +11,9 @@ import (
 	"weir/state"
 )
 
-// disk is the store of one process. What is on it changes only while everybody waits, so
-// nobody has to lock it.
-// A process has one, with a part for each partition that it has ever folded, as a state directory has.
+// disk is the store of one process. Its contents change only while all owners wait, so it needs no
+// lock. A process has one, with a part for each partition that it has ever folded, as a state
+// directory has.
 type disk struct {
 	partitions map[uint16]*kept
 	full       bool // writes find too little free space
@@ -42,7 +42,7 @@ type keptRecord struct {
 	due   events.Stamp
 }
 
-// The store keeps flows and agents under one key each, told apart by the subject.
+// The store keeps flows and agents under one key each, distinguished by the subject.
 type subjectKey struct {
 	subject state.Subject
 	key     string
@@ -195,8 +195,8 @@ func (s *store) Commit(c *state.Checkpoint) error {
 		case w.fault(Disk, 30):
 			return errDisk
 		case w.fault(Disk, 30):
-			// On the disk, and its writer is told that it is not: the pump has to write it again and
-			// the second time must do no harm.
+			// It is on the disk, and its writer gets an error. The pump has to write it again, and the
+			// second write must do no harm.
 			s.disk.commit(c)
 			return errDisk
 		}

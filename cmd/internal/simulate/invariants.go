@@ -181,11 +181,11 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 func (w *world) heal() {
 	w.faulty = false
 	w.note("everything heals")
-	// Whoever waits for free space finds it.
+	// Processes that wait for free space find it.
 	for _, p := range w.processes {
 		p.disk.full = false
 	}
-	// Who was frozen is told to end, too, if nothing else ends it first.
+	// Frozen owners are ended, too, if nothing else ends them first.
 	for _, o := range w.ghosts {
 		o.revoke()
 	}
@@ -194,8 +194,8 @@ func (w *world) heal() {
 	// An hour ends every episode and most orders.
 	w.clock.Advance(time.Hour)
 	w.settle()
-	// Two ticks, so that the deadlines of an hour fire and the flows tell the agents of it; before
-	// that the world is idle, and no pump would see the time pass.
+	// There are two ticks, so that the deadlines of an hour fire and the flows report them to the
+	// agents. Before that the world is idle, and no pump would see the time pass.
 	for _, at := range []events.Stamp{now, now.Add(time.Hour)} {
 		for _, p := range w.events {
 			w.append(p, entry{value: string(pump.TickRecord(at))})
@@ -231,8 +231,8 @@ func (w *world) heal() {
 	}
 }
 
-// giveAll gives the partitions that nobody folds to somebody.
-// Without it partitions whose owner has ended in the trouble would be folded by nobody.
+// giveAll assigns the partitions that no owner folds. Without it, partitions whose owner has ended
+// during the faults would have no owner.
 func (w *world) giveAll() {
 	for partition, o := range w.owners {
 		if o == nil || o.ended {
@@ -249,8 +249,8 @@ func (w *world) giveAll() {
 	}
 }
 
-// round lets everybody who waits go on once.
-// A second passes after it, so that whoever waits for time goes on, too.
+// round lets every waiting owner continue once. A second passes after it, so that owners that wait for
+// time continue, too.
 func (w *world) round() {
 	// A copy, since answer changes the list.
 	waiting := append([]*call(nil), w.waiting()...)
@@ -352,10 +352,9 @@ func (w *world) checkEnd() {
 	w.checkOnce()
 }
 
-// checkOnce holds what was folded against what producers were told is safe: each of their
-// events once, however often it came.
-// It looks from the producers' side, beside all comparisons with the plain fold, which would not
-// see that an event is missing in the log itself.
+// checkOnce compares what was folded with the events that were confirmed to producers: each of them
+// counts once, however often it came. It checks from the producers' side. All comparisons with the
+// plain fold would not notice an event that is missing in the log itself.
 func (w *world) checkOnce() {
 	missing := maps.Clone(w.traffic.acked)
 	for n, p := range w.events {
@@ -380,7 +379,8 @@ func (w *world) checkOnce() {
 		for x, record := range kept.records {
 			var f analyzer.Flow
 			must(f.UnmarshalBinary(x.key, []byte(record.value)))
-			// What a flow without a correlation id tells goes to the agents and is no flow of its own.
+			// The events of a flow without a correlation id go to the agents, and are no flow of their
+			// own.
 			if x.subject == state.FlowSubject && f.Events() != int64(len(flows[x.key])) && !strings.HasPrefix(x.key, "agent:") {
 				w.violate("what was acknowledged is folded once", "partition %d, flow %q: %d events folded, %d in the log", n, x.key, f.Events(), len(flows[x.key]))
 			}

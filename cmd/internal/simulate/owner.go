@@ -28,8 +28,8 @@ type process struct {
 	turn pump.Turn
 }
 
-// owner folds a partition in a process, from the moment that the group gives it to it until
-// it is told to end, finds that there is another one, or is killed.
+// owner folds a partition in a process. It begins when the group assigns the partition, and ends when
+// it is notified, is fenced by another owner, or is killed.
 type owner struct {
 	world     *world
 	process   *process
@@ -68,10 +68,10 @@ type call struct {
 	answer chan error
 }
 
-// wait lets everybody else go on, and returns what run has returned when it was this
-// call's turn. Nothing else runs during run.
-// run and dying are called by the goroutine of the world while all others wait; neither needs a
-// lock, and neither may wait. Whoever was killed meanwhile gets errKilled and goes no further.
+// wait lets all other owners continue, and returns the result of run when it was this call's turn.
+// Nothing else runs during run. The goroutine of the world calls run and dying while all others wait.
+// Neither needs a lock, and neither may wait. An owner that was killed meanwhile gets errKilled and
+// goes no further.
 func (o *owner) wait(what string, run func() error, dying func()) error {
 	c := &call{owner: o, what: what, run: run, dying: dying, answer: make(chan error, 1)}
 	o.mu.Lock()
@@ -150,7 +150,7 @@ func (o *owner) fold() error {
 	return o.pump.Close(o.hard)
 }
 
-// follow folds the log until the owner is told to end.
+// follow folds the log until the owner is notified to end.
 func (o *owner) follow(source *partition) error {
 	w, next := o.world, o.pump.Next()
 	// Beyond the end would be a checkpoint that knows more than the log: decision 23.

@@ -143,8 +143,8 @@ func newPlainFlows(source int, limits analyzer.Limits, place func(key string) in
 // lowWatermarkEvery is how often the flows pass their low watermark on, in milliseconds.
 const lowWatermarkEvery = 30_000
 
-// fold takes a record, fires what is ripe after it, and tells the agents of the time: the same
-// order as in the pump, on which the offsets of verdicts depend.
+// fold takes a record, fires what is ripe after it, and reports the time to the agents. The pump uses
+// the same order, and the offsets of verdicts depend on it.
 func (p *plainFlows) fold(offset int64, appended events.Stamp, value []byte) {
 	p.one(offset, appended, value)
 	for {
@@ -164,7 +164,8 @@ func (p *plainFlows) fold(offset int64, appended events.Stamp, value []byte) {
 	if step := int64(p.partition.Watermark) / lowWatermarkEvery; step > p.announced {
 		p.announced = step
 		p.reportDue(offset)
-		// Of this the agents are sure: up to then the flows have told everything, see decision 38.
+		// The agents can rely on this time: up to it the flows have reported everything, see decision
+		// 38.
 		at := p.engine.LowWatermark(p.partition.Watermark)
 		tick := events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick}
 		if p.partition.Reporting {
@@ -267,7 +268,7 @@ func (p *plainFlows) wait(r activity.Report, offset int64) {
 	r.Name, r.Agent = strings.Clone(r.Name), strings.Clone(r.Agent)
 	for i := range p.waiting {
 		if x := &p.waiting[i]; x.Flow == r.Flow && x.Name == r.Name && x.Agent == r.Agent {
-			// The latest word counts, except that what it did is never earlier than was told before.
+			// The latest report counts, except that the time of its activity never goes back.
 			if r.Did != 0 {
 				x.Source, x.Did, x.Work = r.Source, max(x.Did, r.Did), r.Work
 			}
@@ -289,7 +290,7 @@ func (p *plainFlows) wait(r activity.Report, offset int64) {
 	p.waiting = append(p.waiting, r)
 }
 
-// How many reports a record of activity holds, and how many that tell of tries.
+// The number of reports in a record of activity, and the number of those with tries.
 const mostReports, mostTried = 256, 64
 
 // report passes on what waits, by the partition of the activity: what parties did, and then what they

@@ -16,9 +16,9 @@ import (
 type plainAgents struct {
 	plain
 	partition agents.Partition
-	sources   []activitySource // the flows, then the agents, of whom trees pass on to those above
+	sources   []activitySource // the flows, then the agents, whose trees pass on to those above
 	flows     int
-	// Held against what the owners are told, see owner.settled.
+	// Compared with what the owners get, see owner.settled.
 	settled map[pump.Position]string // what trees said to asks
 	// Kept beside the trees themselves, to count their asks a second time.
 	trees map[string]*budget
@@ -40,9 +40,9 @@ func newPlainAgents(partition, flows, agents int, limits analyzer.Limits) *plain
 		settled: make(map[pump.Position]string), trees: make(map[string]*budget)}
 }
 
-// fold reports whether the record was one that had not come before.
-// Whatever it is, time may have passed with it, so deadlines are looked for in any case.
-// The key says whom a record is about; reports have each their own.
+// fold reports whether the record was one that had not come before. Time may have passed with any
+// record, so deadlines are looked for in any case. The key names the agent, project or tree of a
+// record; reports have each their own.
 func (p *plainAgents) fold(offset int64, key string, from pump.Position, value []byte) (fresh bool) {
 	p.fx.Reset()
 	var ev events.Event
@@ -77,8 +77,8 @@ func (p *plainAgents) take(ev *events.Event, key string, from pump.Position, off
 		s := &p.sources[from.Source]
 		s.lowWatermark = max(s.lowWatermark, ev.Time)
 		least := s.lowWatermark
-		// Silence is judged up to what all flow partitions have told (decision 38). Those of the agent stage,
-		// which pass on to trees above, tell no time.
+		// Silence is judged up to the time up to which all flow partitions have reported (decision
+		// 38). Those of the agent stage, which pass on to trees above, report no time.
 		for i := range p.flows {
 			least = min(least, p.sources[i].lowWatermark)
 		}
@@ -103,7 +103,7 @@ type budget struct {
 	// When it began, and when the tree had its last event: both by the time of the events.
 	began, last events.Stamp
 	allowed     int
-	known       map[string]bool // ids of all that were allowed ever: who asks again makes no second call
+	known       map[string]bool // ids of all that were ever allowed: a repeated request makes no second call
 }
 
 // spend counts the asks that a tree has allowed, beside what the tree counts itself.
@@ -130,9 +130,8 @@ func (p *plainAgents) spend(a *agents.Agent, key string, ev *events.Event) {
 	}
 }
 
-// mostAllowed is the tree that has allowed most.
-// It is looked at after each record, so the step that allows one too many is the one that
-// is told.
+// mostAllowed is the tree that has allowed most. It is checked after each record, so the violation
+// names the step that allows one too many.
 func (p *plainAgents) mostAllowed() (tree string, n int) {
 	for key, b := range p.trees {
 		if b.allowed > n {
@@ -178,7 +177,7 @@ func (p *plainAgents) open(a *agents.Agent, key string) {
 	}
 }
 
-// keep encodes a state and takes over what came of it. An agent without an event is not kept.
+// keep encodes a state and takes over its effects. An agent without an event is not kept.
 func (p *plainAgents) keep(a *agents.Agent, key string, offset int64) {
 	if a.Events() > 0 {
 		record, err := a.AppendBinary(nil)

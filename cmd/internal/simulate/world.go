@@ -14,8 +14,8 @@ import (
 	"weir/events"
 )
 
-// Faults are kinds of faults, as a set.
-// It is a flag of the tests as well: whoever looks for a cause leaves kinds out one by one.
+// Faults are kinds of faults, as a set. It is a flag of the tests as well: to find a cause, leave out
+// one kind at a time.
 type Faults uint32
 
 // The kinds of faults.
@@ -23,8 +23,8 @@ const (
 	Kill      Faults = 1 << iota // a process ends at once
 	Power                        // a killed process's disk loses writes that it said were safe
 	Lose                         // a killed process's disk is lost
-	Rebalance                    // a partition changes its owner, which is told
-	Freeze                       // a partition changes its owner, which is not told and goes on
+	Rebalance                    // a partition changes its owner, which is notified
+	Freeze                       // a partition changes its owner, which is not notified and continues
 	Sink                         // brokers fail, before or after they have taken a batch
 	Wire                         // brokers take a batch long after its sender has given up
 	Twice                        // activity is taken twice
@@ -101,7 +101,7 @@ type world struct {
 	wire                                    []*request
 
 	processes []*process
-	owners    []*owner // by partition: who has it now, as the group knows
+	owners    []*owner // by partition: its current owner, as the group knows
 	ghosts    []*owner // who had a partition and goes on
 	born      int
 
@@ -166,7 +166,7 @@ func newWorld(plan Plan, settle func(), stats *Stats) *world {
 	for n := range 2 + w.rand.IntN(2) {
 		w.processes = append(w.processes, &process{n, newDisk(), pump.NewTurn()})
 	}
-	// Nobody has a partition yet; assign gives them away.
+	// No partition has an owner yet; assign gives them away.
 	w.owners = make([]*owner, sources+agents)
 	w.traffic.flows = 6 + w.rand.IntN(50)
 	stats.Runs++
@@ -192,7 +192,7 @@ func (w *world) fold(partition int) *plain {
 // allowed reports whether faults of a kind may happen now.
 func (w *world) allowed(f Faults) bool { return w.faulty && w.plan.Without&f == 0 }
 
-// fault reports whether a fault of a kind happens, which it does once in so many times.
+// fault reports whether a fault of a kind happens, which it does with a chance of one in once.
 func (w *world) fault(f Faults, once int) bool {
 	// A kind that is left out is rolled for like the others, so that the rest of the run
 	// stays what it was as far as that can be.
@@ -228,7 +228,7 @@ func (w *world) violate(invariant, format string, args ...any) {
 	}
 }
 
-// mostTraced is how many of the last steps are told of a run that failed.
+// mostTraced is how many of the last steps of a failed run are reported.
 const mostTraced = 40
 
 // note remembers what has happened, for the trace of a violation.
@@ -260,7 +260,7 @@ func (w *world) answer(c *call) {
 	w.settle()
 }
 
-// turn is one step of a run: it lets somebody who waits go on, mostly, or lets something
+// turn is one step of a run. Mostly it lets a waiting owner continue; otherwise it lets something
 // happen in the world. Shares are per cent of what is drawn.
 func (w *world) turn() {
 	w.stats.Steps++
@@ -291,7 +291,7 @@ func (w *world) turn() {
 		w.wire = slices.Delete(w.wire, n, n+1)
 	case x < 80:
 		p := w.processes[w.rand.IntN(len(w.processes))]
-		// A disk gets its space back by the same roll, so that nobody waits for ever.
+		// A disk gets its space back by the same roll, so that no owner waits forever.
 		p.disk.full = !p.disk.full && w.allowed(Full) && w.rand.IntN(3) == 0
 	case x < 84:
 		if w.allowed(Kill) {
@@ -312,7 +312,7 @@ func (w *world) pass(d time.Duration) {
 	w.settle()
 }
 
-// tick tells a partition of the events how late it is.
+// tick reports to a partition of the events how late it is.
 func (w *world) tick() {
 	now := events.StampOf(w.clock.Now())
 	n := w.rand.IntN(len(w.events))
@@ -321,7 +321,7 @@ func (w *world) tick() {
 		now = now.Add(time.Duration(w.rand.IntN(3000)) * time.Second)
 	}
 	tick := pump.TickRecord(now)
-	if w.rand.IntN(8) == 0 { // as who folds another partition may know
+	if w.rand.IntN(8) == 0 { // as the owner of another partition may know
 		tick = pump.ReportingRecord(now)
 	}
 	w.append(w.events[n], entry{value: string(tick)})
@@ -339,7 +339,7 @@ func (w *world) setLimits() {
 	}
 }
 
-// assign gives a partition to a process. Who had it before is told, or goes on.
+// assign gives a partition to a process. The previous owner is notified, or continues.
 func (w *world) assign(partition int) {
 	p := w.processes[w.rand.IntN(len(w.processes))]
 	for _, o := range append(slices.Clone(w.ghosts), w.owners[partition]) {
@@ -358,7 +358,7 @@ func (w *world) assign(partition int) {
 		default:
 			return
 		}
-		// Who was frozen or told goes on beside the next owner until it notices.
+		// An owner that was frozen or notified continues beside the next owner until it notices.
 		w.ghosts = append(w.ghosts, old)
 	}
 	w.give(partition, p)
@@ -369,7 +369,7 @@ func (w *world) give(partition int, p *process) {
 	o := &owner{world: w, process: p, partition: partition, number: w.born}
 	w.born++
 	w.stats.Owners++
-	// Of no context above: a run ends by killing whoever is left.
+	// It has no parent context: a run ends by killing all remaining owners.
 	o.hard, o.abort = context.WithCancel(context.Background())
 	o.leaving, o.revoke = context.WithCancel(o.hard)
 	w.owners[partition] = o

@@ -58,12 +58,13 @@ type segment struct {
 // Other files in the folder are left alone.
 const suffix = ".spool"
 
-// Open opens the spool in a folder, which it makes, and calls fn for what is in it. The
-// record is good until fn returns. Damaged tells of records that were acknowledged and
-// cannot be read: a mark beside the folder says which have to be there, so that neither an
-// end that is missing nor a folder that is gone looks like a crash, which leaves the last
-// record cut off that was not acknowledged. An empty dir keeps nothing.
-// The error is that of a folder that cannot be used; damaged is no reason not to go on.
+// Open opens the spool in a folder, which it makes, and calls fn for what is in it. The record is
+// valid until fn returns. An empty dir keeps nothing.
+//
+// Damaged reports records that were acknowledged and cannot be read. A mark beside the folder says
+// which records must exist. So neither a missing end nor a missing folder looks like a crash. A crash
+// only cuts off the last record, which was not acknowledged. The error is that of a folder that cannot
+// be used; the caller may continue after damaged.
 func Open(dir string, o Options, fn func(place int64, record []byte)) (s *Spool, damaged error, err error) {
 	s = &Spool{dir: dir, o: Options{Segment: cmp.Or(o.Segment, 4<<20), Most: cmp.Or(o.Most, 256<<20)}}
 	if dir == "" {
@@ -120,8 +121,8 @@ func Open(dir string, o Options, fn func(place int64, record []byte)) (s *Spool,
 		}
 	}
 	missing(s.next, int64(kept.To))
-	// The mark below takes what there is for all that has to be there.
-	// What is missing is told once, and its places are not given again.
+	// The mark below takes the existing records for all that must exist. A loss is reported once, and
+	// its places are not given again.
 	s.next = max(s.next, int64(kept.To))
 	if err := s.note(); err != nil {
 		return nil, nil, errors.Join(err, s.mark.Close())
@@ -190,9 +191,8 @@ func ended(err error) error {
 	return fmt.Errorf("read spool: %w", err)
 }
 
-// Append adds a record and returns its place when it is safe on the disk.
-// After an error the record counts as not kept, though it may be there: its sender was told
-// no, and sends it again.
+// Append adds a record and returns its place when it is safe on the disk. After an error the record
+// counts as not kept, though it may be there: its sender got an error, and sends it again.
 func (s *Spool) Append(record []byte) (place int64, err error) {
 	place = s.next
 	if s.dir == "" {
@@ -215,8 +215,7 @@ func (s *Spool) Append(record []byte) (place int64, err error) {
 	binary.LittleEndian.PutUint32(b, uint32(len(record)))
 	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(record, table))
 	b = append(b, record...)
-	// One write for head and record: a crash leaves a beginning of it, which the checksum
-	// tells.
+	// Head and record are one write. A crash leaves a beginning of it, which the checksum detects.
 	if _, err = s.file.WriteAt(b, last.size); err == nil {
 		err = s.file.Sync()
 	}
@@ -232,10 +231,9 @@ func (s *Spool) Append(record []byte) (place int64, err error) {
 	return place, nil
 }
 
-// present fails when somebody has taken away the file that is written to, with all that is in
-// it: what is written there would be gone with the process. The next record begins another
-// one, and what is missing is told at the next open.
-// It costs two system calls a record (see decision 67).
+// present fails if the file that is written to was removed, with all that is in it. Later writes to it
+// would be lost with the process. The next record begins another file, and the next open reports the
+// loss. It costs two system calls a record (see decision 67).
 func (s *Spool) present() error {
 	if s.file == nil {
 		return nil
