@@ -34,8 +34,8 @@ type asks struct {
 	// Close sets it to nil, too, so that no stream is opened behind it.
 	ctx   context.Context // of the guard; nil: none is opened
 	open  *askStream
-	opens bool      // somebody is opening it
-	last  time.Time // when somebody asked
+	opens bool      // a goroutine is opening it
+	last  time.Time // of the last check
 	// The zero time lets the first try begin at once.
 	resume time.Time // when to try to open one again
 }
@@ -81,27 +81,27 @@ func (a *asks) run(ctx context.Context, g *Guard, s *askStream) {
 	})
 	a.mu.Lock()
 	a.resume = g.now().Add(streamAgain)
-	// A stream that broke after it did well was cut by somebody, and a new one may be had at
-	// once; so may one of a weir that was not there, when it is again.
+	// A stream that broke after it worked was cut from outside, and a new one can be opened at
+	// once. The same is true of a weir that was unreachable, when it is back.
 	if a.open != nil || s.away {
 		a.resume = g.now().Add(often)
 	}
 	a.open, a.opens = nil, false
 	a.mu.Unlock()
-	// What waits is told after the stream is out of the way, so that nobody begins to wait on
-	// it.
+	// Waiting checks are notified after the stream is removed, so that no check begins to wait
+	// on it.
 	s.end(err)
 	if ctx.Err() == nil {
 		g.logger.Debug("asks go one by one", "weir", g.o.URL, "error", err)
 	}
 }
 
-// askStream is a request that asks for one call after the other. It is the body of that
+// askStream is a request that sends one check after the other. It is the body of that
 // request.
-// Its Read is called by the transport of the client, and its other methods by who asks.
+// The transport of the client calls its Read; the goroutines that check call its other methods.
 type askStream struct {
 	cancel context.CancelFunc // ends the request
-	away   bool               // set by run: nobody was there, which says nothing of streams
+	away   bool               // set by run: weir was unreachable, which does not show whether it has streams
 
 	mu   sync.Mutex
 	more sync.Cond // on mu
@@ -110,9 +110,9 @@ type askStream struct {
 	// How many were sent: the number of a line is its name in answers. Empty lines are never
 	// sent.
 	lines int64
-	// How many came, for whom ever: ask sees by it whether the stream lives.
+	// Number of answers received, to any check: ask uses it to see whether the stream is alive.
 	answers int64
-	// By line. A channel has room for one answer and gets one, so who sends into it never
+	// By line. A channel has room for one answer and receives one, so the sender never
 	// waits.
 	waiting map[int64]chan askAnswer
 	err     error // why it has ended
@@ -127,8 +127,8 @@ type askAnswer struct {
 	err    error
 }
 
-// readAnswer reads a line of the stream, of which it shares nothing. As weir writes it, it is taken
-// apart where its names stand: who asks waits for it, and encoding/json takes several times as long.
+// readAnswer reads a line of the stream. The answer shares no memory with the line. Lines in weir's
+// own form are cut by position: the caller waits, and encoding/json takes several times as long.
 func readAnswer(line []byte) (a askAnswer, err error) {
 	n, rest, ok := cutNumber(line, `{"line":`)
 	status, rest, found := cutNumber(rest, `,"status":`)
@@ -163,11 +163,11 @@ var (
 	errUnsent     = errors.New("weir takes asks from the stream too slowly")
 )
 
-// mostUnsent is how many bytes of asks may wait for weir to take them. Those beyond it go by
-// requests: who has given up would else leave lines behind that fill the memory.
+// mostUnsent is how many bytes of checks may wait until weir reads them. Checks beyond it are sent
+// as single requests: callers that gave up would otherwise leave lines that fill the memory.
 const mostUnsent = 1 << 20
 
-// It is what those are told who wait when a stream ends; they ask by a request then.
+// errStreamEnded is returned to checks that wait when a stream ends; they are sent as requests then.
 var errStreamEnded = errors.New("the stream of asks has ended")
 
 // run makes the request, calls ready when asks may be sent, and returns why it has ended.
@@ -195,7 +195,7 @@ func (s *askStream) run(ctx context.Context, g *Guard, ready func()) error {
 	}
 	defer resp.Body.Close()
 	switch resp.StatusCode {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout: // a gateway that finds nobody
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout: // a gateway that reaches no weir
 		s.away = inTime
 	}
 	if !inTime || resp.StatusCode != http.StatusOK || packed(resp) {
@@ -256,9 +256,9 @@ func (s *askStream) ask(ctx context.Context, line []byte) (status int, body []by
 	}
 }
 
-// deliver hands an answer to who waits for it. An answer to who has given up
-// is for nobody, and still a sign of life. An answer to a line that never was is none: who sends
-// it does not know what it is asked.
+// deliver hands an answer to the caller that waits for it. An answer to a caller that gave up
+// is dropped, but still shows that the stream is alive. An answer to a line that was never sent
+// is an error: the server does not know what it was asked.
 func (s *askStream) deliver(a askAnswer) error {
 	s.mu.Lock()
 	if a.Line < 1 || a.Line > s.lines {
@@ -275,8 +275,8 @@ func (s *askStream) deliver(a askAnswer) error {
 	return nil
 }
 
-// end lets all who wait ask in another way.
-// The last reason given is what later asks are told. It may be called more than once.
+// end makes all waiting checks go another way.
+// Later checks get the last error given. It may be called more than once.
 func (s *askStream) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -304,7 +304,7 @@ func (s *askStream) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n := copy(p, s.out)
-	// What is left moves to the front, so the buffer does not grow with the stream.
+	// The remaining bytes move to the front, so the buffer does not grow with the stream.
 	s.out = s.out[:copy(s.out, s.out[n:])]
 	return n, nil
 }

@@ -26,7 +26,7 @@ type Begun struct {
 	cancelled bool // by an order by hand
 }
 
-// Outcome is what came of a call. Weir compares Content and Sim and never sees the text: HASHES.md
+// Outcome is the result of a call. Weir compares Content and Sim and never sees the text: HASHES.md
 // has the recipe, and package guarded makes them.
 type Outcome struct {
 	Content string // algorithm:hex, of the result or the answer, or of the error
@@ -42,9 +42,9 @@ type Outcome struct {
 	HadWork events.Tri // of an agent's call: did the callee use tools or make something
 }
 
-// Begin checks a call by Ask, so that weir counts it in the same step. Finish reports what came of it
+// Begin checks a call by Ask, so that weir counts it in the same step. Finish reports the outcome
 // in the background. Together they let weir find loops without any telemetry. Begin waits for reports
-// about the same flow that are under way, a third of AskTimeout at most: a check before them would be
+// about the same flow that are under way, a third of AskTimeout at most. A check before them would be
 // judged without the result of the last call. A call that weir did not answer is reported when weir
 // is back.
 func (g *Guard) Begin(ctx context.Context, c Call) (b *Begun) {
@@ -92,8 +92,8 @@ func (g *Guard) lookAgain(b *Begun) {
 	}
 }
 
-// Finish reports what came of the call, once: later calls do nothing, and so does one of a refused
-// call.
+// Finish reports the outcome of the call, once: later calls do nothing. Finish of a refused call
+// does nothing either.
 func (b *Begun) Finish(o Outcome) {
 	if b.Decision.Stopped() || b.ended.Swap(true) {
 		return
@@ -163,8 +163,8 @@ func (g *Guard) reportEvent(flow string, ev *events.Event) {
 type pending struct {
 	mu      sync.Mutex
 	flows   map[string]int
-	changed chan struct{} // closed when one has arrived, or weir was not reached; nil while nobody waits
-	unsent  bool          // the last batch did not reach weir, so nobody waits for the next
+	changed chan struct{} // closed when one has arrived, or weir was not reached; nil while no call waits
+	unsent  bool          // the last batch did not reach weir, so no call waits for the next
 }
 
 func (p *pending) add(flow string) {

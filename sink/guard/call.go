@@ -6,9 +6,8 @@ import (
 	"weir/events"
 )
 
-// Call is what a dispatcher is about to send. Flow, From, and To or Tool are what most
-// orders need; an order that names something else does not match a call that does not
-// tell it.
+// Call is what a dispatcher is about to send. Most orders need Flow, From, and To or Tool.
+// An order that names something else does not match a call without that field.
 type Call struct {
 	Flow string `json:"flow"` // correlation id
 
@@ -45,12 +44,12 @@ type Call struct {
 	// Principal is whose token weir knows the caller by. A guard has it from weir.
 	Principal string `json:"principal,omitempty"`
 
-	// HadWork tells, for Ask, whether the caller used tools or made something since it was
-	// called itself. Without it nobody can say that two agents only pass a message around.
+	// HadWork reports, for Ask, whether the caller used tools or made something since it was
+	// called itself. Without it, weir cannot see that two agents only pass a message around.
 	HadWork events.Tri `json:"-"`
 
-	// Tell has Ask bring what is left of each limit (Decision.Remaining), also where the limits
-	// of weir set tell for none. Weir works it out for each such call.
+	// Tell makes Ask return the remaining part of each limit (Decision.Remaining), also where the
+	// limits of weir do not set `tell`. Weir computes it for each such call.
 	Tell bool `json:"tell,omitempty"`
 
 	Origin events.Origin `json:"-"` // unset: a person for an agent call without From, else an agent
@@ -144,7 +143,7 @@ func (c *Call) event(kind events.Kind) events.Event {
 	return ev
 }
 
-// A party with one name is told as an agent; which of the two it is nobody knows here.
+// A party with one name is reported as an agent: it may be an agent or a session, which is not known here.
 func party(id, agent string) events.Party {
 	if agent == "" || agent == id {
 		return events.Party{Agent: id}
@@ -152,7 +151,7 @@ func party(id, agent string) events.Party {
 	return events.Party{Session: id, Agent: agent}
 }
 
-// kind tells by the name of a tool: a call without one is to an agent.
+// kind follows from the name of a tool: a call without one is to an agent.
 func (c *Call) kind() events.Kind {
 	if c.Tool != "" {
 		return events.ToolCall

@@ -46,7 +46,7 @@ const (
 )
 
 // ReasonStale is the reason of a refusal that no order gave: the guard does not know
-// the orders and was told to refuse then.
+// the orders and is set to refuse then.
 const ReasonStale events.Reason = "guard_stale"
 
 // ReasonRejected is the reason of a refusal of a call that weir cannot read: an argument that the
@@ -62,15 +62,15 @@ type Decision struct {
 	Stale  bool   // the orders that were gone by may be out of date
 	Flow   string // of the call: its own, that of its context, or the one that weir made for a person's call without one
 
-	// The rest is told of refusals and, where weir gives it, of warnings.
+	// The rest is set for refusals and, where weir gives it, for warnings.
 	Reason          events.Reason
 	Limit, Observed float64 // NaN when there are none
 	RetryAfter      time.Duration
 	Verdict         *events.Verdict // the order; nil when there is none. It must not be changed.
 
-	// Remaining is what is left of each limit after the call, and Note is for the model as
-	// soon as no more is left than weir's limits set: fixed words and numbers only. Only Ask
-	// tells them, and only of calls that may be made is there a Note.
+	// Remaining is the remaining part of each limit after the call. Note is for the model, as
+	// soon as no more remains than weir's limits set: fixed words and numbers only. Only Ask
+	// sets them, and Note only for allowed calls.
 	Remaining []events.Remaining
 	Note      string
 }
@@ -84,7 +84,7 @@ func allowed(by Source) Decision {
 // refused is the decision by an order.
 func refused(v *events.Verdict, flow string, by Source, now events.Stamp) Decision {
 	d := Decision{Action: actionOf(v), Source: by, Reason: v.Reason, Limit: math.NaN(), Observed: math.NaN(), Verdict: v, Flow: flow}
-	// A figure without the other says nothing, and neither is told then.
+	// One figure without the other means nothing, so neither is set then.
 	if v.Limit != nil && v.Observed != nil {
 		d.Limit, d.Observed = *v.Limit, *v.Observed
 		if v.Effective == events.EffectiveNext && counted(v.Unit) {
@@ -105,7 +105,7 @@ func refused(v *events.Verdict, flow string, by Source, now events.Stamp) Decisi
 	return d
 }
 
-// mostWait is the longest time to wait that is told, in seconds: some 68 years, which every
+// mostWait is the longest wait that a decision gives, in seconds: some 68 years, which every
 // timer of every language can hold.
 const mostWait = 1<<31 - 1
 
@@ -136,7 +136,7 @@ func Answer(v *events.Verdict, c *Call, now events.Stamp) *events.Verdict {
 }
 
 // counted reports whether one more call adds one to what is measured.
-// Seconds, tokens and money grow by what a call brings, which nobody knows before it.
+// Seconds, tokens and money grow by what a call uses, which is unknown before the call.
 func counted(u events.Unit) bool {
 	switch u {
 	case events.UnitSeconds, events.UnitTokens, events.UnitUSD, events.UnitNone, "":

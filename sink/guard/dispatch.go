@@ -57,13 +57,13 @@ func (w Work) SetHeader(h http.Header) {
 }
 
 // WorkFrom returns the work that the headers of a request name; false when they name no flow.
-// Whoever sends the request can write them: take them from dispatchers alone.
+// Any sender of a request can write them: accept them from dispatchers alone.
 func WorkFrom(h http.Header) (w Work, ok bool) {
 	w = Work{h.Get(flowHeader), h.Get(partyHeader), h.Get(agentHeader), h.Get(rootHeader)}
 	return w, w.Flow != ""
 }
 
-// NewFlow returns a correlation id that nobody else has.
+// NewFlow returns a unique correlation id.
 func NewFlow() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:])

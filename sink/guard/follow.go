@@ -67,7 +67,7 @@ func (g *Guard) follow(ctx context.Context) {
 		if g.state.Load() == never && !g.unreached.Swap(true) {
 			g.logger.Warn("weir was not reached yet; it is tried again", "weir", g.o.URL, "error", err)
 		}
-		// A connection that told all was a good one, so the next try comes soon.
+		// A connection that delivered all orders was a good one, so the next try comes soon.
 		if reached {
 			span = shortestWait
 		}
@@ -97,7 +97,7 @@ func (g *Guard) feed(ctx context.Context) {
 	}
 }
 
-// stream reads verdicts from one connection. reached tells that all orders that stood
+// stream reads verdicts from one connection. reached reports whether all orders that were active
 // when it began were read.
 // The error is never nil: every stream ends.
 func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
@@ -291,7 +291,7 @@ func (g *Guard) mayReread() bool {
 	return true
 }
 
-// unreadable counts what is no verdict. The first is logged: who sends one may send many.
+// unreadable counts messages that are no verdict. Only the first is logged: one sender may send many.
 func (g *Guard) unreadable(err error) {
 	if g.counts.Unreadable.Add(1) == 1 {
 		g.logger.Warn("what is no verdict came among them, and is passed over; more are only counted", "error", err)
@@ -299,7 +299,7 @@ func (g *Guard) unreadable(err error) {
 }
 
 // message is one of a stream of server-sent events.
-// Fields that nobody knows are passed over, as the standard of server-sent events says.
+// Unknown fields are ignored, as the standard of server-sent events says.
 type message struct {
 	id, event, signature string
 	data                 []byte
@@ -338,7 +338,7 @@ const byteOrderMark = "\ufeff"
 
 // passMark passes over a byte order mark, which may stand at the beginning alone.
 func (l *lines) passMark() {
-	// What cannot be read now is told by next.
+	// next returns the error if nothing can be read now.
 	if mark, _ := l.r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
 		_, _ = l.r.Discard(len(mark))
 	}
@@ -444,8 +444,8 @@ func (g *Guard) do(ctx context.Context, method, path string, body []byte, header
 	return g.o.Client.Do(r)
 }
 
-// packed reports whether an answer comes in another form than it was asked for in. Nobody
-// reads it then.
+// packed reports whether an answer has a content encoding, which the guard did not ask for.
+// It cannot be read then.
 func packed(resp *http.Response) bool { return resp.Header.Get("Content-Encoding") != "" }
 
 // mostAnswer is the length of the longest answer that is read, of those that are no stream.

@@ -26,7 +26,7 @@ type Options struct {
 	// FailClosed refuses calls while the orders may be out of date, instead of letting
 	// them through up to the local limiter. It is for flows that spend money.
 	FailClosed bool
-	// Bounds are what the local limiter goes by until weir has told its limits;
+	// Bounds are those of the local limiter until weir has sent its limits;
 	// default: those of weir's default limits.
 	// The zero Bounds count as none given.
 	Bounds Bounds
@@ -46,7 +46,7 @@ type Options struct {
 	// Stops by an operator have the same room once more.
 	MostOrders int
 
-	// Follow, where it is given, tells the guard of verdicts instead of weir's stream. It
+	// Follow, where it is given, delivers verdicts to the guard instead of weir's stream. It
 	// runs until ctx ends, and is called again after a panic. Package kafkaguard has one.
 	Follow func(ctx context.Context, feed Feed)
 
@@ -129,12 +129,12 @@ type Counts struct {
 	Orders      atomic.Int64 // verdicts that changed the table
 	LeftOut     atomic.Int64 // orders that there was no room for
 	Unreadable  atomic.Int64 // messages of the stream that are no verdicts
-	Unsigned    atomic.Int64 // verdicts that were ignored because nobody signed them
+	Unsigned    atomic.Int64 // verdicts that were ignored because they have no signature
 	Forged      atomic.Int64 // because the signature is wrong, or of no key that is known
 	Replayed    atomic.Int64 // because a later revision of the order was heard before
 	Connections atomic.Int64 // times that the stream was opened
 	Stales      atomic.Int64 // times that the orders went out of date
-	Acked       atomic.Int64 // refusals that weir was told of
+	Acked       atomic.Int64 // refusals that were reported to weir
 	AcksDropped atomic.Int64
 
 	Reported       atomic.Int64 // calls and outcomes, see Begin
@@ -223,10 +223,9 @@ func newGuard(o Options) (*Guard, error) {
 	return g, nil
 }
 
-// Close ends the guard: it tries once more to send what it has to acknowledge, and
-// waits for its goroutines. Check still answers after that, as when weir is away.
-// It may be called once the guard is not asked any more; what is asked all the same finds the
-// orders stale.
+// Close ends the guard: it tries once more to send its pending acknowledgements, and
+// waits for its goroutines. Check still answers after that, as when weir is unreachable.
+// Call it once no more calls are checked; a check after it finds the orders stale.
 func (g *Guard) Close() {
 	g.asks.close()
 	g.end()
@@ -254,9 +253,9 @@ func (g *Guard) Counts() *Counts { return &g.counts }
 // Orders returns how many standing orders are known.
 func (g *Guard) Orders() int { return g.table.Len() }
 
-// Check says from memory whether the call may be made. It waits for nobody, allocates
-// nothing, and tells weir of a refusal in the background. What the call does not say of its
-// flow and its caller is that of the work of the context, see Dispatch.
+// Check decides from memory whether the call may be made. It never waits, allocates
+// nothing, and reports a refusal to weir in the background. A flow or a caller that the call
+// does not name is taken from the work of the context, see Dispatch.
 func (g *Guard) Check(ctx context.Context, c Call) (d Decision) {
 	// A fault in the guard must not stop the program that it guards, and must not refuse its
 	// work.
@@ -355,8 +354,8 @@ func (g *Guard) withoutOrders(c *Call, state uint32) Decision {
 	return d
 }
 
-// observe tells of a decision. It stands whatever becomes of that.
-// The copies keep the decision out of the hands of the function.
+// observe passes a decision to Options.Observe. The function cannot change the decision:
+// it gets copies, and a panic in it is only counted.
 func (g *Guard) observe(c *Call, d *Decision) {
 	if g.o.Observe == nil {
 		return

@@ -51,7 +51,7 @@ type spent struct {
 	before int64 // calls in the window before it
 }
 
-// newLimiter returns a limiter that remembers about so many flows.
+// newLimiter returns a limiter that remembers about this number of flows.
 func newLimiter(flows int) *limiter {
 	l := &limiter{seed: maphash.MakeSeed()}
 	// Two generations in each part make up the whole.
@@ -69,7 +69,7 @@ func (l *limiter) reset() {
 	}
 }
 
-// refusal is what a flow that is over its bounds is told.
+// refusal is what a flow that is over its bounds gets.
 type refusal struct {
 	reason          events.Reason
 	limit, observed int64
@@ -104,7 +104,7 @@ func (l *limiter) count(c *Call, b Bounds, now time.Time) (r refusal, over bool)
 	share := 1 - float64(now.Sub(s.begun))/float64(window)
 	seen := s.inWindow + int64(float64(s.before)*share)
 	if most := b.Rate * leeway; most > 0 && seen >= most {
-		// It is told in whole seconds, rounded up. Waiting that long brings the next window.
+		// In whole seconds, rounded up. Waiting that long brings the next window.
 		wait := (window - now.Sub(s.begun) + time.Second - 1).Truncate(time.Second)
 		return refusal{events.CallRate, most, seen + 1, wait}, true
 	}

@@ -7,9 +7,9 @@ import (
 	"weir/events"
 )
 
-// Matches reports whether an order is about the call, whatever it orders and however
-// long it stands. This is the one place where calls and orders are compared.
-// c is the call before it is made; both sides of a check have to be told in the same words as
+// Matches reports whether an order is about the call, whatever it orders and whenever it
+// expires. This is the one place where calls and orders are compared.
+// c is the call before it is made; both sides of a check must have the same names as in
 // the events.
 func Matches(v *events.Verdict, c *Call) bool {
 	return binds(v, c) && (v.Match == nil || describes(v.Match, c))

@@ -9,7 +9,7 @@ import (
 	"weir/events"
 )
 
-// readFields are the fields of a verdict that a guard goes by, or tells of.
+// readFields are the fields of a verdict that a guard uses or reports.
 var readFields = map[string]bool{"id": true, "revision": true, "mode": true, "scope": true, "action": true, "effective": true, "match": true, "reason_code": true,
 	"limit": true, "observed": true, "unit": true, "message": true, "agent_message": true, "expires_at": true, "retry_after_s": true, "correlation_id": true, "by_hand": true}
 

@@ -17,7 +17,7 @@ import (
 	"weir/events"
 )
 
-// ack is a refusal that weir is to be told of.
+// ack is a refusal to report to weir.
 // It keeps a copy of the call and the time of the refusal, because it is sent later.
 type ack struct {
 	call  Call
@@ -29,8 +29,8 @@ type ack struct {
 	flow string // that it is about
 }
 
-// acknowledge queues that the order was applied; when there is no room it is dropped
-// and counted, because a dispatcher waits for nobody.
+// acknowledge queues that the order was applied. When there is no room it is dropped
+// and counted, because a dispatcher must not wait.
 // See Counts.AcksDropped.
 func (g *Guard) acknowledge(c *Call, v *events.Verdict, at events.Stamp) {
 	select {
@@ -50,7 +50,7 @@ type outgoing struct {
 	flows       []string // of the calls, also of those that a panic kept out
 }
 
-// report sends what is queued until ctx ends, and then what is left.
+// report sends the queue until ctx ends, and then the remaining entries.
 // One goroutine runs it; the memory is used again for each batch.
 func (g *Guard) report(ctx context.Context) {
 	var r outgoing
@@ -116,8 +116,8 @@ func (r *outgoing) enter(g *Guard, a *ack) {
 // Meanwhile refusals gather in the queue, and those beyond it are dropped.
 func (g *Guard) deliverAcks(ctx context.Context, r *outgoing) bool {
 	for span := shortestWait; ; span = min(2*span, longestWait) {
-		// The context of the guard does not cut a request, so that Close tells what there is
-		// to tell.
+		// The context of the guard does not cut a request, so that Close sends all pending
+		// reports.
 		try, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.o.AskTimeout)
 		err := g.send(try, r.body)
 		cancel()
@@ -144,11 +144,11 @@ func (g *Guard) deliverAcks(ctx context.Context, r *outgoing) bool {
 	}
 }
 
-// appendAck appends the line that tells weir of a refusal, and logs it: here, by the goroutine
-// that reports, and not on the way of the call.
+// appendAck appends the line that reports a refusal to weir, and logs it. The goroutine
+// that reports does this, so that it costs the call no time.
 func (g *Guard) appendAck(dst []byte, a *ack) []byte {
 	ev := a.call.event(events.VerdictAck)
-	// An attempt is told by its flow; whether it came with work is not known of a call that
+	// An attempt is identified by its flow; whether it came with work is unknown for a call that
 	// was not made.
 	ev.CorrelationID, ev.HadWork = a.call.flowKey(), events.Unknown
 	g.stampEvent(&ev, a.at)
@@ -213,11 +213,11 @@ func (g *Guard) Release(ctx context.Context, flow, by, reason string, long time.
 	return nil
 }
 
-// Ask asks weir whether the call may be made, and weir counts it when it may. When
-// weir does not answer in time, the call is decided as Check would, except that a table
-// that is fresh allows only what the local limiter does, too: nobody counts the call.
+// Ask asks weir whether the call may be made, and weir counts it if so. When weir does not
+// answer in time, the call is decided as Check would. But then weir does not count the call,
+// so a fresh table allows only what the local limiter also allows.
 //
-// What the call does not say of its flow and its caller is that of the work of the context,
+// A flow or a caller that the call does not name is taken from the work of the context,
 // see Dispatch. A person's call without a flow gets one from weir: Decision.Flow.
 // It waits for AskTimeout at most.
 //
@@ -302,7 +302,7 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 	if err != nil {
 		return d, err
 	}
-	// A refusal comes as a problem, from which the verdict is put together as far as it tells.
+	// A refusal comes as a problem, from which the verdict is built as far as the fields are given.
 	v := &events.Verdict{ID: p.verdict(), Mode: events.ModeEnforce, Action: p.Action, Reason: p.Reason, Limit: p.Limit, Observed: p.Observed, Unit: p.Unit,
 		Message: p.Detail, AgentMessage: p.AgentMessage, RetryAfterS: p.RetryAfterS, HTTPStatus: status, CorrelationID: p.CorrelationID, Remaining: readRemaining(p.Remaining)}
 	if !v.Stops() {
@@ -311,10 +311,10 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 	return refused(v, ev.CorrelationID, FromWeir, 0).withRemaining(v), nil
 }
 
-// answer sends an ask and returns what weir says: on the stream, where there is one, and else,
-// or when that breaks before there is an answer, by a request. An ask that is sent again has
-// the same id, and counts once.
-// The error of the stream is not told: the request that follows says what is wrong.
+// answer sends a check request and returns weir's answer. It uses the stream, if there is one.
+// Without a stream, or when the stream breaks before the answer, it sends a request. A check
+// that is sent again has the same id, and counts once.
+// The error of the stream is not returned: the request that follows shows what is wrong.
 func (g *Guard) answer(ctx context.Context, ask []byte) (status int, body []byte, err error) {
 	if s := g.asks.stream(g); s != nil {
 		if status, body, err = s.ask(ctx, ask); err == nil || ctx.Err() != nil {
@@ -350,7 +350,7 @@ type problem struct {
 	Remaining json.RawMessage `json:"remaining"`
 }
 
-// readProblem tells a refusal from all else that may go wrong.
+// readProblem distinguishes a refusal from all else that may go wrong.
 // Any proxy may answer with status 403 and a page; only a reason code makes it weir's refusal.
 func readProblem(status int, body []byte) (p problem, err error) {
 	if err := json.Unmarshal(body, &p); err != nil || p.Reason == "" {

@@ -11,12 +11,12 @@ import (
 	"weir/sink/sign"
 )
 
-// signed holds orders to their signatures. Without keys it holds them to nothing.
+// signed checks orders against their signatures. Without keys it accepts all.
 //
-// A replay is an order that weir did sign, heard again after something newer was heard
-// of it: a stop after it was lifted, or a clearance after the order was given anew. It
-// is told by the revision, which is signed. To hear the revision again that was heard
-// last is none, and changes nothing.
+// A replay is an order with a valid signature, received again after something newer about it:
+// a stop after it was lifted, or a clearance after the order was given anew. It
+// is recognized by the revision, which is signed. The last revision may be received
+// again: that is no replay, and changes nothing.
 // See decision 45.
 type signed struct {
 	keys sign.Keys
@@ -41,8 +41,8 @@ const remembered = time.Hour
 
 var errReplayed = errors.New("a later revision of the order was heard before")
 
-// newSigned returns a memory of at most so many orders. No keys: verify and remember take
-// everything.
+// newSigned returns a memory of at most this number of orders. Without keys, verify and remember
+// accept everything.
 func newSigned(keys sign.Keys, most int) *signed {
 	return &signed{keys: keys, most: most, heard: make(map[string]heard)}
 }

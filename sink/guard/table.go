@@ -16,8 +16,8 @@ import (
 // Writers copy what they change, so Take costs as much as a part holds. Weir uses it, too, in
 // front of its fold (see decision 44).
 type Table struct {
-	// The same keys of two tables do not fall into the same parts, and nobody can choose flows
-	// that all fall into one.
+	// The same keys of two tables fall into different parts, so a caller cannot choose flows
+	// that all fall into one part.
 	seed  atomic.Pointer[maphash.Seed]
 	parts [1024]part // by flow
 	wide  [256]part  // orders that bind more than one flow, by the id of their scope
@@ -38,7 +38,7 @@ type part struct {
 func (t *Table) Len() int { return int(t.held.Load()) }
 
 // Take keeps what a verdict orders, in place of an earlier revision of the same order,
-// or forgets what it clears. The table keeps v, which nobody may change from then on. It
+// or forgets what it clears. The table keeps v, which must not be changed from then on. It
 // reports whether the table has changed.
 func (t *Table) Take(v *events.Verdict) bool {
 	// Warnings and verdicts in shadow mode order nothing.
@@ -92,10 +92,10 @@ func (t *Table) holds(v *events.Verdict) bool {
 	return slices.ContainsFunc(p.load()[key], func(o *events.Verdict) bool { return sameOrder(o, v) })
 }
 
-// sameOrder reports whether two verdicts are about one order. Weir says so by the first
-// part of the id: there may be many for one scope and reason, as about the conversations
-// of a flow, and one may go on for another reason. Where an id has another form, scope
-// and reason tell.
+// sameOrder reports whether two verdicts are about one order. They are if the first part of
+// their ids is equal. One scope and reason may have many orders, as about the conversations
+// of a flow, and one order may continue for another reason. If an id has another form, scope
+// and reason decide.
 func sameOrder(a, b *events.Verdict) bool {
 	one, other := orderID(a.ID), orderID(b.ID)
 	if one != "" && other != "" {
@@ -133,7 +133,7 @@ func (t *Table) Sweep(now events.Stamp) {
 	t.held.Add(int64(t.hand.sweep(now)))
 }
 
-// count notes that so many orders more are held.
+// count adds to the number of orders held.
 func (t *Table) count(more int, wide bool) {
 	t.held.Add(int64(more))
 	if wide {
@@ -196,9 +196,9 @@ func (t *Table) Standing(flow string, trees []string, now events.Stamp) (out []*
 }
 
 // first returns the order of the list that refuses the call, if it was given before
-// best. It takes what it needs one by one, so that the call need not be on the heap.
-// The first that was given is the one that people were told of; of equal revisions the id
-// decides, so that all guards say the same.
+// best. It evaluates lazily, so that the call need not be on the heap.
+// The first order given is the one that was reported to people. Of equal revisions the id
+// decides, so that all guards return the same.
 func first(best *events.Verdict, list []*events.Verdict, c *Call, now *moment) *events.Verdict {
 	for _, v := range list {
 		if !v.Stops() || !Matches(v, c) || v.ExpiresAt != 0 && events.Stamp(v.ExpiresAt) <= now.stamp() {
@@ -246,7 +246,7 @@ func (t *Table) part(flow string) *part { return &t.parts[t.hash(flow)%uint64(le
 
 func (t *Table) widePart(id string) *part { return &t.wide[t.hash(id)%uint64(len(t.wide))] }
 
-// hash is that of a key in this table. The seed is made by whoever comes first, so that the
+// hash is that of a key in this table. The first caller makes the seed, so that the
 // zero Table is ready.
 func (t *Table) hash(key string) uint64 {
 	seed := t.seed.Load()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Fault is one way in which what answers at weir's address misbehaves: a weir that is
-// broken, a proxy in between, or somebody else. A guard must neither end nor hang nor
+// Fault is one way in which the server at weir's address misbehaves: a weir that is
+// broken, a proxy in between, or another program. A guard must neither end nor hang nor
 // fill the memory of the program that it guards, and must decide what Want says.
 type Fault struct {
 	Name string
@@ -53,7 +53,7 @@ func (w Want) unreadable(n int64) Want {
 
 // The paths that guards use.
 const (
-	// A guard that asked for anything else would be told that nothing is there.
+	// A guard that requested any other path would get the answer that nothing is there.
 	pathVerdicts = "/v1/verdicts"
 	pathLimits   = "/v1/limits"
 	pathCheck    = "/v1/check"
@@ -66,7 +66,7 @@ const (
 const Flood = 192 << 20
 
 // order is a verdict that stops a flow, with more fields or none.
-// The id has no revision in the form of weir, so that scope and reason tell the order.
+// The id does not have the form of weir's ids with a revision, so scope and reason identify the order.
 func order(flow, more string) string {
 	return fmt.Sprintf(`{"id":"of-%s","revision":1,"mode":"enforce","action":"deny","reason_code":"self_call","correlation_id":%q,"scope":{"kind":"flow","id":%q}%s}`, flow, flow, flow, more)
 }
@@ -154,7 +154,7 @@ func ack(name string, serve http.HandlerFunc) Fault {
 func deadStreams() []Fault {
 	return []Fault{
 		stream("is cut before it is answered", never, cut),
-		// Never: by asks a guard is told all the same, since these go by another path.
+		// Never: checks still get the orders, since they use another path.
 		stream("is never answered", never, hang),
 		stream("is answered in another protocol", never, raw("SSH-2.0-OpenSSH_9.6\r\n")),
 		stream("has a head that comes byte by byte", never, rawEvery("HTTP/1.1 200 OK\r\nX: ", "x")),
@@ -353,7 +353,7 @@ func badAnswers() []Fault {
 		check("is refused for a time that is a text", reply(http.StatusTooManyRequests, "application/problem+json", `{"reason_code":"self_call","action":"deny","retry_after_s":"x"}`)),
 		refusal("with status 200", refusedWell),
 		refusal("by an action that nobody knows", held),
-		// Only 200 brings an answer. What else is called a success is of somebody who is not weir.
+		// Only 200 carries an answer. Any other status of success comes from a server that is not weir.
 		check("is answered with status 201", replyAs(http.StatusCreated, nil, allowAll)),
 		check("is answered with status 204", replyAs(http.StatusNoContent, nil, "")),
 		check("is answered with a part", replyAs(http.StatusPartialContent, http.Header{"Content-Range": {"bytes 0-9/10"}}, allowAll)),
@@ -363,7 +363,7 @@ func badAnswers() []Fault {
 		check("is put off for longer than there are years", replyAs(http.StatusTooManyRequests, http.Header{"Retry-After": {strings.Repeat("9", 40)}}, "{}")),
 		check("is put off to yesterday", replyAs(http.StatusServiceUnavailable, http.Header{"Retry-After": {"-86400"}}, "{}")),
 		check("wants a proxy to be asked first", replyAs(http.StatusProxyAuthRequired, http.Header{"Proxy-Authenticate": {"Basic"}}, "<h1>407</h1>")),
-		// No guard asks for packed answers, so what is packed is of somebody else, and may be of
+		// No guard asks for packed answers, so a packed answer is not weir's, and may be of
 		// any size.
 		refusal("because weir cannot read it", reply(http.StatusBadRequest, "application/problem+json", `{"detail":"agent: must not hold control characters"}`)),
 		check("is packed", replyAs(http.StatusOK, http.Header{"Content-Encoding": {"gzip"}}, string(packed(allowAll, "")))),
@@ -408,8 +408,8 @@ func hinted(rw http.ResponseWriter, r *http.Request) {
 	reply(http.StatusOK, "application/json", allowAll)(rw, r)
 }
 
-// AskStreamFaults are those of the stream that asks of the Go guard share. Who cannot use it
-// asks by requests, and is told the same.
+// AskStreamFaults are those of the stream that the checks of the Go guard share. A guard that
+// cannot use it checks by requests, with the same answers.
 func AskStreamFaults() []Fault {
 	asks := func(name string, serve http.HandlerFunc) Fault {
 		return Fault{Name: "stream of asks " + name, Want: hears, path: pathAsks, serve: serve, then: serve}
@@ -442,7 +442,7 @@ func AskStreamFaults() []Fault {
 	}
 }
 
-// lostAcks are about acknowledgements, which nobody waits for.
+// lostAcks are about acknowledgements, which no call waits for.
 func lostAcks() []Fault {
 	return []Fault{
 		ack("are cut", cut),

@@ -1,4 +1,4 @@
-// It is for one guard: the first request on the faulty path gets the fault, whoever sends it.
+// It is for one guard: the first request on the faulty path gets the fault, from any sender.
 package guardtest
 
 import (
@@ -60,10 +60,10 @@ func (f *Faulty) Over() bool {
 
 // ServeHTTP answers as a weir does, but for the fault.
 func (f *Faulty) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	// A guard that follows a redirect would take orders from whoever is there, and send its
+	// A guard that follows a redirect would take orders from an unknown server, and send its
 	// token along.
 	if r.URL.Path == pathElsewhere {
-		begin(rw) // orders, or answers, of somebody who is not weir
+		begin(rw) // orders, or answers, of a server that is not weir
 		say(rw, alive)
 		beat(rw, r)
 		return
@@ -101,7 +101,7 @@ func (f *Faulty) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 // begin makes the answer a stream of events. The head goes out with the first text.
 func begin(rw http.ResponseWriter) { rw.Header().Set("Content-Type", "text/event-stream") }
 
-// say sends a text at once. It reports whether somebody may still listen.
+// say sends a text at once. It reports whether the client may still be connected.
 func say(rw http.ResponseWriter, text string) bool {
 	_, err := io.WriteString(rw, text)
 	return err == nil && http.NewResponseController(rw).Flush() == nil
@@ -110,7 +110,7 @@ func say(rw http.ResponseWriter, text string) bool {
 // pace is how often something comes that comes bit by bit.
 const pace = 50 * time.Millisecond
 
-// every says a text again and again until nobody listens.
+// every sends a text again and again until the client disconnects.
 func every(rw http.ResponseWriter, r *http.Request, text string) {
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
@@ -126,7 +126,7 @@ func every(rw http.ResponseWriter, r *http.Request, text string) {
 // beat lets the stream live, and says nothing more.
 func beat(rw http.ResponseWriter, r *http.Request) { every(rw, r, alive) }
 
-// hang says nothing until nobody listens.
+// hang sends nothing until the client disconnects.
 func hang(_ http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body) // only then is it seen that the other side hangs up
 	<-r.Context().Done()
@@ -251,7 +251,7 @@ func hijacked(fn func(conn net.Conn, gone <-chan struct{})) http.HandlerFunc {
 		}
 		defer conn.Close()
 		gone := make(chan struct{})
-		// Reading is what tells that the other side has gone.
+		// Only a read detects that the other side has closed.
 		go func() {
 			defer close(gone)
 			_, _ = io.Copy(io.Discard, conn)
@@ -293,7 +293,7 @@ func rawFlood(text, again string) http.HandlerFunc {
 }
 
 // rawChunks sends a text as one chunk, and then what is no chunk. The last chunk has no
-// length, so the body breaks off in a way that HTTP can tell.
+// length, so the body breaks off in a way that HTTP can detect.
 func rawChunks(text string) http.HandlerFunc {
 	return raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nthis is no length\r\n", len(text), text))
 }

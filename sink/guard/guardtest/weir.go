@@ -20,7 +20,7 @@ import (
 	"weir/sink/sign"
 )
 
-// Weir is a weir that knows what a test tells it. The zero Weir is not ready; New makes
+// Weir is a fake weir that knows what a test gives it. The zero Weir is not ready; New makes
 // one. Any goroutine may use it.
 type Weir struct {
 	mu    sync.Mutex
@@ -69,7 +69,7 @@ func New() *Weir {
 
 // Give publishes a verdict. What is missing is filled in: id, mode, revision, and the
 // scope of a flow.
-// A stream that stands is told at once, one that begins later from the place that it names.
+// An open stream gets it at once, a later stream from the position that it names.
 func (w *Weir) Give(v events.Verdict) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,8 +100,8 @@ func (w *Weir) SetKeys(keys sign.Keys) {
 }
 
 // Repeat sends a verdict again, the n-th that was given, from 0.
-// Its bytes are those of before, revision and signature included: what somebody can do who
-// listens in.
+// Its bytes are those of before, revision and signature included: an eavesdropper can do
+// the same.
 func (w *Weir) Repeat(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,16 +116,16 @@ func (w *Weir) Answer(fn func(*events.Event) *events.Verdict) {
 	w.answer = fn
 }
 
-// SetLimits sets the limits that are told, as the rules of a limits document.
-// A guard hears of it when it asks for the limits the next time.
+// SetLimits sets the limits that are sent, as the rules of a limits document.
+// A guard gets them with its next request for the limits.
 func (w *Weir) SetLimits(rules string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.limits = `{"document":{"rules":` + rules + `}}`
 }
 
-// SetFull makes weir refuse to take anything in, as when its disk is full. It goes on
-// to tell what it knows.
+// SetFull makes weir refuse to take anything in, as when its disk is full. It still
+// sends what it has.
 func (w *Weir) SetFull(full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,7 +172,7 @@ func (w *Weir) note() {
 	w.changed = make(chan struct{})
 }
 
-// look returns both as of one moment, so that whoever waits on the channel misses no change
+// look returns both as of one moment, so that a caller that waits on the channel misses no change
 // after it.
 func (w *Weir) look() (State, chan struct{}) {
 	w.mu.Lock()
@@ -262,7 +262,7 @@ func (w *Weir) release(rw http.ResponseWriter, r *http.Request, flow string) {
 	rw.WriteHeader(http.StatusAccepted)
 }
 
-// stream tells all verdicts from the place that the guard names, and then each that comes, until
+// stream sends all verdicts from the position that the guard names, and then each new one, until
 // the guard or the state ends it.
 func (w *Weir) stream(rw http.ResponseWriter, r *http.Request) {
 	next := 0
@@ -289,7 +289,7 @@ func (w *Weir) stream(rw http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
 		state, changed := w.state, w.changed
 		var news []given
-		// Forget may have left fewer verdicts than this stream has told.
+		// After Forget there may be fewer verdicts than this stream has sent.
 		if (state == Up || state == Behind) && next <= len(w.verdicts) {
 			news = w.verdicts[next:]
 		}

@@ -31,7 +31,7 @@ type Options struct {
 	Back time.Duration
 }
 
-// defaultTopic is where weir writes verdicts unless it is told otherwise.
+// defaultTopic is the topic to which weir writes verdicts by default.
 const defaultTopic = "agent-verdicts"
 
 // New returns a guard that follows the topic until it is closed. Like guard.New it
@@ -83,8 +83,8 @@ func (t *topic) follow(ctx context.Context, feed guard.Feed) {
 	}
 }
 
-// read reads all partitions until one of them cannot be gone on with, or their number
-// changes. reached tells that what the topic held at the beginning was read.
+// read reads all partitions until reading one of them fails for good, or their number
+// changes. reached reports whether all records that the topic had at the beginning were read.
 func (t *topic) read(ctx context.Context, feed guard.Feed) (reached bool, err error) {
 	n, err := t.cluster.Partitions(ctx, t.name)
 	if err != nil {
@@ -105,7 +105,7 @@ func (t *topic) read(ctx context.Context, feed guard.Feed) (reached bool, err er
 			}
 		})
 	}
-	// Deferred calls run backwards: the readers are told to end before they are waited for.
+	// Deferred calls run backwards: the readers are cancelled before the wait for them.
 	defer cancel(nil) // before the wait
 	look := time.NewTicker(t.stale / 10)
 	defer look.Stop()
