@@ -59,8 +59,8 @@ type Forwarded struct {
 	Soft               bool // an answer with status 200 is taken for a refusal
 }
 
-// Decide asks for every call in the request. When it may be passed on there is no
-// refusal, and told are headers that say what is left after the last of the calls.
+// Decide checks every call in the request. When the request may be passed on there is no
+// refusal, and remaining are headers with the remaining part of each limit after the last call.
 func (a *Authz) Decide(ctx context.Context, f *Forwarded) (refusal *Reply, remaining http.Header, err error) {
 	// It is never nil, so that callers may add to it.
 	remaining = make(http.Header)
@@ -68,7 +68,7 @@ func (a *Authz) Decide(ctx context.Context, f *Forwarded) (refusal *Reply, remai
 	if err != nil {
 		return nil, remaining, err
 	}
-	// Without a message the headers may tell a call.
+	// Without a message the headers may describe a call.
 	if len(batch) == 0 {
 		refusal, err = a.decide(ctx, f, nil, remaining)
 	}
@@ -82,11 +82,11 @@ func (a *Authz) Decide(ctx context.Context, f *Forwarded) (refusal *Reply, remai
 	return refusal, remaining, err
 }
 
-// decide asks for the call of one message, or, without one, for what the headers tell:
-// in the flow that the client names, and before that in the flow of what it cannot choose,
-// where that is another one. So a new id for each call begins a new flow for the calls
-// that belong together by it, and escapes no counter of the caller. A call that the second
-// flow refuses stays counted in the first.
+// decide checks the call of one message, or, without one, the call that the headers describe.
+// It checks in the flow that the client names. Before that it checks in the flow of what the
+// client cannot choose, if that is another one. So with a new id for each call, a client begins
+// a new flow for the calls of that id, but stays within the counters of the caller. A call that
+// the second flow refuses stays counted in the first.
 // See decision 63.
 func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, remaining http.Header) (*Reply, error) {
 	var ev events.Event
@@ -141,8 +141,8 @@ func (f *Forwarded) refuse(v *events.Verdict, m *Message) *Reply {
 // has to take away what the client itself sends there.
 const PrincipalHeader = "Weir-Principal"
 
-// The flows of what a client cannot choose. Nobody can name a flow so who is only heard
-// through a gateway.
+// The flows of what a client cannot choose. A client that reaches weir only through a gateway
+// cannot name a flow with these prefixes.
 const (
 	principalFlow = "principal:"
 	addressFlow   = "source:"
@@ -163,9 +163,9 @@ func (f *Forwarded) bound(kind events.Kind) string {
 	return ""
 }
 
-// boundParty is who calls in the flow of what the client cannot choose: the client itself,
-// for nothing that it says of itself tells its calls of tools apart. An agent that writes to
-// another one is the one that it says, or nobody could tell who answers whom.
+// boundParty is the caller in the flow of what the client cannot choose. For calls of tools it is
+// the client itself: nothing that the client sends about itself distinguishes them. An agent that
+// writes to another one keeps the name that it gives, because replies are matched by it.
 func boundParty(ev *events.Event, id string) string {
 	if ev.Kind == events.AgentCall && ev.From.Agent != unnamed {
 		return ev.From.Agent
@@ -213,7 +213,7 @@ func (a *Authz) read(f *Forwarded, m *Message, ev *events.Event) bool {
 	// An unnamed client would else be one party in all flows together, and its calls those of
 	// everybody.
 	if ev.From.Session == "" && agent == unnamed {
-		ev.From.Session = clip(ev.CorrelationID) // all that tells callers apart
+		ev.From.Session = clip(ev.CorrelationID) // all that distinguishes callers
 	}
 	return true
 }
@@ -360,7 +360,7 @@ func FromGateway(r *http.Request, trusted bool) (*http.Request, bool) {
 	h.Del("Authorization")
 	h.Del("X-Api-Key")
 	if trusted {
-		// What is asked here counts as coming from this machine, whatever host the client
+		// Requests to this handler count as coming from this machine, whatever host the client
 		// named.
 		r.Host = "localhost"
 		h.Del("Origin")
@@ -412,7 +412,7 @@ func (a *Authz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refusal.write(w)
 	default:
 		copyHeader(w.Header(), remaining)
-		w.Header().Set("Cache-Control", "no-store") // a cached allowance is a call that nobody counted
+		w.Header().Set("Cache-Control", "no-store") // a call by a cached allowance would not be counted
 		w.WriteHeader(http.StatusOK)
 	}
 }

@@ -57,7 +57,7 @@ func (e *Error) Error() string { return e.Detail }
 // ServeHTTP answers one ask, or several.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := singles.Get().(*single)
-	// Whoever gave no answer at once may look at the ask as long as he likes.
+	// If serve returns false, another goroutine may still use s, for any time. Then s is not reused.
 	if h.serve(w, r, s) && cap(s.body)+cap(s.room)+cap(s.text) <= mostSpare {
 		singles.Put(s)
 	}
@@ -78,7 +78,7 @@ const mostSpare = 16 << 10
 
 var singles = sync.Pool{New: func() any { return new(single) }}
 
-// serve answers a request in the memory of s, and reports whether nobody uses that any more.
+// serve answers a request in the memory of s, and reports whether that is free again.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s *single) (done bool) {
 	in := bytes.NewBuffer(s.body[:0])
 	// One byte more than is taken, so that Decode finds out that the body is too long.
@@ -153,7 +153,7 @@ func prepare(body []byte, ev *events.Event, room []byte, by *sender) ([]byte, er
 			return nil, err
 		}
 	}
-	// Some kinds and fields are weir's own, and nobody else may say them.
+	// Some kinds and fields are weir's own; producers must not send them.
 	if err := ev.FromProducer(); err != nil {
 		return nil, err
 	}
@@ -180,9 +180,9 @@ func prepare(body []byte, ev *events.Event, room []byte, by *sender) ([]byte, er
 // askRoom is what being made an ask adds to an event, about.
 const askRoom = 64
 
-// begin gives the call of a person, a scheduler or an applet that names no flow one of its
-// own: nobody can have begun it before. The id is made of the event's, so that who asks again
-// because the answer was lost gets the same. It reports whether it did.
+// begin gives a call of a person, a scheduler or an applet without a flow a flow of its
+// own: no earlier call can have begun it. The id is made from the id of the event. A caller that
+// asks again because the answer was lost gets the same one. begin reports whether it set one.
 func begin(ev *events.Event) bool {
 	by := ev.By()
 	if ev.Kind != events.AgentCall || ev.CorrelationID != "" || by != events.OriginUser && by != events.OriginScheduler && by != events.OriginApplet {
@@ -205,7 +205,7 @@ func Refuses(v *events.Verdict) bool {
 func writeAllowance(w http.ResponseWriter, v *events.Verdict, body []byte) {
 	h := w.Header()
 	setRemaining(h, v)
-	h.Set("Cache-Control", "no-store") // a cached allowance is a call that nobody counted
+	h.Set("Cache-Control", "no-store") // a call by a cached allowance would not be counted
 	h.Set("Content-Type", "application/json")
 	_, _ = w.Write(body)
 }

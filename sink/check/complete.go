@@ -23,7 +23,7 @@ type Missing struct {
 	Time events.Stamp
 }
 
-// NewID returns an id for a check that nobody named.
+// NewID returns an id for a check that has none.
 // The time comes first, so that such ids sort by time.
 func NewID(now events.Stamp) string {
 	return "check-" + strconv.FormatInt(int64(now), 36) + "-" + rand.Text()[:8] // other checks have the same millisecond

@@ -120,7 +120,7 @@ func Refuse(v *events.Verdict, d DenyFormat, rpc *Message) *Reply {
 	if waits(v) {
 		r.Header.Set("Retry-After", strconv.FormatInt(v.RetryAfterS, 10))
 	} else {
-		r.Header.Set("X-Should-Retry", "false") // clients of language models heed it, also where limits set a status that invites to try again
+		r.Header.Set("X-Should-Retry", "false") // clients of language models obey it, also where limits set a status that invites to try again
 	}
 	return r
 }
@@ -134,7 +134,7 @@ func (r *Reply) write(w http.ResponseWriter) {
 }
 
 // copyHeader puts headers in the place of those of the same names. The slices of values are
-// shared, and nobody changes them.
+// shared and must not be changed.
 func copyHeader(to, from http.Header) {
 	for name, values := range from {
 		to[name] = values
@@ -162,7 +162,7 @@ type bare struct {
 type task struct {
 	Status string `json:"status"`
 	Reason string `json:"reason"`
-	// A pointer, since a count of 0 is told where it is what the limit counts.
+	// A pointer, since a count of 0 is written where it is what the limit counts.
 	LoopCount       *int64 `json:"loop_count,omitempty"`
 	TaskID          string `json:"task_id,omitempty"`
 	ProjectID       string `json:"project_id,omitempty"`
@@ -210,7 +210,7 @@ func sessionOf(v *events.Verdict) string {
 func detailOf(v *events.Verdict) string {
 	switch {
 	case v.Reason == events.Repetition && v.Tool != "" && v.ArgsHash != "":
-		// The hash is told by its first eight digits, as that system does.
+		// The hash is given by its first eight digits, as that system does.
 		_, digits, _ := strings.Cut(v.ArgsHash, ":")
 		last := "the last"
 		if before := v.WindowCalls - 1; before > 0 {
@@ -223,8 +223,8 @@ func detailOf(v *events.Verdict) string {
 	return v.Message
 }
 
-// agentText is what the model is told. A model always reads something that tells it to stop
-// trying.
+// agentText is the text for the model. It is never empty: the model always reads that it has to
+// stop trying.
 func agentText(v *events.Verdict) string {
 	if v.AgentMessage != "" {
 		return v.AgentMessage
@@ -262,7 +262,7 @@ type resultMeta struct {
 	Remaining []events.Remaining `json:"weir/remaining"`
 }
 
-// metaOf is what is left of the limits, as _meta. nil leaves _meta out.
+// metaOf is the remaining part of each limit, as _meta. nil leaves _meta out.
 func metaOf(v *events.Verdict) *resultMeta {
 	if len(v.Remaining) == 0 {
 		return nil

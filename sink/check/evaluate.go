@@ -177,7 +177,7 @@ func (in *evaluation) base(h http.Header) (ev events.Event) {
 	s.correlate(&ev, agent)
 	ev.ConversationID = clip(c.Conversation)
 	if agent == unnamed {
-		ev.From.Session = ev.CorrelationID // all that tells callers apart
+		ev.From.Session = ev.CorrelationID // all that distinguishes callers
 	}
 	return ev
 }
@@ -280,7 +280,7 @@ func (t *talked) message(m *evaluatedMessage, when moment) error {
 }
 
 // id is the same whenever the same part of a conversation is sent again. Parts without an id of their
-// own are told apart by what they are and by how many of them came before.
+// own are distinguished by their content and by the number of equal ones before.
 func (t *talked) id(kind, own, name, text string) string {
 	key := keyOf(t.base.CorrelationID, kind, own, name)
 	if own == "" {

@@ -60,7 +60,7 @@ func (g *GRPC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/grpc")
-	// Everything is known before the first byte goes out, so a fault is never told in the middle
+	// Everything is known before the first byte goes out, so a fault is never reported in the middle
 	// of an answer.
 	var body []byte
 	var code int
@@ -129,7 +129,7 @@ func (g *GRPC) serve(r *http.Request) (answer []byte, code int, err error) {
 	if err := c.read(message); err != nil {
 		return nil, grpcInvalid, err
 	}
-	// Soft, because Envoy is told by the status in the message whether to refuse, and any
+	// Soft, because the status in the message decides for Envoy whether to refuse, and any
 	// status may be sent with it.
 	f := Forwarded{Method: c.method, Host: c.host, Path: c.path, Address: c.address, Body: c.body, Soft: true,
 		Header: func(name string) string { return string(c.headers[strings.ToLower(name)]) }}
@@ -345,7 +345,7 @@ const (
 	fieldToClient   = 6
 )
 
-// appendAnswer appends a CheckResponse: no refusal allows, and what is told goes to both
+// appendAnswer appends a CheckResponse: no refusal allows, and the remaining limits go to both
 // sides of the gateway.
 // The order of headers is that of a map, and means nothing.
 func appendAnswer(dst []byte, refusal *Reply, remaining http.Header) []byte {
@@ -356,7 +356,7 @@ func appendAnswer(dst []byte, refusal *Reply, remaining http.Header) []byte {
 	denied := appendHeader(message(nil, 1, number(nil, 1, uint64(refusal.Status))), 2, refusal.Header)
 	denied = message(denied, 3, refusal.Body)
 	code := uint64(grpcDenied)
-	// Waiting helps, and the code says so to whoever reads codes and no headers (decision 53).
+	// Waiting helps, and the code says so to clients that read codes and no headers (decision 53).
 	if refusal.Header.Get("Retry-After") != "" {
 		code = grpcExhausted
 	}

@@ -24,8 +24,8 @@ import (
 // HookPath is the route of hooks.
 const HookPath = "/v1/hook"
 
-// HookHeader is in every answer, so that who asks can tell a weir from another program that
-// answers with an empty object: taken for weir's, that would allow everything.
+// HookHeader is in every answer, so that a client can distinguish weir from another program that
+// answers with an empty object. Such an object, treated as weir's, would allow everything.
 const HookHeader = "Weir-Hook"
 
 // Hook answers the hooks of coding agents: what is about to be done is asked for, what
@@ -38,7 +38,7 @@ type Hook struct {
 	// Append appends events that are no asks, each of one line.
 	// The lines belong to it afterwards.
 	Append func(ctx context.Context, lines [][]byte) error
-	// Failed is told of what went wrong, after which the agent was let go on or not.
+	// Failed is called with each fault, whether the agent was allowed to go on or not.
 	Failed func(err error)
 	Now    func() time.Time
 
@@ -69,12 +69,12 @@ func NewHook(c Checker, appendLines func(context.Context, [][]byte) error, faile
 // prompt is the id that was given to a prompt, and to the one before it.
 type prompt struct{ id, before string }
 
-// keyOf is what is remembered of texts that belong together: as many bytes however long they
-// are. A hash that nobody can forge keeps one session from answering for another.
+// keyOf is what is remembered of texts that belong together, always of the same number of bytes.
+// A hash that cannot be forged keeps one session from answering for another.
 func keyOf(texts ...string) string {
 	h := sha256.New()
 	for _, text := range texts {
-		// The length tells "a", "bc" from "ab", "c".
+		// The length distinguishes "a", "bc" from "ab", "c".
 		_ = binary.Write(h, binary.LittleEndian, int64(len(text)))
 		_, _ = io.WriteString(h, text)
 	}
@@ -120,8 +120,8 @@ func reasonOf(err error) string {
 	return "a fault"
 }
 
-// answer asks about what may be refused, one call after the other, and tells of the rest unless
-// a call was refused. The first refusal is the answer: the agent can be told one thing.
+// answer checks what may be refused, one call after the other, and records the rest unless
+// a call was refused. The first refusal is the answer, because a hook has one answer.
 func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, err error) {
 	list, err := h.read(in)
 	if err != nil {
@@ -144,9 +144,9 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 			return answer, err
 		}
 		switch reason := "weir " + string(v.Reason) + ": " + agentText(v); {
-		// A stop at the end of a turn ends the run; what is told of the end still goes into
+		// A stop at the end of a turn ends the run; the report of the end still goes into
 		// the log.
-		case Refuses(v) && in.ends(): // that the turn ended is told all the same
+		case Refuses(v) && in.ends(): // the end of the turn is recorded all the same
 			answer = in.ending(reason)
 			continue
 		case Refuses(v):
@@ -219,8 +219,8 @@ func (h *Hook) read(in *hookInput) (list []events.Event, err error) {
 
 // useID is an id for a use of a tool that came without one: the same for its beginning
 // and its end, another one when the same is used again.
-// Without ids only what was used tells uses apart: of two equal ones at the same time the
-// later id is kept.
+// Without ids only the input of the tool distinguishes uses: of two equal ones at the same time
+// the later id is kept.
 func (h *Hook) useID(event, used string) string {
 	if event != "PreToolUse" {
 		if id, ok := h.open.Get(used); ok {

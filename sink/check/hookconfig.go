@@ -22,7 +22,7 @@ type HookConfig struct {
 // It is so long because a program that gives up on a hook lets the call run.
 const hookLimit = 10
 
-// hookSettings is how a program wants to be told of hooks.
+// hookSettings is how the settings of a program declare hooks.
 // The settings differ by program in where they are, in units, and in the names of moments.
 type hookSettings struct {
 	file    string

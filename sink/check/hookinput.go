@@ -33,7 +33,7 @@ var hookPrograms = []string{claudeCode, cline, codex, copilot, gemini, openCode,
 // The names of Claude Code are kept beside the program's own, which do no harm.
 type hookInput struct {
 	program string
-	event   string // "" when it cannot be told
+	event   string // "" when it is unknown
 	camel   bool   // Copilot CLI with a hook that is registered as preToolUse, which has an answer of its own
 	// Members whose value is null are left out, so nil means missing.
 	fields map[string]json.RawMessage
@@ -53,13 +53,13 @@ const again = "stop_hook_active"
 // hookMoments are the same for the moments at which hooks run.
 var hookMoments = map[string]string{"BeforeTool": "PreToolUse", "AfterTool": "PostToolUse", "BeforeAgent": "UserPromptSubmit", "AfterAgent": "Stop"}
 
-// readHook reads the input of a hook. Of one that is broken or cut it returns what came
-// before that, so that what kind of input it is can still be told.
-// The program is told by which members there are, since none of them says its name. The order
+// readHook reads the input of a hook. If the input is broken or cut it returns what came
+// before that, so that the kind of input can still be recognized.
+// The program is recognized by its members, since none of them gives its name. The order
 // of the cases matters: the first that fits counts.
 func readHook(body []byte) (*hookInput, error) {
 	in := &hookInput{program: claudeCode, fields: make(map[string]json.RawMessage)}
-	// The error comes back at the end: an input that was cut is still told apart by its kind.
+	// The error is returned at the end: the kind of an input that was cut can still be recognized.
 	err := in.readFields(body)
 	has := func(name string) bool { return in.fields[name] != nil }
 	in.event = in.text("hook_event_name")
@@ -101,7 +101,7 @@ func readHook(body []byte) (*hookInput, error) {
 		}
 	}
 	if in.event == "UserPromptSubmit" && string(in.fields["prompt"]) == `""` {
-		in.event = "other" // nobody said anything: Qwen Code hands over the result of a tool so
+		in.event = "other" // the person wrote nothing: Qwen Code hands over the result of a tool so
 	}
 	if in.ends() {
 		delete(in.fields, "prompt") // Gemini CLI says it again, beside the answer
@@ -182,9 +182,9 @@ func (in *hookInput) text(name string) (s string) {
 	return s
 }
 
-// openedBy says by which flow the session was opened, as the headers that weir-hook makes of the
-// environment tell: W3C baggage, else a traceparent, whose trace is the flow of who has no
-// other name. A session cannot open itself.
+// openedBy sets the flow that opened the session. weir-hook makes the headers from the
+// environment: W3C baggage, else a traceparent. The trace of a traceparent is the flow where no
+// other name is given. A session cannot open itself.
 func (in *hookInput) openedBy(h http.Header) {
 	flow := wire.Baggage([]byte(h.Get("Baggage")))
 	parent := cmp.Or(flow.ID, flow.Parent, flow.Root, wire.Traceparent([]byte(h.Get("Traceparent"))).ID)
@@ -197,8 +197,8 @@ func (in *hookInput) openedBy(h http.Header) {
 	}
 }
 
-// ends reports whether a turn is about to end, which is where a run that a Stop hook of somebody
-// else keeps alive can be ended.
+// ends reports whether a turn is about to end. A run that another program's Stop hook keeps alive
+// can be ended there.
 func (in *hookInput) ends() bool { return in.event == "Stop" }
 
 // ending ends the run, whatever other hooks want.
@@ -208,8 +208,8 @@ func (in *hookInput) ending(reason string) (a HookAnswer) {
 	return a
 }
 
-// asks reports whether a tool is about to be used. What cannot be told may be that, too.
-// An input that cannot be read is refused with closed=1, for it may be a use.
+// asks reports whether a tool is about to be used. An unknown event may be such a use, too:
+// an input that cannot be read is refused with closed=1.
 func (in *hookInput) asks() bool { return in.event == "PreToolUse" || in.event == "" }
 
 // named gives the main agent the name of its program.
@@ -220,9 +220,9 @@ func (in *hookInput) named(p events.Party) events.Party {
 	return p
 }
 
-// HookAnswer is what a hook is told. Each program takes a part of it, and some refuse
-// nothing when they find a part that they do not know, so that no more is sent than
-// the program was seen to take (package clients).
+// HookAnswer is the answer to a hook. Each program takes a part of it. Some refuse nothing when
+// they find a part that they do not know. So weir sends only what the program is known to
+// take (package clients).
 // The zero HookAnswer is {}, which lets every program go on.
 type HookAnswer struct {
 	Decision   string      `json:"decision,omitempty"`
@@ -252,7 +252,7 @@ type HookOutput struct {
 // Continue alone refuses no use.
 func (a *HookAnswer) Refuses() bool { return a.Decision != "" || a.Permission != "" || a.Cancel }
 
-// Empty reports whether there is nothing that the program has to be told.
+// Empty reports whether the answer has nothing for the program.
 func (a *HookAnswer) Empty() bool { return !a.Refuses() && a.Output == nil && a.Continue == nil }
 
 // ByCode returns the reason of a refusal to a program that goes by the exit code 2 of
@@ -280,7 +280,7 @@ func RefuseHook(body []byte, reason string) (answer HookAnswer) {
 // tool to the model (package clients).
 var saying = []string{claudeCode, codex, copilot}
 
-// note lets the tool be used, and tells the model something beside, where the program has
+// note lets the tool be used, and adds a text for the model, where the program has
 // a way for it.
 func (in *hookInput) note(text string) (a HookAnswer) {
 	if text != "" && !in.camel && slices.Contains(saying, in.program) {
@@ -289,7 +289,7 @@ func (in *hookInput) note(text string) (a HookAnswer) {
 	return a
 }
 
-// refusal refuses the use of a tool, as the program wants to be told.
+// refusal refuses the use of a tool, in the form that the program reads.
 func (in *hookInput) refusal(action events.Action, reason string) (a HookAnswer) {
 	switch {
 	case in.program == openHands:

@@ -10,7 +10,7 @@ import (
 
 // HookPlugin is the hooks of a program in the form in which its users install and remove
 // what is not theirs.
-// Nothing is written here: whoever asks puts the files where he wants them.
+// Nothing is written here: the caller writes the files.
 type HookPlugin struct {
 	Files map[string][]byte // by their paths below the folder of the plugin, with slashes
 	Note  string            // how to install it; %s is the folder

@@ -131,7 +131,7 @@ func (r *reply) append(dst []byte) []byte { return r.appendMembers(append(dst, '
 // The stream puts the number of the line before them.
 func (r *reply) appendMembers(dst []byte) []byte {
 	dst = appendStatus(dst, r.status)
-	if r.status == 0 { // nobody is there any more who could read it
+	if r.status == 0 { // the client is gone and cannot read it
 		return append(dst, "null}\n"...)
 	}
 	// A body is JSON without line ends inside, so the answer stays one line.

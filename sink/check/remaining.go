@@ -8,7 +8,7 @@ import (
 	"weir/events"
 )
 
-// RemainingHeader says what is left of each limit, as a list of RFC 9651:
+// RemainingHeader gives the remaining part of each limit, as a list of RFC 9651:
 //
 //	max_total_calls;left=10;limit=100;unit=calls, max_flow_duration;left=50;limit=3600;unit=s;until=@1795183260
 const RemainingHeader = "Weir-Remaining"
@@ -43,12 +43,12 @@ func remainingText(left []events.Remaining) string {
 	return b.String()
 }
 
-// figure writes a number as such lists have it: integers have 15 digits at most, and
-// decimals 12 before the point and 3 behind it. What is left is rounded down.
+// figure writes a number in the form of such lists: integers have 15 digits at most, and
+// decimals 12 before the point and 3 behind it. Remaining figures are rounded down.
 func figure(v float64) string {
 	if whole := int64(v); float64(whole) == v {
 		return strconv.FormatInt(min(whole, 999_999_999_999_999), 10)
 	}
-	// A cut at three decimals rounds towards zero, so nobody is told more than is left.
+	// A cut at three decimals rounds towards zero, so the figure is never above the true remainder.
 	return strconv.FormatFloat(float64(int64(v*1000))/1000, 'f', -1, 64)
 }

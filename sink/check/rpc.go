@@ -84,9 +84,9 @@ func (m *Message) sendsMessage() bool {
 	return false
 }
 
-// messages reads the requests of a body: one, or a batch. A body that is none, or that
+// messages reads the requests of a body: one, or a batch. A body that is not JSON-RPC, or that
 // was cut, has none.
-// An error is told only for a batch that is too long; what is not JSON-RPC may be any other
+// It returns an error only for a batch that is too long; what is not JSON-RPC may be any other
 // request.
 func messages(body []byte) ([]Message, error) {
 	body = bytes.TrimSpace(body)
@@ -94,7 +94,7 @@ func messages(body []byte) ([]Message, error) {
 		return nil, nil
 	}
 	if body[0] == '[' {
-		// One by one: what is said of a message takes forty times the bytes of an empty one.
+		// One by one: a decoded message takes forty times the bytes of an empty one.
 		var batch []Message
 		err := each(body, func(in *json.Decoder) error {
 			if len(batch) == maxBatch {
@@ -146,8 +146,8 @@ func each(array []byte, fn func(*json.Decoder) error) error {
 	return nil
 }
 
-// said is what a request tells of the call in it, in its body and in its headers.
-// The message goes before the headers, see meta.
+// said is what a request says of the call in it, in its body and in its headers.
+// The message takes precedence over the headers, see meta.
 type said struct {
 	explicit, conversation, session string // correlation ids, by where they were found
 	baggage                         wire.Flow

@@ -67,13 +67,13 @@ func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, &Error{http.StatusHTTPVersionNotSupported, "a stream of asks needs HTTP/1.1; send them to /v1/check, several in one body"})
 		return
 	}
-	_ = control.SetReadDeadline(time.Time{}) // who asks seldom asks all the same
+	_ = control.SetReadDeadline(time.Time{}) // a client that rarely sends checks keeps its stream
 	// A deadline in the past wakes the reader, which no context does.
 	stop := context.AfterFunc(s.End, func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	in := bufio.NewReader(r.Body)
 	if r.Header.Get("Expect") != "" {
-		// Without a read nobody sends the 100 Continue that the client waits for.
+		// Only a read sends the 100 Continue that the client waits for.
 		_, _ = in.Peek(1) // which says that the body may come
 	}
 	h := w.Header()
@@ -87,10 +87,10 @@ func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out.send = func(write func() error) error { return s.Send(r, write) }
 	}
 	// The head goes out before the first ask, so that the client knows that it may begin.
-	if out.flush(nil); out.err == nil { // nobody else writes yet
+	if out.flush(nil); out.err == nil { // no other goroutine writes yet
 		s.read(r.WithContext(ctx), in, out, format)
 	}
-	_ = control.SetReadDeadline(time.Unix(1, 0)) // nobody waits for the rest of the request
+	_ = control.SetReadDeadline(time.Unix(1, 0)) // the rest of the request is not read
 	leave()
 }
 
@@ -110,8 +110,8 @@ func (s *Stream) read(r *http.Request, in *bufio.Reader, out *answers, format De
 			s.Read(r)
 		}
 		if err != nil && (!errors.Is(err, io.EOF) || len(q.line) == 0) {
-			// A connection that is lost or ended has nobody to tell it to; a line that is too
-			// long has.
+			// A connection that is lost or ended can carry no error; one with a line that is too
+			// long can.
 			if _, lost := errors.AsType[net.Error](err); !lost && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				to := reply{}
 				s.reply(&to, r, func() { s.Fail(&to, r, err) })
@@ -146,8 +146,8 @@ func hasLine(in *bufio.Reader) bool {
 	return bytes.IndexByte(come, '\n') >= 0
 }
 
-// batch is what a stream asks for together: the lines that have come at one time. It belongs
-// to who reads them.
+// batch is the checks that a stream decides together: the lines that have come at one time. It
+// belongs to the goroutine that reads them.
 type batch struct {
 	stream *Stream
 	r      *http.Request
@@ -294,7 +294,7 @@ type underWay struct {
 	mu    sync.Mutex
 	bytes int
 	// It holds one token, which is enough: there is one who waits, the reader of the stream.
-	fewer chan struct{} // told when there are fewer bytes
+	fewer chan struct{} // gets a token when there are fewer bytes
 }
 
 // newUnderWay has room for MostAsks asks.
@@ -333,7 +333,7 @@ func (u *underWay) try(bytes int) bool {
 	return false
 }
 
-// fits takes room for so many bytes. A line that is longer than the bound alone is let in when
+// fits takes room for this number of bytes. A line that is longer than the bound is let in when
 // it is the only one.
 func (u *underWay) fits(bytes int) bool {
 	u.mu.Lock()
@@ -345,7 +345,7 @@ func (u *underWay) fits(bytes int) bool {
 	return true
 }
 
-// end gives back the room of an ask that was answered, with as many bytes as begin was told.
+// end gives back the room of a check that was answered, with the number of bytes that begin got.
 func (u *underWay) end(bytes int) {
 	u.mu.Lock()
 	u.bytes -= bytes
@@ -372,8 +372,8 @@ type answers struct {
 	err     error
 }
 
-// write writes answers, or leaves them to whoever is writing. One that comes alone may be
-// gathered with those that come at the same time.
+// write writes answers, or leaves them to the goroutine that is writing. One that comes alone may
+// be gathered with those that come at the same time.
 func (o *answers) write(text []byte, gather bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
