@@ -198,8 +198,8 @@ func TestSchemaAndDecodeAgree(t *testing.T) {
 }
 
 // values are worth trying for a property: of all types, and around its own bounds.
-// Those that only one of the two can tell apart, such as 1 and 1.0 for the decoder
-// and 2^53 and 2^53+1 of milliseconds for the schema, are left out.
+// Values that only one of the two can distinguish are omitted, such as 1 and 1.0 for the decoder
+// and 2^53 and 2^53+1 of milliseconds for the schema.
 func values(t *testing.T, schema *node) []string {
 	t.Helper()
 	out := []string{"null", "true", "false", "{}", "[]", `[1]`, `["a"]`, `[null]`, `{"a":{}}`, `{"session":"s"}`, `{"name":"n"}`, `{"a":null,"b":"c"}`,

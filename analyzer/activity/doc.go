@@ -1,5 +1,5 @@
-// Package activity defines the messages from the flow stage to the agent stage and the effects of a step. A flow tells
-// of its parties, of calls that rules about agents count, and of what it spent, under the key of whom that concerns;
-// the stage of agents hears nothing else. It promises that what was said stays good, without a copy, until the Effects
-// are reset.
+// Package activity defines the messages from the flow stage to the agent stage, and the effects of a step. A flow
+// reports its parties, the calls that rules about agents count, and what it spent. Each message has the key of the
+// party, project or tree that it concerns. The agent stage has no other input. Messages stay valid, without a copy,
+// until the Effects are reset.
 package activity

@@ -16,8 +16,8 @@ type Effects struct {
 	Answer   *events.Verdict // to the last ask; nil when the last event was none
 	Activity []Activity      // for the agent stage, see there what it aliases
 	Reports  []Report        // the same
-	// Asked tells that the last ask was allowed so far and that a tree has the last word: it
-	// is asked by one of the Activity.
+	// Asked reports that the last check request was allowed so far and that a tree decides. One of the
+	// Activity carries the request to the tree.
 	Asked  bool
 	Counts Counts
 
@@ -69,28 +69,28 @@ func (fx *Effects) ResetActivity() {
 	fx.said.reset()
 }
 
-// Activity is an event as the agent stage wants it, which cuts across flows: what an
-// agent says of itself or others say of it, calls that rules about agents count, and
-// what a flow tells of its parties. Its strings and pointers alias the event, the flow
-// or the Effects that it stands in: it is good until the next Reset of the Effects, and
-// as long as the bytes under event and flow stay what they are.
+// Activity is an event in the form that the agent stage needs, across flows. It is one of three:
+// what an agent reports of itself or others report of it, a call that rules about agents count, or
+// what a flow reports of its parties.
+// Its strings and pointers alias the event, the flow or the Effects that contain it. It is valid until
+// the next Reset of the Effects, and as long as the bytes under event and flow do not change.
 type Activity struct {
-	Key   string // whom it concerns, see AgentKey, ProjectKey and TreeKey
+	Key   string // the agent, project or tree that it concerns, see AgentKey, ProjectKey and TreeKey
 	Event events.Event
 }
 
-// ID returns an id for what a flow tells: a hash of the flow, the party and the time. It is
-// good as long as the activity.
+// ID returns an id for a report of a flow: a hash of the flow, the party and the time. It is valid as
+// long as the activity.
 func (fx *Effects) ID(flow uint64, party string, at events.Stamp) string {
 	return fx.said.id(flow, party, at)
 }
 
-// State returns the state of an agent of which nothing but the status is told. It is good as
-// long as the activity.
+// State returns the state of an agent of which only the status is known. It is valid as long as the
+// activity.
 func (fx *Effects) State(status string) *events.AgentState { return fx.said.state(status) }
 
 // Say adds an activity about the party, made of the event, and returns its event to be
-// filled in; nil when the party is nobody.
+// filled in. It returns nil when the party has no id.
 func (fx *Effects) Say(about events.Party, ev *events.Event, when events.Stamp) *events.Event {
 	id := about.Agent
 	if id == "" {
@@ -133,13 +133,13 @@ func (s *saying) text(a, b string) string {
 // from returns what was written from n on.
 func (s *saying) from(n int) string { return unsafe.String(&s.bytes[n], len(s.bytes)-n) }
 
-// state returns the state of an agent of which nothing but the status is told.
+// state returns the state of an agent of which only the status is known.
 func (s *saying) state(status string) *events.AgentState {
 	s.states = append(s.states, events.AgentState{Status: status})
 	return &s.states[len(s.states)-1]
 }
 
-// id returns the id of what a flow tells: a hash of the flow, the party and the time.
+// id returns the id of a report of a flow: a hash of the flow, the party and the time.
 func (s *saying) id(flow uint64, party string, at events.Stamp) string {
 	h := flow*0x9e3779b97f4a7c15 ^ xxhash.Sum64String(party)
 	h = (h ^ uint64(at)) * 0xff51afd7ed558ccd
@@ -148,8 +148,8 @@ func (s *saying) id(flow uint64, party string, at events.Stamp) string {
 	return s.from(n)
 }
 
-// SaySpent adds an activity that tells the tree of the root what was spent, or asks it, made of
-// the event, and returns its event to be filled in.
+// SaySpent adds an activity that reports to the tree of the root what was spent, or that requests a check
+// from it. The activity is made of the event; SaySpent returns its event to be filled in.
 func (fx *Effects) SaySpent(root string, ev *events.Event, when events.Stamp, status string, n ledger.Amount) *events.Event {
 	a := fx.SayTo(TreePrefix, root, ev, when)
 	a.Kind, a.AgentState = events.AgentActivity, fx.State(status)

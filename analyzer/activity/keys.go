@@ -28,7 +28,7 @@ func OfWake(id string) (tenant, conversation string) {
 }
 
 // AgentKey is the key under which the state of an agent is kept: the stable id, else the
-// session. It is empty for the zero Party, which nobody looks after.
+// session. It is empty for the zero Party, which has no state.
 func AgentKey(p events.Party) string {
 	switch {
 	case p.Agent != "":

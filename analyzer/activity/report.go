@@ -14,7 +14,7 @@ import (
 // first. It is a constant because it decides verdicts.
 const Grace = 5 * time.Second
 
-// What a flow tells of a party: the status of an agent.activity event. The first five are
+// What a flow reports of a party: the status of an agent.activity event. The first five are
 // the names of Work; logs of an older weir have them in such events.
 const (
 	WorkActive  = "active"
@@ -30,39 +30,40 @@ const (
 	WorkWoken = "woken" // an agent opened it by calling another one, and is not known to have worked
 	WorkMoved = "moved" // it moved on: a tool was used, or a person spoke
 
-	// Of a flow, to the tree that it belongs to: work and usage say what it spent since it told last.
+	// Of a flow, to the tree that it belongs to: work and usage are what it spent since its last report.
 	WorkSpent = "spent"
 	WorkEnded = "ended" // and it is over
 	// Of the flow of the key, to those that name it as their root: the tree that it belongs to.
 	WorkBelongs = "belongs"
-	// Of a flow, to the account of a budget: a call has its result, or is taken back because what was
-	// asked after the account has refused it.
+	// Of a flow, to the account of a budget: a call has its result, or is withdrawn because a check
+	// after the account's refused it.
 	WorkSettled   = "settled"
 	WorkWithdrawn = "withdrawn"
 )
 
-// Report is what a step of a flow tells the agent stage of a party that did something. Of
-// those of one flow and party only the last counts, and what was tried in all, so whoever passes
-// them on may keep them for as long as Limits.Agents.Report, each in the place of the one before,
-// but for those that must not wait, and owes the agent stage all that happened before it says so
-// (see Engine.LowWatermark). Strings alias the flow: they are good as long as those of Activity.
+// Report is what a step of a flow reports to the agent stage about a party that did something. Of the
+// reports of one flow and party only the last counts, and the sum of the tries. The sender may
+// therefore keep a report for as long as Limits.Agents.Report, in the place of the one before it.
+// Reports that must not wait are the exception. Before the sender reports a time as passed, it must send
+// all reports from before that time (see Engine.LowWatermark). Strings alias the flow: they are valid as
+// long as those of Activity.
 type Report struct {
 	Flow   uint64                   // a hash of its key
-	Party  uint64                   // a hash of flow and party, see Identify; 0 when nobody has worked it out
+	Party  uint64                   // a hash of flow and party, see Identify; 0 when not computed yet
 	Name   string                   // the party: as the flow calls it
 	Agent  string                   // its stable id, if that is another one
-	Did    events.Stamp             // when it did something last; 0 when it is told of for its tries alone
+	Did    events.Stamp             // when it did something last; 0 when only its tries are reported
 	Source events.CorrelationSource // by what the flow is known
 	Work   Work                     // how the party is at work
 
-	// What it tried against orders that it could know of is summed up until it is told.
-	Tries uint16       // so many calls
+	// Its tries against orders that it could know of are summed up until they are reported.
+	Tries uint16       // number of calls
 	Tried events.Stamp // the last of them
 	Nth   uint16       // which against its order the last was, from 1
-	Now   bool         // it must not wait: a rule may speak at so many
+	Now   bool         // it must not wait: a rule may trigger at this number
 }
 
-// Work is how a party is at work, as far as a flow can tell. It stands in logs, so that
+// Work is how a party is at work, as far as a flow can see. Logs contain it, so
 // numbers are never reused.
 type Work uint8
 
@@ -71,7 +72,7 @@ const (
 	AtWork    Work = iota // it did something, and something else is expected of it
 	InTool                // a tool that it called has not answered
 	OnChild               // an agent that it called is at work
-	OnBackOff             // it is told to wait
+	OnBackOff             // it was asked to wait
 	Done                  // it gave control back: nothing is expected of it
 	WorkCount
 )

@@ -48,7 +48,7 @@ type Past struct {
 	Spent, Granted int64
 }
 
-// Order is what people and dispatchers were told last. The zero Order is nothing.
+// Order is what was last sent to people and dispatchers. The zero Order is nothing.
 type Order struct {
 	Warned   bool // that Soft was reached
 	Used     bool // that the budget is used up
@@ -330,7 +330,7 @@ func (a *Account) giveWay(idle events.Stamp) {
 	a.claims = slices.Delete(a.claims, least, least+1)
 }
 
-// Tell reports whether a flow knows of no block, and notes that it does until a time.
+// Tell reports whether a flow knows of no block, and notes that it knows of one until a time.
 func (a *Account) Tell(flow uint64, at, until, idle events.Stamp) bool {
 	if i := a.find(flow); i >= 0 && a.claims[i].told > at {
 		a.claims[i].seen = max(a.claims[i].seen, at)

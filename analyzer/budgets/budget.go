@@ -36,8 +36,8 @@ var kindNames = [kindCount]string{"all", "tenant", "team", "principal", "project
 // String returns the kind as a limits file spells it.
 func (k Kind) String() string { return kindNames[min(k, kindCount-1)] }
 
-// OfFlow reports whether a flow keeps the first value of the kind that it was told, for events that
-// name none. The others are of each event by itself.
+// OfFlow reports whether a flow keeps the first value of the kind that an event names, for events that
+// name none. Values of the other kinds belong to each event by itself.
 func (k Kind) OfFlow() bool {
 	switch k {
 	case OfTenant, OfTeam, OfPrincipal, OfProject, OfModel, OfTag:
@@ -258,7 +258,7 @@ func (w Window) Around(at events.Stamp) (start, end events.Stamp) {
 // leap is longer than any clock leaps, in milliseconds.
 const leap events.Stamp = 3 * 3600 * 1000
 
-// midnight is the beginning of the day that is so many months and days from the day of t.
+// midnight is the beginning of the day that is the given months and days after the day of t.
 func midnight(t time.Time, months, days int, zone *time.Location) time.Time {
 	return time.Date(t.Year(), t.Month()+time.Month(months), t.Day()+days, 0, 0, 0, 0, zone)
 }
@@ -284,16 +284,16 @@ type Budget struct {
 	Measure Measure
 	Window  Window
 	// Hard is the most that may be spent in a window. From Soft on people are warned, from Hint on
-	// the model is told what remains. Off for never.
+	// answers report the remaining budget to the model. Off for never.
 	Hard, Soft, Hint int64
 	// Reserve is set aside for each call that a check allows, until its result.
 	Reserve int64
 	Action  events.Action // of a call beyond Hard: warn, throttle, hold or deny
-	// Grant are the names of those who may grant more; nil for every operator.
+	// Grant lists the people that may grant more; nil for every operator.
 	Grant []string
 }
 
-// Needs is what a log has to tell for the budget to count.
+// Needs is what a log must report for the budget to count.
 func (b *Budget) Needs() rules.Need {
 	switch b.Measure {
 	case USD:
@@ -306,8 +306,8 @@ func (b *Budget) Needs() rules.Need {
 	return 0
 }
 
-// MayGrant reports whether the person may grant more. What stands behind a slash in a name is for
-// whom a principal gives an order, and does not count.
+// MayGrant reports whether the person may grant more. The part of a name after a slash does not count: it
+// names the person on behalf of which a principal acts.
 func (b *Budget) MayGrant(by string) bool {
 	name, _, _ := strings.Cut(by, "/")
 	return b.Grant == nil || slices.Contains(b.Grant, name)

@@ -7,7 +7,7 @@ import (
 	"weir/events"
 )
 
-// AppendBinary appends the record of the account, in which times are told from a clock.
+// AppendBinary appends the record of the account, in which times are relative to a clock.
 func (a *Account) AppendBinary(b []byte, clock events.Stamp) []byte {
 	for _, at := range [...]events.Stamp{a.Began, a.Start, a.End, a.GrantEnds, a.Last, a.Before.Start, a.Before.End, a.lostExpire,
 		a.Order.Since, a.Order.Issued, a.Order.Expires, a.Order.Due} {

@@ -14,7 +14,7 @@ import (
 	"weir/events"
 )
 
-// Coverage counts what events tell. The zero Coverage has counted nothing. It is for one
+// Coverage counts what events report. The zero Coverage has counted nothing. It is for one
 // goroutine; several are put together by Plus. The keys of its JSON are read by programs.
 type Coverage struct {
 	// Calls by users are left out: they never have a caller.
@@ -48,8 +48,8 @@ type Coverage struct {
 }
 
 const (
-	// rememberedFlows is of how many flows it is known at most that they had a call: one that
-	// goes on is enough to tell that calls are told together.
+	// rememberedFlows is the maximum number of flows that are remembered to have had a call. One flow
+	// with a further call is enough to show that calls share a flow.
 	rememberedFlows = 64
 	// enoughCalls is from how many calls on it says something that each is alone in its flow.
 	enoughCalls = 8
@@ -65,12 +65,12 @@ func (c *Coverage) Add(ev *events.Event, t prices.Table) {
 	}
 }
 
-// count counts what an event tells by itself.
+// count counts what an event reports by itself.
 func (c *Coverage) count(ev *events.Event) {
 	switch ev.Kind {
 	case events.AgentCall:
 		// What the program runs once more, as after a person has approved something, has no
-		// caller that a log could tell.
+		// caller that a log could report.
 		if by := ev.By(); by != events.OriginUser && (by != events.OriginSystem || !ev.From.IsZero()) {
 			c.AgentCalls++
 			c.WithWork += one(ev.HadWork != events.Unknown || ev.Work.Known)
@@ -130,9 +130,9 @@ func (c *Coverage) Take() Coverage {
 	return told
 }
 
-// follows tells whether a flow had a call before, as far as is remembered. A flow forgets
-// another one whose hash falls on the same place, so it may say no too often and never yes
-// wrongly but for equal hashes.
+// follows reports whether a flow had a call before, as far as is remembered. A flow displaces
+// another one whose hash falls on the same place. The answer may therefore be a wrong no, but a wrong
+// yes only for equal hashes.
 func (c *Coverage) follows(flow string) bool {
 	if c.flows == nil {
 		c.flows = new([2 * rememberedFlows]uint64)
@@ -180,29 +180,29 @@ func (c *Coverage) Size() int64 { return max(c.Calls(), c.Answers, c.costly()) }
 // Calls is how many calls of agents and of tools there were.
 func (c *Coverage) Calls() int64 { return c.AgentCalls + c.ToolCalls }
 
-// Together is what is not told where each call is a flow of its own. Callers compare
-// Blind.What with it, to say what can be done about that alone.
+// Together is what is missing where each call is a flow of its own. Callers compare
+// Blind.What with it, to describe the remedy for it.
 const Together = "an earlier call of the same flow"
 
 // Cost is what is missing where calls of models have no known cost, see Blind.What.
 const Cost = "cost"
 
-// Ratio is how many of the things that could tell something do so. Of is 0 where there was
-// nothing that could have told it, and then nothing is said of it.
+// Ratio is how many of the things that could report something do so. Of is 0 where nothing could have
+// reported it; such a ratio is not shown.
 type Ratio struct {
-	What string `json:"what"` // is told
-	In   string `json:"in"`   // what tells it
+	What string `json:"what"` // what is reported
+	In   string `json:"in"`   // what reports it
 	Told int64  `json:"told"`
 	Of   int64  `json:"of"`
 	need rules.Need
 }
 
-// Ratios lists how much is told of all that rules need. Told is held at Of where the two are
-// counted by different events.
+// Ratios lists how much is reported of all that rules need. Where the two counts come from
+// different events, the first is capped at Of.
 func (c *Coverage) Ratios() []Ratio {
 	calls := c.Calls()
 	tools := Ratio{"tools", "calls", c.ToolCalls, calls, rules.NeedTools}
-	switch { // what agents that only answer did to answer is not told, nor what became of requests
+	switch { // the work of agents that only answer is not reported, nor the results of requests
 	case calls > 0:
 	case c.Answers > 0:
 		tools.In, tools.Of = "answers", c.Answers
@@ -235,14 +235,14 @@ func (c *Coverage) WarnsOnly(l *analyzer.Limits) string {
 	return fmt.Sprintf("calls that name no flow: %d; their flow is guessed, and such flows are warned and never stopped (warn_only: [derived] in the limits)", c.Guessed)
 }
 
-// Blind is what is never told, and the rules that cannot judge because of it.
+// Blind is what is never reported, and the rules that cannot judge because of it.
 type Blind struct {
 	Ratio
 	Rules []string `json:"rules"`
 }
 
-// Line says in one line what is never told and what cannot be judged because of it; "" when
-// nothing is missing.
+// Line describes in one line what is never reported and what cannot be judged because of it. It is ""
+// when nothing is missing.
 func Line(blind []Blind) string {
 	var missing, rules []string
 	cost := ""
@@ -273,9 +273,9 @@ func Line(blind []Blind) string {
 	return line
 }
 
-// Blind lists what is never told, with the rules that are on and need it. One thing told once
-// is enough not to be listed: what is told in part is shown by Ratios. Cost is listed from a share of
-// 10 % without on, since limits in US dollars then count too little.
+// Blind lists what is never reported, with the rules that are on and need it. What is reported at least
+// once is not listed: Ratios shows the parts. Cost is listed if more than 10 % have none, since
+// limits in US dollars then count too little.
 func (c *Coverage) Blind(l *analyzer.Limits) (out []Blind) {
 	for _, n := range c.Ratios() {
 		if n.Of == 0 || n.Told > 0 && (n.need != rules.NeedPrice || (n.Of-n.Told)*10 <= n.Of) {

@@ -10,8 +10,8 @@ import (
 	"weir/events"
 )
 
-// Flow counts what the events of one flow tell, each up to 255. A log of many sources tells
-// everything somewhere; what one flow never tells is what rules cannot judge it by.
+// Flow counts what the events of one flow report, each up to 255. A log with several sources reports
+// everything somewhere. What one flow never reports, rules cannot use to judge that flow.
 type Flow struct {
 	agentCalls, withCaller, withWork, toolCalls, withArgs, withContent, withTokens uint8
 }
@@ -39,11 +39,11 @@ func (f *Flow) ratios() []Ratio {
 	return c.Ratios()
 }
 
-// Part is what some flows of a log never tell, though they could.
+// Part is what some flows of a log never report, though they could.
 type Part struct {
-	What    string   `json:"what"`    // is not told
-	In      string   `json:"in"`      // what could tell it
-	Flows   int      `json:"flows"`   // that never tell it
+	What    string   `json:"what"`    // what is missing
+	In      string   `json:"in"`      // what could report it
+	Flows   int      `json:"flows"`   // that never report it
 	Of      int      `json:"of"`      // that could
 	Example string   `json:"example"` // one that never does
 	Rules   []string `json:"rules"`   // that cannot judge these flows
@@ -56,21 +56,21 @@ func (p *Part) String() string {
 	return fmt.Sprintf("%d of %d flows tell no %s in their %s (such as %q): %s cannot judge these", p.Flows, p.Of, p.What, p.In, p.Example, strings.Join(p.Rules, ", "))
 }
 
-// Flows sums up what flows tell. The zero Flows has seen none.
+// Flows sums up what flows report. The zero Flows has seen none.
 type Flows struct{ parts []Part }
 
-// enoughOfFlow is from how many calls on a flow could have shown a pattern: with fewer nothing is
-// missed that the flow does not tell.
+// enoughOfFlow is the number of calls from which a flow could have shown a pattern. With fewer calls,
+// missing reports hide nothing.
 const enoughOfFlow = 3
 
-// Add counts one flow. The flow may have told more until then, and not afterwards.
+// Add counts one flow, as far as it has reported until then.
 func (s *Flows) Add(id string, f *Flow) {
 	ratios := f.ratios()
 	if s.parts == nil {
 		s.parts = make([]Part, len(ratios))
 	}
 	for i, r := range ratios {
-		// Whoever calls no tool may have none.
+		// A flow that calls no tool may have none.
 		if r.need == rules.NeedTools || r.What == Together || r.Of < enoughOfFlow {
 			continue
 		}
@@ -86,8 +86,8 @@ func (s *Flows) Add(id string, f *Flow) {
 	}
 }
 
-// Blind lists what some flows never tell, with the rules that are on and need it, but for what the
-// log as a whole never tells: whole is what Coverage.Blind says of it.
+// Blind lists what some flows never report, with the rules that are on and need it. It omits what the
+// log as a whole never reports: whole is the result of Coverage.Blind.
 func (s *Flows) Blind(l *analyzer.Limits, whole []Blind) (out []Part) {
 	said := map[string]bool{}
 	for i := range whole {

@@ -8,8 +8,8 @@ import (
 	"weir/events"
 )
 
-// TestFlows says what some flows of a log never tell that others do: the log as a whole tells it
-// somewhere, and says nothing of them.
+// TestFlows lists what some flows of a log never report but others do. The log as a whole reports it
+// somewhere, so its coverage does not show these flows.
 func TestFlows(t *testing.T) {
 	limits, err := limitfile.Profile("balanced")
 	if err != nil {

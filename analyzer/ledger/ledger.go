@@ -1,6 +1,6 @@
-// Package ledger adds up what a tree of flows has spent. It promises that the sums are exact in whatever order the
-// flows tell of what they spent, that what is set aside for a child comes back when the child ends or falls silent, and
-// that a ledger is small: of the children only those that were heard of last are remembered one by one.
+// Package ledger adds up what a tree of flows has spent. The sums are exact in whatever order the flows report. A
+// reserve for a child is released when the child ends or falls silent. A ledger is small: it keeps only the children
+// with the latest reports one by one.
 package ledger
 
 import (
@@ -54,7 +54,7 @@ type Child struct {
 	flow       uint64
 	parent     uint32
 	Seen       events.Stamp // when it was heard of last
-	NotifiedAt events.Stamp // when its flow was last told that the tree has no room for it; 0 for never
+	NotifiedAt events.Stamp // when its flow was last notified that the tree has no room for it; 0 for never
 	Spent      Amount
 	Nth        int64 // which of all that started it is, from 1; 0 where an older record does not say
 }
@@ -62,7 +62,7 @@ type Child struct {
 // Reset forgets everything but keeps the memory.
 func (l *Ledger) Reset() { *l = Ledger{children: l.children[:0], gone: l.gone[:0]} }
 
-// Began reports whether anything was told of the tree.
+// Began reports whether the tree has any report.
 func (l *Ledger) Began() bool { return l.Start != 0 }
 
 // Begin begins the tree anew at a time.
@@ -97,7 +97,7 @@ func (l *Ledger) Hear(flow, parent uint64, at events.Stamp) *Child {
 		}
 		c.Nth = l.Started
 	}
-	// What was told once stays: an event that names no parent says nothing against it.
+	// A reported parent stays: an event that names no parent does not contradict it.
 	if parent != 0 {
 		c.parent = short(parent)
 	}
@@ -105,8 +105,8 @@ func (l *Ledger) Hear(flow, parent uint64, at events.Stamp) *Child {
 	return c
 }
 
-// Spend adds to what the tree has spent; c is the child that did, nil for the root.
-// Figures come from producers, who may tell anything: what is negative counts for nothing, and
+// Spend adds to what the tree has spent; c is the child that spent it, nil for the root.
+// Figures come from producers, which may report anything. Negative figures count as zero, and
 // sums stop at a bound.
 func (l *Ledger) Spend(c *Child, n Amount) {
 	for i := range n {
@@ -201,8 +201,8 @@ func (l *Ledger) Reserved(of int, share int64, but uint64) (n int64) {
 	}
 	for i := range l.children {
 		if c := &l.children[i]; c.flow != but {
-			// Who has spent more than its share has nothing set aside and takes nothing from the
-			// others' shares.
+			// A child that has spent more than its share has no reserve, and takes nothing from the
+			// shares of others.
 			n = min(most, n+max(0, share-c.Spent[of]))
 		}
 	}
@@ -210,8 +210,8 @@ func (l *Ledger) Reserved(of int, share int64, but uint64) (n int64) {
 }
 
 // Depth is how far below the root a flow is: 1 for one that the root opened. The parent is 0
-// where nobody told it. A flow below one that is not remembered is taken for one that the root
-// opened.
+// where it is not reported. A flow below one that is not remembered is treated as opened by the
+// root.
 func (l *Ledger) Depth(flow, parent uint64) int64 {
 	above := short(parent)
 	if parent == 0 {
@@ -241,7 +241,7 @@ func short(flow uint64) uint32 {
 	return max(1, uint32(flow))
 }
 
-// AppendBinary appends the record of the ledger, in which times are told from a clock.
+// AppendBinary appends the record of the ledger, in which times are relative to a clock.
 func (l *Ledger) AppendBinary(b []byte, clock events.Stamp) []byte {
 	// Small numbers take few bytes, and nearly all times are near the clock.
 	b = binary.AppendVarint(b, int64(l.Start-clock))
@@ -304,7 +304,7 @@ func (l *Ledger) Read(d *record.Reader, clock events.Stamp) {
 	l.Reset()
 	l.Start, l.Last = d.Stamp(clock), d.Stamp(clock)
 	l.Spent.read(d)
-	// More than there may be is damage, and is told before anything is allocated.
+	// A count above the maximum is damage, and is reported before anything is allocated.
 	n := d.Count(MaxChildren)
 	for range n {
 		var c Child

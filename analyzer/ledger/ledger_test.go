@@ -9,8 +9,8 @@ import (
 	"weir/events"
 )
 
-// TestSumsDoNotHangOnTheOrder tells the same of more children than are remembered, in many
-// orders: the sums are the same, and exact.
+// TestSumsDoNotHangOnTheOrder reports the same spending of more children than are remembered, in
+// several orders: the sums are the same, and exact.
 func TestSumsDoNotHangOnTheOrder(t *testing.T) {
 	type told struct {
 		flow uint64
@@ -74,7 +74,7 @@ func TestDepth(t *testing.T) {
 		}
 	}
 	f(10, 0, 1)
-	f(12, 11, 1) // of whose parent nobody has told
+	f(12, 11, 1) // without a reported parent
 	l.Hear(13, 12, 5)
 	l.Hear(12, 11, 5)
 	f(13, 0, 2)

@@ -160,12 +160,12 @@ func Context(ev *events.Event) int64 {
 	return n.Input + n.CacheRead + n.CacheWrite
 }
 
-// split tells the tokens of an event apart.
+// split separates the kinds of tokens of an event.
 //
 // Formats disagree whether cached tokens are a part of the input, and reasoning one of the output. A
-// source may say it of the cache (Usage.CacheInInput).
-// The total decides where it is the sum of one reading. Otherwise cached tokens are counted beside
-// the input by Anthropic and Bedrock, and reasoning beside the output by Google.
+// source may report it for the cache (Usage.CacheInInput).
+// The total decides if it equals the sum of one reading. Otherwise cached tokens are counted beside
+// the input for Anthropic and Bedrock, and reasoning beside the output for Google.
 func split(ev *events.Event) Tokens {
 	u := &ev.Usage
 	n := Tokens{u.Input, u.Output, u.CacheRead, u.CacheCreation, u.Reasoning}

@@ -25,7 +25,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestSplit holds how tokens are told apart where formats disagree.
+// TestSplit holds how the kinds of tokens are separated where formats disagree.
 func TestSplit(t *testing.T) {
 	f := func(provider string, u events.Usage, want Tokens) {
 		t.Helper()

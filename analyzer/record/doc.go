@@ -1,4 +1,4 @@
-// Package record encodes and decodes the states of the fold. It promises that whatever the bytes are, a reader ends:
-// the first fault sticks, all that is read after it is zero, and End tells of it once. What stands in a record, and in
-// which order, is the business of whoever is kept in it.
+// Package record encodes and decodes the states of the fold. Whatever the bytes are, a reader terminates. The first
+// fault sticks, all later reads return zero, and End reports the fault once. Each type that is kept in a record
+// defines its content and order.
 package record

@@ -46,7 +46,7 @@ func (d *Reader) End(what string) error {
 // It bounds what one Take may ask for, and so the lists that are read as one piece.
 var zeros [2048]byte // what Take returns when there is too little; never written
 
-// Take returns the next n bytes, at most 2,048; they are zero when so many are not left.
+// Take returns the next n bytes, at most 2,048. They are zero when fewer than n bytes remain.
 func (d *Reader) Take(n int) []byte {
 	if len(d.b) < n {
 		d.Fail()
@@ -57,7 +57,7 @@ func (d *Reader) Take(n int) []byte {
 	return p
 }
 
-// Rest returns what is left to read; nothing after a fault. It is part of the record's memory.
+// Rest returns the bytes that remain to be read; nothing after a fault. It is part of the record's memory.
 func (d *Reader) Rest() []byte { return d.b }
 
 // Field reads bytes with their length before them. They are part of the record's memory.
@@ -113,7 +113,7 @@ func (d *Reader) Ago(clock events.Stamp) events.Stamp {
 	return clock - v
 }
 
-// Stamp reads a time that was told from another.
+// Stamp reads a time that was written relative to another.
 // A time before 1970 or beyond latest is damage.
 func (d *Reader) Stamp(from events.Stamp) events.Stamp {
 	at := from + events.Stamp(d.Varint())
@@ -142,8 +142,8 @@ func (d *Reader) Text(n int) string {
 	return s
 }
 
-// Most checks a number that was read against the greatest that it may be.
-// Whoever makes room for so many elements is safe from a byte that was changed.
+// Most checks a number that was read against its maximum.
+// A caller that allocates n elements is thereby safe from a changed byte.
 func (d *Reader) Most(n byte, most int) int {
 	if int(n) > most {
 		d.Fail()
@@ -171,7 +171,7 @@ func (d *Reader) Runs(runs []uint16) {
 	}
 }
 
-// Marks reads what AppendMarks wrote, at most so many, behind what is in list.
+// Marks reads what AppendMarks wrote, at most most marks, and appends them to list.
 func (d *Reader) Marks(list []uint64, most int) []uint64 {
 	for range d.Most(d.Take(1)[0], most) {
 		list = append(list, binary.LittleEndian.Uint64(d.Take(8)))

@@ -12,7 +12,7 @@ func Ago(clock, at events.Stamp) int64 {
 	if at == 0 {
 		return 0
 	}
-	// One more, so that the clock's own time is told from none.
+	// One more, so that the clock's own time differs from no time.
 	d := int64(clock - at)
 	if d >= 0 {
 		d++

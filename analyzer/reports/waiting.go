@@ -1,5 +1,5 @@
-// Package reports keeps what flows report about their parties until it is sent to the agent stage. It promises to tell
-// of each party what was said last, in an order that depends on the log alone.
+// Package reports keeps what flows report about their parties until it is sent to the agent stage. It sends only the
+// last report of each party, in an order that depends on the log alone.
 package reports
 
 import (
@@ -8,8 +8,8 @@ import (
 	"weir/analyzer/activity"
 )
 
-// Waiting is what the agent stage has to be told of parties and was not yet: of each party
-// of each flow the last report alone, in the order in which they first came. The zero
+// Waiting holds the reports about parties that were not yet sent to the agent stage: of each party
+// of each flow only the last report, in the order in which the parties first came. The zero
 // Waiting is empty.
 type Waiting struct {
 	list    []named
@@ -50,16 +50,16 @@ func (w *Waiting) Add(r *activity.Report) {
 // mostTries is up to which the tries of a party are summed up. No rule counts so far.
 const mostTries = 1 << 15
 
-// addTries sums up what another report tells of tries of the party.
+// addTries adds the tries of another report about the party.
 func (x *named) addTries(r *activity.Report) {
 	if r.Tries > 0 {
 		x.Tries, x.Tried, x.Nth = uint16(min(int(x.Tries)+int(r.Tries), mostTries)), max(x.Tried, r.Tried), r.Nth
 	}
 }
 
-// Urge returns what has to be told at once of the tries of a party: those that r tells of and those
-// that wait, which then wait no more. It takes over nothing of r. What else waits of the party stays,
-// and so does its place, though nothing may be left to be told there.
+// Urge returns the tries of a party that must be sent at once: those of r and those that wait. The latter
+// then wait no longer. Nothing of r is added to Waiting. The rest of the party's report stays and keeps
+// its place, even if it has nothing more to send.
 func (w *Waiting) Urge(r *activity.Report) activity.Report {
 	now := *r
 	if i, ok := w.byParty[r.Party]; ok {

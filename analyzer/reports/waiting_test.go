@@ -41,7 +41,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// TestUrge tells of some tries at once, with those that wait, and leaves what else waits where it is.
+// TestUrge sends some tries at once, with those that wait, and leaves all other reports where they are.
 func TestUrge(t *testing.T) {
 	var w reports.Waiting
 	tried := func(party string, at events.Stamp, nth uint16) *activity.Report {

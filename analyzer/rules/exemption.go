@@ -94,8 +94,8 @@ func ExemptOf(row string, list []Exemption) (out Exempt) {
 	return out
 }
 
-// Mode returns the mode that the row has at a time, which would have the given one, for who has
-// the marks.
+// Mode returns the mode of the row at a time for parties with the marks. mode is the row's mode without
+// exemptions.
 func (x Exempt) Mode(mode Mode, at events.Stamp, m Marks, of ...Marked) Mode {
 	for i := range x {
 		if e := &x[i]; (e.expires == 0 || at < e.expires) && m.Has(e.marks, of...) {

@@ -17,8 +17,8 @@ const (
 	MaxCount = 1 << 15
 )
 
-// Need is a set of things that a log has to tell for a rule to say anything: unknown is
-// never taken for no.
+// Need is a set of things that a log must report before a rule can judge. An unknown value never counts
+// as no.
 type Need uint16
 
 // The things. Only times are made up where a log has none.
@@ -36,9 +36,8 @@ const (
 	NeedPrice                    // what tokens cost
 )
 
-// Row is what is said and shown of a rule, whatever it is about: its names, its sentences,
-// what its orders do, what a log has to tell for it, and what its setting may say. How it is
-// measured is the business of the table that it stands in.
+// Row describes a rule: its names, its sentences, what its orders do, what a log must report for it, and
+// what its setting may contain. The table that holds the row defines how the rule is measured.
 type Row struct {
 	Name   string        // key in the limits file
 	Reason events.Reason // reason code of its verdicts
@@ -47,19 +46,19 @@ type Row struct {
 	About  string // one sentence for people
 	// Text is the sentence of its verdicts, with Words in it. Without one, see Sentence.
 	Text   string
-	Advice string        // what the model is told instead of what it is told of others
-	Hint   string        // what the answers to checks tell the model while it is warned; "" for nothing
+	Advice string        // advice to the model, in place of the general advice
+	Hint   string        // hint in the answers to checks while the model is warned; "" for none
 	Action events.Action // of a stop
 	Armed  bool          // a budget: the order goes out when it is used up
 	Status int           // HTTP status of a refusal
 	From   string        // where the rule comes from
-	Needs  Need          // what a log has to tell
+	Needs  Need          // what a log must report
 	Window string        // what Setting.Window means; "" when the row has none
 	Span   Span          // how long a window may be that is not of calls
 	Most   Reach         // the greatest value that can be observed; none for as much as can be written
 	Smells int64         // a limit above it is a design smell; 0 for none
 	Fixed  bool          // nothing about it can be set: it is a person's word
-	Tells  bool          // who asks is told what is left
+	Tells  bool          // answers report the remaining budget to the caller
 	Paced  bool          // the pace of the party widens the limit
 	Extend bool          // the budget may count from the last evidence of progress
 
@@ -68,8 +67,8 @@ type Row struct {
 	Delegations bool // that calls count that are no delegations
 	Returns     bool // that turns count again that come back
 	Beginning   bool // that only what the episode began with counts
-	Unknown     bool // that hops count of which nobody knows whether they brought work
-	Newcomers   bool // that hops count to whom the talk had not reached
+	Unknown     bool // that hops count of which it is unknown whether they brought work
+	Newcomers   bool // that hops count to agents that were new to the conversation
 	Shares      bool // how much is set aside for each child of a tree
 	Silence     bool // it is about silence: the value is seconds, the threshold a deadline
 
@@ -125,8 +124,8 @@ var Words = [...][2]string{
 	{"{args}", "the first eight digits of the hash of the arguments"},
 }
 
-// Sentence is what people are told of a row's orders, with Words in it. A row without a text says the
-// least that can be said of any: what it counted.
+// Sentence is the sentence that describes a row's orders to people, with Words in it. A row without a
+// text reports only what it counted.
 func (r *Row) Sentence() string {
 	switch {
 	case r.Text != "":
@@ -145,8 +144,8 @@ type CounterView struct {
 	Warn     float64     `json:"warn,omitempty"`
 	Limit    float64     `json:"limit,omitempty"`
 	Near     float64     `json:"near"` // observed / limit, 0 when off
-	// Left is what is left of a budget, as answers to checks report it; nil for a rule that
-	// reports none, or without a limit.
+	// Left is the remaining budget, as answers to checks report it. It is nil for a rule that
+	// reports none, and for one without a limit.
 	Left *float64 `json:"left,omitempty"`
 }
 

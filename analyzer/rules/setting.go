@@ -45,11 +45,11 @@ const Off = math.MaxInt64
 type Setting struct {
 	Warn int64 // observed value from which the rule warns; Off for never
 	Stop int64 // observed value from which it stops; Off for never
-	// Tell is how much is left when the model begins to be told so; 0 for never. It is of
-	// the rows that say what is left.
+	// The remaining budget from which answers report it to the model; 0 for never. Only rows
+	// that report the remaining budget use it.
 	Tell int64
-	// Reserve is how much of a tree's budget each living child may count on; 0 for nothing.
-	// What it has not spent of that nobody else can spend. It is of the rows that share a budget.
+	// Reserve is how much of a tree's budget each living child may count on; 0 for nothing. No other
+	// flow can spend the unspent part. Only rows that share a budget use it.
 	Reserve int64
 	Window  int64 // of the rows that have one; seconds or calls, see Row.Window
 
@@ -63,11 +63,12 @@ type Setting struct {
 	// IgnoreResults makes repetition_blind count calls whatever their results were,
 	// as guards do that never look at results.
 	IgnoreResults bool
-	// All makes agent_message_rate count every message, not only those that escaped, and
-	// self_call every call of a party to itself, not only delegations, and max_turns every
-	// change of the turn id, not only distinct ones, and call_rate_per_flow only the calls of the
-	// first window of an episode. Of ping_pong_same it has every rule about
-	// hops without work take those for idle of which nobody knows.
+	// All widens or narrows what a rule counts:
+	// agent_message_rate counts every message, not only those that escaped;
+	// self_call counts every call of a party to itself, not only delegations;
+	// max_turns counts every change of the turn id, not only distinct ids;
+	// call_rate_per_flow counts only the calls of the first window of an episode.
+	// With All on ping_pong_same, every rule about hops without work treats hops with unknown work as idle.
 	All bool
 	// Extends makes a budget count from the last evidence of progress instead of from the
 	// beginning. It is of the rows that extend.
@@ -98,8 +99,8 @@ func (s *Setting) Widen(x int64) {
 	}
 }
 
-// Scale returns the setting of which so many percent are left, as load does, and never
-// nothing: what was allowed at all stays allowed once.
+// Scale returns the setting with its thresholds reduced to the given percentage, as load does. A
+// threshold never falls below one.
 func (s Setting) Scale(percent int64) Setting {
 	shrink := func(v int64) int64 {
 		if v == Off {
@@ -129,14 +130,14 @@ func Extending(s Setting) Setting {
 	return s
 }
 
-// Window is the setting with a window of so many seconds, calls or gaps.
+// Window returns the setting with a window of w seconds, calls or gaps.
 func Window(w int64, s Setting) Setting {
 	s.Window = w
 	return s
 }
 
-// StampOf is a threshold or a window of so many seconds as times are counted; of one that is
-// as good as none, so much that adding it to a time overflows nothing.
+// StampOf converts a threshold or a window from seconds to a Stamp. The result is bounded, so that adding
+// it to a time does not overflow; such a bound is as good as no limit.
 func StampOf(s int64) events.Stamp {
 	if s > 1<<40 {
 		return 1 << 50

@@ -1,4 +1,4 @@
-// Package standing is the life of an order: given, renewed, ignored, widened, lifted, expired, and its verdicts. It
-// promises one life and one language for all orders; whom an order is about, and when it is given, is said by whoever
-// keeps it.
+// Package standing is the life of an order: given, renewed, ignored, widened, lifted, expired, and its verdicts. All
+// orders have the same life and the same wording. The owner of an order decides which party it is about, and when it
+// is given.
 package standing

@@ -20,7 +20,7 @@ const (
 	Stop
 )
 
-// Order is what an order has whatever it is about: a flow and whom in it, an agent
+// Order is what all orders have in common, whether they are about a flow and a party in it, an agent
 // or a project. It has no scope and no deadline of its own kind; flows and agents embed it
 // (decision 58). Times are event times.
 type Order struct {
@@ -42,7 +42,7 @@ type Order struct {
 	Observed int64        // what the row measured when it was given
 	Limit    int64        // as the limits file says it
 	// It stays through renewals, and moves how wide the order is; Tried begins anew with each.
-	Attempts uint16 // calls of somebody who knew of it
+	Attempts uint16 // calls of parties that knew of it
 	Tried    uint16 // attempts since it was issued
 	Leaked   uint16 // calls that were in flight
 }
@@ -80,15 +80,15 @@ func (o *Order) Until(at, end events.Stamp) {
 // the next call is the one that it refuses.
 func (o *Order) Binds() bool { return o.Phase > Warn && !o.Shadow && o.Action.Stops() }
 
-// Early reports whether a call of that time may have been made before anybody could know
-// of the order: many callers at once are no defiance. An ask is answered at once, so one
-// that comes a full grace later is made by somebody who knew.
+// Early reports whether a call at that time may have been made before its caller could know of the
+// order. Simultaneous calls of several callers do not count as ignoring it. A check is answered at once,
+// so the caller of one that comes a full grace later knew of the order.
 func (o *Order) Early(when events.Stamp, ask bool, grace time.Duration) bool {
 	end := o.Begun.Add(grace)
 	return when < end || when == end && !ask
 }
 
-// Attempt counts a call of somebody who knew of the order.
+// Attempt counts a call of a caller that knew of the order.
 func (o *Order) Attempt() {
 	if o.Attempts < 1<<15 {
 		o.Attempts++

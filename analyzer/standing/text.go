@@ -71,10 +71,10 @@ func (o *Order) Refused(reason events.Reason, limit, observed float64) string {
 	return "The call was refused by the flow guard (" + string(reason) + ", " + Number(observed) + " of " + Number(limit) + "). "
 }
 
-// What the model is told to do.
+// The advice to the model.
 const (
-	// They differ in what is to be done and not in how kind they are: a model that is only
-	// told no tries again.
+	// They differ in the action that they ask for, not in politeness: a model that only reads a refusal
+	// tries again.
 	AdviceHold   = "The flow waits for a person, who may grant more. What is done is kept. Do not try the call again: end your turn and say what you wait for."
 	AdviceWait   = "Wait before you call again; do other work meanwhile."
 	AdviceReport = "Do not try it again. Finish with what you have and report back."
@@ -153,7 +153,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Cleared says to people that an order is taken back.
+// Cleared is the sentence for people that an order is lifted.
 func Cleared(r events.Reason) string { return "Cleared: " + ReasonText(r) + " no longer holds." }
 
 // ReasonText is a reason code as words.

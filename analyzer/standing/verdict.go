@@ -10,10 +10,10 @@ import (
 	"weir/events"
 )
 
-// Verdict is what the row says of an order, whatever it is about. Who calls it adds whom
-// the order is about and why, in words. id is the order's, the same for all its verdicts;
-// status is what the limits say of the row, 0 for nothing; window is in the row's own unit. An
-// Allow, which takes the order back, says no more than that.
+// Verdict is the verdict of the row about an order, whatever the order is about. The caller adds the
+// subject of the order and the reason, in words. id is the order's, the same for all its verdicts.
+// status is the HTTP status that the limits set for the row, 0 for none. window is in the row's own
+// unit. An Allow, which lifts the order, has none of the remaining fields.
 func (o *Order) Verdict(r *rules.Row, id uint64, at events.Stamp, window int64, status int16) events.Verdict {
 	v := events.Verdict{
 		SchemaVersion:    1,
@@ -59,7 +59,7 @@ func (o *Order) Verdict(r *rules.Row, id uint64, at events.Stamp, window int64, 
 	if o.Phase > Warn {
 		v.HTTPStatus = httpStatus(o.Action, r.Status, status)
 	}
-	// From the time of the verdict, since an order may be told again while it stands.
+	// From the time of the verdict, since an active order may be sent again.
 	if o.Action == events.Throttle {
 		v.RetryAfterS = secondsUp(o.Expires.Sub(at).Seconds())
 	}

@@ -25,7 +25,7 @@ func Documents(data []byte, above int, p *Problems) []*yaml.Node {
 		p.Add(Problem{Message: fmt.Sprintf("the file has %d bytes", len(data)), Hint: fmt.Sprintf("at most %d are read", MaxSize)})
 		return nil
 	}
-	// The parser would tell of it at no line, or take it for text.
+	// The parser would report it without a line, or treat it as text.
 	if at := unreadable(data); at >= 0 {
 		line := 1 + above + bytes.Count(data[:at], []byte{'\n'})
 		p.Add(Problem{Line: line, Column: at - bytes.LastIndexByte(data[:at], '\n'), Message: fmt.Sprintf("byte %#02x is not text", data[at]), Hint: "save the file as UTF-8"})
@@ -55,8 +55,8 @@ func shift(n *yaml.Node, lines int) {
 	}
 }
 
-// unreadable returns where text stops being text, or -1. Control characters count as well, but
-// for tabs and ends of lines: in a limit or a name they are a mistake that nobody sees.
+// unreadable returns where text stops being text, or -1. Control characters count as well, except
+// tabs and line ends: in a limit or a name they are an invisible mistake.
 func unreadable(data []byte) int {
 	for i := 0; i < len(data); {
 		r, n := utf8.DecodeRune(data[i:])
@@ -109,7 +109,7 @@ func (bounds) CheckDepth(depth int, _ *yaml.DepthContext) error {
 // CheckAlias allows all: aliases are refused in the tree, where they have a line.
 func (bounds) CheckAlias(int, int) error { return nil }
 
-// IsNull tells whether nothing stands at a node. An empty value and a written null are the
+// IsNull reports whether a node is empty. An empty value and a written null are the
 // same here, and different from an empty text.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 

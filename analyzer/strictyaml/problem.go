@@ -9,7 +9,7 @@ import (
 )
 
 // Problem is one thing that is wrong with a file. Path names the place as a person would look
-// for it; both it and the line are told, since a file may be made by a program.
+// for it. Path and line are both reported, since a file may be made by a program.
 type Problem struct {
 	Line, Column int    // from 1; 0 when it is about the file as a whole
 	Path         string // such as rules.max_turns.warn or state; empty for the whole file
@@ -26,7 +26,7 @@ type Problems struct {
 	More int // problems that were found and not listed
 }
 
-// maxProblems is how many problems of one file are told. A file of another kind has one in
+// maxProblems is how many problems of one file are reported. A file of another kind has one in
 // each line.
 const maxProblems = 100
 
