@@ -125,7 +125,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestOtherThresholds holds "at so many, so many flows" to trials with those thresholds.
+// TestOtherThresholds holds "at this value, this number of flows" to trials with those thresholds.
 func TestOtherThresholds(t *testing.T) {
 	var calls []int
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -216,8 +216,8 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-// TestCalibrationHolds draws good flows again and again: of further ones at most the
-// promised share may be stopped, within what chance allows of so many.
+// TestCalibrationHolds draws good flows again and again. Of further ones at most the promised
+// share may be stopped, within what chance allows for their number.
 func TestCalibrationHolds(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	const share, rounds, good, more = 0.05, 40, 60, 60
@@ -425,9 +425,8 @@ func TestReportsQuote(t *testing.T) {
 	}
 }
 
-// TestMarkdownOfHostileNames holds that what a name brings into a comment on a pull request is
-// text: no picture is fetched, nobody is called, no cell or code ends early, and what nobody sees
-// is shown.
+// TestMarkdownOfHostileNames holds that a name in a comment on a pull request stays text. It fetches no
+// picture, mentions no person, and ends no cell or code early. Invisible characters are shown.
 func TestMarkdownOfHostileNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"plain-1":                        "`plain-1`",
@@ -446,7 +445,7 @@ func TestMarkdownOfHostileNames(t *testing.T) {
 	}
 }
 
-// TestExempted holds that it is told what an exemption let through, and that nobody is stopped
+// TestExempted holds that the report contains what an exemption let through, and that no flow is stopped
 // for it.
 func TestExempted(t *testing.T) {
 	records := log(t, 30, 30)
@@ -459,7 +458,7 @@ func TestExempted(t *testing.T) {
 	if len(r.Stops) != 1 || r.Stops[0].Flow != "f1" || len(r.Exempted) != 1 || r.Exempted[0].Flow != "f0" || r.Exempted[0].CallsAfter != r.Stops[0].CallsAfter {
 		t.Errorf("stopped %+v, exempted %+v", r.Stops, r.Exempted)
 	}
-	// What is in shadow mode for everybody is let through by nobody's exemption.
+	// What is in shadow mode for everybody is not let through by an exemption.
 	r = fold(t, limits(t, "rules: {max_total_calls: {max: 10, mode: shadow}}\nexempt: [{tags: [nightly], rules: [max_total_calls], reason: batch}]"), false, records).Report(nil)
 	if len(r.Stops) != 0 || len(r.Exempted) != 0 {
 		t.Errorf("stopped %+v, exempted %+v by a rule in shadow mode", r.Stops, r.Exempted)
@@ -474,7 +473,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// nobody is a runaway.
+// The predicate by which no flow is a runaway.
 func nobody(*Flow) bool { return false }
 
 // TestSavingsUnit counts savings in calls where most failed flows report no tokens.

@@ -12,21 +12,20 @@ import (
 
 // Calibration is limits of which at most a share of good flows is stopped.
 //
-// Rows that measure different things are made alike by how rare a value is among good
-// flows: they say, of every row and value, what part of them reaches it. A flow is as
-// unusual as its rarest value. Each good flow is looked at among all others, as one
-// that comes later will be, and the limit is drawn by conformal prediction: of n flows
-// at most the floor(share*(n+1)) most unusual may lie beyond it. If the next flow is of
-// the same kind, it is stopped with a probability of about share, whatever the rules
-// measure and however many there are. To rank one half and to draw the line by the other
-// would make the promise exact and the line twice as coarse: at half a per cent of a
-// thousand flows two of them would decide.
+// Rows that measure different things are compared by how rare a value is among good flows: for every
+// row and value, the part of the flows that reaches it. A flow is as unusual as its rarest value.
+// Each good flow is compared with all others, as a later flow will be. The limit is drawn by conformal
+// prediction: of n flows at most the floor(share*(n+1)) most unusual may lie beyond it. If the next
+// flow is of the same kind, it is stopped with a probability of about share. This holds whatever the
+// rules measure and however many there are. To rank one half and draw the line by the other would make
+// the promise exact and the line twice as coarse. At half a per cent of a thousand flows, two of them
+// would decide.
 //
 // Every row that takes part costs its share of the good flows. Where runaways are known, only
-// those rows take part that are worth it: one after the other is taken that saves most in them,
-// until no more is saved. The others keep their thresholds, or one that no good flow reaches.
-// Budgets that nobody has set yet take part in that choice, too: a runaway is what shows which of
-// them is worth having, and how high.
+// those rows take part that are worth it. One row after the other is chosen, each time the one that
+// saves most in the runaways, until no row saves more. The others keep their thresholds, or one that no
+// good flow reaches. Budgets without a setting take part in that choice, too: only a runaway shows which
+// of them is worth having, and how high.
 type Calibration struct {
 	// Share is from 0 to 1, as it was asked for.
 	Share float64 `json:"share"`
@@ -51,7 +50,7 @@ type Calibration struct {
 func LeastGood(share float64) int { return 2 * int(math.Ceil(1/share-1-1e-9)) }
 
 // Calibrate calibrates the limits of a trial that kept steps on the good flows in it, and by the
-// runaways as far as any are known. Rows that somebody turned off, or that are only to warn, take no
+// runaways as far as any are known. Rows that are turned off, or that are only to warn, take no
 // part.
 func (t *Trial) Calibrate(share float64, good, runaway func(*Flow) bool) (*Calibration, error) {
 	var all, failed []*Flow
@@ -160,8 +159,8 @@ func (r *rarity) worth(share float64, good, failed []*Flow) (chosen rows, cost i
 	}
 }
 
-// stoppable is how many of the good flows may be stopped when so many are the cost of the rows;
-// negative where there are too few for that.
+// stoppable is how many of the good flows may be stopped when the rows cost cost flows. It is negative
+// where there are too few flows for that.
 func (r *rarity) stoppable(share float64, cost int) int {
 	return int(share*float64(r.n+1)+1e-9) - cost
 }
@@ -184,7 +183,7 @@ func (r *rarity) draw(share float64, good []*Flow, chosen *rows, cost int) (stop
 			stops[id] = int32(r.first(id, line/chosen[id]))
 		default:
 			if r.stops[id] == rules.Off {
-				continue // nobody has set it, and it is not worth to be
+				continue // it has no setting, and is not worth one
 			}
 			list := r.values[id]
 			// As patient as a suggested limit, and never stricter than the row was.
@@ -218,9 +217,9 @@ type rarity struct {
 	lasts  [analyzer.RuleCount]int32   // see Trial.lasts
 }
 
-// rarity gathers the values of the rows that can be moved: those that enforce and stop, and with
-// unset those, too, that wait for somebody to set them. A row that stops at 1 is left alone, since it
-// has no value below its stop.
+// rarity gathers the values of the rows that can be moved: those that enforce and stop. With unset, it
+// also gathers those without a threshold. A row that stops at 1 is not moved, since it has no value
+// below its stop.
 func (t *Trial) rarity(flows []*Flow, unset bool) *rarity {
 	r := &rarity{n: len(flows)}
 	for id := range analyzer.RuleCount {
@@ -244,12 +243,12 @@ func (t *Trial) rarity(flows []*Flow, unset bool) *rarity {
 
 func (r *rarity) takesPart(id analyzer.RuleID) bool { return r.values[id] != nil }
 
-// known tells whether any good flow did more than once what the row counts. Flows that never
-// repeat themselves say nothing about the first that does.
+// known reports whether any good flow did more than once what the row counts. Flows that never
+// repeat themselves give no measure for the first that does.
 func (r *rarity) known(id analyzer.RuleID) bool { return r.values[id][r.n-1]-r.lasts[id] > 1 }
 
-// share is the part of the flows that reach the value. Beyond the greatest of them it
-// goes on falling as the value grows, so that values that nobody reached differ.
+// share is the part of the flows that reach the value. Beyond the greatest value it keeps falling as
+// the value grows, so that values that no flow reached differ.
 func (r *rarity) share(id analyzer.RuleID, value int32) float64 {
 	list := r.values[id]
 	at, _ := slices.BinarySearch(list, value)
@@ -364,8 +363,8 @@ func atMost(k, n int, p float64) float64 {
 type Saving struct {
 	Share  float64 `json:"share"`
 	Failed int     `json:"failed_flows"`
-	Rules  float64 `json:"saved_by_rules"` // share of the tokens, or of the calls where no tokens are told
-	// The step limit is the rival that costs nothing: a run ends after so many calls.
+	Rules  float64 `json:"saved_by_rules"` // share of the tokens, or of the calls where no tokens are reported
+	// The step limit is the rival that costs nothing: a run ends after a fixed number of calls.
 	Steps       float64 `json:"saved_by_step_limit"`
 	GoodByRules int     `json:"good_flows_stopped_by_rules"`
 	GoodBySteps int     `json:"good_flows_stopped_by_step_limit"`

@@ -259,8 +259,8 @@ func plot(r RuleReport) template.HTML {
 // root makes bars of a few flows visible beside those of many.
 func root(n int) float64 { return math.Sqrt(float64(n)) }
 
-// seen shows what a text of others has that nobody sees: characters that end lines, turn the
-// direction of text or move a terminal, as reports are looked at there, too.
+// seen makes the invisible characters in a foreign text visible. Such characters end lines, turn the
+// direction of text or move a terminal, and reports are read in terminals, too.
 func seen(s string) string {
 	hidden := func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 	if !strings.ContainsFunc(s, hidden) {
@@ -277,9 +277,9 @@ func seen(s string) string {
 	return out.String()
 }
 
-// plain has what stands in Markdown for characters that mean something there. Whoever names a
-// flow could else put a picture from his server into a comment on a pull request, or call
-// people by their names: those are looked for once entities were replaced, but not in code.
+// plain escapes the characters that have a meaning in Markdown. Otherwise the name of a flow could put
+// a picture from a foreign server into a comment on a pull request, or mention people. Mentions are
+// looked for after entities are replaced, but not in code.
 var plain = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", "&#124;", "`", "&#96;", `\`, "&#92;", "[", "&#91;", "]", "&#93;", "!", "&#33;", "*", "&#42;", "_", "&#95;", "~", "&#126;",
 	"://", "&#58;//", "www.", "www&#46;", "@", "<code>@</code>", "#", "<code>#</code>")
 

@@ -46,7 +46,7 @@ type Report struct {
 	Exempted []Stop            `json:"exempted"` // flows that would have been stopped but for an exemption by tags
 	Coverage coverage.Coverage `json:"coverage"`
 	Blind    []coverage.Blind  `json:"blind"`
-	// BlindFlows is what some of the flows never tell, though others do.
+	// BlindFlows is what some of the flows never report, though others do.
 	BlindFlows []coverage.Part `json:"blind_flows"`
 	// WarnsOnly says why flows were warned and not stopped; see coverage.Coverage.WarnsOnly.
 	WarnsOnly string `json:"warns_only,omitempty"`
@@ -99,8 +99,8 @@ type Near struct {
 
 // Stop is a flow that would have been stopped.
 //
-// CallsAfter and the others after it are what the stop would have saved if nobody had gone
-// on.
+// CallsAfter and the other fields ending in After are what the stop would have saved if the flow had
+// not gone on.
 type Stop struct {
 	Flow string `json:"flow"`
 	Moment
@@ -222,7 +222,7 @@ func nearer(list []Near, n Near) []Near {
 	return list[:min(len(list), nearest)]
 }
 
-// quantile is the least of the sorted values that so many of them do not exceed.
+// quantile is the least of the sorted values that a share q of them does not exceed.
 func quantile(sorted []int64, q float64) int64 {
 	i := int(q*float64(len(sorted))+0.9999999) - 1
 	return sorted[max(0, min(i, len(sorted)-1))]

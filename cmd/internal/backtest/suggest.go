@@ -111,8 +111,8 @@ func unjudgedLeftOut(n int) string {
 	return fmt.Sprintf("; %d stopped flows that nobody has judged are left out", n)
 }
 
-// warnBelow is the warning of a setting, held below its stop, since one at the stop would
-// never be told by itself.
+// warnBelow is the warning of a setting, held below its stop, since a warning at the stop would
+// never be sent by itself.
 func warnBelow(s rules.Setting) int64 {
 	if s.Warn == rules.Off {
 		return s.Warn

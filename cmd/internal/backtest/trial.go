@@ -14,10 +14,10 @@ import (
 	"weir/events"
 )
 
-// Moment is when something was said of a flow first, and how far the flow had come.
+// Moment is the first verdict about a flow, and how far the flow had come.
 //
-// It is made when the verdict is heard, so Call counts the call at which it was given.
-// Observed and Limit are 0 where a verdict tells none.
+// It is made when the verdict arrives, so Call counts the call at which it was given.
+// Observed and Limit are 0 where a verdict reports none.
 type Moment struct {
 	Rule     string        `json:"rule"`
 	Reason   events.Reason `json:"reason_code"`
@@ -29,11 +29,11 @@ type Moment struct {
 	Cost     int64         `json:"cost_micro_usd,omitempty"`
 
 	From string `json:"from,omitempty"` // who made that call, as far as the verdict names anybody
-	To   string `json:"to,omitempty"`   // whom it called, an agent
+	To   string `json:"to,omitempty"`   // the called agent
 	Tool string `json:"tool,omitempty"` // or a tool
 }
 
-// Who says in a few words who called whom; "" where nobody is named.
+// Who names the caller and the called agent or tool in a few words; "" where neither is named.
 func (m *Moment) Who() string {
 	if to := cmp.Or(m.To, m.Tool); to != "" {
 		return m.From + " -> " + to
@@ -82,7 +82,7 @@ func (s *sum) to(value int64) int64 {
 	return s.all
 }
 
-// sum returns what is added up of a row, and begins with it. Most flows tell no tokens, so the
+// sum returns the sums of a row, and creates them if needed. Most flows report no tokens, so the
 // map is made late.
 func (f *Flow) sum(row analyzer.RuleID) *sum {
 	s := f.counted[row]
@@ -208,7 +208,7 @@ func (t *Trial) exempts(rule string) bool {
 
 // mostLines is how many names one list of the ledger keeps.
 //
-// Whoever has more agents or tools finds the rest in one line.
+// The remaining agents or tools are summed up in one line.
 const mostLines = 10_000
 
 // Count has the ledger note events from a time on only. Call it before Fold.

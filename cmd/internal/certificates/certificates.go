@@ -92,7 +92,7 @@ func (s *Source) Load() error {
 }
 
 // Paths are the files that Load reads.
-// Whoever watches them calls Load when they change.
+// A caller that watches them calls Load when they change.
 func (s *Source) Paths() (list []string) {
 	if s == nil {
 		return nil
@@ -136,8 +136,8 @@ func (s *Source) Server(mustShow bool, protocols ...string) *tls.Config {
 // It is the one in the file, not what stands between it and its authority.
 func (s *Source) Serving() *x509.Certificate { return s.now.Load().certificate.Leaf }
 
-// ToItself returns what a program on this machine asks the server by, whose certificate it
-// knows from the same file whoever has signed it.
+// ToItself returns the transport by which a program on this machine sends requests to the server. The
+// program knows the certificate from the same file, whatever authority has signed it.
 // It is for weir doctor: the address may be one that the certificate does not name.
 func (s *Source) ToItself() *http.Transport {
 	t := s.Transport()

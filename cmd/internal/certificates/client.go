@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// Client is whom a client trusts and what it shows, as files of PEM. The zero value trusts
-// whom the system trusts and shows nothing.
+// Client is what a client trusts and what it shows, as files of PEM. The zero value trusts
+// the authorities that the system trusts and shows nothing.
 // It is for commands that end soon: the files are read once.
 type Client struct{ Authorities, Certificate, Key string }
 

@@ -16,7 +16,7 @@ const (
 	// logBurst warnings and errors of one message come through at once, and after them
 	// logRate a second. How many were left out stands in the next that comes through.
 	logBurst, logRate = 20, 10
-	logCauses         = 1 << 10 // messages that are told apart
+	logCauses         = 1 << 10 // messages that are counted separately
 )
 
 // bounded is a handler of log lines that bounds their length and their number.
@@ -93,7 +93,7 @@ func cutAttr(a slog.Attr) slog.Attr {
 	return a
 }
 
-// cutText cuts a text to so many bytes and says how long it was. It may cut within a
+// cutText cuts a text to at most most bytes and adds its full length. It may cut within a
 // character, which the writer behind it quotes.
 func cutText(s string, most int) string {
 	if len(s) <= most {

@@ -16,7 +16,7 @@ import (
 // Program is a command line program: its name and its table of commands.
 type Program struct {
 	Name string
-	// Texts are printed as they stand: whoever writes them breaks the lines.
+	// Texts are printed as they are: their authors break the lines.
 	Short    string // one sentence
 	Intro    string // shown above the list of commands; may be empty
 	Outro    string // shown below it; may be empty
@@ -62,11 +62,11 @@ type FlagGroup struct {
 // Run runs a command with the arguments that are not flags. What it returns decides
 // the exit code: see Fault.
 //
-// env is good for this call. An error is told by Main, so a Run tells none itself.
+// env is valid for this call. Main reports an error, so a Run reports none itself.
 type Run func(ctx context.Context, env *Env, args []string) error
 
-// Main finds the command that args name, parses its flags, runs it, tells its error
-// on standard error, and returns the exit code.
+// Main finds the command that args name, parses its flags, and runs it. It prints an error of
+// the command on standard error, and returns the exit code.
 //
 // All that is printed goes through quoting. It may be called many times in one process,
 // since each call builds its commands anew.

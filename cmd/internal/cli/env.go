@@ -38,10 +38,10 @@ type Env struct {
 	logFormat string
 }
 
-// Notice tells a person something on standard error, unless they want quiet.
+// Notice prints a message for a person on standard error, unless quiet is set.
 //
-// A line's end is added. What goes wrong in writing is not looked at: there is nobody else
-// to tell.
+// A line's end is added. Errors in writing are ignored: there is no other place to report
+// them.
 func (e *Env) Notice(format string, args ...any) {
 	if !e.Quiet {
 		_, _ = Fprintf(e.Err, format+"\n", args...)

@@ -18,9 +18,9 @@ const (
 	CodeFinding = 3 // it was done, and the answer is no: denied, invalid, different
 )
 
-// Fault is an error with an exit code and a way on. Any other error is a failure.
+// Fault is an error with an exit code and a hint. Any other error is a failure.
 //
-// It is made by Usage, Failure and Exit, and told by Main in at most three lines, of which
+// It is made by Usage, Failure and Exit. Main prints it in at most three lines, of which
 // Next is the last. Code is never CodeOK.
 type Fault struct {
 	Code int
@@ -49,7 +49,7 @@ func (f *Fault) Advise(format string, args ...any) *Fault {
 	return f
 }
 
-// Usage is a fault of whoever typed the command.
+// Usage is a fault in the command line.
 //
 // The command did nothing, and what was typed is wrong whatever the state of the world.
 func Usage(format string, args ...any) *Fault {
@@ -66,7 +66,7 @@ func Failure(format string, args ...any) *Fault {
 // All that there is to say was printed by the command.
 func Exit(code int) *Fault { return &Fault{Code: code} }
 
-// report tells the error in at most three lines and returns the exit code.
+// report prints the error in at most three lines and returns the exit code.
 func (e *Env) report(path string, err error) int {
 	if err == nil {
 		return CodeOK

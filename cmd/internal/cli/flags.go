@@ -60,7 +60,7 @@ func (c *Choice) Set(s string) error {
 
 // List is a flag that may be given many times.
 //
-// Each time adds to it, in the order of the command line. nil is what nobody gave.
+// Each time adds to it, in the order of the command line. nil means that it was not given.
 type List []string
 
 // NewList declares a flag that may be given many times.

@@ -12,8 +12,8 @@ import (
 
 // Format is how data are printed.
 //
-// Whoever adds one has to look at each place that asks for TableFormat: all others are for
-// programs.
+// A change that adds one has to look at each place that compares with TableFormat: all others
+// are for programs.
 type Format string
 
 // The formats.

@@ -8,11 +8,11 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Progress tells how far a long piece of work has come: on a terminal in one line
-// that is written over, else with a log line now and then. What is over soon is not
-// told at all.
+// Progress reports how far a long piece of work has come: on a terminal in one line
+// that is overwritten, else with a log line now and then. Short work is not
+// reported at all.
 //
-// It is for one goroutine. It keeps no total: whoever counts knows which share is done.
+// It is for one goroutine. It keeps no total: the caller counts and knows which share is done.
 type Progress struct {
 	env      *Env
 	what     string
@@ -22,14 +22,14 @@ type Progress struct {
 }
 
 const (
-	// What is done within a second needs no progress; more often than five times a second
-	// nobody can read it, and a log gets a line every ten.
+	// Work that is done within a second needs no progress. People cannot read more than five
+	// updates a second, and a log gets a line every ten seconds.
 	progressAfter  = time.Second
 	progressEvery  = 200 * time.Millisecond
 	progressLogged = 10 * time.Second
 )
 
-// Progress begins to tell of a piece of work that counts in what, such as "events".
+// Progress begins to report a piece of work that counts in what, such as "events".
 func (e *Env) Progress(what string) *Progress {
 	now := e.now()
 	return &Progress{env: e, what: what, start: now, reported: now}
@@ -38,8 +38,8 @@ func (e *Env) Progress(what string) *Progress {
 // Elapsed is the time since the work began.
 func (p *Progress) Elapsed() time.Duration { return p.env.now().Sub(p.start) }
 
-// At tells that n are done, and that this is the share of all, from 0 to 1; less
-// than 0 when that is not known. It may be called as often as one likes.
+// At reports that n are done, and that this is the share of all, from 0 to 1. The share is less
+// than 0 when it is not known. At may be called at any rate.
 func (p *Progress) At(n int64, share float64) {
 	if p.env.Quiet {
 		return
@@ -70,7 +70,7 @@ func (p *Progress) At(n int64, share float64) {
 
 // Done wipes the line.
 //
-// It may be called more than once, and has to be called before something else is told on
+// It may be called more than once, and has to be called before anything else is printed on
 // standard error.
 func (p *Progress) Done() {
 	if p.shown {

@@ -82,10 +82,10 @@ func (v *quoting) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end writes what is left of a character that never came to its end.
+// end writes the remaining bytes of an incomplete character.
 func (v *quoting) end() {
 	for _, b := range v.rest {
-		_, _ = fmt.Fprintf(v.out, `\u%04x`, b) // nobody is left to be told
+		_, _ = fmt.Fprintf(v.out, `\u%04x`, b) // an error cannot be reported any more
 	}
 	v.rest = nil
 }

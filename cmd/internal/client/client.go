@@ -71,7 +71,7 @@ func (s *ServerFlags) Certified(env *cli.Env) bool {
 
 // Client returns a client of the server.
 //
-// It asks nobody. An address without a scheme is taken for HTTP. Errors are a bad URL, and
+// It sends no request. An address without a scheme is treated as HTTP. Errors are a bad URL, and
 // files that cannot be read.
 func (s *ServerFlags) Client(env *cli.Env) (*Client, error) {
 	c := &Client{Base: *s.URL, HTTP: &http.Client{}}
@@ -88,7 +88,7 @@ func (s *ServerFlags) Client(env *cli.Env) (*Client, error) {
 	if u, err := url.Parse(c.Base); err != nil || u.Host == "" {
 		return nil, cli.Usage("--server %s is no URL", c.Base).Advise("for example --server %s", URLOf(app.DefaultListen))
 	}
-	// Without any file it trusts whom the system trusts.
+	// Without any file it trusts the authorities that the system trusts.
 	trust := certificates.Client{Authorities: cmp.Or(*s.caFile, env.Getenv(caVariable)), Certificate: cmp.Or(*s.certFile, env.Getenv(certVariable)), Key: cmp.Or(*s.keyFile, env.Getenv(keyVariable))}
 	transport, err := trust.Transport()
 	if err != nil {
@@ -107,11 +107,11 @@ func (s *ServerFlags) Client(env *cli.Env) (*Client, error) {
 	return c, nil
 }
 
-// Client asks a running weir.
+// Client sends requests to a running weir.
 //
 // Base has no slash at its end, and Token is "" for none. It may be used by many
-// goroutines, as HTTP may. There is no time limit: verdicts are read for as long as somebody
-// looks, and everything else is ended by its context.
+// goroutines, as HTTP may. There is no time limit: verdicts are read for as long as the caller
+// wants, and every other request is ended by its context.
 type Client struct {
 	Base, Token string
 	HTTP        *http.Client
@@ -141,7 +141,7 @@ func (c *Client) With(token string) *Client { return &Client{Base: c.Base, Token
 // Do sends a request; an answer of 400 or more is a *StatusError.
 //
 // path begins with a slash and may have a query. The caller closes the body of the answer.
-// That nobody listens is told apart from other errors, because it is what is wrong most often.
+// A refused connection has an error of its own, because it is the most frequent mistake.
 func (c *Client) Do(ctx context.Context, method, path string, body []byte, header http.Header) (*http.Response, error) {
 	return c.Send(ctx, method, path, bytes.NewReader(body), header)
 }
@@ -184,7 +184,7 @@ func (c *Client) Send(ctx context.Context, method, path string, body io.Reader, 
 			e.detail = problem.Title
 		}
 	}
-	// weir says what it does not find; who has no word for it is something else.
+	// weir's own 404 has a detail; a 404 without one is from another program.
 	if e.Status == http.StatusNotFound && e.detail == "" {
 		return nil, cli.Failure("what answers at %s is not weir's API: it does not know %s (HTTP 404)", c.Base, path).Advise("metrics have a port of their own; name the address of the page with --server URL")
 	}
@@ -313,7 +313,7 @@ func (c *Client) View(ctx context.Context, flow string) (v analyzer.View, ok boo
 // Check asks whether the call may be made.
 //
 // A refusal comes with an HTTP status of 400 and more and is an answer here, not an error.
-// event is JSON. Any other error means that nobody knows: it is for the caller to decide what
+// event is JSON. Any other error means that the answer is unknown: the caller decides what
 // that allows.
 func (c *Client) Check(ctx context.Context, event []byte) (a CheckAnswer, err error) {
 	resp, err := c.Do(ctx, http.MethodPost, "/v1/check", event, http.Header{"Content-Type": {"application/json"}})
@@ -374,23 +374,23 @@ func (c *Client) Verdicts(ctx context.Context, flow string, last int, fn func(*e
 		}
 		var v events.Verdict
 		if err := events.DecodeVerdict(data, &v); err != nil {
-			continue // something else that the stream tells
+			continue // another message of the stream
 		}
 		if err := fn(&v); err != nil {
 			return err
 		}
 	}
-	// Whoever ends it does so by the context, as with Ctrl-C.
+	// A caller ends it by the context, as with Ctrl-C.
 	if ctx.Err() != nil {
 		return nil
 	}
 	return lines.Err()
 }
 
-// CheckAnswer is what is said of one call.
+// CheckAnswer is the answer to a check of one call.
 //
 // It is what weir check prints. Limit and Observed are nil for answers that no figure
-// brings about.
+// causes.
 type CheckAnswer struct {
 	Allowed       bool          `json:"allowed"`
 	Action        events.Action `json:"action"`

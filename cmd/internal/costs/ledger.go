@@ -35,8 +35,8 @@ func (s *Spent) Add(o Spent) {
 	s.Priced, s.OfFile, s.Unpriced = s.Priced+o.Priced, s.OfFile+o.OfFile, s.Unpriced+o.Unpriced
 }
 
-// By is what an event spent by which so many calls were made and a flow's tokens and money
-// (millionths of a US dollar) grew by so much. The fold has priced what the event does not: t is the
+// By is what an event spent that made calls calls, and by which a flow's tokens and money (millionths of
+// a US dollar) grew by tokens and cost. The fold has priced what the event does not: t is the
 // table of the limits that it folds by.
 func By(t prices.Table, ev *events.Event, calls, tokens, cost int64) Spent {
 	s := Spent{Calls: calls, Tokens: tokens}
@@ -70,8 +70,8 @@ const (
 	PhaseCount
 )
 
-// Line is what somebody or something has spent, and how much of it after a flow was warned first
-// and not yet stopped, and after it was stopped first.
+// Line is what one agent, tool or other name has spent. It also has the part spent between the flow's
+// first warning and its stop, and the part spent after its first stop.
 type Line struct {
 	Name         string `json:"name"`
 	All          Spent  `json:"all"`
@@ -125,7 +125,7 @@ type Ledger struct {
 	lists [listCount]map[string]*Line
 }
 
-// NewLedger returns an empty one that keeps at most so many names in one list, those that came
+// NewLedger returns an empty ledger that keeps at most most names in one list, those that came
 // first.
 func NewLedger(most int) *Ledger { return &Ledger{most: most} }
 
@@ -142,7 +142,7 @@ func (l *Ledger) Note(ev *events.Event, s Spent, when Phase, rule string) {
 	l.NoteRule(s, when, rule)
 }
 
-// NoteRule enters under the rule alone what was noted under all other names already: a flow tells
+// NoteRule enters under the rule alone what was noted under all other names already: a flow reports
 // what it spends, and its tree may have been stopped as well.
 func (l *Ledger) NoteRule(s Spent, when Phase, rule string) {
 	if rule != "" && s != (Spent{}) {
@@ -237,8 +237,8 @@ func Text(s Spent) string {
 	return text
 }
 
-// Dollars is an amount in millionths of a US dollar as people read it, with so many digits
-// behind the point.
+// Dollars is an amount in millionths of a US dollar as people read it, with digits digits
+// after the point.
 func Dollars(micro int64, digits int) string {
 	return "$" + humanize.FormatFloat("#,###."+strings.Repeat("#", digits), float64(micro)/1e6)
 }

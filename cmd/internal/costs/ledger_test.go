@@ -8,8 +8,8 @@ import (
 	"weir/events"
 )
 
-// TestBy holds that what a log prices is not priced again, also where the sum of money that it
-// tells has not grown with the tokens.
+// TestBy holds that what a log prices is not priced again. This also applies where the sum of money that
+// it reports has not grown with the tokens.
 func TestBy(t *testing.T) {
 	p := prices.Table{{Name: "m", Price: prices.Plain(1_000_000, 2_000_000)}} // a dollar and two for a million tokens
 	f := func(told int64, scope events.UsageScope, grown int64, want Spent) {

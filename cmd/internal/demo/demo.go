@@ -28,7 +28,7 @@ var Files embed.FS
 // Recordings are the recorded runs of the demonstration.
 //
 // Those that are not honest are runaways as their framework let them go on. They are events
-// of other people's programs, so what can be said of them depends on what their logs tell.
+// of other people's programs, so what weir can judge depends on what their logs report.
 // They are the same files as the adapters are tested by, which a test holds.
 var Recordings = [...]struct {
 	File, title string
@@ -46,7 +46,7 @@ var Recordings = [...]struct {
 
 // Command is weir demo.
 //
-// It needs no file, no network and no setting, so it is the first thing that somebody may
+// It needs no file, no network and no setting, so it is the first command to
 // try.
 func Command() cli.Command {
 	return cli.Command{
@@ -87,7 +87,7 @@ dispatcher of ten lines, and what the model reads when weir stops them.`,
 }
 
 // Run is one run to play.
-// It is read once and never changed; whoever plays it copies the events that he changes.
+// It is read once and never changed; a player copies the events that it changes.
 type Run struct {
 	title  string
 	name   string // of its flow in the live part
@@ -181,10 +181,10 @@ func recorded(name string) (out []events.Event, err error) {
 	return out, err
 }
 
-// Result is what became of a run.
+// Result is the outcome of a run.
 //
 // Saved is what the recorded run went on to spend after the first refused call, that call
-// included; tokens are counted only where the log tells each use by itself.
+// included; tokens are counted only where the log reports each use by itself.
 // It is also what programs read (-o json). StoppedAt 0 means that nothing was refused.
 type Result struct {
 	Run         string        `json:"run"`
@@ -232,8 +232,8 @@ func (r *Run) play(ctx context.Context) (Result, error) {
 				}
 				continue
 			}
-			// What comes of an ended flow is never folded: a dispatcher would not have sent
-			// it.
+			// Later events of an ended flow are never folded: a dispatcher would not have sent
+			// them.
 			ended[flow] = true
 			if res.StoppedAt == 0 {
 				res.StoppedAt, res.Rule, res.Action, res.Why = res.Calls, v.RuleID, v.Action, v.Message
@@ -342,10 +342,10 @@ func (p *demoPrinter) results(results []Result) {
 	p.line("honest:   %d of %d went through untouched", untouched, honest)
 }
 
-// client writes what became of a real client that weir was the hook of, as tests of the real
-// program have written it down (package clients): its name, the calls that ran and those that were
-// refused, and how what its model was told begins; then what it was told in a run that was held
-// and granted more.
+// client writes the outcome of a run of a real client with weir as its hook. Tests of the real program
+// have recorded it (package clients). It writes the client's name, the calls that ran, the calls that
+// were refused, and the beginning of the message that its model received. Then it writes the messages of
+// a run that was held and granted more.
 func (p *demoPrinter) client() {
 	text, _ := Files.ReadFile("recordings/claude_code.txt") // it is embedded
 	said := strings.SplitN(strings.TrimSpace(string(text)), "\n", 3)

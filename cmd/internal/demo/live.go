@@ -80,7 +80,7 @@ func (l *liveFlags) serve(ctx context.Context, env *cli.Env, runs []Run) (err er
 	}
 }
 
-// start listens where it was told to, or on any port when somebody else does.
+// start listens on the configured address, or on any port when another program uses that one.
 func (l *liveFlags) start(ctx context.Context) (*app.App, error) {
 	for _, address := range []string{*l.listen, "127.0.0.1:0"} {
 		// Without a state folder everything is in memory and gone at the end.
@@ -95,8 +95,8 @@ func (l *liveFlags) start(ctx context.Context) (*app.App, error) {
 	return nil, cli.Failure("no port is free")
 }
 
-// tell says where to look. The commands are printed with --server only when the port is not
-// the one that they ask by themselves.
+// Print where to look. The commands are printed with --server only when the port is not
+// the one that they use by default.
 func (l *liveFlags) tell(env *cli.Env, url string) error {
 	server := ""
 	if url != client.URLOf(app.DefaultListen) {

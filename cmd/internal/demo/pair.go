@@ -72,14 +72,14 @@ func playPair(ctx context.Context, env *cli.Env, pace time.Duration) (err error)
 	return p.dispatch(ctx, g)
 }
 
-// dispatch is the dispatcher: it asks, sends, and swaps the two, until it is told to stop.
+// dispatch is the dispatcher: it checks, sends, and swaps the two, until weir refuses a call.
 //
-// It says of each call that no work was done before, which a dispatcher knows best and
-// without which weir has to be more patient (see decision 4).
+// It reports of each call that no work was done before. A dispatcher knows this best, and
+// without it weir has to be more patient (see decision 4).
 func (p *pair) dispatch(ctx context.Context, g *guard.Guard) error {
 	from, to, text := "planner", "coder", "The report is done. Anything to add?"
 	for {
-		// What weir is told of the words is their hash.
+		// weir receives only the hash of the words.
 		d := g.Ask(ctx, guard.Call{Flow: "thanks", From: from, To: to, ContentHash: hashOf(text), HadWork: events.No})
 		if d.Stopped() {
 			return p.cut(from, to, &d)
@@ -118,9 +118,9 @@ func (p *pair) send(ctx context.Context, from, to, text string) (string, error) 
 	return string(answer), err
 }
 
-// cut tells what became of the call that was refused.
+// cut prints what happened to the call that was refused.
 //
-// A guard may also stop for want of an answer; then its error is all there is to tell.
+// A guard may also stop because it got no answer; then its error is all there is to print.
 func (p *pair) cut(from, to string, d *guard.Decision) error {
 	// The same error that a dispatcher in Go gets, with all that it says.
 	stop, ok := errors.AsType[*guard.Stop](d.Err())

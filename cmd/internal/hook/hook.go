@@ -20,7 +20,7 @@ import (
 	"weir/sink/check"
 )
 
-// DefaultServer is the URL that is asked when nobody names one.
+// DefaultServer is the URL of the server when none is given.
 const DefaultServer = "http://127.0.0.1:8080"
 
 // Timeout is how long a hook waits for its input and for weir, together. An agent that gives
@@ -104,7 +104,7 @@ func read(ctx context.Context, in io.Reader) ([]byte, error) {
 	}
 }
 
-// kept keeps what was read by somebody who may still be reading.
+// kept keeps what was read by a reader that may still be reading.
 //
 // The reader goes on in its goroutine when the time is over, until the process ends.
 type kept struct {

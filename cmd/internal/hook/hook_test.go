@@ -12,8 +12,8 @@ import (
 	"weir/sink/check"
 )
 
-// TestForeignServers asks programs that are no weir, and answer as if all were well: nobody
-// has allowed anything.
+// TestForeignServers sends checks to programs that are no weir, and answer as if all were well: such an
+// answer allows nothing.
 func TestForeignServers(t *testing.T) {
 	const use = `{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}`
 	f := func(what string, serve http.HandlerFunc, says string) {

@@ -19,13 +19,13 @@ var sessionNames = []string{"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"}
 // opener is who started the program that runs the hook, as a header of the request says it.
 type opener struct{ header, value string }
 
-// openerOf returns who opened the session of the question: an agent that ran the program as a
-// tool, or somebody else's flow that is named by W3C baggage or a traceparent in the
-// environment. Of several it is the nearest; the zero opener when nobody is named.
+// openerOf returns the opener of the session of the question. It is an agent that ran the program as a
+// tool, or another flow that is named by W3C baggage or a traceparent in the environment. Of several it
+// is the nearest. The zero opener means that none is named.
 //
 // An agent sets its own session for its hooks, too, in place of the one that it was started
-// in. That one stands in the environments of the processes above the hook, of which up yields
-// each, the hook's own first.
+// in. That one is in the environments of the processes above the hook. up yields each
+// environment, the hook's own first.
 func openerOf(question []byte, up iter.Seq[[]string]) opener {
 	var own struct {
 		Session string `json:"session_id"`
@@ -35,8 +35,8 @@ func openerOf(question []byte, up iter.Seq[[]string]) opener {
 	var open []opener
 	for environ := range up {
 		now := openers(environ, own.Session, own.Camel)
-		// What is set below a process and not in its own environment was set by that process,
-		// so whoever is first to be missing is the nearest.
+		// A variable that is set below a process and not in its own environment was set by that
+		// process. The first that is missing is therefore the nearest.
 		for _, o := range open {
 			if !slices.Contains(now, o) {
 				return o

@@ -12,14 +12,14 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// Merge returns the settings with what is wanted in them: the groups of hooks for each
-// moment, in place of those that weir put there before, and other members where there
-// are none of their name. The order of members and comments stay. Settings that have all
-// of it already are returned as they are; those that are empty become wanted.
+// Merge returns the settings with the wanted ones added. The groups of hooks for each moment replace
+// those that weir put there before. Other members are added where there are none of their name. The
+// order of members and comments stay. Settings that have all of it already are returned unchanged; empty
+// settings become wanted.
 //
-// It is a pure function: who calls it reads and writes the file. settings may be JSON with
-// comments and trailing commas, as some agents take it. A second merge of the same changes
-// nothing, so it may be run at each update; groups that weir put there before are found by
+// It is a pure function: the caller reads and writes the file. settings may be JSON with
+// comments and trailing commas, as some agents accept it. A second merge of the same changes
+// nothing, so it may be run at each update. Groups that weir put there before are found by
 // their command.
 func Merge(settings, wanted []byte) ([]byte, error) {
 	if len(bytes.TrimSpace(settings)) == 0 {
@@ -142,10 +142,10 @@ func (p *patch) moment(path string, old []json.RawMessage, group json.RawMessage
 	}
 }
 
-// ours reports whether a hook runs or asks weir.
+// ours reports whether a hook runs or calls weir.
 //
-// Agents name the command or the address differently, and case counts for nothing. A hook
-// of somebody else's that runs weir's hook is taken for weir's.
+// Agents name the command or the address differently, and case is ignored. A foreign hook that
+// runs weir's hook is treated as weir's.
 func ours(hook json.RawMessage) bool {
 	var h struct{ Command, Bash, URL string }
 	_ = json.Unmarshal(hook, &h)
@@ -157,8 +157,8 @@ func ours(hook json.RawMessage) bool {
 	return strings.HasSuffix(h.URL, "/v1/hook")
 }
 
-// alone reports whether a group, or a hook that stands without one, is weir's and nobody
-// else's.
+// alone reports whether a group, or a hook without a group, contains weir's hooks and no
+// others.
 func alone(group json.RawMessage) bool {
 	inner := members(group)
 	if inner == nil {

@@ -22,7 +22,7 @@ import (
 // DecoderOptions are how records are decoded. The zero value is good.
 // With a format, what fits another one is not looked for: who names it knows better.
 type DecoderOptions struct {
-	Format     string                                // name of the format of all records; "" tells it by the content of each
+	Format     string                                // name of the format of all records; "" detects it by content
 	IgnoreArgs adapter.IgnoreArgs                    // see adapter.Options
 	Own        func(record []byte, ev *events.Event) // see adapter.Options
 	// Changed is called when records of another format or wrapping than before have come;
@@ -38,7 +38,7 @@ type Decoder struct {
 	// last is the format of the record before; with a format in the options it is always
 	// that.
 	last    *reading
-	wrapped map[string]bool // format and wrapping that were told
+	wrapped map[string]bool // format and wrapping that were reported
 }
 
 // reading is one format that has come.
@@ -46,9 +46,9 @@ type Decoder struct {
 type reading struct {
 	format  adapter.Format
 	adapter adapter.Adapter
-	keeper  adapter.Keeper // nil when the adapter does not tell what it needs
-	// held is set with each record and taken back by Flush; that it is true says nothing
-	// for sure.
+	keeper  adapter.Keeper // nil when the adapter does not report what it needs
+	// held is set with each record and cleared by Flush. It may be true although nothing is
+	// held back.
 	held bool // something may be held back
 }
 
@@ -56,7 +56,7 @@ type reading struct {
 func (r *reading) forgets() bool { return r.format.Name == canonical.Format().Name }
 
 // NewDecoder returns a decoder; the error is that of a format that is not known.
-// It remembers nothing of what was before it: whoever goes on in a log reads back first,
+// It remembers nothing of earlier records. A caller that goes on in a log reads back first,
 // see Lookback and Oldest.
 func NewDecoder(o DecoderOptions) (*Decoder, error) {
 	d := &Decoder{o: o, known: make(map[string]*reading), wrapped: make(map[string]bool)}
@@ -85,11 +85,11 @@ func (d *Decoder) use(format adapter.Format) *reading {
 	return r
 }
 
-// headBytes is how much of a record tells its format.
+// headBytes is how much of a record is used to detect its format.
 const headBytes = 4 << 10
 
-// find tells the format of a record by its content. That of the record before is asked
-// first: it is the same as a rule, and formats that fit for certain exclude each other.
+// find detects the format of a record by its content. The format of the record before is tried
+// first: it is usually the same, and formats that fit for certain exclude each other.
 // The error is a *FormatError.
 func (d *Decoder) find(record []byte) (*reading, error) {
 	if d.o.Format != "" {
@@ -120,11 +120,11 @@ func (e *FormatError) Error() string { return e.Err.Error() }
 func (e *FormatError) Unwrap() error { return e.Err }
 
 // Decode decodes the record at a place of the log; places grow. The event that emit gets
-// is good until emit returns. A record without a value tells nothing and is no error. The
+// is valid until emit returns. A record without a value reports nothing and is no error. The
 // other errors say why a record, or a part of it, cannot be read: a *events.DecodeError
 // or a *FormatError, wrapped or not.
-// An envelope is what a connector or another program has put around a record; it is taken
-// off here, and what it was is told once for each format.
+// An envelope is what a connector or another program has put around a record. Decode removes
+// it, and reports its kind once for each format.
 func (d *Decoder) Decode(place int64, m envelope.Message, emit func(*events.Event)) error {
 	c, err := envelope.Open(m)
 	if errors.Is(err, envelope.ErrEmpty) {
@@ -161,7 +161,7 @@ func (d *Decoder) Held() bool {
 	return false
 }
 
-// Flush tells what is held back. Records that explain it are late afterwards.
+// Flush emits what is held back. Records that explain it are late afterwards.
 func (d *Decoder) Flush(emit func(*events.Event)) error {
 	for _, r := range d.known {
 		r.held = false
@@ -172,9 +172,9 @@ func (d *Decoder) Flush(emit func(*events.Event)) error {
 	return nil
 }
 
-// Oldest returns the place from which records have to be read again after a crash, of
-// which next is the one that was not decoded yet.
-// Formats that do not tell, which have no Keeper, are left out: for these Lookback is read
+// Oldest returns the place from which records have to be read again after a crash; next is the
+// first place that was not decoded yet.
+// Formats without a Keeper do not report their place and are left out: for these Lookback is read
 // again.
 func (d *Decoder) Oldest(next int64) int64 {
 	for _, r := range d.known {
@@ -189,7 +189,7 @@ func (d *Decoder) Oldest(next int64) int64 {
 }
 
 // Lookback is how many records before the committed place are read again for adapters
-// that remember what was before and do not tell how far back.
+// that remember earlier records and do not report how far back.
 const Lookback = 2000
 
 // Skips reports whether a record before the committed place need not be decoded again:
@@ -197,7 +197,7 @@ const Lookback = 2000
 func (d *Decoder) Skips(m envelope.Message) bool {
 	c, err := envelope.Open(m)
 	if err != nil {
-		return true // it was told
+		return true // it was reported
 	}
 	r, err := d.find(c.Bytes)
 	return err != nil || r.forgets() || r.keeper != nil

@@ -8,7 +8,7 @@ import (
 	"weir/events/envelope"
 )
 
-// BenchmarkDecoder measures records of weir's own format, told by their content and
+// BenchmarkDecoder measures records of weir's own format, once detected by their content and once
 // named.
 func BenchmarkDecoder(b *testing.B) {
 	var records [][]byte

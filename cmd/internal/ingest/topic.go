@@ -16,8 +16,8 @@ import (
 	sinkkafka "weir/sink/kafka"
 )
 
-// Topic reads a raw topic as a member of a consumer group, and writes what its records
-// tell to the topic of events. Spans of one trace have to be in one partition: their
+// Topic reads a raw topic as a member of a consumer group, and writes the events of its records
+// to the topic of events. Spans of one trace have to be in one partition: their
 // producer keys them by the trace.
 // It is made by its fields, of which FlushAfter and CommitEvery have defaults. One Topic
 // runs once at a time.
@@ -30,7 +30,7 @@ type Topic struct {
 	// Each partition has a decoder of its own, by these options.
 	Decoder    DecoderOptions
 	UntilEnd   bool          // Run returns when all partitions were read to the ends that they had at its beginning
-	FlushAfter time.Duration // silence of a partition after which what is held back is told; default 30 s
+	FlushAfter time.Duration // silence of a partition after which what is held back is emitted; default 30 s
 	// CommitEvery is the least time between two commits of a partition; default 1 s.
 	CommitEvery time.Duration
 	Logger      *slog.Logger // not nil
@@ -78,7 +78,7 @@ func (t *Topic) run(ctx context.Context) error {
 		}
 		t.ends = append(t.ends, end)
 	}
-	// A format that is not known is told before a partition is taken.
+	// An unknown format is reported before a partition is taken.
 	if _, err := NewDecoder(t.Decoder); err != nil {
 		return err
 	}
@@ -130,14 +130,14 @@ func (t *Topic) fail(err error) {
 }
 
 // partition is one partition while this process owns it.
-// It is for one goroutine. Whoever owns it next makes its own and reads back.
+// It is for one goroutine. The next owner makes its own and reads back.
 type partition struct {
 	topic     *Topic
 	owned     kafka.Assignment
 	reader    *kafka.Reader
 	decoder   *Decoder
 	writer    *Writer
-	old       int64 // records before it were told by an earlier owner
+	old       int64 // records before it were reported by an earlier owner
 	committed int64
 	at        time.Time // of the last commit
 	idle      time.Time // since when nothing has come
@@ -145,8 +145,8 @@ type partition struct {
 }
 
 // begin makes what one partition needs. The reader begins before the committed place, by as
-// much as adapters may need that do not tell how far back they reach; what that tells again
-// has the same ids.
+// much as adapters may need that do not report how far back they reach. Events that are emitted
+// again have the same ids.
 func (t *Topic) begin(ctx context.Context, a kafka.Assignment) (*partition, error) {
 	first, _, err := t.Cluster.Bounds(ctx, t.Name, a.Partition)
 	if err != nil {
@@ -260,7 +260,7 @@ func (p *partition) record(r *kafka.Record) {
 	}
 	p.topic.Read.Add(1)
 	err := p.decoder.Decode(r.Offset, m, func(ev *events.Event) { p.event(r, ev) })
-	if err != nil && r.Offset >= p.old { // else an earlier owner has told it
+	if err != nil && r.Offset >= p.old { // else an earlier owner has reported it
 		p.refuse(r, adapter.CodeOf(err), err.Error())
 	}
 }
@@ -291,8 +291,8 @@ func (p *partition) write(ctx context.Context) error {
 	return err
 }
 
-// rest tells what is held back, and commits that all is told.
-// Afterwards nothing is needed of what was before, so the place is behind the last record.
+// rest emits what is held back, and commits the place behind the last record.
+// Afterwards no earlier record is needed.
 func (p *partition) rest(ctx context.Context) error {
 	next := p.reader.Next()
 	if err := p.decoder.Flush(func(ev *events.Event) { p.event(&kafka.Record{Offset: next - 1}, ev) }); err != nil {
@@ -305,8 +305,8 @@ func (p *partition) rest(ctx context.Context) error {
 	return nil
 }
 
-// commit tells the group from where to read after a crash. All events of records before
-// are acknowledged by the brokers. When it fails, more is read again, no more.
+// commit commits to the group the place from which to read after a crash. The brokers have
+// acknowledged all events of the records before it. If the commit fails, more records are read again.
 // The place is that of the oldest record that is still needed and may lie far behind what
 // was read. It never goes back.
 func (p *partition) commit(place int64, now time.Time) {

@@ -126,7 +126,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return nil
 }
 
-// publishDeadLetters writes the dead letters of one origin after the other.
+// publishDeadLetters publishes the rejected records to the dead-letter queue, one origin after the other.
 // Those of one origin in a row are one batch, in the partition that belongs to that of the
 // source.
 func (w *Writer) publishDeadLetters(ctx context.Context) error {
