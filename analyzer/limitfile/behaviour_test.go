@@ -10,8 +10,8 @@ import (
 	"weir/events"
 )
 
-// A loop is told by its calls; the tests ask before each, as a dispatcher that
-// wants an exact answer does, and report the result after it.
+// A loop is detected by its calls. The tests send a check request before each call, as a dispatcher
+// that wants an exact answer does, and report the result after it.
 type loop struct {
 	calls  []string      // agents or tools in turn, again and again
 	a2a    bool          // calls between agents: calls[i] calls calls[i+1]
@@ -21,7 +21,7 @@ type loop struct {
 }
 
 // stops returns the call at which the profile gives the first order to stop, with
-// the figures that the order tells; 0 when it never does in 60 calls.
+// the figures of the order; 0 when there is none in 60 calls.
 func (p loop) stops(t *testing.T, profile string) (call int, reason events.Reason, limit, observed float64) {
 	t.Helper()
 	l, err := limitfile.Profile(profile)

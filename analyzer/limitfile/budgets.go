@@ -137,7 +137,7 @@ const maxBudgets = 16
 // maxGranters is how many names may grant.
 const maxGranters = 64
 
-// budgets checks that each budget can be told from the others, and can be reached.
+// budgets checks that each budget differs from the others, and can be reached.
 func (c *checker) budgets(l *analyzer.Limits) {
 	if len(l.Budgets) > maxBudgets {
 		c.fail("budgets", "", "%d budgets are more than the %d that there may be", len(l.Budgets), maxBudgets)

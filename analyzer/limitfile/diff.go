@@ -29,11 +29,11 @@ func Diff(a, b analyzer.Limits) []Change {
 	was, is := flatten(nil, "", describeLimits(&a, &base, false)), flatten(nil, "", describeLimits(&b, &base, false))
 	stays := map[string]bool{}
 	for _, x := range is {
-		// To tell a path that is gone from one that only stands behind new ones.
+		// To distinguish a path that is gone from one that only comes after new ones.
 		stays[x.path] = true
 	}
 	var out []Change
-	// Both lists are in the order of the file: what is gone is told before what stands in its
+	// Both lists are in the order of the file: a removed path is reported before the path in its
 	// place.
 	for len(was) > 0 || len(is) > 0 {
 		switch {

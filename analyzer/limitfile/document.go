@@ -13,7 +13,7 @@ const MaxSize = strictyaml.MaxSize
 type Problem = strictyaml.Problem
 
 // Problems is the error for a file that was refused: all that is wrong with it, in the
-// order of its lines. Who reads a limits file asks for it by errors.As, to show each problem
+// order of its lines. A reader of limits files obtains it by errors.As, to show each problem
 // at its line.
 type Problems = strictyaml.Problems
 

@@ -242,7 +242,7 @@ func describeTool(t *analyzer.ToolLimits) object {
 	return o
 }
 
-// describeOverride writes whom it is for first, then the rule: flatten relies on the order.
+// describeOverride writes the scope first, then the rule: flatten relies on the order.
 func describeOverride(x *analyzer.Override, from *rules.Setting) object {
 	r := analyzer.FlowRow(x.Rule)
 	o := object{{string(x.Scope), x.ID}, {"rule", word(r.Name)}}
@@ -250,7 +250,7 @@ func describeOverride(x *analyzer.Override, from *rules.Setting) object {
 	return append(o, pair{"reason", x.Reason}, pair{"expires", timeText(x.Expires)})
 }
 
-// describeExemption writes whom it is for first, then the mode: flatten relies on the order.
+// describeExemption writes the scope first, then the mode: flatten relies on the order.
 func describeExemption(x *rules.Exemption) object {
 	tags, names := list{}, list{}
 	for _, t := range x.Tags {

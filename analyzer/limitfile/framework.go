@@ -19,12 +19,12 @@ type framework struct {
 	settings []frameworkSetting
 }
 
-// frameworkSetting is one limit of a framework. Without a path it is known only to be told of:
-// a setting that is passed over in silence would look carried over.
+// frameworkSetting is one limit of a framework. One without a path is known only to be reported:
+// a setting that is skipped silently would look carried over.
 type frameworkSetting struct {
 	// In snake case; look finds other spellings of them, too.
 	names    []string // as the framework spells it, in code and in files
-	byItself float64  // what the framework takes when nobody sets anything; 0 for no limit
+	byItself float64  // the framework's default; 0 for no limit
 	path     string   // rules.<rule>.<key>; "" when weir has no such rule
 	write    func(n float64) any
 	text     string // what the framework says when it is reached; %v is its number
@@ -32,7 +32,7 @@ type frameworkSetting struct {
 }
 
 // frameworks is the table. It is made anew each time, because its functions are made with it;
-// nobody calls it often.
+// calls are rare.
 func frameworks() []framework {
 	calls := func(n float64) any { return integer(int64(n)) }
 	seconds := func(n float64) any { return duration(time.Duration(min(n, 1e9) * float64(time.Second))) }
@@ -105,7 +105,7 @@ func ImportFrom(frameworkName, name string, data []byte) ([]byte, error) {
 	}
 	f := &all[i]
 	r := newReader(name)
-	// A limit that somebody commented out is none.
+	// A limit in a comment is none.
 	text := withoutComments(string(data))
 	var found []frameworkLimit
 	for i := range f.settings {
@@ -218,11 +218,11 @@ func (l *frameworkLimit) says() string {
 	return strconv.FormatFloat(l.n, 'f', -1, 64)
 }
 
-// look finds the setting in a text: the name, in snake or camel case or as a flag, then what
-// sets it, then a number, a name that the text gives a number, or none. The greatest counts,
-// and no limit more than any: a smaller one would stop flows that the program lets go on. What
-// is set to a name that nobody gives a number is a problem, since to guess would lose the
-// limit.
+// look finds the setting in a text. It looks for the name, in snake or camel case or as a flag, then
+// for the sign that sets it. Then comes a number, a name to which the text gives a number, or none. The
+// greatest number counts, and no limit counts as more than any number: a smaller one would stop flows
+// that the program lets go on. A value that is a name without a number is a problem, since a guess would
+// lose the limit.
 func (l *frameworkLimit) look(r *reader, text string) {
 	for _, name := range l.setting.names {
 		for _, m := range settingOf(name).FindAllStringSubmatchIndex(text, -1) {
@@ -300,9 +300,9 @@ func numberSaid(said, text string) (n float64, ok bool) {
 	return n, err == nil
 }
 
-// withoutComments blanks the comments of a text, of whichever language, and keeps its lines.
-// What stands in quotes is no comment. Lines and columns of what is left stay the same, so
-// that problems can be told at them.
+// withoutComments blanks the comments of a text in any language, and keeps its lines.
+// Text in quotes is no comment. Lines and columns of the remaining text stay the same, so
+// that problems can be reported at them.
 func withoutComments(text string) string {
 	out := []byte(text)
 	var quote byte
@@ -353,7 +353,7 @@ func blank(text []byte, from, to int) int {
 	return to
 }
 
-// isWordByte tells whether c is of a word in ASCII.
+// isWordByte reports whether c belongs to a word in ASCII.
 func isWordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }

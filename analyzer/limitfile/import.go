@@ -13,18 +13,18 @@ import (
 	"weir/analyzer/strictyaml"
 )
 
-// Import reads the limits file of one of the systems that have a profile here and
-// returns a limits file that says the same, as far as weir has the rules; a comment
-// in it names what has none. Which system it is told by the keys:
+// Import reads the limits file of one of the systems that have a profile here. It returns a limits file
+// with the same limits, as far as weir has the rules. A comment in the returned file names those without
+// a rule. The keys identify the system:
 //
 //   - delegation: recursion-limits.json, with maxDepth, maxCallsPerMinute and the like
 //   - team: the protection block of settings.json
 //   - task: system_caps.json, with max_loops_per_task and max_delegation_depth
 //   - gateway: budgets.yaml, with maxToolCalls and the like, also inside its ConfigMap
 //
-// Keys may be in camel case or in snake case. One that is not known is a problem:
-// a limit must not get lost on the way. The error is a *Problems. The name is for messages
-// alone. The file that comes out has been parsed once, so Parse takes it.
+// Keys may be in camel case or in snake case. An unknown key is a problem, because a limit must not get
+// lost on the way. The error is a *Problems. The name is for messages alone. The returned file has been
+// parsed once, so Parse accepts it.
 func Import(name string, data []byte) ([]byte, error) {
 	r := newReader(name)
 	out := r.importFile(data)
@@ -34,7 +34,7 @@ func Import(name string, data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// system is one whose file can be imported. The keys tell it from the others; the profile is
+// system is one whose file can be imported. The keys distinguish it from the others; the profile is
 // what the file changes.
 type system struct {
 	profile string
@@ -46,7 +46,7 @@ type system struct {
 type systemKey struct {
 	// A file with two of them says one thing twice, which is a problem.
 	names []string // in snake case; the system's own first
-	// The path tells also by which field of the rule: max and stop are not the same figure
+	// The path also selects the field of the rule: max and stop are not the same figure
 	// (decision 3).
 	path string // where it goes: flow.idle, or rules.<rule>.<key>
 	// It makes the value of weir's key of the number, in its unit.
@@ -56,7 +56,7 @@ type systemKey struct {
 }
 
 // systems is the table of what can be imported. It is made anew each time, because its functions
-// are made with it; nobody calls it often.
+// are made with it; calls are rare.
 func systems() []system {
 	as := func(v int64) any { return integer(v) }
 	// Bounded, so that the product cannot run over.
@@ -113,8 +113,8 @@ func (s *system) names() []string {
 	return names
 }
 
-// importFile returns the file, or nil with problems. It goes on behind a problem, so that all
-// of them are told at once.
+// importFile returns the file, or nil with problems. It goes on after a problem, so that all
+// of them are reported at once.
 func (r *reader) importFile(data []byte) []byte {
 	root, path := r.importRoot(data)
 	if root == nil {
@@ -147,8 +147,8 @@ func (r *reader) importFile(data []byte) []byte {
 			r.fail(k, here, "keep one of them", "says the same as %s in line %d", before.Value, before.Line)
 			continue
 		}
-		// Before the value is looked at, so that a second key of one meaning is told even if the
-		// first is no number.
+		// Before the value is looked at, so that a second key with the same meaning is reported even
+		// if the first is no number.
 		from[key.path] = k
 		if !r.scalar(here, "a number", v) {
 			continue
@@ -157,7 +157,7 @@ func (r *reader) importFile(data []byte) []byte {
 		if !ok {
 			r.fail(v, here, "", "want a whole number that is not negative, got %s", describe(v))
 		}
-		// In the gateway's file 0 is a number that nobody gave.
+		// In the gateway's file 0 means that no number is given.
 		if !ok || n == 0 && key.unset {
 			continue // the number of the profile
 		}
@@ -168,8 +168,8 @@ func (r *reader) importFile(data []byte) []byte {
 			flow.put(rest, key.write(n))
 			continue
 		}
-		// A limit without a rule here is told in the file, so that nobody believes it to be in
-		// force.
+		// A limit without a rule here is noted in the file. Otherwise people would believe it to be
+		// in force.
 		if _, ok := analyzer.RowNamed(rule); !ok {
 			comment += fmt.Sprintf("\n# Not carried over: %s %d, for weir has no rule %s.", pathKey(k.Value), n, rule)
 			continue
@@ -218,9 +218,9 @@ func (o *object) putIn(key, field string, value any) {
 	o.put(key, object{{field, value}})
 }
 
-// importedProblems tells at the lines of the source what weir would not accept of it. What
-// cannot be told at a line is told of the file that was made. It does nothing when problems
-// are known already, of which these would only follow.
+// importedProblems reports, at the lines of the source, what weir would not accept of it. A problem
+// without a line in the source is reported with the path in the file that was made. It does nothing when
+// problems are known already, since these would only follow from them.
 func (r *reader) importedProblems(out []byte, from map[string]*yaml.Node) {
 	if len(r.problems.List) > 0 {
 		return
@@ -264,7 +264,7 @@ func (r *reader) importRoot(data []byte) (*yaml.Node, string) {
 	return roots[0], ""
 }
 
-// configMap reads the file inside a Kubernetes ConfigMap; its lines are told as
+// configMap reads the file inside a Kubernetes ConfigMap; its lines are reported as
 // lines of the whole.
 func (r *reader) configMap(n *yaml.Node) (*yaml.Node, string) {
 	inner := child(child(n, "data"), "budgets.yaml")
@@ -294,8 +294,8 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// detect tells by the keys which system the file is from. The one of which the file has the
-// most keys; when two have as many, it is refused, because a guess would give other limits.
+// detect finds by the keys which system the file is from: the one of which the file has the
+// most keys. A tie between two is refused, because a guess would give other limits.
 func (r *reader) detect(path string, root *yaml.Node) *system {
 	// The block protection is of one system alone.
 	all := systems()
@@ -305,8 +305,8 @@ func (r *reader) detect(path string, root *yaml.Node) *system {
 	var best *system
 	most, tied := 0, false
 	for i := range all {
-		// Keys that are not known count for no system; they are told when it is known which it
-		// is.
+		// Unknown keys count for no system; they are reported once the system is
+		// known.
 		n := 0
 		for j := 0; j+1 < len(root.Content); j += 2 {
 			if all[i].key(snake(root.Content[j].Value)) != nil {

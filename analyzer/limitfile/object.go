@@ -110,7 +110,7 @@ func node(v any) *yaml.Node {
 
 // printYAML writes the object as a file that begins with the comment. Sections are
 // mappings of their own, also where they would fit in one line. Lines are never folded, so
-// that a rule stays one line for whoever greps.
+// that grep finds a rule in one line.
 func printYAML(comment string, o object) []byte {
 	root := node(o)
 	root.Style, root.HeadComment = 0, comment

@@ -24,10 +24,10 @@ func Parse(name string, data []byte) (analyzer.Limits, error) {
 }
 
 // ParseJSON reads what FormatJSON wrote: whole limits in one document, as the log
-// keeps them. Where Parse fills gaps from a profile, a rule that the document does
-// not name is off: a log that was judged before a rule existed is judged without it
-// when it is folded again. The version is the one that the document tells, for it
-// stands in verdicts already. It checks as strictly as Parse: a record of the log may be
+// keeps them. Parse fills gaps from a profile; here, a rule that the document does
+// not name is off. A log that was judged before a rule existed is thus judged without it
+// when it is folded again. The version is the one in the document, because verdicts
+// contain it already. It checks as strictly as Parse: a record of the log may be
 // damaged.
 func ParseJSON(name string, data []byte) (analyzer.Limits, error) {
 	r := newReader(name)
@@ -51,10 +51,10 @@ func parse(r *reader, data []byte) (analyzer.Limits, error) {
 // In the order in which they are listed to who mistypes one.
 var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "degraded", "overrides", "exempt", "http_status", "texts", "prices", "budgets", "$schema"}
 
-// limits reads the whole file. Sections are read in an order of their own, for
-// overrides change what rules say and rules change what the profile says. It goes on behind
-// each problem with the value of the profile, so that all problems are told at once; the
-// caller throws the limits away then.
+// limits reads the whole file. Sections are read in an order of their own, because
+// overrides change what rules say and rules change what the profile says. After each problem it
+// goes on with the value of the profile, so that all problems are reported at once. The
+// caller then discards the limits.
 func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	keys := topKeys
 	if r.recorded {
@@ -321,7 +321,7 @@ func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]
 	o.Rule, o.Setting = id, rules[id]
 	row := analyzer.FlowRow(id)
 	r.row(path, &row, f, &o.Setting)
-	// It would be an override that nobody notices.
+	// It would be an override without an effect.
 	if !slices.ContainsFunc(settingKeys, func(k string) bool { return f[k] != nil }) {
 		r.fail(n, path, "say what is different: "+strings.Join(settingKeys[:4], ", "), "changes nothing")
 	}
@@ -385,7 +385,7 @@ func (r *reader) setting(path string, row *analyzer.Row, n *yaml.Node, s *rules.
 	warnBelow(s)
 }
 
-// bareIsMax tells whether a bare number for the rule is the highest allowed value,
+// bareIsMax reports whether a bare number for the rule is the highest allowed value,
 // as it is for budgets, or else the value at which the rule stops. People say "at most 100
 // calls" of budgets and "at the third round" of patterns (decision 3).
 func bareIsMax(row *analyzer.Row) bool { return row.Armed || row.Default.Max }
@@ -423,7 +423,7 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 		warnBelow(s)
 	}
 	if v, ok := r.amount(path+".tell", f["tell"], row.Unit); ok {
-		// Off is 0 for what is left: nobody is told when nothing is left.
+		// Off is 0 for the remaining budget: it is never reported.
 		if s.Tell = v; v == rules.Off {
 			s.Tell = 0
 		}
@@ -436,7 +436,7 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 	}
 	switch n := f["window"]; {
 	case n == nil:
-	// A window that nobody looks at would be a limit that is silently not there.
+	// An unused window would be a limit that is silently not there.
 	case row.Window == "":
 		r.fail(n, path+".window", "delete the key", "the rule has no window")
 	// A window of time is written as a duration.
@@ -461,7 +461,7 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 	paced := !s.Unpaced
 	r.boolean(path+".paced", f["paced"], &paced)
 	s.Unpaced = !paced
-	// A limit that somebody writes is a hard one unless the file says otherwise.
+	// A limit in a file is a hard one unless the file says otherwise.
 	if f["warn"] != nil || f["stop"] != nil || f["max"] != nil {
 		s.Extends = false
 	}
@@ -484,7 +484,7 @@ func modes() []string {
 }
 
 // validate adds what is wrong with the limits as a whole, at the lines that say so. What only
-// follows from a problem that is told already is left out.
+// follows from a reported problem is left out.
 func (r *reader) validate(l *analyzer.Limits) {
 	found := r.problems.List
 	for _, q := range check(l) {

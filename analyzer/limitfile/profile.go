@@ -25,7 +25,7 @@ func Profiles() []string {
 	return names
 }
 
-// Default returns the limits of a program that was told none: the balanced profile.
+// Default returns the limits of a program that was given none: the balanced profile.
 func Default() analyzer.Limits {
 	l := analyzer.Balanced()
 	l.Version = Version(&l)

@@ -77,7 +77,7 @@ func (r *reader) fields(path string, n *yaml.Node, known ...string) map[string]*
 		switch {
 		case path == "" && key.Value == "version":
 			hint = "the version is computed from the limits; delete the key"
-		// The commonest mistake of who writes a first file.
+		// The commonest mistake in a first file.
 		case path == "" && isRule:
 			hint = "rules stand under the key rules"
 		default:
@@ -145,13 +145,13 @@ func (r *reader) items(path string, n *yaml.Node) []*yaml.Node {
 		return nil
 	}
 	for i, c := range n.Content {
-		// check tells of members by their index.
+		// check reports members by their index.
 		r.at[index(path, i)] = place{c.Line, c.Column}
 	}
 	return n.Content
 }
 
-// scalar tells whether the node is a single value; if not, it is a problem. Aliases are
+// scalar reports whether the node is a single value; if not, it is a problem. Aliases are
 // refused by plain already.
 func (r *reader) scalar(path, want string, n *yaml.Node) bool {
 	if n == nil || n.Kind == yaml.AliasNode {
@@ -207,7 +207,7 @@ func (r *reader) boolean(path string, n *yaml.Node, set *bool) {
 	*set = n.Value == "true"
 }
 
-// either reads one of two words; set tells whether it is the second. The first word is the
+// either reads one of two words; set receives whether it is the second. The first word is the
 // usual one.
 func (r *reader) either(path string, n *yaml.Node, words []string, set *bool) {
 	if i, ok := r.choice(path, n, words); ok {
@@ -241,7 +241,7 @@ func (r *reader) integer(path string, n *yaml.Node, set *int64) {
 	*set = v
 }
 
-// duration reads a duration as Go writes it. A bare number is refused: nobody knows of what.
+// duration reads a duration as Go writes it. A bare number is refused: its unit is unknown.
 func (r *reader) duration(path string, n *yaml.Node, set *time.Duration) {
 	if !r.scalar(path, "a duration", n) {
 		return
@@ -311,9 +311,9 @@ func (r *reader) amount(path string, n *yaml.Node, unit events.Unit) (int64, boo
 	return v, ok
 }
 
-// follows tells whether a fault at the path only follows from a problem that is
-// told already, because a value that could not be read was left as it was. One mistake would
-// otherwise be told three times, twice where nothing has to be changed.
+// follows reports whether a fault at the path only follows from a problem that is already
+// reported, because a value that could not be read was left as it was. One mistake would
+// otherwise be reported three times, twice where nothing has to be changed.
 func follows(path string, found []Problem) bool {
 	holder, key := split(path)
 	for i := range found {
@@ -326,7 +326,7 @@ func follows(path string, found []Problem) bool {
 		// The value itself could not be read, or what holds it.
 		case at == path, at == holder:
 			return true
-		// The override has a fault inside, and is told of there.
+		// The override has a fault inside, which is reported there.
 		case above == path && slices.Contains([]string{"rule", "project", "agent", "tool", "flow"}, last):
 			return true // an override
 		case above == path && (strings.HasPrefix(path, "exempt[") || strings.HasPrefix(path, "budgets[")):
@@ -362,8 +362,8 @@ func dependsOn(key string) []string {
 	return nil
 }
 
-// place returns where the path stands, or what holds it. A path of which nothing stands in the
-// file, since its value is the profile's, is told at what holds it, at last at the beginning
+// place returns the place of the path, or of what contains it. A path may be missing in the file
+// because its value is the profile's. It is then reported at what contains it, finally at the beginning
 // of the file.
 func (r *reader) place(path string) place {
 	for {

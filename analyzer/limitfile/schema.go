@@ -14,9 +14,9 @@ import (
 )
 
 // JSONSchema returns the JSON Schema (2020-12) of limits files, made of the table
-// of rules. It refuses what can be told from one place of a file alone; what depends
-// on several, such as a warning above its stop, only Parse sees. Editors check with it while a
-// file is written; it says less than Parse.
+// of rules. It refuses only what is wrong at one place of a file. What depends
+// on several places, such as a warning above its stop, only Parse sees. Editors check with it while a
+// file is written; it checks less than Parse.
 func JSONSchema() []byte {
 	// One walk over the rows fills in all that names rules, so that a new row is in the schema
 	// at once.
@@ -348,7 +348,7 @@ func shareSchema(about string) object {
 	return object{{"type", "number"}, {"minimum", number("0")}, {"maximum", number("1")}, {"description", about}}
 }
 
-// nameSchema is a name of somebody's; about may be empty.
+// nameSchema is the schema of a foreign name; about may be empty.
 func nameSchema(about string) object {
 	o := object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("256")}}
 	if about != "" {

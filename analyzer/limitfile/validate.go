@@ -25,12 +25,12 @@ const (
 	// Hops per minute. It only keeps sums of the fold from running over.
 	maxLoad = 1_000_000_000_000
 	// No threshold of silence may be below twice as much.
-	maxReport  = time.Hour // a flow tells once in so long at the latest
+	maxReport  = time.Hour // a flow reports at least once in this time
 	maxListed  = 256       // tools, overrides
 	maxIgnored = 64        // arguments of one tool
 	maxName    = 256       // bytes of an id or a name
 	maxReason  = 1024      // bytes of the reason of an override
-	maxText    = 512       // bytes of what people are told of a rule
+	maxText    = 512       // bytes of the text about a rule for people
 )
 
 // Validate returns all that is wrong with the limits at once, as *Problems; a path is the
@@ -119,8 +119,8 @@ func (c *checker) general(l *analyzer.Limits) {
 	c.duration("orders.ttl", l.Order.TTL, time.Second)
 	c.duration("orders.grace", l.Order.Grace, 0)
 	c.duration("orders.hold", l.Order.Hold, time.Second)
-	// The usual hold is not held against a short max_age where no rule holds: nobody has
-	// written it.
+	// The default hold is not compared with a short max_age where no rule holds: the file does
+	// not contain it.
 	if l.Order.Hold > l.Flow.MaxAge && (l.Order.Hold != analyzer.DefaultHold || slices.ContainsFunc(l.Rules[:], func(s rules.Setting) bool { return s.Hold })) {
 		c.fail("orders.hold", "let it wait for max_age at most", "%s is longer than flow.max_age, %s: the flow would be forgotten while it waits", durationText(l.Order.Hold), durationText(l.Flow.MaxAge))
 	}
@@ -227,7 +227,7 @@ func (c *checker) setting(path string, r *analyzer.Row, s *rules.Setting) {
 	case s.Tell == 0:
 	case !r.Tells:
 		c.fail(path+".tell", "only "+analyzer.RowsThat(func(r *analyzer.Row) bool { return r.Tells })+" say what is left", "means nothing here")
-	// It need not be below the limit: then the model is told from the first call on.
+	// It need not be below the limit: then answers report it to the model from the first call on.
 	case s.Tell < 0 || s.Tell >= maxThreshold:
 		c.fail(path+".tell", "write how much is left when the model is to be told, or off", "%s is out of range", Amount(r.Unit, s.Tell))
 	}
@@ -270,7 +270,7 @@ func (c *checker) thresholds(path string, r *analyzer.Row, s *rules.Setting) {
 		default:
 			c.fail(path+".window", why, "%d is no number of %s from %d to %d", s.Window, r.Window, least, widest)
 		}
-		// With a wrong window nobody knows what can be reached.
+		// With a wrong window it is unknown what can be reached.
 		return
 	}
 	most, why := r.Reach(s)
@@ -306,8 +306,8 @@ func (c *checker) status(path string, r *analyzer.Row, s int16) {
 	}
 }
 
-// words checks what people are to be told of a row. A word in braces that stands for nothing
-// would be shown as nothing.
+// words checks the text of a row for people. A word in braces without a meaning would be shown as
+// nothing.
 func (c *checker) words(path string, r *analyzer.Row, s string) {
 	switch {
 	case s == "":
@@ -342,8 +342,8 @@ func (c *checker) words(path string, r *analyzer.Row, s string) {
 }
 
 // agents checks the section about agents, and that no silence is judged before flows
-// have told of it. A silence shorter than twice agents.report cannot be told from one that
-// nobody has reported yet (decision 47).
+// have reported it. A silence shorter than twice agents.report may only be one that is not
+// reported yet (decision 47).
 func (c *checker) agents(a *agents.Limits) {
 	c.duration("agents.report", a.Report, 0)
 	if a.Report > maxReport {
@@ -477,7 +477,7 @@ func (c *checker) overrides(overrides []analyzer.Override) {
 	}
 }
 
-// exempt checks that each exemption names somebody, says why, and can come into force.
+// exempt checks that each exemption names a tag, gives a reason, and can come into force.
 func (c *checker) exempt(list []rules.Exemption) {
 	if len(list) > maxListed {
 		c.fail("exempt", "", "%d exemptions are more than the %d that can be listed", len(list), maxListed)
@@ -485,7 +485,7 @@ func (c *checker) exempt(list []rules.Exemption) {
 	}
 	for i := range list {
 		x, path := &list[i], "exempt["+strconv.Itoa(i)+"]"
-		// Without a tag it would be for nobody, and nobody would notice.
+		// Without a tag it would silently exempt nothing.
 		switch {
 		case len(x.Tags) == 0:
 			c.fail(path+".tags", "say which: tags: [nightly]", "names no tag")
@@ -553,7 +553,7 @@ func (c *checker) text(path, s string, most int) {
 		c.fail(path, "", "is empty")
 	case len(s) > most:
 		c.fail(path, "", "is longer than %d bytes", most)
-	// A name with a line break or an escape would write into the terminal of whoever reads the
+	// A name with a line break or an escape would write into the terminal of a reader of the
 	// log.
 	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
 		c.fail(path, "", "has characters that cannot be printed")

@@ -11,8 +11,8 @@ import (
 // that judge alike have the same version: comments, order, the name of the profile
 // and whether it was spelled out make no difference. A rule that is off altogether
 // does not count, so that a new rule leaves the versions of old limits as they are.
-// The limits must be valid. Verdicts carry it, so that who reads one later knows by which
-// limits it was given.
+// The limits must be valid. Verdicts carry the version, so that a later reader knows by which
+// limits a verdict was given.
 func Version(l *analyzer.Limits) string {
 	base := none()
 	text := mustJSON(describeLimits(l, &base, true))
