@@ -19,7 +19,7 @@ const (
 	maxNoteTags  = 8
 	maxTagBytes  = 48
 	maxOrders    = 8
-	// What is told again later than so many other events counts twice.
+	// An event that is repeated after more than this number of other events counts twice.
 	maxIDs     = 32
 	maxTreeIDs = 240 // of asks: many callers ask at once, and one whose answer was lost asks again
 	// The bits of one uint64 say which of them are not 0, so there may be 64 at most.
@@ -30,14 +30,14 @@ const (
 // Twice that of a flow, because a ledger remembers the children of a tree one by one.
 const MaxRecord = 16 << 10
 
-// Agent is all that is remembered of one agent over all flows, or of one project, of
-// which only the caps are counted, or of one tree of flows, of which only the ledger is kept, or of
-// one account of a budget. The zero Agent is one of which nothing was seen.
+// Agent is the state of one agent over all flows. It is also the state of a project (only the caps are
+// counted), of a tree of flows (only the ledger is kept), and of an account of a budget.
+// The zero Agent is one of which nothing was seen.
 // Every slice has a cap.
 //
 // Strings of a decoded Agent alias the record that it was decoded from.
-// It belongs to the one goroutine that steps it. What it is of is told by the kind in its key
-// alone: the fields of the other kinds stay empty.
+// It belongs to the one goroutine that steps it. Only the kind in its key shows what it is the state
+// of: the fields of the other kinds stay empty.
 type Agent struct {
 	// With the kind before the colon, as activity.AgentKey gives it.
 	key   string
@@ -46,17 +46,17 @@ type Agent struct {
 	// It grows by at least one with each verdict, also when the stuck episode that it was
 	// about is over.
 	revision int64 // of the last verdict
-	// Only what concerned the agent counts, so one that nobody has to remember stays at 0 and
+	// Only what concerned the agent counts, so an agent that need not be remembered stays at 0 and
 	// is never stored.
 	events uint32
 	ids    []uint64 // (source, id) of the last reports, notes and requests
 
-	// What it tells of itself.
+	// What it reports of itself.
 	reports uint32 // agent.status events
 	// maxGaps of them, sorted; the mean gap of them is what cadence_broken goes by.
 	stamps []events.Stamp // of the last reports, newest last
-	// The last report as it stands: what it did not tell is empty, and told says which figures
-	// were told at all.
+	// The last report as it came: what it did not contain is empty, and figures says which figures
+	// it had.
 	status string
 	margin string
 	health string
@@ -66,7 +66,7 @@ type Agent struct {
 	figures   figureSet
 	reported  events.Stamp // the last report
 
-	// What flows tell of it.
+	// What flows report of it.
 	// Written only for agents whose silence is judged, see watched.
 	works []agentWork
 
@@ -105,8 +105,8 @@ const (
 	hasVoid
 )
 
-// agentWork is what one flow last told of the agent.
-// Of each flow only the last word is kept. The flow is a hash, because nobody has to find it
+// agentWork is what one flow last reported of the agent.
+// Of each flow only the last report is kept. The flow is a hash, because it is never looked up
 // again, and names would not fit sixteen times.
 type agentWork struct {
 	flow  uint64 // hash of the flow's key

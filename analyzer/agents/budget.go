@@ -166,7 +166,7 @@ func withdraw(a *Agent, m *moment, fx *activity.Effects) {
 	}
 }
 
-// next passes a check on to what is asked after the account; where nothing is, it is allowed.
+// next passes a check on to the next account or tree in its chain; without one, the check is allowed.
 func (p *payment) next() {
 	a, m, fx := p.a, p.m, p.fx
 	ev := m.ev
@@ -196,10 +196,10 @@ func (p *payment) next() {
 	fx.Answer = v
 }
 
-// leftPrefix begins the name of an attribute by which an account tells the answer what remains.
+// leftPrefix begins the name of an attribute by which an account reports the remaining budget to the answer.
 const leftPrefix = "left:"
 
-// left is what remains in the account, as an attribute; false where no answer is to tell it.
+// left is what remains in the account, as an attribute; false where no answer is to report it.
 func (p *payment) left() (events.Attribute, bool) {
 	b, m := p.b, p.m
 	acct := &p.a.budget
@@ -212,7 +212,7 @@ func (p *payment) left() (events.Attribute, bool) {
 	return events.Attribute{Name: leftPrefix + b.Name, Value: []byte(text)}, true
 }
 
-// remainingOf reads what accounts have told, and of what of it the model is told.
+// remainingOf reads what accounts have reported. few is the part of it that the model receives.
 func remainingOf(ev *events.Event) (all, few []events.Remaining) {
 	for i := range ev.Attributes {
 		name, ok := strings.CutPrefix(ev.Attributes[i].Name, leftPrefix)

@@ -12,7 +12,7 @@ import (
 	"weir/events"
 )
 
-// What is said of the account of a budget: warnings, the block while it is used up, and how it ends.
+// The orders about the account of a budget: warnings, the block while it is used up, and how it ends.
 
 // roll begins the window of the time at hand. Where a block ends with the window before, the
 // verdict that clears it says what was spent.
@@ -181,7 +181,7 @@ func secondsLeft(until, at events.Stamp) int64 {
 	return max(1, int64(math.Ceil(until.Sub(at).Seconds())))
 }
 
-// verdict is what is said of the account now. Its id is filled in by publish.
+// verdict is the verdict about the account now. Its id is filled in by publish.
 func (p *payment) verdict(action events.Action, ph standing.Phase) events.Verdict {
 	a, b, m := p.a, p.b, p.m
 	acct := &a.budget

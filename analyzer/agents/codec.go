@@ -45,7 +45,7 @@ const (
 	hasMarks
 )
 
-// version, presence bits, what was told, and the lengths of eight lists, a byte each.
+// version, presence bits, which figures were reported, and the lengths of eight lists, a byte each.
 const sizeHead = 11
 
 // AppendBinary appends the agent's record to dst. The key is not part of it. When the
@@ -71,8 +71,8 @@ func (a *Agent) AppendBinary(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// The layout: the numbers of things, then what they hold. Times are told from the
-// agent's clock, or from the time before them, and take a few bytes each.
+// The layout: the numbers of things, then what they hold. Times are relative to the
+// agent's clock, or to the time before them, and take a few bytes each.
 func (a *Agent) encode(b []byte) []byte {
 	// What is zero is not written, so the bits have to be known before the head is.
 	has := byte(0)
@@ -106,13 +106,13 @@ func (a *Agent) encode(b []byte) []byte {
 	// Lists have caps below 256, so one byte each is enough.
 	b = append(b, version, has, byte(a.figures), byte(len(a.ids)), byte(len(a.stamps)), byte(len(a.works)),
 		byte(len(a.messages)), byte(len(a.opened)), byte(len(a.tries)), byte(len(a.orders)), byte(len(a.notes)))
-	// The clock comes first, since all other times are told from it.
+	// The clock comes first, since all other times are relative to it.
 	b = binary.AppendVarint(b, int64(a.clock))
 	b = a.putTimes(b, a.last, a.reported)
 	b = binary.AppendUvarint(b, uint64(a.revision))
 	b = binary.AppendUvarint(b, uint64(a.events))
 	b = binary.AppendUvarint(b, uint64(a.reports))
-	// As the agent told them: their texts are not ours to shorten.
+	// As the agent reported them: weir does not shorten their texts.
 	b = record.AppendString(record.AppendString(record.AppendString(b, a.status), a.margin), a.health)
 	if has&hasFigures != 0 {
 		b = le.AppendUint64(le.AppendUint64(b, math.Float64bits(a.coherence)), math.Float64bits(a.risk))
@@ -128,7 +128,7 @@ func (a *Agent) encode(b []byte) []byte {
 		b = a.putTimes(b, w.at)
 	}
 	for _, list := range [...][]events.Stamp{a.stamps, a.messages, a.opened, a.tries} {
-		// Each time is told from the one before it: reports that come in a rhythm take two or
+		// Each time is relative to the one before it: reports that come in a rhythm take two or
 		// three bytes each.
 		before := a.clock
 		for _, at := range list {
@@ -200,7 +200,7 @@ func (c *agentCap) encode(b []byte) []byte {
 	return b
 }
 
-// encodeOrder writes an order; whom it is about is the agent itself.
+// encodeOrder writes an order; it is about the agent itself.
 func (a *Agent) encodeOrder(b []byte, o *order) []byte {
 	b = append(b, byte(o.rule), byte(o.Phase), byte(o.Action.Place()), record.Bit(o.Shadow, 0))
 	b = le.AppendUint32(b, o.Limits)
@@ -224,7 +224,7 @@ func (a *Agent) encodeStuck(b []byte, s *stuck) []byte {
 // slices. The agent's strings alias b. It fails on a record that is damaged or was
 // written by a newer weir.
 // Between the head and the end nothing is looked at for damage: a record.Reader that has
-// failed gives zeros, and End tells of it.
+// failed returns zeros, and End reports it.
 func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	a.Reset(key)
 	d := record.NewReader(b)
@@ -233,7 +233,7 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 		d.Fail()
 	}
 	h := d.Take(sizeHead)
-	// A record that is too short has no version to be told of; it is damage.
+	// A record that is too short has no version to report; it is damage.
 	if !d.Bad() && h[0] != codecVersion && h[0] != treeCodecVersion && h[0] != loneTreeCodecVersion && h[0] != budgetCodecVersion && h[0] != startedCodecVersion {
 		return fmt.Errorf("agent record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
 	}
@@ -360,8 +360,8 @@ func readStuck(d *record.Reader, clock events.Stamp) (s stuck) {
 	return s
 }
 
-// readStamps reads times that were each told from the one before, the first from clock. They are
-// sorted, and whoever searches in them relies on that.
+// readStamps reads times that are each relative to the one before, the first to clock. They are
+// sorted, and searches in them rely on that.
 func readStamps(d *record.Reader, list []events.Stamp, n byte, clock events.Stamp) []events.Stamp {
 	for i := range d.Most(n, maxStamps) {
 		at := d.Stamp(clock)

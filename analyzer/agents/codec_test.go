@@ -221,7 +221,7 @@ func TestCapsUnderAnotherWindow(t *testing.T) {
 	}
 }
 
-// anyLedger returns a ledger with so many children and no figure that is small.
+// anyLedger returns a ledger with the given number of children and no figure that is small.
 func anyLedger(r *rand.Rand, children int) (l ledger.Ledger) {
 	at := events.Stamp(1<<40 + r.Int64N(1<<39))
 	l.Begin(at)

@@ -1,7 +1,6 @@
 // Package agents is the second stage of the fold: it keeps and judges what crosses flows, by agent, project, tree or
-// budget. It promises what the stage of flows promises: the next state and the verdicts are a pure function of limits,
-// state and activity, and the same bytes come of the same log.
+// budget. As in the stage of flows, the next state and the verdicts are a pure function of limits, state and
+// activity. The same log gives the same bytes.
 //
-// It knows no flow. What a flow tells comes as activity, and what this stage wants to be told
-// is said by Wants.
+// It knows no flow. Reports of flows come as activity, and Wants lists the reports that this stage needs.
 package agents

@@ -19,7 +19,7 @@ import (
 // knows no flow (decision 58).
 type Terms struct {
 	TTL          time.Duration // of an order; renewed while it holds
-	Grace        time.Duration // calls seen this soon after an order were in flight, not defiance
+	Grace        time.Duration // calls seen this soon after an order were in flight and did not ignore it
 	Hold         time.Duration // how long a tree that is held waits for a person; then it is halted
 	Idle, MaxAge time.Duration // silence that ends a tree, and its greatest age
 	WarnOnly     uint16        // bit set of 1<<CorrelationSource of what is never stopped
@@ -37,7 +37,7 @@ type Engine struct {
 	// What tags do to each row; nil where they do nothing.
 	byTag [RuleCount]rules.Exempt
 	trees bool // some row about trees is on
-	tells bool // and some row tells who asks what is left
+	tells bool // and some row reports the remaining budget to the caller
 	// In the order of the table, so verdicts of one event come in one order.
 	counting []RuleID // the rows that are on and count events of agents and projects
 }
@@ -60,14 +60,14 @@ func New(l Limits, t Terms) *Engine {
 	return e
 }
 
-// Step folds one event of the activity log into the agent, in place, and adds what
-// came of it to fx. The event must belong to the agent: a was Reset with the key, or was
+// Step folds one event of the activity log into the agent, in place, and adds the
+// effects to fx. The event must belong to the agent: a was Reset with the key, or was
 // folded from events with the same key. What it keeps of ev it keeps by reference;
-// encode or clone the agent before the bytes under ev change. Deadlines of silence do
-// not fire by the time of an event, only in Advance: others may know of the agent
-// what came before, and have not told it yet.
-// The partition is that of the activity log; the step changes who could review and how many
-// are stuck in it.
+// encode or clone the agent before the bytes under ev change.
+// Deadlines of silence do not fire by the time of an event, only in Advance: another source may
+// know of earlier activity of the agent, and may not have reported it yet.
+// The partition is that of the activity log; the step changes its possible reviewers and its
+// number of stuck agents.
 func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Effects) {
 	fx.Answer, fx.Asked = nil, false
 	if !e.concerns(a, ev) {
@@ -133,7 +133,7 @@ func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Eff
 			e.belongs(a, m, fx)
 		case activity.WorkSpoken:
 			e.heard(a, m, m.when, fx)
-		default: // of an older weir, which told of each party in an event
+		default: // of an older weir, which reported each party in an event
 			// Such events may stand in an activity log that is folded again.
 			if w, ok := activity.WorkNamed(work(ev)); ok {
 				e.atWork(a, m, xxhash.Sum64String(ev.CorrelationID), w, fx)
@@ -143,16 +143,16 @@ func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Eff
 	p.gauge.move(was, a.gaugeCell())
 }
 
-// Watched reports whether what flows tell of the agent can change anything about it.
+// Watched reports whether what flows report of the agent can change anything about it.
 // The pump remembers a no, so that agents that never report cost one look into memory
 // (decision 75).
 func (e *Engine) Watched(a *Agent) bool {
 	return !a.isProject() && !a.isTree() && !a.isBudget() && !a.isWake() && e.watched(a)
 }
 
-// StepReport folds what a flow tells of the agent, as Step does events.
-// It makes events of the report, because that is what the rest of the fold goes by; their ids
-// are hashes of what the report says, so that one that is told twice counts once.
+// StepReport folds what a flow reports of the agent, as Step does events.
+// It makes events of the report, because the rest of the fold works with events. Their ids
+// are hashes of the report's content, so that a repeated report counts once.
 func (e *Engine) StepReport(p *Partition, a *Agent, r *activity.Report, fx *activity.Effects) {
 	fx.Answer = nil
 	if r.Tries > 0 {
@@ -185,7 +185,7 @@ func eventOf(r *activity.Report, what uint64, at events.Stamp, fx *activity.Effe
 // The time of an event is taken as it is, late or not: windows are filled in whatever order
 // events come (decision 41).
 func (e *Engine) begin(a *Agent, ev *events.Event, m *moment, fx *activity.Effects) bool {
-	if !a.isTree() && (!a.isBudget() || ev.Kind == events.OverrideSet) && a.repeats(ev) { // a flow tells its tree, and the accounts of budgets, of each event once
+	if !a.isTree() && (!a.isBudget() || ev.Kind == events.OverrideSet) && a.repeats(ev) { // a flow reports each event once to its tree and to the accounts of budgets
 		fx.Counts.Duplicates++
 		return false
 	}
@@ -211,7 +211,7 @@ func (e *Engine) begin(a *Agent, ev *events.Event, m *moment, fx *activity.Effec
 	return true
 }
 
-// mark keeps the tags that the event tells of the agent.
+// mark keeps the tags that the event reports of the agent.
 func (a *Agent) mark(ev *events.Event) {
 	for _, p := range [...]*events.Party{&ev.From, &ev.To} {
 		if activity.AgentKey(*p) == a.key {
@@ -237,10 +237,10 @@ func (e *Engine) mode(r RuleID, a *Agent, at events.Stamp) rules.Mode {
 // It is some 140,000 years from 1970.
 const lastStamp events.Stamp = 1 << 52
 
-// concerns reports whether the event can change anything about the agent. What does not is
-// dropped without a trace, so that agents of which nothing is to be known need no record.
-// A review or an acknowledgement of somebody of whom nothing is known cannot be about an order
-// that stands.
+// concerns reports whether the event can change anything about the agent. An event that cannot is
+// dropped without a trace, so that agents that need no state need no record.
+// A review or an acknowledgement of an unknown agent cannot be about an active
+// order.
 func (e *Engine) concerns(a *Agent, ev *events.Event) bool {
 	// A tree is begun by what a flow spends, or by a grant that comes before that.
 	if a.isTree() {
@@ -272,13 +272,13 @@ func (e *Engine) concerns(a *Agent, ev *events.Event) bool {
 	return false
 }
 
-// isProject tells by the key whether only caps are counted.
+// isProject reports by the key whether only caps are counted.
 func (a *Agent) isProject() bool { return strings.HasPrefix(a.key, activity.ProjectPrefix) }
 
 // repeats reports whether the event was folded before, as far as that is remembered. One
-// call may be told of as a message, as the opening of a flow and as refused.
+// call may be reported as a message, as the opening of a flow and as refused.
 // It remembers the event if it returns false. The kind is part of what is remembered, and so
-// is whether it tells of a refused call.
+// is whether it reports a refused call.
 func (a *Agent) repeats(ev *events.Event) bool {
 	id := idOf(ev)
 	if slices.Contains(a.ids, id) {
@@ -322,7 +322,7 @@ func work(ev *events.Event) string {
 
 // Advance fires every deadline up to now, each at its own time. The pump calls it
 // when the watermark of the activity passes Due.
-// It goes by what was told and not by the time of events: the watermark is the least of what
+// It goes by what was reported and not by the time of events: the watermark is the least of what
 // all sources promise (decision 38).
 func (e *Engine) Advance(p *Partition, a *Agent, now events.Stamp, fx *activity.Effects) {
 	was := a.gaugeCell()

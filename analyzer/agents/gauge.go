@@ -29,7 +29,7 @@ func (m *Gauge) Add(o *Gauge) {
 }
 
 // Gauge returns how many agents of the partition there are, without a look at any.
-// It is read by whoever owns the partition; metrics get a copy.
+// It is read by the owner of the partition; metrics get a copy.
 func (p *Partition) Gauge() (m Gauge) {
 	// By the watermark as well as by the newest day: where nothing happens any more, days
 	// leave all the same.
@@ -153,7 +153,7 @@ func (l *gaugeDays) appendBinary(b []byte) []byte {
 	return append(b, 0)
 }
 
-// read reads what appendBinary wrote when there were so many rows. A count that has no place
+// read reads what appendBinary wrote when there were rules rows. A count that has no place
 // fails.
 // The number of rows of that time decides what a place means, since rows are added at the end
 // of the table.

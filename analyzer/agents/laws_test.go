@@ -312,7 +312,7 @@ func TestAThousandOfAHundredThousandFallSilent(t *testing.T) {
 	if len(found) != silent {
 		t.Errorf("%d agents were found, want the %d that fell silent", len(found), silent)
 	}
-	// Each look at an agent answers for a report of it: nobody walks over all of them.
+	// Each look at an agent belongs to a report of it: there is no walk over all of them.
 	if looks > ids {
 		t.Errorf("%d looks for %d reports", looks, ids)
 	}

@@ -10,9 +10,9 @@ type Limits struct {
 	Rules      [RuleCount]rules.Setting
 	HTTPStatus [RuleCount]int16 // of a refusal; 0 is the row's own
 	Texts      [RuleCount]string
-	// Report is how soon a flow tells what its parties did: once in so long for each
-	// party, and once more when it falls silent, from the first report of any agent on. 0
-	// turns it off: then silence is judged by what agents say themselves. No threshold of
+	// Report is how soon a flow reports what its parties did. It reports each party once in
+	// this time, and once more when the party falls silent, from the first report of any agent on.
+	// 0 turns it off: then silence is judged by the agents' own reports. No threshold of
 	// silence may be below twice as much.
 	Report time.Duration
 	// Patience is how long an agent is believed to be in a tool or to wait.
@@ -22,7 +22,7 @@ type Limits struct {
 	// BelieveNotes takes an agent's own note that it is stuck for proof that it is.
 	BelieveNotes bool
 	// Recover has weir give orders about stuck agents: resume, review, archive. Without
-	// it they are only told of.
+	// it they are only reported.
 	Recover      bool
 	ResumeWithin time.Duration // after an order to resume, for the agent to report again
 	ReviewWithin time.Duration // for the reviewer
@@ -32,7 +32,7 @@ type Limits struct {
 }
 
 // Balanced returns the default limits.
-// Recovery is off in it: people are told of stuck agents and nothing is ordered.
+// Recovery is off in it: stuck agents are reported to people and nothing is ordered.
 func Balanced() Limits {
 	l := Limits{Report: time.Minute, Patience: 2 * time.Hour, ResumeWithin: 10 * time.Minute, ReviewWithin: 10 * time.Minute,
 		SafeCoherence: 40, SafeRisk: 60}
@@ -42,17 +42,17 @@ func Balanced() Limits {
 	return l
 }
 
-// Wants is which kinds of activity the rows that are on want to be told of. What nobody wants
-// is not worth telling.
-// The stage of flows asks it with each event, so it is worked out once for each set of limits.
+// Wants lists the kinds of activity that the rows that are on need. Other kinds are
+// not reported.
+// The stage of flows reads it with each event, so it is computed once for each set of limits.
 type Wants struct {
 	Escaped  bool // calls without a correlation id of their own
 	Calls    bool // all calls between agents
 	Opened   bool // calls that open a flow
 	Projects bool // calls in projects
 	Wakes    bool // flows that agents open in a conversation
-	// Calls against orders: so many of one flow are told of at once, for the rows may speak at
-	// them; nil if none are wanted.
+	// Calls against orders, by number: at these numbers of one flow they are reported at once,
+	// because the rows may trigger at them. It is nil if none are wanted.
 	Attempts []int64
 	Silence  bool // what parties do
 	Unasked  bool // also before any agent has reported

@@ -16,7 +16,7 @@ func (e *Engine) noted(p *Partition, a *Agent, m *moment, fx *activity.Effects) 
 	if n == nil {
 		return
 	}
-	// Kept under the name of who wrote it, whoever the note is about.
+	// Kept under the name of its author, whichever agent the note is about.
 	a.keep(Note{Time: m.when, Author: m.ev.From.ID(), Tags: n.Tags, Summary: n.Summary})
 	switch {
 	case tagged(n.Tags, "stuck") && tagged(n.Tags, "help"):

@@ -7,8 +7,8 @@ import (
 	"weir/events"
 )
 
-// order is a standing order about an agent or a project, for what is counted of it.
-// At most one stands for a reason: dispatchers tell orders of one scope apart by that.
+// order is an active order about an agent or a project, for what is counted of it.
+// There is at most one for a reason, because dispatchers distinguish orders of one scope by reason.
 // There is no scope in it: it is about all calls to the agent, for a halt all calls of it, in
 // a project or in a tree (see match).
 type order struct {
@@ -94,7 +94,7 @@ func (e *Engine) judge(r RuleID, a *Agent, m *moment, t *tally, fx *activity.Eff
 		expires = t.below(least)
 	}
 	if expires <= m.at {
-		return // over before anybody could be told: the event was so late
+		return // over before it could be published: the event was so late
 	}
 	o := a.orderFor(rule.Reason)
 	switch {
@@ -133,10 +133,10 @@ func floorOf(rule *Rule, set *rules.Setting) int64 {
 }
 
 // issue publishes the order as of now. Throttles and warnings end when the window has
-// moved on; a halt is looked at before it ends, and renewed while it is defied.
+// moved on. A halt is looked at before it ends, and renewed while it is ignored.
 func (e *Engine) issue(a *Agent, o *order, m *moment, expires events.Stamp, fx *activity.Effects) {
 	switch {
-	// It is looked at when nobody has decided, and ends a little later, so that the halt that
+	// It is looked at when no person has decided, and ends a little later, so that the halt that
 	// follows leaves no gap.
 	case o.Action == events.Hold && o.Phase == standing.Stop: // see awaitPerson
 		o.Until(m.at, m.at.Add(e.terms.Hold))
@@ -162,7 +162,7 @@ func (e *Engine) orderDue(a *Agent, o *order, fx *activity.Effects) {
 		return // what still stands is due as before
 	}
 	rule, set := &Rules[o.rule], e.setting(o.rule, a, m.at)
-	if o.Action == events.Hold && o.Phase == standing.Stop { // nobody has decided
+	if o.Action == events.Hold && o.Phase == standing.Stop { // no person has decided
 		o.Action = events.Halt
 		o.Until(m.at, m.at.Add(e.terms.MaxAge))
 		e.publish(a, m, o.finding(), fx)
@@ -198,9 +198,9 @@ func (e *Engine) orderDue(a *Agent, o *order, fx *activity.Effects) {
 	a.dropOrder(o)
 }
 
-// defied counts a message that was sent although an order about its receiver, or its
+// Counts a message that was sent although an order about its receiver, or its
 // project, refused it.
-// It is counted once in the metrics, by the first row of the table whose order was defied, and
+// It is counted once in the metrics, by the first row of the table whose order was ignored, and
 // by each order for itself.
 func (e *Engine) defied(a *Agent, m *moment, fx *activity.Effects) {
 	// RuleCount stands for none.

@@ -12,13 +12,13 @@ import (
 	"weir/events"
 )
 
-// Partition is what is folded over all agents of one partition of the activity log: how far
-// it was told everything, who could review a stuck agent, and how many agents there are.
+// Partition is what is folded over all agents of one partition of the activity log. It holds up to
+// which time everything was reported, the possible reviewers of a stuck agent, and the number of agents.
 // The zero Partition is one of which nothing was seen.
 // It is written with each checkpoint and owned by the goroutine that folds the agents of the
 // partition.
 type Partition struct {
-	Watermark  events.Stamp // everything up to here was told; runs backwards only when a log is turned back
+	Watermark  events.Stamp // everything up to here was reported; runs backwards only when a log is turned back
 	candidates []candidate
 	gauge      gaugeDays
 }
@@ -73,9 +73,9 @@ func (p *Partition) offer(name string, at events.Stamp, fit bool) {
 	*c = candidate{id: id, name: append(c.name[:0], name...), at: at}
 }
 
-// choose picks who reviews the agent at that time, and counts it: of those that reported
-// lately the one with the fewest reviews, then the latest report, then the first name.
-// It is empty when there is nobody. The agent itself is never chosen.
+// choose picks the reviewer of the agent at that time, and counts the review. Of the candidates that
+// reported lately it picks the one with the fewest reviews, then the latest report, then the first name.
+// It is empty when there is no candidate. The agent itself is never chosen.
 // It must give the same answer in each fold, which is why the name decides at last.
 func (p *Partition) choose(agent string, at events.Stamp) string {
 	var best *candidate
@@ -106,7 +106,7 @@ func (c *candidate) before(o *candidate) bool {
 	return string(c.name) < string(o.name)
 }
 
-// In version 1 the number of rows was not told, see firstAgentRules.
+// Version 1 did not contain the number of rows, see firstAgentRules.
 const partitionVersion = 2
 
 // firstAgentRules is how many rows about agents there were when the version was 1: the counts

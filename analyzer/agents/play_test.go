@@ -63,7 +63,7 @@ func inMode(m rules.Mode, on ...RuleID) func(*Limits) {
 	}
 }
 
-// step folds an event about the agent at so many milliseconds after dawn.
+// step folds an event about the agent at the given time after dawn.
 func (y *agentPlay) step(at time.Duration, ev events.Event) {
 	y.t.Helper()
 	y.n++
@@ -149,7 +149,7 @@ func (y *agentPlay) peer(at time.Duration, name string, s events.AgentState) {
 	y.e.Step(&y.p, &a, &ev, &y.fx)
 }
 
-// told returns what was told since the last call, one line per verdict.
+// The verdicts since the last call, one line each.
 func (y *agentPlay) told() string {
 	var out []string
 	for i := range y.fx.Verdicts {

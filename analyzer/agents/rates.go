@@ -21,9 +21,9 @@ func (e *Engine) count(a *Agent, m *moment, fx *activity.Effects) {
 	}
 }
 
-// countsEvent reports whether the row, which is on, counts the event, about whom a is.
-// What a is about is told by its key, and the event only by its kind: messages are counted for
-// whom they are to, refused calls for who made them.
+// countsEvent reports whether the row, which is on, counts the event, which is about a.
+// The key shows what a is, and the event only has its kind: messages count for
+// their receiver, refused calls for their caller.
 func (e *Engine) countsEvent(r RuleID, a *Agent, ev *events.Event) bool {
 	switch Rules[r].Counts {
 	case CountedEscaped:
@@ -42,20 +42,20 @@ func (e *Engine) countsEvent(r RuleID, a *Agent, ev *events.Event) bool {
 	return false
 }
 
-// escaped reports whether no flow that somebody named counts the call.
-// A call under an id that was derived is in a flow, but one that nobody else knows by that id.
+// escaped reports whether no named flow counts the call.
+// A call under a derived id is in a flow, but no other party knows the flow by that id.
 func escaped(ev *events.Event) bool {
 	return ev.CorrelationID == "" || ev.CorrelationSource == events.CorrelationDerived
 }
 
 // countRefusals counts calls of the agent that an order refused: as many as the record
-// tells of.
+// reports.
 // One report stands for all tries of up to a minute (decision 75), all counted at the time
 // of the last. More than maxStamps of them change nothing.
 func (e *Engine) countRefusals(a *Agent, m *moment, fx *activity.Effects) {
 	for range min(max(1, m.ev.AgentState.TotalUpdates), maxStamps) {
 		for i := range a.orders {
-			// The flow whose order refused the call has told of the attempt.
+			// The flow whose order refused the call has reported the attempt.
 			if o := &a.orders[i]; o.refuses(events.Halt, m.when) && !o.Early(m.when, false, e.terms.Grace) {
 				o.Attempt()
 			}

@@ -62,7 +62,7 @@ const resumeCondition = "Monitor for 1 hour"
 // silentFor is the time between the two in seconds, rounded up.
 func silentFor(since, at events.Stamp) int64 { return int64(max(0, at-since)+999) / 1000 }
 
-// recovery is what the verdict tells of the agent.
+// recovery is what the verdict reports of the agent.
 // The strings are copies, because the agent's may alias a record that is about to be
 // overwritten.
 func (e *Engine) recovery(a *Agent, s *stuck, at events.Stamp) *events.Recovery {
@@ -85,7 +85,7 @@ func (e *Engine) recovery(a *Agent, s *stuck, at events.Stamp) *events.Recovery 
 	return r
 }
 
-// safe reports whether the agent may be resumed without a review. What it did not tell is
+// safe reports whether the agent may be resumed without a review. A figure that it did not report is
 // not safe.
 // The figures in limits are hundredths, so that limits have no fractions. An agent whose void
 // is active is never safe.
@@ -125,9 +125,9 @@ func (e *Engine) reviewStuck(p *Partition, a *Agent, m *moment, fx *activity.Eff
 	e.intervene(a, events.ReviewAgent, m, fx)
 }
 
-// archive ends the ladder and tells people. Who was archived already is not archived again.
+// archive ends the ladder and notifies people. An archived agent is not archived again.
 // The notice follows at once and has a step of its own, so that views show that people were
-// told.
+// notified.
 func (e *Engine) archive(a *Agent, m *moment, fx *activity.Effects) {
 	s := &a.stuck
 	s.due = 0
@@ -160,7 +160,7 @@ func (e *Engine) intervene(a *Agent, action events.Action, m *moment, fx *activi
 func (e *Engine) unheard(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	switch s := &a.stuck; {
 	case !e.limits.Recover && s.rule != ruleOfRescue:
-		// The limits changed on the way: people are told, and nothing else is ordered.
+		// The limits changed on the way: people are notified, and nothing else is ordered.
 		s.step, s.due, s.certain = stepNone, 0, true
 		e.order(a, s, events.Notify, m, fx)
 	// It was reviewed before, and a second review would say no more.
@@ -171,8 +171,8 @@ func (e *Engine) unheard(p *Partition, a *Agent, m *moment, fx *activity.Effects
 	}
 }
 
-// recoveryDue fires when a step of the ladder was to be over.
-// A review that nobody answers ends in the archive: the reviewer may be stuck as well.
+// recoveryDue fires when the time of a step of the ladder is over.
+// A review without an answer ends in the archive: the reviewer may be stuck as well.
 func (e *Engine) recoveryDue(p *Partition, a *Agent, at events.Stamp, fx *activity.Effects) {
 	m := deadlineOf(at)
 	a.clock = max(a.clock, at)
@@ -186,8 +186,8 @@ func (e *Engine) recoveryDue(p *Partition, a *Agent, at events.Stamp, fx *activi
 	}
 }
 
-// rescueAsked answers somebody who asks for help for the agent.
-// Who may say admin is decided where events come in (decision 46).
+// rescueAsked handles a request for help for the agent.
+// The right to use admin is checked where events come in (decision 46).
 func (e *Engine) rescueAsked(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	if r := m.ev.Rescue; r != nil {
 		e.rescue(p, a, m, r.Admin, fx)
@@ -195,8 +195,8 @@ func (e *Engine) rescueAsked(p *Partition, a *Agent, m *moment, fx *activity.Eff
 }
 
 // rescue starts the ladder for an agent that is stuck, or may be. Others need no help,
-// unless a person with the right to say so says that they do.
-// The mode of the row decides how far it goes: shadow and warn tell people, and enforce
+// unless a person with the right to do so reports that they do.
+// The mode of the row decides how far it goes: shadow and warn notify people. enforce
 // climbs, also where recovery of silent agents is off (Limits.Recover).
 func (e *Engine) rescue(p *Partition, a *Agent, m *moment, admin bool, fx *activity.Effects) {
 	s := &a.stuck
@@ -253,9 +253,9 @@ func detailOf(ev *events.Event) string {
 	return ""
 }
 
-// reviewed folds what a reviewer says. The agent itself has no say, and when no review is
+// reviewed folds the answer of a reviewer. The agent itself has no say, and when no review is
 // open there is nothing to decide.
-// Whoever else speaks is taken for the reviewer: not only the chosen one may know.
+// Any other agent that answers is treated as the reviewer: not only the chosen one may know.
 func (e *Engine) reviewed(_ *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	s, r := &a.stuck, m.ev.Review
 	if r == nil || s.step != stepReview || activity.AgentKey(m.ev.From) == a.key {

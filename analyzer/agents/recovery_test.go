@@ -12,7 +12,7 @@ import (
 )
 
 // resumable is an agent that may be resumed without a review, as the recovery system
-// tells of one.
+// reports it.
 var resumable = events.AgentState{Status: "active", Margin: "critical", Health: "moderate", Coherence: 0.6, HasCoherence: true, Risk: 0.3, HasRisk: true}
 
 // doubtful is one that may not.
@@ -258,13 +258,13 @@ func TestReviewInTime(t *testing.T) {
 	y.want()
 
 	y = review()
-	y.review(7*time.Minute, "probe", "keep") // nobody reviews himself
+	y.review(7*time.Minute, "probe", "keep") // no agent reviews itself
 	y.review(7*time.Minute, "reviewer", "whatever")
 	y.want()
 
 	y = stuckPlay(t, resumable)
 	y.want("resume critical_margin_timeout 301/300 @300001")
-	y.review(7*time.Minute, "reviewer", "archive") // nobody asked
+	y.review(7*time.Minute, "reviewer", "archive") // without a request
 	y.want()
 }
 
@@ -400,7 +400,7 @@ func TestRecoverTurnedOffOnTheWay(t *testing.T) {
 }
 
 func TestRescueOfTheStuck(t *testing.T) {
-	// Potentially stuck: help comes at once, though weir was told not to give orders of
+	// Potentially stuck: help comes at once, though weir was configured not to give orders of
 	// its own.
 	potentially := func() *agentPlay {
 		y := newAgentPlay(t)
@@ -442,13 +442,13 @@ func TestRescueOfTheStuck(t *testing.T) {
 	y.note(11*time.Minute, events.Party{Agent: "peer"}, probe, "help") // only a note
 	y.want()
 
-	y = newAgentPlay(t) // stuck, people were told
+	y = newAgentPlay(t) // stuck, people were notified
 	y.status(0, doubtful)
 	y.advance(day)
 	y.fx.Reset()
 	y.rescue(day, "peer", false)
 	y.want("archive rescue_requested @86400000 for peer", "notify rescue_requested @86400000 for peer")
-	y.rescue(day+time.Second, "peer", false) // it is archived already, and nobody can review it
+	y.rescue(day+time.Second, "peer", false) // it is archived already, and there is no reviewer for it
 	y.want()
 	y.peer(day, "reviewer", healthy)
 	y.rescue(day+time.Minute, "peer", false)

@@ -40,7 +40,7 @@ const (
 )
 
 // Rule is a rule about one agent, one project or one tree of flows.
-// What it measures is told by Counts or by Speaks; there is no function for it as in rows
+// Counts or Speaks defines what it measures; there is no function for it as in rows
 // about flows.
 type Rule struct {
 	rules.Row
@@ -78,11 +78,11 @@ const (
 	CountedTreeSpawns   // flows below the root that have started, those that ended included
 )
 
-// OfTree tells whether it is counted of a tree of flows.
+// OfTree reports whether it is counted of a tree of flows.
 // So it is looked up under the key of a tree, and not under that of an agent or a project.
 func (c Counted) OfTree() bool { return c >= CountedTreeCalls }
 
-// ruleOfRescue is the row that the fold itself looks for: somebody asks for help.
+// ruleOfRescue is the row that the fold itself looks up: a request for help.
 const ruleOfRescue = RuleRescue
 
 // ruleOfBudget is the row of all budgets over flows.
@@ -116,7 +116,7 @@ const (
 
 // What the bounds of what is remembered let rows observe.
 var (
-	// Each has the reason beside it that people are told when a limit lies beyond.
+	// Each has the reason beside it that weir reports when a limit lies beyond.
 	silenceKept      = rules.Reach{Most: int64(rules.MaxDuration / time.Second), Why: "nobody waits longer"}
 	messageTimesKept = rules.Reach{Most: maxStamps, Why: fmt.Sprintf("the times of the last %d are kept; max_agent_messages counts further", maxStamps)}
 	agentTimesKept   = rules.Reach{Most: maxStamps, Why: fmt.Sprintf("the times of the last %d are kept", maxStamps)}

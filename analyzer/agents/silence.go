@@ -22,7 +22,7 @@ const (
 	onUser                  // waiting for a person's word
 	onApproval              // waiting for a person's consent
 	onChild                 // waiting for an agent that it called
-	onBackOff               // told to wait
+	onBackOff               // asked to wait
 	paused                  // by a person, who will say when it goes on
 	gone                    // it took its leave
 )
@@ -31,9 +31,9 @@ const (
 // cannot be heard of.
 func (d doing) patient() bool { return d >= inTool && d <= onBackOff }
 
-// doingByStatus reads the status that an agent tells. A word that nobody agreed on says
-// nothing about what is to be expected of it, and a report without one says that it lives.
-// Each word stands in the spellings that are in use, such as those of the task states of A2A.
+// doingByStatus reads the status that an agent reports. An unknown word does not show what is to be
+// expected of the agent, and a report without a word shows that it lives.
+// Each word has the spellings that are in use, such as those of the task states of A2A.
 func doingByStatus(status string) doing {
 	switch status {
 	// Who says nothing of what it does is taken to be at work: so much the report itself shows.
@@ -58,12 +58,12 @@ func doingByStatus(status string) doing {
 	return resting
 }
 
-// doingByFlow reads what a flow tells of a party.
-// A flow cannot know that its party waits for a person: who waits so says it.
+// doingByFlow reads what a flow reports of a party.
+// A flow cannot know that its party waits for a person: the party reports that itself.
 var doingByFlow = [activity.WorkCount]doing{activity.AtWork: acting, activity.InTool: inTool, activity.OnChild: onChild, activity.OnBackOff: onBackOff, activity.Done: resting}
 
-// reported folds what the agent tells of itself. A report is the whole state: what it
-// does not tell is not known any more.
+// reported folds what the agent reports of itself. A report is the whole state: what it
+// does not contain is unknown afterwards.
 // A report that is older than the last one counts for the cadence and as a sign of life, and
 // changes nothing else.
 func (e *Engine) reported(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
@@ -74,7 +74,7 @@ func (e *Engine) reported(p *Partition, a *Agent, m *moment, fx *activity.Effect
 	// Its own report is a sign of life at the time at which it was sent.
 	seen := m.when
 	if s.LastUpdate != 0 && s.LastUpdate < seen {
-		seen = s.LastUpdate // somebody else tells of the agent, and says when it did something
+		seen = s.LastUpdate // another source reports the agent, and when it did something
 	}
 	a.countReport(seen)
 	if m.when >= a.reported {
@@ -96,7 +96,7 @@ func (e *Engine) reported(p *Partition, a *Agent, m *moment, fx *activity.Effect
 	e.heard(a, m, seen, fx)
 }
 
-// countReport remembers when reports came, in order of time. The same last update told
+// countReport remembers when reports came, in order of time. The same last update reported
 // twice is one report.
 // The oldest time gives way. One older than all that are kept counts as a report and is not
 // kept.
@@ -119,8 +119,8 @@ func (a *Agent) countReport(at events.Stamp) {
 	a.stamps = slices.Insert(a.stamps, i, at)
 }
 
-// atWork folds what a flow tells of the agent.
-// What is told of an agent that is not watched is only a sign of life.
+// atWork folds what a flow reports of the agent.
+// A report about an agent that is not watched is only a sign of life.
 func (e *Engine) atWork(a *Agent, m *moment, flow uint64, w activity.Work, fx *activity.Effects) {
 	d := doingByFlow[w]
 	if e.watched(a) {
@@ -184,10 +184,10 @@ type quiet struct {
 	counts bool         // something is expected of it, so that its silence counts behind until
 }
 
-// quietOf weighs what the agent and what flows tell of it. The latest word counts, except
+// quietOf weighs what the agent and what flows report of it. The latest report counts, except
 // that one flow in which it is in a tool or waits is enough.
-// An agent of which no flow says that it is at work, and which says nothing itself, is not
-// expected to speak.
+// An agent that no flow reports at work, and that reports nothing itself, is not
+// expected to report.
 func (e *Engine) quietOf(a *Agent) quiet {
 	// A reviewer who says "keep" gives it time from then on, though nothing was heard of it.
 	q := quiet{since: max(a.last, a.stuck.silentSince)}
@@ -212,7 +212,7 @@ func (e *Engine) quietOf(a *Agent) quiet {
 	if q.counts && q.until == 0 {
 		q.state = acting
 	}
-	// A flow has told of it since it reported last, so its own word is the older one.
+	// A flow has reported it since its own last report, so its own report is the older one.
 	if a.reports == 0 || a.reported < latest {
 		return q
 	}
@@ -237,7 +237,7 @@ func (e *Engine) quietOf(a *Agent) quiet {
 
 // heard notes that the agent did something at that time, or that something else is known
 // of it. If it was silent, that is over.
-// It is called for each event that tells of the agent. A late word of an earlier time ends the
+// It is called for each event that reports the agent. A late report of an earlier time ends the
 // episode only if it shows that there was no silence.
 func (e *Engine) heard(a *Agent, m *moment, at events.Stamp, fx *activity.Effects) {
 	// What it did before is no news: it was silent afterwards all the same.
@@ -251,11 +251,11 @@ func (e *Engine) heard(a *Agent, m *moment, at events.Stamp, fx *activity.Effect
 	}
 }
 
-// excused reports whether what was told late shows that the agent was not silent when it
+// excused reports whether a late report shows that the agent was not silent when it
 // was found to be.
 func (e *Engine) excused(a *Agent, s *stuck) bool {
 	if !Rules[s.rule].Silence {
-		return false // somebody asked for help
+		return false // the episode began with a request for help
 	}
 	q := e.quietOf(a)
 	return !q.counts || q.until >= s.since
@@ -284,7 +284,7 @@ const minCadence = 5
 
 // silenceAllowed is how long, in milliseconds, the agent may be silent before the row
 // calls it stuck (certain) or potentially stuck; Off when it never does.
-// For cadence_broken it is the longer of the threshold and so many mean gaps.
+// For cadence_broken it is the longer of the threshold and the set number of mean gaps.
 func (e *Engine) silenceAllowed(a *Agent, r RuleID, certain bool) events.Stamp {
 	rule, set := &Rules[r], &e.limits.Rules[r]
 	// Off is the greatest number, so it never comes.
@@ -323,7 +323,7 @@ type alarm struct {
 	certain bool
 }
 
-// nextAlarm returns what silence tells next, by the rows in shadow mode or by the others.
+// nextAlarm returns the next finding of silence, by the rows in shadow mode or by the others.
 // Of those that fall together stuck comes before potentially stuck, then the table order.
 // Rows in shadow mode have an episode of their own, so that what they find does not hide what
 // others do.
@@ -334,7 +334,7 @@ func (e *Engine) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
 		if !rule.Silence || mode == rules.ModeOff || (mode == rules.ModeShadow) != shadow || !rule.Speaks(a) {
 			continue
 		}
-		// Stuck first, so that of two at one time it is the one that is told.
+		// Stuck first, so that of two at one time it is the one that is reported.
 		for _, certain := range [...]bool{true, false} {
 			if !e.news(a, s, certain, mode) {
 				continue
@@ -372,7 +372,7 @@ func (e *Engine) news(a *Agent, s *stuck, certain bool, mode rules.Mode) bool {
 }
 
 // silenceDue is when silence has to be judged next; 0 for never.
-// The partition keeps it in its index of deadlines and calls Advance when what was told has
+// The partition keeps it in its index of deadlines and calls Advance when the watermark of reports has
 // passed it.
 func (e *Engine) silenceDue(a *Agent) events.Stamp {
 	q := e.quietOf(a)
@@ -388,7 +388,7 @@ func (e *Engine) silenceDue(a *Agent) events.Stamp {
 }
 
 // silent judges the silence of the agent when silenceDue has come.
-// It decides by the row: some only warn, those in shadow mode tell nobody who acts, others
+// It decides by the row: some only warn, those in shadow mode notify no party that acts, others
 // begin the ladder.
 func (e *Engine) silent(p *Partition, a *Agent, at events.Stamp, fx *activity.Effects) {
 	m := deadlineOf(at)
@@ -429,8 +429,8 @@ func (e *Engine) silent(p *Partition, a *Agent, at events.Stamp, fx *activity.Ef
 // potentially_stuck, stuck, archived or unwatched. Waiting says for what: user, approval,
 // child, backoff, or work when nothing is expected of the agent. The time since when it is
 // silent is given for silent, potentially_stuck and stuck.
-// Silent is for people alone: longer than what an agent at work is told of, and no rule has
-// spoken yet.
+// Silent is for people alone: the silence is longer than the time between two reports of an agent at
+// work, and no rule has triggered yet.
 func (e *Engine) condition(a *Agent, at events.Stamp) (state, waiting string, silentSince events.Stamp) {
 	q := e.quietOf(a)
 	switch s := &a.stuck; {

@@ -378,7 +378,7 @@ func TestWhoNeverReportedIsNotWatched(t *testing.T) {
 }
 
 func TestLastUpdateOfOthers(t *testing.T) {
-	// A monitor tells every minute of an agent, and when it did something last.
+	// A monitor reports an agent every minute, and when it did something last.
 	y := newAgentPlay(t, only(RuleActivity))
 	for i := range 20 {
 		y.status(time.Duration(i)*time.Minute, events.AgentState{Status: "active", LastUpdate: dawn})

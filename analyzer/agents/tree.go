@@ -15,13 +15,13 @@ import (
 
 // A tree in the stage of agents.
 
-// isTree tells by the key whether it is a tree, of which only the ledger, its orders and its
+// isTree reports by the key whether it is a tree, of which only the ledger, its orders and its
 // grants are used.
 func (a *Agent) isTree() bool { return strings.HasPrefix(a.key, activity.TreePrefix) }
 
 // treeCall is a flow of the tree and what it spends, or asks to spend.
 type treeCall struct {
-	flow, parent uint64 // hashes; the parent is 0 when it is the root, or nobody told
+	flow, parent uint64 // hashes; the parent is 0 when it is the root, or is not reported
 	root         bool   // it is the flow of the root
 	spends       ledger.Amount
 }
@@ -36,13 +36,13 @@ func (a *Agent) treeCallOf(ev *events.Event) (c treeCall) {
 	return c
 }
 
-// spentBy is what the flow spent since it told last, or asks to spend.
+// spentBy is what the flow spent since its last report, or asks to spend.
 func spentBy(ev *events.Event) ledger.Amount {
 	return ledger.Amount{ledger.Calls: ev.Work.ToolCalls, ledger.Tokens: ev.Usage.Total, ledger.Cost: ev.Usage.CostMicroUSD}
 }
 
-// Spends is what a flow tells its tree by the event that it has spent or asks to spend; false
-// for an event that tells no such thing.
+// Spends is what a flow reports to its tree by the event, as spent or as a request to spend. It is
+// false for an event that reports neither.
 func Spends(ev *events.Event) (ledger.Amount, bool) {
 	if w := work(ev); ev.Kind != events.AgentActivity || w != activity.WorkSpent && w != activity.WorkEnded {
 		return ledger.Amount{}, false
@@ -50,8 +50,8 @@ func Spends(ev *events.Event) (ledger.Amount, bool) {
 	return spentBy(ev), true
 }
 
-// TreeJudged returns the reasons for which the tree is warned and stopped now; "" for none, as
-// of what is no tree or passes on all that it is told.
+// TreeJudged returns the reasons for which the tree is warned and stopped now; "" for none. It is also
+// "" for an agent that is no tree, and for a tree that passes on all reports.
 func (a *Agent) TreeJudged() (warned, stopped events.Reason) {
 	if !a.isTree() {
 		return "", ""
@@ -75,8 +75,8 @@ func (a *Agent) TreeJudged() (warned, stopped events.Reason) {
 // can make of one event.
 const maxPassed = 16
 
-// belongs notes that the flow of the key belongs to a tree itself, and passes on what was
-// counted here before that was known, as spent by that flow, but for what the flow tells that
+// belongs notes that the flow of the key belongs to a tree itself. It passes on what was counted
+// here before that was known, as spent by that flow. It leaves out what the flow reports to that
 // tree itself.
 // The ledger here begins anew then, so that nothing counts in two trees.
 func (e *Engine) belongs(a *Agent, m *moment, fx *activity.Effects) {
@@ -123,8 +123,8 @@ func (a *Agent) TreeAbove() string {
 	return strings.Clone(a.within)
 }
 
-// passUp passes on to the tree above what concerns the tree, where there is one; that has the
-// last word on what is asked for.
+// passUp passes on to the tree above, where there is one, what concerns the tree. The tree above then
+// decides about check requests.
 // It returns false for a tree that is a root, or where the line is too long: then it is judged
 // here.
 func (a *Agent) passUp(m *moment, fx *activity.Effects) bool {
@@ -149,9 +149,9 @@ func (a *Agent) passUp(m *moment, fx *activity.Effects) bool {
 	return true
 }
 
-// shorten tells the tree that what is at hand came through first to pass on directly to this one:
-// of a long line of flows, each of which names the one before, as of a run that is begun anew
-// again and again, each would else be further away than anything is passed on.
+// shorten asks the tree that the event came through first to pass on directly to this one. In a long
+// line of flows each names the one before, as in a run that is begun anew again and again. Without it,
+// each further flow would be further away than anything is passed on.
 func (a *Agent) shorten(ev *events.Event, when events.Stamp, fx *activity.Effects) {
 	if first := ev.ParentCorrelationID; ev.Sequence > 1 && first != "" && first != a.name() {
 		to := fx.SayTo(activity.TreePrefix, first, ev, when)
@@ -201,14 +201,14 @@ func (e *Engine) spend(a *Agent, m *moment, fx *activity.Effects) {
 	a.shorten(ev, m.when, fx)
 	call := a.treeCallOf(ev)
 	if ev.Ask {
-		// Only asks are remembered by id: deltas are told once by their position in the log.
+		// Only check requests are remembered by id: deltas are reported once by their position in the log.
 		if a.repeats(ev) { // it was allowed, and its answer was lost
 			fx.Counts.Duplicates++
 			fx.Answer = e.treeAllows(a, m)
 			return
 		}
 		if fx.Answer = e.treeRefuses(a, &call, m, fx); fx.Answer != nil {
-			a.ids = a.ids[:len(a.ids)-1] // who asks again asks anew
+			a.ids = a.ids[:len(a.ids)-1] // a repeated request is a new one
 			fx.Counts.Refused++
 			fx.Counts.Attempts++
 			withdraw(a, m, fx) // the budgets have allowed it before
@@ -262,8 +262,8 @@ func (a *Agent) treeValue(counts Counted, call *treeCall, at events.Stamp) int64
 // It relies on the order of Counted and of the places in ledger.Amount.
 func amountOf(counts Counted) int { return int(counts - CountedTreeCalls) }
 
-// judgeTree holds what the row measures against its limit, after the flow was heard of.
-// Rows about the whole tree are judged as any other. Those about one flow tell that flow by an
+// judgeTree compares what the row measures with its limit, after a report of the flow.
+// Rows about the whole tree are judged as any other. Those about one flow notify that flow by an
 // order of its own and keep only a warning for the tree.
 func (e *Engine) judgeTree(r RuleID, a *Agent, c *ledger.Child, call *treeCall, m *moment, fx *activity.Effects) {
 	rule, set := &Rules[r], e.setting(r, a, m.at)
@@ -272,7 +272,7 @@ func (e *Engine) judgeTree(r RuleID, a *Agent, c *ledger.Child, call *treeCall, 
 		e.judge(r, a, m, &t, fx)
 		return
 	}
-	// These are about one flow. That the limit is near is told of the tree.
+	// These are about one flow. A warning that the limit is near is about the tree.
 	over := t.n >= set.Stop && c != nil && set.Mode != rules.ModeWarn && e.terms.WarnOnly>>m.ev.CorrelationSource&1 == 0
 	if over && rule.Counts == CountedTreeChildren && a.tree.Before(c)+1 < set.Stop {
 		over = false // it is one of those for which there was room
@@ -295,12 +295,12 @@ func (e *Engine) judgeTree(r RuleID, a *Agent, c *ledger.Child, call *treeCall, 
 // The budget of a tree is whole again then, so no order about it has to stand longer.
 func (a *Agent) treeEnds(e *Engine) events.Stamp { return a.tree.Last.Add(e.terms.Idle) + 1 }
 
-// boundFor is for how long a flow that names its parent alone is told of an order about the
-// tree above: it may not know that an order which was taken back was about it.
+// boundFor limits an order about the tree above that is sent to a flow that names its parent alone. Such
+// a flow may not know that a lifted order was about it. The unit is milliseconds.
 const boundFor events.Stamp = 60_000
 
-// bindFlow tells a flow that came through another tree, and so knows nothing of this one, of
-// each order that refuses its calls. It hears of them again when the first has run out.
+// bindFlow sends each order that refuses its calls to a flow that came through another tree, and so
+// knows nothing of this one. It sends them again when the first has run out.
 func (e *Engine) bindFlow(a *Agent, c *ledger.Child, m *moment, fx *activity.Effects) {
 	if c == nil || c.NotifiedAt > m.at {
 		return
@@ -402,7 +402,7 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.E
 		var would int64
 		switch rule.Counts {
 		case CountedTreeAge:
-			continue // an order tells when it is over
+			continue // an order ends it
 		case CountedTreeDepth:
 			would = a.treeValue(rule.Counts, call, m.at)
 		case CountedTreeSpawns:
@@ -441,7 +441,7 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.E
 		if would >= set.Stop {
 			x := e.treeFinding(r, a, would, m)
 			e.publish(a, m, x, fx)
-			// The answer is the verdict that the flow was just told.
+			// The answer is the verdict that was just sent to the flow.
 			v := fx.Verdicts[len(fx.Verdicts)-1]
 			return &v
 		}
@@ -449,9 +449,9 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.E
 	return nil
 }
 
-// treeAllows is the answer to a call that nothing is said against, with what is left in the
+// treeAllows is the answer to a call that no rule refuses, with the remaining budget of the
 // tree.
-// Figures are worked out only where the ask or the limits want them (decision 60).
+// Figures are worked out only where the request or the limits want them (decision 60).
 func (e *Engine) treeAllows(a *Agent, m *moment) *events.Verdict {
 	v := &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64String(a.key+"\x00"+m.ev.ID), 16), Time: events.RFC3339(m.at),
 		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeTree, ID: strings.Clone(a.name())}, Action: events.Allow,
@@ -481,7 +481,7 @@ func (e *Engine) treeAllows(a *Agent, m *moment) *events.Verdict {
 	return v
 }
 
-// leftOf returns what is left of the limit of a row after what was used, as the fold counts it.
+// leftOf returns the remaining part of the limit of a row after what was used, as the fold counts it.
 func leftOf(rule *Rule, set *rules.Setting, used int64) int64 {
 	left := set.Limit() - used
 	if !set.Max && rules.OneByOne(rule.Unit) {
@@ -593,9 +593,9 @@ func (e *Engine) holdTree(a *Agent, o *order, m *moment, fx *activity.Effects) {
 	e.issue(a, o, m, 0, fx)
 }
 
-// treeWaits reports whether the tree waits for a person, or is halted because nobody came:
+// treeWaits reports whether the tree waits for a person, or is halted because no person decided:
 // silence brings it no new budget then.
-// A shadow order has nobody wait.
+// A shadow order makes no flow wait.
 func (e *Engine) treeWaits(a *Agent, at events.Stamp) bool {
 	for i := range a.orders {
 		o := &a.orders[i]
@@ -606,21 +606,21 @@ func (e *Engine) treeWaits(a *Agent, at events.Stamp) bool {
 	return false
 }
 
-// lapsed reports whether nobody has decided in time about a tree that waited.
-// The action alone does not tell: a halt by a row that holds can only come of that.
+// lapsed reports whether no person has decided in time about a tree that waited.
+// The action alone does not show it: a halt by a row that holds has no other cause.
 func (o *order) lapsed(e *Engine) bool {
 	return o.Action == events.Halt && o.Phase == standing.Stop && e.limits.Rules[o.rule].Hold
 }
 
-// LastWord is the answer to an ask that the flow has allowed, when its tree has answered as
-// well; nil for a tree that said nothing.
-// A refusal of the tree is told as the flow's, or who asked would not find its own id in it.
-// What is left in both is told together. The verdicts that it is given are not changed.
+// LastWord is the answer to a check request that the flow has allowed and that its tree has answered as
+// well. Without an answer of the tree it is the answer of the flow.
+// A refusal of the tree is returned as the flow's; otherwise the caller would not find its own id in it.
+// The remaining budgets of both are returned together. The given verdicts are not changed.
 func LastWord(flow, tree *events.Verdict) *events.Verdict {
 	if tree == nil {
 		return flow
 	}
-	// What is left does not matter to who may not call.
+	// A caller that is refused does not need the remaining budget.
 	if tree.Stops() {
 		v := *tree
 		v.CorrelationID = flow.CorrelationID

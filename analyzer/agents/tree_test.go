@@ -18,7 +18,7 @@ func halted(r RuleID, action events.Action, e *Engine) order {
 }
 
 // TestHoldThatNobodyDecided holds that the order that a tree shows is the one that was published
-// last, also when a hold has become a halt because nobody came.
+// last, also when a hold has become a halt because no person decided.
 func TestHoldThatNobodyDecided(t *testing.T) {
 	e := New(Balanced(), balancedTerms)
 	var (

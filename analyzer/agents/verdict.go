@@ -13,12 +13,12 @@ import (
 	"weir/events"
 )
 
-// finding is what a verdict about an agent or a project says. What is left zero is left
-// out of it.
-// It is made for each verdict and thrown away; what has to last stands in the order or in the
+// finding is the content of a verdict about an agent or a project. Zero fields are
+// left out of it.
+// It is made for each verdict and thrown away; what has to last is in the order or in the
 // episode that it is made of.
 type finding struct {
-	standing.Order // expires is 0 when nothing stands because of it; without phase and limit no figures are told
+	standing.Order // expires is 0 when it gives no order; without phase and limit it has no figures
 	rule           RuleID
 	reason         events.Reason // when it is not the row's
 	group          string        // with since, which order it is: "stuck" for all of one episode of being stuck; "" for the reason
@@ -83,7 +83,7 @@ func (e *Engine) verdict(a *Agent, m *moment, x *finding) events.Verdict {
 	if a.isWake() {
 		v.Detail = record.Cut(a.wakes(), maxDetail)
 	}
-	// What takes an order back refuses nothing and tells the model nothing.
+	// A verdict that lifts an order refuses nothing and has no text for the model.
 	if x.Action == events.Allow {
 		return v
 	}
@@ -118,7 +118,7 @@ func (a *Agent) verdictOrder(group string, since events.Stamp) uint64 {
 	return d.Sum64()
 }
 
-// match tells a dispatcher which calls are refused: those to the agent, those of the
+// match reports to a dispatcher which calls are refused: those to the agent, those of the
 // agent, or those in the project or the tree.
 func (a *Agent) match(action events.Action) *events.Match {
 	id := strings.Clone(a.name())
@@ -145,7 +145,7 @@ func (x *finding) reasonCode() events.Reason {
 	return Rules[x.rule].Reason
 }
 
-// orderGroup is what tells orders about one agent apart: the reason, unless several reasons
+// orderGroup distinguishes orders about one agent: the reason, unless several reasons
 // are one episode.
 func (x *finding) orderGroup() string {
 	if x.group != "" {
@@ -187,7 +187,7 @@ func (e *Engine) text(x *finding) string {
 	switch {
 	case x.reasonCode() == RescueRefused:
 		return "Agent is not stuck - no rescue needed"
-	// Notify and resume, by which rows about silence and rescue are told, stop nothing.
+	// Notify and resume, the actions of rows about silence and rescue, stop nothing.
 	case !rule.Action.Stops(): // about being stuck
 		if x.certain {
 			return "Stuck agent detected: " + code

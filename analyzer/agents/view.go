@@ -49,7 +49,7 @@ type View struct {
 
 // NoteView is a note for people and programs.
 type NoteView struct {
-	Agent   string         `json:"agent"` // whom it is about
+	Agent   string         `json:"agent"` // the agent that it is about
 	Author  string         `json:"author,omitempty"`
 	Time    events.RFC3339 `json:"time"`
 	Tags    []string       `json:"tags,omitempty"`
@@ -61,7 +61,7 @@ type NoteView struct {
 // Only the goroutine that owns the agent may call it; what it returns may go anywhere.
 func (e *Engine) View(p *Partition, a *Agent) View {
 	clone := strings.Clone
-	// Everything that an agent tells by itself is copied; a kind of its own is set below.
+	// Everything that an agent reports of itself is copied; a kind of its own is set below.
 	v := View{Agent: clone(a.name()), Kind: events.ScopeAgent, Events: a.Events(), Reports: int64(a.reports),
 		Last: events.RFC3339(a.last), Status: clone(a.status), Margin: clone(a.margin), Health: clone(a.health),
 		VoidActive: a.figures&hasVoid != 0, MeanGapS: a.meanGap(), Due: events.RFC3339(e.Due(a)), Flows: len(a.works)}
@@ -84,13 +84,13 @@ func (e *Engine) View(p *Partition, a *Agent) View {
 		v.Kind, v.Children, v.Last = events.ScopeTree, a.tree.Living(), events.RFC3339(a.tree.Last)
 	}
 	if a.figures&hasCoherence != 0 {
-		// A pointer to a copy, since 0 is a figure and not told is none.
+		// A pointer to a copy, since 0 is a figure and nil means not reported.
 		v.Coherence = &[]float64{a.coherence}[0]
 	}
 	if a.figures&hasRisk != 0 {
 		v.Risk = &[]float64{a.risk}[0]
 	}
-	// By what was told: behind the watermark nobody knows whether it was silent.
+	// By what was reported: after the watermark it is unknown whether it was silent.
 	state, waiting, since := e.condition(a, p.Watermark)
 	v.State, v.Waiting = state, waiting
 	if since != 0 {
@@ -111,7 +111,7 @@ func (e *Engine) View(p *Partition, a *Agent) View {
 		v.FlowKeys = append(v.FlowKeys, fmt.Sprintf("%016x", a.works[i].flow))
 	}
 	v.Counters = e.counters(p, a)
-	// The orders are shown as a deadline at the agent's clock would tell them, without an
+	// The orders are shown as a deadline at the agent's clock would publish them, without an
 	// event.
 	m := deadlineOf(a.clock)
 	for i := range a.orders {
@@ -179,7 +179,7 @@ func (e *Engine) Explain(p *Partition, a *Agent) string {
 	v := e.View(p, a)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s=%s state=%s", v.Kind, standing.Printable(v.Agent), v.State)
-	// Only what is known is written, so a line says no more than the agent has told.
+	// Only what is known is written, so a line contains no more than the agent has reported.
 	field := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(&b, " %s=%s", name, standing.Printable(value))
