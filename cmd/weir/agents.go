@@ -32,8 +32,8 @@ silent for longer than its limits allow. An agent that is known to wait is not s
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				target := newTarget(fs, true)
 				q := pump.AgentQuery{}
-				// The query goes to whoever has the agents, so that a long list is not sent to
-				// be thrown away here.
+				// The process that has the agents evaluates the query, so that a long list is not sent
+				// to be thrown away here.
 				fs.BoolVar(&q.Stuck, "stuck", false, "list only agents that are or may be stuck, or were archived")
 				fs.IntVar(&q.Limit, "limit", 20, "list at most this many `AGENTS`")
 				projects := fs.Bool("projects", false, "list projects instead, of which messages are counted")
@@ -70,7 +70,7 @@ silent for longer than its limits allow. An agent that is known to wait is not s
 					}
 					defer done()
 					// The same id may be an agent's, a project's and a flow's: only the kind
-					// tells which is meant.
+					// shows which is meant.
 					kind := events.ScopeAgent
 					switch {
 					case *project:
@@ -113,7 +113,7 @@ token, and requires it. The exit code is 3 if the request is refused.`,
 			`weir agents rescue planner-3 --admin --reason "its host is gone" --token-file admin.token`,
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
-			// It has the flags of whoever orders something: whom to ask, the token, who and why.
+			// It has the flags of all orders: the server, the token, the author and the reason.
 			h := newHand(fs)
 			// It is part of the request and not of the token, so that it is never used by
 			// accident.
@@ -155,7 +155,7 @@ func stateCell(state, waiting string) cli.Cell {
 	return c
 }
 
-// lasting is a time of so many seconds for people: whole seconds, and of long ones no
+// lasting is a number of seconds for people: whole seconds, and for long times no
 // fractions of a minute.
 func lasting(seconds float64) string {
 	// Seconds come as a fraction from the server; a duration writes them as people do.
@@ -167,7 +167,7 @@ func lasting(seconds float64) string {
 	return d.Truncate(time.Second).String()
 }
 
-// orDash writes a dash where there is nothing to tell, so that a row has a word in each column
+// orDash writes a dash for an empty value, so that a row has a word in each column
 // and can be cut by programs that split at blanks.
 func orDash(s string) string {
 	if s == "" {
@@ -177,15 +177,15 @@ func orDash(s string) string {
 }
 
 // listAgents prints the agents that the query finds, in the order in which the target gives
-// them. What is said below the list goes to standard error, where it does not get in the way
-// of who reads the list by a program.
+// them. The remarks below the list go to standard error, where they do not disturb programs
+// that read the list.
 func listAgents(ctx context.Context, env *cli.Env, target *target, q pump.AgentQuery) error {
 	k, done, err := target.open(ctx, env)
 	if err != nil {
 		return err
 	}
 	defer done()
-	// At most q.Limit of them, in the order in which they need somebody.
+	// At most q.Limit of them; those that most need a person come first.
 	list, err := k.Agents(ctx, q)
 	if err != nil {
 		return err
@@ -220,8 +220,8 @@ func listAgents(ctx context.Context, env *cli.Env, target *target, q pump.AgentQ
 	case len(list.Agents) == q.Limit && list.Scanned > q.Limit:
 		env.Notice("%s listed, there may be more; --limit shows more", cli.Count(int64(q.Limit), "agent"))
 	}
-	// The search looks at so many agents at most, those that were at work last. Who is not in
-	// the list may still be known then.
+	// The search looks at a limited number of agents, those that were at work last. An agent that
+	// is not in the list may still be known then.
 	if list.Truncated {
 		env.Notice("only the %s agents used last were looked at", cli.Grouped(int64(list.Scanned)))
 	}
@@ -233,7 +233,7 @@ func listAgents(ctx context.Context, env *cli.Env, target *target, q pump.AgentQ
 func showAgent(env *cli.Env, v *agents.View) error {
 	var b strings.Builder
 	state := stateCell(v.State, v.Waiting)
-	// One sentence first, which is what is asked.
+	// One sentence first, which answers the question.
 	cli.Fprintf(&b, "%s is %s", v.Agent, env.Painted(state.Text, state.Paint))
 	if v.Reason != "" {
 		cli.Fprintf(&b, " (%s)", v.Reason)
@@ -271,7 +271,7 @@ func showAgent(env *cli.Env, v *agents.View) error {
 		}
 		row("step", "%s", step)
 	}
-	// Somebody asked for help, so it is not silence alone that has begun this.
+	// A request for help began this, not silence alone.
 	if v.RequestedBy != "" {
 		row("asked by", "%s", v.RequestedBy)
 	}
@@ -282,7 +282,7 @@ func showAgent(env *cli.Env, v *agents.View) error {
 	}
 	for i := range v.Orders {
 		b.WriteByte('\n')
-		// As weir explain tells orders about flows: they have one form.
+		// In the same form as weir explain prints orders about flows.
 		writeOrder(env, &b, &v.Orders[i])
 	}
 	if len(v.Notes) > 0 {
@@ -298,7 +298,7 @@ func showAgent(env *cli.Env, v *agents.View) error {
 	return counters(env, v.Counters, "\n")
 }
 
-// reportOf is what the agent tells of itself.
+// reportOf is what the agent reports about itself.
 func reportOf(v *agents.View) string {
 	var parts []string
 	add := func(name, value string) {
@@ -306,7 +306,7 @@ func reportOf(v *agents.View) string {
 			parts = append(parts, name+" "+value)
 		}
 	}
-	// An agent may tell 0, which is the worst of figures, so nothing told is nil and not 0.
+	// An agent may report 0, which is the worst of figures, so a missing report is nil and not 0.
 	number := func(f *float64) string {
 		if f == nil {
 			return ""
@@ -325,9 +325,9 @@ func reportOf(v *agents.View) string {
 	return strings.Join(parts, ", ")
 }
 
-// rescue sends the request. Whether the admin token is needed depends on what is asked for:
-// anybody who may send events may ask for help, and only that token helps whom weir does not
-// hold for stuck.
+// rescue sends the request. Whether it needs the admin token depends on the request: any sender
+// of events may ask for help. Only the admin token helps an agent that weir does not consider
+// stuck.
 func (h *hand) rescue(ctx context.Context, env *cli.Env, agent string, o api.RescueOrder) error {
 	var a api.AgentAnswer
 	if err := h.inform(ctx, env, "/v1/agents/"+url.PathEscape(agent)+"/rescue", o.Admin, o, &a); err != nil {
@@ -350,19 +350,19 @@ func refusedHelp(said []events.Verdict) error {
 	return nil
 }
 
-// sayRescue prints what came of asking for help.
+// sayRescue prints the result of asking for help.
 func sayRescue(env *cli.Env, a *api.AgentAnswer, said []events.Verdict) error {
-	// The request is in the log, and what comes of it is told by the stream of verdicts.
+	// The request is in the log; the stream of verdicts will report its result.
 	if len(said) == 0 {
 		if _, err := cli.Fprintf(env.Out, "%s: help is asked for, and weir has not answered yet\n", a.Agent); err != nil {
 			return err
 		}
 	}
-	// The same agent may be told several things at once, such as that it is reviewed, and by
-	// whom.
+	// One agent may get several verdicts at once, such as that it is reviewed, with the name of the
+	// reviewer.
 	for i := range said {
 		v := &said[i]
-		// Whom it helps, what is done, and by whom.
+		// The agent, the action, and the reviewer.
 		line := a.Agent + ": " + actionCell(v).Text
 		if r := v.Recovery; r != nil && r.Reviewer != "" {
 			line += " by " + r.Reviewer

@@ -25,8 +25,8 @@ import (
 	"weir/events/kafka"
 )
 
-// backtestCommand is weir backtest: limits are tried on a log before anybody is stopped by
-// them. It folds the log in this process and tells no running weir of it. See decision 55 for
+// backtestCommand is weir backtest: limits are tried on a log before they stop any flow. It
+// folds the log in this process and sends nothing to a running weir. See decision 55 for
 // how limits are found in a log.
 func backtestCommand() cli.Command {
 	return cli.Command{
@@ -101,12 +101,12 @@ func (s *source) one(ctx context.Context, env *cli.Env, args []string, steps boo
 
 // trial folds the log by each of the limits.
 //
-// The log is read once, and each event is given to one trial after the other: so trials of
-// several limits see the same events in the same order, whatever comes out of a pipe. What
-// could not be read is told here and counted in bad. A log without any event is an error,
-// because all that would be said of it is that nobody is stopped.
+// The log is read once, and each event is given to one trial after the other. So trials of
+// several limits see the same events in the same order, also from a pipe. Records that could
+// not be read are reported here and counted in bad. A log without any event is an error,
+// because the only result would be that no flow is stopped.
 func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps bool, limits ...analyzer.Limits) (trials []*backtest.Trial, bad *refusals, elapsed time.Duration, err error) {
-	// Whoever sets it knows his machine.
+	// If GOGC is set, the operator's choice counts.
 	if env.Getenv("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(garbage))
 	}
@@ -169,7 +169,7 @@ func (s *source) files(env *cli.Env, args []string, limits *analyzer.Limits, fol
 	}
 	// Those that were not reached when something went wrong.
 	defer closeAll(inputs)
-	// A file that breaks off is told and left behind; what was read of it before counts.
+	// A file that breaks off is reported and left; what was read of it before counts.
 	clock := logs.NewClock(fold)
 	rd := &logs.Reader{Inputs: inputs, Event: clock.Take, IgnoreArgs: limits.IgnoredArgs, Unread: s.reading.notUnderstood, Bad: bad.add, Broken: func(err error) { s.reading.leave(env, err) }, Tick: progress.At}
 	if err := rd.Read(); err != nil {
@@ -179,8 +179,8 @@ func (s *source) files(env *cli.Env, args []string, limits *analyzer.Limits, fol
 	return s.reading.timed(env, clock)
 }
 
-// topic folds a part of the topic of events, partition by partition, as weir replay does, and
-// never the topic of activity: a trial passes on by itself what flows tell of agents.
+// topic folds a part of the topic of events, partition by partition, as weir replay does. It
+// never reads the topic of activity: a trial itself passes on what flows report about agents.
 // "limits", "profile" and "set" of the configuration file are those of the weir that runs and
 // are left out, because limits are what is tried here.
 func (s *source) topic(ctx context.Context, env *cli.Env, fold func(*events.Event) error, bad *refusals, progress *cli.Progress) error {
@@ -268,8 +268,8 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 		return err
 	case check && len(marks) == 0:
 		return cli.Usage("--check is given and there are no marks").Advise("name the file of judgements with --marks FILE")
-	// The name says the form, so one that says none would be written in a form that nobody
-	// asked for.
+	// The name gives the form. A name that gives none would be written in a form that the user
+	// did not ask for.
 	case report != "" && !strings.HasSuffix(report, ".html") && !strings.HasSuffix(report, ".md"):
 		return cli.Usage("--report %s: want a name that ends with .html or .md", report)
 	case report != "":
@@ -291,9 +291,9 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 		}
 		other = pricedLike(other, &limits)
 		all = append(all, other)
-		// The hashes of arguments were made by the first limits. A second set that leaves out
-		// others would be judged by calls that it tells apart otherwise, which is said rather
-		// than read twice.
+		// The hashes of arguments were made by the first limits. A second set that leaves out other
+		// arguments would be judged by hashes that do not match it. A notice says so, which saves
+		// reading the log twice.
 		if !sameIgnored(&limits, &other) {
 			env.Notice("%s leaves out other arguments of tools (ignore_args); calls of files are told apart as the first limits say", against)
 		}
@@ -347,13 +347,13 @@ func sameIgnored(a, b *analyzer.Limits) bool {
 	return same(a, b) && same(b, a)
 }
 
-// broken tells of flows that a person judged otherwise.
+// broken reports flows that a person judged otherwise.
 //
 // Only flows that are stopped again although they were marked wrong end the command with a
-// finding, and only with check. A runaway that is missed is told and no more: that is weir
-// test --marks.
+// finding, and only with check. A runaway that is missed is reported and no more: weir
+// test --marks checks that.
 func broken(env *cli.Env, t *backtest.Trial, marks backtest.Marks, check bool) error {
-	// Both are told, whatever decides the exit code.
+	// Both are reported, whatever decides the exit code.
 	again, missed := t.Broken(marks)
 	for _, id := range again {
 		env.Notice("marked wrong, and stopped again: %q", id)
@@ -385,7 +385,7 @@ func writeReport(name string, d *backtest.Document) error {
 const shownStops = 10
 
 // printBacktest prints the report: as one document with all of it in JSON and YAML, and the
-// most telling part of it for people.
+// most useful part of it for people.
 func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) error {
 	r := d.Report
 	// The report's members stand at the top of the document, beside what the comparison adds.
@@ -398,11 +398,11 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 	}{r, round(elapsed.Seconds(), 1000), d.Against, d.Other, d.Differences}
 	return env.Value(value, func() error {
 		rate := ""
-		// Below that the rate would tell of the start of the process and not of the fold.
+		// Below that the rate would measure the start of the process and not the fold.
 		if s := elapsed.Seconds(); s >= 0.1 {
 			rate = fmt.Sprintf(" in %.1f s (%s a second)", s, cli.Grouped(int64(float64(r.Events)/s)))
 		}
-		// What goes wrong in writing is told by the tables, which write to the same place.
+		// The tables write to the same place and return its errors, so they are ignored here.
 		say := func(format string, args ...any) { _, _ = cli.Fprintf(env.Out, format+"\n", args...) }
 		say("%s of %s%s, judged by the profile %s", cli.Count(r.Events, "event"), cli.Count(int64(r.Flows), "flow"), rate, r.Profile)
 		say("would be stopped: %d, in %s; warned: %d (the stopped included)", r.Stopped, cli.Count(int64(r.StoppedTimes), "incident"), r.Warned)
@@ -418,8 +418,8 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 			}
 			say("after the stop came %s", after)
 		}
-		// A rule that has nothing to measure looks like one that found nothing, so what the
-		// log does not tell is said before the rules.
+		// A rule that has nothing to measure looks like one that found nothing. So what the
+		// log does not report is printed before the rules.
 		if line := coverage.Line(r.Blind); line != "" {
 			say("%s", line)
 		}
@@ -700,8 +700,8 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 	for _, t := range said.traces {
 		says[t.flow] = t.mark
 	}
-	// Labels that name no flow of the log would leave no good flow, of which the fault that is
-	// told then would say nothing.
+	// Labels that name no flow of the log would leave no good flow. The error of that case would
+	// not mention the labels.
 	if score := said.score(flows); len(labels) > 0 {
 		if err := said.matched(&score, flows); err != nil {
 			return err
@@ -711,8 +711,8 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 		if len(labels) > 0 {
 			return says[f.ID] == backtest.Wrong
 		}
-		// Without labels all flows with a call are good that nobody marked as a runaway,
-		// stopped or not: this is about logs of which somebody says that they are good.
+		// Without labels, all flows with a call that no mark calls a runaway are good, stopped or
+		// not: this is for logs that a person calls good.
 		return f.Calls > 0 && marks[f.ID] != backtest.Right
 	}
 	runaway := func(f *backtest.Flow) bool { return marks[f.ID] == backtest.Right || says[f.ID] == backtest.Right }

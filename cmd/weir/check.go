@@ -14,8 +14,8 @@ import (
 	"weir/sink/check"
 )
 
-// checkCommand is weir check: one ask, by whoever cannot speak HTTP, and the hooks of coding
-// agents. Its three forms share flags and nothing else: an ask, --hook, and --hook-config.
+// checkCommand is weir check: one check for programs that cannot use HTTP, and the hooks of coding
+// agents. Its three forms share flags and nothing else: a check, --hook, and --hook-config.
 func checkCommand() cli.Command {
 	return cli.Command{
 		Name: "check", Short: "check whether a call is allowed",
@@ -157,8 +157,8 @@ func asked(body []byte, ev *events.Event, now events.Stamp) ([]byte, error) {
 	if !ev.Kind.Asked() {
 		return nil, cli.Failure("the event: only agent.call, tool.call, task.loop and task.reflect can be asked for, not %s", ev.Kind)
 	}
-	// Whatever was in the event, this is a question, and its answer says what is left of the
-	// budgets.
+	// Whatever was in the event, this is a check, and its answer includes the remaining part of
+	// each limit.
 	ev.Ask, ev.Tell = true, true
 	return ev.AppendJSON(nil), nil
 }

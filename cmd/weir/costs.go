@@ -55,9 +55,9 @@ the same since weir started.`,
 // costLists are the lists of the ledger, as --by names them.
 var costLists = []string{"rule", "service", "agent", "tool", "tenant"}
 
-// runCosts finds out where the figures come from and prints them. FILEs are folded here;
-// without any a running weir is asked, unless brokers are named, by a flag, the environment or
-// the configuration file, and --server is not given: the flag of whom to ask goes before
+// runCosts finds out where the figures come from and prints them. FILEs are folded here.
+// Without any, it asks a running weir, unless brokers are set by a flag, the environment or
+// the configuration file and --server is not given. An explicit --server takes precedence over
 // brokers that are set for good.
 func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.ServerFlags, args []string, since, prices, by string) error {
 	if by != "" && !slices.Contains(costLists, by) {

@@ -16,8 +16,8 @@ import (
 
 // sourceView is what is known of a source.
 //
-// The words from Tools to Tasks are levels: always, sometimes or never does a log of this
-// source tell it. Set, Run, Flow, Sees and Blind are sentences for people, and are out of the
+// The words from Tools to Tasks are levels: a log of this source reports it always, sometimes
+// or never. Set, Run, Flow, Sees and Blind are sentences for people, and are not in the
 // table of sources.
 type sourceView struct {
 	Name    string     `json:"name"`
@@ -64,8 +64,8 @@ func sourceNames() (out []string) {
 }
 
 // describeSources prints one source in full or all of them as a table. The argument may also
-// be the name of a format or a mapping (map:...), which registry.Source takes for a source of
-// its own, so that who writes a mapping sees which rules it leaves blind.
+// be the name of a format or a mapping (map:...), which registry.Source treats as a source of
+// its own. So the author of a mapping sees which rules get no data from it.
 func describeSources(env *cli.Env, args []string) error {
 	if err := cli.Want(args, 0, 1, "the name of one SOURCE"); err != nil {
 		return err
@@ -134,7 +134,7 @@ func fieldsOf(v *sourceView) string {
 	return strings.Join(mapped.Fields(), ", ")
 }
 
-// level is how surely a log tells something. Only the two ends have colours: in between it
+// level is how often a log reports something. Only the two ends have colours: in between it
 // depends.
 func level(s string) cli.Cell {
 	return cli.Cell{Text: s, Paint: map[string]cli.Paint{"always": cli.Good, "never": cli.Faint}[s]}
@@ -228,10 +228,10 @@ func needs(g *adapter.Gives) []need {
 type need struct {
 	of    rules.Need
 	level adapter.Level
-	what  string // that is missing, or told at times only
+	what  string // that is missing, or reported at times only
 }
 
-// madeUp is what is made up where a log does not tell it.
+// madeUp is what is made up where a log does not report it.
 const madeUp = "times"
 
 // silenced is a rule that a source keeps from saying anything, at times or always.
@@ -246,14 +246,14 @@ const (
 	ruleOff     = "off"     // it cannot say anything
 	ruleUnfit   = "unfit"   // what it says stands on times that are made up
 	ruleWarns   = "warn"    // it warns of more of the same, and stops nothing
-	ruleDepends = "depends" // on what the log happens to tell
+	ruleDepends = "depends" // on what the log happens to report
 )
 
 // silencedBy lists the rules that are off for a source, and those that depend on what
-// its logs happen to tell, in the order of the table of rules.
+// its logs happen to report, in the order of the table of rules.
 func silencedBy(g *adapter.Gives) (out []silenced) {
-	// Only rules about flows: what those about agents need is told by agents and not by
-	// sources.
+	// Only rules about flows: rules about agents need what agents report, not what sources
+	// report.
 	for i := range analyzer.Rules {
 		state, why := "", ""
 		// A rule may need several things; the worst of them decides.

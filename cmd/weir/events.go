@@ -27,7 +27,7 @@ code is 3 if any was rejected.`,
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				reading := newReading(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error {
-					// Whoever validates means weir's own format. To detect it would take a
+					// Validation is for weir's own format. Detection would take a
 					// broken log for one of another program.
 					if reading.format.Value == "" {
 						reading.format.Value = canonical.Format().Name
@@ -76,7 +76,7 @@ func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event)
 	if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
 		return 0, 0, err
 	}
-	// All of them are opened first, so that a name that is wrong is told before anything is
+	// All of them are opened first, so that a wrong name is reported before anything is
 	// read.
 	inputs, err := r.open(env, args)
 	if err != nil {
@@ -112,8 +112,8 @@ func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event)
 
 // misspelled warns of names that are ignored and near to known ones, the first few one by one.
 //
-// A member that nobody knows is ignored by the format of events, so that newer producers
-// can speak to older weirs; a misspelled one would silence rules without a word.
+// The format of events ignores unknown members, so that newer producers work with older
+// weirs. A misspelled member would silence rules without a word.
 type misspelled struct {
 	misnamed.Lookout
 	env  *cli.Env
@@ -125,8 +125,8 @@ type misspelled struct {
 // newMisspelled returns what looks at the events of files; every one, or those that lack what
 // rules need.
 //
-// The embedded Lookout is given whole records by the reader (Own), and at tells it where
-// they stand.
+// The embedded Lookout gets whole records from the reader (Own), and at gives their
+// position.
 func newMisspelled(env *cli.Env, every bool) *misspelled {
 	m := &misspelled{env: env}
 	m.Every = every
@@ -138,11 +138,11 @@ func newMisspelled(env *cli.Env, every bool) *misspelled {
 	return m
 }
 
-// at takes down where the record is that is read next, for what is told of it. Such files are
+// at notes where the next record is, for reports about it. Such files are
 // never read ahead of their turn, so one place is enough.
 func (m *misspelled) at(in *logs.Input, r adapter.Record) { m.file, m.line = in.Name, r.Line }
 
-// rest says how many there are beside those that were told.
+// rest prints how many there are beside those that were reported.
 func (m *misspelled) rest() {
 	if n := m.n - namedRefusals; n > 0 {
 		m.env.Notice("and %s more with names that may be misspelled", cli.Count(n, "event"))
@@ -165,8 +165,8 @@ func validateEvents(env *cli.Env, reading *reading, args []string) error {
 	}
 	near.rest()
 	env.Notice("%s read, %s refused", cli.Count(read, "event"), cli.Count(refused, "record"))
-	// A refused record and a file that could not be read end with the same code; done is
-	// called for what it tells, also when the code is known.
+	// A refused record and a file that could not be read end with the same code. done is also
+	// called when the code is known, because it prints notices.
 	if err = reading.done(env); refused > 0 {
 		err = cli.Exit(cli.CodeFinding)
 	}
@@ -174,7 +174,7 @@ func validateEvents(env *cli.Env, reading *reading, args []string) error {
 }
 
 // convertEvents prints all events that can be read, one a line, also when others cannot: the
-// exit code tells.
+// exit code shows that.
 func convertEvents(env *cli.Env, reading *reading, args []string) error {
 	var line []byte
 	var bad refusals

@@ -56,17 +56,17 @@ func ofOneFlow(show func(*cli.Env, *analyzer.View) error) func(*pflag.FlagSet) c
 	}
 }
 
-// explain tells the story of a flow.
+// explain prints the history of a flow.
 //
-// What stands against the flow comes first, then what it was stopped for earlier, then the
+// The active orders about the flow come first, then its earlier stops, then the
 // limits that it has come nearest to.
 func explain(env *cli.Env, v *analyzer.View) error {
 	var b strings.Builder
 	writeFlow(env, &b, v)
 	if len(v.Orders) == 0 {
 		b.WriteString("\nNo active order.\n")
-		// Rules about talk without work say nothing where the log does not tell of work (see
-		// decision 4). Silence is easily taken for innocence, so it is said.
+		// Rules about talk without work say nothing where the log does not report work (see
+		// decision 4). Without a notice, their silence would look like a good result.
 		if len(v.WorkUnknown) > 0 && v.Hops > 1 {
 			cli.Fprintf(&b, "Whether work was done before its calls is unknown, so %s do not count them: the log has to report tool calls or had_work.\n", strings.Join(v.WorkUnknown, ", "))
 		}
@@ -137,7 +137,7 @@ func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 	if v.CostUSD > 0 {
 		cli.Fprintf(b, ", %.2f US dollars", v.CostUSD)
 	}
-	// Who waits for whom, from the root to where control is.
+	// From the root to the party that has control; each party waits for the next.
 	if len(v.Stack) > 0 {
 		cli.Fprintf(b, "\ncall stack: %s", strings.Join(v.Stack, " > "))
 	}

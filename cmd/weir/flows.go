@@ -104,7 +104,7 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 		if n := f.Stop; n != nil {
 			near = cli.Cell{Text: fmt.Sprintf("stopped at %s of %s, %s", amount(&n.Observed), amount(&n.Limit), n.Rule), Paint: cli.Bad}
 		}
-		// Most logs tell neither.
+		// Most logs report neither.
 		tokens, cost := cli.Cell{Text: "-", Right: true}, cli.Cell{Text: "-", Right: true}
 		if f.Tokens > 0 {
 			tokens = number(f.Tokens)
@@ -124,7 +124,7 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 		return err
 	}
 	switch {
-	// What is said depends on why the list ends: nothing fits, nothing is there, not all were
+	// The text depends on why the list ends: nothing fits, nothing is there, not all were
 	// looked at, or not all are listed.
 	case len(list.Flows) == 0 && q.Text != "":
 		env.Notice("none of %s has %q in its id, its service or the name of an agent", cli.Count(int64(list.Scanned), "flow"), q.Text)

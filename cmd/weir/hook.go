@@ -21,9 +21,9 @@ import (
 
 // runHook answers the hook of a coding agent.
 //
-// It ends with a code that the agent understands, and never with that of a misspelled flag
-// (see usageCode). When the address or the token cannot be found out, closed decides: it lets
-// hook.Run fail by asking nobody, so that the tool is refused in the agent's own words.
+// It exits with a code that the agent understands, and never with that of a misspelled flag
+// (see usageCode). When the address or the token cannot be found out, closed decides. It lets
+// hook.Run fail without a request, so that the tool is refused in the agent's own words.
 func runHook(ctx context.Context, env *cli.Env, p *target, closed bool) error {
 	s := hook.Server{Closed: closed}
 	c, err := p.Client(env)
@@ -66,7 +66,7 @@ func hookCommand(env *cli.Env) []string {
 // hookSetup is what the flags say of the settings of an agent.
 //
 // They are pointers because flags are declared before they are parsed. program is the
-// agent's name, as check.HookPrograms lists them; "" for who wants no settings.
+// agent's name, as check.HookPrograms lists them; "" if no settings are wanted.
 type hookSetup struct {
 	program, settings, plugin *string
 	install, yes              *bool
@@ -74,11 +74,11 @@ type hookSetup struct {
 
 // run prints the settings of the agent with weir's hooks in them, or writes them.
 //
-// The server and the token file that it was given go into the command that the agent will
+// The given server and token file go into the command that the agent will
 // run, because agents start hooks with an environment of their own. Nothing is written without
-// --install, and then only when the text differs and somebody agrees.
+// --install, and then only when the text differs and the user agrees.
 func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
-	// For the address alone, which plugins and some settings name; nobody is asked.
+	// For the address alone, which plugins and some settings name; no request is sent.
 	c, err := p.Client(env)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
 	if *p.TokenFile != "" {
 		command = append(command, "--token-file", quotedForShell(*p.TokenFile))
 	}
-	// The hook of an agent is told once, when it is set up, what to do while weir is away.
+	// What a hook does while weir is unreachable is set once, in its command.
 	if closed {
 		command = append(command, "--closed")
 	}

@@ -24,8 +24,8 @@ import (
 )
 
 // ingestCommand is weir ingest: it makes events of raw logs and judges nothing. It runs beside
-// the weirs and may be ended and begun again at any time, because events have the same ids
-// each time that a record is read (see decision 6 for how repeats are told).
+// the weirs and may be stopped and started again at any time. A record gives events with the
+// same ids each time that it is read (see decision 6 for how repeats are recognized).
 func ingestCommand() cli.Command {
 	return cli.Command{
 		Name: "ingest", Args: "[FILE|DIR...|-]", Short: "read raw logs from a topic or files into the topic of events",
@@ -90,8 +90,8 @@ func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 			return err
 		}
 	}
-	// Events of the same call have to have the same hash whoever reads them, so what is left
-	// out of it must be what the weirs leave out.
+	// Events of the same call must have the same hash in all readers. So the hash leaves
+	// out the same arguments as in the weirs.
 	limits, err := f.LimitFlags.Limits()
 	if err != nil {
 		return err
@@ -126,14 +126,14 @@ func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	return cli.Failure("%w", err).Advise("weir topics plan says which topics are missing; weir topics create creates them")
 }
 
-// fromTopic reads the raw topic as a member of a consumer group, until it is ended or, with
-// --until end, until all is read that was there. What was read is told in either case, before
-// the error.
+// fromTopic reads the raw topic as a member of a consumer group, until it is stopped. With
+// --until end, it stops when all is read that was there. In either case it reports what was
+// read, before the error.
 func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafka.Cluster, ignore adapter.IgnoreArgs) error {
 	if f.group == "" {
 		f.group = f.brokers.Group + "-ingest"
 	}
-	// Only the first of the names that may be misspelled are told one by one: producers repeat
+	// Only the first names that may be misspelled are reported one by one: producers repeat
 	// themselves.
 	var found atomic.Int64
 	near := misnamed.Lookout{Report: func(ev *events.Event, n events.Nearby) {
@@ -153,8 +153,8 @@ func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafk
 	if n := found.Load() - namedRefusals; n > 0 {
 		env.Notice("and %s more with names that may be misspelled", cli.Count(n, "event"))
 	}
-	// Without an end there is nobody who would look at an exit code; refused records are in
-	// the topic of dead letters.
+	// Without an end, no caller looks at the exit code; refused records are in the dead-letter
+	// queue.
 	if err == nil && f.until.Value != "" && t.Refused.Load() > 0 {
 		return cli.Exit(cli.CodeFinding)
 	}
@@ -166,7 +166,7 @@ func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafk
 // what it has seen.
 func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafka.Cluster, ignore adapter.IgnoreArgs, args []string) error {
 	topics := f.brokers.Topics
-	// Before the files are opened: a topic that is missing is told at once.
+	// Before the files are opened: a missing topic is reported at once.
 	w, err := ingest.NewWriter(ctx, cluster, topics.Events, topics.DeadLetters, env.Now)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 	defer closeAll(inputs)
 	progress := env.Progress("events")
 	defer progress.Done()
-	// The callbacks of the reader have nobody to return an error to but the next event, which
+	// The callbacks of the reader cannot return an error. The next event returns it, which
 	// ends the reading.
 	var failed error
 	// Writes are bundled: a batch goes out when it is full, and the last one at the end.
@@ -233,7 +233,7 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 	return err
 }
 
-// eventRefused tells of an event that is not fit for the log. It is named by its id, since it
+// eventRefused reports an event that is not fit for the log. It is named by its id, since it
 // may come out of many records.
 func eventRefused(ev *events.Event, err error) logs.BadRecord {
 	b := logs.BadRecord{Source: "event " + ev.ID, Code: "format", Reason: err.Error(), Raw: ev.AppendJSON(nil)}

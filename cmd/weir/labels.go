@@ -21,8 +21,8 @@ import (
 // labelled is one line of a label file: what it says of a flow, as marks do; "" for nothing.
 type labelled struct{ flow, mark string }
 
-// labelFile is one file of labels: what a data set says of its runs, as opposed to marks,
-// which are what somebody said of single stops.
+// labelFile is one file of labels: what a data set says of its runs. Marks are different: they
+// are a person's judgements of single stops.
 type labelFile struct {
 	name   string
 	traces []labelled
@@ -104,10 +104,10 @@ func flowOf(l labelLine) string {
 	return adapter.Word([]byte(l.Dataset), events.MaxID/4) + "/" + adapter.Word([]byte(id), events.MaxID/2)
 }
 
-// matched says what is wrong with labels that say nothing of the flows.
+// matched returns an error for labels that match no flow.
 //
-// A score of nothing at all would look like one without any mistake. It tells what the log
-// calls its flows, by the first of them in the order of names, so that the same log gives the
+// A score of nothing at all would look like one without any mistake. The error shows an id
+// from the log, the first in the order of names, so that the same log gives the
 // same sentence.
 func (f *labelFile) matched(s *labelScore, flows map[string]*backtest.Flow) error {
 	switch {
@@ -150,9 +150,9 @@ type criterion struct {
 // criteria decide by the first tier that says anything; within a tier "should be caught" wins.
 type criteria [][]criterion
 
-// usualCriteria read labels by the words that people use for them: first what somebody has seen
-// of loops or caps, then how the run ended, then whether it was a success, and last that it was
-// not cut off. A failure alone is no reason to stop a flow.
+// usualCriteria read labels by the words that people use for them: first what a person has seen
+// of loops or caps, then how the run ended. After that they read whether it was a success, and
+// last that it was not cut off. A failure alone is no reason to stop a flow.
 func usualCriteria() criteria {
 	row := func(caught, honest func(any) bool, fields ...string) (tier []criterion) {
 		for _, f := range fields {
@@ -161,8 +161,8 @@ func usualCriteria() criteria {
 		return tier
 	}
 	return criteria{
-		// Each row is a tier. That somebody has seen a loop goes before how the run ended,
-		// since runs that loop may end well.
+		// Each row is a tier. A loop that a person has seen takes precedence over how the run
+		// ended, since runs that loop may end well.
 		row(truthy, falsy, "loop_2plus", "looping", "loop", "step_repetition", "ran_to_cap"),
 		append(row(truthy, never, "out_of_budget"), row(spent, completed, "exit", "exit_status", "exit_reason", "end")...),
 		append(row(never, truthy, "finished", "submitted", "success", "resolved", "correct"), criterion{"reward", never, full}),
@@ -376,7 +376,7 @@ func printScores(env *cli.Env, labels []*labelFile, flows map[string]*backtest.F
 	for _, l := range labels {
 		s := l.score(flows)
 		if err := l.matched(&s, flows); err != nil {
-			// The first is kept, for it is the error when no file fits; the others are told as
+			// The first is kept, for it is the error when no file fits; the others are printed as
 			// they come.
 			if nothing == nil {
 				nothing = err
@@ -400,12 +400,12 @@ func printScores(env *cli.Env, labels []*labelFile, flows map[string]*backtest.F
 	return errors.Join(lines.Flush(), nothing)
 }
 
-// sortOut tells label files from logs: the former may stand among the arguments when
+// sortOut separates label files from logs: the former may be among the arguments when
 // the shell made many names out of one pattern.
 //
-// Nothing is looked into without --labels, so that a log is never taken for labels by
-// accident, and standard input never is, because it can be read only once. topic says that a
-// topic is read, for which no files are needed.
+// Without --labels no file is inspected, so that a log is never taken for labels by
+// accident. Standard input is never inspected, because it can be read only once. topic is true
+// if a topic is read, for which no files are needed.
 func (o *replayFlags) sortOut(env *cli.Env, args []string, topic bool) (files []string, labels []*labelFile, err error) {
 	by := newCriteria(*o.caught, *o.honest)
 	take := func(in *logs.Input) error {
@@ -472,7 +472,7 @@ func percent(n, of int) float64 {
 	return round(100*float64(n)/float64(of), 10)
 }
 
-// round rounds to one part in so many, as for JSON that people compare; v must not be
+// round rounds v to a multiple of 1/to, as for JSON that people compare; v must not be
 // negative.
 func round(v, to float64) float64 { return float64(int64(v*to+0.5)) / to }
 

@@ -112,14 +112,14 @@ the framework's own sentence.`,
 // limitsNamed returns the limits of a file or, when there is none of that name, of a
 // profile.
 //
-// A file goes before a profile of the same name, because who has such a file means it.
+// A file takes precedence over a profile of the same name: a user with such a file means it.
 func limitsNamed(name string) (analyzer.Limits, error) {
 	data, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
 		if slices.Contains(limitfile.Profiles(), name) {
 			return limitfile.Profile(name)
 		}
-		// Both readings of the name are in the sentence, since nobody knows which was meant.
+		// The sentence has both readings of the name, since either may be meant.
 		f := cli.Failure("%w, nor a profile of that name", err)
 		// Most names that are no file are misspelled profiles.
 		if near := spelling.Nearest(name, limitfile.Profiles()); near != "" {
@@ -152,9 +152,9 @@ func showLimits(env *cli.Env, limitFlags *operate.LimitFlags, args []string) err
 		if *limitFlags.File != "" || limitFlags.Profile.Value != "" {
 			return cli.Usage("%s is given beside --limits or --profile", args[0]).Advise("give one of them")
 		}
-		// The argument becomes the flag that it stands for, so that --set goes on top of
+		// The argument becomes the flag that it replaces, so that --set goes on top of
 		// either.
-		// A name that is neither is taken for a file, and its absence is told as that.
+		// A name that is neither is taken for a file, and reported as a missing file.
 		if _, err := os.Stat(args[0]); err != nil && limitFlags.Profile.Set(args[0]) == nil {
 			args = nil
 		} else {

@@ -71,7 +71,7 @@ func newScopeFlags(fs *pflag.FlagSet) *scopeFlags {
 		fs.StringArray("except", nil, "allow calls of this `SCOPE`; repeatable")}
 }
 
-// order is what is asked of weir.
+// order builds the request to weir.
 func (s *scopeFlags) order(env *cli.Env, h *hand, args []string, long time.Duration) (o api.HandOrder, err error) {
 	if err := cli.Want(args, 1, 1, "a SCOPE, such as all or agent:NAME"); err != nil {
 		return o, err

@@ -56,8 +56,8 @@ file under overrides. A running weir reads that file again by itself.`,
 				if err != nil {
 					return err
 				}
-				// The flags of the order are looked at before who gives it, so that what is
-				// wrong with it is told first.
+				// The flags of the order are checked before its author, so that an error in them is
+				// reported first.
 				o.Reason = *h.reason
 				if o.By, err = h.signed(env); err != nil {
 					return err
@@ -114,7 +114,7 @@ func (f *overrideFlags) order() (o api.OverrideOrder, err error) {
 			return o, cli.Usage("--scope %s: want one such as flow:order-77", *f.scope)
 		}
 	}
-	// Checked here, so that a slip is told before anybody is asked; the server reads it again.
+	// Checked here, so that an error is reported before a request is sent; the server reads it again.
 	if *f.until != "" {
 		if _, ok := events.ParseStamp(*f.until); !ok {
 			return o, cli.Usage("--until %s: want a time such as 2026-12-01T00:00:00Z", *f.until)

@@ -51,11 +51,11 @@ func newReading(fs *pflag.FlagSet) *reading {
 // namedFiles is up to how many files are named one by one.
 const namedFiles = 8
 
-// open opens the files, finds their formats and says what was found. A file that cannot be
-// read ends it only when it is the only one that was named.
+// open opens the files, finds their formats and prints what was found. A file that cannot be
+// read is an error only when it is the only one that was named.
 //
-// Folders are replaced by the files in them. What a person named by itself has to be
-// readable; what merely lay in a folder, or beside others, is told and left out. The inputs
+// Folders are replaced by the files in them. A file that is named alone must be
+// readable; files in a folder, or beside others, are reported and left out. The inputs
 // are in the order of the names and rest: none of them is open. The caller closes them.
 func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err error) {
 	defer func() {
@@ -68,7 +68,7 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 	if err != nil {
 		return nil, err
 	}
-	// Folders hold all kinds of things, so files are told by reason and not one by one.
+	// Folders hold all kinds of things, so files are reported by reason and not one by one.
 	var unknown, empty []string
 	var others [][2]string // what is no file, and why
 	for i, one := range r.lookInto(env, files) {
@@ -84,14 +84,14 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 		// a word of its own.
 		case errors.Is(err, registry.ErrUnknown) && file.InFolder && r.format.Value == "":
 			unknown = append(unknown, file.Path)
-		// One bad file among many is told and left out, and the exit code says so at the end.
+		// One bad file among many is reported and left out, and the exit code says so at the end.
 		case len(files) > 1:
 			r.leave(env, err)
 		default:
 			return inputs, err
 		}
 	}
-	// What was found is told before what was not, so that the eye finds first what is read.
+	// What was found is printed before what was not, so that the user first sees what is read.
 	r.notice(env, inputs)
 	noticeFiles(env, unknown, "skipped", "unknown format")
 	noticeFiles(env, empty, "empty", "")
@@ -105,7 +105,7 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 	case len(inputs) > 0:
 		r.inputs = inputs
 		return inputs, nil
-	// What kept all files out is told by what was most likely meant.
+	// The error names the most likely reason why no file was read.
 	case len(files) == len(others):
 		return nil, cli.Failure("there is no file in %s", strings.Join(names, ", ")).Advise("hidden files and folders are passed over")
 	case len(empty) > 0 && len(unknown) == 0 && r.left == 0:
@@ -129,8 +129,8 @@ type opened struct {
 // lookInto opens the files and finds their formats, several at a time.
 //
 // Finding a format takes the beginning of each file, which for thousands of files in a
-// folder is mostly waiting for the disk. The result is in the order of files, whoever was
-// first.
+// folder is mostly waiting for the disk. The result is in the order of files, not in that of
+// their completion.
 func (r *reading) lookInto(env *cli.Env, files []logs.File) []opened {
 	out := make([]opened, len(files))
 	var next atomic.Int64
@@ -201,7 +201,7 @@ func (r *reading) done(env *cli.Env) error {
 	return cli.Exit(cli.CodeFinding)
 }
 
-// notUnderstood takes what a mapping made nothing of, to be told by noticeUnread.
+// notUnderstood keeps the records that a mapping could not read, for noticeUnread.
 func (r *reading) notUnderstood(u adapter.Unread) { r.unread = append(r.unread, u) }
 
 // noticeUnread says what a mapping made nothing of, once.
@@ -234,9 +234,9 @@ func (r *reading) noticeUnread(env *cli.Env) {
 	r.unread = nil
 }
 
-// notice says which formats were found.
+// notice prints which formats were found.
 //
-// Nothing is told when a person said the format. Many files are told by format, in the
+// It prints nothing when the user set the format. Many files are listed by format, in the
 // order in which each was first found.
 func (r *reading) notice(env *cli.Env, inputs []*logs.Input) {
 	if r.format.Value == mapped.Prefix+mapped.Auto {
@@ -295,7 +295,7 @@ func closeAll(inputs []*logs.Input) {
 	}
 }
 
-// refusals are the records that could not be read, of which the first are told one by
+// refusals are the records that could not be read; the first are reported one by
 // one.
 type refusals struct {
 	n     int64
@@ -306,8 +306,8 @@ type refusals struct {
 // wrong, since the hundredth is like the first.
 const namedRefusals = 3
 
-// add keeps a record of the first few. Its Raw may be overwritten afterwards; only where it
-// stands and why is told.
+// add keeps a record of the first few. Its Raw may be overwritten afterwards; only its place
+// and the reason are reported.
 func (r *refusals) add(b logs.BadRecord) {
 	r.n++
 	if len(r.first) < namedRefusals {
@@ -326,8 +326,8 @@ func (r *refusals) notice(env *cli.Env) {
 	}
 }
 
-// most is the error that most records could not be read: what was found in the rest says little of
-// the log. nil where so many or more were read.
+// most is the error that most records could not be read: then the results of the rest say little of
+// the log. nil if at least as many were read.
 func (r *refusals) most(read int64) error {
 	if r.n <= read {
 		return nil
@@ -368,8 +368,8 @@ func cutOff(err error) error {
 
 // recognize finds the format of an input, by the name of a format or by its beginning.
 //
-// format is "" to detect it. Faults of detection get a way on, those of a format that
-// somebody named stay as they are.
+// format is "" to detect it. Errors of detection get a hint; errors of a format that
+// the user named stay as they are.
 func recognize(in *logs.Input, format string) error {
 	err := in.Recognize(format)
 	switch {

@@ -47,8 +47,8 @@ admin token, and requires it.`,
 	}
 }
 
-// release sends the order and says what was taken back, as far as the fold has come to it by
-// the time of the answer.
+// release sends the order and prints which orders were lifted, as far as the fold has come to it
+// by the time of the answer.
 func (h *hand) release(ctx context.Context, env *cli.Env, flow string, o api.OperatorOrder) error {
 	var a api.OperatorAnswer
 	// It returns when the order is in the log, which is not yet when the fold has come to it.
@@ -59,7 +59,7 @@ func (h *hand) release(ctx context.Context, env *cli.Env, flow string, o api.Ope
 		if _, err := cli.Fprintf(env.Out, "%s %s", a.Flow, env.Painted("is released", cli.Good)); err != nil {
 			return err
 		}
-		// What was taken back by then; the rest comes by the stream of verdicts.
+		// The orders lifted by then; the stream of verdicts reports the rest.
 		for i, v := range verdictsOf(&a) {
 			// By their rules, each once for each order.
 			word := "; taken back: "
@@ -106,7 +106,7 @@ requires its admin token.`,
 			tokens := fs.Int64("tokens", 0, "grant `MANY` more tokens")
 			cost := fs.Float64("cost", 0, "grant `DOLLARS` more")
 			long := fs.Duration("duration", 0, "let it last `DURATION` longer")
-			// It always ends, so that nobody's exception stays for ever.
+			// It always expires, so that no exception lasts for ever.
 			until := fs.String("until", "1h", "the extra ends at this `TIME`, such as 2026-12-01T00:00:00Z, or after so long")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {

@@ -63,7 +63,7 @@ are judged by the part that is read.`,
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			o := &replayFlags{LimitFlags: operate.NewLimitFlags(fs), reading: newReading(fs), brokers: operate.NewBrokerFlags(fs), stretch: newOffsetRange(fs)}
 			fs.BoolVar(&o.summary, "summary", false, "print the summary only, not the verdicts")
-			// Label files may stand among the arguments, too: they are told by their content.
+			// Label files may be among the arguments, too: they are recognized by their content.
 			o.labels = cli.NewList(fs, "labels", "compare with the labels in `FILE`; more may follow among the arguments")
 			o.caught = cli.NewList(fs, "caught", "with --labels: `FIELD[=VALUE]` marks a trace to catch")
 			o.honest = cli.NewList(fs, "honest", "with --labels: `FIELD[=VALUE]` marks an honest trace")
@@ -207,10 +207,10 @@ func (o *replayFlags) readTopic(ctx context.Context, env *cli.Env, r *replay, _ 
 // replay folds events as the running program does, in memory and without ticks:
 // the time is that of the events.
 //
-// It is for one goroutine. Files go through a pump.Replay, which passes on to the agent
-// stage what flows tell it; of topics each partition gets a pump of its own, and what the
-// flows passed on is in the topic of activity. It is also what flows and agents of --log are
-// looked up in.
+// It is for one goroutine. Files go through a pump.Replay, which passes the reports of flows on
+// to the agent stage. For topics each partition gets a pump of its own; the reports of flows
+// are in the topic of activity. Commands with --log look up flows and agents in a replay,
+// too.
 type replay struct {
 	pump      *pump.Pump // of flows
 	agentPump *pump.Pump // of agents
@@ -235,7 +235,7 @@ type replay struct {
 	agents map[string]struct{} // and projects, about which something was said
 	rules  map[ruleAction]*ruleCount
 	bad    refusals
-	// What the log tells of all that rules need, over all files; files has it for each.
+	// What the log reports of all that rules need, over all files; files has it for each.
 	coverage coverage.Coverage
 	silent   adapter.Silences
 	files    []*fileCoverage
@@ -249,7 +249,7 @@ type ruleAction struct {
 	action string
 }
 
-// ruleCount counts verdicts, and whom they were about: many verdicts may be about one flow.
+// ruleCount counts verdicts, and the flows and agents that they are about: one flow may have many.
 type ruleCount struct {
 	verdicts                 int64
 	flows, agents, incidents map[string]struct{}
@@ -264,7 +264,7 @@ func newReplay(ctx context.Context, limits analyzer.Limits, verdict func(*events
 	if err != nil {
 		return nil, err
 	}
-	// Kept for what is asked of flows and agents afterwards.
+	// Kept for later questions about flows and agents.
 	r.pump, r.agentPump = both.Pumps()
 	r.judge = both.Fold
 	return r, nil
@@ -283,8 +283,8 @@ func (r *replay) answered(_ int64, _ []byte, _ *events.Event, v *events.Verdict)
 
 // read folds all events of the inputs.
 //
-// by is told of inputs that cannot be read to their end. Seen is called by the goroutines
-// that read ahead, which is why each input has a coverage of its own.
+// by is notified of inputs that cannot be read to their end. The goroutines that read ahead
+// call Seen, which is why each input has a coverage of its own.
 func (r *replay) read(env *cli.Env, inputs []*logs.Input, by *reading) (time.Duration, error) {
 	progress := env.Progress("events")
 	of := map[*logs.Input]*fileCoverage{}
@@ -307,9 +307,9 @@ func (r *replay) read(env *cli.Env, inputs []*logs.Input, by *reading) (time.Dur
 	return progress.Elapsed(), err
 }
 
-// fold takes one event, and what is said because of it.
+// fold folds one event and takes its verdicts.
 //
-// An event of no flow is folded like all others and counts for a Flow that nobody keeps.
+// An event of no flow is folded like all others and counts for a Flow that is thrown away.
 // The offset is the position in the log that is folded, so it grows with each event, repeats
 // included.
 func (r *replay) fold(ev *events.Event) error {
@@ -319,7 +319,7 @@ func (r *replay) fold(ev *events.Event) error {
 		f = r.flow(ev.FlowKey())
 	}
 	f.Told.Add(ev)
-	// The fold tells by its counts what became of the event: nothing else knows whether it was a
+	// Only the counts of the fold show the result for the event: nothing else knows whether it was a
 	// call that counted.
 	counted := r.counted()
 	given := r.judge(ev, r.offset)
@@ -372,8 +372,8 @@ func (r *replay) ask(ev *events.Event) (*events.Verdict, error) {
 	return nil, cli.Failure("this event was folded before").Advise("ask with an id of its own, or without one")
 }
 
-// aboutAgentAlone reports whether an event belongs to no flow: it tells of an agent and
-// not of what the agent works on.
+// aboutAgentAlone reports whether an event belongs to no flow: it is about an agent and
+// not about what the agent works on.
 func aboutAgentAlone(ev *events.Event) bool {
 	if ev.CorrelationID != "" {
 		return false
@@ -437,7 +437,7 @@ type replaySummary struct {
 
 	Coverage coverage.Coverage `json:"coverage"`
 	Blind    []coverage.Blind  `json:"blind,omitempty"`
-	// BlindFlows is what some of the flows never tell, though others do.
+	// BlindFlows is what some of the flows never report, though others do.
 	BlindFlows []coverage.Part `json:"blind_flows,omitempty"`
 	// WarnsOnly says why flows are warned and not stopped.
 	WarnsOnly string           `json:"warns_only,omitempty"`
@@ -445,7 +445,7 @@ type replaySummary struct {
 	Silent    map[string]int64 `json:"spans_without_event,omitempty"` // by why
 }
 
-// fileCoverage is what one file tells.
+// fileCoverage is what one file reports.
 //
 // It is filled by one goroutine at a time, and read when all is folded.
 type fileCoverage struct {
@@ -474,7 +474,7 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 	counted := r.counted()
 	s := &replaySummary{Events: counted.Events, Duplicates: counted.Duplicates, BadRecords: r.bad.n, Flows: len(r.flows),
 		Agents: len(r.agents), Profile: r.limits.Profile, ConfigVersion: r.limits.Version, Seconds: round(elapsed.Seconds(), 1000), Verdicts: []ruleSummary{}}
-	// What rules lack is told by the limits that judged: a rule that is off lacks nothing.
+	// What rules lack depends on the limits that judged: a rule that is off lacks nothing.
 	s.Coverage, s.Blind, s.Files = r.coverage, r.coverage.Blind(&r.limits), r.files
 	s.WarnsOnly = r.coverage.WarnsOnly(&r.limits)
 	for why, n := range r.silent {
@@ -530,7 +530,7 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 		Summary *replaySummary `json:"summary"`
 	}{s}, func() error {
 		rate := ""
-		// Below that the rate would tell of the start of the process and not of the fold.
+		// Below that the rate would measure the start of the process and not the fold.
 		if s.Seconds >= 0.1 {
 			rate = fmt.Sprintf(" in %.1f s (%s a second)", s.Seconds, cli.Grouped(s.EventsPerSecond))
 		}
@@ -577,7 +577,7 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 	})
 }
 
-// printBlind says what cannot be judged, and how the log would tell it.
+// printBlind prints what cannot be judged, and what the log would need for it.
 func (s *replaySummary) printBlind(env *cli.Env) error {
 	line := coverage.Line(s.Blind)
 	if line == "" && len(s.BlindFlows) == 0 && s.WarnsOnly == "" && s.Events > 0 {
@@ -614,12 +614,12 @@ func (s *replaySummary) unheard() string {
 	return fmt.Sprintf("%s gave no event: %s\n", cli.Count(all, "span"), strings.Join(parts, ", "))
 }
 
-// remedy says what to set, so that a log tells what its format has room for; "" where nothing
-// is known to help.
+// remedy says what to set, so that a log reports all that its format has room for; "" if
+// nothing is known to help.
 //
-// It speaks only when all files are of one format, since what to set differs from format to
+// It is "" unless all files have one format, since what to set differs from format to
 // format. Flows that seem to belong together go first: with them apart, most rules see too
-// little, whatever else is told.
+// little, whatever else is reported.
 func (s *replaySummary) remedy() string {
 	if slices.ContainsFunc(s.Blind, func(b coverage.Blind) bool { return b.What == coverage.Together }) {
 		return "; if they belong together, let them share a trace (a span around the run) or a correlation id"

@@ -44,14 +44,14 @@ type ruleView struct {
 	silence bool
 }
 
-// viewOfRule says what a row does by these limits. A row of flows tells by itself which events
-// it counts; for those over all flows that is worked out by what they count.
+// viewOfRule describes a row under these limits. A row of flows lists the events that
+// it counts; for those over all flows they follow from what the row counts.
 func viewOfRule(r *analyzer.Row, l *analyzer.Limits) ruleView {
 	s := *r.Setting(l)
 	// Thresholds are whole numbers inside; only money has a unit of its own there.
 	unit := 1.0
 	if r.Unit == events.UnitUSD {
-		unit, s.Stop = 1e6, s.Limit() // nobody wants to read of the millionth of a dollar above it
+		unit, s.Stop = 1e6, s.Limit() // without the millionth of a dollar above it, which readers do not need
 	}
 	// Off is the greatest number, and so is one below it that was reckoned from it.
 	figure := func(v int64) *float64 {
@@ -88,7 +88,7 @@ func viewOfRule(r *analyzer.Row, l *analyzer.Limits) ruleView {
 	return v
 }
 
-// overAllFlows tells of whom a rule is that is not about flows, and which events it
+// overAllFlows returns the scope of a rule that is not about flows, and the events that it
 // counts; silence comes without any.
 func overAllFlows(r *analyzer.Row) (whose events.ScopeKind, on []events.Kind) {
 	whose = events.ScopeAgent

@@ -104,8 +104,8 @@ func (h *hand) who(env *cli.Env) (by string, err error) {
 
 // seconds is a duration as orders carry it.
 //
-// flag is the name that a fault is told of. Orders are in whole seconds, and none is longer
-// than a year and a day, so that nothing stands for ever because of a slip.
+// flag is the name in the error. Orders are in whole seconds, and none is longer
+// than a year and a day, so that no order lasts for ever by mistake.
 func seconds(flag string, d time.Duration) (int64, error) {
 	if d < 0 || d > events.MaxHold || d%time.Second != 0 {
 		return 0, cli.Usage("--%s %v: want whole seconds, at most %v", flag, d, events.MaxHold)
@@ -113,7 +113,7 @@ func seconds(flag string, d time.Duration) (int64, error) {
 	return int64(d / time.Second), nil
 }
 
-// order makes the part that all orders have: why, by whom, and for how long.
+// order makes the part that all orders have: the reason, the author, and the duration.
 func (h *hand) order(env *cli.Env, long time.Duration) (o api.OperatorOrder, err error) {
 	if o.By, err = h.signed(env); err != nil {
 		return o, err
@@ -123,17 +123,17 @@ func (h *hand) order(env *cli.Env, long time.Duration) (o api.OperatorOrder, err
 	return o, err
 }
 
-// give sends an order and decodes what is said of it.
-// It takes the admin token, which whoever only sends events does not have (decision 34).
+// give sends an order and decodes the answer.
+// It needs the admin token, which programs that only send events do not have (decision 34).
 func (h *hand) give(ctx context.Context, env *cli.Env, path string, asked, said any) error {
 	return h.inform(ctx, env, path, true, asked, said)
 }
 
-// inform sends something for the log and decodes what is said of it. It may be that only
-// who has the admin token may.
+// inform sends something for the log and decodes the answer. With admin, the request needs the
+// admin token.
 //
-// path is that of the API; asked becomes JSON, and said is filled by the answer. A refusal
-// for want of a token is told with how to give it.
+// path is that of the API; asked becomes JSON, and said is filled by the answer. If a token is
+// missing, the error says how to give one.
 func (h *hand) inform(ctx context.Context, env *cli.Env, path string, admin bool, asked, said any) error {
 	c, err := h.Client(env)
 	if err != nil {

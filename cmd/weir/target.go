@@ -38,7 +38,7 @@ type target struct {
 
 // newTarget declares the flags of where to look, those of logs where withLogs is true.
 func newTarget(fs *pflag.FlagSet, withLogs bool) *target {
-	// logs is an empty list where no logs may be named, so that nobody has to ask which it is.
+	// logs is an empty list where no logs may be named, so that callers need no check for nil.
 	p := &target{ServerFlags: client.NewServerFlags(fs), logs: &cli.List{}}
 	p.state = fs.String("state", "", "look into the state folder `DIR` of a weir that does not run")
 	if withLogs {
@@ -84,7 +84,7 @@ func (p *target) open(ctx context.Context, env *cli.Env) (k known, close func(),
 	return c, func() {}, err
 }
 
-// replay folds the logs that --log names. Nobody is told of the verdicts: what they did stands
+// replay folds the logs that --log names. The verdicts are not published: their effects are
 // in the state of the flows.
 func (p *target) replay(ctx context.Context, env *cli.Env) (*replay, error) {
 	limits, err := p.LimitFlags.Limits()
@@ -102,7 +102,7 @@ func (p *target) replay(ctx context.Context, env *cli.Env) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What could not be read is told on standard error; the answer is about the rest.
+	// Records that could not be read are reported on standard error; the answer is about the rest.
 	_, err = r.read(env, inputs, p.reading)
 	r.bad.notice(env)
 	return r, err
@@ -132,8 +132,9 @@ func (ps *pumps) View(ctx context.Context, flow string) (v analyzer.View, ok boo
 	return v, ok, err
 }
 
-// standing is what stands against a flow because of its tree, or of one above. A running weir
-// knows it by the orders that it refuses asks by; here nobody asks, and the trees tell it.
+// standing is the active orders about a flow because of its tree, or of one above. A running weir
+// knows them from the orders by which it refuses checks. Here no checks are made, so they come
+// from the trees.
 func (ps *pumps) standing(ctx context.Context, flow, root string) (out []*events.Verdict, err error) {
 	trees, err := agents.Trees(cmp.Or(root, flow), func(tree string) (above string, err error) {
 		for _, p := range ps.ofAgents {
@@ -263,7 +264,7 @@ func (nowhere) Emit(context.Context, []pump.Emitted) (int64, error) {
 	return 0, errors.New("nothing is written while looking")
 }
 
-// Since has nothing to tell: no verdict is left out as one that is there already.
+// Since reports nothing: no verdict is left out as one that is there already.
 func (nowhere) Since(_ context.Context, from int64, _ func(string, int64)) (int64, error) {
 	return from, nil
 }
@@ -271,7 +272,7 @@ func (nowhere) Since(_ context.Context, from int64, _ func(string, int64)) (int6
 // find returns the flow of that name, or the only one whose name begins so.
 //
 // Ids are long, and the beginning is what people copy. Only the flows used last are looked
-// through, so an old one has to be named in full. What is told when there is none helps to
+// through, so an old one has to be named in full. If there is none, the error helps to
 // find what was meant.
 func find(ctx context.Context, k known, name string) (analyzer.View, error) {
 	v, ok, err := k.View(ctx, name)

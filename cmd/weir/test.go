@@ -63,7 +63,7 @@ check. Settings come before the events: "profile gateway", "rule max_turns: {sto
 				if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
 					return err
 				}
-				// One command for both, because either holds limits to what somebody has said is
+				// One command for both, because either holds limits to what a person has called
 				// right.
 				if *s.marks != "" {
 					return s.testMarks(ctx, env, args)
@@ -78,8 +78,8 @@ check. Settings come before the events: "profile gateway", "rule max_turns: {sto
 // go on top of the limits of the flags. With update the files are written with what was said,
 // only where that changes them.
 func testFiles(env *cli.Env, files []string, update bool, limitFlags *operate.LimitFlags) error {
-	// Read once and before any case, so that a fault in the limits is not told as many times as
-	// there are files.
+	// Read once and before any case, so that a fault in the limits is reported once and not for
+	// each file.
 	base, err := limitFlags.Limits()
 	if err != nil {
 		return err

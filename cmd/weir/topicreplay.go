@@ -41,7 +41,7 @@ func (s *offsetRange) given() bool { return *s.from != "beginning" || *s.until !
 
 // point is a place in every partition of a topic: one of its ends, a time, or an offset.
 //
-// It is what is left of a flag when its text is read, before any partition is known.
+// It is the parsed value of a flag, before any partition is known.
 type point struct {
 	end    bool // the end, or else the beginning, when there is neither a time nor an offset
 	at     time.Time
@@ -292,14 +292,14 @@ func (t *topicReplay) foldEvent(ev *events.Event, rec *kafka.Record) error {
 	return t.fold(ev)
 }
 
-// foldActivity folds what a flow told of an agent. Calls are not counted here: they were, by
-// the flow.
+// foldActivity folds what a flow reported about an agent. Calls are not counted here: the flow
+// has counted them.
 func (t *topicReplay) foldActivity(ev *events.Event, rec *kafka.Record) error {
 	one := group.ActivityRecord(rec)
 	return t.heard(t.pump.FoldRecord(ev, &one))
 }
 
-// foldReports folds what flows told of their parties, many in one record.
+// foldReports folds what flows reported about their parties, many in one record.
 func (t *topicReplay) foldReports(n int, rec *kafka.Record) error {
 	one := group.ActivityRecord(rec)
 	given, err := t.pump.FoldReports(&one)
@@ -347,9 +347,9 @@ func (t *topicReplay) options(ctx context.Context, n int, part section) (pump.Op
 // them into each partition when they change, and every few minutes while events come.
 const lookBack = 1_000_000
 
-// recordedLimits are the limits that a log said last before a place.
+// recordedLimits are the last limits that a log recorded before a place.
 //
-// set is false when there were none; more tells that there may be some further back.
+// set is false when there were none; more is true if there may be some further back.
 type recordedLimits struct {
 	limits analyzer.Limits
 	set    bool
@@ -389,7 +389,7 @@ func limitsBefore(ctx context.Context, c *kafka.Cluster, topic string, partition
 // limitsSetKind is how events of limits are called in the log.
 const limitsSetKind = "limits.set"
 
-// tickEvery is after how many records of a topic somebody is told how far it is.
+// tickEvery is the number of records of a topic between two reports of progress.
 const tickEvery = 1024
 
 // badRecordAt is a record of a topic that could not be read.

@@ -10,7 +10,7 @@ import (
 // actionCell is the action in one word: arm is a stop of the next call, and what is
 // only watched is marked.
 //
-// clear is an order that is taken back, and shadow what would have been done in mode
+// clear is an order that is lifted, and shadow what would have been done in mode
 // enforce. The summary of a replay counts by these words.
 func actionCell(v *events.Verdict) cli.Cell {
 	word, paint := string(v.Action), cli.Plain

@@ -57,7 +57,7 @@ type App struct {
 	access *access.Keeper
 	peer   *peer.Peer
 	tls    *certificates.Source // nil: in the clear
-	audit  *access.Audit        // nil: orders are told nowhere
+	audit  *access.Audit        // nil: orders are not recorded
 	api    *api.Server
 
 	store *state.Store
@@ -188,8 +188,8 @@ func (a *App) newServer() (_ *api.Server, err error) {
 	if a.tls, err = certificates.Open(a.o.TLS); err != nil {
 		return nil, err
 	}
-	// Certificates come first: only when clients are asked for theirs do they say who
-	// somebody is.
+	// Certificates come first: they identify clients only if clients are asked for
+	// theirs.
 	if a.access, err = access.New(access.Options{AdminTokenFile: a.o.AdminTokenFile, IntakeTokenFile: a.o.IntakeTokenFile, File: a.o.AccessFile, MemberKeyFile: a.o.MemberKeyFile, Certificates: a.tls.AsksClients()}); err != nil {
 		return nil, err
 	}
@@ -362,8 +362,8 @@ func (a *App) Measure(r *prom.Reading) {
 // run starts a goroutine of a phase.
 func (a *App) run(p *phase.Phase, what string, fn func(context.Context) error) { p.Run(what, fn) }
 
-// watchAccess takes up who may do what and what is shown by TLS whenever the files change.
-// What is refused leaves everything as it was, and is told once.
+// watchAccess loads the access rules and the TLS certificates again whenever the files change.
+// If the files are refused, everything stays as it was, and the error is logged once.
 // Both are read when either has changed, since a token and a certificate may be exchanged
 // together.
 func (a *App) watchAccess(ctx context.Context) error {
@@ -419,14 +419,15 @@ func (a *App) GatewayAddr() string { return a.api.GatewayAddr() }
 // MetricsAddr is the address that metrics are served on; "" when they are not.
 func (a *App) MetricsAddr() string { return a.api.MetricsAddr() }
 
-// Ending is done when the app is told to stop.
+// Ending is done when the app begins to stop.
 func (a *App) Ending() context.Context { return a.intake.Ending() }
 
 // Counts returns the counters of the pump.
 func (a *App) Counts() *pump.Counts { return &a.counts }
 
-// Reload reads the limits file, the keys of orders, who may do what and the certificates
-// again, and opens the verdict file and the audit log anew, as SIGHUP asks for. What is refused stays as it was, and the error says why.
+// Reload reads the limits file, the keys of orders, the access rules and the certificates
+// again, and reopens the verdict file and the audit log, as SIGHUP requires. What is refused
+// stays as it was, and the error says why.
 // Prices, headers and settings are read at the start alone.
 func (a *App) Reload() error {
 	err := errors.Join(a.limits.Reload(), a.keys.load(), a.access.Load(), a.tls.Load(), a.audit.Reopen())
@@ -440,8 +441,8 @@ func (a *App) Reload() error {
 // checkpoint, then everything closed. When ctx ends before, it stops where it is:
 // nothing that was acknowledged is lost by that, the next start only has more to do.
 //
-// It does nothing to an App that was not started. It is called once, by whoever called
-// Start.
+// It does nothing to an App that was not started. The caller of Start calls it
+// once.
 func (a *App) Stop(ctx context.Context) error {
 	if !a.serving {
 		return nil

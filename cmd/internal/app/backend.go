@@ -14,9 +14,9 @@ import (
 	"weir/sink/check"
 )
 
-// backend is how a program comes by its log: it keeps a journal of its own, or it is a
+// backend is how a program gets its log: it keeps a journal of its own, or it is a
 // member of a group that shares the partitions of a Kafka topic. All else is the same.
-// Nobody asks which one it is (see decision 21).
+// No caller asks which one it is (see decision 21).
 type backend interface {
 	api.Log
 
@@ -47,9 +47,9 @@ type members interface {
 	ask.Members
 }
 
-// folded tells what is folded here.
-// It gives package ask and the self-test what they want in their own words, so that neither
-// knows of pumps.
+// folded returns what is folded here.
+// It gives package ask and the self-test what they need in their own terms, so that neither
+// depends on pumps.
 type folded struct{ backend }
 
 // Folded are the partitions of events that are folded here now.

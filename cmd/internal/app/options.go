@@ -43,16 +43,16 @@ type Options struct {
 	// default profile.
 	Limits analyzer.Limits
 
-	// AdminTokenFile, IntakeTokenFile and AccessFile say who may do what, see access.Options.
-	// Without an admin token nobody gives orders; with an intake token, or on an address that
-	// other machines reach, everything but the health needs one.
+	// AdminTokenFile, IntakeTokenFile and AccessFile set the access rules, see access.Options.
+	// Without an admin token no orders are accepted. With an intake token, or on an address that
+	// other machines reach, everything but the health needs a token.
 	AdminTokenFile, IntakeTokenFile, AccessFile string
 	// MemberKeyFile holds the keys by which members of a group know each other; "" derives
 	// them from the tokens, see access.Keeper.MemberKeys.
 	MemberKeyFile string
 	// TLS names the certificates that all listeners show; without them they speak in the clear.
 	TLS certificates.Files
-	// AuditFile is where orders of persons are told; "" is audit.jsonl beside StateDir's
+	// AuditFile is where orders of persons are recorded; "" is audit.jsonl beside StateDir's
 	// contents, and nowhere where everything is kept in memory.
 	AuditFile string
 	// OrdersFile keeps the orders by hand a second time, outside of the state; "" does not. The
@@ -155,7 +155,7 @@ func (o Options) withDefaults() (Options, error) {
 			return o, errors.New("intervals must not be negative")
 		}
 	}
-	// Nobody means no connection at all by 0.
+	// 0 is the default and never means no connection at all.
 	for _, n := range []struct {
 		value *int
 		byDef int

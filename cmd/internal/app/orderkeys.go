@@ -10,7 +10,7 @@ import (
 
 // orderKeys are the keys that orders are signed with on their way out. The log holds
 // them unsigned, so that keys may change.
-// Signing goes on while they are read: whoever signs takes the keys of that moment.
+// Signing goes on while they are read: each signature uses the keys of that moment.
 type orderKeys struct {
 	path string // "" for none
 	keys atomic.Pointer[sign.Keys]

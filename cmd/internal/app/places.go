@@ -15,7 +15,7 @@ type Place struct {
 func (a *App) Places() []Place { return placesOf(a.backend.Pumps(pump.FlowStage)) }
 
 // AgentPlaces returns those of the activity that are folded here, in order. They are
-// numbered as what comes of them is: behind all partitions of events.
+// numbered as their output is: behind all partitions of events.
 func (a *App) AgentPlaces() []Place { return placesOf(a.backend.Pumps(pump.AgentStage)) }
 
 // placesOf reads where each stands at this moment; the next one may be later by the time it

@@ -31,8 +31,8 @@ type Answers struct {
 	mu      sync.Mutex
 	waiting map[uint64]*waiter // by call, the last one of each to come
 	used    map[uint64]use
-	// What is asked by more than so many others is forgotten; the fold knows the id of a repeat
-	// by itself, as long as it remembers it (decision 6).
+	// An id is forgotten after rememberedAsks newer ones. The fold itself knows the id of a repeat,
+	// as long as it remembers it (decision 6).
 	order [rememberedAsks]uint64 // of used, a ring
 	place int
 	held  map[uint64]held // by call, what flows have allowed and their trees have not answered
@@ -44,9 +44,9 @@ type Answers struct {
 	}
 }
 
-// askKey tells asks apart: those of one source, id and flow are about one call, and have
+// askKey identifies checks: those of one source, id and flow are about one call, and have
 // to have one content. Both are hashes.
-// call is the identity, content what is asked for; both fit into a map without keeping the
+// call is the identity, content the content of the check; both fit into a map without keeping the
 // event.
 type askKey struct{ call, content uint64 }
 
@@ -77,8 +77,8 @@ type use struct {
 
 const (
 	rememberedAsks = 1 << 16
-	// mostAllowed is how often one call is told that it may be made. A dispatcher to whom
-	// that many answers were lost cannot be told from one that makes many calls under one id.
+	// mostAllowed is how often one call is answered with an allowance. A dispatcher that lost
+	// that many answers looks the same as one that makes many calls under one id.
 	mostAllowed = 8
 )
 
@@ -91,8 +91,8 @@ func NewAnswers(c clock.Clock, timeout time.Duration) *Answers {
 // keyOf is what an ask is known by.
 func keyOf(ev *events.Event) askKey { return askKey{callOf(ev), contentOf(ev)} }
 
-// contentOf is a hash of what is asked for. It leaves out what differs when the same call is asked
-// for again: when that was, and the span of the request.
+// contentOf is a hash of the content of a check. It leaves out what differs when the same call is
+// checked again: the time, and the span of the request.
 func contentOf(ev *events.Event) uint64 {
 	// A copy of the struct, so that the caller's event stays as it is.
 	call := *ev
@@ -108,7 +108,7 @@ func contentOf(ev *events.Event) uint64 {
 	return content
 }
 
-// callOf is a hash of what tells one call from another, with a zero byte between the parts.
+// callOf is a hash of what identifies a call, with a zero byte between the parts.
 func callOf(ev *events.Event) uint64 {
 	text := texts.Get().(*[]byte)
 	*text = append(append(append(append(append((*text)[:0], ev.Source...), 0), ev.ID...), 0), ev.FlowKey()...)
@@ -167,13 +167,13 @@ func (a *Answers) remove(w *waiter) {
 		left = left || at.key == w.key
 	}
 	w.before = nil
-	if !left { // nobody whom the tree's answer could be given to
+	if !left { // no caller waits for the tree's answer
 		delete(a.held, w.key.call)
 	}
 }
 
-// Hold is called by the pump for each ask that its flow has allowed and whose tree has the
-// last word. It reports whether somebody waits for that.
+// Hold is called by the pump for each check that its flow has allowed and whose tree has the
+// last word. It reports whether a caller waits for that.
 func (a *Answers) Hold(ev *events.Event, v *events.Verdict) bool {
 	key := keyOf(ev)
 	a.mu.Lock()
@@ -189,9 +189,9 @@ func (a *Answers) Hold(ev *events.Event, v *events.Verdict) bool {
 	return false
 }
 
-// Settle is called for each ask that a tree has answered, with an event of the source, id and
-// flow of what was asked.
-// What nobody waits for any more is not here: the answer is lost, and asked for again.
+// Settle is called for each check that a tree has answered, with an event that has the source,
+// id and flow of the check.
+// If no caller waits any more, the answer is dropped, and the caller asks again.
 func (a *Answers) Settle(ev *events.Event, v *events.Verdict) {
 	call := callOf(ev)
 	a.mu.Lock()
@@ -207,7 +207,7 @@ func (a *Answers) register(key askKey) use {
 	u, known := a.used[key.call]
 	if !known {
 		u.content = key.content
-		// The oldest gives way, also one of which somebody still waits: he has his channel.
+		// The oldest is dropped, also if a caller still waits for it: the waiter keeps its channel.
 		delete(a.used, a.order[a.place])
 		a.used[key.call], a.order[a.place] = u, key.call
 		a.place = (a.place + 1) % rememberedAsks
@@ -238,7 +238,7 @@ func (a *Answers) give(ev *events.Event, key askKey, v *events.Verdict) (*events
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	u := a.register(key)
-	// A refusal may be told as often as it is asked for, since it lets nothing pass.
+	// A refusal may be repeated without limit, since it lets nothing pass.
 	if u.allowed >= mostAllowed {
 		return nil, &check.Error{Status: http.StatusConflict,
 			Detail: fmt.Sprintf("the call with the id %q was allowed %d times; give each call an id of its own", ev.ID, u.allowed)}
@@ -289,13 +289,13 @@ func (a *Answers) leave(w *waiter) {
 	w.free()
 }
 
-// free lets somebody else wait.
+// free lets another check use the waiter.
 func (w *waiter) free() {
 	w.ev, w.record = nil, nil
 	waiters.Put(w)
 }
 
-// said returns the answer when it has come; then nobody waits any more.
+// said returns the answer if it has come; then the waiter is free.
 func (a *Answers) said(w *waiter) (v *events.Verdict, err error, ok bool) {
 	select {
 	case v = <-w.answer:
@@ -315,7 +315,7 @@ func (a *Answers) taken(w *waiter, v *events.Verdict) (*events.Verdict, error) {
 
 // await waits for the answer.
 func (a *Answers) await(ctx context.Context, w *waiter) (*events.Verdict, error) {
-	if v, err, ok := a.said(w); ok { // as when who asks folds by himself
+	if v, err, ok := a.said(w); ok { // as when the caller itself folds
 		return v, err
 	}
 	select {
@@ -324,14 +324,14 @@ func (a *Answers) await(ctx context.Context, w *waiter) (*events.Verdict, error)
 	case <-a.clock.After(max(0, a.timeout-a.clock.Now().Sub(w.since))):
 		a.leave(w)
 		return nil, check.ErrTimeout
-	// The ask stays in the log and is folded; whoever gave up asks again with its id.
+	// The check stays in the log and is folded; a caller that gave up asks again with its id.
 	case <-ctx.Done():
 		a.leave(w)
 		return nil, context.Cause(ctx)
 	}
 }
 
-// Waiting is how many wait for an answer to something that nobody else asks.
+// Waiting is the number of calls for which a check waits.
 func (a *Answers) Waiting() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

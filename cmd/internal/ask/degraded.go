@@ -15,14 +15,14 @@ import (
 	"weir/state"
 )
 
-// Degraded answers asks about flows whose partition the fold is behind with, so that nobody
-// waits in vain: it folds them into copies of the flows as they were known last, by the
-// limits of that mode (see analyzer.Limits.WhenBehind). What it has answered goes into the
-// log as what came of it, a call or a try, so that the fold counts it later.
+// Degraded answers checks about flows whose partition the fold is behind with, so that callers do
+// not wait in vain. It folds the checks into copies of the last known flows, by the
+// limits of that mode (see analyzer.Limits.WhenBehind). It writes each answered check to the
+// log as its result, a call or an attempt, so that the fold counts it later.
 //
-// The mode is on or off for each partition of its own. It begins when the fold has not come
-// for Degraded.After to where the log ended then, and ends when it has come there in half of
-// that for Degraded.Until.
+// The mode is on or off for each partition of its own. It begins when the fold has needed more than
+// Degraded.After to reach the position where the log ended then. It ends when the fold has needed at
+// most half of that, for Degraded.Until.
 //
 // The exported fields are set before Run. Any goroutine may ask.
 type Degraded struct {
@@ -176,7 +176,7 @@ func (d *Degraded) modeOf(flow string) (beginning context.Context, on bool) {
 	return context.Background(), false
 }
 
-// answer answers by what is known. With appends, what came of it is put into the log.
+// answer answers by what is known. With appends, the result is put into the log.
 func (d *Degraded) answer(ctx context.Context, ev *events.Event, appends bool) (*events.Verdict, error) {
 	key := keyOf(ev)
 	// An id names one call in this mode, too.
@@ -201,7 +201,7 @@ func (d *Degraded) answer(ctx context.Context, ev *events.Event, appends bool) (
 		if refused {
 			value = attempt(ev, v)
 		}
-		// A log that takes nothing is no reason to let nobody work: what is missing in it is told.
+		// A log that accepts nothing is no reason to stop all work: a call missing in it is logged.
 		if err := d.Append(ctx, []state.Entry{{Value: value}}); err != nil {
 			d.unlogged.Add(1)
 			d.Logger.Warn("a call that was answered in degraded mode is not in the log, and is not counted later", "flow", ev.FlowKey(), "id", ev.ID, "error", err)
@@ -254,7 +254,7 @@ func (d *Degraded) judge(ev *events.Event) (*events.Verdict, error) {
 	return fx.Answer, nil
 }
 
-// DegradedStatus is what people and metrics are told of the mode.
+// DegradedStatus is what people and metrics see of the mode.
 type DegradedStatus struct {
 	Reason     string         `json:"reason"` // of events.DegradedLoad and events.DegradedBehind
 	Since      events.RFC3339 `json:"since,omitzero"`
@@ -284,7 +284,7 @@ func (d *Degraded) Status() *DegradedStatus {
 }
 
 // Counted is what was done in the mode since the start: how often it began, how many calls
-// it has allowed and refused, and how many of them the log was not told of.
+// it has allowed and refused, and how many of them are missing in the log.
 func (d *Degraded) Counted() (begun, allowed, refused, unlogged int64) {
 	return d.begun.Load(), d.answered[0].Load(), d.answered[1].Load(), d.unlogged.Load()
 }

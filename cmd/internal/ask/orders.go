@@ -34,13 +34,13 @@ type GlobalOrders struct {
 	// Above is the tree that a tree of flows belongs to, as far as this process folds it; ""
 	// for none. nil knows of none.
 	Above func(tree string) string
-	// Principal is who makes a request, for orders by hand about principals; nil knows nobody.
+	// Principal is the sender of a request, for orders by hand about principals; nil knows none.
 	Principal func(ctx context.Context) string
 
 	// table is held as dispatchers hold theirs, so both decide alike.
 	table guard.Table
 	mu    sync.Mutex // of those who read the log
-	// next is read without mu: an ask that has nothing to read on waits for nobody.
+	// next is read without mu: a check with no new verdicts to read does not wait.
 	next atomic.Int64 // what is before it was read
 }
 
@@ -98,9 +98,9 @@ func (w *GlobalOrders) refusing(ctx context.Context, c *guard.Call) (*events.Ver
 	return w.table.Refusing(c, w.Log.Now()), nil
 }
 
-// Standing returns the orders and warnings that stand about the tree of a flow, about one above
-// it, or about the flow because of its tree: those that asks are refused by. root is what the flow was
-// told; "" for nothing. They must not be changed.
+// Standing returns the active orders and warnings by which checks are refused. They are about the
+// tree of a flow, about one above it, or about the flow because of its tree. root is the root that
+// the flow reported; "" for none. They must not be changed.
 func (w *GlobalOrders) Standing(ctx context.Context, flow, root string) ([]*events.Verdict, error) {
 	if err := w.readOn(ctx); err != nil {
 		return nil, err
@@ -152,8 +152,8 @@ const ofOneFlow = `"correlation_id":"`
 // of its tree: it is given where trees are folded.
 const ofOneTree = `"root_correlation_id":"`
 
-// take enters one verdict. Those about one flow are told by a search in the bytes, since nearly
-// all are, and need not be decoded.
+// take enters one verdict. Verdicts about one flow are recognized by a search in the bytes, since
+// nearly all are, and need not be decoded.
 func (w *GlobalOrders) take(e *state.Entry) {
 	if bytes.Contains(e.Value, []byte(ofOneFlow)) && !bytes.Contains(e.Value, []byte(ofOneTree)) {
 		return
@@ -206,7 +206,7 @@ func (w *GlobalOrders) refuse(ctx context.Context, ev *events.Event, c *guard.Ca
 	return guard.Answer(v, c, w.Log.Now())
 }
 
-// checkSource is the source of the events by which weir tells of calls that it refused.
+// checkSource is the source of the events by which weir reports calls that it refused.
 const checkSource = "weir/check"
 
 // attempt is the event that says that an order was applied to what was asked for. Who
@@ -214,7 +214,7 @@ const checkSource = "weir/check"
 func attempt(ev *events.Event, v *events.Verdict) []byte {
 	id := xxhash.Sum64String(ev.Source + "\x00" + ev.ID + "\x00" + v.ID)
 	origin := ev.Origin
-	if origin == events.OriginUser { // nobody has spoken: the message was refused
+	if origin == events.OriginUser { // the message was refused, so it does not count as a user's
 		origin = events.OriginUnset
 	}
 	ack := events.Event{ID: fmt.Sprintf("refused-%016x", id), Source: checkSource, Time: ev.Time, Kind: events.VerdictAck,

@@ -162,7 +162,7 @@ func (s *Service) append(ctx context.Context, in []pending) {
 	batch := make([]*check.Request, 0, len(in))
 	whole := false
 	defer func() {
-		for i := 0; !whole && i < len(in); i++ { // a panic, after which nobody waits for an answer
+		for i := 0; !whole && i < len(in); i++ { // a panic, after which no caller waits for an answer
 			if in[i].waiter != nil {
 				s.Answers.leave(in[i].waiter)
 			}

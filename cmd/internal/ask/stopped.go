@@ -11,7 +11,7 @@ import (
 func (w *GlobalOrders) Enforce(v *events.Verdict) { w.table.Take(v) }
 
 // stopped returns the order by hand that refuses what an event asks for; nil for none. Such an order
-// binds whoever calls and whatever is asked for. Without any it costs one atomic load.
+// binds all callers, whatever they ask for. Without any it costs one atomic load.
 func (w *GlobalOrders) stopped(ctx context.Context, ev *events.Event) *events.Verdict {
 	if !w.table.AnyByHand() {
 		return nil

@@ -38,7 +38,7 @@ type Order struct {
 	Match        *events.Match  `json:"match,omitempty"` // which calls it refuses; all when absent
 }
 
-// Left is what is left of one limit.
+// Left is the remaining part of one limit.
 type Left struct {
 	Rule  string      `json:"rule"`
 	Left  float64     `json:"left"`
@@ -155,7 +155,7 @@ func (s *Server) remaining(ctx context.Context, c *client.Client, in whereIn) (s
 	return sayLeft(&out), out, nil
 }
 
-// ordersOf are the orders that bind; what shadow mode would do binds nobody.
+// ordersOf are the orders that bind; an order in shadow mode binds no call.
 func ordersOf(list []events.Verdict) []Order {
 	out := []Order{}
 	for i := range list {
@@ -167,7 +167,7 @@ func ordersOf(list []events.Verdict) []Order {
 	return out
 }
 
-// leftOf is what is left of each limit that counts down, the scarcest first.
+// leftOf is the remaining part of each limit that counts down, the scarcest first.
 func leftOf(counters []rules.CounterView) []Left {
 	out := []Left{}
 	for _, c := range counters {
@@ -223,7 +223,7 @@ func sayStopped(a *stoppedAnswer) string {
 	return b.String()
 }
 
-// sayLeft says in one sentence what is left.
+// sayLeft gives the remaining parts in one sentence.
 func sayLeft(a *stoppedAnswer) string {
 	if len(a.Left) == 0 {
 		return "No limit in force counts what this flow uses."

@@ -85,9 +85,9 @@ func (b *BrokerFlags) Load(env *cli.Env, except ...string) error {
 	return nil
 }
 
-// Hosts returns the addresses of the brokers, with the usual port where none is said.
+// Hosts returns the addresses of the brokers, with the usual port where none is given.
 //
-// An address of IPv6 needs its port, since its colons could not be told from that of a
+// An IPv6 address needs its port, since its colons could not be distinguished from that of a
 // port.
 func (b *BrokerFlags) Hosts() (list []string, err error) {
 	for _, some := range *b.Addresses {
@@ -107,9 +107,9 @@ func (b *BrokerFlags) Hosts() (list []string, err error) {
 }
 
 // Connect returns how the brokers are reached. It reads the files that are named and
-// connects to nobody.
+// opens no connection.
 //
-// Wrong names of files, an empty password and settings that do not fit each other come out
+// Wrong names of files, an empty password and settings that do not fit each other are found
 // here, before anything waits for a broker. The caller closes the cluster.
 func (b *BrokerFlags) Connect() (*kafka.Cluster, error) {
 	hosts, err := b.Hosts()
@@ -131,7 +131,7 @@ func (b *BrokerFlags) Connect() (*kafka.Cluster, error) {
 	return c, nil
 }
 
-// reachable is how long commands that somebody looks at try to reach the brokers.
+// reachable is how long interactive commands try to reach the brokers.
 const reachable = 15 * time.Second
 
 // Reach returns the cluster when one of its brokers has let weir in.
@@ -207,7 +207,7 @@ func Await(ctx context.Context, log *slog.Logger, check func(context.Context) er
 		select {
 		case <-time.After(awaitPause):
 		case <-limited.Done():
-			// Ended by whoever started it, such as by a signal; the cause says so.
+			// Ended from outside, such as by a signal; the cause says so.
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -218,7 +218,7 @@ func Await(ctx context.Context, log *slog.Logger, check func(context.Context) er
 
 // Bounds of waiting for records that should be there.
 const (
-	silentFetches = 20 // in a row without a record: what is left are marks of transactions
+	silentFetches = 20 // in a row without a record: the remaining offsets are marks of transactions
 	awayMost      = time.Minute
 )
 
@@ -237,7 +237,7 @@ func EachRecord(ctx context.Context, c *kafka.Cluster, topic string, partition i
 	for silent := 0; r.Next() < to && silent < silentFetches; {
 		var err error
 		records, err = r.Fetch(ctx, records)
-		// Retention has dropped them while they were to be read. What is left is read on.
+		// Retention dropped records during the read. The remaining ones are read on.
 		if next, ok := kafka.Behind(err); ok {
 			if lost != nil {
 				lost(err)

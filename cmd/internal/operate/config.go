@@ -19,7 +19,7 @@ func Settings() *config.Table {
 	return config.NewTable(func(fs *pflag.FlagSet) { NewRunFlags(fs) })
 }
 
-// strangeVariables says which variables of the environment nobody reads, misspelled
+// strangeVariables returns the variables of the environment that no setting reads, misspelled
 // ones most likely.
 //
 // None are found where the environment is not to be listed, as in tests.

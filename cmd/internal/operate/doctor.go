@@ -149,7 +149,7 @@ func (d *doctor) say(f finding) {
 // examine makes all checks.
 //
 // They are in the order in which things depend on each other: what a wrong setting breaks
-// is told after it. Brokers are asked only when settings name them.
+// is reported after it. Brokers are asked only when settings name them.
 func (d *doctor) examine(ctx context.Context) error {
 	// Settings that cannot be read name no brokers; to say that none are named would be wrong.
 	understood := d.settings()
@@ -224,10 +224,10 @@ func (d *doctor) limits() {
 }
 
 // sources asks the weir that runs at the address of the settings what its sources do not
-// tell. Where none runs there is nothing to say.
+// report. Where none runs there is nothing to print.
 func (d *doctor) sources(ctx context.Context) {
 	const check = "sources"
-	// Port 0 is any that is free; nobody can know at which one a weir runs.
+	// Port 0 is any that is free, so the port of a running weir is unknown.
 	_, port, err := net.SplitHostPort(d.run.O.Listen)
 	if err != nil || port == "0" {
 		return
@@ -251,7 +251,7 @@ func (d *doctor) sources(ctx context.Context) {
 	}
 	if status, ok := errors.AsType[*client.StatusError](err); ok {
 		body = status.Body // not ready, which says as much of sources
-		// Nobody listens there, which is as it should be before the first start.
+		// No process listens there, which is as it should be before the first start.
 	} else if err != nil {
 		return
 	} else {
@@ -404,8 +404,8 @@ func (d *doctor) topics(ctx context.Context, c *kafka.Cluster) {
 			d.ok(check, "%s: %s, and settings as they should be", g.Topic, g.Want)
 		case g.State == topicMissing:
 			d.fail(check, "create it: weir topics create", "%s: there is no such topic", g.Topic)
-		// Too few partitions give what comes of one no place; compaction removes events of
-		// a flow, which have one key.
+		// With too few partitions, the output of some partitions has no place. Compaction removes
+		// events of a flow, which have one key.
 		case g.Setting == "partitions" || g.Setting == "cleanup.policy":
 			d.fail(check, g.Fix, "%s: %s is %s, want %s", g.Topic, g.Setting, g.Is, g.Want)
 		default:

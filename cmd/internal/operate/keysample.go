@@ -17,7 +17,7 @@ import (
 // sampled is how many of the newest records of each partition are looked at.
 //
 // A wrong producer shows in nearly every record, so a few suffice; old records may come
-// from producers that were mended since.
+// from producers that were fixed since.
 const sampled = 200
 
 // keyed is a record of which the key says something.
@@ -62,7 +62,7 @@ func (d *doctor) keys(ctx context.Context, c *kafka.Cluster) {
 	switch {
 	case all == 0:
 		d.ok(check, "there are no events yet")
-	// The worst is told first, and alone: who mends one producer asks again.
+	// The worst is reported first, and alone: the operator fixes one producer and runs the check again.
 	case s.keyless > 0:
 		d.fail(check, useKey, "%d of the %d newest records have no key, so that flows are spread over partitions", s.keyless, all)
 	case len(wrong) > 0:

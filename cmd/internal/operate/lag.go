@@ -121,7 +121,7 @@ type groupLag struct {
 
 // records is how many are not done.
 //
-// Marks of transactions count as records here, because offsets cannot tell them.
+// Marks of transactions count as records here, because offsets do not distinguish them.
 func (g *groupLag) records() (n int64) {
 	for i := range g.partitions {
 		n += g.partitions[i].Lag
@@ -145,7 +145,7 @@ func lagOf(ctx context.Context, c *kafka.Cluster, b *BrokerFlags, stage pump.Sta
 }
 
 // askLag asks for one group and one topic. It is tried again as a whole, so it keeps nothing.
-// The places are asked for before the ends, so lag is told too large for a moment and never
+// The places are read before the ends, so the lag may be too large for a moment and is never
 // too small.
 func askLag(ctx context.Context, c *kafka.Cluster, name, topic string, now func() time.Time) (*groupLag, error) {
 	// kafka.ErrNoTopic when there is none.
@@ -161,12 +161,12 @@ func askLag(ctx context.Context, c *kafka.Cluster, name, topic string, now func(
 	if err != nil && !errors.Is(err, kafkago.GroupIdNotFound) { // no weir was ever in it
 		return nil, err
 	}
-	// A group that nobody is in has a state, too.
+	// A group without members has a state, too.
 	members, state, err := g.Members(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// Partitions are in the order of their numbers, those that nobody has committed to
+	// Partitions are in the order of their numbers. Partitions without a commit are
 	// among them.
 	out := &groupLag{name: name, state: state}
 	for n := range partitions {
@@ -192,8 +192,8 @@ func askLag(ctx context.Context, c *kafka.Cluster, name, topic string, now func(
 
 // ownerOf returns where the owner of a partition is, as well as it is known.
 //
-// "" when nobody owns it. Members say their address with --advertise; else it is who they
-// are to the brokers.
+// "" when it has no owner. Members give their address with --advertise; else it is the name
+// and host that the brokers know.
 func ownerOf(members []kafka.Member, partition int) string {
 	for _, m := range members {
 		for _, p := range m.Partitions {
@@ -221,8 +221,8 @@ func age(ctx context.Context, c *kafka.Cluster, topic string, partition int, off
 	r := kafka.NewReader(c, topic, partition, offset, kafka.ReaderOptions{Bytes: 64 << 10})
 	defer r.Close()
 	records, err := r.Fetch(ctx, nil)
-	// Of what is gone or cannot be read nobody tells the time, and how many wait is known all the
-	// same.
+	// Records that are gone or cannot be read have no known time. The number of waiting records is
+	// known all the same.
 	if _, ok := kafka.Behind(err); ok {
 		return 0, nil
 	}

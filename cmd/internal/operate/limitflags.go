@@ -18,10 +18,10 @@ import (
 	"weir/cmd/internal/limits"
 )
 
-// LimitFlags is the flags that say by which limits to judge: a profile, a file, single
+// LimitFlags is the flags that set the limits to judge by: a profile, a file, single
 // values, each over the one before.
 //
-// All are empty when nobody gave a flag, which means the balanced profile.
+// All are empty when no flag is given, which means the balanced profile.
 type LimitFlags struct {
 	Profile *cli.Choice
 	File    *string
@@ -78,7 +78,7 @@ func (j *LimitFlags) unpriced() (analyzer.Limits, error) {
 		if data, err = os.ReadFile(name); err != nil {
 			return analyzer.Limits{}, err
 		}
-		// The file alone first, so that what is wrong with it is told with its lines.
+		// The file alone first, so that errors in it are reported with their lines.
 		l, err := limitfile.Parse(name, data)
 		if err != nil {
 			return analyzer.Limits{}, LimitsFault(err)
@@ -107,16 +107,16 @@ func (j *LimitFlags) unpriced() (analyzer.Limits, error) {
 	return l, nil
 }
 
-// LimitsFault tells of a file that was refused.
+// LimitsFault reports a file that was refused.
 //
-// It is a failure and not a fault of use, as the file is to be mended and not the command.
+// It is a failure and not a fault of use, as the file needs a fix and not the command.
 func LimitsFault(err error) error {
 	return cli.Failure("%w", err).Advise("weir limits validate FILE lists all that is wrong; weir limits schema prints the schema")
 }
 
-// setFault tells of values that were refused; lines mean nothing to who typed them.
+// setFault reports values that were refused; line numbers mean nothing for values on a command line.
 //
-// Only the first problem is told: it is named by its key, which is what was typed.
+// Only the first problem is reported: it is named by its key, which is what was typed.
 func setFault(err error) error {
 	problems, ok := errors.AsType[*limitfile.Problems](err)
 	if !ok {
@@ -132,8 +132,8 @@ func setFault(err error) error {
 
 // withValues puts values, each KEY=VALUE, into a limits file.
 //
-// What is left of the file keeps its meaning but not its layout; nobody sees the result but
-// the parser.
+// The rest of the file keeps its meaning but not its layout; only the parser reads the
+// result.
 func withValues(data []byte, sets []string) ([]byte, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {

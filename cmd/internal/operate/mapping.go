@@ -60,8 +60,8 @@ func (f MapFlag) Set(s string) error {
 // Followed reads [FORMAT=]FILE. A mapping ends at the last equals sign; one in a file is
 // named as map@FILE=LOG.
 //
-// A file whose name holds an equals sign is taken for what it is when it is there; what
-// looks like a format that nobody knows is refused only where no such file is. Format is empty
+// If a file exists whose whole name holds an equals sign, that file is followed. An argument
+// that begins like an unknown format is refused only if no such file exists. Format is empty
 // when it is to be detected.
 func Followed(s string) (f intake.Follow, err error) {
 	format, path, ok := strings.Cut(s, "=")

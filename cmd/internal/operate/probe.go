@@ -27,8 +27,8 @@ const probeHeader = "weir-probe"
 // probe writes a record to the topic of verdicts, reads it back, and compares clocks.
 //
 // It goes to the topic of verdicts because weir has to be able to write there, and because its
-// readers skip records without a value. The token tells it from the records of others who
-// probe at the same time.
+// readers skip records without a value. The token distinguishes it from the records of other
+// probes at the same time.
 func (d *doctor) probe(ctx context.Context, c *kafka.Cluster) {
 	check, topic := "verdicts", d.run.brokers.Topics.Verdicts
 	if d.noProbe {
@@ -50,8 +50,8 @@ func (d *doctor) probe(ctx context.Context, c *kafka.Cluster) {
 		return
 	}
 	var appended time.Time
-	// An error of its own ends the reading at once, and tells a record that was found from
-	// none.
+	// An error of its own ends the reading at once, and shows that the record was
+	// found.
 	found := errors.New("found")
 	err = EachRecord(ctx, c, topic, 0, from, from+1, func(r *kafka.Record) error {
 		for _, h := range r.Headers {
@@ -83,7 +83,7 @@ func (d *doctor) probe(ctx context.Context, c *kafka.Cluster) {
 func (d *doctor) clocks(before, appended, after time.Time) {
 	skew := time.Duration(0)
 	switch {
-	// Brokers tell milliseconds.
+	// Brokers report milliseconds.
 	case appended.Before(before.Truncate(time.Millisecond)):
 		skew = before.Sub(appended)
 	case appended.After(after):

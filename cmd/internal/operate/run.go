@@ -93,7 +93,7 @@ a configuration file. weir config print shows each value and its origin.`,
 	}
 }
 
-// defaultState is where weir run keeps its state when nobody says otherwise.
+// defaultState is where weir run keeps its state by default.
 const defaultState = "weir-state"
 
 // RunFlags are the flags of weir run, which are its settings.
@@ -172,7 +172,7 @@ func (r *RunFlags) options() (app.Options, error) {
 		o.StateDir = ""
 	}
 	for _, s := range *r.follow {
-		// A mapping that is named is read here, so a fault in it is told before anything
+		// A mapping that is named is read here, so a fault in it is reported before anything
 		// starts.
 		f, err := Followed(s)
 		if err != nil {
@@ -249,7 +249,7 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 	if env.Notify != nil {
 		defer env.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)()
 	}
-	chosen := os.Getenv("GOGC") != "" // whoever sets it knows his machine
+	chosen := os.Getenv("GOGC") != "" // if it is set, the operator's choice counts
 	if !chosen {
 		debug.SetGCPercent(garbageAtStart)
 	}
@@ -262,7 +262,7 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 			return err
 		}
 	}
-	// What fails at the start is told with the most likely remedy.
+	// A failure at the start is reported with the most likely remedy.
 	if err := a.Start(ctx); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return cli.Failure("%w", err).Advise("is another weir running? choose a port with --listen 127.0.0.1:8081")
@@ -275,7 +275,7 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 	if !chosen {
 		debug.SetGCPercent(garbage)
 	}
-	// A unit of type notify counts as failed when nobody tells it. Weir serves all the same.
+	// Without a notification, systemd treats a unit of type notify as failed. Weir serves all the same.
 	if err := TellSystemd(env, SystemdReady); err != nil {
 		o.Logger.Warn("systemd does not know that weir runs", "error", err)
 	}
@@ -293,14 +293,14 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 					o.Logger.Error("reload", "error", err)
 				}
 			}
-		// It ended by itself, because of a fault that it must not go on with; Err tells.
+		// It ended by itself, because of a fault that it must not go on with; Err returns it.
 		case <-a.Done():
 			ended = true
 		case <-ctx.Done():
 			ended = true
 		}
 	}
-	_ = TellSystemd(env, systemdStopping) // which it sees without being told
+	_ = TellSystemd(env, systemdStopping) // systemd also sees the exit without it
 	return stop(ctx, signals, o, a)
 }
 

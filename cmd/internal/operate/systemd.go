@@ -7,18 +7,18 @@ import (
 	"weir/cmd/internal/cli"
 )
 
-// What systemd is told.
+// The states that systemd is notified of.
 // The lines are those of sd_notify(3).
 const (
 	SystemdReady    = "READY=1"
 	systemdStopping = "STOPPING=1"
 )
 
-// TellSystemd tells systemd how weir stands, when it was started by a unit of the type
+// TellSystemd notifies systemd of the state of weir, when it was started by a unit of the type
 // notify (see sd_notify). Without one it does nothing.
 //
-// An error means that systemd does not know, and not that weir is unwell: who calls it goes
-// on.
+// An error means that systemd does not know the state, and not that weir is unwell: the caller
+// goes on.
 func TellSystemd(env *cli.Env, state string) error {
 	socket := env.Getenv("NOTIFY_SOCKET")
 	if socket == "" {

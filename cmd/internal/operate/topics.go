@@ -66,10 +66,10 @@ gets the same number, at most 16 by default. More of them cost every partition o
 	}}
 }
 
-// TopicFlags say which topics there have to be, and what they have to hold.
+// TopicFlags set which topics there have to be, and what they have to hold.
 //
 // judging are the limits, by which it is known how long records are needed. 0 of partitions
-// and replication means that nobody said a number.
+// and replication means that no number is given.
 type TopicFlags struct {
 	*BrokerFlags
 	judging                           *LimitFlags
@@ -88,15 +88,16 @@ func NewTopicFlags(fs *pflag.FlagSet) *TopicFlags {
 	return t
 }
 
-// defaultPartitions is how many partitions topics get when nobody says otherwise.
+// defaultPartitions is how many partitions topics get by default.
 //
 // Many numbers of machines divide it.
 const defaultPartitions = 12
 
-// mostActivity is how many partitions the topic of activity gets at most when nobody says otherwise.
+// mostActivity is how many partitions the topic of activity gets at most by default.
 //
-// Each partition of events tells each of activity what its flows did, once in agents.report, so records
-// become more with the product of both; and what comes there is a tenth of the events.
+// Each partition of events reports the activity of its flows to each partition of activity, once in
+// agents.report. So the number of records grows with the product of both. The activity is a tenth of
+// the events.
 const mostActivity = 16
 
 // topicNeeds is what weir wants of one topic.
@@ -227,7 +228,7 @@ func (t *TopicFlags) Needs(limits analyzer.Limits, events, activity int) []topic
 		}
 	}
 	// A topic that takes less refuses batches that producers take for normal.
-	const usual = 1048588 // what brokers take when nobody says otherwise
+	const usual = 1048588 // what brokers take by default
 	return []topicNeeds{
 		{t.Topics.Events, events, settings(lookback(pump.FlowStage), usual)},
 		// Orders have to outlast what is folded again, and themselves.
@@ -277,7 +278,7 @@ func (p *TopicPlan) Lacks(n topicNeeds, replication int) {
 
 // Compare adds what is not as it should be of a topic that is there.
 //
-// A setting that the broker does not tell is not judged. More partitions than are needed
+// A setting that the broker does not report is not judged. More partitions than are needed
 // are no fault.
 func (p *TopicPlan) Compare(n topicNeeds, is kafka.TopicInfo) {
 	before := p.Differs
@@ -300,7 +301,7 @@ func (p *TopicPlan) Compare(n topicNeeds, is kafka.TopicInfo) {
 	}
 }
 
-// differ adds a gap that somebody has to close by hand.
+// differ adds a gap that the operator has to close by hand.
 func (p *TopicPlan) differ(g topicGap) {
 	p.Differs++
 	g.State = TopicDiffers
@@ -388,7 +389,7 @@ func createTopics(ctx context.Context, env *cli.Env, t *TopicFlags) error {
 	if err != nil {
 		return err
 	}
-	// Those that were created are told also when a later one was refused.
+	// The created topics are reported also when a later one was refused.
 	created, err := c.CreateTopics(ctx, p.Missing...)
 	for _, name := range created {
 		env.Notice("created %s", name)

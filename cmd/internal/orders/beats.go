@@ -12,7 +12,7 @@ import (
 )
 
 // Silent is how long a guard may be silent before it counts as cut off. Guards send a heartbeat every
-// BeatEvery, so one that is lost makes nobody cut off.
+// BeatEvery, so a single lost heartbeat does not make a guard count as cut off.
 const (
 	BeatEvery = 2 * time.Second
 	Silent    = 4500 * time.Millisecond
@@ -80,8 +80,8 @@ type Guards struct {
 	full   int // guards that found no room
 }
 
-// nameOf tells processes of guards apart. The principal is part of it, so that nobody speaks for the
-// guard of another one.
+// nameOf distinguishes processes of guards. The principal is part of it, so that no principal can
+// report for the guard of another one.
 func nameOf(principal, guard, instance string) string {
 	return principal + "\x00" + guard + "\x00" + instance
 }
@@ -182,7 +182,7 @@ func (g *Guards) Confirm(verdict string, stops bool, now events.Stamp) Confirmed
 	defer g.mu.Unlock()
 	g.forget(now)
 	out := Confirmed{Missing: []GuardSeen{}}
-	if g.full > 0 { // somebody is not known
+	if g.full > 0 { // at least one guard is not known
 		out.More = 1
 	}
 	order, _, _ := strings.Cut(verdict, "-")

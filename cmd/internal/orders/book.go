@@ -67,7 +67,7 @@ type Book struct {
 	unshown  map[string]*byhand.Order        // that the log of verdicts did not take yet
 	known    bool                            // all that the log holds was taken
 	trouble  error                           // why that is not so any more
-	readied  chan struct{}                   // closed when they are; nil while nobody waits
+	readied  chan struct{}                   // closed when they are; nil while no goroutine waits
 	stops    atomic.Pointer[[]*byhand.Order] // of orders
 	previous events.Stamp                    // the greatest revision that was given here
 }

@@ -16,11 +16,11 @@ import (
 // MaxLink is how long a link is valid at most. It is less than Kept, see Link.
 const MaxLink = 24 * time.Hour
 
-// Link is an order that whoever has its token may give, once.
+// Link is an order that any holder of its token may give, once.
 //
 // It holds for the state that the order was in when the link was made: Revision is that of the newest
-// record then, or 0 for none. Giving the order makes a newer record, so the link is used up, at every
-// member and after a restart, without anything that has to be remembered of it. Records are kept for
+// record then, or 0 for none. Giving the order makes a newer record. So the link is used up, at every
+// member and after a restart, and nothing has to be remembered for that. Records are kept for
 // longer than links are valid.
 type Link struct {
 	Order    byhand.Order   `json:"order"`

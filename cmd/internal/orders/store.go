@@ -41,7 +41,7 @@ type Store struct {
 	orders map[string]*byhand.Order
 }
 
-// Follow takes what was kept. Nobody else writes there, so nothing comes later.
+// Follow takes what was kept. No other process writes there, so nothing comes later.
 func (s *Store) Follow(ctx context.Context, take func(*byhand.Order), reached func(), _ func(error)) error {
 	if err := s.load(); err != nil {
 		return err

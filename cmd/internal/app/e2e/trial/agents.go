@@ -13,13 +13,13 @@ import (
 	"weir/events"
 )
 
-// foldActivity folds the topic of activity from its beginning as it stands, each partition
-// by itself and without repeats, as the agent stage does beside so many partitions of
-// events.
-// The topic is taken for what was said. That it is the right activity is another matter:
+// foldActivity folds the topic of activity from its beginning as it is, each partition
+// by itself and without repeats. The agent stage does the same beside this number of partitions
+// of events.
+// The topic is taken for what was said. Whether it is the right activity is checked elsewhere:
 // `weir replay`, which makes it anew from the events, has to give the same verdicts (see
-// storm.judge). flows is how many partitions of events there are; what the agent stage
-// gives has the numbers behind those (see decision 43).
+// storm.judge). flows is the number of partitions of events. The output of the agent stage
+// has the numbers behind those (see decision 43).
 func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*oracle, error) {
 	o := &oracle{}
 	pumps := map[int32]*pump.Pump{}
@@ -40,7 +40,7 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 			pumps[r.Partition], seen[r.Partition] = p, map[int]pump.Position{}
 		}
 		var ev events.Event
-		// What flows told of their parties is one binary record and no event (see decision
+		// What flows reported about their parties is one binary record and no event (see decision
 		// 75).
 		reports := pump.IsReports(r.Value)
 		if !reports {
@@ -50,8 +50,8 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 		}
 		one := pump.Record{Offset: r.Offset, Appended: events.StampOf(r.Timestamp), Key: string(r.Key), From: pump.Position{Source: -1}}
 		ev.Appended, one.Value = one.Appended, r.Value
-		// Former and later owners may send the same activity; the highest position of each
-		// source that was seen tells a repeat, as it does in the agent stage. The pump
+		// Former and later owners may send the same activity. As in the agent stage, the highest
+		// position seen of each source shows a repeat. The pump
 		// drops it by itself below; here it is counted.
 		if at, err := positionOf(r); err == nil {
 			one.From = at
@@ -59,7 +59,7 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 			switch {
 			case known && (at.Offset < last.Offset || at.Offset == last.Offset && at.Part <= last.Part):
 				o.repeats++
-			// What is told of the time goes to every partition and belongs to no agent.
+			// Records of time go to every partition and belong to no agent.
 			case one.Key == "":
 				o.ticks++
 				fallthrough
@@ -88,7 +88,7 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 	return o, err
 }
 
-// outputsOf numbers the partitions of the activity as what comes of them is numbered.
+// outputsOf gives the partitions of the activity the numbers of their output.
 func outputsOf(partitions map[int32]int64, flows int32) map[int32]int64 {
 	out := map[int32]int64{}
 	for p, n := range partitions {

@@ -31,7 +31,7 @@ import (
 type bench struct {
 	real   bool
 	events int
-	// Each figure is the median of so many rounds, with its range: one run on a machine
+	// Each figure is the median of this number of rounds, with its range: one run on a machine
 	// that does other things, too, says little.
 	rounds     int
 	partitions int
@@ -385,7 +385,7 @@ func (b *bench) live(ctx context.Context) error {
 		for reading.Err() == nil {
 			fetched := reader.PollFetches(reading)
 			// All records of one fetch were readable now, and not before as far as a reader
-			// can tell.
+			// can see.
 			at := time.Now()
 			mu.Lock()
 			fetched.EachRecord(func(r *kgo.Record) {

@@ -97,7 +97,7 @@ type published struct {
 	deadLetters []said
 	marks       int      // records by which an owner took a partition over
 	former      []string // records of an owner that stand behind the mark of a later one
-	strange     []string // records that nobody can read
+	strange     []string // unreadable records
 }
 
 // owners is the order of owners in one partition of a topic. An owner is known by what
@@ -115,8 +115,8 @@ type identity struct {
 	epoch int16
 }
 
-// lastEpoch is in the marks that shut out an owner whose producer id nobody claims any
-// more: they stand under that owner's id.
+// lastEpoch is in the marks that shut out an owner whose producer id is no longer
+// claimed: they have that owner's id.
 const lastEpoch = math.MaxInt16
 
 // late reports whether the record comes from an owner that has been replaced.
@@ -134,8 +134,8 @@ func (l *owners) late(r *kgo.Record) bool {
 	return false
 }
 
-// stages splits what was published: what comes of the events, in so many partitions, and
-// what comes of the activity in those behind them.
+// stages splits what was published: the output of the events, in the first partitions, and
+// the output of the activity in those behind them.
 func (p *published) stages(events int32) (flows, agents *published) {
 	// Marks, late and unreadable records are counted once, with the flows.
 	flows, agents = &published{marks: p.marks, former: p.former, strange: p.strange}, &published{}
@@ -153,9 +153,9 @@ func (p *published) stages(events int32) (flows, agents *published) {
 	return flows, agents
 }
 
-// readPublished reads the topics of verdicts and of dead letters. Of the former events
-// have so many partitions.
-// A record that nobody can read is noted and does not end the comparison.
+// readPublished reads the topics of verdicts and of dead letters. flows is the number of
+// partitions of the events, which come first.
+// An unreadable record is noted and does not end the comparison.
 func readPublished(ctx context.Context, s *server, t topics, flows int32) (*published, error) {
 	out := &published{}
 	type place struct {
@@ -237,7 +237,7 @@ type difference struct {
 	backwards                                              int // verdicts whose trigger is before that of one further up in the partition
 	former                                                 int // records of owners that had been replaced
 	deadLettersMissing, deadLettersExtra, deadLettersTwice int
-	strange                                                int // records that nobody can read
+	strange                                                int // unreadable records
 	first                                                  []string
 }
 

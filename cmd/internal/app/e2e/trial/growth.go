@@ -14,10 +14,10 @@ import (
 	"weir/events"
 )
 
-// load is one row of the growth: so many flows that are live at one time, over so many
+// load is one row of the growth: the number of flows that are live at one time, and of
 // partitions in one process.
 // A live flow is one that had an event within flow.idle: its state is in memory.
-// The topic of activity has as many partitions as that of the events, unless it is said otherwise.
+// The topic of activity has as many partitions as that of the events by default.
 type load struct{ flows, partitions, activity, events int }
 
 // eventsPerFlow is few, so that flows cost more than events do.
@@ -122,7 +122,7 @@ func (b *bench) said(ctx context.Context, partitions int) (n [3]float64, err err
 }
 
 // copying prints what it costs a member that folds none of them to have the verdicts of the last
-// row, by a member that somebody follows beside one that nobody does.
+// row. It compares a member with a follower and a member without.
 func (b *bench) copying(ctx context.Context, partitions int) error {
 	verdicts, name := fmt.Sprint("verdicts-", b.serial), fmt.Sprint("others-", b.serial)
 	said, err := b.said(ctx, partitions)

@@ -67,7 +67,7 @@ func (l *lines) run(ctx context.Context) (err error) {
 	// Doctor names the flags that may be wrong.
 	l.weir(ctx, "doctor", "--brokers", s.loginAddr(), "--kafka-sasl", "scram-sha-512", "--kafka-user", "weir", "--kafka-password-file", password)
 	l.title("no password at all, and no TLS where it is wanted")
-	// Here nobody logs in at all.
+	// Here no login is sent at all.
 	l.weir(ctx, "topics", "plan", "--brokers", s.loginAddr())
 	// The kfake of a trial has no listener for TLS.
 	if l.real {
@@ -90,7 +90,7 @@ func (l *lines) run(ctx context.Context) (err error) {
 	return l.outage(ctx, s)
 }
 
-// title begins what comes of one mistake.
+// title begins the output of one mistake.
 func (l *lines) title(what string) { fmt.Fprintf(l.out, "\n=== %s\n", what) }
 
 // weir runs the program and prints what it says; it must end by itself.
@@ -152,7 +152,7 @@ func (l *lines) outage(ctx context.Context, s *server) error {
 	}
 	// It has mostly ended by then.
 	defer func() { _ = m.kill() }()
-	// What a person sees who asks: the status and all of the body.
+	// The response that a person sees: the status and all of the body.
 	ready := func(what string) {
 		resp, err := http.Get("http://" + m.listen + "/readyz")
 		if err != nil {

@@ -126,7 +126,7 @@ func stormCommand(ctx context.Context, args []string) error {
 	return err
 }
 
-// benchCommand reads the flags of a bench, which is of a real broker unless told otherwise.
+// benchCommand reads the flags of a bench, which uses a real broker by default.
 func benchCommand(ctx context.Context, args []string) error {
 	b := &bench{real: true, out: os.Stdout}
 	fs := flag.NewFlagSet("trial bench", flag.ExitOnError)

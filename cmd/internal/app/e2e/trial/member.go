@@ -53,15 +53,15 @@ type member struct {
 	group   string
 	flags   []string // further ones
 
-	// mu guards what follows: the schedule and whoever waits for the process both look at
-	// it.
+	// mu guards what follows: the schedule and the goroutine that waits for the process both
+	// use it.
 	mu  sync.Mutex
 	run *run
-	// expected is set before the process is told to end, so wait knows that it was asked
-	// for.
+	// expected is set before the process is stopped, so wait knows that the stop was
+	// intended.
 	expected bool // the end of the present run
 	frozen   bool
-	// failures are ends that nobody asked for. Each is a problem of the storm.
+	// failures are unexpected exits. Each is a problem of the storm.
 	failures []string
 	// away says whether the broker is away; nil where it never is. A process that is started
 	// meanwhile ends after its minute of waiting, as it should, for whatever starts it again:
@@ -123,7 +123,7 @@ func (m *member) start() error {
 	return nil
 }
 
-// wait notes an end that nobody asked for and starts the member again, so that one
+// wait notes an unexpected exit and starts the member again, so that one
 // failure does not hide the next.
 // After twenty of them it is left dead: it ends at each start, and nothing more is learned.
 func (m *member) wait(r *run) {

@@ -29,8 +29,8 @@ type peerMix struct {
 // See traffic.runaway.
 const honestOnly = 1e-12
 
-// mixes are those that the programs are compared on, of so many events each.
-// One hot flow has a tenth of them, since all of it stands in one partition.
+// mixes are those that the programs are compared on, with this number of events each.
+// One hot flow has a tenth of them, since all of it is in one partition.
 func mixes(events int, seed uint64) []peerMix {
 	return []peerMix{
 		{"a fiftieth of the flows runs away", events, events / 20, astray, seed},

@@ -62,7 +62,7 @@ func (t *traffic) report(k, n int) events.Event {
 		ev.Kind, ev.From, ev.To, ev.Origin = events.AgentCall, self, events.Party{Agent: "agent-1"}, events.OriginAgent
 	default:
 		ev.Kind, ev.From = events.AgentStatus, self
-		// Every mix of what an agent may tell of itself and leave out.
+		// Every mix of what an agent may report about itself and leave out.
 		ev.AgentState = &events.AgentState{Status: "active", Margin: [...]string{"", "comfortable", "tight", "critical"}[k%4],
 			Health: [...]string{"", "healthy", "moderate"}[k%3], Coherence: float64(fresh>>16%100) / 100, Risk: float64(fresh>>24%100) / 100,
 			HasCoherence: k%2 == 0, HasRisk: k%2 == 0}

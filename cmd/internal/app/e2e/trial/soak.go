@@ -24,7 +24,7 @@ import (
 // Growth shows only over time, and only in a process that lives: after the kills of the
 // first half the second one leaves the members alone.
 type soak struct {
-	lasts time.Duration // 0 for a storm of so many faults
+	lasts time.Duration // 0 for a storm with a fixed number of faults
 	away  time.Duration // how long the broker stays away
 	plot  string        // file for what was measured, as CSV; "" for none
 
@@ -237,7 +237,7 @@ func (k *soak) judge(out io.Writer) (problems []string) {
 		lines = append(lines, line)
 		of[t.process] = append(of[t.process], t)
 	}
-	// Whoever wants to know why something grew looks at the curve.
+	// The curve shows why something grew.
 	if k.plot != "" {
 		f, err := os.Create(k.plot)
 		if err == nil {

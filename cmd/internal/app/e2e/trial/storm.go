@@ -23,8 +23,8 @@ import (
 )
 
 // storm is one run of all faults against one broker.
-// The faults fall while events are produced and folded. Then what stands in the topics is
-// held against folds that nobody disturbed: byte for byte the same verdicts, in order, none
+// The faults fall while events are produced and folded. Then the content of the topics is
+// compared with folds without faults: byte for byte the same verdicts, in order, none
 // of them twice. The same type serves the soak, which has faults of its own plan.
 type storm struct {
 	real          bool
@@ -33,7 +33,7 @@ type storm struct {
 	seed          uint64
 	gap           time.Duration // mean time between faults
 	faults        faults
-	// soak is never nil; with lasts 0 it is a storm of so many faults.
+	// soak is never nil; with lasts 0 it is a storm with a fixed number of faults.
 	soak *soak
 	dir  string
 	keep bool // the folder, also when all is well
@@ -139,7 +139,7 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 	}
 	// Half of the events of a storm lie in the past and are caught up with, all others happen now.
 	// What was produced before a member starts has to be caught up with amid faults; what
-	// happens now has to be told of in time.
+	// happens now has to be reported in time.
 	past, now := &traffic{}, time.Now()
 	if s.soak.lasts == 0 {
 		past = &traffic{seed: s.seed, name: "past", events: s.events / 2, flows: s.flows / 2, bad: s.events / 20_000, reporters: talkers, from: events.StampOf(now.Add(-time.Hour)), to: events.StampOf(now)}
@@ -487,7 +487,7 @@ func (s *storm) reached(ctx context.Context, c *kgo.Client, group, topic string)
 
 // settle waits until everything that was produced is folded, and ends the members in order.
 // What they have committed then is up to where verdicts are due: ticks that came after that
-// are folded by nobody.
+// are not folded.
 func (s *storm) settle(ctx context.Context, r *result) error {
 	if _, _, err := s.folded(ctx); err != nil {
 		return err
@@ -661,8 +661,9 @@ func (r *result) print(w io.Writer) {
 	}
 }
 
-// figures are median and maximum of the runs that began while the broker was there. Runs that were killed before they had caught up are left out.
-// The first of the two is how long nobody folded the partitions; it comes from the member's
+// figures are median and maximum of the runs that began while the broker was there. Runs that were
+// killed before they had caught up are left out.
+// The first of the two is how long the partitions were not folded; it comes from the member's
 // own log.
 func figures(list []figure) string {
 	var folds, readies []time.Duration

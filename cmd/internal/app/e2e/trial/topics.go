@@ -99,7 +99,7 @@ func committed(ctx context.Context, c *kgo.Client, group, topic string) (map[int
 	err := eventually(ctx, time.Minute, "the coordinator of the group", func() (ok bool, err error) {
 		all, err = kadm.NewClient(c).FetchOffsets(ctx, group)
 		if errors.Is(err, kerr.GroupIDNotFound) {
-			return true, nil // nobody has joined it yet
+			return true, nil // it never had a member
 		}
 		if kerr.IsRetriable(err) {
 			return false, nil

@@ -17,7 +17,7 @@ import (
 // take no memory but that of the plan.
 type traffic struct {
 	seed          uint64
-	name          string // begins the ids of flows and events, to tell traffics apart
+	name          string // begins the ids of flows and events, to distinguish traffics
 	events, flows int
 	from, to      events.Stamp // all events happen in between
 	bad           int          // further records that are no events
@@ -169,7 +169,7 @@ func (t *traffic) plan() ([]script, []step) {
 	if t.runaway > 0 {
 		share = min(share, t.runaway)
 	}
-	// What is left for the others, so that the mean over all comes out.
+	// The length of the other flows, so that the mean over all comes out.
 	honest := (mean - share*runawayLength) / (1 - share)
 	scripts := make([]script, t.flows)
 	left := t.events
@@ -244,9 +244,9 @@ func (f *flow) event(n int) events.Event {
 	return ev
 }
 
-// honest is delegation to one of three workers, who use tools, think and answer.
-// It goes round by six; what is asked and answered is new each time, so that no rule has a
-// reason to speak.
+// honest is delegation to one of three workers, which use tools, think and answer.
+// It repeats after six events. Questions and answers are new each time, so that no rule
+// triggers.
 func (f *flow) honest(n int) events.Event {
 	worker, fresh := 1+n/6%3, mix(f.t.seed, uint64(f.n), uint64(n+1)/2)
 	switch n % 6 {
@@ -276,7 +276,7 @@ func (f *flow) begin(n int, kind events.Kind) events.Event {
 // together stand in all partitions.
 func (f *flow) key() string { return fmt.Sprintf("%s-%016x", f.t.name, mix(f.t.seed, uint64(f.n))) }
 
-// id is the id of its n-th event, by which a repeat is told.
+// id is the id of its n-th event, by which a repeat is recognized.
 func (f *flow) id(n int) string { return fmt.Sprintf("%s-%d-%d", f.t.name, f.n, n) }
 
 // party is the i-th one of the flow. There are 500 agents, so one takes part in many flows,
