@@ -37,7 +37,7 @@ func TooMany(what string) (code events.Code, field, reason string) {
 // back to pair or to order them, within the bounds that its Options set. It is for
 // one goroutine.
 //
-// Whoever feeds one record after another to the same adapter gets one log; see Branching for
+// All records that a caller gives to one adapter are one log; see Branching for
 // several inputs.
 type Adapter interface {
 	// Decode reads one record (a line or a document, as the Framing of the format
@@ -53,15 +53,15 @@ type Adapter interface {
 	Flush(emit func(*events.Event)) error
 }
 
-// Parser is implemented by adapters that can read a record before it is the record's turn:
-// what it takes to read one does not depend on those before it.
+// Parser is implemented by adapters that can read a record before its turn, because reading it
+// does not depend on the records before it.
 //
-// So the readers of a backtest read ahead on several cores, while events are told in order.
+// So the readers of a backtest read ahead on several cores, while events are emitted in order.
 type Parser interface {
-	// Parse reads a record, and returns what tells its events once all records before it
-	// were told; nil for nothing. An error says the same as that of Decode, and does not
-	// mean that there is nothing to tell. Parse may be called by several goroutines at
-	// once, and what it returns holds nothing of record.
+	// Parse reads a record, and returns a function that emits its events; nil when there are none.
+	// The caller calls it after the events of all earlier records were emitted. The error is the
+	// same as that of Decode; a record with an error may still have events. Several goroutines may
+	// call Parse at once, and the returned function holds nothing of record.
 	Parse(record []byte) (deliver func(emit func(*events.Event)), err error)
 }
 
@@ -72,25 +72,25 @@ type Options struct {
 	// Source is the source of events whose records name none.
 	Source string
 
-	// IgnoreArgs says which arguments do not tell calls apart. It is asked about each
+	// IgnoreArgs returns the arguments that do not distinguish calls. The adapter calls it for each
 	// call, so its answer may change.
 	IgnoreArgs IgnoreArgs
 
-	// Silent is told of each span that gives no event, and why; may be nil.
+	// Silent is called for each span that gives no event, with the reason; may be nil.
 	Silent func(Silence)
 
-	// Unread is told by Flush of what a mapping made nothing of; may be nil.
+	// Unread is called by Flush with what a mapping could not read; may be nil.
 	Unread func(Unread)
 
-	// Own is told of each event of weir's own format as it stands in its record; may be nil.
+	// Own is called for each event of weir's own format, with its record; may be nil.
 	Own func(record []byte, ev *events.Event)
 
 	// Correlation lists what the correlation id may be taken from, first hit first.
 	// Empty means the order of the format.
 	Correlation []events.CorrelationSource
 
-	// Hold is for formats whose records come at the end of what they tell: how long,
-	// in event time, a record may be held back for the records that explain it. 0
+	// Hold is for formats whose records come at the end of the span that they describe. It is how
+	// long, in event time, a record may be held back for the records that explain it. 0
 	// means the default of the format, a negative value no limit.
 	Hold time.Duration
 
@@ -110,7 +110,7 @@ type Unread struct {
 // such as cursors and request ids.
 type IgnoreArgs func(tool string) []string
 
-// Of returns the arguments of a tool that are left out; none where nobody says any.
+// Of returns the ignored arguments of a tool; none where IgnoreArgs is nil.
 func (f IgnoreArgs) Of(tool string) []string {
 	if f == nil {
 		return nil
@@ -142,11 +142,11 @@ func CheckSize(record []byte) error {
 		Reason: fmt.Sprintf("the record has %d bytes; want at most %d: lower the batch size of the exporter", len(record), MaxRecord)}
 }
 
-// CheckText refuses what begins as something that is no text that adapters read, and says how
-// to go on: a database, what is packed in a way that NewReader does not undo, and text in
-// another encoding than UTF-8.
+// CheckText rejects an input that does not begin as a text that adapters read, and says what to
+// do. It rejects a database, a compression that NewReader does not undo, and text in another
+// encoding than UTF-8.
 //
-// Its bytes would otherwise be told as lines that are no JSON.
+// Otherwise the bytes of such an input would be reported as lines that are no JSON.
 func CheckText(head []byte) error {
 	reason := ""
 	switch packed := packing(head); {
@@ -239,7 +239,7 @@ func CodeOf(err error) events.Code {
 	return CodeFormat
 }
 
-// YesNo returns Yes for true and No for false: what a log tells for sure.
+// YesNo returns Yes for true and No for false: a value that a log reports for sure.
 func YesNo(yes bool) events.Tri {
 	if yes {
 		return events.Yes

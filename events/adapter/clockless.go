@@ -20,10 +20,9 @@ const Pace = 2 * time.Second
 // last is in event time; zero before the first record.
 type Clock struct{ last events.Stamp }
 
-// At returns told, or the time that is made up when told is zero.
+// At returns logged, or a time that it makes up when logged is zero.
 //
-// A time that is told moves the clock, also backwards: what a log says of its times is not
-// corrected here.
+// A logged time moves the clock, also backwards: the times of a log are not corrected here.
 func (c *Clock) At(logged events.Stamp) events.Stamp {
 	switch {
 	case logged != 0:

@@ -2,54 +2,54 @@ package adapter
 
 import "weir/events"
 
-// Elapsed measures how much time passes in a log, by the times that its records tell. They
-// come from many clocks, of which some are wrong: what one of them says, and be it the year
-// 9999, neither makes the time of the others pass nor keeps it from passing.
+// Elapsed measures how much time passes in a log, by the times of its records. The times come
+// from many clocks, of which some are wrong. A wrong clock, even one in the year 9999, neither
+// makes the time of the others pass nor keeps it from passing.
 //
-// Times that lie near each other are of one clock, and what passes is what passes by the
-// clock that runs fastest. A time far from all others may be wrong, be of a machine that is
-// set wrong, or come after a while in which nothing was told. The last is believed when the
-// next record lies there as well, or farther on.
+// Times near each other are of one clock. The elapsed time is that of the clock that runs
+// fastest. A time far from all others has three possible causes: it is wrong, its machine is set
+// wrong, or it comes after a period without records. The last one is believed when the next
+// record lies there as well, or farther on.
 //
 // It is for one goroutine.
 type Elapsed struct {
 	near   int64      // how far apart the times of one clock may lie, in ms
 	passed int64      // in ms
-	clocks []logClock // the one that was told last in front
+	clocks []logClock // the one that was used last in front
 	record int64      // how many were begun
 }
 
 // logClock is one of the clocks that records go by.
 type logClock struct {
-	at     events.Stamp // the latest time told by it
+	at     events.Stamp // its latest time
 	passed int64        // until then, in ms
-	first  int64        // the record that told it first
-	known  bool         // another record has told it as well
+	first  int64        // the first record with a time of it
+	known  bool         // another record has confirmed it
 	// leap is how far it began ahead of the others, in ms, until that is believed, or
-	// another one is told.
+	// another clock is used.
 	leap int64
 }
 
-// maxClocks is how many clocks are told apart; the one that was not told for the longest is
-// forgotten.
+// maxClocks bounds the clocks that are distinguished; the one that was not used for the longest
+// is forgotten.
 const maxClocks = 16
 
-// NewElapsed returns one in which times of one clock lie at most near ms apart. A while in
-// which nothing was told counts as near and one.
+// NewElapsed returns an Elapsed in which times of one clock lie at most near ms apart. A period
+// without records counts as near and one.
 func NewElapsed(near int64) *Elapsed {
 	// A quarter of the range leaves room for sums of two.
 	return &Elapsed{near: min(max(near, 1), 1<<61)}
 }
 
-// Next begins a record. What one record tells, however much, is never enough to believe that
-// time has leapt.
+// Next begins a record. A single record, with any number of times, is never enough to believe
+// that time has leapt.
 func (e *Elapsed) Next() { e.record++ }
 
 // Passed is how much time has passed since the first record, in ms. It never runs back.
 func (e *Elapsed) Passed() int64 { return e.passed }
 
-// Tell takes a time that the record tells. It reports whether other records bear it out,
-// which none can of the first.
+// Tell takes a time of the record. It reports whether other records confirm it; none can confirm
+// the first.
 func (e *Elapsed) Tell(at events.Stamp) bool {
 	i := e.nearest(at)
 	if i < 0 {
@@ -58,7 +58,7 @@ func (e *Elapsed) Tell(at events.Stamp) bool {
 	}
 	c := e.clocks[i]
 	if i > 0 {
-		// What was told before this is a clock beside it, and no time that has come.
+		// The previous time is of a separate clock, and does not show that time has passed.
 		e.clocks[0].leap = 0
 	}
 	if e.record > c.first {
@@ -76,12 +76,12 @@ func (e *Elapsed) Tell(at events.Stamp) bool {
 	return c.known || len(e.clocks) == 1
 }
 
-// nearest returns the place of the clock by which a time was told; -1 for none.
+// nearest returns the place of the clock that a time belongs to; -1 for none.
 func (e *Elapsed) nearest(at events.Stamp) int {
 	found, least := -1, e.near
 	for i := range e.clocks {
 		apart := int64(at - e.clocks[i].at)
-		// Of two that are as near it is the one told later.
+		// Of two equally near clocks it is the one that was used later.
 		if apart = max(apart, -apart); apart < least || found < 0 && apart == least {
 			found, least = i, apart
 		}
@@ -101,7 +101,7 @@ func (e *Elapsed) begin(at events.Stamp) {
 			}
 		}
 		c.leap = max(0, int64(at-latest))
-		// Nobody went back from where time leapt to, and it goes on from there.
+		// No record went back from where time leapt to, and time goes on from there.
 		if c.leap > 0 && e.record > before.first {
 			e.believe(before)
 		}
@@ -114,8 +114,8 @@ func (e *Elapsed) begin(at events.Stamp) {
 	e.clocks[0] = c
 }
 
-// believe takes a clock for one that is not wrong by accident, and counts the while in which
-// nothing was told if it began with that.
+// believe treats a clock as one that is not wrong by accident. It counts the period without
+// records if the clock began after one.
 func (e *Elapsed) believe(c *logClock) {
 	c.known = true
 	if c.leap > 0 {

@@ -2,13 +2,13 @@ package adapter
 
 import "weir/events/adapter/jsonwalk"
 
-// Failed reports whether the result of a tool says of itself that the call failed, in the way
-// in which many tools answer a model instead of raising: an object whose status is error, or
-// whose success or ok is false, with a text that says why. That text is returned.
+// Failed reports whether the result of a tool itself says that the call failed, and returns the
+// text of the reason. Many tools answer a model in this way instead of raising. Such a result is
+// an object whose status is error, or whose success or ok is false, with a text of the reason.
 //
-// Frameworks tell such a call as one that went well, and the documentation of some asks for
-// it (Google ADK's). What a tool merely has in its texts is no failure, and neither is a status
-// without a word of what went wrong, which may be that of what the tool looked at.
+// Frameworks report such a call as successful, and the documentation of some asks for it (Google
+// ADK's). A word in the texts of a result is no failure. A status without a reason is none either:
+// it may be that of the object that the tool looked at.
 func Failed(result []byte) (why []byte, failed bool) {
 	c := jsonwalk.New(result)
 	if c.Peek() != '{' {

@@ -9,7 +9,7 @@ type Format struct {
 	Framing Framing
 	Score   func(*Head) Match // whether the beginning of an input looks like this format
 	New     func(Options) Adapter
-	// Gives is what people are told that rules can count on; it changes nothing of what is
+	// Gives documents for users which facts rules can count on; it does not change what is
 	// read.
 	Gives Gives
 
@@ -65,7 +65,7 @@ const (
 	Certain
 )
 
-// Level says how much of something a format tells.
+// Level says how much of something a format contains.
 type Level uint8
 
 // The levels.
@@ -87,7 +87,7 @@ type Gives struct {
 	Turn    Level // goal turns
 	Tokens  Level // deltas of tokens
 	Time    Level // when things happened; never means that times are made up
-	Starts  Level // calls are told when they begin, not only when they have ended
+	Starts  Level // calls are reported when they begin, not only when they have ended
 	Work    Level // whether a hop came without work
 	Tasks   Level // tasks, and how often one was begun again
 }

@@ -29,8 +29,8 @@ const (
 	maxMembers = 128 // members looked at in one
 )
 
-// Head is the beginning of an input, by which its format is told. What many formats look at
-// is read once, when the first of them asks. It is for one goroutine.
+// Head is the beginning of an input, which identifies its format. The first format that asks
+// reads what many formats look at; it is read once. It is for one goroutine.
 type Head struct {
 	Bytes []byte
 	tops  []Top

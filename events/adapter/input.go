@@ -2,14 +2,14 @@ package adapter
 
 import "weir/events"
 
-// Branching is implemented by adapters to which a record may be a piece of something
-// longer, such as a line of a multipart body. Who gives one adapter the records of several
-// inputs (requests, files) gives those of each to a branch of its own: else what one input
-// has begun swallows what another one tells.
+// Branching is implemented by adapters to which a record may be a part of something longer, such
+// as a line of a multipart body. A caller with several inputs (requests, files) for one adapter
+// gives the records of each to a branch of its own. Otherwise the unfinished record of one input
+// swallows the records of another one.
 type Branching interface {
-	// Branch returns an adapter for one more input. It shares with the others what is known
-	// of runs, and nothing of what an input has begun. Its Flush ends its input and leaves
-	// what all of them hold back; that is told by the Flush of the adapter it was made of.
+	// Branch returns an adapter for one more input. It shares the known runs with the others, but no
+	// unfinished record of an input. Its Flush ends its input only. Events that all of them hold back
+	// are emitted by the Flush of the adapter it was made of.
 	Branch() Adapter
 }
 

@@ -1,9 +1,8 @@
 package adapter
 
-// Keeper is implemented by adapters that need records of before to read those that
-// come: spans that are held back, or parents of spans to come. It tells how far back
-// they reach, so that who reads a log can begin again there with a new adapter, and
-// get the same events with the same ids.
+// Keeper is implemented by adapters that need earlier records to read later ones: spans that are
+// held back, or parents of spans to come. It reports how far back they reach. A reader of a log
+// can begin again there with a new adapter, and get the same events with the same ids.
 type Keeper interface {
 	// At says where in its input the record is that is decoded next. Places grow; what
 	// they are is the caller's business.

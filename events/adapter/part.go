@@ -6,11 +6,11 @@ import (
 	"weir/events"
 )
 
-// PartError says that some of what is in a record could not be read, and that the rest
-// was. It wraps the first fault.
+// PartError says that a part of a record could not be read, and that the rest was. It wraps the
+// first fault.
 //
-// Whoever gets one has been told the events of the rest: the record counts as read, and the
-// fault is kept beside it.
+// The events of the rest were emitted: the record counts as read, and the fault is kept beside
+// it.
 type PartError struct {
 	First   *events.DecodeError
 	LeftOut int    // how many were left out

@@ -122,8 +122,8 @@ func Unpack(dst, message []byte) ([]byte, error) {
 	return z.DecodeAll(message, dst)
 }
 
-// NewReader returns a reader of in. Whether it is compressed is told by its first
-// bytes.
+// NewReader returns a reader of in. The first bytes decide whether it is
+// compressed.
 func NewReader(in io.Reader) (*Reader, error) {
 	b := bufio.NewReader(in)
 	magic, _ := b.Peek(4) // an input may be shorter

@@ -11,7 +11,7 @@ const maxRepeats = 65536
 // Two records of one hash are taken for one, which 64 bits make as good as impossible.
 type Repeats struct{ seen *Recent[struct{}] }
 
-// NewRepeats returns a memory of so many records as the options let it hold.
+// NewRepeats returns a memory of as many records as the options allow.
 func NewRepeats(o Options) *Repeats {
 	return &Repeats{NewRecent[struct{}](o.HeldOr(maxRepeats))}
 }

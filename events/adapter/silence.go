@@ -2,15 +2,15 @@ package adapter
 
 // Silence is why a span gave no event.
 //
-// People are told the sums, to see whether a library is understood.
+// Users see the sums, which show whether weir understands a library.
 type Silence uint8
 
 // The silences.
 const (
 	SilentUnknown  Silence = iota // nothing in it says that it is about an agent, a tool or a model
 	SilentStep                    // it only ties others together, such as a node of a graph
-	SilentTwice                   // another span tells the same
-	SilentNoTokens                // a request to a model that tells neither tokens nor an error
+	SilentTwice                   // another span reports the same
+	SilentNoTokens                // a request to a model that reports neither tokens nor an error
 	SilenceCount
 )
 

@@ -1,9 +1,9 @@
 package adapter
 
-// Source is a program or a library that writes logs in some format, told from the side
-// of its user.
+// Source is a program or a library that writes logs in some format, described for its
+// users.
 //
-// It is what weir events describe shows; a test holds the docs to it.
+// weir events describe shows it; a test holds the docs to it.
 type Source struct {
 	Name   string   // as on the command line
 	Format string   // name of the format that reads it

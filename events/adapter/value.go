@@ -70,7 +70,7 @@ func (v *value) read(p []byte) (n int, s state) {
 			}
 			continue
 		case inEscape:
-			// Any one character is an escape here; who reads the string decides.
+			// Any one character is an escape here; the reader of the string decides.
 			v.want = inString
 			continue
 		case inWord:

@@ -5,9 +5,9 @@ import (
 	"iter"
 )
 
-// Values gives the JSON values of a record one by one. There are several where two processes
-// wrote a log at one time, and one of them its line before the other one had ended its own.
-// What is no whole value is given as it is, for who reads it says what is wrong.
+// Values yields the JSON values of a record one by one. There are several if two processes wrote
+// a log at one time, and one began its line before the other one had ended its own.
+// An incomplete value is returned unchanged, because its reader reports the fault.
 func Values(record []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for len(record) > 0 {

@@ -2,10 +2,10 @@ package adapter
 
 import "weir/events"
 
-// Work remembers which agents of a flow worked since their last hop, for sources that tell all
-// that agents do: whoever is not heard of did nothing (decision 4). It is bounded, and forgets
-// the agent that was not asked for the longest. From then on nothing is known of those that it
-// does not have, for a wrong No would be evidence against an agent that worked.
+// Work remembers which agents of a flow worked since their last hop. It is for sources that report
+// all that agents do: an agent without a report did nothing (decision 4). It is bounded, and
+// forgets the agent that was not looked up for the longest. From then on the work of agents that it
+// does not have is unknown. A wrong No would be evidence against an agent that worked.
 //
 // It is for one goroutine.
 type Work struct {
@@ -23,15 +23,15 @@ func (w *Work) Note(agent string, worked events.Tri) {
 	}
 }
 
-// Set says of an event whether an agent worked since its last hop. Where that is not known the
-// event has a source of its own: of a source that tells of tools silence would mean no work.
+// Set sets on an event whether an agent worked since its last hop. Where that is unknown the event
+// gets a source of its own: in a source that reports tools, silence would mean no work.
 func (w *Work) Set(e *events.Event, agent string) {
 	if e.HadWork = w.Of(agent); e.HadWork == events.Unknown {
 		e.Source = Word([]byte(e.Source+"/unseen"), events.MaxID)
 	}
 }
 
-// Of tells whether an agent worked since its last hop.
+// Of reports whether an agent worked since its last hop.
 func (w *Work) Of(agent string) events.Tri {
 	worked, known := w.agents.Get(agent)
 	if !known && !w.forgot {

@@ -51,7 +51,7 @@ func (m *mapping) takeEach(parts []string) (rest []string, err error) {
 	return rest, nil
 }
 
-// above returns the node for paths that lead so many records outwards.
+// above returns the node for paths that lead up records outwards.
 func (m *mapping) above(up int) (*node, error) {
 	switch {
 	case up == 0:
@@ -80,8 +80,8 @@ func (r *reader) elements(record []byte, emit func(*events.Event)) (fault error)
 		clear(r.values[:])
 		err := r.m.assign(element, slots, &r.values)
 		if err == nil {
-			// Equal elements are told apart by their place, and those of other records by what is
-			// around them.
+			// The place of an element distinguishes equal elements; the surrounding records
+			// distinguish those of other records.
 			raw := element
 			if place != "" {
 				raw = fmt.Appendf(nil, "%s\x00%s\x00%s", element, place, r.flowName())

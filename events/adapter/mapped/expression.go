@@ -39,10 +39,10 @@ func clock(tree reflect.Value) error {
 	})
 }
 
-// compile is called when the mapping is read, so that a fault is told before the first record.
-// The error of gojq says where in the expression it is.
+// compile runs when the mapping is read, so that it reports a fault before the first record.
+// The error of gojq contains the position in the expression.
 func compile(f field, text string) (expression, error) {
-	// What is no path was meant as an expression, so its fault is told as one of either.
+	// A text that is not a path was meant as an expression, so the fault is reported as one of either.
 	query, err := gojq.Parse(text)
 	if err != nil {
 		return expression{}, fmt.Errorf("neither a path nor a jq expression: %w", err)

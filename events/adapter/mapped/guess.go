@@ -213,7 +213,7 @@ func meaningOf(word string) string {
 	switch {
 	case holds(w, models) && !holds(w, tools):
 		if holds(w, []string{"start", "begin", "request"}) {
-			return "" // told again when it is over
+			return "" // reported again when it is over
 		}
 		return "llm.call"
 	case holds(w, tools) && holds(w, ends):
@@ -239,8 +239,8 @@ func (c *column) means() map[string]string {
 	return out
 }
 
-// useful reports whether the words of a place tell calls from other records. Without such a place
-// the tool of a record makes it a call, which is all that words say that all mean a call.
+// useful reports whether the words of a place distinguish calls from other records. Without such
+// a place the tool of a record makes it a call, so words that all mean a call add nothing.
 func (c *column) useful(tools bool) bool {
 	means := c.means()
 	calls, others := false, len(means) < len(c.texts)

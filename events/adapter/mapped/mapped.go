@@ -3,16 +3,16 @@
 //	map:correlation_id=.flow,time=.ts,kind=.type,kind.tool_start=tool.call,
 //	    kind.tool_end=tool.result,from=.sender.id,tool=.tool.name,args=.tool.args
 //
-// A value is a path (.a.b[0]."c d", or several with // between them, of which the first
-// that is there counts), a text in double quotes, or any jq expression, of which the
-// first result counts. FIELD.TEXT=VALUE says what to write where TEXT is found. Records
-// of kinds that weir does not know are counted and passed over.
+// A value is a path (.a.b[0]."c d"), a text in double quotes, or any jq expression, of which the
+// first result counts. Of several paths with // between them the first existing one counts.
+// FIELD.TEXT=VALUE sets the value to write where TEXT is found. Records of kinds that weir does
+// not know are counted and skipped.
 //
 // each=.steps reads the elements of a list instead of the record, each=.runs[].steps those of a
 // list in a list. Paths are then of the element; ^.id is of the record around it, ^^.id of the
-// one around that. A record without the list is read as it is, without what is around it.
+// one around that. A record without the list is read as it is, without the records around it.
 //
-// The log tells what the mapping says, and no more: whether hops came without work is
+// The log contains only the fields of the mapping. Whether hops came without work is
 // known when uses of tools are mapped.
 package mapped
 
@@ -56,8 +56,8 @@ func Format(mapping string) (adapter.Format, error) {
 	}, nil
 }
 
-// gives says what a log can tell that is read by the mapping.
-// What is mapped is told sometimes at best: no mapping says that each record has it.
+// gives returns what a log can contain that is read by the mapping.
+// A mapped field has the level Sometimes at best: no mapping says that each record has it.
 func (m *mapping) gives() adapter.Gives {
 	// One of the fields is enough.
 	level := func(fields ...field) adapter.Level {
@@ -149,7 +149,7 @@ func (r *reader) one(raw []byte, emit func(*events.Event)) error {
 	return r.tell(id, kind, when, emit)
 }
 
-// tell makes the event of a record.
+// It makes the event of a record.
 func (r *reader) tell(id string, kind events.Kind, when events.Stamp, emit func(*events.Event)) error {
 	e := r.begin(id, kind, when)
 	if err := r.fill(e); err != nil {
@@ -177,10 +177,10 @@ func (r *reader) join(e *events.Event) {
 	}
 }
 
-// result are the fields of what came of a call.
+// result are the fields of the outcome of a call.
 var result = [...]field{content, status, failure, duration}
 
-// answered reports whether a record tells what came of its call.
+// answered reports whether a record contains the outcome of its call.
 func (r *reader) answered() bool {
 	return slices.ContainsFunc(result[:], func(f field) bool { return len(r.values[f]) > 0 })
 }
@@ -201,7 +201,7 @@ func (r *reader) both(id string, when events.Stamp, emit func(*events.Event)) er
 	if err := r.tell(id, events.ToolCall, when, emit); err != nil {
 		return err
 	}
-	// What a call cost is told once.
+	// The cost of a call is emitted once.
 	r.values = said
 	r.values[callID] = call
 	for f := inputTokens; f <= costUSD; f++ {
@@ -210,8 +210,8 @@ func (r *reader) both(id string, when events.Stamp, emit func(*events.Event)) er
 	return r.tell(id+"/result", events.ToolResult, end, emit)
 }
 
-// maxKinds is how many words for a kind are told apart: a path that leads to something else finds
-// another one on each line.
+// maxKinds bounds the words for a kind that are counted separately. A path that does not lead to a
+// kind finds another word on each line.
 const maxKinds = 64
 
 // pass counts a record that is no event.
@@ -232,7 +232,7 @@ func (r *reader) pass() {
 	r.count.Kinds[word]++
 }
 
-// Flush tells what was not understood. Nothing is held back.
+// Flush reports the records that the mapping could not read. Nothing is held back.
 func (r *reader) Flush(func(*events.Event)) error {
 	if r.unread == nil || r.count.Records == 0 {
 		return nil
@@ -267,7 +267,7 @@ func (r *reader) kind() (events.Kind, bool) {
 		if len(r.values[tool]) > 0 {
 			return events.ToolCall, true
 		}
-		// Nobody is called: not an event, and no error either, since logs hold other lines,
+		// No agent is called. That is neither an event nor an error, since logs hold other lines,
 		// too.
 		return events.AgentCall, len(r.values[to]) > 0 || len(r.values[toSession]) > 0
 	}
@@ -340,7 +340,7 @@ func (r *reader) fill(e *events.Event) error {
 	if e.From.Session == "" && slices.Contains(people, strings.ToLower(e.From.Agent)) {
 		e.From = events.Party{}
 	}
-	// Only an answer to the user goes to nobody; a call that names nobody would be no call.
+	// Only an answer to the user may have no receiver; a call without one would be no call.
 	if e.To.Session == "" && slices.Contains(people, strings.ToLower(e.To.Agent)) && e.Kind == events.AgentReturn {
 		e.To = events.Party{}
 	}
@@ -396,7 +396,7 @@ func (r *reader) fillTool(e *events.Event) {
 	}
 	e.Tool = events.Tool{Name: r.word(tool), CallID: r.id(callID), Server: r.word(server), RetryOf: r.id(retryOf)}
 	if e.Kind == events.ToolResult && e.Tool.Name == "" {
-		e.Tool.Name = "tool" // its call tells which
+		e.Tool.Name = "tool" // its call has the name
 	}
 	if p := r.values[args]; len(p) > 0 {
 		r.pair.Args(e, p)
@@ -451,8 +451,8 @@ func lookup[E interface {
 	return 0, false
 }
 
-// number and float read 0 from what is none, negative or out of bounds: 0 means that nothing
-// is told.
+// number and float read 0 from a value that is no number, negative or out of bounds: 0 means
+// that the value is missing.
 func (r *reader) number(f field) int64 {
 	v, err := strconv.ParseInt(string(r.values[f]), 10, 64)
 	if err != nil || v < 0 || v > events.MaxNumber {

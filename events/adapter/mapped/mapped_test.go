@@ -104,7 +104,7 @@ llm.call x> 12+3 ok f/explicit
 ! invalid_value, field "status": want ok, error, denied, cancelled, timeout or input_required; say what other values mean as status.VALUE=error, found "418"
 `, `{"f":"f","p":"x","u":{"in":12,"out":3},"s":200}`, `{"f":"f","p":"x","s":418}`)
 
-	// A user is nobody who counts.
+	// A user is not a party that counts.
 	f(`flow=.f,from=.a,to=.b`, "agent.call >x f/explicit\nagent.call x>y f/explicit\n", `{"f":"f","a":"user","b":"x"}`, `{"f":"f","a":"x","b":"y"}`)
 
 	// What is wrong with a record.
@@ -276,7 +276,7 @@ func TestUnread(t *testing.T) {
 }
 
 // TestCallsWithResults makes a call and its result of a record that has both, unless the log
-// tells results by records of their own.
+// has records of their own for results.
 func TestCallsWithResults(t *testing.T) {
 	check := func(mapping, line, want string) {
 		t.Helper()

@@ -14,7 +14,7 @@ import (
 type mapping struct {
 	// filled says which fields are given in any way: fixed, by path or by expression.
 	filled [fields]bool
-	counts bool           // tokens or money are told
+	counts bool           // tokens or money are reported
 	fixed  [fields][]byte // texts in double quotes
 	root   node           // what the paths go through
 	each   []level        // lists in the record whose elements are read instead of it, from the outside in
@@ -26,11 +26,11 @@ type mapping struct {
 	outer   [fields]bool              // all paths are of records around the element
 }
 
-// has tells whether the mapping gives the field in any way.
+// has reports whether the mapping gives the field in any way.
 func (m *mapping) has(f field) bool { return m.filled[f] }
 
-// whole tells whether a record of a call has what came of it, too: a log that tells results by
-// records of their own says so by their kind.
+// whole reports whether a record of a call also contains its outcome. A log with records of their
+// own for results shows it by their kind.
 func (m *mapping) whole() bool {
 	if !m.has(kind) {
 		return true
@@ -81,7 +81,7 @@ func parse(text string) (*mapping, error) {
 	return m, nil
 }
 
-// named tells whether some field says what a flow is.
+// named reports whether some field names the flow.
 func (m *mapping) named() bool {
 	for _, f := range [...]field{correlationID, baggage, promptID, traceID, conversationID, sessionID, taskID} {
 		if m.has(f) {
@@ -95,7 +95,7 @@ func (m *mapping) named() bool {
 // quotes.
 // Commas inside brackets and quotes belong to expressions of jq.
 //
-// Nothing is checked here: what is left open goes to the end.
+// It checks nothing: an open bracket or quote extends to the end.
 func split(text string) (parts []string) {
 	depth, quoted, begin := 0, false, 0
 	// take ends a part before end; empty parts and comments are none.
@@ -210,7 +210,7 @@ type step struct {
 	isItem bool
 }
 
-// path is a way to a value: so many records outwards, and from there inwards.
+// path is a way to a value: a number of records outwards, and from there inwards.
 type path struct {
 	up    int
 	steps []step

@@ -385,7 +385,7 @@ func propose(records []map[string]any, list string) *Proposal {
 	return p.try(records)
 }
 
-// try reads the records by the mapping, and counts what came of it; nil when that is nothing.
+// try reads the records by the mapping, and counts the events; nil when there are none.
 func (p *Proposal) try(records []map[string]any) *Proposal {
 	m, err := parse(p.Mapping)
 	if err != nil {

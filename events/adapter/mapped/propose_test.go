@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// shapes are logs that nobody described, each with what it has to be read as: uses of tools, results
+// shapes are logs without a description. Each has its expected reading: uses of tools, results
 // or calls between agents, and flows.
 var shapes = []struct {
 	name string

@@ -12,7 +12,7 @@ import (
 // call is how an agent came to run.
 // It is found out once, when the agent begins, and kept for its end.
 type call struct {
-	from    string // empty for nobody
+	from    string // empty for no agent
 	origin  events.Origin
 	mode    events.TransferMode
 	carrier *node // the tool that ran it
@@ -20,30 +20,29 @@ type call struct {
 }
 
 // emitter turns the spans of one trace into events.
-// It is made for each turn of telling, and all that lasts is in the trace.
+// Each round of emitting makes a new one; lasting state is in the trace.
 type emitter struct {
 	*trace
 	tree *Tree
 	emit func(*events.Event)
 }
 
-// emitUntil emits what happened by until, in the order of time. Unless force is set it
-// stops where it cannot be told yet what a span is.
-// Its order does not depend on how records were cut into batches, as long as nothing was
-// forced.
+// emitUntil emits the events up to until, in the order of time. Unless force is set, it stops at a
+// span with an undecided kind.
+// The order does not depend on how records were cut into batches, as long as nothing was forced.
 //
 // until is in µs, like all times here.
 func (t *emitter) emitUntil(until int64, force bool) {
 	t.sort()
 	t.blocked = 0
-	// n counts the moments that were told.
+	// n counts the moments that were emitted.
 	n := 0
 	for ; n < len(t.pending); n++ {
 		m := t.pending[n]
 		if m.at > until {
 			break
 		}
-		// What comes later waits, too: events of one trace are told in order.
+		// Later moments wait, too: events of one trace are emitted in order.
 		if !force && m.begin && m.node.undecided() {
 			// See Settle, which gives up waiting after the hold and half of it.
 			t.blocked = m.at
@@ -51,7 +50,7 @@ func (t *emitter) emitUntil(until int64, force bool) {
 		}
 		t.moment(m)
 	}
-	// What was told is cleared, so that forgotten spans can be freed.
+	// Emitted moments are cleared, so that forgotten spans can be freed.
 	rest := copy(t.pending, t.pending[n:])
 	clear(t.pending[rest:])
 	if t.pending = t.pending[:rest]; rest > 0 {
@@ -59,7 +58,7 @@ func (t *emitter) emitUntil(until int64, force bool) {
 	}
 }
 
-// moment tells what a beginning or an end says, by what the span is.
+// moment emits the event of a beginning or an end, by the kind of the span.
 func (t *emitter) moment(m moment) {
 	n := m.node
 	if m.begin {
@@ -74,10 +73,10 @@ func (t *emitter) moment(m moment) {
 		t.use(n)
 	case n.Kind == Tool:
 		t.result(n)
-	// The end of a handoff says nothing: it is told with the call that follows.
+	// The end of a handoff gives no event: the call that follows includes it.
 	case n.Kind == Handoff && m.begin:
 		t.handOff(n)
-	// A request is told when it is over, since its tokens come with its end.
+	// A request is emitted when it is over, since its tokens come with its end.
 	case n.Kind == Inference && !m.begin:
 		t.inference(n)
 	case (n.Kind == Step || n.Kind == Node) && !m.begin:
@@ -125,14 +124,14 @@ func (t *emitter) actor(n *node) string {
 	switch {
 	case up.agent != nil:
 		return t.agentOf(up.agent)
-	// A tool without a place in a tree belongs to whoever was called last.
+	// A tool without a place in a tree belongs to the agent that was called last.
 	case t.current != nil:
 		return t.agentOf(t.current)
 	}
 	return t.agentOf(up.top)
 }
 
-// hop tells whether an agent worked, and spends it.
+// hop sets whether an agent worked, and resets its work.
 func (t *emitter) hop(e *events.Event, agent string) {
 	t.worked.Set(e, agent)
 	t.worked.Spend(agent)
@@ -146,8 +145,8 @@ func remember(m map[string]*node, group string, n *node) {
 	m[group] = n
 }
 
-// enter tells that an agent was called.
-// The maps are brought up to date also for a silent call: those who follow look there.
+// enter emits the call of an agent.
+// It updates the maps also for a silent call, because later runs look there.
 func (t *emitter) enter(n *node) {
 	// before and said are taken before the maps change: they are what led to this call.
 	group, agent := t.group(n), t.agentOf(n)
@@ -159,7 +158,7 @@ func (t *emitter) enter(n *node) {
 	if c.carrier != nil {
 		c.carrier.last = n
 	}
-	// Nothing happened that was not told by the span around it or before it.
+	// The span around it or before it already gave all events.
 	if c.silent {
 		return
 	}
@@ -196,7 +195,7 @@ func (t *emitter) callOf(n *node, group string) *call {
 	up := t.above(n)
 	agent := t.agentOf(n)
 	if up.agent != nil && up.carrier == nil && t.agentOf(up.agent) == agent {
-		return &call{silent: true} // one span that is told twice
+		return &call{silent: true} // one span that is reported twice
 	}
 	// A handoff goes before the order of time: it names who passed control.
 	if said := t.said[group]; said != nil {
@@ -219,13 +218,13 @@ func (t *emitter) callOf(n *node, group string) *call {
 	return &call{origin: events.OriginUser}
 }
 
-// leave tells the answer of an agent that nothing else will tell: one that was
-// called by the agent above without a tool, or that has nothing above it.
+// leave emits the answer of an agent that no other span emits. The agent above called this agent
+// without a tool, or no agent is above it.
 //
-// An answer that is not told here is told by end, by result, or by close.
+// Any other answer is emitted by end, by result, or by close.
 func (t *emitter) leave(n *node) {
 	switch c := n.call; {
-	// The answers of the others are told by the tool that ran them, or by whoever follows.
+	// The tool that ran the other agents emits their answers, or the agent that follows does.
 	case c == nil || c.carrier != nil || c.silent && n.Parent != "":
 	case c.mode == events.ReturnToCaller:
 		t.answer(n, c.from, n)
@@ -236,8 +235,8 @@ func (t *emitter) leave(n *node) {
 	}
 }
 
-// end closes a group: a handoff that nobody followed was made all the same, and
-// what the last agent said is the answer.
+// end closes a group. A handoff that no agent followed still counts as made, and
+// the last message of the last agent is the answer.
 func (t *emitter) end(n *node) {
 	// A step with tokens of its own and no request below it stands for the requests that are
 	// missing.
@@ -272,7 +271,7 @@ func (t *emitter) close() {
 		delete(t.last, group)
 	}
 	for _, group := range slices.Sorted(maps.Keys(t.last)) {
-		// An agent that still runs has not answered, and the answers of the others are told
+		// An agent that still runs has not answered. The answers of the others are emitted
 		// elsewhere.
 		if n := t.last[group]; n.End != 0 && n.call != nil && n.call.carrier == nil && n.call.mode != events.ReturnToCaller {
 			t.answer(n, "", n)
@@ -280,9 +279,9 @@ func (t *emitter) close() {
 	}
 }
 
-// unanswered tells a handoff of which the run has not come.
+// unanswered emits a handoff of which the run has not come.
 func (t *emitter) unanswered(n *node) {
-	// A handoff that names nobody, or failed, led nowhere.
+	// A handoff without a target, or a failed one, led nowhere.
 	if n.To == "" || n.Status == events.StatusError {
 		return
 	}
@@ -294,9 +293,9 @@ func (t *emitter) unanswered(n *node) {
 	t.emit(e)
 }
 
-// answer tells what an agent came back with when by ended: its own span, the tool or
-// the group that it ran in.
-// by is the span whose end is the time of the answer; to is "" for the user.
+// answer emits the answer of an agent when by ended. by is its own span, or the tool or the group
+// that it ran in.
+// The end of by is the time of the answer; to is "" for the user.
 func (t *emitter) answer(n *node, to string, by *node) {
 	agent := t.agentOf(n)
 	e := t.begin(n, events.AgentReturn, "end", by.End)
@@ -311,14 +310,14 @@ func (t *emitter) answer(n *node, to string, by *node) {
 			e.Status, e.ErrorType = r.Status, cmp.Or(r.Failure, "error")
 		}
 	}
-	// An answer that took work, or may have, is work of whoever gets it, too.
+	// An answer that took work, or may have, is also work of the agent that receives it.
 	if t.worked.Set(e, agent); e.HadWork != events.No && to != "" {
 		t.worked.Note(to, e.HadWork)
 	}
 	t.emit(e)
 }
 
-// handOff notes a handoff. A handoff is told with the call of the agent that follows it, or
+// handOff notes a handoff. The event is emitted with the call of the agent that follows it, or
 // when its group ends.
 func (t *emitter) handOff(n *node) { remember(t.said, t.groupOfActor(n), n) }
 
@@ -329,7 +328,7 @@ func (t *emitter) groupOfActor(n *node) string {
 		if up.agent == nil {
 			return t.group(n)
 		}
-		// Of a span that is told twice the outer one has followers.
+		// Of a span that is reported twice the outer one has followers.
 		if n = up.agent; n.call == nil || !n.call.silent {
 			break
 		}
@@ -337,15 +336,15 @@ func (t *emitter) groupOfActor(n *node) string {
 	return t.group(n)
 }
 
-// use tells the call of a tool, unless an agent runs below it.
+// use emits the call of a tool, unless an agent runs below it.
 //
 // By then it is known whether one does, see undecided.
 func (t *emitter) use(n *node) {
 	if n.marks&hosts != 0 {
-		return // the call of the agent tells it all
+		return // the call of the agent covers it
 	}
 	agent := t.actor(n)
-	// A refused use is told as a call, since it was tried, but it is no work.
+	// A refused use is emitted as a call, since it was tried, but it is no work.
 	if !n.Refused {
 		t.worked.Note(agent, events.Yes)
 	}
@@ -355,12 +354,12 @@ func (t *emitter) use(n *node) {
 	t.emit(e)
 }
 
-// result tells the end of a tool, which is the answer of the agent if one ran below it.
+// result emits the end of a tool, which is the answer of the agent if one ran below it.
 func (t *emitter) result(n *node) {
 	if n.marks&hosts != 0 {
 		if c := n.last; c != nil {
 			up := t.above(n)
-			// The run is over, so nobody follows on it any more.
+			// The run is over, so no agent can follow it any more.
 			delete(t.last, n.ID)
 			t.answer(c, t.actorAbove(n, up), n)
 		}
@@ -383,8 +382,8 @@ func (t *emitter) actorAbove(n *node, up above) string {
 	return n.Agent
 }
 
-// isCounted tells whether the tokens of a late request are in the sum of a step above it
-// that was told already.
+// isCounted reports whether the emitted sum of a step above a late request already includes its
+// tokens.
 func (t *emitter) isCounted(n *node) bool {
 	for range maxUp {
 		if n = t.spans[n.Parent]; n == nil || n.Kind == Agent || n.Kind == Tool {
@@ -397,13 +396,13 @@ func (t *emitter) isCounted(n *node) bool {
 	return false
 }
 
-// inference tells what a request, or a step in its place, used up.
+// inference emits the usage of a request, or of a step in its place.
 func (t *emitter) inference(n *node) {
 	switch {
 	case !n.Usage.Known && (n.Kind == Step || n.Status != events.StatusError):
 		return // nothing that a rule could use
 	case n.Kind == Inference && t.isCounted(n):
-		// The sum of the step was told already; only the failure is news.
+		// The sum of the step was emitted already; only the failure is new.
 		n.Usage = events.Usage{}
 		if n.Status != events.StatusError {
 			return

@@ -1,10 +1,10 @@
-// Package spantree turns nested spans of agents, tools and models into events. It is what the adapters of such formats
-// share: holding back, finding out who called whom, the order.
+// Package spantree turns nested spans of agents, tools and models into events. Adapters of such formats share it:
+// it holds spans back, finds the caller of each agent, and orders events.
 //
-// A span is told once, when it has ended, or twice, when it begins and when it ends.
-// Where spans are told only at their end, children come before their parents, and a
-// trace is held back until its root has come or until Options.Hold of event time
-// has passed. Where they are told as they begin, too, events come at once.
+// A record of a span comes once, when the span has ended, or twice, when it begins and when it
+// ends. Where records come only at the end, children come before their parents. A trace is then
+// held back until its root has come or until Options.Hold of event time has passed. Where records
+// come at the beginning, too, events are emitted at once.
 package spantree
 
 import (
@@ -28,7 +28,7 @@ const (
 	Inference             // one request to a model
 )
 
-// Span is one span as far as a record tells of it. What a record does not tell is
+// Span is one span with the fields of a record. A field that the record does not have is
 // zero.
 type Span struct {
 	// The id makes the ids of events, so it has to be the same however often the span is read.
@@ -39,26 +39,26 @@ type Span struct {
 	// Agent may be empty: then it is found by what lies above.
 	Agent string // name of the agent; of other spans the agent that they belong to
 	To    string // the agent to which a Handoff passes control
-	// Tags are those of the span alone; of an Agent they are told with its call, of a Tool with its use.
+	// Tags are those of the span alone. An Agent's are emitted with its call, a Tool's with its use.
 	Tags []string
 
 	Tool    events.Tool
-	Known   bool // the tool is known to run no agent: its call may be told before its end
+	Known   bool // the tool is known to run no agent: its call may be emitted before its end
 	Refused bool // the tool did not run at all, which is no work
 
-	Content  events.Hash // what an agent was told
+	Content  events.Hash // the message to an agent
 	Sim      events.Fingerprint
-	Answer   events.Hash // what came of it
+	Answer   events.Hash // its answer or result
 	Near     events.Fingerprint
 	Status   events.Status
 	Failure  string
-	Usage    events.Usage // of a Step: a sum, which counts when nothing below tells of requests
+	Usage    events.Usage // of a Step: a sum, which counts when no span below reports requests
 	Model    string
 	Provider string
 }
 
-// learn adds what another record tells of the same span.
-// What came first stays for places and times; of the rest the later record knows more.
+// learn adds the fields of another record of the same span.
+// The first record has priority for places and times; the later record has it for other fields.
 func (r *Span) learn(b *Span) {
 	r.Parent = cmp.Or(r.Parent, b.Parent)
 	r.Start, r.End = cmp.Or(r.Start, b.Start), cmp.Or(r.End, b.End)
@@ -90,15 +90,15 @@ func (r *Span) learn(b *Span) {
 	r.Model, r.Provider = cmp.Or(b.Model, r.Model), cmp.Or(b.Provider, r.Provider)
 }
 
-// mark is what lies below a span.
-// Marks go up from span to span, see trace.spread, so that what a span is can be told without
-// looking below it.
+// mark is a kind of span that lies below a span.
+// Marks go up from span to span, see trace.spread. They decide the kind of a span without a look
+// below it.
 type mark uint8
 
 const (
 	asks    mark = 1 << iota // a request to a model, with no tool between
 	hosts                    // a span of an agent, with no agent between
-	counted                  // nothing, but its own tokens were told: those below are in them
+	counted                  // nothing, but its own tokens were emitted: those below are in them
 )
 
 // node is a span in its trace.
@@ -106,9 +106,9 @@ type node struct {
 	Span
 	// marks only grow: a span that came below does not go away.
 	marks mark
-	begun bool // its beginning was told
-	ended bool // its end is told or waits to be
-	// call is nil until the agent's beginning was told.
+	begun bool // its beginning was emitted
+	ended bool // its end was emitted or is pending
+	// call is nil until the agent's beginning was emitted.
 	call *call
 	last *node // the last agent that ran below a tool
 }
@@ -137,10 +137,10 @@ func (n *node) take(m mark) mark {
 	return m
 }
 
-// undecided is true while it cannot be told what the span is.
+// undecided reports whether the kind of the span is still unknown.
 // A tool that may run an agent, and a node that may be one, wait until they end or it shows.
 //
-// Settle gives up waiting after some time, and then it is told as what it looks like.
+// Settle stops waiting after some time and emits the span by its apparent kind.
 func (n *node) undecided() bool {
 	switch {
 	case n.End != 0:

@@ -17,19 +17,19 @@ const (
 type trace struct {
 	id    string
 	place int64 // of the record with its first span
-	reach int64 // that of the oldest trace that it is told with, which is place if there is none
-	// names are the first of each kind that any record told.
+	reach int64 // that of the oldest trace that it depends on, which is place if there is none
+	// names are the first of each kind in any record.
 	names Names
-	// spans are all that are remembered, told or not, since later ones lie below them.
+	// spans are all remembered spans, emitted or not, since later ones lie below them.
 	spans map[string]*node
 	// An entry without marks says that the parent is missed: the trace is complete when there
 	// is none.
 	awaited map[string]mark // parents that have not come, and what lies below them
-	pending []moment        // not told yet
+	pending []moment        // not emitted yet
 	// pending is in the order of time.
 	sorted  bool
 	newest  int64 // of all moments whose time is borne out, see adapter.Elapsed
-	oldest  int64 // of those that were not told
+	oldest  int64 // of those that were not emitted
 	blocked int64 // the moment that waits for its span to be decided; 0 for none
 	// For traces that are silent, see bound.
 	seen int64 // how much time had passed when the last span came, in ms
@@ -38,9 +38,9 @@ type trace struct {
 	begun   bool // an agent was called
 	opens   bool // another trace, which descends from this one
 
-	// The next four are what telling leaves behind for what is told later.
-	worked  adapter.Work     // agents that did work since they were called, or called somebody
-	said    map[string]*node // by group: the handoff that nobody followed yet
+	// The next four are state that emitted moments leave for later ones.
+	worked  adapter.Work     // agents that did work since they were called, or called another agent
+	said    map[string]*node // by group: the handoff that no agent has followed yet
 	last    map[string]*node // by group: the agent that ran last
 	current *node            // the agent that was called last
 }
@@ -58,7 +58,7 @@ type moment struct {
 func (t *trace) add(r Span) {
 	n, again := t.spans[r.ID]
 	if again {
-		// Both ends were told: what comes again changes nothing.
+		// Both ends were reported: a repeated record changes nothing.
 		if n.ended && n.begun {
 			return
 		}
@@ -76,7 +76,7 @@ func (t *trace) add(r Span) {
 		n = &node{Span: r}
 		n.Start = cmp.Or(r.Start, r.End)
 		t.spans[r.ID] = n
-		// Both moments are pending until Settle finds that they may be told.
+		// Both moments are pending until Settle allows them.
 		t.push(n.Start, true, n)
 		// Its children came before it, and said what they are.
 		if below, ok := t.awaited[r.ID]; ok {
@@ -96,9 +96,9 @@ func (t *trace) add(r Span) {
 	}
 }
 
-// push adds a moment; sort puts it into its place when something is to be told.
+// push adds a moment; sort puts it into its place before events are emitted.
 //
-// oldest is kept beside, so that Settle need not sort to see how long something waits.
+// oldest is kept separately, so that Settle can find the longest wait without a sort.
 func (t *trace) push(at int64, begin bool, n *node) {
 	t.pending = append(t.pending, moment{at, begin, n})
 	t.sorted = false
@@ -107,7 +107,7 @@ func (t *trace) push(at int64, begin bool, n *node) {
 	}
 }
 
-// spread tells the spans above what the span is.
+// spread marks the spans above with the kind of the span.
 func (t *trace) spread(n *node) {
 	switch n.Kind {
 	case Agent:
@@ -219,9 +219,9 @@ func (t *trace) group(n *node) string {
 	return n.Parent
 }
 
-// shrink forgets the spans of a trace that ended first, until most are left, and returns how
-// many it forgot. All moments must have been told.
-// Half of the bound is left, so that it is not done for each span of a long trace.
+// shrink forgets the spans of a trace that ended first, until most remain, and returns how
+// many it forgot. All moments must have been emitted.
+// It keeps half of the bound, so that it does not run for each span of a long trace.
 func (t *Tree) shrink(tr *trace, most int) int {
 	// A span without an end counts from its start.
 	end := func(n *node) int64 { return cmp.Or(n.End, n.Start) }

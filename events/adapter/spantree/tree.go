@@ -17,8 +17,8 @@ const (
 	// ofOneTrace is the share of all spans that one trace may hold.
 	// One trace that never ends must not push all others out.
 	ofOneTrace = 4
-	// patience is how many times longer than spans are held back the clocks of two machines
-	// may lie apart, or nothing may be told, without a doubt that it is so.
+	// patience is a multiple of the hold. The clocks of two machines may differ by that much, or a
+	// trace may be silent for that long, without any doubt.
 	patience = 10
 )
 
@@ -77,7 +77,7 @@ func New(o adapter.Options, source string) *Tree {
 	return t
 }
 
-// Name tells how the flow of a trace may be called. The first name of a kind stays; tags add up.
+// Name adds names for the flow of a trace. The first name of a kind stays; tags add up.
 func (t *Tree) Name(id string, n Names) {
 	// A name may come before any span of its trace.
 	tr := t.trace(id)
@@ -87,7 +87,7 @@ func (t *Tree) Name(id string, n Names) {
 	tr.names.Tags = tag.Join(tr.names.Tags, n.Tags)
 }
 
-// Add takes what one record tells of a span. Its id must not be empty, and Start or
+// Add adds one record of a span. Its id must not be empty, and Start or
 // End must be known.
 func (t *Tree) Add(id string, r Span) {
 	tr := t.trace(id)
@@ -145,7 +145,7 @@ func (t *Tree) opens(from, tr *trace, span string) {
 	if own, _ := t.flow(tr); tr.names.Parent == "" && parent != own {
 		tr.names.Parent, tr.names.Root = parent, cmp.Or(tr.names.Root, from.names.Root, from.names.Parent)
 		from.opens = true
-		// Each has to be read again for what the other one is told with.
+		// A restart has to read both, because each depends on the other.
 		tr.reach, from.reach = min(tr.reach, from.reach), min(from.reach, tr.place)
 	}
 }
@@ -170,10 +170,10 @@ func (t *Tree) flow(tr *trace) (string, events.CorrelationSource) {
 	return tr.id, events.CorrelationTrace
 }
 
-// Settle tells what has become ready. It is called after the spans of a record were
-// added.
+// Settle emits the events that have become ready. The caller calls it after it added the spans of
+// a record.
 func (t *Tree) Settle(emit func(*events.Event)) {
-	// Traces that no record was about have nothing new to tell.
+	// Traces without a span in the record have nothing new to emit.
 	for _, tr := range t.touched {
 		tr.touched = false
 		w := t.emitter(tr, emit)
@@ -181,15 +181,15 @@ func (t *Tree) Settle(emit func(*events.Event)) {
 		// Every parent has come: nothing later can lie above what is there.
 		case len(tr.awaited) == 0:
 			w.emitUntil(math.MaxInt64, false)
-		// It waits for half the hold more than it then leaves, so that not each record of a
-		// long trace causes a telling.
+		// The wait is half the hold longer than the hold that remains afterwards. So not each record
+		// of a long trace emits events.
 		case len(tr.pending) > 0 && tr.newest-tr.oldest > t.hold+t.hold/2:
 			w.emitUntil(tr.newest-t.hold, true)
 		}
 		if tr.blocked != 0 && tr.newest-tr.blocked > t.hold+t.hold/2 {
 			w.emitUntil(tr.newest-t.hold, true)
 		}
-		// All is told before anything is forgotten.
+		// All is emitted before anything is forgotten.
 		if most := max(1, t.most/ofOneTrace); len(tr.spans) > most {
 			w.emitUntil(math.MaxInt64, true)
 			t.held -= t.shrink(tr, most/2)
@@ -197,7 +197,7 @@ func (t *Tree) Settle(emit func(*events.Event)) {
 	}
 	clear(t.touched)
 	t.touched = t.touched[:0]
-	// Traces that were silent are told here, in the order in which they fell silent.
+	// Silent traces are emitted here, in the order in which they fell silent.
 	t.bound(emit)
 	t.elapsed.Next()
 }
@@ -205,9 +205,9 @@ func (t *Tree) Settle(emit func(*events.Event)) {
 // millis makes ms of µs.
 func millis(micros int64) int64 { return micros / 1000 }
 
-// Flush tells all that was held back.
+// Flush emits all held events.
 //
-// What comes for a trace later begins it anew.
+// A later span of a trace begins the trace anew.
 func (t *Tree) Flush(emit func(*events.Event)) {
 	for {
 		_, tr, ok := t.traces.PopOldest()
@@ -244,7 +244,7 @@ func (t *Tree) bound(emit func(*events.Event)) {
 	}
 }
 
-// drop tells what is left of a trace and forgets it.
+// drop emits the remaining events of a trace and forgets it.
 func (t *Tree) drop(tr *trace, emit func(*events.Event)) {
 	w := t.emitter(tr, emit)
 	w.emitUntil(math.MaxInt64, true)

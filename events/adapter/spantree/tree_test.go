@@ -59,8 +59,8 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// TestHold holds that a span whose parent never comes is told when it has been held
-// back long enough, and not before.
+// TestHold holds that a span without a parent is emitted when it has been held back long enough,
+// and not before.
 func TestHold(t *testing.T) {
 	tree := New(adapter.Options{Hold: time.Second}, "test")
 	told := 0
@@ -79,7 +79,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestLoops holds that spans that lie inside each other in a circle are told.
+// TestLoops holds that spans that lie inside each other in a circle are emitted.
 func TestLoops(t *testing.T) {
 	tree := New(adapter.Options{}, "test")
 	told := 0
@@ -97,7 +97,7 @@ func TestLoops(t *testing.T) {
 }
 
 // TestOldestIsOfTheFlowsAround holds that the trace which a flow descends from is read again as
-// long as the flow is told, and the other way round.
+// long as the flow is open, and the other way round.
 func TestOldestIsOfTheFlowsAround(t *testing.T) {
 	const second = int64(time.Second / time.Microsecond)
 	f := func(name string, order ...string) {
@@ -152,8 +152,8 @@ func TestForgottenWorkIsUnknown(t *testing.T) {
 	}
 }
 
-// TestWildTimes holds that spans whose parent never comes are told about a hold after they
-// came, whatever single spans of others say of the time, and that these tell nothing early.
+// TestWildTimes holds that spans whose parent never comes are emitted about a hold after they
+// came. Wrong times of single other spans do not change that, and these emit nothing early.
 func TestWildTimes(t *testing.T) {
 	const spans, year9999 = 600, 253402300799000000
 	for name, wild := range map[string]func(now int64) (at int64, ok bool){
