@@ -11,8 +11,8 @@ import (
 	"weir/events/adapter"
 )
 
-// TestAliases holds that a span tells the same whatever spelling of an attribute its
-// program uses, old or new.
+// TestAliases holds that a span gives the same events with any spelling of an attribute, old or
+// new.
 func TestAliases(t *testing.T) {
 	tell := func(attributes map[string]string) string {
 		var list []string

@@ -11,9 +11,9 @@ import (
 	"weir/events/adapter/tag"
 )
 
-// field is what an attribute is about, whatever a convention calls it.
-// Values of attributes are kept by field, so a new field needs a name in aliases and somebody
-// who reads it.
+// field is the meaning of an attribute, independent of its name in a convention.
+// Values of attributes are kept by field, so a new field needs a name in aliases and code
+// that reads it.
 type field uint8
 
 const (
@@ -141,7 +141,7 @@ var aliases = [fields][]string{
 	flowTags: {"langfuse.trace.tags", "ai.telemetry.metadata.tags"},
 	spanTags: {"tag.tags", "langsmith.span.tags", "langfuse.observation.metadata.tags", "logfire.tags"},
 
-	// Sums of a run are among them, and are told as aggregates, see span.make.
+	// Sums of a run are among them, and are emitted as aggregates, see span.make.
 	inputTokens: {"gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens", "ai.usage.promptTokens",
 		"gen_ai.aggregated_usage.input_tokens", "llm.usage.prompt_tokens", "usage.prompt_tokens"},
 	outputTokens: {"gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion", "ai.usage.outputTokens", "ai.usage.completionTokens",
@@ -164,7 +164,7 @@ var aliases = [fields][]string{
 	errorMessage: {"exception.message", "langfuse.observation.status_message"},
 	systemPrompt: {"gen_ai.system_instructions", "llm.input_messages.0.message.content"},
 
-	// Usage and cost as objects, and what LangChain told of its graphs.
+	// Usage and cost as objects, and LangChain's attributes of its graphs.
 	usageDetails: {"langfuse.observation.usage_details", "mlflow.chat.tokenUsage"},
 	costDetails:  {"langfuse.observation.cost_details"},
 	level:        {"langfuse.observation.level"},
@@ -279,8 +279,8 @@ func (a *attributes) word(f field, most int) string {
 	return adapter.Word(unquoted(a.text[f]), most)
 }
 
-// number returns a count of tokens; what is none or negative is 0.
-// The caller decides whether 0 is known or not: has tells.
+// number returns a count of tokens; a value that is no number or negative is 0.
+// has reports whether a 0 is a known value.
 func (a *attributes) number(f field) int64 {
 	v, err := strconv.ParseInt(string(a.text[f]), 10, 64)
 	if err != nil || v < 0 {

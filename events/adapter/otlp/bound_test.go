@@ -25,8 +25,8 @@ func attribute(key, value string) string {
 	return fmt.Sprintf(`{"key":%q,"value":{"stringValue":%q}}`, key, value)
 }
 
-// TestBounded holds that nothing that is remembered grows beyond MaxHeld, whatever
-// comes, and that every span is told all the same.
+// TestBounded holds that no memory grows beyond MaxHeld for any input, and that every span is
+// emitted all the same.
 func TestBounded(t *testing.T) {
 	const most, spans = 400, 20_000
 	f := func(name string, batch func(n int) []byte, kind events.Kind) {
@@ -139,8 +139,8 @@ func TestTimesInOtherUnits(t *testing.T) {
 	}
 }
 
-// TestWildTimes holds that spans whose root never comes are told about a hold after they came,
-// whatever single spans of others say of the time, and that these tell nothing early.
+// TestWildTimes holds that spans whose root never comes are emitted about a hold after they came.
+// Wrong times of single other spans do not change that, and these emit nothing early.
 func TestWildTimes(t *testing.T) {
 	const spans, year2100 = 600, 4102444800000 - 1771900000000
 	tool := attribute("gen_ai.operation.name", "execute_tool") + "," + attribute("gen_ai.tool.name", "x")

@@ -15,17 +15,17 @@ import (
 )
 
 // Where only the client of a model is instrumented, there are spans of requests and none of
-// tools. But a request holds the conversation: the calls that the model asked for, and what
-// they brought, one request later. So the calls of a program that has no spans of tools are
-// told by its requests, each with its result. And requests that nothing ties together but
-// that one brings the result of a call that another one asked for are one flow.
+// tools. But a request holds the conversation. It contains the calls that the model asked for and,
+// one request later, their results. So the requests of a program without spans of tools give its
+// calls, each with its result. Two requests are one flow if nothing else connects them, but one
+// brings the result of a call that the other one asked for.
 
 // dialogue is what the messages of a request say of calls of tools.
 // Of texts only hashes are kept.
 type dialogue struct {
 	// Ids of calls are counted from 0 by some servers, so an id alone may be of any
 	// conversation.
-	opening events.Hash // what the user asked first; it tells conversations with equal ids apart
+	opening events.Hash // what the user asked first; it distinguishes conversations with equal ids
 	asked   []asked     // by the answer of the model
 	brought []brought   // since its last answer
 }
@@ -37,9 +37,9 @@ type asked struct {
 	size     int64
 }
 
-// brought is the result of a call, with the call as the same request tells it.
+// brought is the result of a call, with the call as the same request reports it.
 //
-// asked is empty but for the id where the history in the request does not hold the call.
+// asked is empty except for the id where the history in the request does not hold the call.
 type brought struct {
 	asked
 	result events.Hash
@@ -48,7 +48,7 @@ type brought struct {
 }
 
 // maxCalls bounds the calls of one request of which more is kept than that it was made.
-// What is beyond it is neither told nor waited for.
+// Calls beyond it are neither emitted nor waited for.
 const maxCalls = 64
 
 // read reads the messages of a request and of its answer, in the forms of the GenAI
@@ -57,7 +57,7 @@ func (d *dialogue) read(input, output []byte, ignore adapter.IgnoreArgs) {
 	// The answer has a dialogue of its own, so that what the model says is not taken for an
 	// opening.
 	in, out := reading{dialogue: d, ignore: ignore}, reading{dialogue: &dialogue{}, ignore: ignore}
-	// Only the last answer counts: all before it was told by earlier requests.
+	// Only the last answer counts: earlier requests reported all before it.
 	in.look(input)
 	out.look(output)
 	d.brought, d.asked = in.paired(), out.calls
@@ -65,7 +65,7 @@ func (d *dialogue) read(input, output []byte, ignore adapter.IgnoreArgs) {
 
 // reading goes through messages.
 //
-// There is one for what a request was given and one for what came of it.
+// There is one for the input of a request and one for its output.
 type reading struct {
 	dialogue *dialogue
 	ignore   adapter.IgnoreArgs
@@ -186,7 +186,7 @@ func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
 		return
 	}
 	switch cmp.Or(string(role), string(kind)) {
-	// Chat completions tell a result by its role and the id of its call.
+	// Chat completions mark a result by its role and the id of its call.
 	case "tool":
 		if len(id) > 0 {
 			r.result(id, result)
@@ -257,7 +257,7 @@ func (r *reading) user(content ...[]byte) {
 	}
 }
 
-// result notes what a call brought. Without an id nobody can say which call.
+// result notes the result of a call. Without an id its call is unknown.
 func (r *reading) result(id, text []byte) {
 	if len(id) == 0 || len(r.results) >= maxCalls {
 		return
@@ -297,7 +297,7 @@ func unquoted(p []byte) []byte {
 // line is an attribute that is a part of a message: instrumentations write lists of
 // messages as one attribute for each member ("llm.input_messages.1.message.role").
 type line struct {
-	// It tells the answer's calls from those of the history.
+	// It distinguishes the answer's calls from those of the history.
 	answer bool   // it is of what the model said
 	name   string // what stands behind the name of the list
 	value  []byte
@@ -307,9 +307,9 @@ type line struct {
 // It is as many as there are attributes in a large batch.
 const maxLines = 1 << 16
 
-// flattened tells whether an attribute is a part of a message.
+// flattened reports whether an attribute is a part of a message.
 //
-// Its name is cut behind the list, so that the number of the message stands in front.
+// Its name is cut after the list, so that the number of the message is in front.
 func flattened(key []byte) (l line, ok bool) {
 	for _, list := range [...]struct {
 		prefix string
@@ -347,8 +347,8 @@ func (r *reading) lines(lines []line, answer bool) {
 	var messages []flat
 	for _, l := range lines {
 		number, rest, _ := strings.Cut(l.name, ".")
-		// The number of a message cannot be more than there are lines: a larger one would ask
-		// for memory that nobody sent.
+		// The number of a message cannot exceed the number of lines: a larger one would need memory
+		// for messages that were not sent.
 		n, err := strconv.Atoi(number)
 		if l.answer != answer || err != nil || n < 0 || n >= len(lines) {
 			continue
@@ -416,8 +416,8 @@ type turn struct {
 
 // maxTurns bounds the calls whose results are waited for.
 //
-// The oldest is forgotten for a new one, and its result is then told by what the later request
-// itself says of the call.
+// A new call replaces the oldest. The result of a forgotten call is emitted with the fields that
+// the later request has of the call.
 const maxTurns = 16384
 
 // turns are those of a log, by the calls that they asked for.
@@ -433,11 +433,11 @@ func newTurns() turns {
 	return turns{open: adapter.NewRecent[*turn](maxTurns), tooled: adapter.NewRecent[struct{}](maxParties)}
 }
 
-// key names a call in a conversation of a program. A request that goes on with what the
-// model's service keeps tells no opening.
-// Without an opening a second key is used, which is the zero hash.
-// Servers that count ids from 0 repeat them in each conversation, hence the opening; two
-// programs are told apart by their source.
+// key names a call in a conversation of a program. A request that continues a state of the model's
+// service has no opening.
+// Without an opening a second key is used, which has the zero hash.
+// Servers that count ids from 0 repeat them in each conversation, hence the opening. The source
+// distinguishes two programs.
 func (s *span) key(id string, opening events.Hash) string {
 	return s.source + "\x00" + id + "\x00" + opening.String()
 }
@@ -478,7 +478,7 @@ func (k *turns) follow(s *span, t *trace) {
 //
 // It follows one step: the flow of the request is that of its own root already.
 func (k *turns) goOn(s *span, t *trace, id string, opening events.Hash) {
-	// Only a root that has told nothing may still change its flow.
+	// Only a root that has emitted nothing may still change its flow.
 	if s.parent != 0 || s.link != 0 || t.begun || t.goesOn != "" || id == "" {
 		return
 	}
@@ -488,8 +488,8 @@ func (k *turns) goOn(s *span, t *trace, id string, opening events.Hash) {
 	}
 }
 
-// fill gives a call what its own span does not tell of it, as far as the requests around it
-// do: the arguments, which the model asked for, and what it brought.
+// fill adds fields to a call that its own span does not have, as far as the requests around it
+// have them. These are the arguments, which the model asked for, and the result.
 //
 // Frameworks differ in what they record on the span of a tool, and models' clients write all
 // of it.
@@ -524,28 +524,27 @@ func (k *turns) forget(before int64) {
 	}
 }
 
-// release lets go of the input that calls were asked for in: when all is silent, nobody keeps
-// content for a result that may never come. A result is still known by the call, but not
-// after the reader was begun anew.
+// release drops the input in which calls were asked for: after a silence no content is kept for a
+// result that may never come. A later result still finds its call, unless the reader was begun
+// anew.
 //
-// MaxInt64 stands for no place, which Oldest passes over.
+// MaxInt64 means no place, which Oldest skips.
 func (k *turns) release() {
 	for _, made := range k.open.All() {
 		made.place = math.MaxInt64
 	}
 }
 
-// isTooled tells whether a program has spans of tools, so that its requests need not tell
-// of them.
+// isTooled reports whether a program has spans of tools, so that its requests need not report
+// them.
 func (k *turns) isTooled(program string) bool {
 	_, tooled := k.tooled.Get(program)
 	return tooled
 }
 
-// bring tells the calls whose results a request brings.
+// bring emits the calls whose results a request brings.
 //
-// Results that are told together have the start of the request as their time, for nothing says
-// when each came.
+// Results in one request have its start as their time, for the time of each is unknown.
 func (t *emitter) bring(s *span) {
 	agent := t.actor(s)
 	var calls []brought
@@ -564,7 +563,7 @@ func (t *emitter) bring(s *span) {
 		case b.name != "":
 			t.turns.open.Put(key, &turn{asked: b.asked, flow: cmp.Or(t.goesOn, t.id), place: t.place, at: t.turns.passed, emitted: true})
 		}
-		// A call that runs an agent is told by that agent's spans.
+		// A call that runs an agent is reported by that agent's spans.
 		if b.name != "" && !t.isAgent(b.name) {
 			calls = append(calls, b)
 		}
@@ -591,8 +590,8 @@ func (t *emitter) bring(s *span) {
 	}
 }
 
-// isAgent tells whether a call of that name hands over to an agent or runs one, which its
-// spans tell.
+// isAgent reports whether a call of that name hands over to an agent or runs one. The spans of
+// the agent then report it.
 func (t *emitter) isAgent(tool string) bool {
 	// Only names matter for it, so a span with nothing but a name is enough.
 	s := span{tool: events.Tool{Name: tool}}

@@ -22,7 +22,7 @@ func span(n int, attributes string) string {
 		n, n, 1790000000+n, 1790000000+n, strings.Join(strings.Fields(attributes), " "))
 }
 
-// TestDialogue holds what is made of programs of which only the client of a model tells.
+// TestDialogue holds the events of programs of which only the client of a model reports spans.
 func TestDialogue(t *testing.T) {
 	user := func(text string) string {
 		return fmt.Sprintf(`{"role": "user", "parts": [{"type": "text", "content": %q}]}`, text)

@@ -28,7 +28,7 @@ type moment struct {
 // need: who ran last, who worked, who handed over.
 type emitter struct {
 	*trace
-	// It is made for each turn of telling; what lasts is in the trace.
+	// It is made for each round of emitting; lasting state is in the trace.
 	correlation []events.CorrelationSource
 	silent      func(adapter.Silence)
 	turns       *turns
@@ -116,7 +116,7 @@ func (t *emitter) emitUntil(until int64, complete bool) {
 	if !complete {
 		return
 	}
-	// Whoever passed control and was not followed is emitted before the answers.
+	// A handoff that no agent followed is emitted before the answers.
 	t.unanswered()
 	for _, s := range t.answers {
 		t.answer(s, events.Party{})
@@ -127,21 +127,21 @@ func (t *emitter) emitUntil(until int64, complete bool) {
 	}
 }
 
-// unanswered tells the handoffs to agents that did not run any more: they were
-// made all the same.
+// unanswered emits the handoffs to agents that did not run afterwards: they were made all the
+// same.
 //
-// Who handed over to an agent that leaves no spans, such as a remote one, is emitted like that.
+// A handoff to an agent that leaves no spans, such as a remote one, is emitted like that.
 func (t *emitter) unanswered() {
 	// In the order of time, since the map has none.
 	left := slices.SortedFunc(maps.Values(t.said), byStart)
 	for _, s := range left {
 		from := t.actor(s)
-		// A handoff that failed was not made, and one that names nobody cannot be emitted.
+		// A failed handoff was not made, and one without a target cannot be emitted.
 		if s.handoff == whoever || s.status == events.StatusError {
 			continue
 		}
-		// LangChain starts a trace of its own for a tool that gets the state: who runs then is
-		// told where the agents run.
+		// LangChain starts a trace of its own for a tool that gets the state. The trace of the agents
+		// reports which one runs then.
 		if s.command && len(t.runs) == 0 {
 			t.silent(adapter.SilentTwice)
 			continue
@@ -151,7 +151,7 @@ func (t *emitter) unanswered() {
 	clear(t.said)
 }
 
-// handOver tells a handoff whose target is not seen to run.
+// handOver emits a handoff whose target has no visible run.
 func (t *emitter) handOver(s *span, from string) {
 	e := t.begin(s, events.AgentCall, "start", s.start)
 	e.From, e.To = events.Party{Agent: from}, events.Party{Agent: s.handoff}
@@ -170,8 +170,8 @@ func (t *emitter) handOver(s *span, from string) {
 	t.passed[from] = append(t.passed[from], s)
 }
 
-// goOn tells the handoffs that agents followed whose runs have no spans of their own:
-// what the agent of s does shows that it has control.
+// goOn emits the handoffs to agents whose runs have no spans of their own. A span of such an
+// agent shows that it has control.
 func (t *emitter) goOn(s *span, agent string) {
 	// An agent that lies above says itself who works, so nothing has to be found out.
 	if len(t.said) == 0 || t.above(s).visit != nil {
@@ -180,7 +180,7 @@ func (t *emitter) goOn(s *span, agent string) {
 	// The agent is at work, so the handoff to it was followed.
 	for _, h := range slices.SortedFunc(maps.Values(t.said), byStart) {
 		from := t.actor(h)
-		again := from == agent && h != s && s.passes // and nobody else had it in between
+		again := from == agent && h != s && s.passes // and no other agent had it in between
 		// A handoff that ended after s began is not the one that s follows; nor is one to
 		// another agent, or to itself.
 		if h.handoff == whoever || h.status == events.StatusError || h.end > s.start || !again && (from == agent || !alike(agent, h.handoff)) {
@@ -214,11 +214,11 @@ func (t *emitter) isHandedOff(s *span, c *call) bool {
 	return true
 }
 
-// inTime orders moments. At one instant what ends makes room for what begins, an
-// outer span begins before and ends after an inner one.
+// inTime orders moments. At one instant ends come before beginnings. An outer span begins before
+// and ends after an inner one.
 //
-// Times of spans are often of milliseconds only, so many are equal. The last resort is the id,
-// so that the order does not depend on how batches came.
+// Times of spans are often of milliseconds only, and often equal. The last resort is the id,
+// so that the order does not depend on the order of batches.
 func inTime(a, b moment) int {
 	class := func(m moment) int {
 		switch {
@@ -315,8 +315,8 @@ func hex16(v uint64) string {
 	return hex.EncodeToString(id[:])
 }
 
-// flow tells that a flow begins or ends, where a workflow says so and the flow is just this
-// trace.
+// flow emits the beginning or the end of a flow, where a workflow reports it and the flow is just
+// this trace.
 func (t *emitter) flow(s *span, kind events.Kind, phase string, at int64) {
 	e := t.begin(s, kind, phase, at)
 	// Its beginning and end are not the flow's then.
@@ -343,7 +343,7 @@ func hub(s *span) events.Party {
 	return events.Party{Agent: s.source, Type: events.PartyWorkflow}
 }
 
-// enter tells that an agent was called.
+// enter emits the call of an agent.
 func (t *emitter) enter(s *span) {
 	c := t.callOf(s)
 	s.call = c
@@ -356,7 +356,7 @@ func (t *emitter) enter(s *span) {
 	e := t.begin(s, events.AgentCall, "start", s.start)
 	e.From, e.To, e.Origin, e.TransferMode = c.from, events.Party{Agent: agent}, c.origin, c.mode
 	e.To.Tags = tag.Without(s.tags, t.tags)
-	// What a run was told comes from its caller, if the span itself does not say it.
+	// The message to a run comes from its caller, if the span itself does not have it.
 	e.Content, e.Sim = t.message(s, c)
 	if c.origin == events.OriginAgent {
 		t.setWork(e, s, c.agent)
@@ -375,9 +375,9 @@ func (t *emitter) enter(s *span) {
 // follow remembers a run that others may follow on. The answer of the agent that
 // passed control is its message, not an answer to the user.
 //
-// Nothing is returned to somebody who passed control.
+// An agent that passed control receives no answer.
 func (t *emitter) follow(s *span) {
-	// Its answer goes to whoever follows, and not to the user.
+	// Its answer goes to the agent that follows, and not to the user.
 	t.answers = slices.DeleteFunc(t.answers, func(a *span) bool {
 		return s.call.silent && a.agent == s.agent || s.call.agent != "" && a.agent == s.call.agent
 	})
@@ -388,10 +388,10 @@ func (t *emitter) follow(s *span) {
 	t.runs = append(t.runs, s)
 }
 
-// message is what the agent was told: what the handoff to it said or the run before
-// it ended with, else its own input, or what the tool was given that called it.
+// message is the message to the agent: that of the handoff to it, or the answer of the run before
+// it. Otherwise it is the agent's own input, or the arguments of the tool that called it.
 //
-// A handoff often has no input of its own: what was said stands in the arguments of the tool.
+// A handoff often has no input of its own: the message is in the arguments of the tool.
 func (t *emitter) message(s *span, c *call) (events.Hash, events.Fingerprint) {
 	if c.mode == events.PassControl {
 		if h := t.said[c.agent]; h != nil && !h.content.IsZero() {
@@ -423,8 +423,8 @@ func (t *emitter) callOf(s *span) *call {
 	case up.carrier != nil && up.carrier.agent != "":
 		return delegated(up.carrier.agent)
 	}
-	// Whoever ran last beside a tool that names nobody called it: an agent that is the node of a
-	// graph ends before its tools begin.
+	// The last agent that ran beside a tool without an agent called it. An agent that is the node of
+	// a graph ends before its tools begin.
 	if up.carrier != nil {
 		if p := t.before(up.carrier); p != nil {
 			return delegated(agentOf(p))
@@ -455,7 +455,7 @@ func (t *emitter) callOf(s *span) *call {
 	return &call{from: hub(s), origin: events.OriginAgent, mode: events.ReturnToCaller, agent: s.source, returns: true}
 }
 
-// isOvertaken tells whether a later run was told to have been called by the user, since
+// isOvertaken reports whether a later run was already emitted as called by the user, since
 // the batch with this one came after it. The user asked once.
 // The order of batches must not make the user ask twice.
 func (t *trace) isOvertaken(s *span) bool {
@@ -537,14 +537,14 @@ func (t *trace) before(s *span) (last *span) {
 	return last
 }
 
-// passedOn tells whether the run before ended with a handoff to the agent of s.
-// A handoff that names nobody may have been to anybody.
+// passedOn reports whether the run before ended with a handoff to the agent of s.
+// A handoff without a target may have been to any agent.
 func (t *trace) passedOn(before, s *span) bool {
 	h := t.said[agentOf(before)]
 	return h != nil && (h.handoff == whoever || alike(agentOf(s), h.handoff))
 }
 
-// leave tells that an agent answered.
+// leave emits the answer of an agent.
 //
 // The answer of a call that returns is emitted at once. All others may yet be followed by another
 // agent, and are emitted at the end of the trace as answers to the user.
@@ -565,8 +565,8 @@ func (t *emitter) leave(s *span) {
 	t.answers = append(t.answers, s)
 }
 
-// answer tells the return of a run. Without content of its own it is what the tool around it
-// brought.
+// answer emits the return of a run. If it has no content of its own, the result of the tool around
+// it is the content.
 func (t *emitter) answer(s *span, to events.Party) *events.Event {
 	e := t.begin(s, events.AgentReturn, "end", s.end)
 	e.From, e.To = events.Party{Agent: agentOf(s)}, to
@@ -585,9 +585,9 @@ func (t *emitter) answer(s *span, to events.Party) *events.Event {
 	return e
 }
 
-// setWork tells whether an agent worked, which is not known of a call or an answer that
-// was only seen on the wire. Such calls have a source of their own, so that the tools of
-// others are not taken to be all that there are.
+// setWork sets whether an agent worked. That is unknown for a call or an answer that was only
+// seen on the wire. Such calls have a source of their own. Otherwise the tools of others would
+// count as all tools that there are.
 func (t *emitter) setWork(e *events.Event, s *span, agent string) {
 	if !s.wire || t.worked.Of(agent) != events.No {
 		t.worked.Set(e, agent)
@@ -614,8 +614,8 @@ func (t *trace) actor(s *span) string {
 	return s.source
 }
 
-// use tells a call of a tool, or notes what it is instead: a handoff, a call of an agent, or a
-// second tale of one.
+// use emits a call of a tool, or notes what it is instead: a handoff, a call of an agent, or a
+// second report of one.
 func (t *emitter) use(s *span) {
 	agent := t.actor(s)
 	t.fill(s)
@@ -628,7 +628,7 @@ func (t *emitter) use(s *span) {
 		t.said[agent] = s
 	}
 	switch {
-	case s.passes: // told when it is followed
+	case s.passes: // emitted when it is followed
 	case s.carrier || s.isTurnEnd():
 		t.silent(adapter.SilentTwice) // by the run of the agent
 	case s.asks != "":
@@ -642,9 +642,9 @@ func (t *emitter) use(s *span) {
 	}
 }
 
-// ask tells the call of an agent that is seen as a tool only.
+// ask emits the call of an agent that is visible as a tool only.
 //
-// Its own spans are missing, so the tool's span stands for both call and answer.
+// Its own spans are missing, so the tool's span counts as both call and answer.
 func (t *emitter) ask(s *span, agent string) {
 	e := t.begin(s, events.AgentCall, "start", s.start)
 	e.From, e.To, e.Origin, e.TransferMode = events.Party{Agent: agent}, events.Party{Agent: s.asks}, events.OriginAgent, events.ReturnToCaller
@@ -655,7 +655,7 @@ func (t *emitter) ask(s *span, agent string) {
 	t.emit(e)
 }
 
-// result tells the end of what use told.
+// result emits the end of the span that use emitted.
 func (t *emitter) result(s *span) {
 	if s.carrier || s.passes || s.isTurnEnd() {
 		return
@@ -675,7 +675,7 @@ func (t *emitter) result(s *span) {
 	t.emit(e)
 }
 
-// inference tells what a request used up. A request without tokens is emitted only if it failed.
+// inference emits the usage of a request. A request without tokens is emitted only if it failed.
 func (t *emitter) inference(s *span) {
 	if !s.usage.Known && s.status != events.StatusError {
 		t.silent(adapter.SilentNoTokens)

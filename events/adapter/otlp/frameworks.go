@@ -15,16 +15,16 @@ import (
 const (
 	scopeLlamaIndex = "openinference.instrumentation.llama_index"
 	scopeSmolagents = "openinference.instrumentation.smolagents"
-	scopeHaystack   = "haystack" // as Haystack's own tracer is told to be called
+	scopeHaystack   = "haystack" // the name that Haystack's own tracer is given
 	scopeHaystackOI = "openinference.instrumentation.haystack"
 	scopeAutoGen    = "autogen " // and the class of the runtime
 )
 
-// frameworks corrects kind and agent where a framework tells them in its own way.
-// It is called after the conventions were asked, and may overrule them.
+// frameworks corrects kind and agent where a framework reports them in its own way.
+// It runs after the conventions, and may overrule them.
 //
-// s.kind and s.agent are those of the conventions; what it leaves is final but for what other
-// spans of the trace say, see trace.prepare.
+// s.kind and s.agent are those of the conventions. The result is final except for the effect of
+// other spans of the trace, see trace.prepare.
 func (s *span) frameworks(a *attributes) {
 	isChain := a.upper(spanKind) == "CHAIN"
 	switch {
@@ -35,7 +35,7 @@ func (s *span) frameworks(a *attributes) {
 		s.runOfGraph(a.word(lcAgent, events.MaxID), a.word(lcNode, events.MaxID), string(unquoted(a.text[lcNamespace])), isChain || string(a.text[observationType]) == "chain")
 	case s.scope == scopeLlamaIndex && isChain:
 		s.llamaIndex(a)
-	// Haystack's own tracer tells its spans by their names, OpenInference by its scope and
+	// Haystack's own tracer marks its spans by their names, OpenInference by its scope and
 	// kind.
 	case strings.HasPrefix(s.name, "haystack."), s.scope == scopeHaystackOI && isChain:
 		s.haystack()
@@ -122,9 +122,9 @@ func (s *span) haystack() {
 // isHaystack is asked where an agent needs a name.
 func isHaystack(scope string) bool { return scope == scopeHaystack || scope == scopeHaystackOI }
 
-// llamaIndex reads the steps of a workflow. The agent is told in no attribute, but
+// llamaIndex reads the steps of a workflow. The agent is in no attribute, but
 // in the printed form of the events between the steps.
-// The output goes before the input.
+// The output has priority over the input.
 //
 // Such a span is a visit without a name until nameSpeakers has seen the whole trace.
 func (s *span) llamaIndex(a *attributes) {
@@ -143,7 +143,7 @@ func (s *span) llamaIndex(a *attributes) {
 	}
 }
 
-// speaker finds current_agent_name='...' and tells whether the quote behind the
+// speaker finds current_agent_name='...' and reports whether the quote after the
 // name is there.
 //
 // The text is what Python prints of an object. Exporters cut long values and mark the place by
@@ -171,9 +171,9 @@ var genkitCounts = usage.Names{
 	"totalTokens":         usage.Total,
 }
 
-// genkitUsage finds the tokens in the answer of a model: no attribute tells them.
+// genkitUsage finds the tokens in the answer of a model: no attribute has them.
 //
-// Anything else that the answer holds is passed over.
+// Anything else that the answer holds is skipped.
 func genkitUsage(answer []byte) (u events.Usage) {
 	c := jsonwalk.New(answer)
 	for c.MaybeObject(); c.Member(); {
@@ -186,7 +186,7 @@ func genkitUsage(answer []byte) (u events.Usage) {
 
 // objectCounts are the names of the counts where usage is an object: Langfuse's, MLflow's.
 //
-// A name that is told twice counts once, since the last one overwrites the first.
+// A repeated name counts once, since the last one overwrites the first.
 var objectCounts = usage.Names{
 	"input_tokens":                usage.Input,
 	"output_tokens":               usage.Output,
@@ -226,7 +226,7 @@ func usageObjects(tokens, cost []byte) (u events.Usage) {
 // isTurnEnd is true for tools by which a framework only ends the run of an agent or
 // groups its tools.
 //
-// Told as calls, they would be tools that each run uses once more.
+// Emitted as calls, they would be tools that each run uses once more.
 func (s *span) isTurnEnd() bool {
 	return s.tool.Name == "final_answer" && s.scope == scopeSmolagents || s.tool.Name == "(merged tools)"
 }

@@ -13,7 +13,7 @@ const Free = "A span of no convention that is known is what an attribute says of
 // It is only used where no convention says what the span is.
 type free struct {
 	kind          []byte // in the words of OpenInference, nil for none
-	rank          int    // of the name that told it
+	rank          int    // of the name that it was read from
 	input, output []byte
 	// entity is used as the name of an agent only.
 	entity []byte // name of what the span is of
@@ -31,16 +31,16 @@ var freeKinds = map[string]string{
 	"RETRIEVER": "RETRIEVER", "CHAIN": "CHAIN",
 }
 
-// freeKindNames end the names of attributes that tell the kind of a span, without what stands
-// between words; the first are preferred, for an entity may be what the span belongs to.
+// freeKindNames end the names of attributes that contain the kind of a span, without separators
+// between words. The first are preferred, for an entity may be what the span belongs to.
 //
-// A kind that a span says of itself is worth more than one of the entity that it works for.
+// A kind that a span reports of itself is worth more than one of the entity that it works for.
 var freeKindNames = [...]string{"spankind", "spantype", "eventtype", "runtype", "entitykind", "entitytype"}
 
 const entityName = "entityname"
 
-// isFreeName tells whether an attribute may be of use for its name alone.
-// It is asked for each attribute, so it looks at the last letter first.
+// isFreeName reports whether an attribute may be of use for its name alone.
+// It runs for each attribute, so it looks at the last letter first.
 //
 // The shortest of them is input, of five letters.
 func isFreeName(key []byte) bool {
@@ -56,7 +56,7 @@ func isFreeName(key []byte) bool {
 	}
 }
 
-// kindName tells how far a name is from the preferred one, which is 0.
+// kindName returns how far a name is from the preferred one, which is 0.
 func kindName(key []byte) (rank int, ok bool) {
 	for rank, name := range freeKindNames {
 		if endsIn(key, name) {
@@ -66,11 +66,11 @@ func kindName(key []byte) (rank int, ok bool) {
 	return 0, false
 }
 
-// endsIn tells whether the last words of a name are these, in whatever spelling: "span.type",
-// "span_type", "spanType". A word begins behind what is no letter, or with a capital.
+// endsIn reports whether the last words of a name are these, in any spelling: "span.type",
+// "span_type", "spanType". A word begins after a character that is not a letter, or with a capital.
 // Letters are compared in either case.
 //
-// So "myspantype" is none, as no word begins in it.
+// So "myspantype" does not match, as no word begins in it.
 func endsIn(key []byte, words string) bool {
 	n := len(key)
 	first := byte(0)
@@ -93,10 +93,10 @@ func endsIn(key []byte, words string) bool {
 // isBetween is true for what stands between words.
 func isBetween(c byte) bool { return c == '.' || c == '_' || c == '-' }
 
-// take notes an attribute that isFreeName let through. Where several names tell a kind the
-// preferred one counts, and of inputs and outputs the last.
+// take notes an attribute that isFreeName accepted. Of several names with a kind the preferred one
+// counts, and of inputs and outputs the last.
 //
-// A text is what went in or came out only if it is no number: names of counts of tokens end in
+// A text is an input or an output only if it is no number: names of counts of tokens end in
 // the same words.
 func (f *free) take(key, value []byte) {
 	if rank, ok := kindName(key); ok {

@@ -15,7 +15,7 @@ func text(key, value string) string {
 	return fmt.Sprintf(`{"key": %q, "value": {"stringValue": %q}}`, key, value)
 }
 
-// read decodes the records and returns what is told.
+// read decodes the records and returns the events.
 func read(t *testing.T, records ...string) (got []events.Event) {
 	t.Helper()
 	a := otlp.Format().New(adapter.Options{})
@@ -60,8 +60,8 @@ func TestFreeNames(t *testing.T) {
 	f("", text("span.types", "tool"), text("lifespankind", "tool"))
 }
 
-// TestCallsWithoutContent holds that a call whose own span tells neither arguments nor result
-// has those of the requests around it, by its id, and only in its own flow.
+// TestCallsWithoutContent holds that a call whose own span has neither arguments nor result
+// gets those of the requests around it, by its id, and only in its own flow.
 func TestCallsWithoutContent(t *testing.T) {
 	const opening = `{"role": "user", "content": "a"}`
 	asks := `{"role": "assistant", "parts": [{"type": "tool_call", "id": "call_0", "name": "look", "arguments": {"q": 1}}]}`

@@ -10,12 +10,12 @@ import (
 	"weir/events/fingerprint"
 )
 
-// whoever stands for the target of a handoff that does not name it.
+// It is the target of a handoff that does not name one.
 //
 // A star is no name that an agent has.
 const whoever = "*"
 
-// openInferenceHandoff is what the spans begin with in which OpenInference tells the handoffs
+// openInferenceHandoff begins the names of the spans in which OpenInference reports the handoffs
 // of openai-agents: input and output are the names of the two agents.
 const openInferenceHandoff = "handoff to "
 

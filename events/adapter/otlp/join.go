@@ -7,14 +7,16 @@ import (
 	"weir/events/adapter/tag"
 )
 
-// join makes a trace part of the one that its root is linked to: a runtime that passes messages between agents starts a trace for each message and links
-// it to the span that sent it (Semantic Kernel, AutoGen). It does so where one library
-// wrote both ends, for a batch that is linked to many messages goes on with none of them.
-// Where another one wrote it, the trace is a flow of its own that descends from the other.
-// See decision 57.
+// join makes a trace part of the one that its root is linked to. A runtime that passes messages
+// between agents starts a trace for each message. It links the trace to the span that sent the
+// message (Semantic Kernel, AutoGen).
+//
+// join does so where one library wrote both ends: a batch that is linked to many messages continues
+// none of them. Where another library wrote it, the trace is a flow of its own that descends from
+// the other. See decision 57.
 //
 // It is called for each trace of which spans came with the batch, before anything of it is
-// told.
+// emitted.
 func (r *reader) join(t *trace) {
 	// A trace of which something was emitted has a flow that cannot be changed any more.
 	if t.begun || t.cause == nil {
@@ -33,7 +35,7 @@ func (r *reader) join(t *trace) {
 		parent, _ := to.flowOf(from, r.correlation)
 		if own, _ := t.flowOf(t.cause, r.correlation); own != parent {
 			t.parent, to.opens = parent, true
-			// Each has to be read again for what the other one is told with.
+			// A restart has to read both, because each depends on the other.
 			t.reach, to.reach = min(t.reach, to.place), min(to.reach, t.place)
 		}
 		return
@@ -75,8 +77,8 @@ func (r *reader) trace(id string) (*trace, bool) {
 	return r.traces.Get(id)
 }
 
-// relayed tells who sent what a run begins with, when nothing above it called it: an
-// agent that handed over to it, or that answered last with what the run is told.
+// relayed returns the agent that sent the input of a run that no span above called. That agent
+// handed over to the run, or its answer, the last one before the run, equals the input.
 //
 // It is for runtimes in which a message is an event between agents and no call.
 func (t *trace) relayed(s *span) (from string, ok bool) {
@@ -120,7 +122,7 @@ func (t *trace) last(s *span) (last *span) {
 	return last
 }
 
-// isSent tells whether a run was caused by a message: a span above it has a link.
+// isSent reports whether a message caused a run: a span above it has a link.
 //
 // A run within another run was called by that one.
 func (t *trace) isSent(s *span) bool {
@@ -145,11 +147,10 @@ func (t *trace) workflowOf(s *span) *span {
 	return nil
 }
 
-// asked tells how a run came about that nothing above it and nothing before it in its
-// place called.
-// Who asked twice is the program, since a user asks once.
+// asked returns the call of a run that no run above it and no run before it in its place called.
+// A second such call is from the program, since a user asks once.
 //
-// The origin of the second is the system, so that it lifts nothing as a user's word would.
+// The origin of the second is the system, so that it does not lift orders as a user's message would.
 func (t *trace) asked(s *span) *call {
 	from, relayed := t.relayed(s)
 	before := t.last(s)

@@ -6,8 +6,8 @@ import "math"
 // See adapter.Keeper.
 func (r *reader) At(place int64) { r.place = place }
 
-// Oldest returns the place of the first span of all traces that are remembered and of those
-// that they are told with, and of those whose calls have not been brought.
+// Oldest returns the place of the first span of all remembered traces, and of the traces that they
+// depend on. It includes the traces whose calls have no result yet.
 func (r *reader) Oldest() (place int64, ok bool) {
 	for _, t := range r.traces.All() {
 		if from := min(t.place, t.reach); !ok || from < place {

@@ -12,9 +12,9 @@ import (
 // span. It counts only where the span itself has no such attribute.
 // Its texts alias the record, and are hashed before it is gone.
 type eventContent struct {
-	system, user []byte // what a run or a request was told
+	system, user []byte // the messages to a run or a request
 	tool         []byte // what a tool was called with
-	choice       []byte // what came of it
+	choice       []byte // its answer or result
 }
 
 // readEvents takes type and message of an exception, and the messages that are events of
@@ -92,10 +92,10 @@ func message(list []byte) (text []byte) {
 	return text
 }
 
-// settle gives a span the content of its events where its attributes have none. A tool
-// is told by a message to it and the choice that came of it, anything else by what the
-// user said and the choice.
-// The attributes of the span go first in any case.
+// settle gives a span the content of its events where its attributes have none. The content of a
+// tool is a message to it and the resulting choice. That of any other span is the user's message
+// and the choice.
+// The attributes of the span have priority in any case.
 func (t *eventContent) settle(a *attributes, k kind) {
 	take := func(f field, text []byte) {
 		if !a.has(f) {

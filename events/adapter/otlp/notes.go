@@ -10,10 +10,10 @@ import (
 	"weir/events/adapter/jsonwalk"
 )
 
-// Notes is the rule by which what a tracer records beside the arguments of a call is
-// told apart from them, in words for the user.
+// Notes is the rule that separates the arguments of a call from what a tracer records beside
+// them, in words for the user.
 //
-// It is shown to people, in SOURCES.md and by weir events describe, and has to say just what
+// Users see it in SOURCES.md and in weir events describe, and it has to describe exactly what
 // withoutNotes does.
 const Notes = "Not compared: what a tracer writes beside the arguments. Of an object with inputs and one of input_str, metadata and tags only the inputs count, " +
 	"of one with args and kwargs only these, and never members called tool_call_id or that begin with langgraph_, checkpoint_ or __pregel_."
@@ -63,7 +63,7 @@ func withoutNotes(p []byte, ignore []string) ([]byte, []string) {
 			c.Skip()
 		}
 	}
-	// isObject tells whether the value may be looked into.
+	// isObject reports whether the value may be looked into.
 	isObject := func(p []byte) bool { return len(p) > 0 && p[0] == '{' }
 	switch {
 	// What was cut is compared as it is.

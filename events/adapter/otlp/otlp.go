@@ -1,26 +1,26 @@
 // Package otlp reads OpenTelemetry spans of agent programs in OTLP JSON.
 //
-// It knows the GenAI conventions, OpenInference, the spans of Microsoft's Agent Framework,
-// of the Vercel AI SDK, of Haystack, of Genkit and of agentgateway, and the older names that are still
-// alive; the table in attributes.go says which attribute means what. The GenAI conventions
-// are those of open-telemetry/semantic-conventions-genai at 002c8a6ea1c8, which has no
-// releases, with the attributes for transfers and callers that are proposed there; up to
-// 1.36 messages were events of a span, see messages.go.
+// It reads the GenAI conventions, OpenInference, and the older names that are still in use. It also
+// reads the spans of Microsoft's Agent Framework, of the Vercel AI SDK, of Haystack, of Genkit and
+// of agentgateway. The table in attributes.go lists the meaning of each attribute.
 //
-// Spans come when they end, children before their parents and often in an earlier
-// batch, so what a span means is known only later. Spans are held back until the
-// root of their trace has come, or until Options.Hold of event time has passed.
-// Then they are emitted in the order of time, a call at the start of its span, a
-// result or an answer at its end. Who called an agent is told by the spans above
-// it, by what the span says, by its link, or by the run before it.
+// The GenAI conventions are those of open-telemetry/semantic-conventions-genai at 002c8a6ea1c8,
+// which has no releases. The attributes for transfers and callers that are proposed there are
+// included. Up to 1.36 messages were events of a span, see messages.go.
 //
-// One trace is one flow, unless a correlation id came along as baggage or an
-// OpenInference session is named. A trace whose root is linked to a span of one other
-// trace, both written by one library, goes on with that trace.
+// Spans come when they end, children before their parents and often in an earlier batch. So the
+// meaning of a span is known only later. Spans are held back until the root of their trace has
+// come, or until Options.Hold of event time has passed. Then they are emitted in the order of
+// time, a call at the start of its span, a result or an answer at its end. The caller of an agent
+// is known from the spans above it, its own attributes, its link, or the run before it.
 //
-// What has not ended is not in the spans, so a call is known only when it is over.
-// Arguments, results and tokens are there only where the program is set to record
-// them. Logs and metrics are refused.
+// One trace is one flow, unless a correlation id came along as baggage or an OpenInference session
+// is named. A trace continues another one when its root is linked to a span of that trace, and of
+// no third one, and one library wrote both.
+//
+// Spans contain only work that has ended, so a call is known only when it is over. Arguments,
+// results and tokens are present only where the program is set to record them. Logs and metrics
+// are rejected.
 package otlp
 
 import (
@@ -43,7 +43,7 @@ import (
 
 // Format returns the format of OTLP JSON spans.
 //
-// Starts are never told, since a span is written when it ends; by Framing a batch may span
+// Starts are never reported, since a span is written when it ends; by Framing a batch may span
 // many lines.
 func Format() adapter.Format {
 	return adapter.Format{
@@ -68,7 +68,7 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
-// Holding back costs memory and delay; too little of it costs the names of who called whom.
+// Holding back costs memory and delay; too little of it loses the callers of agents.
 const (
 	defaultHold = 30 * time.Second
 	defaultHeld = 65536
@@ -138,8 +138,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	for _, s := range b.spans {
 		r.add(s.trace, s.span)
 	}
-	// All spans first, then the joins, then the telling: the order of spans in a batch does
-	// not matter.
+	// All spans are read first, then traces are joined, then events are emitted: the order of
+	// spans in a batch does not matter.
 	for _, s := range b.spans {
 		if t, ok := r.trace(s.trace); ok && t.touched {
 			r.join(t)
@@ -159,9 +159,9 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	return nil
 }
 
-// Flush tells all that was held back.
+// Flush emits all held events.
 //
-// After it a span that comes for a trace that was emitted begins that trace anew.
+// A later span for a trace that was emitted begins that trace anew.
 func (r *reader) Flush(emit func(*events.Event)) error {
 	for {
 		_, t, ok := r.traces.PopOldest()
@@ -224,8 +224,8 @@ func (r *reader) add(id string, s *span) {
 	t.tags = tag.Join(t.tags, s.flowTags)
 }
 
-// settle tells what is ready: everything when the root has come and no span between
-// it and the others is missing, else what was held back long enough.
+// settle emits the events that are ready: all when the root has come and no span between it and
+// the others is missing. Otherwise it emits those that were held back long enough.
 //
 // It is called once for each trace and batch.
 func (r *reader) settle(t *trace, emit func(*events.Event)) {
@@ -283,7 +283,7 @@ func (r *reader) bound(emit func(*events.Event)) {
 // millis makes ms of ns.
 func millis(ns int64) int64 { return ns / int64(time.Millisecond) }
 
-// drop tells what is left of a trace and forgets it.
+// drop emits the remaining events of a trace and forgets it.
 func (r *reader) drop(t *trace, emit func(*events.Event)) {
 	r.emitUntil(t, 0, true, emit)
 	for _, id := range t.joined {
@@ -423,7 +423,7 @@ func (b *batch) scope(c *jsonwalk.Cursor) {
 	}
 }
 
-// span reads one span. Without ids or times nothing can be told of it, and the rest of the
+// span reads one span. A span without ids or times is useless, and the rest of the
 // batch is still good.
 func (b *batch) span(c *jsonwalk.Cursor, scope string) {
 	if b.refused+len(b.spans) >= adapter.MaxItems {

@@ -8,8 +8,8 @@ import (
 	"weir/events/adapter"
 )
 
-// TestToolsOfMessages holds that tools of AutoGen have the arguments and results that the messages of
-// its runtime tell of them, by the ids of calls, and that nobody else's messages are looked at.
+// TestToolsOfMessages holds that tools of AutoGen have the arguments and results from the messages
+// of its runtime, by the ids of calls. Messages of other programs are not used.
 func TestToolsOfMessages(t *testing.T) {
 	f := func(scope string, want bool) {
 		t.Helper()

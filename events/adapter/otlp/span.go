@@ -39,11 +39,11 @@ type span struct {
 	start, end int64 // ns since 1970
 	kind       kind
 	// known stays set where other spans of the trace take the kind away, see why.
-	known       bool // some attribute told what it is
+	known       bool // some attribute has its kind
 	name, scope string
 	source      string
 
-	agent string // whose span it is, as the span itself tells
+	agent string // the agent of the span, by the span itself
 	named bool   // agent is an attribute, not taken from the name of the span
 	// On the wire: a call of the A2A protocol, as its client sees it.
 	wire     bool // seen on the wire, where the agent's work is not
@@ -51,20 +51,20 @@ type span struct {
 	person   bool // a person speaks through the agent
 	calledBy string
 	executor string
-	prompt   events.Hash // of the system prompt, which tells agents without names apart
-	speaks   bool        // a step of a workflow that tells its agent in its text only (LlamaIndex)
+	prompt   events.Hash // of the system prompt, which distinguishes agents without names
+	speaks   bool        // a step of a workflow that names its agent in its text only (LlamaIndex)
 	speaker  string      // agent that the text of the span speaks of (LlamaIndex)
 	cut      string      // the same where the text was cut within the name
 
 	tool events.Tool
-	// handoff may be whoever; asks is never that after readHandoff.
-	handoff string // agent that a handoff tool names, or whoever
+	// handoff may be a star, for a handoff without a target; asks is never a star after readHandoff.
+	handoff string // agent that a handoff tool names, or a star
 	surely  bool   // it is a handoff even if no agent of that name is seen
 	command bool   // a command of LangGraph names it, and not the tool
 	passes  bool   // it is a handoff indeed
 	asks    string // agent that the tool asks, which answers
 	// carrier, passes and kind are worked out anew with each turn, as other spans come.
-	carrier  bool        // the tool ran an agent: the call of the agent tells it all
+	carrier  bool        // the tool ran an agent: the call of the agent covers it
 	content  events.Hash // message, or arguments of a handoff
 	sim      events.Fingerprint
 	answer   events.Hash // answer or result
@@ -83,7 +83,7 @@ type span struct {
 	sampled int64
 	emitted bool
 
-	retrieves bool      // it is a search, which instrumentations tell that tell no tools
+	retrieves bool      // it is a search; instrumentations report searches that report no tools
 	dialogue  *dialogue // of an inference, or of a root that is no run
 
 	call *call // of a visit, once it was emitted
@@ -130,7 +130,7 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 	// Of other spans nothing but their place in the tree is of use.
 	case plain, workflow:
 		switch {
-		// The spans of its tools tell neither arguments nor results, the messages about them do.
+		// The spans of its tools have neither arguments nor results, the messages about them do.
 		case strings.HasPrefix(s.scope, scopeAutoGen):
 			s.readSent(a, ignore)
 		case s.parent == 0 && s.link == 0: // it may be all that ties a trace to others
@@ -179,14 +179,14 @@ func (s *span) readEnd(a *attributes) {
 // why says why a plain span gives no event.
 func (s *span) why() adapter.Silence {
 	if s.known || s.speaker != "" || s.cut != "" {
-		return adapter.SilentTwice // it tells of a run of which another span tells, too
+		return adapter.SilentTwice // it reports a run that another span reports, too
 	}
 	return adapter.SilentUnknown
 }
 
-// readCaller takes who called an agent, unless that is a person.
+// readCaller reads the caller of an agent, unless that is a person.
 //
-// A person as caller is told by leaving the caller out, see trace.asked.
+// A call from a person has no caller, see trace.asked.
 func (s *span) readCaller(a *attributes) {
 	switch a.upper(callerType) {
 	case "HUMAN", "USER", "HUMANTOAGENT":
@@ -288,8 +288,8 @@ func (s *span) readDialogue(a *attributes, ignore adapter.IgnoreArgs) {
 	}
 }
 
-// readSent reads a message between agents. One about tools tells their calls or their results, which
-// have the ids of their spans.
+// readSent reads a message between agents. One about tools contains their calls or their results,
+// which have the ids of their spans.
 func (s *span) readSent(a *attributes, ignore adapter.IgnoreArgs) {
 	var d dialogue
 	r := reading{dialogue: &d, ignore: ignore}
@@ -354,7 +354,7 @@ func (s *span) readTool(a *attributes, ignore adapter.IgnoreArgs) {
 		}
 		s.status, s.failure = events.StatusError, fingerprint.Error(why)
 	}
-	// A command names whom it passes control to; within one graph that may also be a step.
+	// A command names the target that it passes control to; within one graph that may be a step.
 	s.handoff, s.surely, s.command = got.next, got.leaves, got.next != ""
 	s.readHandoff(a, args)
 }

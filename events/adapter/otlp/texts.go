@@ -6,7 +6,7 @@ import (
 	"weir/events/adapter/jsonwalk"
 )
 
-// said is the message in what a span tells of its input or output.
+// said is the message in the input or output of a span.
 //
 // text aliases what was read.
 type said struct {

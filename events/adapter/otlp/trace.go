@@ -19,7 +19,7 @@ type trace struct {
 	// An id that was joined has no trace of its own, see reader.partOf.
 	id    string // 32 lower-case hex digits
 	place int64  // of the record with its first span
-	reach int64  // that of the oldest trace that it is told with
+	reach int64  // that of the oldest trace that it depends on
 	// spans are all that are remembered, also those that were emitted, as parents of what comes.
 	spans   map[uint64]*span
 	pending []*span // not emitted yet
@@ -37,9 +37,9 @@ type trace struct {
 	parent  string              // the flow that a trace descends from which became no part of that one's
 	opens   bool                // another trace descends from this one
 
-	// alone is the conversation of a trace whose root is a call of a tool or a request to a
-	// model: where nobody traces the run around it, each call is a trace, and only the
-	// conversation tells which belong together.
+	// alone is the conversation of a trace whose root is a call of a tool or a request to a model.
+	// Where the run around the calls is not traced, each call is a trace, and only the conversation
+	// connects those that belong together.
 	alone string
 
 	// goesOn is the trace whose flow this one goes on with, see dialogue.
@@ -51,12 +51,12 @@ type trace struct {
 	turn    string
 	tags    []string
 
-	// What was found out while telling, in the order of time.
+	// What was found out while events were emitted, in the order of time.
 	runs    []*span            // the last runs of agents without an agent above them, by start
-	answers []*span            // runs whose answer nobody took yet: it goes to the user
-	worked  adapter.Work       // agents that did work, or may have, since they were called, or called somebody
+	answers []*span            // runs whose answer no agent took yet: it goes to the user
+	worked  adapter.Work       // agents that did work, or may have, since they were called, or called another agent
 	said    map[string]*span   // the last handoff of an agent
-	passed  map[string][]*span // handoffs that were emitted although nobody had followed them, by agent
+	passed  map[string][]*span // handoffs that were emitted although no agent had followed them, by agent
 }
 
 // Bounds of what is remembered of one trace, whatever its spans say.
@@ -117,7 +117,7 @@ func (t *trace) above(s *span) (a above) {
 	return a
 }
 
-// isLinked tells whether another trace may go on with this one.
+// isLinked reports whether another trace may go on with this one.
 // Such traces are remembered for longer, see patience.
 func (t *trace) isLinked() bool { return t.cause != nil || len(t.joined) > 0 }
 
@@ -136,11 +136,11 @@ func (t *trace) container(s *span) uint64 {
 	return s.parent
 }
 
-// prepare finds out what only a look at several spans can tell. It may be called
+// prepare finds the facts that need a look at several spans. It may be called
 // again when more spans have come.
 //
-// It works on all spans of the trace, so it is called once for each turn of telling. What was
-// emitted keeps the kind and the name that it was emitted with.
+// It works on all spans of the trace, so it is called once for each round of emitting. Emitted
+// spans keep the kind and the name that they were emitted with.
 func (t *trace) prepare() {
 	ordered := slices.SortedFunc(maps.Values(t.spans), byStart)
 
@@ -158,7 +158,7 @@ func (t *trace) prepare() {
 		if s.kind == visit {
 			t.nameByPlace(s)
 			agents = append(agents, s.agent)
-			// One run that two libraries tell of is one visit.
+			// One run that two libraries report is one visit.
 			if up := t.above(s); up.visit != nil && up.carrier == nil && up.visit.agent == s.agent {
 				// Of two the one that was not emitted gives way.
 				if s.emitted {
@@ -173,7 +173,7 @@ func (t *trace) prepare() {
 	agents = slices.Compact(agents)
 	for _, s := range ordered {
 		switch s.kind {
-		// A tool that ran an agent is told by the run.
+		// A tool that ran an agent is reported by the run.
 		case visit:
 			if up := t.above(s); up.carrier != nil {
 				up.carrier.carrier = true
@@ -235,8 +235,8 @@ func (t *trace) dropUnnamed(ordered []*span) {
 	}
 }
 
-// nameByPlace gives a run without a name that of the component or the tool that it is
-// (Haystack). Only what stands below another such run needs one to be told apart.
+// nameByPlace gives a run without a name that of its component or tool (Haystack). Only a run
+// below another such run needs one, to be distinct.
 //
 // A run that was emitted keeps its name.
 func (t *trace) nameByPlace(s *span) {
@@ -258,7 +258,7 @@ func (t *trace) nameByPlace(s *span) {
 // promote makes a node of a graph an agent when it asks a model itself.
 // The nearest node counts, and an agent on the way has the request for itself.
 //
-// It cannot be told by the node's own span, which ends after the request.
+// The node's own span cannot show it, because it ends after the request.
 func (t *trace) promote(s *span) {
 	for range maxUp {
 		if s = t.spans[s.parent]; s == nil || s.kind == visit {
@@ -271,9 +271,8 @@ func (t *trace) promote(s *span) {
 	}
 }
 
-// nameSpeakers gives the steps of a workflow that tells no names of agents (see
-// llamaIndex) the name that stands before them, or that another step with the same
-// system prompt has.
+// nameSpeakers names the steps of a workflow without names of agents (see llamaIndex). A step gets
+// the name before it, or that of another step with the same system prompt.
 //
 // LlamaIndex alone needs it. Steps are gone through twice: first each prompt gets a name, then
 // each step the name of its prompt.
@@ -288,7 +287,7 @@ func (t *trace) nameSpeakers(ordered []*span) {
 		if s.scope != scopeLlamaIndex {
 			continue
 		}
-		// The first request of a step tells its prompt.
+		// The first request of a step has its prompt.
 		if s.kind == inference && !s.prompt.IsZero() {
 			if up := t.above(s); up.visit != nil && up.visit.speaks && prompt[up.visit].IsZero() {
 				prompt[up.visit] = s.prompt
@@ -343,7 +342,7 @@ func (t *trace) sortOut(s *span, agents []string) {
 	p := t.spans[s.parent]
 	for n := 0; p != nil && p.kind != visit && n < maxUp; n++ {
 		if p.kind == toolUse && p.tool.Name == s.tool.Name {
-			s.kind = plain // the same call, told by the client of the tool's server
+			s.kind = plain // the same call, reported by the client of the tool's server
 			return
 		}
 		p = t.spans[p.parent]
@@ -363,7 +362,7 @@ func (t *trace) shrink(most int) int {
 	for _, s := range ordered[:forgotten] {
 		delete(t.spans, s.id)
 	}
-	// Nobody waits any more, or the trace would never be complete.
+	// No span waits any more, or the trace would never be complete.
 	clear(t.awaited)
 	return forgotten
 }

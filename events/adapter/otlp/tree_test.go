@@ -11,9 +11,9 @@ import (
 	"weir/events/adapter"
 )
 
-// FuzzTrees makes traces of any form out of four bytes for each span: parent, link,
-// what it is, and when it ran. However they hang together, whenever they are told:
-// no event comes twice, each tool call has its result, each answer its call.
+// FuzzTrees makes traces of any form out of four bytes for each span: parent, link, kind, and
+// time. For any structure and any order of emitting, no event comes twice, each tool call has its
+// result, and each answer its call.
 func FuzzTrees(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 9, 1, 0, 17, 8, 2, 0, 33, 7, 1, 2, 18, 6}, uint8(0))
 	f.Add([]byte{1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}, uint8(7))
