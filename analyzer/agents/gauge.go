@@ -153,7 +153,7 @@ func (l *gaugeDays) appendBinary(b []byte) []byte {
 	return append(b, 0)
 }
 
-// read reads what appendBinary wrote when there were rules rows. A count that has no place
+// read reads what appendBinary wrote; rules is the number of rows at that time. A count without a place
 // fails.
 // The number of rows of that time decides what a place means, since rows are added at the end
 // of the table.

@@ -295,8 +295,8 @@ func (e *Engine) judgeTree(r RuleID, a *Agent, c *ledger.Child, call *treeCall, 
 // The budget of a tree is whole again then, so no order about it has to stand longer.
 func (a *Agent) treeEnds(e *Engine) events.Stamp { return a.tree.Last.Add(e.terms.Idle) + 1 }
 
-// boundFor limits an order about the tree above that is sent to a flow that names its parent alone. Such
-// a flow may not know that a lifted order was about it. The unit is milliseconds.
+// boundFor is how long an order about the tree above lasts for a flow that names only its parent, in
+// milliseconds. Such a flow may not learn that the order was lifted.
 const boundFor events.Stamp = 60_000
 
 // bindFlow sends each order that refuses its calls to a flow that came through another tree, and so

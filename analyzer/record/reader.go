@@ -171,7 +171,7 @@ func (d *Reader) Runs(runs []uint16) {
 	}
 }
 
-// Marks reads what AppendMarks wrote, at most most marks, and appends them to list.
+// Marks reads what AppendMarks wrote and appends it to list. most is the maximum number of marks.
 func (d *Reader) Marks(list []uint64, most int) []uint64 {
 	for range d.Most(d.Take(1)[0], most) {
 		list = append(list, binary.LittleEndian.Uint64(d.Take(8)))

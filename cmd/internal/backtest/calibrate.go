@@ -159,7 +159,7 @@ func (r *rarity) worth(share float64, good, failed []*Flow) (chosen rows, cost i
 	}
 }
 
-// stoppable is how many of the good flows may be stopped when the rows cost cost flows. It is negative
+// stoppable is how many of the good flows may still be stopped after the cost of the rows. It is negative
 // where there are too few flows for that.
 func (r *rarity) stoppable(share float64, cost int) int {
 	return int(share*float64(r.n+1)+1e-9) - cost

@@ -93,7 +93,7 @@ func cutAttr(a slog.Attr) slog.Attr {
 	return a
 }
 
-// cutText cuts a text to at most most bytes and adds its full length. It may cut within a
+// cutText cuts a longer text to most bytes and adds its full length. It may cut within a
 // character, which the writer behind it quotes.
 func cutText(s string, most int) string {
 	if len(s) <= most {

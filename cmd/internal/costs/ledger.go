@@ -35,8 +35,8 @@ func (s *Spent) Add(o Spent) {
 	s.Priced, s.OfFile, s.Unpriced = s.Priced+o.Priced, s.OfFile+o.OfFile, s.Unpriced+o.Unpriced
 }
 
-// By is what an event spent that made calls calls, and by which a flow's tokens and money (millionths of
-// a US dollar) grew by tokens and cost. The fold has priced what the event does not: t is the
+// By is what an event spent: the number of calls, and by how much a flow's tokens and money (millionths
+// of a US dollar) grew. The fold has priced what the event does not: t is the
 // table of the limits that it folds by.
 func By(t prices.Table, ev *events.Event, calls, tokens, cost int64) Spent {
 	s := Spent{Calls: calls, Tokens: tokens}
@@ -125,8 +125,8 @@ type Ledger struct {
 	lists [listCount]map[string]*Line
 }
 
-// NewLedger returns an empty ledger that keeps at most most names in one list, those that came
-// first.
+// NewLedger returns an empty ledger. most is the maximum number of names in one list; it keeps those
+// that came first.
 func NewLedger(most int) *Ledger { return &Ledger{most: most} }
 
 // Note enters what the event spent. The rule is the one that warned or stopped its flow first; ""
@@ -237,8 +237,8 @@ func Text(s Spent) string {
 	return text
 }
 
-// Dollars is an amount in millionths of a US dollar as people read it, with digits digits
-// after the point.
+// Dollars is an amount in millionths of a US dollar as people read it, with that number
+// of digits after the point.
 func Dollars(micro int64, digits int) string {
 	return "$" + humanize.FormatFloat("#,###."+strings.Repeat("#", digits), float64(micro)/1e6)
 }
