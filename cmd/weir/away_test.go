@@ -100,8 +100,8 @@ func TestClientsOfTheRealProgram(t *testing.T) {
 	a.state("has room again", direct, false, whileUp, whileUp)
 }
 
-// TestAgentOrdersOfTheRealProgram lets an agent try what it was told not to, until weir
-// halts it in all flows, also in those that nobody has seen.
+// TestAgentOrdersOfTheRealProgram lets an agent try what an order forbids, until weir
+// halts it in all flows, also in those not seen before.
 func TestAgentOrdersOfTheRealProgram(t *testing.T) {
 	t.Parallel()
 	a := newAway(t, "profile: balanced\nrules: {agent_attempts: {warn: 12, stop: 24}}\n")
@@ -233,7 +233,7 @@ func (a *away) stop() {
 	}
 }
 
-// call is the call that was stopped, or one of which nobody has seen anything.
+// call is the call that was stopped, or one that weir has not seen.
 func (a *away) call(stopped bool) guard.Call {
 	if stopped {
 		return a.stopped()
@@ -242,7 +242,7 @@ func (a *away) call(stopped bool) guard.Call {
 	return guard.Call{Flow: flow, From: "a of " + flow, To: "b of " + flow}
 }
 
-// free is a flow that nobody has seen.
+// free is a flow that weir has not seen.
 func (a *away) free() string { return fmt.Sprint("free-", a.n.Add(1)) }
 
 // state waits until all clients see weir as it is, and holds them to their rows.
@@ -401,8 +401,8 @@ func (a *away) foreignClient(name, weir string, closed bool, command []string) c
 		stale: func() bool { return do(map[string]any{"do": "state"}).Stale }}
 }
 
-// hooks runs the hook of a coding agent and wants to know whether it refuses for a session
-// that weir has stopped and another one, and both when weir is told to refuse in doubt.
+// hooks runs the hook of a coding agent and checks whether it refuses for a session
+// that weir has stopped and another one, and both when the hook is set to refuse in doubt.
 func (a *away) hooks(when, weir string, stopped, free, closedStopped, closedFree bool) {
 	a.Helper()
 	want, got, said := [4]bool{stopped, free, closedStopped, closedFree}, [4]bool{}, [4]string{}
@@ -422,8 +422,8 @@ func (a *away) hooks(when, weir string, stopped, free, closedStopped, closedFree
 	}
 }
 
-// hook runs a hook before the use of a tool, and returns whether it refuses, as Claude
-// Code is told, and what it says besides.
+// hook runs a hook before the use of a tool. It returns whether it refuses, in the form that
+// Claude Code reads, and its other text.
 func (a *away) hook(session, weir string, closed bool) (refused bool, said string) {
 	args := []string{"check", "--hook", "--server", weir}
 	if closed {

@@ -110,7 +110,7 @@ func TestReviewGuards(t *testing.T) {
 	}
 }
 
-// TestReportIsLost holds that a report which cannot be written is told before the log is read, or
+// TestReportIsLost holds that a report which cannot be written is an error before the log is read, or
 // costs nothing of what the log has brought.
 func TestReportIsLost(t *testing.T) {
 	if code, out, stderr := weir(t, "", "backtest", "testdata/traces.events.jsonl.gz", "--report", "gone/x.html"); code != 2 || out != "" || !strings.Contains(stderr, "--report gone/x.html: ") {
@@ -125,7 +125,7 @@ func TestReportIsLost(t *testing.T) {
 	}
 }
 
-// TestCalibrateAsksForMarks holds that runaways which nobody has judged are not taken for good flows
+// TestCalibrateAsksForMarks holds that unmarked runaways are not taken for good flows
 // without a word.
 func TestCalibrateAsksForMarks(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -154,7 +154,7 @@ func TestCalibrateAsksForMarks(t *testing.T) {
 	}
 }
 
-// TestBacktestIgnoresArguments tells calls apart as live traffic is told apart: without the
+// TestBacktestIgnoresArguments distinguishes calls as live traffic does: without the
 // arguments that the limits leave out.
 func TestBacktestIgnoresArguments(t *testing.T) {
 	t.Chdir(t.TempDir())

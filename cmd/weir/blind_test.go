@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestBlind lets a source tell little, and has each place say what cannot be seen.
+// TestBlind has a source that reports little, and checks that each place says what cannot be seen.
 func TestBlind(t *testing.T) {
 	r := startRun(t, "--in-memory", "--metrics", "127.0.0.1:0", "--self-test", "0")
 	defer r.end(syscall.SIGTERM)
@@ -41,8 +41,8 @@ func TestBlind(t *testing.T) {
 	}
 }
 
-// TestBlindOfFlows mixes a source that tells no arguments with one that does: what cannot be judged
-// of the first is said wherever the log is looked at.
+// TestBlindOfFlows mixes a source that reports no arguments with one that does. What cannot be judged
+// of the first is printed wherever the log is looked at.
 func TestBlindOfFlows(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var log strings.Builder
@@ -76,7 +76,7 @@ func TestBlindOfFlows(t *testing.T) {
 	}
 }
 
-// TestCutOff holds that a log which breaks off within its only record is told for what it is.
+// TestCutOff holds that a log which breaks off within its only record is reported as cut off.
 func TestCutOff(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("cut.jsonl", []byte(`{"resourceSpans":[{"resource":{"attributes":[]},"scopeSpans":[{"spans":[{"traceId":"0af7`), 0o644); err != nil {
@@ -148,7 +148,7 @@ func TestUnheard(t *testing.T) {
 	}
 }
 
-// TestNothingHeard replays a span of a web server, which gives no event, and is told why.
+// TestNothingHeard replays a span of a web server, which gives no event, and checks the reason.
 func TestNothingHeard(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "spans.jsonl")
 	if err := os.WriteFile(file, []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"0000000000000001","name":"GET /",`+
@@ -160,7 +160,7 @@ func TestNothingHeard(t *testing.T) {
 	}
 }
 
-// TestWorkUnknown lets two agents ask each other over and over, of whose work nothing is told.
+// TestWorkUnknown lets two agents call each other over and over without reported work.
 func TestWorkUnknown(t *testing.T) {
 	var log strings.Builder
 	for n := range 12 {

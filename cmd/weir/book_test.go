@@ -81,7 +81,7 @@ func TestReplayOfTheRuleBook(t *testing.T) {
 	}
 }
 
-// saysMore tells whether the case says what its events alone do not: which verdict is
+// saysMore reports whether the case says what its events alone do not: which verdict is
 // acknowledged, and when what came late was delivered.
 func saysMore(c *scenario.Case) bool {
 	for _, ev := range c.Events() {
@@ -92,8 +92,8 @@ func saysMore(c *scenario.Case) bool {
 	return strings.Contains(c.String(), "late=")
 }
 
-// withTime is the events of the case, and after them the time in which flows tell the
-// agent stage what they know.
+// withTime is the events of the case, and after them the time in which flows report to the
+// agent stage.
 func withTime(c *scenario.Case) (log []byte) {
 	at := scenario.Start
 	add := func(ev *events.Event) { log = append(ev.AppendJSON(log), '\n') }
@@ -112,7 +112,7 @@ func withTime(c *scenario.Case) (log []byte) {
 	return log
 }
 
-// appendOfAgents adds what is said of an agent or a project while the case lasts.
+// appendOfAgents adds a verdict about an agent or a project while the case lasts.
 func appendOfAgents(said []string, v *events.Verdict, c *scenario.Case) []string {
 	if v.CorrelationID != "" || events.Stamp(v.Time) > c.End() {
 		return said

@@ -75,7 +75,7 @@ func TestSilencedRulesAreSilent(t *testing.T) {
 	}
 }
 
-// alone tells whether all rules with a reason are off: a verdict does not say which of
+// alone reports whether all rules with a reason are off: a verdict does not say which of
 // several rules it comes from.
 func alone(reason events.Reason, off map[string]bool) bool {
 	for i := range analyzer.Rules {
@@ -133,8 +133,8 @@ func readSample(t *testing.T, format, file string, emit func(*events.Event)) {
 	}
 }
 
-// TestSources holds that each source can be read by the command that stands there, and
-// that what is said of it is whole.
+// TestSources holds that each source can be read by its documented command, and
+// that its description is whole.
 func TestSources(t *testing.T) {
 	formats := map[string]bool{}
 	for _, s := range registry.Sources() {

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// certified makes a certificate that nobody has signed but itself, and returns the flags of
-// one who shows it.
+// certified makes a self-signed certificate, and returns the flags of
+// a weir that shows it.
 func certified(t *testing.T, name string, until time.Time) []string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -42,8 +42,8 @@ func certified(t *testing.T, name string, until time.Time) []string {
 	return []string{"--tls-cert-file", path + ".pem", "--tls-key-file", path + ".key"}
 }
 
-// TestDoctorByTLS asks a weir that speaks TLS what its sources lack, whoever has signed its
-// certificate, and looks at that.
+// TestDoctorByTLS asks a weir that uses TLS what its sources lack, with any signer of its
+// certificate, and looks at that certificate.
 func TestDoctorByTLS(t *testing.T) {
 	shown := certified(t, "shown", time.Now().Add(900*time.Hour))
 	r := startRun(t, append(shown, "--in-memory", "--metrics", "", "--self-test", "0")...)

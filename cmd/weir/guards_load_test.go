@@ -72,9 +72,9 @@ func (l *guardsUnderLoad) member(address, state string) *weirtest.Weir {
 }
 
 // TestGuardsUnderLoad checks calls by each guard with hundreds in flight, and by batches, beside loops that
-// weir stops and kills of weir. No answer may be wrong, lost or doubled: calls of stopped flows are
-// refused and others allowed, what is left of a flow's limit falls by one with each of its calls, and each
-// check has an answer of weir, or weir is away or says that it has none in time.
+// weir stops and kills of weir. No answer may be wrong, lost or doubled. Calls of stopped flows are
+// refused and others allowed, and each call of a flow lowers the remaining part of its limit by one. Each
+// check has an answer of weir, or weir is unreachable or says that it has none in time.
 func TestGuardsUnderLoad(t *testing.T) {
 	folder, lasts := t.TempDir(), *guardsLoad
 	if lasts == 0 {

@@ -17,8 +17,8 @@ import (
 	"weir/events/adapter/registry"
 )
 
-// TestGuides holds events/adapter/GUIDES.md to the table of sources and to what a replay of the
-// recording of each tells.
+// TestGuides holds events/adapter/GUIDES.md to the table of sources and to the results of a replay of
+// the recording of each.
 func TestGuides(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Guides
@@ -30,7 +30,7 @@ agents by make clients. weir events describe NAME says more.
 	all := registry.Sources()
 	for i := range all {
 		s := &all[i]
-		if s.Name == "map" || s.Name == "trace" { // of nobody's in particular
+		if s.Name == "map" || s.Name == "trace" { // of no particular program
 			continue
 		}
 		known := ""
@@ -80,7 +80,7 @@ func stoppedBy(s *adapter.Source) string {
 	return "a guard in the program, or the gateway that it calls through: sink/guard, sink/check/gateways."
 }
 
-// seenIn is what a replay of the recording of a source tells.
+// seenIn is what a replay of the recording of a source reports.
 func seenIn(t *testing.T, s *adapter.Source) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "log")

@@ -71,7 +71,7 @@ func TestHand(t *testing.T) {
 	f(0, []string{"late is stopped", "has not heard of late"}, with("flows", "stop", "late")...)
 	call("late", 3)
 
-	// A call that was under way when the order went out has leaked, and is told of.
+	// A call that was under way when the order went out has leaked, and is reported.
 	under := events.Event{ID: "under-way", Source: "test", Time: events.StampOf(time.Now()), Kind: events.AgentCall, CorrelationID: "flying",
 		From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}}
 	f(0, nil, with("flows", "stop", "flying")...)

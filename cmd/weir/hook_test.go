@@ -203,7 +203,7 @@ func TestHookConfig(t *testing.T) {
 	}
 }
 
-// TestHookInstall puts hooks into settings that somebody has, which are a link.
+// TestHookInstall puts hooks into existing settings, which are a link.
 func TestHookInstall(t *testing.T) {
 	home := t.TempDir()
 	kept, link := filepath.Join(home, "dotfiles.json"), filepath.Join(home, ".claude", "settings.json")

@@ -211,8 +211,8 @@ func (p *producers) start() {
 func (p *producers) ask(ctx context.Context) {
 	body, out := io.Pipe()
 	defer out.Close()
-	// The client waits for the body of a request that has failed, whatever its context says, and
-	// nobody writes to it before there is an answer.
+	// The client waits for the body of a request that has failed, whatever its context says.
+	// Nothing is written to that body before there is an answer.
 	defer context.AfterFunc(ctx, func() { _ = out.Close() })()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+check.StreamPath, body)
 	if err != nil {

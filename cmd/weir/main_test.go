@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt; commit only wha
 // noon is the wall clock of all tests that do not need one that moves.
 var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
-// weir runs a command in this process and returns what came of it.
+// weir runs a command in this process and returns its exit code and output.
 func weir(t testing.TB, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer

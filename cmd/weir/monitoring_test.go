@@ -207,7 +207,7 @@ func (l *load) post(ctx context.Context, body []byte) error {
 	return resp.Body.Close()
 }
 
-// extra sends a repeat, nonsense, and a user's call with what comes of it.
+// extra sends a repeat, nonsense, and a user's call with its results.
 func (l *load) extra(ctx context.Context, n int) error {
 	flow := fmt.Sprint("extra-", n)
 	call := events.Event{ID: flow, Time: events.StampOf(time.Now()), Kind: events.AgentCall, CorrelationID: flow, Origin: events.OriginUser, To: events.Party{Agent: "a"}}
@@ -218,7 +218,7 @@ func (l *load) extra(ctx context.Context, n int) error {
 	return l.post(ctx, slices.Concat(line, line, []byte("nonsense\n")))
 }
 
-// waste is a flow that makes one call over and over, and costs money that is told.
+// waste is a flow that makes one call over and over, and reports its costs.
 func waste(flow string) (body []byte) {
 	at := events.StampOf(time.Now())
 	for i := range 12 {
@@ -237,7 +237,7 @@ func waste(flow string) (body []byte) {
 	return body
 }
 
-// fallSilent tells what an agent said of itself an hour ago, which is the last of it.
+// fallSilent sends what an agent reported about itself an hour ago, which is its last report.
 func (l *load) fallSilent(t *testing.T) {
 	t.Helper()
 	report := events.Event{ID: "silent", Time: events.StampOf(time.Now().Add(-time.Hour)), Kind: events.AgentStatus,

@@ -126,8 +126,8 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// TestReadmeCommands runs what the README tells people to type. A server is started
-// and stopped by other tests; here it is only asked whether it knows the flags.
+// TestReadmeCommands runs the commands of the README. A server is started
+// and stopped by other tests; here the test only checks whether it knows the flags.
 func TestReadmeCommands(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {

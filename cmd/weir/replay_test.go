@@ -15,7 +15,7 @@ import (
 )
 
 // TestReplayAgents replays a log in which one agent falls silent at work and another is
-// flooded by calls that belong to no flow. Both are told of as agents, and neither makes
+// flooded by calls that belong to no flow. Both are reported as agents, and neither makes
 // a flow look stopped.
 func TestReplayAgents(t *testing.T) {
 	begun := events.Stamp(1_795_000_000_000)

@@ -22,7 +22,7 @@ import (
 	"weir/state"
 )
 
-// running is a command that goes on until it is told to end.
+// running is a command that runs until it is stopped.
 type running struct {
 	t       *testing.T
 	url     string

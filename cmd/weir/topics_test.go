@@ -44,7 +44,7 @@ func TestCompareTopics(t *testing.T) {
 	f("differs compression.type", 6, "compression.type", "producer")
 	f("ok ", 6, "segment.index.bytes", "10485760") // costs brokers a little, and is no fault
 
-	// Who may not see the settings is not told that they are wrong.
+	// If the settings are not visible, they are not reported as wrong.
 	p := new(operate.TopicPlan)
 	if p.Compare(events, kafka.TopicInfo{Name: events.Name, Partitions: 6}); p.Differs != 0 {
 		t.Errorf("%+v", p.Gaps)

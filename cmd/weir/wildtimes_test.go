@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestReplayOfWildTimes holds that one event whose time is wrong, in a flow of its own, changes
-// nothing of what is said of others, wherever it stands in the log.
+// TestReplayOfWildTimes holds that one event with a wrong time, in a flow of its own, changes
+// no verdict about others, wherever it is in the log.
 func TestReplayOfWildTimes(t *testing.T) {
 	event := func(flow string, n int, at, from, to string) string {
 		return fmt.Sprintf(`{"id":"%s-%d","kind":"agent.call","time":%q,"correlation_id":%q,"from":{"agent":%q},"to":{"agent":%q},"had_work":false}`+"\n", flow, n, at, flow, from, to)

@@ -20,7 +20,7 @@ const (
 	a2a    = `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m1","contextId":"c1","taskId":"t1","role":"ROLE_USER","parts":[{"text":"hello"}]}}}`
 )
 
-// TestAuthzReads looks at what is asked for each kind of request.
+// TestAuthzReads looks at the check that each kind of request becomes.
 func TestAuthzReads(t *testing.T) {
 	f := func(method, path, body string, header []string, want ...string) {
 		t.Helper()
@@ -65,8 +65,8 @@ func TestAuthzReads(t *testing.T) {
 	f("POST", "/authz/envoy/mcp", legacy, nil, "authz:client derived authz:client/client search ")
 	f("POST", "/authz/envoy/mcp", "["+legacy+","+modern+"]", []string{"Mcp-Session-Id", "s1"}, "s1 session s1/client search ",
 		"s1 principal s1/ get_weather ", "abc123 baggage s1/ExampleClient get_weather ")
-	// Whatever flow the client names, what it cannot choose is asked about as well: the
-	// principal that the gateway tells, else the session, else where the client is.
+	// Whatever flow the client names, the flow of what it cannot choose is checked as well: the
+	// principal that the gateway reports, else the session, else where the client is.
 	f("POST", "/authz/envoy/mcp", legacy, []string{"X-Correlation-Id", "x", "X-Agent-Id", "a", "Mcp-Session-Id", "s1", "Weir-Principal", "alice", "X-Forwarded-For", "1.1.1.1"},
 		"principal:alice principal principal:alice/ search ", "x explicit s1/a search ")
 	f("POST", "/authz/envoy/mcp", legacy, []string{"X-Correlation-Id", "x", "X-Session-Id", "y", "X-Forwarded-For", "1.1.1.1, 2.2.2.2"},
@@ -75,7 +75,7 @@ func TestAuthzReads(t *testing.T) {
 	f("POST", "/authz/envoy/mcp", legacy, []string{"Mcp-Session-Id", "s1", "X-Forwarded-For", "2.2.2.2"}, "s1 session s1/client search ")
 	f("POST", "/authz/envoy/agents/coder", a2a, []string{"X-Agent-Id", "planner", "Mcp-Session-Id", "new", "X-Forwarded-For", "2.2.2.2"},
 		"source:2.2.2.2 principal planner/ gw/agents/coder ", "c1 conversation new/planner gw/agents/coder ")
-	// Nobody names a flow that only gateways name.
+	// A client cannot name a flow that only gateways name.
 	f("POST", "/authz/envoy/mcp", legacy, []string{"X-Correlation-Id", "principal:bob", "Mcp-Session-Id", "source:1.1.1.1", "Weir-Principal", "alice"},
 		"principal:alice derived principal:alice/client search ")
 	// A body that was cut or is not there: the headers count.
@@ -98,7 +98,7 @@ func TestAuthzReads(t *testing.T) {
 	f("POST", "/authz/nginx", "", []string{"X-Original-Method", "POST", "X-Original-Uri", "/x", "X-Session-Id", "s\x01"}, "s session s/client POST /x ")
 }
 
-// TestAuthzReadsScopes holds that what a gateway says a call belongs to is in what is asked.
+// TestAuthzReadsScopes holds that the scopes that a gateway reports for a call are in the check.
 func TestAuthzReadsScopes(t *testing.T) {
 	var asked events.Event
 	a := newAuthz(func(_ context.Context, _ *events.Event, raw []byte) (*events.Verdict, error) {

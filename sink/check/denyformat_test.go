@@ -45,7 +45,7 @@ func TestRefuse(t *testing.T) {
 		tool    = `{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","content":[{"type":"text","text":"Stop."}],"structuredContent":` + flat + `,"isError":true}}`
 	)
 	f(v, AnyFormat, nil, 429, "application/problem+json", problem)
-	f(v, AnyFormat, note, 429, "application/problem+json", problem) // nobody waits for an answer
+	f(v, AnyFormat, note, 429, "application/problem+json", problem) // no caller waits for an answer
 	f(v, ToolError, note, 429, "application/problem+json", problem)
 	f(v, Problem, call, 429, "application/problem+json", problem)
 	f(v, Flat, call, 429, "application/json", flat)

@@ -171,7 +171,7 @@ func TestEvaluateOthers(t *testing.T) {
 	f(`{"phase":"preflight","context":{"agent_name":"x"},"input":{"tools":[{"name":"Bash"}],"conversation_preview":"Bash {\"command\":\"ls\"}"}}`, "allow", "tool.call? authz:x")
 	f(`{"phase":"preflight","context":{"agent_name":"x","trace_id":"0123456789abcdef0123456789abcdef"},"input":{"tools":[{"name":"Bash"}],"conversation_preview":"Bash {}"}}`, "allow", "tool.call? 0123456789abcdef0123456789abcdef")
 	f(`{"phase":"preflight","context":{},"input":{"tools":[{"name":"Bash"}],"messages":[{"role":2,"parts":[{"kind":"text","text":"hi"}]}],"conversation_preview":"Bash"}}`, "allow", "")
-	// Arguments as text, a part that nobody knows, members that are null.
+	// Arguments as text, an unknown part, members that are null.
 	f(`{"phase":"postflight","context":{"conversation_id":"c"},"input":{"output":[{"role":"assistant","parts":[{"kind":"new"},{"kind":"tool_call","tool_call":{"name":"","input_json":"not JSON"}}]}],"messages":null}}`, "allow", "tool.call? c")
 	f(`{"phase":"postflight","context":null,"input":null}`, "allow", "")
 	for _, bad := range []string{``, `[]`, `{}`, `{"phase":"flight"}`, `{"phase":"preflight","input":{"messages":[{"parts":{}}]}}`} {

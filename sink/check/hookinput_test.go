@@ -13,7 +13,7 @@ import (
 	"weir/events"
 )
 
-// TestHookFlows tells of two prompts in a session of a program that has no ids for them.
+// TestHookFlows has two prompts in a session of a program that has no ids for them.
 // The first tool comes before the first prompt, as it does when a program does not wait.
 func TestHookFlows(t *testing.T) {
 	var flows []string
@@ -159,8 +159,8 @@ func TestHooksKeepNoInputs(t *testing.T) {
 	runtime.KeepAlive(h)
 }
 
-// TestHooksTellLooks holds that who looks again at a task that runs is told from who repeats
-// himself where it counts: when the call is asked for, by what hooks were told of the one before.
+// TestHooksTellLooks holds that an agent that looks again at a running task is distinguished from
+// one that repeats itself. It counts when the call is checked, by what hooks reported of the one before.
 func TestHooksTellLooks(t *testing.T) {
 	at := time.UnixMilli(1795357207000)
 	var again []string

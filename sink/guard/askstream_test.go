@@ -30,8 +30,8 @@ func answered(r *http.Request, status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: make(http.Header), Body: io.NopCloser(strings.NewReader(body)), Request: r}
 }
 
-// TestStreamIsOpenedAgain shows when a guard that could not open its stream tries again: soon where
-// nobody was there, as while weir starts again, and late where somebody was who has none.
+// TestStreamIsOpenedAgain shows when a guard that could not open its stream tries again. It is soon
+// if weir was unreachable, as while it starts again, and late if weir answered but has no stream.
 func TestStreamIsOpenedAgain(t *testing.T) {
 	f := func(name string, soon int, open func(r *http.Request) (*http.Response, error)) {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestStreamIsOpenedAgain(t *testing.T) {
 							t.Errorf("answered by %v", d.Source)
 						}
 					}
-					time.Sleep(10 * time.Second) // until it is found that nobody answers
+					time.Sleep(10 * time.Second) // until the guard finds that weir does not answer
 					if n := int(opened.Load()); n != want {
 						t.Errorf("tried %d times, want %d", n, want)
 					}

@@ -52,7 +52,7 @@ func TestCheckAllocatesNothingAmongManyOrders(t *testing.T) {
 	f(Call{Flow: "no such flow", From: "planner", To: "agent-00005000"}, true)
 	f(Call{Flow: "no such flow", From: "agent-00005000", To: "coder"}, false)
 	g.o.Quiet = false
-	f(Call{Flow: "flow-00050000", From: "planner", To: "coder"}, true) // also when nobody takes the acknowledgements
+	f(Call{Flow: "flow-00050000", From: "planner", To: "coder"}, true) // also when no goroutine takes the acknowledgements
 }
 
 func BenchmarkCheck(b *testing.B) {

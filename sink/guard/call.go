@@ -48,8 +48,8 @@ type Call struct {
 	// called itself. Without it, weir cannot see that two agents only pass a message around.
 	HadWork events.Tri `json:"-"`
 
-	// Tell makes Ask return the remaining part of each limit (Decision.Remaining), also where the
-	// limits of weir do not set `tell`. Weir computes it for each such call.
+	// Tell makes Ask return the remaining part of each limit (Decision.Remaining), also if no limit
+	// of weir sets it. Weir computes it for each such call.
 	Tell bool `json:"tell,omitempty"`
 
 	Origin events.Origin `json:"-"` // unset: a person for an agent call without From, else an agent

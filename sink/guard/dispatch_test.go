@@ -15,7 +15,7 @@ import (
 )
 
 // dispatcher is a small one: people, schedulers and agents send messages to agents, and
-// agents use tools. The agents say whom they call and nothing else.
+// agents use tools. The agents name the agent that they call and nothing else.
 //
 // It plays what dispatch.py and dispatch.mjs play, and all three have to ask the same.
 func dispatcher(t *testing.T, g *Guard, url string) {
@@ -145,7 +145,7 @@ func TestDispatch(t *testing.T) {
 	}
 }
 
-// TestFlowFromWeir asks for a person's call without a flow: weir makes one, and the guard tells it.
+// TestFlowFromWeir checks a person's call without a flow: weir makes one, and the guard returns it.
 func TestFlowFromWeir(t *testing.T) {
 	weir := guardtest.New()
 	weir.Answer(func(*events.Event) *events.Verdict {

@@ -15,7 +15,7 @@ import (
 	"weir/sink/guard/guardtest"
 )
 
-// driven is a guard of any language that does what it is told, one command at a time.
+// driven is a guard of any language that runs commands, one at a time.
 type driven interface {
 	do(command map[string]any) map[string]any
 }
@@ -141,7 +141,7 @@ func meetFaults(t *testing.T, g driven) {
 	}
 }
 
-// TestObserverFails sees that a refusal stays one when whoever is told of it fails.
+// TestObserverFails sees that a refusal stays one when the observer of it fails.
 func TestObserverFails(t *testing.T) {
 	g, err := newGuard(Options{URL: "http://weir.test", Quiet: true, Observe: func(Call, Decision) { panic("an observer that fails") }})
 	if err != nil {
@@ -159,11 +159,11 @@ func TestObserverFails(t *testing.T) {
 // the order by then, and ends by itself though weir goes on. When weir is away it goes on, decides,
 // and ends, too.
 func TestFirstCall(t *testing.T) {
-	beats := guardtest.Fault{Name: "no fault"}.Serve() // its stream lives for as long as somebody listens
+	beats := guardtest.Fault{Name: "no fault"}.Serve() // its stream lives for as long as a client is connected
 	up, away := httptest.NewServer(beats), httptest.NewServer(beats)
 	defer up.Close()
 	defer up.CloseClientConnections() // so that streams end
-	away.Close()                      // nobody listens at its port
+	away.Close()                      // no process listens at its port
 	for _, l := range languages() {
 		t.Run(l.name, func(t *testing.T) {
 			command := l.command(t)

@@ -55,7 +55,7 @@ func TestDeliver(t *testing.T) {
 	f("id: 7\ndata: "+strings.Replace(order("g"), "deny", "allow", 1), 1, 1, "7") // clearing needs none
 }
 
-// TestLimiterForgets sees that flows which nobody uses are let go.
+// TestLimiterForgets sees that unused flows are dropped.
 func TestLimiterForgets(t *testing.T) {
 	const most = 2 * 64 * 4
 	l := newLimiter(most)

@@ -14,7 +14,7 @@ import (
 	"weir/events/fingerprint"
 )
 
-// hashVector is a row of the test vectors of hashes: what is hashed as what, and what comes of it.
+// hashVector is a row of the test vectors of hashes: what is hashed as what, and the result.
 type hashVector struct {
 	Of        string `json:"of"` // args or content
 	Text      string `json:"text"`

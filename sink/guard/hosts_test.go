@@ -77,8 +77,8 @@ func runsHost(t *testing.T, command []string) {
 	}
 }
 
-// answersTwice refuses, and says on the same connection that the next call may be made, for
-// which nobody has asked yet.
+// answersTwice refuses, and says on the same connection that the next call may be made, which
+// was not checked yet.
 func answersTwice(rw http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(rw).Hijack()
 	if err != nil {
@@ -215,8 +215,8 @@ func TestAskStreamFaults(t *testing.T) {
 	}
 }
 
-// TestAskStreamHoldsLittle keeps no more than so many asks for a weir that takes none: who asks
-// then does without the stream.
+// TestAskStreamHoldsLittle keeps no more than a fixed number of checks for a weir that takes none.
+// Further checks then do without the stream.
 func TestAskStreamHoldsLittle(t *testing.T) {
 	s := newAskStream(func() {})
 	gone, leave := context.WithCancel(t.Context())

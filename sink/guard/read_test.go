@@ -33,7 +33,7 @@ func FuzzReadAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		var want askAnswer
 		got, err := readAnswer([]byte(line))
-		// What is wrong is told in the same words.
+		// Errors have the same words.
 		if other := json.Unmarshal([]byte(line), &want); (err == nil) != (other == nil) || err == nil && !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %+v (%v), want %+v (%v)", got, err, want, other)
 		}

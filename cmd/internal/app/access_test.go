@@ -20,7 +20,7 @@ import (
 // secretOf is the token of a principal in these tests.
 func secretOf(name string) string { return strings.Repeat(name+"-", 40)[:40] }
 
-// people starts an app with principals, of each of whom one line says what it may do.
+// people starts an app with principals; one line for each says what it may do.
 func people(t *testing.T, o Options, may map[string]string) *running {
 	t.Helper()
 	o.AccessFile = writePeople(t, t.TempDir(), may)
@@ -96,7 +96,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestOrdersInTheNameOfWhoGivesThem has somebody who is known give an order for another.
+// TestOrdersInTheNameOfWhoGivesThem has a known principal give an order for another.
 func TestOrdersInTheNameOfWhoGivesThem(t *testing.T) {
 	r := people(t, Options{}, map[string]string{"ann": "roles: operate", "proxy": "roles: operate"})
 	r.want(r.as("ann", "POST", "/v1/flows/f/stop", `{"reason":"a test"}`), 202, `"by":"ann"`)
@@ -323,7 +323,7 @@ func TestAudit(t *testing.T) {
 	if strings.Join(told, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
 	}
-	// Whoever tries often does not fill the disk, and is counted.
+	// A client that tries often does not fill the disk, and is counted.
 	for range 50 {
 		r.want(r.as("", "POST", "/v1/flows/f/release", `{"reason":"let me"}`), 401)
 	}
@@ -333,7 +333,7 @@ func TestAudit(t *testing.T) {
 	if last := all[len(all)-1]; len(all) > len(want)+12 || last.LeftOut < 40 {
 		t.Errorf("%d records, the last %+v", len(all), last)
 	}
-	// It is rotated by name, and an order that cannot be told of is not given.
+	// It is rotated by name, and an order that cannot be recorded is not given.
 	if err := errors.Join(os.Rename(path, path+".1"), r.Reload()); err != nil {
 		t.Fatal(err)
 	}

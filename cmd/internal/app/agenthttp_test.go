@@ -20,7 +20,7 @@ import (
 	"weir/state"
 )
 
-// beginAgents is an app that frees stuck agents, and somebody who has its admin token.
+// beginAgents is an app that frees stuck agents, and a client with its admin token.
 func beginAgents(t *testing.T, o Options) hand {
 	t.Helper()
 	limits, err := limitfile.Parse("test", []byte("profile: recovery\n"))
@@ -60,7 +60,7 @@ func (h hand) quiet(d time.Duration, n int64) {
 	}
 }
 
-// told returns the answer to what was asked about an agent, and the verdicts in it.
+// told returns the answer to a request about an agent, and the verdicts in it.
 func (h hand) told(path, body string, header ...string) (a api.AgentAnswer, said []events.Verdict) {
 	h.t.Helper()
 	got := h.do("POST", path, body, header...)
@@ -144,7 +144,7 @@ func TestRescue(t *testing.T) {
 		AgentState: &events.AgentState{Status: "active"}}
 	h.want(h.do("POST", "/v1/events", lines(report), asker...), 202)
 
-	// Anybody may ask who may send events, and is refused while the agent works.
+	// Any sender of events may ask, and is refused while the agent works.
 	h.want(h.do("POST", path, `{"reason":"no answer","by":"ann"}`), 401, "send the token")
 	a, said := h.told(path, `{"reason":"no answer","by":"ann"}`, asker...)
 	if a.Kind != "rescue.request" || a.Agent != "planner" || a.By != "ann" || a.Admin || len(said) != 1 || said[0].Reason != events.RescueRefusedNotStuck || said[0].Agent != "planner" {
@@ -154,7 +154,7 @@ func TestRescue(t *testing.T) {
 		t.Errorf("answered %+v %+v", a, said)
 	}
 
-	// Only who has the admin token is not asked whether it is stuck, here or by an event.
+	// Only with the admin token is there no check that it is stuck, here or by an event.
 	claim := `{"reason":"its host is gone","by":"ann","admin":true}`
 	h.want(h.do("POST", path, claim, asker...), 401, "is not the admin token")
 	ev := &events.Event{ID: "claim", Source: "test", Time: events.StampOf(h.fake.Now()), Kind: events.RescueRequest, From: events.Party{Agent: "ann"}, To: events.Party{Agent: "planner"},
@@ -184,7 +184,7 @@ func TestRescue(t *testing.T) {
 	f(`{"reason":"x","by":"`+strings.Repeat("x", events.MaxID+1)+`"}`, 400, "from.agent")
 }
 
-// TestRescueOfAStuckAgent asks when weir only tells of it, and then while help is under way.
+// TestRescueOfAStuckAgent asks when weir only reports it, and then while help is under way.
 func TestRescueOfAStuckAgent(t *testing.T) {
 	h := beginHand(t, Options{})
 	h.reports("planner", "critical")
@@ -257,7 +257,7 @@ func TestNotes(t *testing.T) {
 	bad(`{"author":"ann","summary":"`+strings.Repeat("x", events.MaxReason+1)+`"}`, "too_long")
 }
 
-// TestFilesHaveNoAdmin follows a file that claims to speak for who has the admin token.
+// TestFilesHaveNoAdmin follows a file that claims to come from a holder of the admin token.
 func TestFilesHaveNoAdmin(t *testing.T) {
 	ev := &events.Event{ID: "claim", Source: "test", Time: events.StampOf(clock.NewFake().Now()), Kind: events.RescueRequest, CorrelationID: "f",
 		From: events.Party{Agent: "ann"}, To: events.Party{Agent: "planner"}, Rescue: &events.Rescue{Reason: "a claim", Admin: true}}
@@ -281,7 +281,7 @@ func TestFilesHaveNoAdmin(t *testing.T) {
 }
 
 // TestHealthCheck follows one agent that nothing helps and one that is resumed, as the
-// health check of the recovery system tells of them.
+// health check of the recovery system reports them.
 func TestHealthCheck(t *testing.T) {
 	h := beginAgents(t, Options{})
 	check := func(status string, parts ...string) {

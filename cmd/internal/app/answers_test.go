@@ -122,7 +122,7 @@ func TestSeveralAsksInOneBody(t *testing.T) {
 	r.want(r.do("GET", "/v1/flows/f", ""), 200, `"events":8`)
 }
 
-// TestAsksWithArguments asks for uses of a tool of which the arguments are told and not their
+// TestAsksWithArguments checks uses of a tool that report the arguments and not their
 // hash, which the fold makes then.
 func TestAsksWithArguments(t *testing.T) {
 	r := begin(t, Options{Clock: clock.System{}, AnswerTimeout: 20 * time.Second})

@@ -79,8 +79,8 @@ func BenchmarkEmbedded(b *testing.B) {
 	post("/v1/check", ev.AppendJSON(nil), http.StatusOK) // everything before it is folded
 }
 
-// BenchmarkCheckMany is BenchmarkCheck by one dispatcher that asks for so many calls in one
-// body. An operation is one ask.
+// BenchmarkCheckMany is BenchmarkCheck by one dispatcher that checks a fixed number of calls in one
+// body. An operation is one check.
 func BenchmarkCheckMany(b *testing.B) {
 	for _, many := range []int{1, 16, 64} {
 		b.Run(fmt.Sprint("asks=", many), func(b *testing.B) {

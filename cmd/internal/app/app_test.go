@@ -287,7 +287,7 @@ func (r *running) kill() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = r.Stop(ctx)                  // fails, for there is no store
-	_ = r.Stop(context.Background()) // waits for what was told to leave
+	_ = r.Stop(context.Background()) // waits for goroutines that were asked to leave
 	r.pump().CloseWithoutCheckpoint()
 	r.App = nil
 }

@@ -14,8 +14,8 @@ import (
 	"weir/events"
 )
 
-// TestAskStream asks on one connection, each ask as if it came by itself: with the rights and
-// the rate of whoever asks at that time.
+// TestAskStream checks on one connection. Each check counts as if it came by itself: with the rights
+// and the rate of its caller at that time.
 func TestAskStream(t *testing.T) {
 	r := people(t, Options{}, map[string]string{"dan": "roles: ask, flows: f*, rate: 5"})
 	body, out := io.Pipe()

@@ -12,7 +12,7 @@ import (
 	"weir/events"
 )
 
-// budgetFile has a budget for each tenant and for each principal, and says who may grant.
+// budgetFile has a budget for each tenant and for each principal, and names the principals that grant.
 const budgetFile = `budgets:
 - {name: tenants, scope: tenant, measure: calls, window: day, hard: 3, grant: [ann]}
 - {name: people, scope: principal, measure: calls, window: day, hard: 5}
@@ -75,7 +75,7 @@ func TestNobodySpendsForAnother(t *testing.T) {
 	forged := of(5, "shop-1")
 	forged.Principal = "bank"
 	r.want(r.as("shop", "POST", "/v1/events", lines(forged)), 202)
-	r.want(r.as("root", "POST", "/v1/events", lines(of(6, ""))), 202) // counts for nobody
+	r.want(r.as("root", "POST", "/v1/events", lines(of(6, ""))), 202) // counts for no tenant
 	if got := r.spent("tenants", 3); got["bank"] != 1 || got["shop-1"] != 2 || len(got) != 2 {
 		t.Errorf("tenants have spent %v", got)
 	}
@@ -94,7 +94,7 @@ func TestNobodySpendsForAnother(t *testing.T) {
 	}
 }
 
-// TestGrantOfABudget has people grant more: those who may not, what is out of range, and one who may.
+// TestGrantOfABudget has people grant more: without the right, out of range, and as permitted.
 func TestGrantOfABudget(t *testing.T) {
 	r := market(t)
 	ask := func(n int) reply {

@@ -144,7 +144,7 @@ func TestOrdersByHandSurvive(t *testing.T) {
 	}
 }
 
-// TestOrdersByHandAreBound to who may give them.
+// TestOrdersByHandAreBound holds that orders by hand need the right to give them.
 func TestOrdersByHandAreBound(t *testing.T) {
 	dir := t.TempDir()
 	r := people(t, Options{StateDir: dir}, map[string]string{"eve": "roles: observe", "dan": "roles: ask", "ann": `roles: [operate, observe], orders: "tenant:acme"`, "root": "roles: admin",

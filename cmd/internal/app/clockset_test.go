@@ -28,7 +28,7 @@ func TestClockAheadForSeconds(t *testing.T) {
 	r.want(r.do("GET", "/readyz", ""), 200)
 }
 
-// TestClockWasAhead begins with a clock that is three hours ahead, which nobody can know,
+// TestClockWasAhead begins with a clock that is three hours ahead, which weir cannot know,
 // and sets it right: the log goes back after a while, and verdicts have the right time.
 func TestClockWasAhead(t *testing.T) {
 	r := begin(t, Options{})

@@ -56,7 +56,7 @@ func TestDegradedMode(t *testing.T) {
 	}
 	ask(10, 429, `"degraded":"behind"`, `"reason_code":"call_rate_exceeded"`, `"limit":10`)
 	ask(11, 429)
-	// Somebody else's first call is refused or allowed as ever.
+	// The first call of another flow is refused or allowed as ever.
 	r.want(r.do("POST", "/v1/check", string(call("g", 1, "a", "b").AppendJSON(nil))), 200, `"degraded":"behind"`)
 	r.want(r.do("POST", "/v1/check", string(selfCall("h", 1).AppendJSON(nil))), 400, "self_call")
 	r.scraped(`weir_degraded_answers_total{answer="allowed"} 5`, `weir_degraded_answers_total{answer="refused"} 3`, "weir_degraded_unlogged_total 0")

@@ -137,8 +137,8 @@ func TestFollowPattern(t *testing.T) {
 	}
 }
 
-// Whoever may write into a followed folder has no other file read: neither by a link that
-// was there, nor by one that takes the place of a file or of a folder.
+// TestLinksOutOfFolders holds that a user with write access to a followed folder cannot have other
+// files read: neither by a link that was there, nor by one that replaces a file or a folder.
 func TestLinksOutOfFolders(t *testing.T) {
 	const secret = "hunter2"
 	for _, pattern := range []string{"", "*.jsonl", "*"} {
@@ -178,9 +178,9 @@ func TestLinksOutOfFolders(t *testing.T) {
 	}
 }
 
-// Files that nobody writes to any more are closed, however many there are, and cost
-// nothing. What comes later is read all the same: a line, the rest of one, and what was
-// written under another name meanwhile.
+// TestFinishedFilesAreParked holds that files that are no longer written are closed, however many
+// there are, and cost nothing. What comes later is read all the same: a line, the rest of one, and
+// what was written under another name meanwhile.
 func TestFinishedFilesAreParked(t *testing.T) {
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "logs")
@@ -240,8 +240,8 @@ func TestFinishedFilesAreParked(t *testing.T) {
 	r.followed("half", 1)
 }
 
-// TestPassedOverFilesComeBack has files that cannot be followed as they are, and are mended
-// under a running weir: one that could not be opened, and one of which nobody knew the
+// TestPassedOverFilesComeBack has files that cannot be followed as they are, and are fixed
+// under a running weir: one that could not be opened, and one of an unknown
 // format. Both have the size that they had.
 func TestPassedOverFilesComeBack(t *testing.T) {
 	dir := t.TempDir()

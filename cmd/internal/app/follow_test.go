@@ -104,7 +104,7 @@ func TestFollow(t *testing.T) {
 	rotate()
 	write()
 	check(r)
-	// While nobody follows: more lines, a rotation, half a line.
+	// While no weir follows: more lines, a rotation, half a line.
 	r.stop()
 	write()
 	rotate()

@@ -14,8 +14,8 @@ import (
 	"weir/events"
 )
 
-// TestFilesGiveNoOrders follows a file and a folder of somebody who may write there: what
-// a person orders becomes dead letters that say why.
+// TestFilesGiveNoOrders follows a file and a folder that a user may write to: a person's
+// orders in them become dead letters that say why.
 func TestFilesGiveNoOrders(t *testing.T) {
 	dir := t.TempDir()
 	file, folder := filepath.Join(dir, "one.jsonl"), filepath.Join(dir, "many")

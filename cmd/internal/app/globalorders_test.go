@@ -78,7 +78,7 @@ func TestOrdersOfAllFlowsRefuseAsks(t *testing.T) {
 		t.Errorf("the attempt is %s", got[0])
 	}
 	r.want(ask("f1", "planner", "coder", id("first")), 429, "agent_message_rate")            // asked again: by what stands now
-	r.want(ask("f2", "coder", "planner"), 200)                                               // whom the agent calls
+	r.want(ask("f2", "coder", "planner"), 200)                                               // by the agent that it calls
 	r.want(ask("", "planner", "coder"), 429, "agent_message_rate")                           // without a flow
 	r.want(ask("f3", "", "coder", func(ev *events.Event) { ev.From = events.Party{} }), 200) // a person
 

@@ -102,8 +102,8 @@ func TestHostileBodies(t *testing.T) {
 	}
 }
 
-// TestDeadLettersAreSampled holds that all that is refused is counted and told, and that
-// what is not kept is said.
+// TestDeadLettersAreSampled holds that all that is refused is counted and reported, and that
+// weir says what is not kept.
 func TestDeadLettersAreSampled(t *testing.T) {
 	r := begin(t, Options{})
 	const n = 100_000
@@ -124,8 +124,8 @@ func TestDeadLettersAreSampled(t *testing.T) {
 	}
 }
 
-// TestIntakeMemory holds that bodies that come slowly use up no more than the budget, that
-// who finds no room is told to come again, and that small events go on all the time.
+// TestIntakeMemory holds that bodies that come slowly use up no more than the budget. A client that
+// finds no room is asked to retry later, and small events go on all the time.
 func TestIntakeMemory(t *testing.T) {
 	r := begin(t, Options{IntakeMemory: 2 << 20})
 	half := func() net.Conn {
@@ -147,8 +147,8 @@ func TestIntakeMemory(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-	// On a slow machine the first one may be over before this one is read: then there was room for it,
-	// and it is told that it is no JSON.
+	// On a slow machine the first one may be over before this one is read. Then there was room for it,
+	// and the answer says that it is no JSON.
 	beside := func(path string) (got reply) {
 		for range 10 {
 			full()
@@ -174,7 +174,7 @@ func TestIntakeMemory(t *testing.T) {
 	}
 }
 
-// TestManyLongDeadLetters asks for a thousand dead letters of 64 KiB each: an answer holds a part
+// TestManyLongDeadLetters requests a thousand dead letters, each of 64 KiB: an answer holds a part
 // of them, and says where to go on for the rest.
 func TestManyLongDeadLetters(t *testing.T) {
 	r := begin(t, Options{})

@@ -137,7 +137,7 @@ func TestGarbage(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.body), &told); err != nil || len(told.Refused) != len(bad) {
 		t.Fatalf("%d refusals told (%v)", len(told.Refused), err)
 	}
-	// Past the door: a journal that somebody else wrote.
+	// Past the door: a journal that another program wrote.
 	var entries []state.Entry
 	for i, g := range bad {
 		entries = append(entries, state.Entry{Value: g}, state.Entry{Value: call("g", i, "a", "b").AppendJSON(nil)})

@@ -124,7 +124,7 @@ func (d *described) validJSON(key string, schema any, body string) {
 	}
 	ref, _ := schema.(map[string]any)["$ref"].(string)
 	if ref == "" {
-		return // of the page, or an object of somebody else's
+		return // of the page, or an object that is not weir's
 	}
 	compiled, err := d.compiler.Compile("urn:weir" + ref)
 	if err != nil {
@@ -219,7 +219,7 @@ func TestOpenAPI(t *testing.T) {
 // caller calls a route and validates the answer.
 type caller = func(want int, who, method, path, target, body string, header ...string) reply
 
-// doors calls each route as somebody who may not: of another host or origin, without a token, without
+// doors calls each route without permission: from another host or origin, without a token, without
 // the role, and too often.
 func (d *described) doors(r *running) {
 	roleOf := map[string]string{"tom": "ingest", "dan": "ask", "eve": "observe", "ann": "operate"}

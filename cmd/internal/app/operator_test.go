@@ -20,7 +20,7 @@ import (
 	"weir/state"
 )
 
-// hand is an app with an admin token, and somebody who has it.
+// hand is an app with an admin token, and a client that has it.
 type hand struct{ *running }
 
 func beginHand(t *testing.T, o Options, change ...func(*App)) hand {
@@ -29,7 +29,7 @@ func beginHand(t *testing.T, o Options, change ...func(*App)) hand {
 	return hand{begin(t, o, change...)}
 }
 
-// order asks as somebody who has the token.
+// order sends an order with the token.
 func (h hand) order(path, body string) reply {
 	h.t.Helper()
 	return h.do("POST", path, body, "Authorization", "Bearer "+adminSecret)
@@ -284,8 +284,8 @@ func TestGrant(t *testing.T) {
 	}
 }
 
-// TestHold has a flow wait at its limit: every call of it is refused for good as far as clients
-// try again, results are taken, and it goes on when somebody grants more. Who did is counted.
+// TestHold has a flow wait at its limit. Every call of it is refused for good as far as clients
+// try again, and results are taken. It goes on when an operator grants more, and the grant is counted.
 func TestHold(t *testing.T) {
 	h := beginHand(t, Options{Metrics: "127.0.0.1:0", Limits: only(t, "max_total_calls: {max: 2, action: hold}, repetition: {warn: off, stop: 2, action: hold}")})
 	ask := func(flow string, n int) reply { return h.do("POST", "/v1/check", lines(call(flow, n, "a", "b"))) }
@@ -315,8 +315,8 @@ func TestHold(t *testing.T) {
 	h.want(h.order("/v1/flows/p/grant", `{"calls":9,"for_s":60,"reason":"a test","by":"ann"}`), 409, "repetition", "release the flow")
 }
 
-// TestHoldOfATree has all flows of a tree wait at its limit, be they told by their parents alone,
-// and go on when somebody grants one of them more.
+// TestHoldOfATree has all flows of a tree wait at its limit, also those that only their parents name.
+// They go on when an operator grants one of them more.
 func TestHoldOfATree(t *testing.T) {
 	h := beginHand(t, Options{Metrics: "127.0.0.1:0", Limits: only(t, "max_tree_calls: {max: 3, action: hold}")})
 	ask := func(flow, parent string, n int) reply {
@@ -340,9 +340,9 @@ func TestHoldOfATree(t *testing.T) {
 	h.scraped(`weir_grants_total{rule="max_tree_calls_exceeded"} 1`)
 }
 
-// TestFlowsOfATreeShowItsOrders holds that each flow of a tree shows in lists and views what calls
-// of it are refused by, be it the root, told by the root or by its parent alone, until the order
-// is taken back or has expired.
+// TestFlowsOfATreeShowItsOrders holds that each flow of a tree shows, in lists and views, the orders
+// that refuse its calls. The flow may be the root, or name the root, or only its parent. It shows
+// them until the order is lifted or has expired.
 func TestFlowsOfATreeShowItsOrders(t *testing.T) {
 	h := beginHand(t, Options{Limits: only(t, "max_tree_calls: {warn: 2, max: 4, action: hold}")})
 	ask := func(flow, member, of string, n int) reply {
@@ -431,7 +431,7 @@ func TestOverrideOfARuleThatIsOff(t *testing.T) {
 	}
 }
 
-// TestOrdersAreReplayed folds the journal anew: who replays it is told the same.
+// TestOrdersAreReplayed folds the journal anew: a replay gives the same verdicts.
 func TestOrdersAreReplayed(t *testing.T) {
 	limits := only(t, "max_total_calls: {max: 2}")
 	h := beginHand(t, Options{Limits: limits})
@@ -485,8 +485,8 @@ func refolded(t *testing.T, p *pump.Replay, entry *state.Entry) (out []string) {
 	return out
 }
 
-// TestIgnoredOrdersShow stops a flow whose dispatcher goes on all the same: within a
-// minute the metric tells that the alert WeirStopsIgnored looks at, more than five calls.
+// TestIgnoredOrdersShow stops a flow whose dispatcher goes on all the same. Within a
+// minute the metric of the alert WeirStopsIgnored shows more than five calls.
 func TestIgnoredOrdersShow(t *testing.T) {
 	h := beginHand(t, Options{Metrics: "127.0.0.1:0", Limits: only(t, "max_total_calls: {max: 2}")})
 	send := func(flow string, at time.Duration, n int) {

@@ -68,7 +68,7 @@ func TestSelfTest(t *testing.T) {
 	if got := r.verdictLines(); len(got) == 0 || strings.Contains(strings.Join(got, ""), events.SelfTestFlows) {
 		t.Errorf("verdicts %q", got)
 	}
-	// The log of verdicts has both, and tells them apart by contract: by the id of the flow.
+	// The log of verdicts has both; by contract the id of the flow distinguishes them.
 	entries, err := r.verdicts.Read(0, 100, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestSelfTestEnds(t *testing.T) {
 	}
 }
 
-// TestOwnFlowsAreReserved holds that nobody hides in a flow that is not shown.
+// TestOwnFlowsAreReserved holds that no caller can hide in a flow that is not shown.
 func TestOwnFlowsAreReserved(t *testing.T) {
 	r := begin(t, Options{})
 	hidden := call(events.SelfTestFlows+"1", 1, "a", "b")

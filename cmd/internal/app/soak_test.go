@@ -45,7 +45,7 @@ var (
 // soakChild names the folder of a process that TestSoak has started.
 const soakChild = "WEIR_SOAK_CHILD"
 
-// stepped is the clock of the machine, whose hands somebody sets.
+// stepped is the clock of the machine, which the test can set.
 type stepped struct {
 	begun time.Time
 	ahead atomic.Int64
@@ -284,8 +284,8 @@ func (s *soaking) fullDisk(*rand.Rand) {
 	s.away.Store(false)
 }
 
-// Honest senders are so many that they keep their rate, of all together so many events a
-// second, also when a request takes a while.
+// The number of honest senders is such that they keep their rate, a fixed number of events a
+// second for all together, also when a request takes a while.
 const (
 	honestSenders = 50
 	honestRate    = 500
@@ -494,7 +494,7 @@ func (s *soaking) watch() (plot [][]string) {
 		}
 		if strings.Contains(string(status), "State:\tZ") && pid == s.pid.Load() && !s.away.Load() {
 			s.Error("weir has ended by itself")
-			s.cancel() // or somebody else may get its port, and acknowledge what is sent there
+			s.cancel() // or another program may get its port, and acknowledge what is sent there
 		}
 		if resident == 0 || series == 0 {
 			continue // it is being started

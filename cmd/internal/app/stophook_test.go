@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestStopHookThatBlocks tells of turns that hooks of somebody else do not let end, in the inputs of
-// the programs: who does nothing but answer is ended, who works in between is not, and neither is
-// one of whom a hook asks two things more.
+// TestStopHookThatBlocks has turns that hooks of another program do not let end, in the inputs of
+// the programs. An agent that only answers is ended. An agent that works in between is not, and
+// neither is one that a hook asks two things more.
 func TestStopHookThatBlocks(t *testing.T) {
 	r := begin(t, Options{})
 	n := 0
@@ -20,7 +20,7 @@ func TestStopHookThatBlocks(t *testing.T) {
 		r.want(got, 200)
 		return strings.TrimSpace(got.body)
 	}
-	// rounds returns how many ends were told until one was answered, or all of them.
+	// rounds returns how many ends were reported until one was answered, or all of them.
 	rounds := func(session, event, more string, most int, between func(i int)) int {
 		t.Helper()
 		for i := range most {

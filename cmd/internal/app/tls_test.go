@@ -72,7 +72,7 @@ func (a *authority) write(name, kind string, der []byte) {
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
-// sign makes name.pem and name.key, which stand for name; the serial number tells one from
+// sign makes name.pem and name.key, which are for name; the serial number distinguishes one from
 // the one before.
 func (a *authority) sign(name string) (serial int64) {
 	a.t.Helper()
@@ -151,8 +151,8 @@ ann:
   roles: operate
 `
 
-// TestTLSOnEveryPort shakes hands with each port as those who may come in and those who may
-// not.
+// TestTLSOnEveryPort shakes hands with each port as clients with and without
+// permission.
 func TestTLSOnEveryPort(t *testing.T) {
 	ours, foreign := newAuthority(t), newAuthority(t)
 	for _, name := range []string{"planner", "watcher", "ann", "stranger"} {
@@ -190,7 +190,7 @@ func TestTLSOnEveryPort(t *testing.T) {
 	want(ours.client("watcher"), "", "POST", "/v1/events", ask, 403)
 	want(ours.client("stranger"), "", "GET", "/v1/flows", "", 401)
 	want(ours.client("ann"), "", "POST", "/v1/flows/f/stop", stop, 202)
-	// A certificate of somebody else is none, and so is a name without one.
+	// A certificate of another authority is none, and so is a name without one.
 	theirs := ours.client("")
 	pair, err := tls.LoadX509KeyPair(foreign.file("ann.pem"), foreign.file("ann.key"))
 	if err != nil {
@@ -277,7 +277,7 @@ func TestRotation(t *testing.T) {
 		defer c.Close()
 		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 	}
-	// The watcher of files takes it up by itself: nobody asks for it.
+	// The watcher of files takes it up by itself, without a request.
 	before := serial()
 	after := one.sign("server")
 	r.until(func() bool { return serial() == after })

@@ -69,7 +69,7 @@ func TestClaimsLiftNoStop(t *testing.T) {
 				if got := r.do("POST", attack[0], attack[1], "Content-Type", "application/json"); got.status/100 != 2 && got.status != 403 {
 					t.Fatalf("%d %s", got.status, got.body)
 				}
-				if attack[0] == "/v1/traces" { // what the adapter holds back is told after a while
+				if attack[0] == "/v1/traces" { // what the adapter holds back is reported after a while
 					r.until(func() bool {
 						r.fake.Advance(10 * time.Second)
 						return strings.Contains(strings.Join(r.journalLines(), "\n"), `"trace_id":"abab`)

@@ -18,7 +18,7 @@ import (
 	"weir/state"
 )
 
-// stalled is a fold that comes as far as it is told to.
+// stalled is a fold that comes as far as the test sets.
 type stalled struct {
 	mu        sync.Mutex
 	next, end int64
@@ -238,7 +238,7 @@ func TestDegradedAnswers(t *testing.T) {
 	}
 	// A rate of 8 is one of 4 now: the four that were folded count.
 	f("known", 10, "throttle", "call_rate_exceeded")
-	// Of a flow that nobody knew, four pass within a minute and six in all.
+	// Of an unknown flow, four pass within a minute and six in all.
 	for n := range 4 {
 		f("new", n, "allow", "")
 	}
@@ -277,7 +277,7 @@ func TestDegradedAnswers(t *testing.T) {
 	if _, err := s.ask(t, other); err == nil || !strings.Contains(err.Error(), "used in this flow for another call") {
 		t.Errorf("an id used twice: %v", err)
 	}
-	// A log that takes nothing is told of, and stops nobody.
+	// A log that takes nothing is logged, and blocks no caller.
 	fold.full = state.ErrDiskLow
 	f("full", 1, "allow", "")
 	if _, _, _, unlogged := d.Counted(); unlogged != 1 {

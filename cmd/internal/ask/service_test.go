@@ -107,7 +107,7 @@ func TestABatchWhileBehind(t *testing.T) {
 	}
 }
 
-// TestWhoLeavesIsForgotten has several wait for one answer, of whom some leave.
+// TestWhoLeavesIsForgotten has several callers wait for one answer; some of them leave.
 func TestWhoLeavesIsForgotten(t *testing.T) {
 	d, _, _ := newDegraded(t, degradedLimits)
 	a := d.Answers
@@ -157,7 +157,7 @@ func TestAPanicLeavesNobodyWaiting(t *testing.T) {
 	}
 }
 
-// TestRememberedIDs holds that an id names one call until 65,536 others came, and that whoever waits
+// TestRememberedIDs holds that an id names one call until 65,536 others came. A caller that waits
 // for a check with a forgotten id gets its answer.
 func TestRememberedIDs(t *testing.T) {
 	d, _, _ := newDegraded(t, degradedLimits)

@@ -375,8 +375,8 @@ func (g *grove) counted() (n float64) {
 	return n
 }
 
-// TestTreeOfAThousandFlows asks for 8,000 calls in a tree of 1,000 flows over 64 partitions,
-// 16 at once, whose root may make 5,000: so many are allowed, whether the program is killed
+// TestTreeOfAThousandFlows checks 8,000 calls in a tree of 1,000 flows over 64 partitions,
+// 16 at once, whose root may make 5,000. Exactly 5,000 are allowed, whether the program is killed
 // meanwhile or not, and a replay says the same.
 func TestTreeOfAThousandFlows(t *testing.T) {
 	f := func(kills []int64, lost bool) {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestSizeOfWhatGrew holds what is computed against each row of growth that was measured: never
-// less than that, and not so much more that nobody could use it.
+// less than that, and not so much more that the figure is useless.
 func TestSizeOfWhatGrew(t *testing.T) {
 	page, err := os.ReadFile("../../weir/PERFORMANCE.md")
 	if err != nil {

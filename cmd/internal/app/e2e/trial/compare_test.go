@@ -49,7 +49,7 @@ func TestCompare(t *testing.T) {
 }
 
 // TestLateOwner holds that a record behind the mark of a later owner is seen, and that
-// neither further epochs nor marks that shut somebody out are taken for one.
+// neither further epochs nor marks that shut an owner out are taken for one.
 func TestLateOwner(t *testing.T) {
 	f := func(want int, records ...identity) {
 		t.Helper()
