@@ -32,7 +32,7 @@ func (l *a2aLog) answer(agent string, exchange int, text string) {
 
 const traced = `"a2a-version":"1.0","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"`
 
-// TestA2ACallers holds what can be told of who called, and what follows from it.
+// TestA2ACallers holds what is known of the caller, and what follows from it.
 func TestA2ACallers(t *testing.T) {
 	f := func(name, headers string, write func(*a2aLog), order string, hops ...string) {
 		t.Helper()

@@ -206,8 +206,8 @@ func TestLongTexts(t *testing.T) {
 				}
 				var all []leaf
 				leaves(v, "", func(x any) { v = x }, &all)
-				// kept is what two adapters keep of the record, told many times with something else in
-				// one place each time: alone, and with other ids beside it.
+				// kept is the memory of two adapters for the record, which is sent many times. Each time
+				// one place in it is different: alone, and with other ids beside it.
 				kept := func(n int, text func(i int) string) int64 {
 					readers := [2]adapter.Adapter{format.New(adapter.Options{}), format.New(adapter.Options{})}
 					before := heap()

@@ -12,8 +12,8 @@ import (
 )
 
 // TestDescent reads recordings of programs that opened flows from flows: by a trace that is begun
-// while a tool runs, by metadata, by a task that a message builds on. The flows are numbered in the order of time, and
-// each is told with its parent and its root.
+// while a tool runs, by metadata, by a task that a message builds on. The flows are numbered in
+// the order of time, and each is listed with its parent and its root.
 func TestDescent(t *testing.T) {
 	for _, want := range []struct {
 		file  string

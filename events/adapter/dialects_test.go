@@ -215,8 +215,8 @@ var unknowns = map[string]func([]step) string{
 	},
 }
 
-// TestProposedMappings holds that a run gets the verdict of weir's own events of it by the mapping
-// that is proposed for a form that nobody described.
+// TestProposedMappings reads a run in a form without a description, by the proposed mapping. It
+// holds that the run gets the verdict of weir's own events of it.
 func TestProposedMappings(t *testing.T) {
 	for story, steps := range stories() {
 		want, _ := judge(own(steps))

@@ -253,8 +253,8 @@ func TestEventLogsTwice(t *testing.T) {
 	}
 }
 
-// TestADKLayouts holds that a session and its events are told by the same ids, so that
-// it does not matter which of them is read, or whether both are.
+// TestADKLayouts holds that the events of a session have the same ids as the session. So it does
+// not matter which of them is read, or whether both are.
 func TestADKLayouts(t *testing.T) {
 	for _, want := range logTruths {
 		name, ok := strings.CutSuffix(want.file, ".events.jsonl")

@@ -44,7 +44,7 @@ var frameworkRuns = []struct {
 	{"ai_sdk/tool_loop", stopped, 0, 12},
 	{"autogen/human_in_the_loop", untouched, 0, 1}, // a person and an agent talk by turns
 	{"autogen/team_new_words", stopped, 17, 0},
-	{"camel/honest", untouched, 0, 3}, // the calls are told by requests alone, each a trace of its own
+	{"camel/honest", untouched, 0, 3}, // only requests report the calls, each a trace of its own
 	{"camel/tool_loop", stopped, 0, 12},
 	{"dspy/honest", untouched, 0, 4}, // the end of a run is a tool, too
 	{"dspy/tool_loop", stopped, 0, 13},

@@ -27,8 +27,8 @@ import (
 	"weir/events/adapter/trace"
 )
 
-// fuzz feeds an adapter with lines made from real ones. Whatever comes out must be
-// fit for the log (see told.add), and nothing may panic.
+// fuzz feeds an adapter with lines made from real ones. All resulting events must be
+// fit for the log (see add in real_test.go), and nothing may panic.
 func fuzz(f *testing.F, format adapter.Format) {
 	files, _ := filepath.Glob("testdata/golden/" + format.Name + "/*.in")
 	for _, file := range files {

@@ -13,8 +13,8 @@ import (
 	"weir/events/adapter/registry"
 )
 
-// TestInputsAreApart gives one adapter the halves of inputs as requests of their own,
-// between those of another sender: what that one tells is what it tells alone.
+// TestInputsAreApart gives one adapter the halves of inputs as requests of their own, between
+// those of another sender. That sender's events are the same as alone.
 func TestInputsAreApart(t *testing.T) {
 	compared := 0
 	for _, format := range registry.Formats() {
@@ -55,7 +55,7 @@ func TestInputsAreApart(t *testing.T) {
 	}
 }
 
-// wholeTold are the ids that an adapter tells of a body that comes as one request.
+// wholeTold returns the ids that an adapter emits for a body that comes as one request.
 func wholeTold(a adapter.Adapter, body []byte) (ids []string) {
 	emit := func(ev *events.Event) { ids = append(ids, ev.ID) }
 	_ = adapter.DecodeWhole(a, body, emit)

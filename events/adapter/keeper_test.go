@@ -15,9 +15,9 @@ import (
 	"weir/events/adapter/otlp"
 )
 
-// beginAgain crashes after each record and begins again, with a new adapter, at the
-// oldest record that the old one needed. Every event has to be told before or after, as
-// it is told without a crash; what is told twice has the same id, and the first counts.
+// beginAgain crashes after each record and begins again, with a new adapter, at the oldest record
+// that the old one needed. Every event has to be emitted before or after, the same as without a
+// crash. A repeated event has the same id, and the first counts.
 func beginAgain(t *testing.T, name string, format adapter.Format, records [][]byte) {
 	t.Helper()
 	got := map[string]string{}

@@ -11,7 +11,7 @@ import (
 	"weir/events/adapter"
 )
 
-// look is a use of a tool and what came of it.
+// look is a use of a tool and its result.
 type look struct {
 	wait, took time.Duration // before it, and by it
 	tool       string
@@ -142,8 +142,8 @@ func looksAndSleeps(n int, bash func(wait, took time.Duration, command, said str
 	return all
 }
 
-// TestCompaction holds that an agent that goes on with a summary of what it has seen is not told
-// to repeat itself when it looks at all of it once more.
+// TestCompaction holds that an agent that goes on with a summary of its results is not flagged for
+// repetition when it looks at all of it once more.
 func TestCompaction(t *testing.T) {
 	summary := map[string]string{
 		"claudecode": `{"type":"user","message":{"role":"user","content":"This session is being continued."},"isCompactSummary":true,"uuid":"c","timestamp":"2026-11-20T10:00:30Z","promptId":"p","sessionId":"s"}`,

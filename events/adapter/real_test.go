@@ -20,10 +20,10 @@ import (
 	"weir/events/adapter/registry"
 )
 
-// truth is what happened in a recorded run, as whoever recorded it wrote down.
+// truth is what happened in a recorded run, as the author of the recording wrote it down.
 type truth struct {
 	file    string
-	hops    []string // who handed over to whom, or asked whom
+	hops    []string // the two agents of each handoff or request
 	returns int      // answers from agent to agent
 	tools   []string // tool calls
 	agents  int      // that took part
@@ -114,7 +114,7 @@ var truths = []truth{
 	{"llama_index/tool_loop.otlp", nil, 0, times(5, "lookup_order"), 1, 1, 1},
 }
 
-// told is what an adapter made of an input.
+// The type holds the events that an adapter made of an input.
 type told struct {
 	events  []events.Event
 	hops    []string
@@ -257,7 +257,7 @@ func TestRealRecordings(t *testing.T) {
 		want.check(t, got)
 		loop := want.checkPeriod(t, got)
 		order, at := strictest(got.events)
-		// Without arguments nobody can tell one call of a tool from another.
+		// Without arguments one call of a tool cannot be distinguished from another.
 		blind := want.file == "google_adk/tool_loop.otlp"
 		if (want.period > 0 && !blind) != (order != "") {
 			t.Errorf("%s: period %d and order %q; want a loop to be warned of or stopped, and nothing else", want.file, want.period, order)
@@ -303,7 +303,7 @@ func checkLaws(t *testing.T, file string, got *told) {
 	}
 }
 
-// TestRealTokens holds that tokens are counted once, though most sources tell them
+// TestRealTokens holds that tokens are counted once, though most sources report them
 // several times. The figures are those of the runs of agents as a whole, where the
 // recording has them.
 func TestRealTokens(t *testing.T) {
@@ -390,7 +390,7 @@ func TestBatchesDoNotMatter(t *testing.T) {
 				return -1
 			})
 			if strings.Contains(want.file, "google_adk/honest") {
-				break // two traces, of which the one whose root comes first is told first
+				break // two traces, of which the one whose root comes first is emitted first
 			}
 			same("in another order", strings.Join(mixed, "\n"))
 		}
@@ -414,9 +414,9 @@ func TestShortHold(t *testing.T) {
 			}
 		}
 		if strings.HasPrefix(want.file, "google_adk/loop_agent") || strings.HasPrefix(want.file, "smolagents") {
-			// Here only the agent above tells who called, and it ends last. The program
-			// stands in for it: hops are counted right, and no agent is taken to have
-			// called the one after it.
+			// Here only the agent above names the caller, and it ends last. The program is the
+			// caller instead: hops are counted right, and no agent counts as the caller of the
+			// one after it.
 			for _, hop := range got.hops {
 				if !strings.HasPrefix(hop, got.events[0].Source+" > ") && !strings.HasPrefix(hop, "review > ") && !strings.HasPrefix(hop, "manager > ") {
 					t.Errorf("%s: hop %s", want.file, hop)

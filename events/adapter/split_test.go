@@ -31,7 +31,7 @@ func parts(t testing.TB, file string) (format string, out []string) {
 	return f.Name, []string{string(raw)}
 }
 
-// set is what a reader told, by id.
+// set returns the output of a reader, by id.
 func set(t testing.TB, in ...[]string) map[string]string {
 	t.Helper()
 	got := hear(t, strings.NewReader(strings.Join(slices.Concat(in...), "\n")), adapter.Options{})
@@ -91,16 +91,16 @@ func TestRepeatedBatches(t *testing.T) {
 			f("a b a b", a, b, a, b)
 			f("a b b", a, b, b)
 			if format != "autogen" {
-				// Its tool calls and requests have neither ids nor times: one that comes again
-				// before what followed on it cannot be told from one that is made again.
+				// Its tool calls and requests have neither ids nor times. So a repeated record before
+				// its successor looks like a new call.
 				f("a a b b", a, a, b, b)
 			}
 		}
 	}
 }
 
-// TestOvertakenBatches holds that of spans of which a later batch comes first the same
-// hops and tool calls are told, though some late, and all tokens once.
+// TestOvertakenBatches holds that the events are complete when a later batch of spans comes
+// first. Hops and tool calls are the same, though some are late, and all tokens count once.
 func TestOvertakenBatches(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, file := range recordings(t) {
@@ -124,8 +124,8 @@ func TestOvertakenBatches(t *testing.T) {
 					t.Errorf("%s, order %d: %d %s, want %d", file, n, got, what, want)
 				}
 			}
-			// At the place where the batches were parted one agent may be told to have been
-			// called by another one, or by the user.
+			// At the place where the batches were split an agent may be emitted as called by
+			// another agent, or by the user.
 			within("hops", len(got.hops), len(want.hops), 2, 2)
 			within("messages of users", got.users, want.users, 0, 1)
 			within("tool calls", len(got.args), len(want.args), 0, 2)

@@ -12,9 +12,9 @@ import (
 	"weir/events/adapter/registry"
 )
 
-// TestTokensAreSummedOnce holds that a flow has used up what its framework says, though
-// most logs tell the tokens of a request several times: as deltas, as sums over turns,
-// runs and agents, and some twice.
+// TestTokensAreSummedOnce holds that the usage of a flow is the sum that its framework reports.
+// Most logs report the tokens of a request several times: as deltas, as sums over turns, runs and
+// agents, and some twice.
 func TestTokensAreSummedOnce(t *testing.T) {
 	warned := func(heard []events.Event, at int64) bool {
 		limits := analyzer.Balanced()

@@ -219,7 +219,7 @@ func TestTracersShortHold(t *testing.T) {
 	for _, want := range tracerTruths {
 		got := hear(t, bytes.NewReader(unpacked(t, want.file)), adapter.Options{Hold: time.Millisecond})
 		if want.file == "openai_agents/agent_as_tool_loop.jsonl" {
-			// Here only the tool above tells who called, and it ends last.
+			// Here only the tool above names the caller, and it ends last.
 			continue
 		}
 		if !slices.Equal(got.hops, want.hops) {
