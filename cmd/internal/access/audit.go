@@ -21,7 +21,7 @@ const (
 	Asked    = "asked"    // and is about to be carried out
 	Answered = "answered" // with a status
 	Refused  = "refused"  // before anything of it was looked at
-	Begun    = "begun"    // no order: the file is another one, because somebody removed that before it
+	Begun    = "begun"    // no order: this is a new file, because the one before was removed
 )
 
 // Record is a line of the audit log.
@@ -31,8 +31,8 @@ type Record struct {
 	Time  time.Time `json:"time"`
 	Stage string    `json:"stage"`
 	// ID is empty in a refusal, which has no second line.
-	ID        string `json:"id,omitempty"` // what is asked and what is answered have the same
-	Principal string `json:"principal"`    // "" is nobody who is known
+	ID        string `json:"id,omitempty"` // shared by the request and its answer
+	Principal string `json:"principal"`    // "" is an unknown sender
 	By        string `json:"by,omitempty"` // in whose name
 	Peer      string `json:"peer"`
 	Method    string `json:"method,omitempty"`
@@ -52,9 +52,9 @@ type Record struct {
 	LeftOut int `json:"left_out,omitempty"`
 }
 
-// refusals is how many refusals of one principal, or of all together who are not known, are
-// told in a second: nobody must be able to fill the disk by what is refused.
-// What was left out is told as a number in the next line that is written.
+// refusals is how many refusals a second are logged for one principal, or for all unknown senders
+// together. Without the limit, rejected requests could fill the disk. The next line that is written
+// has the number of refusals left out.
 const refusals = 5
 
 // refusedBytes is how many bytes of refusals of one principal a file takes. Names are those of the
@@ -101,8 +101,8 @@ func (a *Audit) open() error {
 	if err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
-	// Without that newline the first line of this process would be the end of the half one,
-	// and both would be lost to whoever reads lines.
+	// Without that newline the first line of this process would be the end of the half one, and
+	// readers of lines would lose both.
 	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
 		last := make([]byte, 1)
 		if _, err := f.ReadAt(last, st.Size()-1); err == nil && last[0] != '\n' {
@@ -115,10 +115,10 @@ func (a *Audit) open() error {
 	return nil
 }
 
-// Write tells of orders and returns when that is on disk. A nil Audit tells nothing.
-// All records of one call are written together and synced once. After an error they may be
-// in the file in part; the caller does not carry the orders out, and a line that is asked
-// and has no answer is what that looks like (see Asked).
+// Write logs orders and returns when they are on disk. A nil Audit logs nothing. All records of one
+// call are written together and synced once. After an error they may be in the file in part, and the
+// caller does not carry the orders out. The file then has a line of an order without an answer (see
+// Asked).
 func (a *Audit) Write(records ...Record) error {
 	if a == nil || len(records) == 0 {
 		return nil
@@ -126,8 +126,8 @@ func (a *Audit) Write(records ...Record) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var out []byte
-	// What was left out is a matter of lines that are written; when the write fails the
-	// number is taken back below, so that the next line tells it.
+	// The number of refusals left out belongs to a line that is written. If the write fails, the
+	// number is restored below, so that the next line has it.
 	before := a.leftOut
 	for _, r := range records {
 		if r.Stage == Refused && !a.admits(&r) {
@@ -156,9 +156,9 @@ func (a *Audit) Write(records ...Record) error {
 	if err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
-	// Somebody may delete the file to hide what he ordered. The order goes on into a new
-	// file, and that begins by saying what happened. A file that was only renamed has still
-	// a name and is written on until Reopen, as rotation wants it.
+	// A person may delete the file to hide an order. The order is written to a new file, which begins
+	// with a line about the removal. A file that was only renamed still has a name. It is written
+	// until Reopen, as log rotation requires.
 	if on, ok := st.Sys().(*syscall.Stat_t); ok && on.Nlink == 0 { // what is written there goes with the process
 		old := a.file
 		if err := a.open(); err != nil {
@@ -172,7 +172,7 @@ func (a *Audit) Write(records ...Record) error {
 		out = slices.Concat(begun, []byte("\n"), out)
 	}
 	if !st.Mode().IsRegular() {
-		_ = a.file.SetWriteDeadline(time.Now().Add(patience)) // what has no deadlines, such as a device, waits for nobody
+		_ = a.file.SetWriteDeadline(time.Now().Add(patience)) // a file without deadlines, such as a device, needs none
 	}
 	if a.half {
 		out = append([]byte("\n"), out...)
@@ -226,9 +226,8 @@ func plain(line []byte) []byte {
 	return out.Bytes()
 }
 
-// Reopen opens the path anew, after the file was renamed.
-// SIGHUP brings it about, after whoever rotates logs has renamed the file. After an error
-// the old file stays in use, so no order is lost for it.
+// Reopen opens the path again, after the file was renamed. SIGHUP triggers it after log rotation has
+// renamed the file. After an error the old file stays in use, so no order is lost.
 func (a *Audit) Reopen() error {
 	if a == nil {
 		return nil

@@ -42,11 +42,9 @@ type entry struct {
 	certificates []string
 }
 
-// parse reads an access file. The error tells all that is wrong with it. files are those
-// that it names.
-// A file of which anything is wrong gives an error and is not used: half a policy is
-// another policy (see decision 74). The files that it names count relative to its own
-// folder.
+// parse reads an access file. The error lists all its faults. files are the files that it names. A
+// file with any fault gives an error and is not used, because half a policy is another policy (see
+// decision 74). The files that it names are relative to its own folder.
 func parse(path string, text []byte) (entries []entry, files []string, err error) {
 	r := reader{path: path, problems: strictyaml.Problems{Name: path}}
 	documents := strictyaml.Documents(text, 0, &r.problems)
@@ -67,8 +65,8 @@ func parse(path string, text []byte) (entries []entry, files []string, err error
 	return r.entries, r.files, r.problems.Err()
 }
 
-// reader goes through the nodes of one file and gathers what it says and all that is wrong
-// with it, each fault with its line and column, so that one reading tells them all.
+// reader goes through the nodes of one file. It gathers the entries and all faults, each with its line
+// and column, so that one reading reports them all.
 type reader struct {
 	path     string
 	entries  []entry
@@ -89,8 +87,8 @@ func (r *reader) principals(n *yaml.Node) {
 		return
 	}
 	seen := make(map[string]bool)
-	// Who has a token of two principals would be the one or the other by chance; the maps
-	// find the name of the first one for the message.
+	// The sender with a token of two principals would be either of them by chance. The maps find the
+	// name of the first one for the message.
 	tokens, certificates := make(map[[sha256.Size]byte]string), make(map[string]string)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
@@ -120,8 +118,8 @@ func (r *reader) principals(n *yaml.Node) {
 			}
 			certificates[c] = name
 		}
-		// A principal that nobody can be, or that may do nothing, is a line that somebody
-		// forgot to end. It does no harm, and is told all the same.
+		// A principal without tokens and certificates, or without roles, is an unfinished line. It
+		// does no harm, and is reported all the same.
 		if len(e.tokens)+len(e.certificates) == 0 {
 			r.fail(key, "%s: nobody can be this; give token-file, token-sha256 or certificate", name)
 		}
@@ -135,8 +133,8 @@ func (r *reader) principals(n *yaml.Node) {
 // keys are what may be said of a principal.
 var keys = []string{"token-file", "token-sha256", "certificate", "roles", "sources", "flows", Tenants, Teams, "orders", "rate"}
 
-// principal reads what is said of one name. What is wrong is left out of the entry, which
-// is given back whole or not: the file is refused at the end anyway.
+// principal reads the settings of one name. Wrong settings are left out of the entry. The entry is
+// returned whole or not, because the file is rejected at the end anyway.
 func (r *reader) principal(name string, n *yaml.Node) entry {
 	e := entry{principal: &Principal{Name: name, Named: true}}
 	seen := make(map[string]bool)
@@ -161,10 +159,9 @@ func (r *reader) principal(name string, n *yaml.Node) entry {
 	return e
 }
 
-// say takes one thing that is said of a principal.
-// Keys that take lists are told of once for each text, so each adds to what is there; of a
-// rate the last would count. An error is without the name and the key, which the caller
-// adds.
+// say takes one setting of a principal. Keys with lists are passed once for each text, so each text
+// adds to the earlier ones; for a rate the last one would count. The error has neither the name nor
+// the key, which the caller adds.
 func (r *reader) say(e *entry, key, text string) (err error) {
 	p := e.principal
 	switch key {
@@ -219,9 +216,8 @@ func (r *reader) say(e *entry, key, text string) (err error) {
 	return nil
 }
 
-// texts returns one text, or those of a list.
-// An empty text or an empty list is refused: of roles it would be nobody, of flows
-// everything.
+// texts returns one text, or those of a list. An empty text or an empty list is rejected: for roles it
+// would mean none, for flows all.
 func (r *reader) texts(n *yaml.Node) (list []string, ok bool) {
 	if n.Kind == yaml.ScalarNode && n.Value != "" && !strictyaml.IsNull(n) {
 		return []string{n.Value}, true
@@ -238,9 +234,9 @@ func (r *reader) texts(n *yaml.Node) (list []string, ok bool) {
 	return list, true
 }
 
-// isName keeps names to what a line of a log, a header and a path can hold as it is: no
-// spaces, no slash, which stands between a principal and whom it speaks for, and nothing
-// invisible.
+// isName limits names to what a line of a log, a header and a path can hold unchanged: no spaces and
+// nothing invisible. It excludes the slash, which separates a principal from the one that it speaks
+// for.
 func isName(s string) bool {
 	return s != "" && utf8.RuneCountInString(s) <= maxName && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c == '/' || c >= 0x7f && c <= 0xa0 || !strconv.IsPrint(c) })
 }

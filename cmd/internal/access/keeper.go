@@ -20,19 +20,20 @@ import (
 // They stay for the life of a process; what stands in the files may change, see
 // Keeper.Load.
 type Options struct {
-	AdminTokenFile  string // tokens of who may do everything
-	IntakeTokenFile string // tokens of who may do what programs do, see Client
+	AdminTokenFile  string // tokens with all rights
+	IntakeTokenFile string // tokens with the rights of programs, see Client
 	File            string // the access file
 	MemberKeyFile   string // keys by which members of a group know each other, see MemberKeys
 
-	// Certificates tells that clients may show certificates which were verified: whoever
-	// does is a client as by the intake token, or, with an access file, who it names.
+	// Certificates means that clients may present verified certificates. Such a client has the
+	// rights of the intake token. With an access file, it has those of the principal to which the
+	// file assigns the certificate.
 	Certificates bool
 }
 
-// Keeper knows who everybody is. Make it with New. Any goroutine may use it.
-// Requests look at one register, which they reach without a lock; whoever reads the files
-// again makes another and puts it in place at once, so nobody ever meets half a policy.
+// Keeper identifies the senders of requests. Make it with New. Any goroutine may use it. Requests read
+// one register without a lock. A reload of the files makes another register and swaps it in at once,
+// so no request ever sees half a policy.
 type Keeper struct {
 	o Options
 	// salt is random and of this process alone, see hide.
@@ -49,31 +50,30 @@ type register struct {
 	byToken map[[sha256.Size]byte]*Principal // by the salted hash of the hash of the token
 	// byCertificate has the names that the access file says, see Keeper.ByCertificate.
 	byCertificate map[string]*Principal
-	anyone        *Principal // who shows a certificate of which nothing is said; nil for nobody
+	anyone        *Principal // a sender with a certificate that has no entry; nil for none
 	// buckets are those of the access file by the name of their principal, kept only so
 	// that the next register finds them.
 	buckets   map[string]*bucket
 	members   sign.Keys // see Keeper.MemberKeys
 	orders    bool      // members prove orders of persons, too
-	hasAdmin  bool      // somebody may operate
-	hasIntake bool      // somebody else is known
-	// files are all that was read, those that the access file names among them, so that
-	// whoever watches them sees a token file change, too.
+	hasAdmin  bool      // there is an operator
+	hasIntake bool      // there are other principals
+	// files are all files that were read, including those that the access file names. So a watcher of
+	// them also notices a changed token file.
 	files []string
 }
 
-// New reads the files.
-// Unlike later, a fault ends the start: a weir that runs without the policy that was asked
-// for would let in nobody or anybody.
+// New reads the files. Unlike later, a fault ends the start: without the configured policy, weir would
+// let in either no sender or any sender.
 func New(o Options) (*Keeper, error) {
 	k := &Keeper{o: o}
 	_, _ = rand.Read(k.salt[:]) // which never fails
 	return k, k.Load()
 }
 
-// Load reads the files again. After an error everything is as it was.
-// What is wrong in several files is told at once. A token that is not in the files any more
-// opens nothing from the moment at which Load returns, but for requests that were let in.
+// Load reads the files again. After an error everything is as it was. Faults of several files are
+// reported at once. A token that was removed from the files is invalid from the moment Load returns.
+// Requests that were already let in continue.
 func (k *Keeper) Load() error {
 	k.load.Lock()
 	defer k.load.Unlock()
@@ -109,8 +109,8 @@ func (k *Keeper) Load() error {
 		var err error
 		rates, err = k.read(next)
 		faults = append(faults, err)
-		// Without an access file whoever shows a verified certificate is a client. With one
-		// only those whom it names are somebody, since it says all that anybody may do.
+		// Without an access file any sender with a verified certificate is a client. With one, only
+		// the certificates that it names have rights, because it lists all rights.
 	} else if k.o.Certificates {
 		next.anyone, next.hasIntake = &Principal{Name: "certificate", roles: Client}, true
 	}
@@ -170,10 +170,9 @@ func (k *Keeper) read(next *register) (rates map[*bucket]float64, err error) {
 	return rates, nil
 }
 
-// hide makes the hash of a token one that nobody else knows, so that how long it takes to
-// look for it says nothing.
-// A map compares keys byte by byte, and who can choose what is compared could guess a key
-// by its beginnings. By the salt nobody can tell what is compared.
+// hide turns the hash of a token into one that only this process knows, so that the time of a lookup
+// reveals nothing. A map compares keys byte by byte. A sender that chooses what is compared could
+// guess a key by its beginnings. With the salt, no sender knows what is compared.
 func (k *Keeper) hide(sum [sha256.Size]byte) [sha256.Size]byte {
 	return sha256.Sum256(append(k.salt[:len(k.salt):len(k.salt)], sum[:]...))
 }
@@ -181,9 +180,9 @@ func (k *Keeper) hide(sum [sha256.Size]byte) [sha256.Size]byte {
 // Files are those that Load reads.
 func (k *Keeper) Files() []string { return slices.Clone(k.now.Load().files) }
 
-// HasAdmin reports whether there is anybody who may give orders.
-// By the admin token or as an operator of the access file. Where there is none, every route
-// that changes something says so instead of asking for a token that does not exist.
+// HasAdmin reports whether any principal may give orders, by the admin token or as an operator of the
+// access file. Without one, every route that changes something says so, instead of requesting a token
+// that does not exist.
 func (k *Keeper) HasAdmin() bool { return k.now.Load().hasAdmin }
 
 // HasIntake reports whether there is anybody else who is known.
@@ -229,17 +228,15 @@ func (r *register) readMemberKeys(path string, intake, admin [][]byte) (err erro
 	return nil
 }
 
-// ByToken returns who has the token; nil when nobody does.
-// It takes the token as it was sent.
+// ByToken returns the principal with the token; nil when there is none. It takes the token as it was
+// sent.
 func (k *Keeper) ByToken(token string) *Principal {
 	return k.now.Load().byToken[k.hide(sha256.Sum256([]byte(token)))]
 }
 
-// Who returns who sends the request. given tells that it shows something, also when that is
-// nobody's.
-// A token goes before a certificate, also a token that is nobody's: who shows a wrong one
-// is told so, rather than let in as somebody else by the connection that a proxy has
-// opened.
+// Who returns the sender of the request. given means that the request has credentials, even unknown
+// ones. A token takes precedence over a certificate, also an unknown token. A sender with a wrong
+// token gets an error. Otherwise the connection of a proxy could let it in as another principal.
 func (k *Keeper) Who(r *http.Request) (p *Principal, given bool) {
 	if token, ok := Token(r); ok {
 		return k.ByToken(token), true
@@ -247,10 +244,10 @@ func (k *Keeper) Who(r *http.Request) (p *Principal, given bool) {
 	return k.ByCertificate(r), r.TLS != nil && len(r.TLS.VerifiedChains) > 0
 }
 
-// ByCertificate returns who sends the request by the certificate that was verified; nil
-// when none was, or nobody is known by it.
-// The names of a certificate are its DNS names, then its common name, then its URIs, such
-// as those of SPIFFE; the first that the access file knows says who it is.
+// ByCertificate returns the sender of the request by its verified certificate. It returns nil if there
+// is no such certificate, or if it is unknown. The names of a certificate are its DNS names, then its
+// common name, then its URIs, such as those of SPIFFE. The first one in the access file identifies the
+// sender.
 func (k *Keeper) ByCertificate(r *http.Request) *Principal {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return nil
@@ -268,8 +265,8 @@ func (k *Keeper) ByCertificate(r *http.Request) *Principal {
 	return now.anyone
 }
 
-// Token is what the request shows as a token.
-// ok tells that there is one, also when nothing comes after Bearer. It is not verified here.
+// Token is the token of the request. ok means that there is one, also if nothing comes after Bearer.
+// It is not verified here.
 func Token(r *http.Request) (token string, ok bool) {
 	if token, ok = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return token, true

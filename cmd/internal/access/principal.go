@@ -9,15 +9,14 @@ import (
 	"weir/events/byhand"
 )
 
-// Principal is somebody who is known. Its methods may be called by any goroutine, and on
-// nil, which is whoever needs no name: it is bound to nothing.
-// A request keeps the Principal that it was let in as, also when the files are read again
-// while it is served. So nothing in it changes but its bucket; a stream asks the Keeper
-// anew.
+// Principal is a known sender. Any goroutine may call its methods, also on nil. A nil Principal is a
+// sender that needs no name, and has no restrictions. A request keeps the Principal that it was let in
+// as, even if the files are read again while it is served. So nothing in it changes but its bucket. A
+// stream queries the Keeper again.
 type Principal struct {
 	Name string
-	// Named tells that the name is one of the access file: what this principal orders is in
-	// its name. A token that many share says nothing of who has it.
+	// Named means that the name is one of the access file: its orders are in its name. A token that
+	// many share does not identify its owner.
 	Named bool
 
 	// What the roles open, and to what they are narrowed. A pattern may end in a star. The
@@ -128,8 +127,8 @@ func matches(patterns []string, name string) bool {
 type bucket struct {
 	mu   sync.Mutex
 	rate float64 // a second
-	// left is in requests, of which one counts as many as the events and asks in it, and at
-	// least as one. Below 1 nobody is let in.
+	// left is in requests. A request counts as many as the events and check requests in it, and at
+	// least as one. Below 1, requests are rejected.
 	left float64
 	// at is when left was last brought up to date; zero before the first request, so that
 	// it is the caller's clock, and no other, by which the bucket fills.
@@ -140,9 +139,9 @@ type bucket struct {
 // a second's worth would never be enough to let anybody in.
 func newBucket(rate float64) *bucket { return &bucket{rate: rate, left: max(1, rate)} }
 
-// take fills the bucket by the time that has passed and takes one request out of it. A
-// clock that was set back fills nothing and takes nothing away. The wait counts nobody else
-// who waits, so of many who come back at once most are told to wait again.
+// take fills the bucket by the time that has passed and takes one request out of it. A clock that was
+// set back fills nothing and takes nothing away. The wait does not count other waiting clients. So of
+// many that come back at once, most have to wait again.
 func (b *bucket) take(now time.Time) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Roles is a set of things that somebody may do.
-// Each role is a set of routes (see decision 74). Who has several may do what any of them
-// may.
+// Roles is a set of rights of a principal. Each role is a set of routes (see decision 74). A principal
+// with several roles has the rights of all of them.
 type Roles uint8
 
 // The roles.
@@ -42,8 +41,8 @@ func RoleWords() string {
 	return strings.Join(words, ", ")
 }
 
-// String lists the roles, with "or" between them, as whoever lacks them is told.
-// It names each role whose own bit is set, not what else the word of that role gives.
+// String lists the roles, with "or" between them, for the error that a sender without them gets. It
+// names each role whose own bit is set, not the other roles that its word gives.
 func (r Roles) String() string {
 	var words []string
 	for i, known := range roleNames {

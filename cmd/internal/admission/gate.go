@@ -32,8 +32,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// came notes that all of it is there.
-// From now on it is the server's turn, and its connection gives way to nobody.
+// came notes that the body is complete. From now on it is the server's turn, and its connection is not
+// closed for another one.
 func (b *body) came() {
 	if !b.whole.Swap(true) && b.conn != nil {
 		b.conn.busy.Add(1)
@@ -61,9 +61,8 @@ func (b *body) waits() (since time.Time, ok bool) {
 	return b.conn.listener.begun.Add(time.Duration(writing)), writing != 0
 }
 
-// cut lets whoever reads the body fail with a timeout, and closes the connection of who does not
-// take its answer.
-// A deadline in the past is one that has been passed: the read that waits returns at once.
+// cut makes the read of a body fail with a timeout. If the client does not take its answer, cut closes
+// its connection. A deadline in the past has already passed, so a waiting read returns at once.
 func (b *body) cut() {
 	switch {
 	case b.left.Load():
@@ -75,20 +74,19 @@ func (b *body) cut() {
 	}
 }
 
-// Unread reports whether the request has a body that has not come to its end. Whoever
-// answers before that should close the connection with the answer, or the server waits
-// for the rest.
+// Unread reports whether the request has a body that has not come to its end. A handler that answers
+// before that should close the connection with the answer. Otherwise the server waits for the rest.
 func Unread(r *http.Request) bool {
 	b, ok := r.Context().Value(bodyKey).(*body)
 	return ok && !b.whole.Load()
 }
 
-// Gate bounds how many requests of a sort are served at one time. When all places are
-// taken, a newcomer gets that of the request whose client is waited for, and for the longest:
-// since its body began to come, or since nothing was taken of its answer. That is longer than
-// Patience, or its party has at least two places more than the newcomer's; else nobody has to
-// go.
-// It differs from a Listener in that a place is that of a request and not of a connection.
+// Gate bounds how many requests of a sort are served at one time. When all places are taken, a
+// newcomer may get the place of the request that has waited for its client for the longest. The wait
+// counts since its body began to come, or since the client last took part of its answer. That request
+// gives way if the wait is at least Patience, or if its party has at least two places more than the
+// newcomer's. Otherwise no request gives way. Unlike in a Listener, a place is that of a request and
+// not of a connection.
 type Gate struct {
 	most int
 
@@ -103,9 +101,9 @@ type place struct {
 	body  *body
 }
 
-// partyOf is who sends a request, when places are shared out: the one of that name, from
-// whatever addresses, or who comes from an address, when name is "". One that is known by name
-// and has many machines gets no more for them, and those behind one address are told apart.
+// partyOf is the sender of a request, for the sharing of places. It is the principal of that name,
+// from any address, or the address if name is "". A named principal with many machines gets no more
+// places for them. Named principals behind one address are distinguished.
 func partyOf(r *http.Request, name string) string {
 	if name != "" {
 		return "/" + name // which no address is
@@ -116,15 +114,14 @@ func partyOf(r *http.Request, name string) string {
 	return r.RemoteAddr
 }
 
-// NewGate returns a gate with so many places.
+// NewGate returns a gate with the given number of places.
 func NewGate(most int) *Gate {
 	return &Gate{most: most, held: make(map[*place]struct{}), taken: make(map[string]int)}
 }
 
-// Enter reports whether the request may be served now. If so, leave must be called when
-// that is done. name is that of who sends it; "" goes by the address.
-// Leave may be called after the place was taken away, and more than once. Nobody is made to
-// wait.
+// Enter reports whether the request may be served now. If so, the caller must call leave when that is
+// done. name is that of the sender; "" means its address. leave may be called after the place was
+// taken away, and more than once. Enter never waits.
 func (g *Gate) Enter(r *http.Request, name string) (leave func(), ok bool) {
 	p := &place{party: partyOf(r, name)}
 	p.body, _ = r.Context().Value(bodyKey).(*body)
@@ -157,17 +154,17 @@ func (g *Gate) free(p *place) {
 	uncount(g.taken, p.party)
 }
 
-// uncount takes one from what somebody has, of whom nothing is left to remember at none.
+// uncount takes one from the count of a key, and removes the key at zero.
 func uncount[K comparable](has map[K]int, who K) {
 	if has[who]--; has[who] == 0 {
 		delete(has, who)
 	}
 }
 
-// slowest is the place that may be taken away for a newcomer of a party; nil when none may. A
-// request that waits for the server itself, as for memory, has none of them.
-// One that is not slow yet goes only where its party has many: whoever begins requests faster
-// than they become slow would have all places otherwise.
+// slowest is the place that may be taken away for a newcomer of a party; nil when none may. A request
+// that waits for the server itself, as for memory, is never taken. A place that is not slow yet is
+// taken only from a party with many. Otherwise a party that begins requests faster than they become
+// slow would have all places.
 func (g *Gate) slowest(now time.Time, party string) (found *place) {
 	var longest time.Time
 	for p := range g.held {
@@ -182,12 +179,12 @@ func (g *Gate) slowest(now time.Time, party string) (found *place) {
 	return found
 }
 
-// Seats are places for streams, such as those of followers. One party gets at most three
-// quarters of them from one address. Beyond that a newcomer gets the seat of the same party and
-// address that was idle for the longest, if that is Patience or more: streams that nobody uses
-// keep no client out. When all seats are taken, a party with several gives one to a party
-// that has at least two fewer, also where its name comes from many addresses. Else a newcomer
-// without a seat gets the one that waited for its client for the longest.
+// Seats are places for streams, such as those of followers. One party gets at most three quarters of
+// them from one address. Beyond that, a newcomer gets the seat of the same party and address that was
+// idle for the longest, if that is at least Patience. So unused streams keep no client out. When all
+// seats are taken, a party with several gives one to a party that has at least two fewer. This also
+// holds for a name with many addresses. Otherwise a newcomer without a seat gets the one that waited
+// for its client for the longest.
 type Seats struct {
 	// each is how many of them one party may have from one address.
 	most, each int
@@ -220,16 +217,14 @@ func (s *seat) idle() (since int64, ok bool) {
 	}
 }
 
-// NewSeats returns so many seats.
-// Of fewer than four seats one party may have all.
+// NewSeats returns the given number of seats. Of fewer than four seats one party may have all.
 func NewSeats(most int) *Seats {
 	return &Seats{most: most, each: most - most/4, taken: make(map[string]int)}
 }
 
-// Take reports whether there is a seat for whoever sends the request, by name, or if that is ""
-// by the address. If so, leave must be called when it is free again.
-// Leave is called once. Of a seat that was taken away the connection is closed, by which its
-// request ends.
+// Take reports whether there is a seat for the sender of the request, by name, or by the address if
+// name is "". If so, the caller must call leave once when it is free again. If a seat is taken away,
+// its connection is closed, which ends its request.
 func (s *Seats) Take(r *http.Request, name string) (leave func(), ok bool) {
 	of := &seat{party: partyOf(r, name), peer: partyOf(r, "")}
 	if of.conn, _ = r.Context().Value(connKey).(*conn); of.conn != nil {

@@ -15,16 +15,15 @@ import (
 	"weir/events/rawconn"
 )
 
-// Patience is how long a write may wait for its reader, or a body be on its way, before
-// the place is given to somebody else who needs it. Nothing is cut off that is in
-// nobody's way.
-// It is real time, as all here is: it is about real clients.
+// Patience is how long a write may wait for its reader, or a body be on its way, before another client
+// in need gets the place. A connection is cut off only if another one needs its place. It is real
+// time, like all times here, because it is about real clients.
 const Patience = time.Second
 
-// Listener accepts connections, so many at one time. When all places are taken, a
-// newcomer gets that of a connection that waits for its client: of the peer with the most
-// connections, the one that was silent for the longest. A connection whose request is
-// being answered is never closed for another one.
+// Listener accepts a limited number of connections at one time. When all places are taken, a newcomer
+// gets that of a connection that waits for its client. It is a connection of the peer with the most
+// connections, the one that was silent for the longest. A connection whose request is being answered
+// is never closed for another one.
 type Listener struct {
 	net.Listener
 	most    int
@@ -37,17 +36,17 @@ type Listener struct {
 	peers map[string]int // connections by address
 }
 
-// Listen returns a listener with so many places. refused is called for each connection
-// that was closed at once, because every other one is being answered or because its peer
-// has more of them than all that could give way; it may be nil.
-// Refused is called by the goroutine that accepts, and holds it up.
+// Listen returns a listener with most places. refused is called for each connection that was closed at
+// once; it may be nil. That happens when every other connection is being answered, or when its peer
+// has more connections than all that could give way. The goroutine that accepts calls refused, and
+// waits for it.
 func Listen(l net.Listener, most int, refused func(peer net.Addr)) *Listener {
 	return &Listener{Listener: l, most: most, refused: refused, begun: time.Now(), open: make(map[*conn]struct{}), peers: make(map[string]int)}
 }
 
-// Places returns how many of the connections that are wanted the process may have. Each takes
-// a descriptor, and so do the store and what is followed. Without one a newcomer is not even
-// accepted, so nobody would give way to him.
+// Places returns how many of the wanted connections the process may have. Each takes a descriptor, and
+// so do the store and followed files. Without a descriptor a newcomer is not even accepted, so no
+// connection would give way.
 func Places(want int) int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
@@ -105,9 +104,9 @@ func (l *Listener) CloseWaiting() {
 // now is the time since the listener began: real and monotonic.
 func (l *Listener) now() int64 { return int64(time.Since(l.begun)) }
 
-// admit finds a place for a connection; gone is the one that had it.
-// Whoever has fewer connections than the newcomer's peer keeps them: one peer cannot push
-// out the others by connecting more and more.
+// admit finds a place for a connection; gone is the one that had it. A peer with fewer connections
+// than the newcomer's peer keeps them: one peer cannot push out the others by connecting more and
+// more.
 func (l *Listener) admit(c *conn) (gone *conn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,8 +199,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// writePart is how much is written at one time, so that a client that takes a long answer is
-// told from one that takes none.
+// writePart is how much is written at one time. It distinguishes a client that takes a long answer
+// from one that takes none.
 const writePart = 64 << 10
 
 // Write writes, or keeps it back for Together.
@@ -286,7 +285,7 @@ func Busy(r *http.Request) (done func()) {
 	return func() { c.busy.Add(-1) }
 }
 
-// contextKey tells the values of this package from those of others in a context.
+// contextKey separates the values of this package from others in a context.
 type contextKey int
 
 const (
@@ -294,8 +293,8 @@ const (
 	bodyKey
 )
 
-// ConnContext is for http.Server: it lets Track know on which connection a request came.
-// By TLS, and for whoever else stands in between, the connection is the one under it.
+// ConnContext is for http.Server: it lets Track know on which connection a request came. With TLS or
+// other layers, it is the connection below them.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn()
@@ -309,11 +308,10 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 // yield lets others run. Tests count it.
 var yield = runtime.Gosched
 
-// Track follows how far the body of each request has come, for the Listener and for
-// Gates. The server needs ConnContext. Who sends many requests at one time has them served in
-// turn with those of others.
-// It has to be the outermost handler, so that a request counts until all of its answer is
-// written.
+// Track follows how far the body of each request has come, for the Listener and for Gates. The server
+// needs ConnContext. If a client sends many requests at one time, they are served in turn with those
+// of others. Track has to be the outermost handler, so that a request counts until all of its answer
+// is written.
 func Track(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(connKey).(*conn)

@@ -31,8 +31,8 @@ const (
 	workPatience = 20 * time.Second
 )
 
-// Budget is so many bytes. A quarter is for the first bytes of each request, so that
-// large bodies do not keep small ones out.
+// Budget is a number of bytes. A quarter is for the first bytes of each request, so that large bodies
+// do not keep small ones out.
 type Budget struct {
 	small, large *semaphore.Weighted
 	work         *semaphore.Weighted // on what is large
@@ -41,8 +41,7 @@ type Budget struct {
 	refused      atomic.Int64
 }
 
-// New returns a budget of so many bytes; of at least one small request and one block of a
-// large one.
+// New returns a budget of limit bytes; of at least one small request and one block of a large one.
 func New(limit int64) *Budget {
 	limit = max(limit, 4*Small)
 	return &Budget{small: semaphore.NewWeighted(limit / 4), large: semaphore.NewWeighted(limit - limit/4), work: semaphore.NewWeighted(int64(max(2, runtime.GOMAXPROCS(0)))), limit: limit}
@@ -135,9 +134,9 @@ func (h *Hold) Clear() {
 	h.give(block)
 }
 
-// Work waits until a large request that has come whole may be worked on: as many at one
-// time as there are processors, or what one makes of a megabyte would take hundreds of them
-// away from small requests for seconds. It lasts until End. Small requests wait for nobody.
+// Work waits until a large, complete request may be worked on. At one time there are as many as
+// processors. Otherwise the work on hundreds of bodies of a megabyte would delay small requests for
+// seconds. It lasts until End. Small requests do not wait.
 func (h *Hold) Work() error {
 	if h.works || h.read <= Small {
 		return nil
@@ -192,8 +191,8 @@ type Reader struct {
 	Hold *Hold
 }
 
-// Read reads and charges; the error is that of Grow when there is no room. The end is told
-// when the request may be worked on.
+// Read reads and charges; the error is that of Grow when there is no room. It returns the end once the
+// request may be worked on.
 func (r *Reader) Read(p []byte) (int, error) {
 	n, err := r.in.Read(p)
 	if n > 0 {

@@ -19,9 +19,10 @@ import (
 // It is the one key that is no setting, and its value is not looked at.
 const schemaKey = "$schema"
 
-// file is what a configuration file says.
+// file is the contents of a configuration file.
 //
-// Settings that it does not name have no entry; a file that nobody named has none at all.
+// Settings that it does not name have no entry. Without a configuration file there are no entries at
+// all.
 type file struct {
 	name    string
 	entries map[string]entry
@@ -33,8 +34,8 @@ type entry struct {
 	line, column int
 }
 
-// read reads a configuration file. The error tells all that is wrong with it, a line
-// each, in the order of the file.
+// read reads a configuration file. The error lists all its faults, a line each, in the order of the
+// file.
 func (t *Table) read(name string, data []byte) (*file, error) {
 	r := reader{table: t, file: file{name: name, entries: map[string]entry{}}, lines: map[string]int{}, problems: strictyaml.Problems{Name: name}}
 	r.document(data)
@@ -75,8 +76,8 @@ func (r *reader) document(data []byte) {
 	}
 }
 
-// mapping reads the settings. A key counts as given also when its value is wrong, so that
-// giving it again is told as well.
+// mapping reads the settings. A key counts as given also when its value is wrong, so that a second one
+// is reported as well.
 func (r *reader) mapping(n *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]

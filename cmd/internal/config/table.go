@@ -39,11 +39,9 @@ func Variable(name string) string {
 // Table is the settings of a program: the flags of the command that serves.
 type Table struct{ flags *pflag.FlagSet }
 
-// NewTable returns the table of the flags that declare declares, but for the one that
-// names the file.
+// NewTable returns the table of the flags that declare declares, but for the one that names the file.
 //
-// The values are those of flags that nobody parses: the table is looked at for names, types
-// and texts.
+// The values are those of unparsed flags: the table is used for names, types and texts.
 func NewTable(declare func(*pflag.FlagSet)) *Table {
 	all, flags := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	declare(all)
@@ -55,7 +53,7 @@ func NewTable(declare func(*pflag.FlagSet)) *Table {
 	return &Table{flags}
 }
 
-// Default is the origin of a value that nobody has given.
+// Default is the origin of a value that was not set.
 const Default = "default"
 
 // Setting is a setting with its value and where that comes from.
@@ -67,15 +65,13 @@ type Setting struct {
 	Origin string `json:"origin"` // Default, FILE:LINE, the name of a variable, or of a flag
 }
 
-// Load gives the flags of fs that are settings and were not given on the command line
-// the values that the environment and the configuration file have for them, and returns
-// all settings of fs. Flags named in except mean something else than the setting of
-// their name and are left alone. Values that are refused are a fault of use, which
-// tells all of them.
+// Load sets the flags of fs that are settings and were not given on the command line. It takes their
+// values from the environment and the configuration file, and returns all settings of fs. Flags named
+// in except have another meaning than the setting of their name and are not touched. Rejected values
+// are one usage error, which lists all of them.
 //
-// A flag counts as given when it was on the command line, even with the value of its
-// default. An empty variable counts as none. Flags of fs that are no settings are not touched
-// and not returned.
+// A flag counts as given when it was on the command line, even with the value of its default. An empty
+// variable counts as none. Flags of fs that are no settings are not touched and not returned.
 func (t *Table) Load(fs *pflag.FlagSet, getenv func(string) string, except ...string) ([]Setting, error) {
 	given := map[string]bool{}
 	fs.Visit(func(f *pflag.Flag) { given[f.Name] = true })
@@ -112,8 +108,8 @@ func (t *Table) Strange(environ []string, also ...string) (list []string) {
 	})
 	for _, e := range environ {
 		name, _, _ := strings.Cut(e, "=")
-		// Kubernetes tells of a service that is called weir.
-		// It sets such variables in each container beside it, and no setting begins so.
+		// Kubernetes sets such variables for a service with the name weir, in each container beside
+		// it. No setting begins so.
 		isService := strings.HasPrefix(name, "WEIR_PORT") || strings.HasPrefix(name, "WEIR_SERVICE_")
 		if !strings.HasPrefix(name, prefix) || isService || slices.Contains(names, name) {
 			continue

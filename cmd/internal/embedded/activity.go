@@ -28,9 +28,9 @@ type activityLog struct {
 	entries []state.Entry
 }
 
-// Send appends activity, which is durable before anything that comes of it is. When it is called again with the same after an error some may be
-// there twice: their positions tell.
-// The error is one of the store.
+// Send appends activity, which is durable before any of its effects. If Send is called again with the
+// same activity after an error, some of it may be there twice. Its positions identify the repeats. The
+// error is one of the store.
 func (l *activityLog) Send(_ context.Context, activity []pump.Repartitioned) error {
 	now := events.StampOf(l.clock.Now())
 	l.memory, l.entries = l.memory[:0], l.entries[:0]
@@ -50,9 +50,8 @@ func (l *activityLog) Send(_ context.Context, activity []pump.Repartitioned) err
 	return nil
 }
 
-// fromActivity marks the part of what was made of activity and not of an event.
-// Parts are far fewer, so the bit is free. It tells positions of the two logs apart, of
-// which each grows by itself.
+// fromActivity marks a part that was made of activity and not of an event. Parts are far fewer, so the
+// bit is free. It distinguishes positions of the two logs, of which each grows by itself.
 const fromActivity = 1 << 30
 
 // Place is the one partition that there is.
@@ -67,9 +66,9 @@ func appendActivity(dst []byte, part int, key string, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// activityRecord reads an entry of the log of activity.
-// The key is copied and the value points into the entry, so the record is good as long as
-// that. The error is that of a damaged store, since nobody else writes there.
+// activityRecord reads an entry of the log of activity. The key is copied. The value points into the
+// entry, so the record is valid as long as the entry. The error is that of a damaged store, because
+// only weir writes there.
 func activityRecord(e *state.Entry) (pump.Record, error) {
 	part, n := binary.Uvarint(e.Value)
 	length, m := uint64(0), 0

@@ -11,8 +11,8 @@ import (
 	"weir/state"
 )
 
-// feed is a log of the store and the pump that folds it.
-// next, entries and records belong to whoever has the turn.
+// feed is a log of the store and the pump that folds it. next, entries and records belong to the
+// goroutine that has the turn.
 type feed struct {
 	of   *folder
 	name string
@@ -54,7 +54,7 @@ func (f *feed) fold(ctx context.Context) (left int64, err error) {
 // The pump loop has to come before anything more is folded when it is true.
 func (f *feed) foldAhead(own *fresh) (more bool) {
 	if !f.takeFresh(own) && f.readOn() != nil {
-		return true // which tells the same again
+		return true // the pump loop gets the same error again
 	}
 	n, due := f.pump.Ahead(f.of.folding.Over(), f.records)
 	clear(f.records) // the memory of fresh ones is their caller's again
@@ -108,7 +108,7 @@ func (f *feed) readOn() error {
 	return nil
 }
 
-// measure tells how far behind the pump is, by records and by the age of the oldest one.
+// measure reports how far behind the pump is, by records and by the age of the oldest one.
 func (f *feed) measure(r *prom.Reading, agents bool) {
 	if f.pump == nil {
 		return

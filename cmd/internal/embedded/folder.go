@@ -33,8 +33,8 @@ type folder struct {
 	activity feed
 }
 
-// runPumps reads the logs from where the last checkpoints left off, and when it is told
-// to end, to the end of what is there: nothing more comes then.
+// runPumps reads the logs from the last checkpoints on. When ctx ends, it reads to the end of the
+// logs, because no more records come then.
 func (w *folder) runPumps(ctx context.Context) error {
 	// ctx says that the end has come; hard, that there is no time left for what is still
 	// there.
@@ -59,10 +59,9 @@ func (w *folder) runPumps(ctx context.Context) error {
 	return nil
 }
 
-// foldAll folds the next records of the log of events, and all activity, and returns when the
-// next turn is due when nothing comes.
-// Events come first: their activity is what the agents' stage folds right after. It holds
-// the turn, so nobody folds ahead meanwhile.
+// foldAll folds the next records of the log of events, and all activity. It returns the time until the
+// next turn if nothing comes. Events come first, because the agent stage folds their activity right
+// after. It holds the turn, so no other goroutine folds ahead meanwhile.
 func (w *folder) foldAll(ctx context.Context) (wait time.Duration, err error) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
@@ -91,8 +90,8 @@ func (w *folder) foldAll(ctx context.Context) (wait time.Duration, err error) {
 	return min(turnEvery, w.o.Pump.CheckpointEvery), nil
 }
 
-// wake lets the pump loop turn.
-// A loop that was told already looks at all there is, so a second word adds nothing.
+// wake lets the pump loop turn. A loop that is already awake looks at all records, so a second call
+// adds nothing.
 func (w *folder) wake() {
 	select {
 	case w.more <- struct{}{}:
@@ -100,17 +99,17 @@ func (w *folder) wake() {
 	}
 }
 
-// foldAhead folds what is in the logs, unless somebody does already: he looks again when he
-// is done. So the answer to one ask waits for no other goroutine. What else there is to do, and
-// may have to wait for the disk, is left to the pump loop, and nothing more is folded before.
-// own is what the caller has just appended; nil when that has to be read from the log.
+// foldAhead folds what is in the logs, unless another goroutine is folding; that one looks again when
+// it is done. So the answer to a check request waits for no other goroutine. Other work may have to
+// wait for the disk, and is for the pump loop. Nothing more is folded before that work is done. own is
+// what the caller has just appended; nil if that has to be read from the log.
 func (w *folder) foldAhead(own *fresh) {
 	for w.turn.TryLock() {
 		if w.foldTurn(own) {
 			w.wake()
 			return
 		}
-		// Somebody may have appended while the lock was held, found it taken and gone.
+		// Another goroutine may have appended while the lock was held, found it taken and returned.
 		if w.flows.behind() == 0 {
 			return
 		}
@@ -132,10 +131,10 @@ func (w *folder) foldTurn(own *fresh) (wake bool) {
 			w.fail(w.broken)
 		}
 	}()
-	// Once there is something to publish, nobody folds ahead of it: an answer must not
-	// be known before the verdicts of what came earlier are out.
+	// Once there is something to publish, nothing is folded ahead of it: an answer must not be known
+	// before the verdicts of earlier records are published.
 	w.stays = w.stays || w.flows.foldAhead(own)
-	// Who has his answer finds folded by the stage of agents what came before his ask.
+	// When a caller has its answer, the agent stage has folded everything before its request.
 	for !w.stays && w.activity.behind() > 0 {
 		w.stays = w.activity.foldAhead(nil)
 	}

@@ -22,9 +22,9 @@ import (
 // It is also what one request may have to fold for others (see decision 81).
 const batchRecords = 1000
 
-// turnEvery is how often the pump loop turns when nothing happens, so that one that
-// hangs can be told from one that has nothing to do.
-// It has to be far below app.Options.Stuck, by which /healthz judges.
+// turnEvery is how often the pump loop turns when nothing happens. It makes a loop that hangs
+// distinguishable from one that has nothing to do. It has to be far below app.Options.Stuck, which
+// /healthz uses.
 const turnEvery = 5 * time.Second
 
 // The embedded form has one partition of events, and behind it one of activity.
@@ -48,23 +48,22 @@ type Options struct {
 	// Settle gets what the agent stage says to asks of which a tree has the last word, see
 	// pump.Options.Settled.
 	Settle func(ev *events.Event, v *events.Verdict)
-	// CaughtUp is told when the pumps are at the end of their logs, the first time, by the
-	// pump loop.
+	// The pump loop calls CaughtUp when the pumps reach the end of their logs for the first time.
 	CaughtUp func()
-	// Fail is told of an error that the program cannot go on from.
+	// Fail is called with an error after which the program cannot continue.
 	Fail func(error)
 }
 
-// Journal is the log backend that needs nothing but a directory. One goroutine folds both
-// stages, a batch of events and then the activity that came of it; who asks folds what is to
-// be folded himself, when that one has nothing to do. Make it with New, then Start, then Stop.
+// Journal is the log backend that needs only a directory. One goroutine folds both stages, a batch of
+// events and then its activity. If that goroutine is idle, a check request folds the waiting records
+// itself. Make it with New, then Start, then Stop.
 type Journal struct {
 	o        Options
 	logClock *logClock // what ticks in the log of events go by
 	// The log of events is written by any goroutine: the store puts appends in a row.
 	log *state.Log // of events
 	folder
-	// failed says that a checkpoint would hold what nobody can vouch for, see Stop.
+	// failed means that a checkpoint could hold a wrong state, see Stop.
 	failed atomic.Bool
 
 	ticking *phase.Phase // what appends beside producers
@@ -164,8 +163,8 @@ func (j *Journal) feedOf(stage pump.Stage) *feed {
 // Before the first turn it is when the journal was made.
 func (j *Journal) Turned() time.Time { return time.UnixMilli(j.turned.Load()) }
 
-// few is how many events are folded by who appends them, if nobody else folds.
-// Who sends more has other things to do than to wait for their fold.
+// few is the most events that their sender folds itself, if no other goroutine folds. A sender of more
+// does not wait for their fold.
 const few = 16
 
 // Append puts events into the log and returns when they are safe there.
@@ -219,9 +218,9 @@ func (j *Journal) AppendChecks(_ context.Context, batch []*check.Request) error 
 // at each start.
 const limitsCursor = "limits.set"
 
-// SetLimits appends the limits to both logs when they have others. The cursor is written
-// after that: a crash in between tells them twice, which changes nothing.
-// Both stages judge by limits, each by those of its own log. The error is one of the store.
+// SetLimits appends the limits to both logs if they have others. The cursor is written after that: a
+// crash in between appends them twice, which changes nothing. Both stages judge by limits, each by
+// those of its own log. The error is one of the store.
 func (j *Journal) SetLimits(limits analyzer.Limits) error {
 	set, _, err := j.o.Store.Cursor(limitsCursor)
 	if err != nil || string(set) == limits.Version {
@@ -314,7 +313,7 @@ func (j *Journal) Progress() []pump.Progress {
 // It is what the next entry would get as the time of its append.
 func (j *Journal) Now() events.Stamp { return j.logClock.now() }
 
-// Measure tells of the logs as of topics with one partition each.
+// Measure reports on the logs as topics with one partition each.
 func (j *Journal) Measure(r *prom.Reading) {
 	j.flows.measure(r, false)
 	j.activity.measure(r, true)
@@ -343,7 +342,7 @@ func (j *Journal) runTicks(ctx context.Context) error {
 		switch {
 		case err == nil:
 			last = offset + 1
-		case !errors.Is(err, state.ErrDiskLow): // which the pump tells about
+		case !errors.Is(err, state.ErrDiskLow): // which the pump logs
 			return fmt.Errorf("append a tick: %w", err)
 		}
 	}
@@ -358,7 +357,7 @@ func (j *Journal) turnBack() (turned bool, err error) {
 	}
 	_, err = j.log.Append([]state.Entry{{Appended: to, Value: pump.TurnBackRecord(from, to)}})
 	j.wake()
-	if errors.Is(err, state.ErrDiskLow) { // which the pump tells about
+	if errors.Is(err, state.ErrDiskLow) { // which the pump logs
 		return false, nil
 	}
 	if err != nil {

@@ -9,19 +9,18 @@ import (
 	"weir/events"
 )
 
-// logClock is the time that the journal is told. It goes on as time passes, whatever the
-// hands of the machine's clock are set to: one that is wrong for seconds must not become
-// the log's time, from which no fold goes back by itself. A clock that stays where it was
-// set is believed after a while; when that is behind the log, somebody has to turn the log
-// back (see turnBack).
-// Any goroutine may use it. See decision 61 for what follows from it.
+// logClock is the time of new entries in the journal. It continues as time passes, whatever the
+// machine's clock is set to. A clock that is wrong for seconds must not become the log's time, because
+// no fold goes back by itself. A clock that stays where it was set is believed after a while. If it is
+// then behind the log, the log has to be turned back (see turnBack). Any goroutine may use it. See
+// decision 61 for the consequences.
 type logClock struct {
 	clock clock.Clock
 	// begun is when the process began to count; up and since are counted from there.
 	begun time.Time
 
 	mu    sync.Mutex
-	at    events.Stamp  // what was told last
+	at    events.Stamp  // the time that was returned last
 	up    time.Duration // how long the process had run then
 	gap   time.Duration // by which the clock is ahead of the log, or behind when negative, beyond the slack
 	since time.Duration // how long the process had run when it was first so
@@ -34,10 +33,9 @@ const (
 	clockSettles = time.Minute
 )
 
-// newLogClock returns a clock for a log whose last entry is of the time last; 0 when it has
-// none. How long the process was away nobody knows, so that a clock ahead is believed.
-// One behind the last entry is not: the log begins where it was, and is turned back a
-// minute later if the clock stays there.
+// newLogClock returns a clock for a log whose last entry is of the time last; 0 when it has none. The
+// downtime of the process is unknown, so a clock ahead is believed. A clock behind the last entry is
+// not: the log begins where it was. If the clock stays there, the log is turned back a minute later.
 func newLogClock(c clock.Clock, last events.Stamp) *logClock {
 	now := c.Now()
 	l := &logClock{clock: c, begun: now, at: max(last, events.StampOf(now))}
@@ -54,9 +52,9 @@ func (c *logClock) now() events.Stamp {
 	return now
 }
 
-// read also returns what the clock of the machine says.
-// The caller holds mu. Each call moves the time on by what has passed, measured by a clock
-// that nobody sets, and then looks at the hands.
+// read also returns the time of the machine's clock. The caller holds mu. Each call moves the time on
+// by what has passed, measured by a clock that is never set. It then compares the result with the
+// machine's clock.
 func (c *logClock) read() (at, hands events.Stamp) {
 	now := c.clock.Now()
 	up := clock.Uptime(c.clock, c.begun, now)

@@ -12,17 +12,16 @@ import (
 	"weir/cmd/internal/clock"
 )
 
-// Settle is how long a file that has changed is left alone: who writes it may not be done.
-// Editors and orchestrators make several changes in a row of what is one to them. One that
-// is still half there after that is looked at again when its last change comes.
+// Settle is how long Watch waits after a file has changed, because its writer may not be done. Editors
+// and orchestrators make several changes in a row of what is one to them. A file that is still
+// incomplete after that is read again when its last change comes.
 const Settle = 10 * time.Millisecond
 
-// Watch calls look when one of the paths may have changed, and every poll, until ctx ends or
-// look fails. Paths is asked again after each look.
-// Look is called by the goroutine of Watch and has to find out by itself whether anything
-// is different: a change that is told may be of another file in the same folder, or of
-// nothing. A system that tells nothing is a warning; then poll is how late a change is
-// seen.
+// Watch calls look when one of the paths may have changed, and every poll, until ctx ends or look
+// fails. paths is called again after each look. The goroutine of Watch calls look, which has to find
+// out by itself whether anything is different. A reported change may be of another file in the same
+// folder, or of nothing. If the system reports no changes, that is a warning; then poll is how late a
+// change is seen.
 func Watch(ctx context.Context, c clock.Clock, logger *slog.Logger, poll time.Duration, paths func() []string, look func() error) error {
 	var changes chan fsnotify.Event
 	var faults chan error
@@ -56,7 +55,7 @@ func Watch(ctx context.Context, c clock.Clock, logger *slog.Logger, poll time.Du
 				settled = c.After(Settle)
 			}
 			continue
-		case <-faults: // some changes were not told
+		case <-faults: // some changes were not reported
 		case <-settled:
 			settled = nil
 		case <-next:
@@ -85,10 +84,10 @@ func same(names map[string]bool, paths []string) bool {
 	return true
 }
 
-// add has the watcher tell of what may change what is read at path, and notes the names: the
-// file, what it is a link to, and the link that Kubernetes turns when a ConfigMap changes.
-// Folders are watched and not files, since a file that is replaced is another one.
-// The error is that the folder cannot be watched, because it is not there, for example.
+// add makes the watcher report what may change the contents at path, and notes the names. These are
+// the file, the target of a link, and the link that Kubernetes turns when a ConfigMap changes. Folders
+// are watched and not files, because a file that is replaced is another one. The error is that the
+// folder cannot be watched, because it does not exist, for example.
 func add(w *fsnotify.Watcher, path string, names map[string]bool) error {
 	names[path], names[filepath.Join(filepath.Dir(path), "..data")] = true, true
 	if err := w.Add(filepath.Dir(path)); err != nil {

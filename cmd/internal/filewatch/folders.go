@@ -4,19 +4,19 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Folders tells when something may have changed in any of a set of folders, where the system
-// tells. Make it with NewFolders. Follow is for one goroutine.
-// It is for those who look at the folders anyway and want to know how soon: what is told is
-// only that something may be different, never what. Changed may be read by any goroutine.
+// Folders reports when something may have changed in any of a set of folders, if the system reports
+// changes. Make it with NewFolders. Follow is for one goroutine. It is for callers that scan the
+// folders anyway and want to do so soon. It reports only that something may be different, never what.
+// Any goroutine may read Changed.
 type Folders struct {
-	watcher *fsnotify.Watcher // nil when the system tells nothing
+	watcher *fsnotify.Watcher // nil when the system reports no changes
 	// It holds one value: any number of changes are one reason to look.
 	changed chan struct{}
 }
 
-// NewFolders watches no folder yet. What is written to files that passed names is not told.
-// Passed is asked by a goroutine of Folders. Without a system that tells, nothing is ever
-// told, and Follow says so.
+// NewFolders watches no folder yet. Writes to files for which passed returns true are not reported. A
+// goroutine of Folders calls passed. If the system reports no changes, Folders reports none, and
+// Follow returns false.
 func NewFolders(passed func(path string) bool) *Folders {
 	f := &Folders{changed: make(chan struct{}, 1)}
 	w, err := fsnotify.NewWatcher()
@@ -31,18 +31,18 @@ func NewFolders(passed func(path string) bool) *Folders {
 				if !ok {
 					return
 				}
-				// Who reads a file already sees what is written to it by himself.
+				// A reader of a file already sees by itself what is written to it.
 				if ev.Op == fsnotify.Chmod || ev.Op == fsnotify.Write && passed(ev.Name) {
 					continue
 				}
-			case _, ok := <-w.Errors: // some changes were not told
+			case _, ok := <-w.Errors: // some changes were not reported
 				if !ok {
 					return
 				}
 			}
 			select {
 			case f.changed <- struct{}{}:
-			// Nobody has taken the last one yet: whoever does will see this change, too.
+			// The last one has not been taken yet. Its receiver will see this change, too.
 			default:
 			}
 		}
@@ -53,10 +53,9 @@ func NewFolders(passed func(path string) bool) *Folders {
 // Changed has a value when something may have changed since the last one was taken.
 func (f *Folders) Changed() <-chan struct{} { return f.changed }
 
-// Follow makes these folders the ones that are watched. It reports whether all of them were so
-// before: then what has changed since is told.
-// A folder that was added only now may have changed before, so its caller has to look once
-// more.
+// Follow makes these folders the ones that are watched. It reports whether all of them were watched
+// before: then later changes are reported. A folder that was added only now may have changed before,
+// so the caller has to scan once more.
 func (f *Folders) Follow(folders map[string]bool) (watchedBefore bool) {
 	if f.watcher == nil {
 		return false
@@ -77,8 +76,7 @@ func (f *Folders) Follow(folders map[string]bool) (watchedBefore bool) {
 	return watchedBefore
 }
 
-// Close ends it.
-// Its goroutine ends by that. Changed tells nothing any more, and is not closed.
+// Close ends Folders and its goroutine. Changed reports nothing any more, and is not closed.
 func (f *Folders) Close() {
 	if f.watcher != nil {
 		_ = f.watcher.Close()

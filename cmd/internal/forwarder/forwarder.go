@@ -30,7 +30,7 @@ type Cursors interface {
 
 // Forwarder passes verdicts on to one receiver.
 type Forwarder struct {
-	// A receiver under another name or address has another cursor, and is told from the
+	// A receiver under another name or address has another cursor, and gets the log from the
 	// beginning.
 	Name   string // for people
 	Cursor string // under which the position is kept
@@ -40,8 +40,8 @@ type Forwarder struct {
 	// Deliver may return both a number and an error. It is called by one goroutine; the
 	// entries are good until it returns. An error means to try again, after a wait.
 	Deliver func(ctx context.Context, verdicts []state.Entry) (int, error)
-	// Drain makes it pass on what is in the log when it is told to end.
-	// Without it what a receiver has not taken by then waits for the next start.
+	// Drain makes it pass on the rest of the log when it ends. Without it, what a receiver has not
+	// taken by then waits for the next start.
 	Drain bool
 
 	Log     Log
@@ -99,7 +99,7 @@ func (f *Forwarder) Run(ctx context.Context) error {
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
-			return context.Cause(ctx) // what is left is passed on by the next start
+			return context.Cause(ctx) // the next start passes on the rest
 		case n == 0: // a receiver that took a part is slow and not away
 			f.Logger.Error("verdicts could not be passed on; they are tried again", "to", f.Name, "error", err)
 			if err := retry.Pause(ctx, f.Clock, wait); err != nil {

@@ -13,9 +13,9 @@ import (
 	"weir/state"
 )
 
-// ToFile returns a forwarder that appends verdicts to a file, and to its end when it is
-// told to end. Log, cursors, clock and logger are left to the caller.
-// Verdicts of the self-test are for nobody, here as in the others.
+// ToFile returns a forwarder that appends verdicts to a file. When it ends, it first passes on the
+// rest of the log. The caller sets log, cursors, clock and logger. Verdicts of the self-test are not
+// forwarded, here as in the others.
 func ToFile(path string, file *jsonl.File) *Forwarder {
 	return &Forwarder{Name: "verdict file", Cursor: "file:" + path, Drain: true, Deliver: func(_ context.Context, verdicts []state.Entry) (int, error) {
 		lines, behind := make([][]byte, 0, len(verdicts)), make([]int, 1, len(verdicts)+1)
@@ -31,10 +31,9 @@ func ToFile(path string, file *jsonl.File) *Forwarder {
 	}}
 }
 
-// ToWebhook returns a forwarder that sends verdicts to a URL, one after the other. Log,
-// cursors, clock and logger are left to the caller.
-// A URL may hold a secret, so its hash names the cursor. At the end nobody waits for a
-// server that does not answer.
+// ToWebhook returns a forwarder that sends verdicts to a URL, one after the other. The caller sets
+// log, cursors, clock and logger. A URL may hold a secret, so its hash names the cursor. At the end,
+// weir does not wait for a server that does not answer.
 func ToWebhook(url string, hook *webhook.Hook) *Forwarder {
 	cursor := fmt.Sprintf("webhook:%016x", xxhash.Sum64String(url))
 	return &Forwarder{Name: "webhook", Cursor: cursor, Deliver: func(ctx context.Context, verdicts []state.Entry) (int, error) {

@@ -23,14 +23,14 @@ type Options struct {
 	File   string          // is read at the start and watched; "" takes Limits
 	Limits analyzer.Limits // without a File
 	Prices prices.Table    // of the models that the limits do not price; see Priced
-	Poll   time.Duration   // how often File is looked at when nobody tells that it has changed
+	Poll   time.Duration   // how often File is read when no change is reported
 	Clock  clock.Clock
 	Logger *slog.Logger
 }
 
-// Source says which limits are wanted: those of a file that is watched, or of the options.
-// It only tells the log of them; the pump that folds the log puts them in force. Make it
-// with New. Any goroutine may use it.
+// Source determines the wanted limits: those of a watched file, or of the options. It only passes them
+// to the log; the pump that folds the log puts them in force. Make it with New. Any goroutine may use
+// it.
 type Source struct {
 	o Options
 
@@ -53,9 +53,8 @@ type Source struct {
 // agents is smaller.
 const maxFile = 16 << 20
 
-// Status is how the last reading of the limits went.
-// It is shown by /readyz and /v1/limits. OK with an old Time says that nobody has changed
-// the file.
+// Status is the result of the last reading of the limits. /readyz and /v1/limits show it. OK with an
+// old Time means that the file has not changed.
 type Status struct {
 	OK    bool           `json:"ok"`
 	Time  events.RFC3339 `json:"time"`
@@ -81,9 +80,9 @@ func New(o Options) (*Source, error) {
 	return s, nil
 }
 
-// Begin tells the log of the limits, and from then on whenever they change. set puts them
-// into the log unless it has them already.
-// The program calls it before the fold begins, so the first event is judged by them.
+// Begin puts the limits into the log, now and whenever they change. set appends them to the log unless
+// it has them already. The program calls Begin before the fold begins, so the first event is judged by
+// them.
 func (s *Source) Begin(set func(analyzer.Limits) error) error {
 	s.looking.Lock()
 	defer s.looking.Unlock()
@@ -117,7 +116,7 @@ func (s *Source) look(force bool) error {
 		return s.publish()
 	}
 	text, err := filewatch.Read(path, maxFile)
-	if err == nil && !force && len(text) == 0 { // who writes a file anew empties it first
+	if err == nil && !force && len(text) == 0 { // a writer that replaces the contents of a file empties it first
 		err = errors.New("the file is empty; for the default limits write: profile: balanced")
 	}
 	if err != nil {
@@ -129,7 +128,7 @@ func (s *Source) look(force bool) error {
 		s.text = nil
 		return s.note(err)
 	}
-	// Good limits that the log has not taken yet, for want of space, are told again.
+	// Valid limits that the log has not taken yet, because space is short, are published again.
 	if !force && bytes.Equal(text, s.text) && (s.bad || s.wanted.Version == s.set) {
 		return nil
 	}
@@ -164,8 +163,8 @@ func (s *Source) note(err error) error {
 	return err
 }
 
-// publish puts the limits into the log.
-// Limits are told by version: a file that says the same in other words tells nothing.
+// publish puts the limits into the log. Limits are identified by version: a file with the same
+// contents in other words publishes nothing.
 func (s *Source) publish() error {
 	if s.log == nil || s.wanted.Version == s.set {
 		return nil

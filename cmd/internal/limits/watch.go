@@ -15,8 +15,7 @@ func (s *Source) Watch(ctx context.Context) error {
 	return filewatch.Watch(ctx, s.o.Clock, s.o.Logger, s.o.Poll, paths, func() error {
 		s.looking.Lock()
 		defer s.looking.Unlock()
-		// What is wrong with the file was logged and stands in the status; the next look
-		// may find it mended.
+		// Faults of the file were logged and are in the status. The next look may find it fixed.
 		if err := s.look(false); err != nil && !s.harmless(err) {
 			return err
 		}

@@ -11,12 +11,12 @@ import (
 	"weir/events/adapter"
 )
 
-// ahead reads inputs before it is their turn, several at a time. What it finds is taken in the
-// order of the inputs and of their records, so that nobody can tell how many read.
+// ahead reads inputs before it is their turn, several at a time. Its findings are taken in the order
+// of the inputs and of their records, so the result does not depend on the number of workers.
 //
-// Workers put chunks into found, and turn takes them out in the goroutine of Read, where
-// Event, Bad and Broken are called. So what is slow, unpacking and parsing, is spread over
-// processors, and what has to be in order is not.
+// Workers put chunks into found. turn takes them out in the goroutine of Read, where Event, Bad and
+// Broken are called. So unpacking and parsing, which are slow, are spread over processors, and the
+// steps that need an order stay in order.
 type ahead struct {
 	inputs  []*Input
 	parsers []adapter.Parser // by input; nil where an adapter of its own reads it
@@ -31,11 +31,11 @@ type ahead struct {
 // It is handed on whole, because a channel for each event would cost more than parsing it.
 type chunk []finding
 
-// finding is an event, what tells events in its turn, a record that cannot be read, or why an
-// input cannot be read to its end.
+// finding is one of four things: an event, a function that emits events in its turn, a record that
+// cannot be read, or the reason why an input cannot be read to its end.
 //
-// deliver is what a parser makes of a record: called in its turn, it gives the events to the
-// shared adapter's order of things. Exactly one of the four is set.
+// deliver is the result of a parser for a record. Called in its turn, it emits the events in the order
+// of the shared adapter. Exactly one of the four is set.
 type finding struct {
 	held    held
 	deliver func(emit func(*events.Event))
@@ -44,9 +44,9 @@ type finding struct {
 }
 
 const (
-	// recordsAhead and bytesAhead are how much of an input is in a chunk at most, and
-	// chunksAhead how many chunks of an input wait for their turn.
-	// They bound the memory: so many inputs with so many chunks of at most so many bytes.
+	// recordsAhead and bytesAhead are the most of an input that a chunk holds. chunksAhead is how many
+	// chunks of an input wait for their turn. The product of inputs, chunks and bytes bounds the
+	// memory.
 	recordsAhead = 1024
 	bytesAhead   = 1 << 20
 	chunksAhead  = 16
@@ -56,8 +56,8 @@ const (
 	inputsAhead = 32
 )
 
-// readAhead begins to read the inputs that may be read before their turn. None are when there
-// is nobody to do it, or only one of them.
+// readAhead begins to read the inputs that may be read before their turn. There are none without
+// workers for them, or with one input alone.
 func (r *Reader) readAhead() *ahead {
 	workers := r.Workers
 	if workers == 0 {
@@ -115,7 +115,7 @@ func (r *Reader) readAhead() *ahead {
 
 // read reads one input by a parser, or by an adapter of its own.
 func (a *ahead) read(r *Reader, in *Input, parser adapter.Parser, to chan<- chunk) {
-	// Closed last, after what is left was given: turn reads until then.
+	// Closed last, after the remaining findings were given: turn reads until then.
 	defer close(to)
 	defer in.Close()
 	var out chunk
@@ -135,7 +135,7 @@ func (a *ahead) read(r *Reader, in *Input, parser adapter.Parser, to chan<- chun
 		return
 	}
 	bad := func(f adapter.Fault) {
-		// The record is told in its turn, when the memory that it was read into is used for
+		// The record is reported in its turn. By then, the memory that it was read into is used for
 		// others.
 		f.Raw = bytes.Clone(f.Raw)
 		b := newBad(in.Name, f)

@@ -138,8 +138,8 @@ func (t *behindText) open(r io.Reader) func() ([]byte, int, error) {
 	}
 }
 
-// readLine reads a line without its end. Of one that is longer than a record may be the
-// beginning is returned, which whoever reads it reports.
+// readLine reads a line without its end. If the line is longer than a record may be, it returns the
+// beginning, and the reader of the record reports it.
 func readLine(in *bufio.Reader, room []byte) ([]byte, error) {
 	for {
 		part, err := in.ReadSlice('\n')
@@ -196,8 +196,8 @@ func (p *pieces) add(stream string, piece []byte, last bool) ([]byte, bool) {
 	case *p == nil:
 		*p = pieces{}
 	}
-	// What is longer than a record may be is reported by whoever reads it; a stream too many is
-	// made up.
+	// A text that is longer than a record may be is reported by the reader of the record. Streams
+	// beyond the limit are invented.
 	if len(begun) < adapter.MaxRecord && (begun != nil || len(*p) < 16) {
 		(*p)[stream] = append(begun, piece...)
 	}
@@ -303,7 +303,7 @@ func (w *inside) records(record []byte, joined *pieces, give func([]byte)) {
 	})
 	switch {
 	case !none:
-	case c.Err() != nil: // for whoever reads it to report
+	case c.Err() != nil: // the reader of the input reports it
 		give(bytes.Clone(record))
 	default:
 		give(nil)
@@ -445,7 +445,7 @@ func lists(path []step) bool {
 	return false
 }
 
-// leave reads on until so many of the objects and arrays around have ended.
+// leave reads on until n of the surrounding objects and arrays have ended.
 func leave(d *json.Decoder, n int) error {
 	for n > 0 {
 		token, err := d.Token()

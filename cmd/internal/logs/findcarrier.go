@@ -20,11 +20,11 @@ const (
 	maxLooked     = 16 // values that are looked at
 )
 
-// findCarrier looks for records of a known format within what head is the beginning of. It
-// returns what carries them, the outermost first, their beginning, and their format; none when
-// nothing is found.
+// findCarrier looks for records of a known format in an input that begins with head. It returns their
+// carriers, the outermost first, then the beginning of the records and their format. It returns no
+// carriers if it finds nothing.
 //
-// fits tells the format of a beginning.
+// fits returns the format of a beginning.
 func findCarrier(head []byte, fits func(head []byte) (adapter.Format, error), deep int) ([]carrier, []byte, adapter.Format) {
 	candidates := candidatesOf(head)
 	insides := make([][]byte, len(candidates))

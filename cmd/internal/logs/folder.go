@@ -9,18 +9,17 @@ import (
 
 // File is a file that is to be read.
 //
-// Fault is told when the file is to be opened, so that one bad entry does not keep a folder
-// from being read.
+// Fault is reported when the file is to be opened, so that one bad entry does not keep a folder from
+// being read.
 type File struct {
 	Path     string
 	InFolder bool  // a folder was named, not the file
 	Fault    error // why what is in the folder cannot be read; a NotFile where it is no file
 }
 
-// NotFile is what stands in a folder and is neither a file nor a folder.
+// NotFile is an entry of a folder that is neither a file nor a folder.
 //
-// It is an error of its own type, since nobody has to mend it: a folder may well hold a
-// socket.
+// It is an error of its own type, because it needs no fix: a folder may well hold a socket.
 type NotFile string
 
 // Error returns what it is.
@@ -53,7 +52,7 @@ func notFile(path string, d fs.DirEntry) error {
 func Expand(names []string) (out []File, err error) {
 	for _, name := range names {
 		info, err := os.Stat(name)
-		if name == Stdin || err != nil || !info.IsDir() { // what is wrong is told when it is opened
+		if name == Stdin || err != nil || !info.IsDir() { // faults are reported when it is opened
 			out = append(out, File{Path: name})
 			continue
 		}

@@ -15,8 +15,8 @@ import (
 // sizeBytes is how many bytes before a message say how long it is.
 const sizeBytes = 4
 
-// maxFrame is the most that a message may take in a file. The Collector makes none that is
-// longer unless it is told to.
+// maxFrame is the most that a message may take in a file. By default, the Collector makes none that is
+// longer.
 const maxFrame = 4 * adapter.MaxRecord
 
 // frames reads a file of messages of which each has its length before it, as the Collector's
@@ -25,7 +25,7 @@ const maxFrame = 4 * adapter.MaxRecord
 type frames struct {
 	in   *bufio.Reader
 	n    int    // messages that were read
-	line []byte // what is left of the last one
+	line []byte // the rest of the last one
 	room []byte
 	text []byte
 }

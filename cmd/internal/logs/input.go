@@ -116,7 +116,7 @@ func (in *Input) open() (err error) {
 		return err
 	case info.IsDir():
 		return fmt.Errorf("%s %w", in.Name, ErrFolder)
-	case in.read != nil: // it rested; who asks how far it is may do so at any time
+	case in.read != nil: // it rested; progress may be queried at any time
 		in.read.r = in.file
 		in.read.n.Store(0)
 	default:
@@ -213,7 +213,8 @@ func (in *Input) Recognize(name string) (err error) {
 		return in.propose(in.Recognize(""))
 	}
 	head := in.body.Head()
-	// What breaks off behind a whole line is read as far as it goes, and told then.
+	// An input that breaks off after a whole line is read as far as it goes, and the error is reported
+	// then.
 	if err := in.body.Err(); err != nil && bytes.IndexByte(head, '\n') < 0 {
 		return fmt.Errorf("read %s: %w", in.Name, err)
 	}
@@ -275,11 +276,10 @@ func firstTime(f adapter.Format, head []byte) (first events.Stamp) {
 	return first
 }
 
-// unload looks whether the records of a format are carried by something else, such as lines of a
-// container's log. A format that somebody named is looked for only where none of its events are
-// found as things stand.
+// unload checks whether something else carries the records of a format, such as lines of a container's
+// log. For a format that the caller named, it does so only if the format finds no events directly.
 //
-// err is that of recognizing what carries them, and returned when nothing is found.
+// err is that of recognizing the carrier, and returned when nothing is found.
 func (in *Input) unload(head []byte, unnamed bool, err error) error {
 	fits := registry.Detect
 	if !unnamed {
@@ -318,9 +318,9 @@ func eventsIn(f adapter.Format, head []byte, take func(*events.Event)) {
 	_ = adapter.Read(r, f, f.New(adapter.Options{}), take, nil)
 }
 
-// newestFirst reports whether each record tells of what was before the one that stands before it,
-// as collectors answer searches. The last time counts that a record tells: of spans it is an end,
-// and they come in the order of their ends.
+// newestFirst reports whether each record is about an earlier time than the record before it, as in
+// the answers of collectors to searches. The last time in a record counts: for spans it is an end, and
+// they come in the order of their ends.
 func newestFirst(f adapter.Format, head []byte) bool {
 	r, err := adapter.NewReader(bytes.NewReader(head))
 	if err != nil {
@@ -351,11 +351,11 @@ func newestFirst(f adapter.Format, head []byte) bool {
 	}
 }
 
-// unwrap looks whether the lines are records in envelopes. The adapter of CloudEvents
-// does so itself for events of weir's own.
+// unwrap checks whether the lines are records in envelopes. The adapter of CloudEvents does so itself
+// for events of weir's own.
 //
-// err is that of recognizing the lines themselves, and is taken back when what is in the
-// envelope is known. A name that somebody gave is that of the content.
+// err is that of recognizing the lines themselves, and is cleared if the content of the envelope is
+// known. A format that the caller named is that of the content.
 func (in *Input) unwrap(head []byte, unnamed bool, err *error) {
 	first, _, _ := bytes.Cut(bytes.TrimSpace(head), []byte("\n"))
 	c, oerr := envelope.Open(envelope.Message{Value: first})

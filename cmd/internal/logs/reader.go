@@ -58,19 +58,19 @@ type Reader struct {
 	// Bad takes what cannot be read. It is required, like Event.
 	Bad func(BadRecord)
 
-	// Tick is told now and then how many events were read, and which share of all inputs
-	// that was, from 0 to 1; less than 0 when nobody knows. It may be nil.
+	// Tick is called now and then with the number of events read and the share of all inputs, from 0
+	// to 1. The share is less than 0 if it is unknown. Tick may be nil.
 	Tick func(events int64, share float64)
 
-	// Whole is told of each record of weir's own format as it stands; may be nil.
+	// Whole gets each record of weir's own format unchanged; may be nil.
 	Whole func(*Input, adapter.Record)
 
-	// Seen is told of each event of an input that can be read; may be nil. It is called by
-	// several goroutines, of one input by one after the other.
+	// Seen gets each event of an input that can be read; may be nil. Several goroutines call it, but
+	// only one at a time for one input.
 	Seen func(*Input, *events.Event)
 
-	// Broken is told of an input that cannot be read to its end. Reading goes on with the next
-	// one, unless there is only one.
+	// Broken is called with the error of an input that cannot be read to its end. Reading continues
+	// with the next one, unless there is only one.
 	Broken func(error)
 
 	IgnoreArgs adapter.IgnoreArgs                    // see adapter.Options
@@ -101,15 +101,15 @@ type Reader struct {
 	err      error
 }
 
-// tickEvery is after how many records somebody is told how far it is.
+// tickEvery is the number of records after which progress is reported.
 //
-// A look at the clock for each record would be seen in the time that reading takes.
+// Reading the clock for each record would measurably slow down the reading.
 const tickEvery = 1024
 
 // Read reads all inputs to their ends.
 //
-// Errors of the callbacks end it. An input that breaks is left behind with all that was
-// read of it, when there are others and somebody is told.
+// Errors of the callbacks end it. An input that breaks is skipped after the part that was read, if
+// there are other inputs and Broken is set.
 func (r *Reader) Read() error {
 	r.begin()
 	// The file of a session is read before those of the agents that it started, whatever they
@@ -158,14 +158,14 @@ func (r *Reader) End() error {
 	return r.order.flush()
 }
 
-// tick tells how far it is.
+// tick reports the progress.
 func (r *Reader) tick() {
 	if r.Tick != nil {
 		r.Tick(r.count, shareOf(r.Inputs))
 	}
 }
 
-// shareOf is how much of the inputs was read, less than 0 when nobody knows.
+// shareOf is the share of the inputs that was read, less than 0 if it is unknown.
 func shareOf(inputs []*Input) float64 {
 	var all, done int64
 	for _, in := range inputs {
@@ -176,7 +176,7 @@ func shareOf(inputs []*Input) float64 {
 		done += in.read.n.Load()
 	}
 	if done >= all {
-		return -1 // what is left is to fold what was held back
+		return -1 // only the events that were held back remain to be folded
 	}
 	return float64(done) / float64(all)
 }
@@ -309,7 +309,7 @@ func (r *Reader) place(in *Input, at events.Stamp) events.Stamp {
 	case at > in.last.Add(leapBy) && in.leapt == 0:
 		in.before, in.leapt = in.last, 1
 	case in.leapt >= fewest-1:
-		in.leapt = 0 // so many events are believed
+		in.leapt = 0 // this number of events is believed
 	case in.leapt > 0:
 		in.leapt++
 	}
@@ -341,10 +341,10 @@ type held struct {
 	json []byte
 }
 
-// hold writes an event into the room, of which what is left is returned, or into new room.
+// hold writes an event into the room, or into new room. It returns the rest of that room.
 //
-// Room is had in pieces of 64 KiB, so that many small events are one piece for the garbage
-// collector; an event that does not fit grows out of it by itself.
+// Room comes in pieces of 64 KiB, so that many small events are one piece for the garbage collector.
+// An event that does not fit grows out of it by itself.
 func hold(ev *events.Event, room []byte) (h held, left []byte) {
 	if cap(room)-len(room) < 2<<10 {
 		room = make([]byte, 0, 64<<10)

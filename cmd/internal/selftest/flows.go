@@ -11,8 +11,8 @@ import (
 	"weir/events"
 )
 
-// Source is where weir's own events come from. What others put into its flows, past the
-// intake, is a dead letter: nobody hides there.
+// Source is the source of weir's own events. If another sender puts events into weir's flows, past the
+// intake, they are dead letters. So no sender can hide there.
 const Source = "weir"
 
 // OwnFlow reports whether a flow is weir's own.

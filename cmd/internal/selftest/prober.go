@@ -39,13 +39,12 @@ type Verdicts interface {
 	Ready(next int64) <-chan struct{}
 }
 
-// Prober makes a loop in a flow of weir's own, again and again, and looks whether it is
-// stopped: the events go into the log as those of producers do, are folded with all others,
-// and the verdict is read from where dispatchers' streams read it. A guard that is dead is
-// told from one that is quiet by that.
+// Prober makes a loop in a flow of weir's own, again and again, and checks that it is stopped. The
+// events go into the log as those of producers do, and are folded with all others. The verdict is read
+// from the log that the streams of dispatchers read. So a dead guard is distinguishable from a quiet
+// one.
 //
-// All fields but those of its own are set before Run.
-// Any goroutine may ask it how it goes.
+// The exported fields are set before Run. Any goroutine may query the state of a Prober.
 type Prober struct {
 	Every    time.Duration // at least Least
 	Log      Log
@@ -73,12 +72,11 @@ const (
 // Least is the least time between two loops: the one before has to be forgotten by then.
 const Least = Forgets + time.Second
 
-// Run makes a loop now and then one after each interval.
-// That a loop was not stopped is told and no error; an error is that the store cannot be
-// used.
+// Run makes a loop now and then one after each interval. If a loop was not stopped, that is reported
+// and is no error. An error means that the store cannot be used.
 func (s *Prober) Run(ctx context.Context) error {
 	for {
-		if s.behind() { // which /readyz tells
+		if s.behind() { // which /readyz reports
 			if err := retry.Pause(ctx, s.Clock, behindWait); err != nil {
 				return err
 			}
