@@ -79,7 +79,7 @@ type Audit struct {
 	// Seconds are those of the records and not of the wall, so a test needs no clock.
 	second  int64          // of the last refusals
 	refused map[string]int // by principal, in that second
-	// told is how many bytes of refusals the file has by principal, of this process.
+	// The bytes of refusals in the file by principal, of this process.
 	told map[string]int
 	// leftOut is how many refusals no line has counted yet.
 	leftOut int

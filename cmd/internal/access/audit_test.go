@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestAuditRemovedWhileInUse holds that an order is told where somebody can read it, also
-// after the file was removed, and that one that was renamed is written on.
+// TestAuditRemovedWhileInUse holds that a person can read each order in the audit log, also after the
+// file was removed. A file that was renamed is still written.
 func TestAuditRemovedWhileInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	a, err := OpenAudit(path)

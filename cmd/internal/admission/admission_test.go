@@ -172,9 +172,8 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 	}
 }
 
-// TestWhoIsKeptWaitingKeepsHisPlace holds that the place of a request goes to nobody else while
-// it is the server that lets it wait, as for memory: its goroutine would stay, and more would
-// be let in than there are places.
+// TestWhoIsKeptWaitingKeepsHisPlace holds that a request keeps its place while the server lets it
+// wait, as for memory. Its goroutine would stay, and more would be let in than there are places.
 func TestWhoIsKeptWaitingKeepsHisPlace(t *testing.T) {
 	g := NewGate(1)
 	waiting, b := slow(t)
@@ -188,8 +187,8 @@ func TestWhoIsKeptWaitingKeepsHisPlace(t *testing.T) {
 	}
 }
 
-// TestPeersShareAGate holds that who begins requests faster than they become slow keeps nobody
-// else out.
+// TestPeersShareAGate holds that a client that begins requests faster than they become slow keeps no
+// other client out.
 func TestPeersShareAGate(t *testing.T) {
 	g := NewGate(3)
 	enter := func(peer string) bool {
@@ -239,7 +238,7 @@ func TestRequestsThatCameTogether(t *testing.T) {
 	}
 }
 
-// serveOne serves requests that get into a gate with one place; others are told to come again.
+// serveOne serves requests that get into a gate with one place; others get an answer to come again.
 func serveOne(t *testing.T, serve http.HandlerFunc) (*Gate, *httptest.Server, *Listener) {
 	t.Helper()
 	g := NewGate(1)
@@ -253,7 +252,7 @@ func serveOne(t *testing.T, serve http.HandlerFunc) (*Gate, *httptest.Server, *L
 		serve(w, r)
 	})))
 	l := Listen(server.Listener, 10, nil)
-	l.begun = l.begun.Add(-time.Hour) // so that what is told to have been long ago has a time
+	l.begun = l.begun.Add(-time.Hour) // so that a point long ago has a time
 	server.Listener, server.Config.ConnContext = l, ConnContext
 	server.Start()
 	t.Cleanup(server.Close)
@@ -419,9 +418,9 @@ func TestSeatsOfManyGiveWay(t *testing.T) {
 	}
 }
 
-// TestIdleSeatsGiveWay has streams that nobody uses take all seats of an address: a newcomer from
-// there gets the one that was idle for the longest. One that is young, that was used within
-// Patience, or whose check is not answered yet is kept.
+// TestIdleSeatsGiveWay has unused streams take all seats of an address: a newcomer from there gets the
+// one that was idle for the longest. A stream that is young, that was used within Patience, or whose
+// check is not answered yet is kept.
 func TestIdleSeatsGiveWay(t *testing.T) {
 	for name, listens := range map[string]bool{"who listens": true, "who may send": false} {
 		t.Run(name, func(t *testing.T) {
@@ -440,7 +439,7 @@ func TestIdleSeatsGiveWay(t *testing.T) {
 				_, ok = s.Take(httptest.NewRequestWithContext(ctx, "GET", "/", nil), "")
 				return client, ok
 			}
-			// idle makes a stream one that nobody has used for so long.
+			// idle makes a stream one that was unused for the given time.
 			idle := func(at int, since time.Duration) {
 				conns[at].last.Store(l.now() - int64(since))
 				for _, other := range s.seats {
@@ -525,7 +524,7 @@ func TestConnectionsByTLSAreKnown(t *testing.T) {
 	}
 }
 
-// TestPeersOfIPv6 holds that who has a network of addresses counts as one.
+// TestPeersOfIPv6 holds that a client with a network of addresses counts as one.
 func TestPeersOfIPv6(t *testing.T) {
 	for address, want := range map[string]string{
 		"10.0.0.1:5": "10.0.0.1", "[::ffff:10.0.0.1]:5": "10.0.0.1", "[2001:db8:1:2:3::4]:5": "2001:db8:1:2::/64", "[2001:db8:1:2::ffff]:6": "2001:db8:1:2::/64", "[fe80::1%eth0]:5": "fe80::/64", "pipe": "pipe",
@@ -542,8 +541,8 @@ type named string
 func (named) Network() string  { return "tcp" }
 func (n named) String() string { return string(n) }
 
-// TestSeatsByName holds that one who is known by name and comes from many addresses keeps
-// nobody out, and that those who come from one address are told apart by their names.
+// TestSeatsByName holds that a principal with a name and many addresses keeps no other one out. It
+// also holds that principals at one address are distinguished by their names.
 func TestSeatsByName(t *testing.T) {
 	s := NewSeats(8)
 	taken := 0
@@ -670,7 +669,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestTogetherFails holds that who writes on a connection that is gone is told so.
+// TestTogetherFails holds that a write on a connection that is gone returns an error.
 func TestTogetherFails(t *testing.T) {
 	failed := make(chan error, 1)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -30,7 +30,7 @@ func testBudget(t *testing.T) {
 	if b.Held() != budget.Small+limit/4*3 {
 		t.Errorf("held are %d", b.Held())
 	}
-	// Others get what is left for the first bytes, and no more.
+	// Others get the remaining bytes for their first ones, and no more.
 	small := b.Begin(t.Context())
 	grow(t, small, budget.Small)
 	if err := small.Grow(1); !errors.Is(err, budget.ErrFull) {
@@ -115,7 +115,7 @@ func testLargeOnesAreWorkedOnInTurn(t *testing.T) {
 		h.End()
 	}
 	synctest.Wait()
-	time.Sleep(time.Minute) // of the test's own time: nobody waits for ever
+	time.Sleep(time.Minute) // of the test's own time: no request waits forever
 	if b.Refused() == 0 {
 		t.Error("those who waited in vain were not refused")
 	}

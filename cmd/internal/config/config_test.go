@@ -39,8 +39,8 @@ func (f *flags) declare(fs *pflag.FlagSet) {
 	f.password = config.NewSecret(fs, "password-file", "`FILE` with the password")
 }
 
-// load parses the command line and returns what came of it, a line for each setting
-// that is not the default.
+// load parses the command line and returns the result, a line for each setting that is not the
+// default.
 func load(t *testing.T, env map[string]string, args ...string) (f *flags, text string, err error) {
 	t.Helper()
 	f = new(flags)

@@ -85,7 +85,8 @@ func callOf(flow string, n int) *events.Event {
 		From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}, HadWork: events.Yes}
 }
 
-// TestAskFoldsItself has its answer when its ask is in the log, although nobody else folds.
+// TestAskFoldsItself has its answer when its check request is in the log, although no other goroutine
+// folds.
 func TestAskFoldsItself(t *testing.T) {
 	a := openAsking(t)
 	ev := callOf("f", 1)
@@ -96,7 +97,7 @@ func TestAskFoldsItself(t *testing.T) {
 }
 
 // TestAPanicOfAFoldEndsTheProgram plants a panic in a fold that a check request makes: nothing hangs,
-// nothing more is folded, and no checkpoint holds what is left of it.
+// nothing more is folded, and no checkpoint holds the damaged state.
 func TestAPanicOfAFoldEndsTheProgram(t *testing.T) {
 	store, err := state.Open("", state.Options{})
 	if err != nil {
@@ -151,8 +152,8 @@ func TestAPanicOfAnAnswerCostsOneAnswer(t *testing.T) {
 	}
 }
 
-// TestAskTellsAgents of a flow that begins with it: they know by the time of the answer, and
-// nobody was woken for that.
+// TestAskTellsAgents of a flow that begins with it: the agent stage knows the flow by the time of the
+// answer, without a wake-up of the pump loop.
 func TestAskTellsAgents(t *testing.T) {
 	a := openAsking(t)
 	end := a.activity.log.End()
@@ -162,8 +163,8 @@ func TestAskTellsAgents(t *testing.T) {
 	}
 }
 
-// TestAskWaitsForNobodyWhoFolds leaves an ask to whoever folds, and to whoever looks at flows:
-// it can be told in time that its answer takes too long.
+// TestAskWaitsForNobodyWhoFolds leaves a check request to the goroutine that folds, or that looks at
+// flows. The caller learns in time that its answer takes too long.
 func TestAskWaitsForNobodyWhoFolds(t *testing.T) {
 	a := openAsking(t)
 	a.turn.Lock()
@@ -182,7 +183,8 @@ func TestAskWaitsForNobodyWhoFolds(t *testing.T) {
 	}
 }
 
-// TestAsksTogetherAreFoldedTogether by who asks: the answers are there when they are in the log.
+// TestAsksTogetherAreFoldedTogether by their caller: the answers are there when the requests are in
+// the log.
 func TestAsksTogetherAreFoldedTogether(t *testing.T) {
 	a := openAsking(t)
 	end := a.log.End()
@@ -196,7 +198,7 @@ func TestAsksTogetherAreFoldedTogether(t *testing.T) {
 	if got := a.log.End() - end; got != 2*few {
 		t.Errorf("the log has %d more", got)
 	}
-	for a.flows.behind() > 0 { // somebody else may have been folding
+	for a.flows.behind() > 0 { // another goroutine may have been folding
 		runtime.Gosched()
 	}
 	for _, q := range asks {

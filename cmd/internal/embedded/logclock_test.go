@@ -8,7 +8,7 @@ import (
 	"weir/events"
 )
 
-// TestLogClock sets the hands of a clock and looks what the log is told.
+// TestLogClock sets the hands of a clock and checks the time of the log.
 func TestLogClock(t *testing.T) {
 	hands := clock.NewFake()
 	begun := events.StampOf(hands.Now())
@@ -23,7 +23,7 @@ func TestLogClock(t *testing.T) {
 		}
 	}
 	told(0, false)
-	hands.Advance(time.Hour) // time passes while nobody asks
+	hands.Advance(time.Hour) // time passes without a call
 	told(time.Hour, false)
 
 	hands.Set(3 * time.Hour) // ahead for seconds

@@ -72,8 +72,8 @@ func team(seed uint64, n int) []pump.Record {
 	return append(out, pump.Record{Offset: int64(len(out)), Appended: at.Add(2 * time.Hour), Value: pumptest.Tick(at.Add(2 * time.Hour))})
 }
 
-// tree puts some flows into trees: roots that name themselves, children and their children,
-// of which some tell it late, and some end.
+// tree puts some flows into trees: roots that name themselves, children and their children. Some of
+// them report it late, and some end.
 func tree(r *rand.Rand, ev *events.Event) {
 	n := int(ev.CorrelationID[len(ev.CorrelationID)-1] - '0')
 	root := "root-" + ev.CorrelationID[len("flow-"):len(ev.CorrelationID)-1]
@@ -178,7 +178,7 @@ func openStages(t *testing.T, store *state.Store, clock clock.Clock, r *rand.Ran
 	return s
 }
 
-// fold folds records and at most so many records of the activity.
+// fold folds records, and of the activity at most the given number of records.
 func (s *stages) fold(records []pump.Record, most int) error {
 	if err := s.flows.Batch(s.t.Context(), records); err != nil {
 		return err

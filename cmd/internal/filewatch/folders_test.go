@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFolders tells of new files and of what is written, in folders that were followed before,
-// and asks who passes a file only about what is written to it.
+// TestFolders reports new files and writes, in folders that were followed before. It calls the
+// function that passes a file only for writes to that file.
 func TestFolders(t *testing.T) {
 	dir := t.TempDir()
 	inner, busy := filepath.Join(dir, "inner"), filepath.Join(dir, "busy.jsonl")

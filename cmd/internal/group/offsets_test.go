@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestPaceOfCommits tells the group at the end of the log at once: of a backlog, and of what weir itself
-// puts behind it. Records that come one by one do not make more commits than one a second for that.
+// TestPaceOfCommits commits to the group at the end of the log at once: after a backlog, and after the
+// records that weir itself puts behind it. Records that come one by one do not make more commits than
+// one a second for that.
 func TestPaceOfCommits(t *testing.T) {
 	var p partitionOwner
 	const turns = 100 // a second
@@ -36,7 +37,7 @@ func TestPaceOfCommits(t *testing.T) {
 			t.Errorf("%d commits in %d s %s, want %d", got, x.seconds, x.what, x.want)
 		}
 	}
-	for range 10_000 { // each behind a fetch that waited, which asks nobody
+	for range 10_000 { // each behind a fetch that waited, so without mayCommit
 		at = at.Add(300 * time.Millisecond)
 		p.paceCommits(at, false)
 	}

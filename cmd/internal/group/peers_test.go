@@ -9,8 +9,8 @@ import (
 	"weir/cmd/internal/clock"
 )
 
-// TestOwnersAreAskedOnce lets a broker be slow to say who owns what: nobody who has
-// less time waits for it, it is asked once for all, and that it failed is remembered.
+// TestOwnersAreAskedOnce lets a broker be slow to name the owners. A caller with less time does
+// not wait for it, one request serves all callers, and a failure is remembered.
 func TestOwnersAreAskedOnce(t *testing.T) {
 	var o ownerAddresses
 	fake, asked, answer := clock.NewFake(), make(chan struct{}, 10), make(chan error)

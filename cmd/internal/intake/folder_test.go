@@ -26,7 +26,7 @@ type order struct {
 	mu    sync.Mutex
 	flows []string
 	most  int
-	done  context.CancelFunc // after so many
+	done  context.CancelFunc // after this number
 }
 
 func (o *order) Append(_ context.Context, entries []state.Entry) error {
@@ -86,7 +86,7 @@ func TestLargeFilesTakeTurns(t *testing.T) {
 	}
 }
 
-// takeFrom runs a folder with one turn until so many records of it were taken in.
+// takeFrom runs a folder with one turn until the given number of records of it were taken in.
 func takeFrom(t *testing.T, dir string, records int, format string) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -13,8 +13,8 @@ import (
 	"weir/cmd/internal/filewatch"
 )
 
-// TestWatchIsTold changes the file in the ways in which files of limits are changed. Nobody looks
-// at it but who is told: the time to look by itself never comes.
+// TestWatchIsTold changes the file in the ways in which files of limits are changed. The file is read
+// only after a reported change: the time of the next poll never comes.
 func TestWatchIsTold(t *testing.T) {
 	const first, second = "rules: {max_total_calls: 7}\n", "rules: {max_total_calls: 9}\n"
 	write := func(path, text string) {

@@ -143,8 +143,8 @@ func toldBy(t *testing.T, name, text, format string) (says string, told []string
 	return in.Says(), told, bad, in
 }
 
-// TestCarried reads recordings of real programs as collectors of logs give them back: they tell
-// what they tell by themselves.
+// TestCarried reads recordings of real programs as collectors of logs return them: they give the same
+// events as without the collector.
 func TestCarried(t *testing.T) {
 	var files []string
 	root := filepath.Join("..", "..", "..", "events", "adapter", "testdata", "real")

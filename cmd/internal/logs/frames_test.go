@@ -14,8 +14,8 @@ import (
 	"weir/events/adapter"
 )
 
-// TestCollectorFiles reads what the Collector's file exporter wrote of the same spans as JSON,
-// as protobuf, and as JSON that is compressed: they tell the same.
+// TestCollectorFiles reads what the Collector's file exporter wrote of the same spans as JSON, as
+// protobuf, and as compressed JSON: all give the same events.
 func TestCollectorFiles(t *testing.T) {
 	read := func(name string, raw []byte) (told []string, faults []string) {
 		t.Helper()
@@ -48,7 +48,8 @@ func TestCollectorFiles(t *testing.T) {
 			t.Errorf("%s: %q, %q; want %q", name, got, faults, want)
 		}
 	}
-	// One that is still written ends within a message: what is whole is read, and the rest told of.
+	// A file that is still written ends within a message: whole messages are read, and the rest is
+	// reported.
 	if got, faults := read("cut", framed[:len(framed)-9]); len(got) == 0 || len(faults) != 1 || !strings.HasPrefix(faults[0], "line 4") {
 		t.Errorf("cut: %q, %q", got, faults)
 	}

@@ -9,8 +9,8 @@ import (
 	"weir/events"
 )
 
-// TestStuckAmongMany lists every agent that is stuck, also those of which nothing was heard
-// since so many others spoke that a list of all ends before them.
+// TestStuckAmongMany lists every agent that is stuck. It includes agents that were silent while others
+// reported, in such a number that a list of all ends before the silent ones.
 func TestStuckAmongMany(t *testing.T) {
 	r, err := NewReplay(t.Context(), Options{Limits: analyzer.Balanced()})
 	if err != nil {

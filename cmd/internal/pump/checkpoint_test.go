@@ -47,7 +47,7 @@ func TestCheckpointsFollowTheRefold(t *testing.T) {
 	other.mu.Unlock()
 	step(DefaultCheckpointEvery/2, 20, 40) // but not sooner than may be
 	step(DefaultCheckpointEvery/2, 20, 40, 60)
-	other.CloseWithoutCheckpoint() // whoever takes the partition over folds that again
+	other.CloseWithoutCheckpoint() // the next owner of the partition folds that again
 	step(DefaultCheckpointEvery, 20, 40, 60)
 	if err := p.Close(t.Context()); err != nil {
 		t.Fatal(err)

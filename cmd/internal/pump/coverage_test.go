@@ -8,8 +8,8 @@ import (
 	"weir/events"
 )
 
-// TestCoverage counts by source, says once what one does not tell, and stays bounded whatever
-// producers call themselves.
+// TestCoverage counts by source, logs once what a source does not report, and stays bounded whatever
+// names producers choose.
 func TestCoverage(t *testing.T) {
 	var c Counts
 	call := events.Event{Kind: events.ToolCall, Source: "a", From: events.Party{Agent: "x"}, Tool: events.Tool{Name: "t"}}

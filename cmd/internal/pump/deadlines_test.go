@@ -136,12 +136,12 @@ type narrowStore struct{ Store }
 
 func (narrowStore) MaxCheckpoint() (bytes int64, writes int) { return 1 << 20, 20 }
 
-// TestToldAfterDeadlines lets checkpoints pass amid the deadlines of many flows: agents are told
-// of a time when all that was due before it has been passed on, and not earlier.
+// TestToldAfterDeadlines lets checkpoints pass amid the deadlines of many flows: a time is reported to
+// agents when all that was due before it has been passed on, and not earlier.
 func TestToldAfterDeadlines(t *testing.T) {
 	var sent passedOn
 	limits := pumptest.Limits()
-	limits.Agents.Rules[agents.RuleAttempts].Mode = rules.ModeEnforce // agents are told of tries
+	limits.Agents.Rules[agents.RuleAttempts].Mode = rules.ModeEnforce // tries are reported to agents
 	p, err := New(t.Context(), Options{Limits: limits, Parse: parseTestLimits, Store: narrowStore{pumptest.OpenState(t)}, Sink: &memoryLog{}, Activity: &sent})
 	if err != nil {
 		t.Fatal(err)

@@ -615,7 +615,7 @@ func TestForgottenFlow(t *testing.T) {
 	}
 }
 
-// TestSameLimits reads limits that the log tells again only when others stood between.
+// TestSameLimits reads limits that the log repeats only if there were others between.
 func TestSameLimits(t *testing.T) {
 	read := 0
 	p, err := New(t.Context(), Options{Store: pumptest.OpenState(t), Sink: &memoryLog{}, Limits: pumptest.Limits(), Parse: func(document []byte) (analyzer.Limits, error) {

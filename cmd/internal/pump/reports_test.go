@@ -30,7 +30,7 @@ func TestReportsBatch(t *testing.T) {
 	if err := EachReport(batch, func(r *activity.Report) { got = append(got, *r) }); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v, %v", got, err)
 	}
-	var waiting reports.Waiting // which notes in a report whom it is about
+	var waiting reports.Waiting // which notes in a report the party that it is about
 	if err := EachReport(batch, waiting.Add); err != nil || waiting.Len() != len(want) {
 		t.Errorf("%d parties wait, %v; want %d", waiting.Len(), err, len(want))
 	}
@@ -67,9 +67,8 @@ func (l *passedOn) Send(_ context.Context, list []Repartitioned) error {
 	return nil
 }
 
-// TestReportsAreFew lets two flows of three parties do something each second for ten
-// minutes, one of them ten minutes late: each party is told of once a minute, with the last
-// that it did.
+// TestReportsAreFew lets two flows of three parties do something each second for ten minutes, one of
+// them ten minutes late. Each party is reported once a minute, with its last activity.
 func TestReportsAreFew(t *testing.T) {
 	var sent passedOn
 	p := newTestPump(t, Options{Limits: limitfile.Default(), Store: pumptest.OpenState(t), Sink: &memoryLog{}, Activity: &sent})
@@ -136,8 +135,8 @@ func TestAheadSendsActivity(t *testing.T) {
 	}
 }
 
-// TestStateBeforeReports goes on from the checkpoint of a weir whose flows kept for themselves
-// what was to be told of their parties.
+// TestStateBeforeReports goes on from the checkpoint of an older weir, whose flows kept the reports
+// about their parties themselves.
 func TestStateBeforeReports(t *testing.T) {
 	store := pumptest.OpenState(t)
 	var before analyzer.Partition

@@ -81,8 +81,8 @@ func TestSourcesTake(t *testing.T) {
 	}
 }
 
-// TestLowWatermark shows that nothing is known before every source has told something, and
-// then what all have told.
+// TestLowWatermark shows that the low watermark is 0 before every source has reported something, and
+// then covers what all have reported.
 func TestLowWatermark(t *testing.T) {
 	s := newSources(3)
 	at := int64(0)
@@ -102,7 +102,7 @@ func TestLowWatermark(t *testing.T) {
 	f(0, 40, 0)
 	f(0, 60, 0)
 	f(1, 30, 30)
-	f(1, 20, 30) // limits that make flows tell later do not take back what was told
+	f(1, 20, 30) // limits with later reports of flows do not revoke what was reported
 	f(1, 90, 50)
 }
 

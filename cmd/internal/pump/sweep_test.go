@@ -249,7 +249,7 @@ func TestSweepCrash(t *testing.T) {
 	}
 }
 
-// panicking is a logger that fails when it is told of a refused call.
+// panicking is a logger that fails when a refused call is logged.
 type panicking struct{ slog.Handler }
 
 func (panicking) Enabled(context.Context, slog.Level) bool { return true }

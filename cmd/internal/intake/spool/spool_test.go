@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestFileTakenAway holds that nothing is acknowledged once the file that is written to is gone,
-// that the spool goes on with another one, and that what is lost is told.
+// TestFileTakenAway holds that nothing is acknowledged once the file that is written to is gone. The
+// spool goes on with another one, and reports the loss.
 func TestFileTakenAway(t *testing.T) {
 	for what, take := range map[string]func(dir string) error{
 		"folder":  os.RemoveAll,
@@ -104,7 +104,7 @@ func TestSpool(t *testing.T) {
 	if err := s.Forget(s.Next()); err != nil || len(files(t, dir)) > 0 {
 		t.Errorf("files %q are left, %v", files(t, dir), err)
 	}
-	// Places go on, though nothing is left that tells them.
+	// Places go on, though no remaining record shows them.
 	if s.Next() != 12 {
 		t.Errorf("next place %d", s.Next())
 	}
@@ -114,7 +114,7 @@ func TestSpool(t *testing.T) {
 	}
 }
 
-// A crash cuts off the record that was being written, which nobody was told is safe.
+// A crash cuts off the record that was being written, which was not acknowledged.
 func TestCutOff(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := opened(t, dir, Options{Segment: 30})
@@ -152,8 +152,8 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// Whatever becomes of what was acknowledged is told: a bit that is flipped in any file, a
-// file that is cut or removed, a folder that is gone, and the mark itself.
+// Any damage to acknowledged records is reported: a bit that is flipped in any file, a file that is
+// cut or removed, a missing folder, and damage to the mark itself.
 func TestEveryDamageIsTold(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "spool")
