@@ -11,7 +11,7 @@ import (
 func TestElapsed(t *testing.T) {
 	const s, min, hour, near = 1000, 60_000, 3_600_000, 300_000
 	const begin, far = Epoch, events.Stamp(253402300799999)
-	// steady reports n times, one a second, and one other time after each interval of every.
+	// steady returns n times, one a second. With every > 0 it adds one other time to each group of every times.
 	steady := func(n, every int, other func(i int) events.Stamp) []events.Stamp {
 		var out []events.Stamp
 		for i := range n {

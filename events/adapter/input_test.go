@@ -14,7 +14,7 @@ import (
 )
 
 // TestInputsAreApart gives one adapter the halves of inputs as requests of their own, between
-// those of another sender. That sender's events are the same as alone.
+// those of another sender. The other sender's events are the same as alone.
 func TestInputsAreApart(t *testing.T) {
 	compared := 0
 	for _, format := range registry.Formats() {
