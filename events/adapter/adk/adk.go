@@ -1,16 +1,14 @@
 // Package adk reads sessions of Google's Agent Development Kit.
 //
-// Read are the author, branch and time of an event, its texts, its calls of functions
-// and their responses, its tokens. One flow is one invocation, that is, one message of
-// the user. An agent hands over to another by transfer_to_agent; where the author
-// changes without that, a workflow agent, which leaves no event, passed control on.
-// Agents in parallel branches do not call each other: their branch names the workflow
-// agent that did.
+// It reads the author, branch and time of an event, its texts, its calls of functions and their
+// responses, and its tokens. One flow is one invocation, that is, one message of the user.
+// An agent hands over to another by transfer_to_agent. If the author changes without that, a workflow
+// agent passed control on, which leaves no event. Agents in parallel branches do not call each other:
+// their branch names the workflow agent that did.
 //
-// Events do not tell which text is the answer: only the one that nobody took up goes
-// to the user, so the last text is held back until it is known. Nor do they tell when
-// a workflow agent began or ended. Parts of a streamed text are left out, since the
-// whole text follows.
+// Events do not mark the text that is the answer. Only the text that no agent took up goes to the user,
+// so the last text is held back until it is known. Events do not show when a workflow agent began or
+// ended either. Parts of a streamed text are left out, since the whole text follows.
 package adk
 
 import (
@@ -37,7 +35,7 @@ func Format() adapter.Format {
 	}
 }
 
-// score tells events by author and invocation, and sessions by their events beside the names
+// score recognizes events by author and invocation, and sessions by their events beside the names
 // of app and user.
 func score(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
@@ -79,7 +77,7 @@ type invocation struct {
 	// asked is kept because the message does not say which agent gets it.
 	asked    *message         // the user's, until it is known who gets it
 	branches map[string]*turn // by branch; the main one is ""
-	worked   adapter.Work     // agents that used tools since they were called, or called somebody
+	worked   adapter.Work     // agents that used tools since they were called, or since they called an agent
 	// open are calls in the order in which they were made; the oldest goes for a new one.
 	open []call
 }
@@ -97,7 +95,7 @@ type turn struct {
 
 // call is a tool call without its result.
 //
-// id is the model's, which some models leave empty; then the name tells the call.
+// id is the model's. Some models leave it empty; then the name identifies the call.
 type call struct {
 	id, by, target string
 	at             events.Stamp
@@ -136,9 +134,9 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	return nil
 }
 
-// Flush tells the answers that were held back.
+// Flush emits the answers that were held back.
 //
-// Invocations stay known: an event that comes later goes on with them.
+// Invocations stay known: a later event continues them.
 func (r *reader) Flush(emit func(*events.Event)) error {
 	for _, v := range r.invocations.All() {
 		r.end(v, emit)
@@ -146,9 +144,9 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 	return nil
 }
 
-// end tells what an invocation leaves when nothing more comes of it.
+// end emits the remaining output of an invocation that has ended.
 //
-// Only the main branch answers to the user; others answer to who runs them, as they speak.
+// Only the main branch answers to the user; the others answer to the agent that runs them, as they speak.
 func (r *reader) end(v *invocation, emit func(*events.Event)) {
 	if main := v.branches[""]; main != nil && main.said != nil {
 		r.answer(v, main.said, "", emit)
@@ -206,16 +204,16 @@ func (r *reader) user(v *invocation, m *message, emit func(*events.Event)) {
 	v.open, v.asked = v.open[:0], m
 }
 
-// arrive finds out how control came to the author of an event.
+// arrive determines how control came to the author of an event.
 //
-// It is asked before anything else of the event is told, so that the call stands before what
-// the agent does.
+// It runs before anything else of the event is emitted, so that the call precedes the agent's
+// actions.
 func (r *reader) arrive(v *invocation, m *message, emit func(*events.Event)) {
-	// The user's message goes to whoever shows up first.
+	// The user's message goes to the first agent that appears.
 	if v.asked != nil {
 		e := r.begin(v, v.asked, "call", events.AgentCall)
 		// Of branches the first agent is the one that all of them have in common.
-		first, _, _ := strings.Cut(m.branch, ".") // whoever runs the branches
+		first, _, _ := strings.Cut(m.branch, ".") // the agent that runs the branches
 		e.Origin, e.To, e.Content, e.Sim = events.OriginUser, agent(cmp.Or(first, m.author)), v.asked.said, v.asked.sim
 		v.asked = nil
 		emit(e)
@@ -233,7 +231,7 @@ func (r *reader) arrive(v *invocation, m *message, emit func(*events.Event)) {
 	switch {
 	// The first of a branch, or the same agent going on.
 	case from == "" || from == m.author:
-	case b.next == m.author: // it was told when control was handed over
+	case b.next == m.author: // it was emitted when control was handed over
 	default:
 		e := r.begin(v, m, "call", events.AgentCall)
 		e.From, e.To, e.TransferMode = agent(from), agent(m.author), events.PassControl
@@ -248,7 +246,7 @@ func (r *reader) arrive(v *invocation, m *message, emit func(*events.Event)) {
 		v.leave(from, e)
 		emit(e)
 	}
-	// What was said before is told by then, as the message of the handover.
+	// Earlier text was emitted by then, as the message of the handover.
 	b.next, b.said = "", nil
 }
 
@@ -285,7 +283,7 @@ func parentOf(branch, author string) string {
 	return before[strings.LastIndexByte(before, '.')+1:]
 }
 
-// leave tells whether an agent did work before it handed over.
+// leave records whether an agent did work before it handed over.
 func (v *invocation) leave(agent string, e *events.Event) {
 	v.worked.Set(e, agent)
 	v.worked.Spend(agent)
@@ -313,7 +311,7 @@ func (r *reader) say(v *invocation, m *message, emit func(*events.Event)) {
 	b.said = m
 }
 
-// answer tells a return; to is "" for the user.
+// answer emits a return; to is "" for the user.
 func (r *reader) answer(v *invocation, m *message, to string, emit func(*events.Event)) {
 	e := r.begin(v, m, "return", events.AgentReturn)
 	e.From, e.Content, e.Sim = agent(m.author), m.said, m.sim
@@ -327,7 +325,7 @@ func (r *reader) answer(v *invocation, m *message, to string, emit func(*events.
 	emit(e)
 }
 
-// call tells a use of a tool. Its arguments were hashed when the event was read.
+// call emits a use of a tool. Its arguments were hashed when the event was read.
 func (r *reader) call(v *invocation, m *message, p *part, i int, emit func(*events.Event)) {
 	if len(v.open) >= maxOpen {
 		v.open = v.open[1:]
@@ -338,7 +336,7 @@ func (r *reader) call(v *invocation, m *message, p *part, i int, emit func(*even
 	c := call{id: p.id, by: m.author, target: p.target, at: m.at, tool: events.Tool{Name: p.name, CallID: id, Type: "function", ArgsHash: p.args}}
 	v.open = append(v.open, c)
 	if isTransfer(p.name) {
-		return // it is told when the transfer is confirmed
+		return // it is emitted when the transfer is confirmed
 	}
 	v.worked.Note(m.author, events.Yes)
 	e := r.begin(v, m, strconv.Itoa(i)+"/call", events.ToolCall)
@@ -347,8 +345,8 @@ func (r *reader) call(v *invocation, m *message, p *part, i int, emit func(*even
 	emit(e)
 }
 
-// isTransfer tells whether a tool hands over to another agent, by its names of today
-// and of 2024.
+// isTransfer reports whether a tool hands over to another agent, by its current names
+// and those of 2024.
 func isTransfer(tool string) bool {
 	return tool == "transfer_to_agent" || tool == "transfer_to_other_agent"
 }
@@ -381,12 +379,12 @@ func (r *reader) result(v *invocation, m *message, p *part, emit func(*events.Ev
 	}
 }
 
-// transfer tells that an agent handed over to another.
+// transfer emits that an agent handed over to another.
 //
-// The agent shows up with its first event, and is then known to have been told of.
+// The agent appears with its first event, whose call was then already emitted.
 func (r *reader) transfer(v *invocation, m *message, to string, emit func(*events.Event)) {
 	b := v.branches[m.branch]
-	// The response may come in the user's name, in a branch that nobody was seen in.
+	// The response may come in the user's name, in a branch without a known agent.
 	if to == "" || b == nil {
 		return
 	}
@@ -397,7 +395,7 @@ func (r *reader) transfer(v *invocation, m *message, to string, emit func(*event
 	emit(e)
 }
 
-// tokens tells what one answer of the model used up.
+// tokens emits the usage of one answer of the model.
 func (r *reader) tokens(v *invocation, m *message, emit func(*events.Event)) {
 	if !m.usage.Known {
 		return

@@ -30,7 +30,7 @@ type message struct {
 	usage   events.Usage
 }
 
-// partKind tells the two that are kept of the many kinds of parts.
+// partKind distinguishes the two kinds of parts that are kept, of the many that exist.
 type partKind uint8
 
 const (
@@ -269,7 +269,7 @@ func (m *message) readFunction(c *jsonwalk.Cursor, kind partKind, ignore adapter
 		// A session and its events lay the same response out in different ways.
 		said := fingerprint.AppendCanonical(nil, response, nil)
 		p.said, p.sim = fingerprint.Content(said), fingerprint.Text(said)
-		// Tools of ADK tell errors by a member of that name.
+		// Tools of ADK report errors in a member of that name.
 		if text := jsonwalk.New(response).TextOf("error"); len(text) > 0 {
 			p.failure = fingerprint.Error(text)
 		} else if why, failed := adapter.Failed(response); failed {

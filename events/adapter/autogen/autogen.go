@@ -1,17 +1,16 @@
 // Package autogen reads the log autogen_core.events of AutoGen.
 //
-// Read are the messages that are sent, as far as their payload is JSON, the calls of
-// tools and of models. The teams of AgentChat never send from agent to agent, but by a
-// manager and by topics. So an agent has called another one when the manager asks that
-// one to speak next, or when it sent a HandoffMessage. Tools are told by the messages
-// about them, which have ids and times; records of ToolCall are for programs on the
-// core alone.
+// It reads the messages that are sent, if their payload is JSON, and the calls of tools and models.
+// The teams of AgentChat never send from agent to agent, but through a manager and by topics.
+// So one agent has called another if the manager asks that one to speak next, or if it sent a HandoffMessage.
+// Tool calls are read from the messages about them, which have ids and times.
+// Records of ToolCall count only for programs on the core alone.
 //
 // One flow is one team, or one key of agent ids (type/key): a conversation.
 //
-// The records have no times of their own: one without a time in its payload or before
-// it happened when the latest one of its flow did that has. A payload that AutoGen
-// could not serialize tells nothing but that it was sent.
+// The records have no times of their own. A record without a time in its payload or before it gets
+// the time of the latest record of its flow that had one.
+// A payload that AutoGen could not serialize shows only that it was sent.
 package autogen
 
 import (
@@ -37,8 +36,7 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
-		// Times come with the payload of most messages, and tokens only from clients that tell
-		// them.
+		// The payload of most messages has times. Only some clients report tokens.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Sometimes, Starts: adapter.Sometimes, Work: adapter.Always},
 	}
@@ -54,7 +52,7 @@ func score(head *adapter.Head) adapter.Match {
 	if head.Any(isRecord) {
 		return adapter.Certain
 	}
-	left, looked := head.Bytes, len(slices.Collect(head.Tops())) // at so many lines, or more
+	left, looked := head.Bytes, len(slices.Collect(head.Tops())) // the values examined above, each on one line or more
 	for n := range 16 {
 		line, rest, more := bytes.Cut(left, []byte("\n"))
 		// What may stand before the first record: a byte order mark, white space and the
@@ -87,7 +85,7 @@ func split(line []byte) (at events.Stamp, record []byte) {
 	if len(line) < len(layout) {
 		return 0, nil
 	}
-	// Taken for UTC, as no zone is told.
+	// The line names no zone, so its time is read as UTC.
 	t, err := time.Parse(layout, string(line[:len(layout)]))
 	if err != nil {
 		return 0, line
@@ -139,9 +137,9 @@ type flow struct {
 	// clock is the time of the latest record, and only goes forward.
 	clock   events.Stamp
 	timed   bool     // by messages, not by the log
-	asked   *message // what the user said, until it is known to whom
-	speaker string   // who has the word, or had it last
-	reply   *message // what the speaker said, until somebody else is asked
+	asked   *message // the user's message, until its addressee is known
+	speaker string   // the agent that speaks now, or spoke last
+	reply   *message // the speaker's message, until another agent is asked
 	worked  adapter.Work
 	// calls wait until it is known whether one of them was a handoff, see release.
 	calls []*use
@@ -149,12 +147,12 @@ type flow struct {
 	// agent is one shows with the first that it does; passed waits for that.
 	people, agents map[string]bool
 	passed         *passed
-	// asks keeps a ToolCall of the core from being told again.
-	asks    map[string]bool // agents whose messages tell of their tools
+	// asks keeps a ToolCall of the core from being reported twice.
+	asks    map[string]bool // agents whose messages report their tools
 	unnamed int64           // records without an id
 }
 
-// passed is what the speaker said before the manager asked somebody who was not heard of yet.
+// passed is the speaker's last message before the manager asked an agent that was not seen yet.
 type passed struct {
 	by *message
 	to string
@@ -167,14 +165,14 @@ func newReader(o adapter.Options) adapter.Adapter {
 		seen:  adapter.NewRecent[struct{}](o.HeldOr(maxSeen))}
 }
 
-// Decode reads one record. Lines of other loggers in a plain log are passed over.
+// Decode reads one record. It skips lines of other loggers in a plain log.
 //
-// A time of the log's own counts only as long as no message of the flow has told one.
+// The log's own time counts only until a message of the flow has a time.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
 	}
-	line := record // with the time before it, which tells logs apart that begin alike
+	line := record // with the time before it, which distinguishes logs that begin alike
 	at, record := split(record)
 	if record == nil && at != 0 {
 		return nil
@@ -186,14 +184,12 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if r.alone == "" {
 		r.alone = fmt.Sprintf("autogen:%016x", xxhash.Sum64(line))
 	}
-	// Messages are told when they are sent; that they are delivered is told again for each
-	// receiver.
+	// A message is logged when it is sent, and again for each receiver when it is delivered.
 	if l.kind != "Message" && l.kind != "ToolCall" && l.kind != "LLMCall" || l.kind == "Message" && !l.sent {
 		return nil
 	}
 	f := r.flow(l)
-	// With one message that tells a time the clock of the log is of no use any more: they may
-	// differ by hours.
+	// Once a message has a time, the clock of the log is ignored: the two may differ by hours.
 	if logged := l.payload.at(); logged != 0 || f.timed {
 		f.clock, f.timed = max(f.clock, logged), true
 	} else {
@@ -213,9 +209,9 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	return nil
 }
 
-// Flush tells the calls that wait.
+// Flush emits the calls that wait.
 //
-// It is called at the end of the log, where nothing can turn out to be a handoff any more.
+// It is called at the end of the log, when no call can turn out to be a handoff.
 func (r *reader) Flush(emit func(*events.Event)) error {
 	for _, f := range r.flows.All() {
 		r.follow(f, "", emit)
@@ -224,7 +220,7 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 	return nil
 }
 
-// flow finds the flow of a record by the key of whoever is named in it.
+// flow finds the flow of a record by the key of the agent that it names.
 func (r *reader) flow(l *line) *flow {
 	key := cmp.Or(l.agent.key, l.from.key, l.to.key)
 	guessed := key == ""
@@ -283,8 +279,8 @@ func (r *reader) once(id string) bool {
 	return !again
 }
 
-// message finds out by its form and by who sent it what a message is; AgentChat's types are
-// not told otherwise.
+// message determines what a message is by its form and its sender, because the log does not name
+// AgentChat's types.
 func (r *reader) message(f *flow, l *line, emit func(*events.Event)) {
 	p := &l.payload
 	switch {
@@ -318,7 +314,7 @@ func (r *reader) message(f *flow, l *line, emit func(*events.Event)) {
 	}
 }
 
-// next tells that the manager asked an agent to speak.
+// next records that the manager asked an agent to speak.
 //
 // It is the only sign in a team that an agent was called.
 func (r *reader) next(f *flow, agent string, emit func(*events.Event)) {
@@ -338,7 +334,7 @@ func (r *reader) next(f *flow, agent string, emit func(*events.Event)) {
 	// A team that asks a person has answered.
 	case reply != nil && f.people[agent]:
 		r.answer(f, reply, emit)
-	// Whoever speaks on after himself was not called.
+	// An agent that speaks again after itself was not called.
 	case reply != nil && f.speaker != agent && f.speaker != "":
 		if f.passed = (&passed{reply, agent}); f.agents[agent] {
 			r.follow(f, agent, emit)
@@ -347,8 +343,8 @@ func (r *reader) next(f *flow, agent string, emit func(*events.Event)) {
 	f.speaker, f.reply = agent, nil
 }
 
-// follow tells that the word was passed on, once it shows that an agent got it: by what by
-// did, or, where that is empty, because nothing shows it any more.
+// follow emits the handover once it is known that an agent received it. by names what showed it;
+// it is empty if nothing can show it any more.
 func (r *reader) follow(f *flow, by string, emit func(*events.Event)) {
 	p := f.passed
 	if p == nil || by != "" && by != p.to {
@@ -361,7 +357,7 @@ func (r *reader) follow(f *flow, by string, emit func(*events.Event)) {
 	r.call(f, p.by, p.to, emit)
 }
 
-// user tells what a person said, and to which agent.
+// user emits a person's message and the agent that it addresses.
 func (r *reader) user(f *flow, m *message, to string, emit func(*events.Event)) {
 	e := r.begin(f, m.id+"/call", events.AgentCall, cmp.Or(m.at, f.clock))
 	e.Origin, e.To, e.Content, e.Sim = events.OriginUser, party(to), m.said, m.sim
@@ -369,9 +365,9 @@ func (r *reader) user(f *flow, m *message, to string, emit func(*events.Event)) 
 	emit(e)
 }
 
-// call tells that the speaker passed the word to another agent.
+// call emits that the speaker passed the word to another agent.
 //
-// Both lose what they worked, as with every hop (decision 4).
+// Both lose their work, as with every hop (decision 4).
 func (r *reader) call(f *flow, m *message, to string, emit func(*events.Event)) {
 	e := r.begin(f, m.id+"/call", events.AgentCall, cmp.Or(m.at, f.clock))
 	e.From, e.To, e.TransferMode, e.Content, e.Sim = party(m.source), party(to), events.PassControl, m.said, m.sim
@@ -427,7 +423,7 @@ func (r *reader) said(f *flow, m *message, emit func(*events.Event)) {
 				}
 			}
 		}
-	// The agent itself says whom it hands over to; the manager then asks that one, which is no
+	// The agent itself names the target of its handoff. The manager then asks that agent, which is no
 	// second call.
 	case "HandoffMessage":
 		if m.target != "" && m.target != "user" {
@@ -437,8 +433,7 @@ func (r *reader) said(f *flow, m *message, emit func(*events.Event)) {
 	}
 }
 
-// inference tells what a request used up. An agent that asks the model again has not handed
-// over.
+// inference emits the usage of a request. An agent that asks the model again has not handed over.
 func (r *reader) inference(f *flow, l *line, emit func(*events.Event)) {
 	if l.agent.name != "" {
 		r.follow(f, l.agent.name, emit)
@@ -453,7 +448,7 @@ func (r *reader) inference(f *flow, l *line, emit func(*events.Event)) {
 	emit(e)
 }
 
-// end tells the answer of a team: what was said last.
+// end emits the answer of a team, which is its last message.
 //
 // It goes to the user. A team that ended with a handoff answered nothing.
 func (r *reader) end(f *flow, emit func(*events.Event)) {
@@ -467,7 +462,7 @@ func (r *reader) end(f *flow, emit func(*events.Event)) {
 	r.answer(f, m, emit)
 }
 
-// answer tells what the team told its user.
+// answer emits the team's answer to its user.
 func (r *reader) answer(f *flow, m *message, emit func(*events.Event)) {
 	e := r.begin(f, m.id+"/return", events.AgentReturn, cmp.Or(m.at, f.clock))
 	e.From, e.Content, e.Sim, e.Status = party(m.source), m.said, m.sim, events.StatusOK

@@ -15,8 +15,8 @@ import (
 type line struct {
 	kind            string
 	from, to, agent address
-	// Each message is told when it is sent and when it is delivered; sent is of the former.
-	sent            bool // not delivered, which is told of each message, too
+	// Each message is logged when it is sent and when it is delivered; sent marks the former.
+	sent            bool // not delivered, which is also logged for each message
 	direct          bool // to one agent, as a request or a response
 	responds        bool
 	publishes       bool
@@ -71,9 +71,9 @@ type toolPart struct {
 	failed       bool
 }
 
-// payload is what a Message carries.
+// payload is the content of a Message.
 //
-// Its members tell its type: messages begin a run, message is a piece of a turn, response ends
+// Its members show its type: messages begin a run, message is a piece of a turn, response ends
 // one. messages has all of them, for their times.
 type payload struct {
 	messages []*message
@@ -89,7 +89,7 @@ type payload struct {
 
 // at is the latest time in the payload.
 //
-// It is 0 where no message tells one.
+// It is 0 if no message has one.
 func (p *payload) at() (at events.Stamp) {
 	for _, m := range p.messages {
 		at = max(at, m.at)

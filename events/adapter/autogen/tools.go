@@ -7,9 +7,9 @@ import (
 	"weir/events/fingerprint"
 )
 
-// use is a tool call that waits for what came of it: a handoff is made by a tool.
+// use is a tool call that waits for its result: a handoff is made by a tool.
 //
-// end is 0 until its result came; a use that never ends is told as a call alone.
+// end is 0 until the result arrives; a use without a result is emitted as a call alone.
 type use struct {
 	id, tool, by string
 	args         events.Hash
@@ -21,11 +21,11 @@ type use struct {
 	failure      string
 }
 
-// release tells the tool calls of an agent, or of all, when it is known that they
+// release emits the tool calls of an agent, or of all agents, when it is known that they
 // are no handoffs: the next message would be one.
 //
-// next is the message that shows it, or nil where something else does. A use that was a
-// handoff is dropped, as the handoff was told.
+// next is the message that shows it, or nil if something else does. A use that was a
+// handoff is dropped, because the handoff was emitted.
 func (r *reader) release(f *flow, agent string, next *message, emit func(*events.Event)) {
 	var waiting, ready []*use
 	for _, u := range f.calls {
@@ -43,9 +43,9 @@ func (r *reader) release(f *flow, agent string, next *message, emit func(*events
 	r.use(f, ready, emit)
 }
 
-// use tells calls that were made at the same time, and then their results.
+// use emits calls that were made at the same time, and then their results.
 //
-// All calls stand before all results, since the model asked for them at once.
+// All calls precede all results, since the model requested them at once.
 func (r *reader) use(f *flow, calls []*use, emit func(*events.Event)) {
 	for _, u := range calls {
 		f.worked.Note(u.by, events.Yes)
@@ -57,7 +57,7 @@ func (r *reader) use(f *flow, calls []*use, emit func(*events.Event)) {
 		if !u.done {
 			continue
 		}
-		// A result is never told before its call.
+		// A result never precedes its call.
 		e := r.begin(f, u.id+"/end", events.ToolResult, max(u.end, u.at))
 		e.From, e.Tool, e.Content, e.Sim, e.Status = party(u.by), u.event(), u.result, u.near, events.StatusOK
 		if u.failed {
@@ -78,7 +78,7 @@ func (u *use) event() events.Tool {
 // Such a record has neither an id nor a time of its own, so call and result are of one time.
 func (r *reader) tool(f *flow, l *line, emit func(*events.Event)) {
 	if f.asks[l.agent.name] {
-		return // the messages about it tell more
+		return // the messages about it have more detail
 	}
 	result, near := fingerprint.Result(l.result)
 	r.use(f, []*use{{id: f.name(), tool: cmp.Or(l.tool, "tool"), by: cmp.Or(l.agent.name, r.source), at: f.clock, end: f.clock, done: true,

@@ -20,7 +20,7 @@ type agent struct {
 	unplaced events.Hash // the prompt, while its parent was not seen
 	asked    string      // promptId of the user's last message
 	called   bool
-	worked   bool // used a tool, or got an answer that took work, since it was called or called somebody
+	worked   bool // used a tool, or received an answer that took work, since its last call in either direction
 }
 
 // agent finds out whose line it is.
@@ -69,9 +69,9 @@ func (r *reader) agent(l *line) *agent {
 	return a
 }
 
-// childPrompt is what a child agent is told to do.
+// childPrompt handles the prompt of a child agent.
 //
-// The child's own transcript begins with it. The call itself is told where its tool use is
+// The child's own transcript begins with it. The call itself is emitted where its tool use is
 // known, so that there is one call and not two.
 func (r *reader) childPrompt(l *line, by *agent, emit func(*events.Event)) {
 	if !by.called {
@@ -81,7 +81,7 @@ func (r *reader) childPrompt(l *line, by *agent, emit func(*events.Event)) {
 			r.start(u, by, u.at, emit)
 			return
 		}
-		// Its parent was not seen. All children are called by somebody of the session.
+		// Its parent was not seen. All children are called by an agent of the session.
 		by.parent, by.unplaced = events.Party{Session: by.session, Agent: "claude-code"}, l.said
 	}
 	e := r.begin(by.party.Session+"/prompt", events.AgentCall, l.at, by)
@@ -134,9 +134,9 @@ func (r *reader) child(u *use, id string) *agent {
 	return a
 }
 
-// start tells that a child was called.
+// start emits the call of a child.
 //
-// It is told once, whichever of the two files is read first.
+// It is emitted once, whichever of the two files is read first.
 func (r *reader) start(u *use, a *agent, at events.Stamp, emit func(*events.Event)) {
 	if a.called {
 		return
@@ -151,8 +151,8 @@ func (r *reader) start(u *use, a *agent, at events.Stamp, emit func(*events.Even
 
 // meet links a tool use with a child whose transcript was read before.
 //
-// Its call was told when it was met without a parent (childPrompt), so only what follows is
-// linked.
+// Its call was emitted when the child was found without a parent (childPrompt), so only later
+// events are linked.
 func (r *reader) meet(u *use) {
 	for _, a := range r.agents.All() {
 		// The first that waits, for the same reason as in waiting.
@@ -164,9 +164,9 @@ func (r *reader) meet(u *use) {
 	}
 }
 
-// delegates tells whether a tool runs an agent.
+// delegates reports whether a tool runs an agent.
 //
-// Task is the name that older versions gave to the tool. Without a prompt there is nobody to
+// Task is the name that older versions gave to the tool. Without a prompt there is no agent to
 // call.
 func delegates(b *block) bool {
 	return (b.name == "Agent" || b.name == "Task") && !b.said.IsZero()

@@ -1,15 +1,13 @@
 // Package claudecode reads session transcripts of Claude Code, one file per session and per subagent. The lines of a
 // session's files may come one file after the other or mixed.
 //
-// Read are the prompts, the uses of tools and their results, and the tokens of the
-// model's answers. One flow is one prompt of the user (promptId), or the session where
-// a version does not tell prompts apart. The main agent is the session, a child agent
-// sessionId/agentId. A child is linked with the tool call that made it by the text
-// of its prompt, or by the agentId in the result.
+// It reads the prompts, the uses of tools and their results, and the tokens of the model's answers.
+// One flow is one prompt of the user (promptId), or the session if a version does not distinguish prompts.
+// The main agent is the session, a child agent sessionId/agentId. A child is linked with the tool
+// call that made it by the text of its prompt, or by the agentId in the result.
 //
-// Children that were given the same prompt cannot be told apart by it: they are linked
-// in the order of their calls. A child whose transcript is missing is told by its
-// parent's tool use alone.
+// Children with the same prompt cannot be distinguished by it: they are linked in the order of their calls.
+// A child without a transcript appears only as its parent's tool use.
 package claudecode
 
 import (
@@ -32,7 +30,7 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
-		// Turn is never told: a prompt is a flow, and has no turns within it.
+		// Turn is never reported: a prompt is a flow, and has no turns within it.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},
 	}
@@ -106,7 +104,7 @@ type use struct {
 	server   string
 	args     events.Hash
 	at       events.Stamp
-	// by is who made it, and in whose name the result is told.
+	// by is the agent that made it, and under whose name the result is emitted.
 	by *agent
 
 	delegates bool
@@ -118,17 +116,17 @@ type use struct {
 	// found later.
 	hadWork events.Tri
 	child   *agent // once it is known
-	// done tells a result that was seen from one that comes again.
+	// done distinguishes a result that was seen from one that comes again.
 	done   bool
 	intent outcome.Intent
 }
 
 // message is an answer of the model, which comes as several lines.
 //
-// Each line has the usage of the message so far, so what was told before is taken off.
+// Each line has the usage of the message so far, so the usage emitted before is subtracted.
 type message struct {
 	counted events.Usage // what the inferences emitted so far add up to
-	// parts counts the events that tell of its usage, to give each an id of its own.
+	// parts counts the events that report its usage, to give each an id of its own.
 	parts    int
 	returned bool
 	called   bool // it has used a tool
@@ -144,10 +142,10 @@ func newReader(o adapter.Options) adapter.Adapter {
 	}
 }
 
-// Decode reads one line, which may be two when an agent and its child write at one time. Lines
-// that tell nothing of agents and tools are passed over.
+// Decode reads one line, which may be two if an agent and its child write at the same time.
+// It skips lines that do not concern agents and tools.
 //
-// A line that cannot be read is an error, but those beside it in the record are told.
+// A line that cannot be read is an error, but the others in the record are still emitted.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	deliver, err := r.Parse(record)
 	if deliver != nil {
@@ -158,8 +156,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 
 // Parse reads one line.
 //
-// It changes nothing of the reader, so lines may be parsed side by side; tell, which does, is
-// called in their order.
+// It does not change the reader, so lines may be parsed concurrently. deliver changes it, and is
+// called in the order of the lines.
 func (r *reader) Parse(record []byte) (deliver func(emit func(*events.Event)), first error) {
 	if err := adapter.CheckSize(record); err != nil {
 		return nil, err
@@ -194,7 +192,7 @@ func (r *reader) Parse(record []byte) (deliver func(emit func(*events.Event)), f
 	}, first
 }
 
-// Flush tells the calls of child agents of which nothing was seen.
+// Flush emits the calls of child agents that left no line.
 //
 // It is called when the files have ended. A child that was called and left no line still was a
 // call.
@@ -202,7 +200,7 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 	var waiting []*use
 	for _, u := range r.uses.All() {
 		if u.delegates && u.child == nil {
-			// They are gathered first, because telling of them changes what is remembered.
+			// They are collected first, because emitting them changes the reader's memory.
 			waiting = append(waiting, u)
 		}
 	}
@@ -266,7 +264,7 @@ func (r *reader) user(l *line, by *agent, emit func(*events.Event)) {
 		r.childPrompt(l, by, emit)
 		return
 	}
-	// Versions that have no promptId tell prompts apart by their lines.
+	// Versions without promptId distinguish prompts by their lines.
 	id := cmp.Or(l.prompt, l.uuid)
 	if l.prompt == by.asked {
 		id = l.uuid // a further message under the same prompt
@@ -284,9 +282,9 @@ func (r *reader) user(l *line, by *agent, emit func(*events.Event)) {
 // stopFeedback begins what a hook of the Stop moment says that does not let the turn end.
 var stopFeedback = []byte("Stop hook feedback:")
 
-// again tells that a hook calls the main agent once more that wanted to end.
+// again emits that a hook calls the main agent once more when the agent wanted to end.
 //
-// A hook that never lets it end is a loop like any other, so it is told as an agent that
+// A hook that never lets it end is a loop like any other, so the hook is emitted as an agent that
 // calls.
 func (r *reader) again(l *line, by *agent, emit func(*events.Event)) {
 	e := r.begin(l.uuid+"/again", events.AgentCall, l.at, by)
@@ -376,11 +374,11 @@ func (r *reader) assistant(l *line, by *agent, emit func(*events.Event)) {
 	}
 }
 
-// use reads a tool use. One that runs an agent is told as a call of that agent when the agent
+// use reads a tool use. A use that runs an agent is emitted as a call of that agent when the agent
 // is known: by its own transcript, by its result, or by Flush.
 //
-// Beside is set where the message used a tool before, which is not known of its lines alone: the
-// result of that one may stand between them.
+// beside is set if the message used a tool before. The lines alone do not show it, because the
+// result of that tool may be between them.
 func (r *reader) use(l *line, b *block, by *agent, beside bool, emit func(*events.Event)) {
 	if _, again := r.uses.Get(b.id); again {
 		return // a forked session repeats what it was forked from
@@ -410,10 +408,10 @@ func (r *reader) use(l *line, b *block, by *agent, beside bool, emit func(*event
 	emit(e)
 }
 
-// tokens tells what the lines of a message add to those read before: the same
-// figures come with each of them, and grow while the message is written.
+// tokens emits what the lines of a message add to earlier ones. Each line repeats
+// the same figures, and they grow while the message is written.
 //
-// Failed requests are told as well, each line as one.
+// Failed requests are emitted as well, each line as one.
 func (r *reader) tokens(l *line, id string, m *message, by *agent, emit func(*events.Event)) {
 	if l.failed == "" && !l.usage.Known {
 		return
@@ -428,8 +426,8 @@ func (r *reader) tokens(l *line, id string, m *message, by *agent, emit func(*ev
 	}
 	e.Status = events.StatusOK
 	grown := false
-	// add tells what is more than before. A figure that shrinks is one of an older line and
-	// tells nothing.
+	// add returns the increase over the earlier figure. A figure that shrinks is from an older line
+	// and is ignored.
 	add := func(counted *int64, now int64) (more int64) {
 		if now <= *counted {
 			return 0
@@ -443,7 +441,7 @@ func (r *reader) tokens(l *line, id string, m *message, by *agent, emit func(*ev
 	if !grown {
 		return
 	}
-	// Only further ones are numbered: most messages are told at once.
+	// Only further ones are numbered: most messages are emitted at once.
 	if m.parts++; m.parts > 1 {
 		e.ID += "/" + strconv.Itoa(m.parts)
 	}

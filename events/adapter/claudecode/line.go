@@ -61,11 +61,11 @@ type block struct {
 	subject  polling.Subject // of a call
 	intent   outcome.Intent  // of a call
 	came     outcome.Said    // of a result
-	looked   polling.Said    // what a result tells of processes
+	looked   polling.Said    // what a result reports about processes
 }
 
-// read reads the first value of a record and returns where it ends. The line is nil when it
-// tells nothing of agents and tools.
+// read reads the first value of a record and returns where it ends. The line is nil if it
+// does not concern agents and tools.
 //
 // n is set in any case, as far as the value was read, because a record may hold two.
 func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) {
@@ -122,8 +122,8 @@ func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) 
 		return nil, n, c.Err()
 	case !known:
 		return nil, n, missing("type")
-	// Other lines (summaries, snapshots of files, system messages) tell nothing of agents and
-	// tools, and need not have what is wanted below.
+	// Other lines (summaries, snapshots of files, system messages) do not concern agents and
+	// tools, and may lack the members that are required below.
 	case l.kind != "user" && l.kind != "assistant":
 		return nil, n, nil
 	case l.session == "":
@@ -134,7 +134,7 @@ func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) 
 	case l.uuid == "" && l.message == "":
 		return nil, n, missing("uuid")
 	}
-	// Of other lines nobody asks what they say.
+	// The text of other lines is not needed.
 	if l.kind == "user" || l.ended {
 		l.said, l.sim = fingerprint.Content(l.text), fingerprint.Text(l.text)
 	}
@@ -144,7 +144,7 @@ func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) 
 	l.machine = l.kind == "user" && !l.meta && adapter.MachinePrompt(l.text)
 	l.meta = l.meta || l.machine
 	l.refused = l.meta && bytes.HasPrefix(l.text, stopFeedback)
-	// A parsed line may wait until others are told, and its text need not.
+	// A parsed line may wait until others are emitted, and its text is not needed then.
 	l.text = nil
 	return l, n, nil
 }

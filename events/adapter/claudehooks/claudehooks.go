@@ -1,17 +1,15 @@
 // Package claudehooks reads the JSON that Claude Code passes to its hooks.
 //
-// Read are the user's prompts, the uses of tools before and after they happen, child
-// agents (the tools Agent and Task) and the ends of turns. One flow is one prompt
-// (prompt_id), or the session where a version does not tell prompts apart. The main
-// agent is the session; a child agent is its kind and its brief, so that children of one
-// kind with the same brief are one party, which shows that the same work is given away
-// again and again.
+// It reads the user's prompts, the uses of tools before and after they happen, child agents (the tools
+// Agent and Task) and the ends of turns. One flow is one prompt (prompt_id), or the session if a version
+// does not distinguish prompts. The main agent is the session; a child agent is its kind and its brief.
+// So children of one kind with the same brief are one party, which shows that the same work is given
+// away again and again.
 //
-// A hook's input has no time: a member time or timestamp that the hook adds is taken,
-// else the lines are two seconds apart. Tokens are not told to hooks, and what a hook
-// is not registered for is not in the log. Nor does a hook's input say who opened the
-// session; a member parent_correlation_id that the hook adds is taken, and a session
-// without one is the root of its tree.
+// A hook's input has no time. A member time or timestamp that the hook adds is used; otherwise the lines
+// are two seconds apart. Hooks receive no tokens, and the log lacks everything that a hook is not
+// registered for. A hook's input does not name the opener of the session either: a member
+// parent_correlation_id that the hook adds is used. A session without one is the root of its tree.
 package claudehooks
 
 import (
@@ -57,7 +55,7 @@ func score(head *adapter.Head) adapter.Match {
 // maxRemembered bounds sessions and open uses of tools, each.
 const maxRemembered = 4096
 
-// reader keeps what hooks do not tell on each input.
+// reader keeps what hooks do not report on each input.
 type reader struct {
 	pair *pairing.Pairer
 	// The clock serves all sessions, as their lines stand in one file.
@@ -136,8 +134,8 @@ type line struct {
 	at                                  events.Stamp
 }
 
-// read reads one input. Names are those of Claude Code's hooks; time is added by whoever
-// writes them down.
+// read reads one input. Names are those of Claude Code's hooks; the program that writes the inputs
+// down adds the time.
 func read(record []byte) (*line, error) {
 	l := &line{}
 	c := jsonwalk.New(record)
@@ -220,10 +218,9 @@ func (l *line) readResponse(c *jsonwalk.Cursor) {
 	}
 }
 
-// Decode reads one input of a hook. Those that tell nothing of agents and tools are
-// passed over.
+// Decode reads one input of a hook. It skips inputs that do not concern agents and tools.
 //
-// Inputs come in the order in which hooks ran, of several sessions in between each other.
+// Inputs come in the order in which hooks ran; those of several sessions may be interleaved.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -278,8 +275,8 @@ func (r *reader) begin(what string, kind events.Kind, l *line, s *session) *even
 	e.ConversationID = l.session
 	e.ParentCorrelationID, e.RootCorrelationID = l.parent, l.root
 	if l.parent == "" && l.root == "" {
-		// A session that nobody opened is the root of a tree: its prompts and the sessions that
-		// it opens, which know no more of it than its id, count against it.
+		// A session that no other one opened is the root of a tree. Its prompts count against it, and so
+		// do the sessions that it opens, which know only its id.
 		e.RootCorrelationID = l.session
 	}
 	if kind == events.AgentCall {
@@ -326,7 +323,7 @@ func child(session, kind string, prompt []byte) events.Party {
 	return events.Party{Agent: kindOf(kind), Session: fmt.Sprintf("%s/%s/%016x", session, kindOf(kind), brief.Value)}
 }
 
-// prompt tells what the user said. Hooks are run by the harness, so it is the user's word.
+// prompt emits the user's message. Hooks are run by the harness, so the message is the user's own.
 func (r *reader) prompt(l *line, s *session, emit func(*events.Event)) {
 	what := l.prompt
 	if what == "" {
@@ -356,10 +353,10 @@ func (l *line) callID(s *session) string {
 	return s.open
 }
 
-// delegates tells whether a tool runs an agent, by its name of today and of before.
+// delegates reports whether a tool runs an agent, by its current and its former name.
 func delegates(tool string) bool { return tool == "Agent" || tool == "Task" }
 
-// before tells that a tool is about to be used.
+// before emits that a tool is about to be used.
 func (r *reader) before(l *line, s *session, emit func(*events.Event)) {
 	if l.tool == "" {
 		return
@@ -367,10 +364,10 @@ func (r *reader) before(l *line, s *session, emit func(*events.Event)) {
 	r.use(l, s, l.callID(s), emit)
 }
 
-// use tells a call of a tool or of an agent.
+// use emits a call of a tool or of an agent.
 func (r *reader) use(l *line, s *session, call string, emit func(*events.Event)) {
 	if delegates(l.tool) {
-		// An agent that is run by a tool is told as a call of an agent, not of the tool.
+		// An agent that is run by a tool is emitted as a call of an agent, not of the tool.
 		kind, prompt := readTask(l.input)
 		u := &use{from: r.actor(l, s), to: child(l.session, kind, prompt), kind: kindOf(kind)}
 		r.uses.Put(call, u)
@@ -403,7 +400,7 @@ func tool(name, call string) events.Tool {
 	return t
 }
 
-// after tells what came of a use.
+// after emits the result of a use.
 func (r *reader) after(l *line, s *session, emit func(*events.Event)) {
 	if l.tool == "" {
 		return
@@ -411,7 +408,7 @@ func (r *reader) after(l *line, s *session, emit func(*events.Event)) {
 	call := l.callID(s)
 	if delegates(l.tool) {
 		u, ok := r.uses.Get(call)
-		// Without a PreToolUse hook the call is told with its result.
+		// Without a PreToolUse hook the call is emitted with its result.
 		if !ok { // no hook ran before it
 			r.use(l, s, call, emit)
 			u, _ = r.uses.Get(call)
@@ -450,7 +447,7 @@ func (l *line) text() []byte {
 // looker is who looks at things: an agent of a session.
 func looker(l *line) string { return l.session + "\x00" + l.agent }
 
-// back tells that a child answered.
+// back emits that a child answered.
 func (r *reader) back(what string, l *line, s *session, u *use, emit func(*events.Event)) {
 	e := r.begin(what, events.AgentReturn, l, s)
 	e.From, e.To = u.to, u.from
@@ -461,9 +458,9 @@ func (r *reader) back(what string, l *line, s *session, u *use, emit func(*event
 	r.pair.Pair(e, emit)
 }
 
-// childStop tells the answer of a child that ran on by itself.
+// childStop emits the answer of a child that ran on by itself.
 //
-// Without agent_id nobody knows which one it was.
+// Without agent_id the child is unknown.
 func (r *reader) childStop(l *line, s *session, emit func(*events.Event)) {
 	key := l.session + "/" + l.agent
 	if u, ok := r.uses.Get(key); ok && l.agent != "" {
@@ -472,8 +469,7 @@ func (r *reader) childStop(l *line, s *session, emit func(*events.Event)) {
 	}
 }
 
-// stop tells that the main agent ended its turn, which a Stop hook may have it do several
-// times.
+// stop emits that the main agent ended its turn. A Stop hook may make it end several times.
 func (r *reader) stop(l *line, s *session, emit func(*events.Event)) {
 	what := cmp.Or(l.prompt, s.prompt)
 	if what == "" {
@@ -495,17 +491,17 @@ func (r *reader) stop(l *line, s *session, emit func(*events.Event)) {
 	e.From = mainAgent(l)
 	pairing.Said(e, l.said)
 	if s.content, s.sim = e.Content, e.Sim; len(l.said) == 0 {
-		s.content, s.sim = events.Hash{}, events.Fingerprint{} // what is not told is not the same again
+		s.content, s.sim = events.Hash{}, events.Fingerprint{} // what is not reported is not the same again
 	}
 	r.pair.Pair(e, emit)
 }
 
-// stopHook is who calls the main agent again that wanted to end.
+// stopHook is the caller that calls the main agent again when it wanted to end.
 const stopHook = "stop-hook"
 
-// again tells that a hook had called the main agent again, which then ended without any tool. Where
-// it used some, they tell what came of it. What the hook said is not told, but what it did not
-// accept.
+// again emits that a hook had called the main agent again, which then ended without any tool. If the
+// agent used tools, their events show the outcome. Hooks do not report the hook's own text, so the event
+// has the content that the hook did not accept.
 func (r *reader) again(what string, l *line, s *session, emit func(*events.Event)) {
 	e := r.begin(what+"/again", events.AgentCall, l, s)
 	e.From, e.To, e.TransferMode = events.Party{Agent: stopHook}, mainAgent(l), events.ReturnToCaller

@@ -1,12 +1,11 @@
 // Package codex reads rollouts of Codex, one file per session.
 //
-// Read are the messages of the user, the uses of tools and their results, tasks given to
-// other agents, the tokens of the model's answers and the ends of turns. One flow is one turn,
-// which is one prompt of the user, or the turn that an agent was made in; it is the session
-// where a version does not number its turns.
+// It reads the messages of the user, the uses of tools and their results, tasks given to other agents,
+// the tokens of the model's answers and the ends of turns. One flow is one turn: one prompt of the user,
+// or the turn in which an agent was made. It is the session if a version does not number its turns.
 //
-// The history that a compacted session goes on with is not read again, nor is that of the
-// session that another one was forked from told twice.
+// The history that a compacted session continues with is not read again.
+// The history of a session that was forked is not emitted twice.
 package codex
 
 import (
@@ -27,7 +26,7 @@ const program = "codex"
 
 // Format returns the format of rollouts.
 //
-// Each file is a log of its own: who made a session is told in it.
+// Each file is a log of its own: it names the session's origin.
 func Format() adapter.Format {
 	return adapter.Format{
 		Name:    "codex",
@@ -60,14 +59,14 @@ type reader struct {
 	options adapter.Options
 	log     *transcript.Log
 	turn    transcript.Turn
-	// forked is told again at the beginning of this file, and passed over.
+	// The history of forked is repeated at the beginning of this file, and skipped.
 	forked string // session whose history comes first
-	// history is while that is told again, which has the times of now.
+	// history is set while it is repeated; the repeated lines have the current time.
 	history bool
 	parent  string // session of the agent that made this one
 	// An agent's first message is what it was made for, and no user's.
-	asked bool // what it was made for was told
-	// The model is told with each turn, and holds for the answers in it.
+	asked bool // its task was emitted
+	// The model is named with each turn, and applies to the answers in it.
 	model string
 	// used.Total is what the sums are known by.
 	used  events.Usage           // since the session began
@@ -96,9 +95,9 @@ func newReader(o adapter.Options) *reader {
 // See adapter.Branching.
 func (r *reader) Branch() adapter.Adapter { return newReader(r.options) }
 
-// Decode reads one line. Lines that tell nothing of agents and tools are passed over.
+// Decode reads one line. It skips lines that do not concern agents and tools.
 //
-// A file that begins without its session_meta cannot be read: nobody knows whose it is.
+// A file that begins without its session_meta cannot be read, because its session is unknown.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -143,7 +142,7 @@ func (r *reader) Flush(func(*events.Event)) error { return nil }
 // A file may have several such lines: the one of the session that was forked, and of this one
 // again.
 func (r *reader) session(l *line) {
-	// What was forked is told by its own file.
+	// The forked session is read from its own file.
 	if r.forked != "" && l.id == r.forked {
 		r.history = newer(r.turn.Session, r.forked)
 		return
@@ -155,7 +154,7 @@ func (r *reader) session(l *line) {
 	// The role says what kind of agent another one made; a session of the user's is Codex
 	// itself.
 	r.turn = transcript.Turn{Session: l.id, By: events.Party{Session: l.id, Agent: cmp.Or(l.role, program)}, Parent: l.parent}
-	// A session that nobody opened is the root of its tree.
+	// A session that no other one opened is the root of its tree.
 	if l.parent == "" {
 		r.turn.Root = l.id
 	}
@@ -174,14 +173,14 @@ func (r *reader) begin(l *line) {
 	}
 }
 
-// newer tells whether an id was given later than another. Newer versions give out UUIDs that
-// begin with the time (version 7); of others it is not known.
+// newer reports whether an id was assigned later than another. Newer versions assign UUIDs that
+// begin with the time (version 7); for others the order is unknown.
 func newer(a, b string) bool {
 	const length, version = 36, 14
 	return len(a) == length && len(b) == length && a[version] == '7' && b[version] == '7' && a > b
 }
 
-// happened reads what Codex tells of itself, beside what was said.
+// happened reads what Codex reports about itself, beside the messages.
 func (r *reader) happened(l *line, emit func(*events.Event)) {
 	switch l.event {
 	case "user_message":
@@ -192,7 +191,7 @@ func (r *reader) happened(l *line, emit func(*events.Event)) {
 		}
 	case "token_count":
 		r.tokens(l, emit)
-	// The turn has an id in newer versions; in older ones the time tells its end.
+	// The turn has an id in newer versions; in older ones the time identifies its end.
 	case "task_complete":
 		r.log.Answer(&r.turn, cmp.Or(l.turn, r.turn.Session+"/"+strconv.FormatInt(int64(l.at), 10)), l.at, events.StatusOK, l.text, emit)
 	case "turn_aborted":
@@ -200,7 +199,7 @@ func (r *reader) happened(l *line, emit func(*events.Event)) {
 	}
 }
 
-// prompt tells what the user said, which some versions write in two ways.
+// prompt emits the user's message, which some versions write in two ways.
 func (r *reader) prompt(l *line, emit func(*events.Event)) {
 	// The same text in the same turn is the same prompt.
 	id := cmp.Or(r.turn.Prompt, r.turn.Session+"/"+strconv.FormatInt(int64(l.at), 10)) + "/" + strconv.FormatUint(xxhash.Sum64(l.text), 16)
@@ -216,8 +215,8 @@ func (r *reader) prompt(l *line, emit func(*events.Event)) {
 	r.log.Prompt(&r.turn, id, l.at, l.text, emit)
 }
 
-// tokens tells what was used up since it was told last. The figures come again when nothing
-// was, and with each of them the sum since the session began, by which they are known again.
+// tokens emits the usage since the last report. Codex repeats the figures if nothing was used.
+// Each report has the sum since the session began, which identifies repeats.
 func (r *reader) tokens(l *line, emit func(*events.Event)) {
 	if l.total <= r.used.Total {
 		return
@@ -226,9 +225,9 @@ func (r *reader) tokens(l *line, emit func(*events.Event)) {
 	r.log.Inference(&r.turn, r.turn.Session+"/"+strconv.FormatInt(l.total, 10), l.at, r.model, "openai", l.last, emit)
 }
 
-// item reads what was said to the model, and what it said.
+// item reads the messages to the model and from it.
 //
-// Texts are read where they are told as events; here are the tools.
+// Texts are read where they appear as events; here are the tools.
 func (r *reader) item(l *line, emit func(*events.Event)) {
 	switch l.event {
 	case "function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_search_call":
@@ -238,7 +237,7 @@ func (r *reader) item(l *line, emit func(*events.Event)) {
 	}
 }
 
-// call tells the use of a tool, or keeps a task.
+// call emits the use of a tool, or keeps a task.
 func (r *reader) call(l *line, emit func(*events.Event)) {
 	// Calls that have no name are of a kind of their own.
 	if l.tool == "" {
@@ -276,7 +275,7 @@ func (t *task) read(args []byte) {
 	}
 }
 
-// result tells what a tool brought, or the call of an agent that was made.
+// result emits the result of a tool, or the call of an agent that was made.
 func (r *reader) result(l *line, emit func(*events.Event)) {
 	t, ok := r.tasks.Get(l.call)
 	if !ok {

@@ -99,7 +99,7 @@ func (l *line) readPayload(c *jsonwalk.Cursor) {
 			if l.args = c.Raw(); len(l.args) > 0 && l.args[0] == '"' {
 				l.args = arguments(l.args)
 			}
-		// What is no text here is of a type of which nothing is told.
+		// A value that is no text here belongs to a type that is not read.
 		case "message", "last_agent_message":
 			if c.Peek() == '"' {
 				l.text = c.Text()
@@ -110,7 +110,7 @@ func (l *line) readPayload(c *jsonwalk.Cursor) {
 			l.readItem(c)
 		case "output":
 			output = c.Raw()
-		// Of a token_count, and null while there is nothing to tell.
+		// Of a token_count, and null while there is nothing to report.
 		case "info":
 			l.readTokens(c)
 		}
@@ -160,7 +160,7 @@ func (l *line) readSource(c *jsonwalk.Cursor) {
 	}
 }
 
-// readItem reads an item as newer versions tell it when it is complete.
+// readItem reads an item as newer versions write it when it is complete.
 func (l *line) readItem(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -176,7 +176,7 @@ func (l *line) readItem(c *jsonwalk.Cursor) {
 func (l *line) readTokens(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
-		// Of the sum only the total is needed: it tells whether a request was made since.
+		// Of the sum only the total is needed: it shows whether a request was made since.
 		case "total_token_usage":
 			l.total = counts.Read(c).Total
 		case "last_token_usage":
@@ -227,7 +227,7 @@ func (l *line) readOutput(output []byte) {
 	}
 	l.readShell()
 	switch {
-	// How Codex words what was not done is all that tells it.
+	// Only Codex's wording shows that it was not executed.
 	case bytes.HasPrefix(l.text, []byte("Command blocked by PreToolUse hook")):
 		l.status = events.StatusDenied
 	case bytes.HasPrefix(l.text, []byte("aborted by user")):
@@ -309,9 +309,9 @@ func (l *line) readWrapped(c *jsonwalk.Cursor) {
 	}
 }
 
-// exited is the result of a command. One that says nothing says at least how it ended.
+// exited is the result of a command. A result without output still shows how the command ended.
 //
-// An empty code is that of a command whose head tells none, which ended well.
+// An empty code is that of a command whose head has none, which ended well.
 func (l *line) exited(code string, out []byte) {
 	l.text = out
 	// What went well needs no code: most commands do.

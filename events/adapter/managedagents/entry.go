@@ -110,7 +110,7 @@ func read(c *jsonwalk.Cursor) []entry {
 // id leaves room for what begin puts behind an id.
 func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2-16) }
 
-// counts are the names of the API, which tells no total.
+// counts are the names of the API, which reports no total.
 var counts = usage.Names{
 	"input_tokens":                usage.Input,
 	"output_tokens":               usage.Output,

@@ -1,13 +1,12 @@
 // Package managedagents reads session events of Anthropic's managed agents.
 //
-// Read are the user's messages, answers, uses of tools and their results, messages
-// between threads, and the tokens of requests to models. An event does not name its
-// session: a member session_id that whoever saves the stream adds is taken; else one
-// flow is what follows from one message of the user, by the id of that message, which
-// is marked as derived. An agent is its name, where threads tell it.
+// It reads the user's messages, answers, uses of tools and their results, messages between threads, and
+// the tokens of requests to models. An event does not name its session. A member session_id is used if
+// the program that saves the stream adds it. Otherwise one flow is what follows from one message of the
+// user, by the id of that message, which is marked as derived. An agent is its name, if threads have it.
 //
-// Several sessions in one file cannot be told apart without session_id. What threads do
-// beside the main one is there only when their streams are saved, too.
+// Several sessions in one file cannot be distinguished without session_id. The work of threads beside
+// the main one is present only if their streams are saved, too.
 package managedagents
 
 import (
@@ -30,7 +29,7 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
-		// Everything is told as it happens, in the thread whose stream it is.
+		// Everything is reported as it happens, in the thread that the stream belongs to.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},
 	}
@@ -61,13 +60,12 @@ func stream(head []byte) []byte {
 	return head
 }
 
-// isField tells whether a line is one of those that stand around the data of
-// server-sent events.
+// isField reports whether a line is one of those around the data of server-sent events.
 func isField(line []byte) bool {
 	return bytes.HasPrefix(line, []byte("event:")) || bytes.HasPrefix(line, []byte("id:")) || bytes.HasPrefix(line, []byte(":"))
 }
 
-// looksLike tells whether an object is an event, or a page of them. Ids of events begin with
+// looksLike reports whether an object is an event, or a page of them. Ids of events begin with
 // sevt_, which no other format has.
 func looksLike(c *jsonwalk.Cursor) (is bool) {
 	var id, kind string
@@ -99,7 +97,7 @@ type reader struct {
 	// last is the id of that message, which begins a flow of its own.
 	last  string       // the user's last message
 	clock events.Stamp // of the event before
-	// names and primary tell whose thread it is, where an event does not.
+	// names and primary identify the thread's owner if an event does not.
 	names   *adapter.Recent[string]       // of agents, by thread
 	primary *adapter.Recent[string]       // names of the agents that users talk to, by session
 	created *adapter.Recent[bool]         // threads that agents made
@@ -109,7 +107,7 @@ type reader struct {
 
 // answer is a message that its agent may end with.
 //
-// It is kept as hashes, since nothing else of it is told.
+// It is kept as hashes, since only these are emitted.
 type answer struct {
 	said events.Hash
 	sim  events.Fingerprint
@@ -126,8 +124,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 	return r
 }
 
-// Decode reads one event, or a page of them. Events that tell nothing of agents and
-// tools are passed over.
+// Decode reads one event, or a page of them. It skips events that do not concern agents and tools.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -145,7 +142,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := c.Err(); err != nil {
 		return err
 	}
-	// An event that cannot be read ends the page, and those before it were told.
+	// An event that cannot be read ends the page; those before it were emitted.
 	for i := range read {
 		if err := r.entry(&read[i], emit); err != nil {
 			return err
@@ -157,7 +154,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 // Flush has nothing to do: nothing is held back.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
-// entry tells one event, or remembers what it says of others.
+// entry emits one event, or remembers what it says about others.
 func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 	switch {
 	case n.kind == "":
@@ -192,9 +189,9 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 			text := n.text()
 			r.said.Put(n.session, answer{fingerprint.Content(text), fingerprint.Text(text)})
 		}
-	// The session is idle at the end of a turn, and when it waits for somebody.
+	// The session is idle at the end of a turn, and when it waits for a person or a client.
 	case "session.status_idle":
-		// When it waits for somebody it will go on with what it does.
+		// When it waits for input it will continue its turn.
 		if a, ok := r.said.Get(n.session); ok && n.stop != "requires_action" {
 			r.said.Delete(n.session)
 			e := r.begin(n, "/return", events.AgentReturn)
@@ -240,8 +237,8 @@ func (r *reader) begin(n *entry, phase string, kind events.Kind) *events.Event {
 	return e
 }
 
-// meet remembers whose threads are whose.
-// It is called for each event before the event is told.
+// meet remembers the owner of each thread.
+// It is called for each event before the event is emitted.
 func (r *reader) meet(n *entry) {
 	// Most events name neither.
 	if n.thread == "" || n.agent == "" {
@@ -256,7 +253,7 @@ func (r *reader) meet(n *entry) {
 	}
 }
 
-// isPrimary tells whether an event happened in the thread that users talk to.
+// isPrimary reports whether an event happened in the thread that users talk to.
 // A thread that no agent made is the user's.
 func (r *reader) isPrimary(n *entry) bool {
 	_, created := r.created.Get(n.thread)
@@ -266,7 +263,7 @@ func (r *reader) isPrimary(n *entry) bool {
 // actor is the agent of the thread in which an event happened.
 func (r *reader) actor(n *entry) events.Party { return r.party(n, n.thread, n.agent) }
 
-// unnamed is the agent of a session in which no thread tells its name.
+// unnamed is the agent of a session in which no thread has a name.
 const unnamed = "agent"
 
 // party is the agent of a thread, or the one that users talk to.
@@ -282,7 +279,7 @@ func (r *reader) party(n *entry, thread, agent string) events.Party {
 	return events.Party{Agent: cmp.Or(agent, unnamed)}
 }
 
-// use tells a use of a tool. The three kinds differ in who runs it.
+// use emits a use of a tool. The three kinds differ in the party that runs it.
 func (r *reader) use(n *entry, emit func(*events.Event)) {
 	if n.name == "" {
 		return
@@ -297,8 +294,8 @@ func (r *reader) use(n *entry, emit func(*events.Event)) {
 	r.pair.Pair(e, emit)
 }
 
-// message is what one agent tells another: the coordinator gives work away, and what
-// it receives is the answer. On the stream of the other thread the same two come the
+// message is what one agent sends to another: the coordinator gives work away, and the message
+// that it receives is the answer. On the stream of the other thread the same two come the
 // other way round.
 func (r *reader) message(n *entry, emit func(*events.Event)) {
 	own := r.actor(n)
@@ -307,7 +304,7 @@ func (r *reader) message(n *entry, emit func(*events.Event)) {
 		// With a name on the other end it is the coordinator's.
 		other := r.party(n, cmp.Or(n.toThread, n.fromThread), cmp.Or(n.toAgent, n.fromAgent))
 		kind, from, to := events.AgentCall, own, other
-		// What the coordinator receives is told as the answer of the other one.
+		// A message that the coordinator receives is emitted as the answer of the other agent.
 		if !sent {
 			kind, from, to = events.AgentReturn, other, own
 		}
@@ -320,7 +317,7 @@ func (r *reader) message(n *entry, emit func(*events.Event)) {
 	}
 }
 
-// request tells what a request to the model used up, or that it failed.
+// request emits the usage of a request to the model, or that it failed.
 func (r *reader) request(n *entry, emit func(*events.Event)) {
 	// Nothing that a rule could count.
 	if !n.usage.Known && !n.failed {

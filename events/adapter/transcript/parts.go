@@ -59,9 +59,9 @@ func Response(c *jsonwalk.Cursor) (id string, said []byte) {
 	return id, said
 }
 
-// ShellFailed tells whether the result of a shell, as Gemini CLI and Qwen Code write it, says
-// that the command ended with another code than 0.
-// A result without that line says nothing, and is not taken for a failure.
+// ShellFailed reports whether the result of a shell, as Gemini CLI and Qwen Code write it, says
+// that the command exited with another code than 0.
+// A result without that line says nothing, and is not treated as a failure.
 func ShellFailed(said []byte) bool {
 	for line := range bytes.SplitSeq(said, []byte("\n")) {
 		if code, ok := bytes.CutPrefix(line, []byte("Exit Code: ")); ok {

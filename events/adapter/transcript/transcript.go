@@ -1,8 +1,7 @@
-// Package transcript has what logs of coding agents share: prompts, tool calls, results, subagents, answers. The
-// adapters of these logs find out what a line says; what becomes of it is the same.
+// Package transcript is shared by the logs of coding agents: prompts, tool calls, results, subagents, answers.
+// The adapters of these logs parse the lines; the events made from them are the same.
 //
-// One flow is one prompt of the user, or the session where a log does not tell prompts
-// apart.
+// One flow is one prompt of the user, or the session if a log does not distinguish prompts.
 package transcript
 
 import (
@@ -20,24 +19,24 @@ import (
 // maxRemembered bounds the uses of tools that are known again.
 const maxRemembered = 16384
 
-// Log hands over the events of the transcripts of one program. It is for one goroutine.
+// Log emits the events of the transcripts of one program. It is for one goroutine.
 //
-// It remembers what was told, so that a file that is read again from its beginning gives no
+// It remembers what was emitted, so that a file that is read again from its beginning gives no
 // event twice.
 type Log struct {
 	// pair joins calls with their results and counts work in between.
 	pair *pairing.Pairer
-	// Logs that are written anew, or read from their beginning, tell each use again.
+	// Logs that are rewritten, or read from their beginning, repeat each use.
 	uses *adapter.Recent[progress] // by id
-	once *adapter.Recent[struct{}] // ids of what was told and may come again
-	// looks tells who looks again at what runs on from who repeats himself.
+	once *adapter.Recent[struct{}] // ids of what was emitted and may come again
+	// looks distinguishes callers that look again at work in progress from callers that repeat themselves.
 	looks *polling.Looks
 	// asked is the prompt of a person that a prompt of a program goes on with, by session and
 	// prompt; latest is the last prompt of a person, by session.
 	asked, latest *adapter.Recent[string]
 }
 
-// progress is how much of the use of a tool was told.
+// progress records how much of a tool use was emitted.
 type progress struct {
 	called, ended bool
 	intent        outcome.Intent
@@ -79,8 +78,8 @@ type Turn struct {
 	Prompt  string       // id of what the user said; "" when that is not known
 	By      events.Party // who acts
 
-	// The session that opened this one, or, of one that nobody opened, its own id, where the
-	// program says so; see events.Event.Root.
+	// Parent is the session that opened this one. Root is this session's own id if no session opened
+	// it and the program says so; see events.Event.Root.
 	Parent, Root string
 }
 
@@ -97,7 +96,7 @@ type Use struct {
 
 	To    events.Party // who is given a task; zero for a tool
 	Asked []byte       // what it is asked to do
-	// Elsewhere is for agents whose own transcripts tell their work.
+	// Elsewhere is for agents whose own transcripts report their work.
 	Elsewhere bool // what it does stands in another log
 
 	// At is 0 where only the result was seen.
@@ -125,9 +124,9 @@ func (l *Log) begin(t *Turn, id string, kind events.Kind, at events.Stamp) *even
 	return e
 }
 
-// Again reports whether what has this id came before, for logs that write things twice.
+// Again reports whether this id came before, for logs that write things twice.
 //
-// It remembers up to maxRemembered ids; what came before those is told again, and dropped by
+// It remembers up to maxRemembered ids. Anything older is emitted again, and dropped by
 // its id in the fold.
 func (l *Log) Again(id string) bool {
 	_, again := l.once.Get(id)
@@ -138,7 +137,7 @@ func (l *Log) Again(id string) bool {
 // Forget takes that the agent of a turn goes on with a summary of what was before.
 func (l *Log) Forget(t *Turn) { l.looks.Forget(t.looker()) }
 
-// Prompt tells what the user said to the agent, once.
+// Prompt emits the user's message to the agent, once.
 //
 // A user's message clears patterns and their orders (decision 5), so what a program says in
 // the user's name must not come here.
@@ -165,8 +164,8 @@ func (l *Log) Continues(t *Turn) {
 	}
 }
 
-// Asked tells what the agent of a transcript of its own was asked by another one. Its id is
-// that of the agent's session, so that it is one call with what the other one tells of it.
+// Asked emits the request of another agent to an agent with a transcript of its own. Its id is
+// that of the agent's session, so both transcripts give the same call.
 func (l *Log) Asked(t *Turn, from events.Party, at events.Stamp, text []byte, emit func(*events.Event)) {
 	e := l.begin(t, t.By.Session+"/call", events.AgentCall, at)
 	e.From, e.To, e.TransferMode = from, t.By, events.ReturnToCaller
@@ -175,7 +174,7 @@ func (l *Log) Asked(t *Turn, from events.Party, at events.Stamp, text []byte, em
 	emit(e) // what the other one did before stands in another log
 }
 
-// Use tells the use of a tool and its result, each once.
+// Use emits the use of a tool and its result, each once.
 func (l *Log) Use(t *Turn, u *Use, emit func(*events.Event)) {
 	l.Call(t, u, emit)
 	if u.Ended != 0 {
@@ -183,7 +182,7 @@ func (l *Log) Use(t *Turn, u *Use, emit func(*events.Event)) {
 	}
 }
 
-// Uses tells uses that were made side by side, calls and results in the order of their times.
+// Uses emits uses that were made concurrently, calls and results in the order of their times.
 //
 // Programs write them with the answer of the model, when all have ended, so their order in the
 // file says nothing.
@@ -213,9 +212,9 @@ func (l *Log) Uses(t *Turn, uses []Use, emit func(*events.Event)) {
 	}
 }
 
-// Call tells that a tool is used, or a task given.
+// Call emits that a tool is used, or a task given.
 //
-// Told once, it is not told again, also when it comes with other arguments: programs write a
+// It is emitted once, even if it comes again with other arguments: programs write a
 // use when it begins and again when it is done.
 func (l *Log) Call(t *Turn, u *Use, emit func(*events.Event)) {
 	// Both ends are remembered by the id alone, since results name no more.
@@ -228,7 +227,7 @@ func (l *Log) Call(t *Turn, u *Use, emit func(*events.Event)) {
 	if !u.To.IsZero() {
 		id := u.ID
 		if u.Elsewhere && u.To.Session != "" {
-			id = u.To.Session // as Asked tells it
+			id = u.To.Session // the id that Asked gives it
 		}
 		e := l.begin(t, id+"/call", events.AgentCall, u.At)
 		e.From, e.To, e.TransferMode = t.By, u.To, events.ReturnToCaller
@@ -252,11 +251,11 @@ func (l *Log) Call(t *Turn, u *Use, emit func(*events.Event)) {
 	l.pair.Pair(e, emit)
 }
 
-// Result tells what came of a call that was told.
+// Result emits the result of a call that was emitted.
 func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 	p, known := l.uses.Get(u.ID)
 	if !known || p.ended {
-		// A result whose call was not told is of a use that began before the log.
+		// A result without an emitted call is of a use that began before the log.
 		return
 	}
 	p.ended = true
@@ -292,7 +291,7 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 		e.Time = max(e.Time, u.At)
 		e.DurationMS = float64(e.Time - u.At)
 	}
-	// The other transcript tells what it did, so no work is made up here.
+	// The other transcript reports its work, so none is assumed here.
 	if u.Elsewhere {
 		emit(e)
 		return
@@ -300,7 +299,7 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 	l.pair.Pair(e, emit)
 }
 
-// Inference tells what one answer of the model used up.
+// Inference emits the usage of one answer of the model.
 //
 // The id is that of the answer, which some programs write several times.
 func (l *Log) Inference(t *Turn, id string, at events.Stamp, model, provider string, used events.Usage, emit func(*events.Event)) {
@@ -312,7 +311,7 @@ func (l *Log) Inference(t *Turn, id string, at events.Stamp, model, provider str
 	l.pair.Pair(e, emit)
 }
 
-// Answer tells that the agent has nothing more to do for the user.
+// Answer emits that the agent has nothing more to do for the user.
 //
 // It is for the main agent: the answers of others are results of tasks.
 func (l *Log) Answer(t *Turn, id string, at events.Stamp, status events.Status, text []byte, emit func(*events.Event)) {
