@@ -1,21 +1,19 @@
 // Package a2a reads A2A messages (JSON-RPC, versions 0.3 and 1.0) from the logs of HTTP proxies.
 //
-// Read are the messages that are sent to agents and what comes of them: the answer, or
-// the task with its states and what it made. A call is told when it is sent, and its
-// answer when the task has ended or asks for input.
+// It reads the messages that are sent to agents and their outcome: the answer, or the task with its states
+// and its artifacts. A call is emitted when it is sent. Its answer is emitted when the task has ended or
+// asks for input.
 //
-// The proxy names the agent that is called; nothing names the caller. A message in a
-// context that was seen before comes from whoever opened that context. Else the
-// caller is an agent that has a call open itself, within the same flow: the only one
-// there is beside the callee, or "a2a-client" where there are several, for nobody can
-// tell them apart. Where none is open the call comes from outside, which is taken for
-// a user.
+// The proxy names the agent that is called; nothing names the caller. A message in a known context comes
+// from the party that opened the context. Otherwise the caller is an agent that has a call open itself,
+// within the same flow. If there is only one beside the callee, it is that agent. If there are several, it
+// is "a2a-client", because they cannot be distinguished. If none is open, the call comes from outside,
+// which is treated as a user.
 //
-// One flow is what the request says in baggage or a trace context. Contexts belong to
-// two agents each; without anything better a call is of the flow of the calls that
-// are open around it, which is marked as derived. A message that builds on a task of another
-// flow (referenceTaskIds) opens one that descends from it, unless metadata or baggage say
-// which flow that is.
+// One flow is the one that the request names in baggage or a trace context. Contexts belong to two agents
+// each. Without anything better a call is of the flow of the calls that are open around it, which is
+// marked as derived. A message that builds on a task of another flow (referenceTaskIds) opens a flow that
+// descends from it, unless metadata or baggage name the flow.
 //
 // The wire shows neither tools nor tokens nor work: whether an agent did any is
 // unknown.
@@ -41,7 +39,7 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
-		// Starts are told because requests are logged when they are sent.
+		// Starts are reported because requests are logged when they are sent.
 		Gives: adapter.Gives{Tools: adapter.Never, Args: adapter.Never, Results: adapter.Always, Caller: adapter.Sometimes, Turn: adapter.Never,
 			Tokens: adapter.Never, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Never},
 	}
@@ -63,7 +61,7 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
-// sends tells whether a method sends a message to an agent.
+// sends reports whether a method sends a message to an agent.
 //
 // Names are those of version 1.0, of 0.3 and of early 2025.
 func sends(method string) bool {
@@ -91,7 +89,7 @@ type reader struct {
 	open     *adapter.Recent[*call]  // by exchange, and by task once that goes on without one
 	contexts *adapter.Recent[thread] // by context id
 	tasks    *adapter.Recent[thread] // by task id
-	// first tells the call of a user from later ones that come from outside.
+	// first distinguishes the call of a user from later ones that come from outside.
 	first *adapter.Recent[string] // call that a flow began with
 	event events.Event
 }
@@ -108,14 +106,14 @@ type call struct {
 	event events.Event // what call and return share
 }
 
-// thread is who opened a context or a task, and in what flow.
+// thread is the party that opened a context or a task, and its flow.
 //
-// Whoever opened it is taken for the caller of each message that goes on with it.
+// The opener is treated as the caller of each message that continues it.
 type thread struct {
 	from   events.Party
 	flow   string
 	source events.CorrelationSource
-	root   string // of the tree that the flow belongs to, where it is told
+	root   string // of the tree that the flow belongs to, if reported
 }
 
 // thread is what is remembered of a call for those that go on with it.
@@ -123,7 +121,7 @@ func (c *call) thread() thread {
 	return thread{c.event.From, c.event.CorrelationID, c.event.CorrelationSource, c.event.Root()}
 }
 
-// newReader takes the flow from what is told before what is derived.
+// newReader prefers a flow that is reported to one that is derived.
 func newReader(o adapter.Options) adapter.Adapter {
 	most := o.HeldOr(maxRemembered)
 	return &reader{
@@ -158,10 +156,10 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	return nil
 }
 
-// Flush has nothing to do: calls are told at once.
+// Flush has nothing to do: calls are emitted at once.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
-// call tells a message to an agent, and remembers it until its answer.
+// call emits a message to an agent, and remembers it until its answer.
 func (r *reader) call(rec *wire.Record, m *wire.Message, emit func(*events.Event)) {
 	said := readParams(m.Params)
 	// Proxies stand in front of one agent each, whose name is theirs.
@@ -190,7 +188,7 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, emit func(*events.Event
 	emit(e)
 }
 
-// told takes the flow from what the request says of it.
+// takeFlow takes the flow from what the request says about it.
 func (r *reader) takeFlow(c *call, rec *wire.Record, said *message, trace wire.Trace) {
 	// The metadata of the message goes before baggage, and the baggage of the message before
 	// that of the request.
@@ -259,7 +257,7 @@ func (r *reader) place(c *call, said *message) {
 		// caller is not.
 		r.flow(c, flows[0], events.CorrelationDerived)
 	default:
-		// Of several flows nobody knows which, so the callee has one of its own.
+		// With several flows the right one is unknown, so the callee has one of its own.
 		r.flow(c, "a2a:"+e.To.Agent, events.CorrelationDerived)
 	}
 }
@@ -298,9 +296,9 @@ func another(names []string, name string) []string {
 	return append(names, name)
 }
 
-// isOwn tells whether a request said itself what flow it is of.
+// isOwn reports whether a request itself named its flow.
 //
-// What was derived from open calls, or is that of a context, is not.
+// A flow that was derived from open calls, or is that of a context, does not count.
 func isOwn(e *events.Event) bool {
 	return e.CorrelationID != "" && e.CorrelationSource != events.CorrelationDerived && e.CorrelationSource != events.CorrelationConversation
 }
@@ -343,7 +341,7 @@ func (r *reader) remember(context string, c *call) {
 	}
 }
 
-// response reads what came of a call: an answer, or a task that goes on.
+// response reads the outcome of a call: an answer, or a task that goes on.
 func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
 	key := rec.Key()
 	c, ok := r.open.Get(key)
@@ -388,7 +386,7 @@ func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
 // taskKey is the key of a call whose task goes on. It cannot be that of an exchange.
 func taskKey(proxy, task string) string { return proxy + " task " + task }
 
-// answer tells the return of a call; its flow is that of the call.
+// answer emits the return of a call; its flow is that of the call.
 func (r *reader) answer(rec *wire.Record, c *call, got *outcome, emit func(*events.Event)) {
 	r.event = c.event
 	e := &r.event

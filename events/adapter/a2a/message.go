@@ -92,10 +92,9 @@ func (m *message) readMetadata(c *jsonwalk.Cursor) {
 	}
 }
 
-// outcome is what came of a message: what one response, or all events of a stream,
-// tell of it.
+// outcome is the outcome of a message, as reported by one response or by all events of a stream.
 //
-// Its texts are those of the last state, but artifacts, which add up.
+// Its texts are those of the last state, except artifacts, which add up.
 type outcome struct {
 	task, context string
 	done          bool

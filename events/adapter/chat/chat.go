@@ -116,7 +116,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	return r.tell(n, emit)
 }
 
-// release tells the records that were held.
+// release emits the records that were held.
 func (r *reader) release(emit func(*events.Event)) error {
 	held := r.held
 	r.held, r.bytes = nil, 0
@@ -130,10 +130,10 @@ func (r *reader) release(emit func(*events.Event)) error {
 	return nil
 }
 
-// Flush tells what was held for a time that did not come.
+// Flush emits the records that were held for a time that did not come.
 func (r *reader) Flush(emit func(*events.Event)) error { return r.release(emit) }
 
-// tell tells one record: a conversation, or a line of one.
+// It emits one record: a conversation, or a line of one.
 func (r *reader) tell(n *node, emit func(*events.Event)) error {
 	switch {
 	case r.isDocument != nil && r.isDocument(n):
@@ -147,7 +147,7 @@ func (r *reader) tell(n *node, emit func(*events.Event)) error {
 	return nil
 }
 
-// documents tells a document that holds one conversation or, nested, several.
+// documents emits a document that holds one conversation or, nested, several.
 func (r *reader) documents(n *node, emit func(*events.Event)) {
 	if !r.nested {
 		r.document(n, n.session, emit)
@@ -164,7 +164,7 @@ func (r *reader) documents(n *node, emit func(*events.Event)) {
 	}
 }
 
-// document tells one conversation. Written anew with each message, most of it was told before.
+// document emits one conversation. It is rewritten with each message, so most of it was emitted before.
 func (r *reader) document(n *node, session string, emit func(*events.Event)) {
 	r.clock = clock{}
 	for i := range n.nodes {

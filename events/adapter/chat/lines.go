@@ -13,7 +13,7 @@ import (
 	"weir/events/adapter/transcript"
 )
 
-// claudeLine tells the lines of a stream of Claude Code that are no message: the result ends the
+// claudeLine emits the lines of a stream of Claude Code that are no message: the result ends the
 // turn.
 func claudeLine(r *reader, n *node, emit func(*events.Event)) bool {
 	switch n.kind {
@@ -30,7 +30,7 @@ func claudeLine(r *reader, n *node, emit func(*events.Event)) bool {
 	return true // settings, hooks and pieces of messages
 }
 
-// piLine tells the lines of a session of Pi that are no message: the first names the session.
+// piLine reads the lines of a session of Pi that are no message: the first names the session.
 func piLine(r *reader, n *node, _ func(*events.Event)) bool {
 	if n.kind == "session" {
 		r.begin(n.id, "")
@@ -85,7 +85,7 @@ func agui() *dialect {
 			within: map[string]*level{"input": {lists: map[string]*level{"messages": input}}}}}
 }
 
-// aguiLine tells one event.
+// aguiLine emits one event.
 func aguiLine(r *reader, n *node, emit func(*events.Event)) bool {
 	called := n.call
 	v := r.now
@@ -131,7 +131,7 @@ func aguiLine(r *reader, n *node, emit func(*events.Event)) bool {
 	return true
 }
 
-// streamed tells a call whose arguments are complete.
+// streamed emits a call whose arguments are complete.
 func (r *reader) streamed(t *transcript.Turn, called string, emit func(*events.Event)) {
 	s, ok := r.open.Get(called)
 	if !ok {

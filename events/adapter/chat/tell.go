@@ -17,7 +17,7 @@ type counted struct {
 	parts int
 }
 
-// message tells what is in one message: an answer of the model, results, or what the user said.
+// message emits the content of one message: an answer of the model, results, or the user's message.
 func (r *reader) message(v *talk, n *node, emit func(*events.Event)) {
 	v.n++
 	if n.passed {
@@ -161,7 +161,7 @@ func (r *reader) task(v *talk, u *transcript.Use) {
 	}
 }
 
-// tokens tells what an answer used up, less what was counted of it before.
+// tokens emits the usage of an answer, less what was counted of it before.
 func (r *reader) tokens(t *transcript.Turn, n *node, key string, now events.Stamp, emit func(*events.Event)) {
 	if !n.used.Known {
 		return

@@ -26,7 +26,7 @@ const (
 	model          // that answered
 	provider       // of the model
 	agent          // name of the agent
-	text           // what is said
+	text           // content of the message
 	answer         // id of an answer that has several records
 	call           // id of a call, on the call and on its result
 	tool           // name
@@ -178,7 +178,7 @@ func returned(c *jsonwalk.Cursor) []byte {
 	return append([]byte{}, c.Raw()...)
 }
 
-// key tells a message apart where the log gives it no id.
+// key identifies a message if the log gives it no id.
 func (n *node) key(d *xxhash.Digest) {
 	for _, s := range []string{n.role, n.kind, n.id, n.call, n.tool} {
 		_, _ = d.WriteString(s + "\x00")

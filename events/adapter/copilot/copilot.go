@@ -1,10 +1,10 @@
 // Package copilot reads session logs of GitHub Copilot CLI and of programs built with its SDK.
 //
-// Read are the messages of the user, the uses of tools and their results, tasks given to other
-// agents and what these do, the tokens of the model's answers. One flow is one message of the
-// user (interactionId), or the session where a version does not tell interactions apart.
+// It reads the messages of the user, the uses of tools and their results, tasks given to other agents
+// and what these do, and the tokens of the model's answers. One flow is one message of the user
+// (interactionId), or the session if a version does not distinguish interactions.
 //
-// Versions that tell no tokens per answer leave all but those of the output out.
+// Versions that report no tokens per answer leave out all but the output tokens.
 package copilot
 
 import (
@@ -99,10 +99,10 @@ type line struct {
 	session, interaction, parentUse string
 	call, tool, server              string
 	content, message, args          []byte
-	// exit counts only where exited says that it was told.
+	// exit counts only if exited says that it was reported.
 	exit           int64
 	failed, exited bool
-	// asks tells an answer that goes on from one that ends a turn.
+	// asks distinguishes an answer that goes on from one that ends a turn.
 	asks       bool   // for the use of tools
 	code       string // of an error
 	api, model string
@@ -110,7 +110,7 @@ type line struct {
 	output     int64
 }
 
-// Decode reads one event. Those that tell nothing of agents and tools are passed over.
+// Decode reads one event. It skips events that do not concern agents and tools.
 //
 // A file that begins in the middle cannot be read, for its session is not known.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
@@ -133,18 +133,17 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if l.interaction != "" {
 		r.prompt = l.interaction
 	}
-	// Who acts is asked before the line is told, as it may make another agent known.
+	// The acting agent is determined before the line is read, as the line may make another agent known.
 	turn := r.turn(l)
 	switch l.kind {
 	case "user.message":
-		// What an agent is asked comes in the user's form as well, and was told with the task.
+		// An agent's prompt has the same form as a user's message, and was emitted with the task.
 		if l.agent == "" && l.parentUse == "" {
 			r.log.Prompt(turn, l.id, l.at, l.content, emit)
 		}
 	case "assistant.message":
 		r.said(l, turn, emit)
-	// Two kinds of records tell the same in different versions; the call of the API is their
-	// id.
+	// Two kinds of records report the same in different versions. The call of the API is their id.
 	case "session.usage_record", "assistant.usage":
 		r.log.Inference(turn, cmp.Or(l.api, l.id), l.at, l.model, "", l.used, emit)
 	case "tool.execution_start":
@@ -168,7 +167,7 @@ func (r *reader) turn(l *line) *transcript.Turn {
 	t := &transcript.Turn{Session: r.session, Prompt: r.prompt, By: events.Party{Session: r.session, Agent: program}}
 	// Either may be all that there is.
 	for _, key := range [...]string{l.agent, l.parentUse} {
-		// The start of an agent is told by who started it.
+		// The start of an agent is reported by the agent that started it.
 		if by, ok := r.agents.Get(key); ok && key != "" && l.kind != "subagent.started" {
 			t.By = by
 		}
@@ -178,7 +177,7 @@ func (r *reader) turn(l *line) *transcript.Turn {
 
 // said reads an answer of the model. One that asks for no tool is the last.
 func (r *reader) said(l *line, t *transcript.Turn, emit func(*events.Event)) {
-	// Older versions tell no more than the output with the answer.
+	// Older versions report only the output tokens with the answer.
 	if l.output > 0 && l.api != "" {
 		r.log.Inference(t, l.api, l.at, l.model, "", events.Usage{Known: true, Output: l.output}, emit)
 	}
@@ -188,14 +187,14 @@ func (r *reader) said(l *line, t *transcript.Turn, emit func(*events.Event)) {
 	}
 }
 
-// use tells the use of a tool, or that a task is given to an agent of its own.
+// use emits the use of a tool, or that a task is given to an agent of its own.
 func (r *reader) use(l *line, t *transcript.Turn, emit func(*events.Event)) {
 	u := transcript.Use{ID: l.call, Tool: l.tool, Server: l.server, Args: l.args, At: l.at}
 	// Nothing could be joined with it.
 	if l.call == "" || l.tool == "" {
 		return
 	}
-	// A task without a prompt is told as the use of a tool.
+	// A task without a prompt is emitted as the use of a tool.
 	if kind, asked := task(l.args); l.tool == "task" && len(asked) > 0 {
 		// The use is the party, as the agent's id is not known yet.
 		u.To, u.Asked = events.Party{Session: adapter.Word([]byte(r.session+"/"+l.call), events.MaxID), Agent: cmp.Or(kind, "task")}, asked
@@ -218,7 +217,7 @@ func task(args []byte) (kind string, asked []byte) {
 	return kind, asked
 }
 
-// result tells what a use brought. Status comes in several ways, of which the surest goes
+// result emits the result of a use. Status comes in several ways, of which the most reliable goes
 // first.
 func (r *reader) result(l *line, t *transcript.Turn, emit func(*events.Event)) {
 	u := transcript.Use{ID: l.call, Ended: l.at, Said: l.content}
@@ -239,7 +238,7 @@ func (r *reader) result(l *line, t *transcript.Turn, emit func(*events.Event)) {
 	r.log.Result(t, &u, emit)
 }
 
-// failedShell tells whether a command ended with another code than 0: its output ends with
+// failedShell reports whether a command exited with another code than 0. Its output then ends with
 // "<exited with exit code 1>", in newer versions "<shellId: 1 completed with exit code 1>".
 //
 // Only the last line says it, and only if it is one of those.

@@ -7,7 +7,7 @@ import (
 	"weir/events/adapter/usage"
 )
 
-// read reads the frame of an event, and its data only if it is of a kind that tells something.
+// read reads the frame of an event, and its data only if its kind is used.
 func read(record []byte) (*line, error) {
 	l := &line{}
 	c := jsonwalk.New(record)
@@ -36,7 +36,7 @@ func read(record []byte) (*line, error) {
 	case l.at == 0:
 		return nil, adapter.Missing("timestamp", "want timestamp of every event")
 	}
-	// Other kinds hold much text that nobody needs.
+	// Other kinds hold much text that is not needed.
 	switch l.kind {
 	case "session.start", "user.message", "assistant.message", "session.usage_record", "assistant.usage",
 		"tool.execution_start", "tool.execution_complete", "subagent.started", "abort":
@@ -101,7 +101,7 @@ func (l *line) readData(c *jsonwalk.Cursor) {
 					l.code = string(c.Text())
 				}
 			}
-		// Newer versions tell how a command ended beside its output.
+		// Newer versions report how a command ended beside its output.
 		case "shellExecution":
 			for c.MaybeObject(); c.Member(); {
 				if string(c.Key()) == "exitCode" {
@@ -111,7 +111,7 @@ func (l *line) readData(c *jsonwalk.Cursor) {
 		case "usage":
 			l.readUsage(c)
 		case "outputTokens":
-			// It is kept apart as well, for answers that tell nothing else.
+			// It is kept separately as well, for answers that report nothing else.
 			l.output, _ = c.Count()
 			l.used.Output, l.used.Known = l.output, true
 		// Counts stand in the data itself in some versions.

@@ -1,15 +1,13 @@
 // Package crewai reads events of CrewAI's event bus, one JSON object per line.
 //
-// Read are the events by which crews, agents, tools and models begin and end. One flow
-// is one run of a crew: the nearest crew_kickoff_started above an event, or, without a
-// crew, what lies topmost. An agent is its role. A delegation is the use of a tool
-// below which another agent runs; it is told as a call of that agent, once, however
-// often CrewAI tries again. The events carry the whole crew with the keys of its
-// models; nothing but roles, names, times and figures is read.
+// It reads the events by which crews, agents, tools and models begin and end. One flow is one run of a crew:
+// the nearest crew_kickoff_started above an event, or, without a crew, the topmost event. An agent is its
+// role. A delegation is the use of a tool below which another agent runs. It is emitted as a call of that
+// agent, once, however often CrewAI tries again. The events carry the whole crew with the keys of its
+// models; only roles, names, times and figures are read.
 //
-// Agents of one role cannot be told apart, and tokens are there only with models whose
-// events have them. Where something fails without an event of its own, that is known
-// only by the end of what lies above it.
+// Agents of one role cannot be distinguished. Tokens are present only with models whose events have them.
+// If something fails without an event of its own, only the end of what is above it shows the failure.
 package crewai
 
 import (
@@ -51,7 +49,7 @@ func score(head *adapter.Head) adapter.Match {
 // maxOpen bounds the events that others may refer to.
 const maxOpen = 16384
 
-// reader joins the events that begin and end something; tree finds out who called whom.
+// reader joins the events that begin and end something; tree determines the caller of each.
 type reader struct {
 	tree    *spantree.Tree
 	ignore  adapter.IgnoreArgs
@@ -104,10 +102,9 @@ func newReader(o adapter.Options) adapter.Adapter {
 		starts: adapter.NewRecent[start](most), refused: adapter.NewRecent[string](most)}
 }
 
-// Decode reads one event. Events that tell nothing of agents, tools and models are
-// passed over.
+// Decode reads one event. It skips events that do not concern agents, tools and models.
 //
-// An event that comes again is passed over.
+// An event that comes again is skipped.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -134,8 +131,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	return err
 }
 
-// waitsFor is the event without which it cannot be told where another one belongs, as long as
-// it has not come.
+// waitsFor is the event that is needed to place another one, until it has come.
 func (r *reader) waitsFor(l *line) string {
 	event := l.parent
 	switch what, phase := phaseOf(l.kind); {
@@ -178,7 +174,7 @@ func (r *reader) take(l *line) {
 		r.begin(l, what)
 	case phase == ends && l.started != "":
 		r.end(l, what)
-	// The tool is told again and again before its failure, see refuse.
+	// The tool is reported again and again before its failure, see refuse.
 	case l.kind == "tool_selection_error":
 		r.refused.Put(l.parent, l.tool)
 	case l.kind == "tool_failure_detected":
@@ -186,7 +182,7 @@ func (r *reader) take(l *line) {
 	}
 }
 
-// Flush tells all that was held back.
+// Flush emits everything that was held back.
 func (r *reader) Flush(emit func(*events.Event)) error {
 	err := r.takeEarly(func(early) bool { return true })
 	r.tree.Flush(emit)
@@ -202,11 +198,10 @@ const (
 	ends
 )
 
-// phaseOf takes the type of an event apart: what it is about, and whether that
-// begins or ends.
+// phaseOf splits the type of an event: its subject, and whether that begins or ends.
 //
-// Ends have several words, of which failed and error tell that it went wrong; what went wrong
-// stands in a member.
+// Several words mark an end. Of them failed and error mark a failure; a member holds its
+// cause.
 func phaseOf(kind string) (what string, p phase) {
 	if what, ok := strings.CutSuffix(kind, "_started"); ok {
 		return what, begins
@@ -250,7 +245,7 @@ func (r *reader) begin(l *line, what string) {
 	s := start{what: what, parent: l.parent, trace: r.trace(l), delegates: what == "tool_usage" && isDelegation(l.tool)}
 	if what == "crew_kickoff" {
 		r.tree.Name(s.trace, spantree.Names{Explicit: l.correlation})
-		s.parent = "" // what is left of a crew that failed
+		s.parent = "" // a parent here remains from a crew that failed
 	}
 	above, _ := r.starts.Get(l.parent)
 	r.starts.Put(l.id, s)
@@ -258,11 +253,11 @@ func (r *reader) begin(l *line, what string) {
 	switch what {
 	case "agent_execution", "lite_agent_execution":
 		run.Kind, run.Agent = spantree.Agent, l.role
-		if !above.delegates { // else what it is told is what the tool was given
+		if !above.delegates { // else its prompt is the argument of the tool
 			run.Content, run.Sim = fingerprint.Content(l.prompt), fingerprint.Text(l.prompt)
 		}
 	case "tool_usage":
-		// A delegation is told as the call of the agent below it. If none ran, it was tried
+		// A delegation is emitted as the call of the agent below it. If none ran, it was tried
 		// and is no work.
 		run.Kind, run.Agent, run.Known, run.Refused = spantree.Tool, l.role, !s.delegates, s.delegates
 		run.Tool = r.tool(l)
@@ -313,14 +308,14 @@ func (r *reader) end(l *line, what string) {
 	}
 }
 
-// refuse tells a call of a tool that the agent does not have. CrewAI tells several
-// times of one that it is not there, and then, once, of the failure.
+// refuse emits a call of a tool that the agent does not have. CrewAI reports several times that
+// the tool does not exist, and then, once, the failure.
 //
 // Its own span is begun and ended at once, since nothing of it ran.
 func (r *reader) refuse(l *line) {
 	tool, ok := r.refused.Get(l.parent)
 	if !ok || tool != l.tool {
-		return // the tool ran, and its own events tell of it
+		return // the tool ran, and its own events report it
 	}
 	r.refused.Delete(l.parent)
 	r.tree.Add(r.trace(l), spantree.Span{ID: l.id, Parent: l.parent, Kind: spantree.Tool, Start: l.at, End: l.at, Agent: l.role,

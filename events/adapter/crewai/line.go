@@ -68,7 +68,7 @@ func read(record []byte) (*line, error) {
 			l.model = adapter.Word(c.Text(), events.MaxID)
 		case "usage":
 			l.usage = counts.Read(c)
-		// The inputs of a crew are the user's, who may name a flow there.
+		// The inputs of a crew are the user's, which may name a flow there.
 		case "inputs":
 			l.correlation = adapter.ID(c.TextOf("correlation_id"))
 		}

@@ -1,13 +1,13 @@
 // Package mcp reads MCP over streamable HTTP (2025-03-26 to 2026-07-28) from the logs of HTTP proxies.
 //
-// Read are tool calls, which are told when they are sent, their results, which are told
-// when they are there, and the names by which clients open their sessions. One flow is
-// what the caller says in baggage or a trace context; else the MCP session; else all
-// that one client calls on one server, which is marked as derived.
+// It reads tool calls, which are emitted when they are sent, their results, which are emitted when they
+// arrive, and the names by which clients open their sessions. One flow is the one that the caller names in
+// baggage or a trace context; else the MCP session; else all calls of one client on one server, which is
+// marked as derived.
 //
-// MCP knows clients, not agents: the caller is the client by the name that it gives,
-// on every request or once for a session, and agents in one client cannot be told
-// apart. Calls between agents, tokens and work are not on the wire.
+// MCP knows clients, not agents. The caller is the client by the name that it gives, on every request or
+// once for a session. Agents in one client cannot be distinguished. Calls between agents, tokens and work
+// are not on the wire.
 package mcp
 
 import (
@@ -48,7 +48,7 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
-// isMethod tells whether only MCP has the method.
+// isMethod reports whether only MCP has the method.
 // Prefixes are enough: A2A, which comes the same way, has no methods that begin so.
 func isMethod(method string) bool {
 	if method == "initialize" || method == "server/discover" {
@@ -67,7 +67,7 @@ const (
 	maxBatch      = 16   // calls of one request that are paired with their results
 )
 
-// reader remembers what is asked until it is answered. Its memories forget the oldest, since a
+// reader remembers each request until it is answered. Its memories forget the oldest, since a
 // proxy may lose responses.
 type reader struct {
 	source      string
@@ -92,9 +92,9 @@ type exchange struct {
 type call struct {
 	// Results are paired by it inside one exchange: it is not unique beyond.
 	rpc   string       // its JSON-RPC id
-	event events.Event // as it was told
+	event events.Event // as it was emitted
 	// The server, the client, the tool and the hash of the arguments, see asking.
-	same string // what tells equal calls
+	same string // what identifies equal calls
 	task string // that it looks at; empty for the call of a tool
 }
 
@@ -113,7 +113,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 
 // Decode reads one request or response.
 //
-// A response without its request tells nothing, and no error.
+// A response without its request gives no event and no error.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	rec, err := wire.Read(record)
 	if err != nil {
@@ -127,10 +127,10 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	return nil
 }
 
-// Flush has nothing to do: calls are told at once.
+// Flush has nothing to do: calls are emitted at once.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
-// request tells each tool call of a request at once, before it is known how it ends: orders
+// request emits each tool call of a request at once, before its outcome is known: orders
 // have to reach the next call.
 func (r *reader) request(rec *wire.Record, emit func(*events.Event)) {
 	var x exchange
@@ -145,7 +145,7 @@ func (r *reader) request(rec *wire.Record, emit func(*events.Event)) {
 				continue
 			}
 			c := r.call(rec, m, p)
-			// Calls beyond maxBatch are told, but get no result.
+			// Calls beyond maxBatch are emitted, but get no result.
 			if len(x.calls) < maxBatch {
 				x.calls = append(x.calls, c)
 			}
@@ -161,7 +161,7 @@ func (r *reader) request(rec *wire.Record, emit func(*events.Event)) {
 			emit(&r.event)
 		}
 	}
-	// Requests of other methods are not remembered, since their responses tell nothing.
+	// Requests of other methods are not remembered, since their responses are not needed.
 	if x.client != "" || len(x.calls) > 0 {
 		r.open.Put(rec.Key(), &x)
 	}
@@ -260,14 +260,14 @@ func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
 	}
 }
 
-// result tells the end of a call, with all that the call said.
+// result emits the end of a call, with the details of the call.
 func (r *reader) result(rec *wire.Record, c *call, got result, emit func(*events.Event)) {
 	r.event = c.event
 	e := &r.event
 	// A result is never before its call, whatever the clocks say.
 	e.ID, e.Kind, e.Time = c.event.Tool.CallID+"/result", events.ToolResult, max(rec.At, c.event.Time)
 	e.DurationMS = float64(e.Time - c.event.Time)
-	// The size of the arguments and what was tried again are told once, with the call.
+	// The size of the arguments and the retried call are reported once, with the call.
 	e.Tool.ArgsSize, e.Tool.RetryOf = 0, ""
 	e.Status, e.ErrorType, e.Content, e.Sim = got.status, got.failure, got.said, got.sim
 	if got.status == events.StatusInputRequired {

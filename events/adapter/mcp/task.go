@@ -90,7 +90,7 @@ func (r *reader) look(rec *wire.Record, m *wire.Message) (c call, ok bool) {
 	return call{rpc: m.ID, event: e, task: taskKey(rec, s.id)}, true
 }
 
-// looked takes the answer to a look: what came of the task is the result of the call that became it.
+// looked takes the answer to a look: the outcome of the task is the result of the call that became it.
 func (r *reader) looked(rec *wire.Record, c *call, m *wire.Message, emit func(*events.Event)) {
 	s := readStated(m.Result)
 	got := result{status: events.StatusOK, said: fingerprint.Content([]byte(s.status))}

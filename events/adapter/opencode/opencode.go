@@ -1,9 +1,9 @@
 // Package opencode reads sessions of OpenCode, exported or streamed.
 //
-// Read are the messages of the user, the uses of tools and their results, tasks given to other
-// agents, the tokens of the model's answers and the ends of turns. One flow is one message of
-// the user. The lines of a run do not tell it: there a flow is the session. What an agent does
-// that was given a task stands in a session of its own, which names the one that gave it.
+// It reads the messages of the user, the uses of tools and their results, tasks given to other agents,
+// the tokens of the model's answers and the ends of turns. One flow is one message of the user. The lines
+// of a run do not name it: there a flow is the session. The work of an agent that was given a task is in
+// a session of its own, which names the session that gave it.
 package opencode
 
 import (
@@ -75,7 +75,7 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
-// reader holds what lasts from line to line. log knows what was told; nothing here is held
+// reader holds what lasts from line to line. log knows what was emitted; nothing here is held
 // back.
 type reader struct {
 	log *transcript.Log
@@ -92,7 +92,7 @@ type last struct {
 }
 
 // newReader returns a reader that leaves out the descriptions of commands. The model describes
-// each command anew, so the description does not tell calls of bash apart.
+// each command anew, so the description does not distinguish calls of bash.
 func newReader(o adapter.Options) *reader {
 	return &reader{log: transcript.New(transcript.Ignoring(o, "bash", "description"), program), last: adapter.NewRecent[last](o.HeldOr(256))}
 }
@@ -111,7 +111,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	var messages, part, failure []byte
 	var kind string
 	var at events.Stamp
-	// whole tells a session, which has an info, from a line of a run.
+	// whole distinguishes a session, which has an info, from a line of a run.
 	whole := false
 	room := jsonwalk.Borrow()
 	defer room.Return()
@@ -150,10 +150,10 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 }
 
 // line reads what a run prints: a part of a message each time.
-// A run tells a use of a tool when it is over, call and result in one line.
+// A run reports a use of a tool when it is over, call and result in one line.
 func (r *reader) line(kind string, at events.Stamp, session string, raw, failure []byte, emit func(*events.Event)) error {
 	turn := transcript.Turn{Session: session, By: events.Party{Session: session, Agent: program}}
-	// An error has no message of its own: the time is what tells two of them apart.
+	// An error has no message of its own: the time distinguishes two of them.
 	if kind == "error" {
 		var m info
 		m.readError(jsonwalk.New(failure))
@@ -172,7 +172,7 @@ func (r *reader) line(kind string, at events.Stamp, session string, raw, failure
 	switch p.kind {
 	// A text is the answer only when a step ends with it.
 	case "text":
-		// Cloned, because the record is gone when the answer is told.
+		// Cloned, because the record is gone when the answer is emitted.
 		r.last.Put(p.message, last{bytes.Clone(p.text), cmp.Or(p.ended, at)})
 	// The end of the use is when the model went on, which is later than the text before it.
 	case "tool":
@@ -194,12 +194,12 @@ func (r *reader) line(kind string, at events.Stamp, session string, raw, failure
 
 // session reads a whole session.
 //
-// A fault of the JSON itself ends it; what was told until then stays told.
+// A fault of the JSON itself ends it; events that were emitted until then remain.
 func (r *reader) session(s *info, list []byte, room *jsonwalk.Room, emit func(*events.Event)) error {
 	// Faults of single messages are gathered, so that one bad message does not cost the
 	// session.
 	left := &adapter.PartError{What: "messages"}
-	asked := s.parent != "" // by another agent, which no event told yet
+	asked := s.parent != "" // by another agent, which no event reported yet
 	messages := room.New(list)
 	for messages.MaybeArray(); messages.Element(); {
 		// Of counts what is there, so that a person sees what share was left out.
@@ -242,14 +242,14 @@ func (r *reader) message(s, m *info, parts *jsonwalk.Cursor, asked bool, emit fu
 	turn := transcript.Turn{Session: s.id, Prompt: m.parent, By: events.Party{Session: s.id, Agent: program}}
 	switch s.parent {
 	case "":
-		// A session that nobody opened is the root of a tree: what its children spend counts
+		// A session that no other one opened is the root of a tree: what its children spend counts
 		// against it.
 		turn.Root = s.id
 	case s.id: // both were blotted out
 	default:
 		turn.Parent = s.parent
 	}
-	// An agent that another one opened is told by what kind it is.
+	// An agent that another one opened is identified by its kind.
 	if s.parent != "" {
 		turn.By.Agent = cmp.Or(m.agent, program)
 	}

@@ -118,7 +118,7 @@ type part struct {
 	// What follows is of a tool: its state is read in readState.
 	call, tool, status string
 	input, out, failed []byte
-	// child is told when the task has begun; until then the call stands for it.
+	// child is set when the task has begun; until then the call takes its place.
 	child        string // session of the agent that was given a task
 	exit         int64
 	began, ended events.Stamp
@@ -158,7 +158,7 @@ func (p *part) read(c *jsonwalk.Cursor) {
 	}
 }
 
-// readState reads the state of a use: how far it is, with what, and what came of it.
+// readState reads the state of a use: its progress, its arguments, and its result.
 func (p *part) readState(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -197,8 +197,8 @@ func said(c *jsonwalk.Cursor) []byte {
 	return c.Raw()
 }
 
-// use is what a part tells of the use of a tool.
-// A use without id or tool is the zero Use, which callers tell by its At.
+// use is the use of a tool that a part reports.
+// A use without id or tool is the zero Use, which callers recognize by its At.
 func (p *part) use(session string) *transcript.Use {
 	u := &transcript.Use{ID: p.call, Tool: p.tool, Args: p.input, At: p.began, Said: p.out}
 	if p.call == "" || p.tool == "" {
@@ -207,7 +207,7 @@ func (p *part) use(session string) *transcript.Use {
 	// A use that still runs has another status and no end.
 	switch p.status {
 	case "completed":
-		// A command that failed is completed, too: its exit code tells.
+		// A command that failed is completed, too: its exit code shows the failure.
 		if u.Ended = cmp.Or(p.ended, p.began); p.exit != 0 {
 			u.Status = events.StatusError
 		}

@@ -1,16 +1,16 @@
 // Package polling recognises calls that look again at work in progress. Such a call is no repetition, however often it
-// brings the same, and Event.Tool.RetryOf says so. Nor is the first look at each thing behind a loss of memory.
+// brings the same, and Event.Tool.RetryOf says so. Nor does the first look at each thing show a loss of memory.
 //
-// A call is a look once more when the same was looked at before, some seconds passed in
+// A call is a repeated look if the same was looked at before, some seconds passed in
 // between, and one of these holds:
 //
-//   - what came of the look before says that it goes on ("status": "running");
+//   - the result of the look before says that it goes on ("status": "running");
 //   - the caller waited in between, by a sleep of its own or within the call;
 //   - it names something that the caller started in the background;
 //   - the caller is looking at something else that goes on, in the calls around it.
 //
-// What says that it is over is no longer waited for. Of what says neither, patience looks
-// that bring the same are believed.
+// If a result says that the work is over, later calls do not count as waiting. If results say neither,
+// up to patience looks with the same result count as waiting.
 package polling
 
 import (
@@ -21,14 +21,14 @@ import (
 	"weir/events/adapter"
 )
 
-// pause is how long somebody waits at least, in milliseconds, before looking again.
+// pause is the shortest wait of a caller before it looks again, in milliseconds.
 const pause = 5_000
 
 // patience is how many looks in a row that bring the same, and do not say whether anything
 // goes on, are waiting.
 const patience = 20
 
-// attention is for how many calls somebody who looked at something that goes on waits for it.
+// attention is the number of calls for which a caller waits for running work after a look at it.
 const attention = 4
 
 // maxStarted bounds what one caller started in the background and may still look at.
@@ -38,7 +38,7 @@ const maxStarted = 8
 type Looks struct {
 	last    *adapter.Recent[look]    // by caller and subject
 	open    *adapter.Recent[string]  // key of a look, by the id of its call
-	callers *adapter.Recent[*caller] // by who calls
+	callers *adapter.Recent[*caller] // by the id of the caller
 }
 
 // look is the last one at a subject.
@@ -55,7 +55,7 @@ type look struct {
 	lists        int // as in Subject
 }
 
-// caller is what is known of one who calls.
+// caller is what is known of one caller.
 type caller struct {
 	n       uint64   // calls so far
 	waited  uint64   // ordinal of the last call that waits; 0 for none
@@ -115,8 +115,8 @@ func (l *Looks) Forget(who string) {
 	}
 }
 
-// attends tells whether the caller is waiting for something that goes on: who looks at workers,
-// in between looks at what they have done.
+// attends reports whether the caller is waiting for something that goes on. A caller that looks at
+// workers looks in between at what they have done.
 func (c *caller) attends() bool { return c.saw > 0 && c.n-c.saw <= attention }
 
 // start notes something that the caller started in the background; what was first gives way.
@@ -126,7 +126,7 @@ func (c *caller) start(name string) {
 
 func (c *caller) hasStarted(name string) bool { return slices.Contains(c.started, name) }
 
-// Result takes what came of a call.
+// Result takes the result of a call.
 func (l *Looks) Result(who, id string, said Said, failed bool, content events.Hash) {
 	key, called := l.open.Get(id)
 	by, known := l.callers.Get(who)

@@ -17,7 +17,7 @@ const (
 	Over
 )
 
-// Said is what a result tells of processes.
+// Said is what a result reports about processes.
 type Said struct {
 	State   State
 	started string // the id of what was started in the background
@@ -30,7 +30,7 @@ const maxSaid = 4096
 // maxLines is the same in lines.
 const maxLines = 40
 
-// Read returns what a result tells.
+// Read returns what a result reports about processes.
 func Read(result []byte) Said {
 	result = bytes.TrimSpace(result[:min(len(result), maxSaid)])
 	if rest, ok := bytes.CutPrefix(result, []byte("Command running in background with ID: ")); ok {
@@ -76,8 +76,8 @@ func cutAny(text []byte, prefixes ...string) (rest []byte, ok bool) {
 	return text, false
 }
 
-// words are what programs call the states that tell whether something goes on, in small letters
-// and joined by lines below.
+// words are what programs call the states that show whether something goes on, in small letters
+// and joined by underscores.
 var words = map[string]State{
 	"running": GoesOn, "working": GoesOn, "pending": GoesOn, "queued": GoesOn, "in_progress": GoesOn, "inprogress": GoesOn, "starting": GoesOn, "waiting": GoesOn,
 	"processing": GoesOn, "building": GoesOn, "creating": GoesOn, "provisioning": GoesOn, "initializing": GoesOn, "deploying": GoesOn, "executing": GoesOn,
@@ -151,7 +151,7 @@ type object struct {
 	texts [][]byte // what may say it if the object does not
 }
 
-// names tells whether a member or a column of this name says how something goes.
+// names reports whether a member or a column of this name holds the state of something.
 func names(key []byte) bool {
 	key = bytes.ToLower(key)
 	return bytes.HasSuffix(key, []byte("status")) || bytes.HasSuffix(key, []byte("state")) || bytes.Equal(key, []byte("phase"))
@@ -198,7 +198,7 @@ func (o *object) read(c *jsonwalk.Cursor, deep int) {
 	}
 }
 
-// says tells whether a member of this name holds what a program printed.
+// says reports whether a member of this name holds what a program printed.
 func says(key []byte) bool {
 	switch string(key) {
 	case "stdout", "output", "content", "text", "result", "llmContent", "textResultForLlm":

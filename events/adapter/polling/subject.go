@@ -17,7 +17,7 @@ type Subject struct {
 	hash   uint64
 	names  []string // what the call names, of which some may be what runs in the background
 	starts string   // what it starts in the background says what it does to this file
-	lists  int      // a result of so many lines says that something runs; 0 for a call that does not list processes
+	lists  int      // a result with this number of lines says that something runs; 0 for a call that does not list processes
 	waits  bool     // the call waits by itself
 	idles  bool     // the call only waits, and returns nothing of what it waits for
 	reads  bool     // it reads files, or what the agent itself plans
@@ -86,8 +86,8 @@ func Of(tool string, args []byte, hash events.Hash) Subject {
 	return s
 }
 
-// readers are the tools and the commands that bring what somebody wrote down: a word in it
-// about how something goes is not that of what goes on.
+// readers are the tools and the commands that return written text: a word in it about a state is not
+// the state of running work.
 var readers = map[string]bool{
 	"read": true, "view": true, "read_file": true, "readfile": true, "read_many_files": true, "grep": true, "grep_search": true, "glob": true, "ls": true,
 	"list_directory": true, "search_files": true, "codebase_search": true, "notebookread": true, "tasklist": true, "taskget": true,
@@ -95,7 +95,7 @@ var readers = map[string]bool{
 }
 
 // listing are commands that list what runs, and how many lines they print when there is something.
-// A list of all processes is none of what somebody waits for.
+// A list of all processes is not among them, because callers do not wait for all processes.
 var listing = map[string]int{"pgrep": 1, "squeue": 2, "qstat": 2, "bjobs": 2}
 
 // maxNames bounds the names that are taken out of one command, and maxName how long each is.
@@ -146,14 +146,14 @@ var acting = []string{"create", "submit", "send", "post", "start", "run", "launc
 // looking are what names of tools have in them that look all the same, such as deploy_status.
 var looking = []string{"status", "state", "progress", "poll", "output", "result", "stdin"}
 
-// acts tells it by the name of a tool in small letters.
+// acts reports it by the name of a tool in small letters.
 func acts(name string) bool {
 	in := func(part string) bool { return strings.Contains(name, part) }
 	begins := func(part string) bool { return strings.HasPrefix(strings.TrimLeft(name, "_"), part) }
 	return slices.ContainsFunc(acting, begins) && !slices.ContainsFunc(looking, in)
 }
 
-// sends tells whether a command sends something to a server.
+// sends reports whether a command sends something to a server.
 func sends(command []byte) bool {
 	for _, flag := range []string{"-X POST", "-XPOST", "-X PUT", "-XPUT", "-X PATCH", "-X DELETE", "--data", " -d '", " -d \"", "--post-"} {
 		if bytes.Contains(command, []byte(flag)) {
@@ -182,8 +182,8 @@ func firstWord(command []byte) string {
 	return string(command)
 }
 
-// withoutSleep takes out of a command what it sleeps, and tells whether that is as long as a
-// pause; a loop that sleeps is.
+// withoutSleep removes the sleeps from a command, and reports whether they last as long as a
+// pause; a loop that sleeps does.
 func withoutSleep(command []byte) (rest []byte, sleeps bool) {
 	ms := 0.0
 	for text := command; ; {
