@@ -1,5 +1,5 @@
-// Package polling recognises calls that look again at work in progress. Such a call is no repetition, however often it
-// brings the same, and Event.Tool.RetryOf says so. Nor does the first look at each thing show a loss of memory.
+// Package polling recognises calls that look again at work in progress. Such a call is no repetition, however often
+// it brings the same, and Event.Tool.RetryOf says so. Nor does the first look at each thing show a loss of memory.
 //
 // A call is a repeated look if the same was looked at before, some seconds passed in
 // between, and one of these holds:

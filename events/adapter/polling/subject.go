@@ -17,7 +17,7 @@ type Subject struct {
 	hash   uint64
 	names  []string // what the call names, of which some may be what runs in the background
 	starts string   // what it starts in the background says what it does to this file
-	lists  int      // a result with this number of lines says that something runs; 0 for a call that does not list processes
+	lists  int      // lines of a result that says that something runs; 0 for a call that does not list processes
 	waits  bool     // the call waits by itself
 	idles  bool     // the call only waits, and returns nothing of what it waits for
 	reads  bool     // it reads files, or what the agent itself plans
