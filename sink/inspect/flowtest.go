@@ -41,15 +41,15 @@ func FlowTest(title string, l analyzer.Limits, evs []events.Event) (string, erro
 	for _, line := range settings(l) {
 		b.WriteString(line + "\n")
 	}
-	// Whether a hop came without work stands at each hop of which the log tells it.
+	// Each hop shows whether it came without work, if the log reports it.
 	b.WriteString("[work=unknown]\n" + body.String() + "----\n")
 	// Read and written again, so that it has the one form that cases have.
 	cases, err := scenario.Parse("test.flow", []byte(b.String()))
 	if err != nil {
 		return "", fmt.Errorf("write the flow as a case: %w", err)
 	}
-	// Whoever changes limits later sees in the case what becomes different.
-	// The outcome is what these limits give, and not what was said at the time.
+	// A person that changes limits later sees the difference in the case.
+	// The outcome is the result of these limits, and not the verdict at the time.
 	for i := range cases {
 		out := cases[i].Run(cases[i].Limits(l))
 		cases[i].Accept(&out)
@@ -113,7 +113,7 @@ func (w *flowWriter) event(ev *events.Event) string {
 	if ev.Origin != events.OriginUnset {
 		add("origin", ev.Origin.String())
 	}
-	// A message that somebody claims to be a user's, see decision 59.
+	// A message that its sender claims to be a user's, see decision 59.
 	if ev.Claimed {
 		fields = append(fields, "claimed")
 	}
@@ -139,8 +139,8 @@ func (w *flowWriter) event(ev *events.Event) string {
 			add("usage", u.Scope.String())
 		}
 	}
-	// The reader of the case is told, since rules about near texts may then come to something
-	// else.
+	// The case notes it for its reader, since rules about near texts may then give another
+	// result.
 	w.similar = w.similar || ev.Sim != (events.Fingerprint{})
 	wait := ""
 	// The first event sets the clock, and waits for nothing.
@@ -182,13 +182,13 @@ func (w *flowWriter) act(ev *events.Event) (act string, fields []string) {
 	}
 	switch ev.Kind {
 	case events.AgentCall:
-		// A call by nobody in particular is written as one of a person.
+		// A call without a caller is written as a call of a person.
 		if ev.From.IsZero() {
 			return ask + "@" + to + content(ev.Content), nil
 		}
 		return ask + from + "->" + to + content(ev.Content), fields
 	case events.AgentReturn:
-		// A return to nobody is one to a person.
+		// A return without a receiver is one to a person.
 		if ev.To.IsZero() {
 			to = ""
 		}
@@ -197,7 +197,7 @@ func (w *flowWriter) act(ev *events.Event) (act string, fields []string) {
 		}
 		return from + "=>" + to + content(ev.Content), fields
 	case events.ToolCall, events.ToolResult:
-		// The sign of a tool begins with whose call it is, so one of nobody has none.
+		// The sign of a tool begins with its caller, so a call without a caller has none.
 		if ev.From.IsZero() {
 			return "", nil
 		}

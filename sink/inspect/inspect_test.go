@@ -95,8 +95,8 @@ func TestTimelineSaysWhatTheRuleBookSays(t *testing.T) {
 }
 
 // TestFlowTestPlaysTheSame writes every case of the rule book as events, those as a case
-// again, and compares what is said of both. Cases whose point the language of recorded
-// events cannot carry are counted.
+// again, and compares the verdicts on both. It counts cases whose point the language of recorded
+// events cannot carry.
 func TestFlowTestPlaysTheSame(t *testing.T) {
 	book, err := inspect.Scenarios(rulebook.Files)
 	if err != nil {

@@ -111,7 +111,7 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Vary", "Accept-Encoding")
 	body, tag := f.body, f.tag
 	// The packed body is another representation, and has a tag of its own.
-	// Whoever names gzip takes it; what weighs encodings against each other is no browser.
+	// A client that names gzip takes it; a client that weighs encodings against each other is no browser.
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		body, tag = f.small, strings.TrimSuffix(f.tag, `"`)+`-gz"`
 		h.Set("Content-Encoding", "gzip")

@@ -62,9 +62,8 @@ type Played struct {
 // The text comes from a page, and is folded while its sender waits.
 const MaxScenario = 64 << 10
 
-// Play folds a case with an engine of its own, by the limits file that is given, or when
-// that is empty by what the case says, or else by base. Its errors are for whoever wrote
-// the text.
+// Play folds a case with an engine of its own. It uses the limits file that is given; if that is
+// empty, the limits of the case, or else base. Its errors are for the author of the text.
 func Play(text, limits string, base analyzer.Limits) (Played, error) {
 	if len(text) > MaxScenario {
 		return Played{}, fmt.Errorf("the case has %d bytes; at most %d are played", len(text), MaxScenario)

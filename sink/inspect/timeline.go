@@ -152,7 +152,7 @@ func (t *folding) pass(until events.Stamp) {
 	}
 }
 
-// stepOf is the event as the page shows it, without its place and without what came of it.
+// stepOf is the event as the page shows it, without its place and without its outcome.
 func stepOf(ev *events.Event) Step {
 	s := Step{Time: events.RFC3339(ev.Time), Kind: ev.Kind.String(), From: ev.From.ID(), To: ev.To.ID(), Tool: ev.Tool.Name,
 		Error: ev.ErrorType, Ask: ev.Ask}

@@ -93,7 +93,7 @@ func (f *File) readTail(file *os.File) error {
 func (f *File) Append(lines [][]byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// Asked each time, because somebody may remove the file while it is open.
+	// Checked each time, because the file may be removed while it is open.
 	st, err := f.file.Stat()
 	if err != nil {
 		return 0, fmt.Errorf("append to verdict file: %w", err)
@@ -121,9 +121,9 @@ func (f *File) appendToPipe(lines [][]byte) (int, error) {
 	}
 	out := append(bytes.Join(lines, []byte("\n")), '\n')
 	if !bytes.HasPrefix(out, f.half) {
-		f.half = nil // another line, which nobody gives
+		f.half = nil // another line, which no caller writes
 	}
-	_ = f.file.SetWriteDeadline(time.Now().Add(patience)) // what has no deadlines, such as a device, waits for nobody
+	_ = f.file.SetWriteDeadline(time.Now().Add(patience)) // a file without deadlines, such as a device, never waits
 	n, err := f.file.Write(out[len(f.half):])
 	done := out[:len(f.half)+n]
 	whole := bytes.Count(done, []byte("\n"))

@@ -83,8 +83,8 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-// TestRemovedWhileInUse holds that a verdict is not written where nobody finds it: that the
-// file was removed is told, and what is tried again is in the next one.
+// TestRemovedWhileInUse checks that no verdict is written to a removed file. The removal is
+// reported, and the next file has what is tried again.
 func TestRemovedWhileInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "verdicts.jsonl")
 	f, err := Open(path)

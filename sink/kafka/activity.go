@@ -12,10 +12,10 @@ import (
 	eventkafka "weir/events/kafka"
 )
 
-// ActivityRecord is one thing that an agent did, as the reader of the events sends it on
-// to whoever looks after the agent.
+// ActivityRecord is one action of an agent, which the reader of the events sends to the member that
+// tracks the agent.
 type ActivityRecord struct {
-	Key    string // the agent; "" for what all partitions are told
+	Key    string // the agent; "" for a record that goes to all partitions
 	Value  []byte
 	Source Position // where in the events it comes from
 }
@@ -51,15 +51,15 @@ type activityWriter struct {
 }
 
 // share is what one Send has for one partition.
-// The messages are those of one goroutine that waits, which does not touch them until written
-// has told.
+// The messages belong to one goroutine that waits. It does not touch them until written
+// has a value.
 type share struct {
 	messages []Message
-	// It has room for the value, so the writer never waits for who has given up.
+	// It has room for the value, so the writer never waits for a sender that has given up.
 	written chan error // one value
 }
 
-// NewActivityTopic returns the way to a topic with so many partitions. Nothing is
+// NewActivityTopic returns the way to a topic with this number of partitions. Nothing is
 // connected yet.
 func NewActivityTopic(cluster *eventkafka.Cluster, topic string, partitions int) *ActivityTopic {
 	ctx, end := context.WithCancel(context.Background())
@@ -139,10 +139,10 @@ type Activity struct {
 // Send writes records, which are in the order of the events, and returns when the brokers
 // keep them. Those of one partition keep their order, and one without a key goes to each
 // of them. It tries until ctx ends. After an error it may be called with the same records
-// again, or with earlier ones, but not with later ones: some stand there more than once
-// then, and their positions tell.
+// again, or with earlier ones, but not with later ones. Some are then in the topic more than once,
+// and their positions identify them.
 func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
-	// The balancer of other clients, so that whoever writes to the topic finds the same
+	// The balancer of other clients, so that every writer to the topic finds the same
 	// partition for an agent.
 	byAgent := kafkago.Murmur2Balancer{Consistent: true}
 	headers, text := a.headers[:0], a.text[:0]
@@ -157,7 +157,7 @@ func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
 		start := len(text)
 		text = append(text, r.Value...)
 		m := Message{Value: since(start), Headers: headers[first:len(headers):len(headers)]}
-		// What all partitions are told has no agent.
+		// A record for all partitions has no agent.
 		if r.Key == "" {
 			for p := range a.shares {
 				a.shares[p].messages = append(a.shares[p].messages, m)

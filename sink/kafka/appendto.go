@@ -8,19 +8,19 @@ import (
 	"weir/events/kafka/recordbatch"
 )
 
-// AppendTo writes messages in their order to a partition that several write to, and
-// returns the offset of the first. It tries until ctx ends, and after an answer that was
-// lost a message may stand there twice: what is written needs an id of its own. Calls at
+// AppendTo writes messages in their order to a partition with several writers, and
+// returns the offset of the first. It tries until ctx ends. After an answer that was
+// lost a message may be stored twice, so it needs an id of its own. Calls at
 // the same time may mix only by batches of 900 kB.
-// Nobody owns the partition, so there is no epoch and no sequence.
+// The partition has no owner, so there is no epoch and no sequence.
 func AppendTo(ctx context.Context, cluster *eventkafka.Cluster, topic string, partition int, msgs []Message) (first int64, err error) {
 	l := writer{cluster: cluster, topic: topic, partition: partition, most: batchBytes}
 	return l.write(ctx, msgs)
 }
 
-// batches are for those who write now and then to one of many partitions: none of them
+// batches are for callers that write now and then to one of many partitions: none of them
 // keeps the memory of a batch to itself.
-// They are written by nobody in particular, as far as the broker knows.
+// For the broker they come from no particular producer.
 var batches = sync.Pool{New: func() any { return &recordbatch.Encoder{From: recordbatch.NoProducer} }}
 
 // write writes messages without sequence numbers.

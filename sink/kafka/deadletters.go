@@ -47,10 +47,10 @@ type DeadLetters struct {
 	now       func() time.Time
 }
 
-// NewDeadLetters returns the dead letters of a partition of the source topic, which the
+// NewDeadLetters returns the dead-letter queue of a partition of the source topic, which the
 // producer writes.
 func NewDeadLetters(log *Producer, source string, partition int, now func() time.Time) *DeadLetters {
-	// A letter that is too large is cut and not refused, because nobody could make it smaller
+	// A letter that is too large is cut and not refused, because it cannot be made smaller
 	// later.
 	log.cut = cutLetter
 	return &DeadLetters{log: log, source: source, partition: partition, now: now}

@@ -10,9 +10,9 @@ import (
 // it has that at which it is sent; brokers refuse times far ahead of theirs.
 type Message = recordbatch.Record
 
-// digest is a hash of what messages say, without their times: verdicts that are
+// digest is a hash of the content of messages, without their times: verdicts that are
 // published again get a new time.
-// It tells whether an Append that is repeated is the same one. The seed is the Producer's,
+// It shows whether an Append that is repeated is the same one. The seed is the Producer's,
 // since the hash is never stored.
 func digest(seed maphash.Seed, msgs []Message) uint64 {
 	var h maphash.Hash

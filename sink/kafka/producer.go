@@ -14,8 +14,8 @@ import (
 )
 
 // ErrFenced says that a Producer may not write any more: another owner has taken the
-// partition over, or that cannot be excluded. It is final. Whoever gets it throws away
-// what it has folded ahead of the log, and opens the partition again if it is to own it.
+// partition over, or that cannot be excluded. It is final. The caller discards what it has
+// folded ahead of the log, and opens the partition again if it is to own it.
 var ErrFenced = errors.New("not the owner of the partition any more")
 
 // DefaultConfirmAfter is well below the day for which a broker remembers a producer
@@ -28,7 +28,7 @@ type Producer struct {
 	// Compression is for the batches to come. The zero value is none.
 	// It may be set between two calls of Append.
 	Compression kafkago.Compression
-	// ConfirmAfter is how long the last answer of the broker proves that nobody has
+	// ConfirmAfter is how long the last answer of the broker proves that no other owner has
 	// taken over. An Append after a longer silence asks the coordinator first, so it
 	// takes two round trips. It must be at most an hour and far shorter than
 	// producer.id.expiration.ms.
@@ -42,7 +42,7 @@ type Producer struct {
 	// marking is the record that marks an owner, without the header with its name.
 	marking Message
 	end     int64 // offset after the last record that was written here
-	// By when the request was sent, not answered: between the two somebody may have claimed.
+	// The time of the request, not of the answer: between the two another owner may have claimed.
 	proved time.Time // when the broker last took this Producer for the owner
 
 	batch recordbatch.Encoder // its identity and sequence are the Producer's
@@ -59,7 +59,7 @@ type Producer struct {
 type rest struct {
 	some   bool
 	digest uint64 // of its messages
-	done   int    // so many are written; those of a flying batch do not count
+	done   int    // messages that are written; those of a flying batch do not count
 	first  int64
 }
 
@@ -174,12 +174,12 @@ func (p *Producer) land(ctx context.Context) (int64, error) {
 	var base int64
 	var sent time.Time
 	err := p.retry(ctx, func(ctx context.Context) (err error) {
-		// Nobody can tell here whether the batch has arrived, so it can go out neither
-		// as it is nor under a new epoch. Open can: it reads the log.
+		// It is unknown here whether the batch has arrived, so it can go out neither
+		// as it is nor under a new epoch. Open can find out: it reads the log.
 		if p.flying && elapsed(p.proved) > p.ConfirmAfter {
 			return fmt.Errorf("%w: no answer for more than %v", ErrFenced, p.ConfirmAfter)
 		}
-		// It counts as sent before the call: a broken connection tells nothing.
+		// It counts as sent before the call, because a broken connection does not show whether it was.
 		p.flying, sent = true, time.Now()
 		base, err = p.produce(ctx, &p.batch)
 		return judge(err)

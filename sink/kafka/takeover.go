@@ -53,9 +53,9 @@ func (p *Producer) takeOver(ctx context.Context) error {
 	return err
 }
 
-// claim gets the next epoch. An owner that has one gives it, and fails with ErrFenced
-// when somebody else has claimed since.
-// With recordbatch.NoProducer it claims, whoever was there before.
+// claim gets the next epoch. An owner that has one passes it, and claim fails with ErrFenced
+// if another owner has claimed since.
+// With recordbatch.NoProducer it claims regardless of earlier owners.
 func (p *Producer) claim(ctx context.Context, have recordbatch.Producer) (id recordbatch.Producer, err error) {
 	err = p.retry(ctx, func(ctx context.Context) error {
 		sent := time.Now()
@@ -69,7 +69,7 @@ func (p *Producer) claim(ctx context.Context, have recordbatch.Producer) (id rec
 		if err != nil {
 			return judge(err)
 		}
-		// An answer proves that at the time of the request nobody else had claimed later.
+		// An answer proves that at the time of the request no other owner had claimed later.
 		p.proved = sent
 		id = recordbatch.Producer{ID: int64(res.Producer.ProducerID), Epoch: int16(res.Producer.ProducerEpoch)}
 		return nil
@@ -77,7 +77,7 @@ func (p *Producer) claim(ctx context.Context, have recordbatch.Producer) (id rec
 	return id, err
 }
 
-// confirm makes sure, after a silence, that nobody else has taken over: brokers forget
+// confirm makes sure, after a silence, that no other owner has taken over: brokers forget
 // the epochs of producers that do not write for a day, so an owner that comes back from
 // a long freeze would not be refused.
 func (p *Producer) confirm(ctx context.Context) error {

@@ -97,9 +97,9 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// produce sends a batch once and returns the offset of its first record, or -1 when
-// the broker says that it has the batch and not where.
-// Errors of the connection and of the broker are not told apart here; see passing.
+// produce sends a batch once and returns the offset of its first record. It returns -1 if
+// the broker reports that it has the batch, but not where.
+// It does not distinguish errors of the connection and of the broker; see passing.
 func (l *writer) produce(ctx context.Context, b *recordbatch.Encoder) (int64, error) {
 	// The library wants the field of the request that holds the batch: its size first.
 	size := binary.BigEndian.AppendUint32(nil, uint32(len(b.Bytes)))
@@ -150,9 +150,9 @@ func tooLarge(err error) bool {
 	return errors.Is(err, kafkago.MessageSizeTooLarge) || errors.Is(err, kafkago.RecordListTooLarge)
 }
 
-// passing reports whether it may help to try again. Everything that does not come from
-// a broker is: a connection that breaks, a leader that nobody knows at the moment.
-// What helps never is told at once, so that a person sees it.
+// passing reports whether a retry may help. It may for every error that does not come from
+// a broker: a connection that breaks, a leader that is unknown at the moment.
+// An error that no retry can fix is reported at once, so that a person sees it.
 func passing(err error) bool {
 	if errors.Is(err, ErrFenced) || eventkafka.Final(err) {
 		return false

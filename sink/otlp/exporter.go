@@ -105,7 +105,7 @@ func (e *Exporter) Export(ctx context.Context, verdicts [][]byte) error {
 		if !errors.As(err, new(*recipient.Refusal)) {
 			return err
 		}
-		// The whole request is what is sent again: nobody says which of its events is refused.
+		// The whole request is sent again: the answer does not name the event that was refused.
 		if e.refused++; e.refused < e.o.Refusals {
 			return err
 		}
@@ -131,7 +131,7 @@ func (e *Exporter) try(ctx context.Context, b []byte) (rejected int64, err error
 	for name, values := range e.o.Header {
 		req.Header[name] = values
 	}
-	// JSON and not protobuf: an endpoint that takes only that refuses it, and Counts tells
+	// JSON and not protobuf: an endpoint that takes only protobuf refuses it, and Counts reports it
 	// (decision 76).
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "weir")
@@ -142,7 +142,7 @@ func (e *Exporter) try(ctx context.Context, b []byte) (rejected int64, err error
 	defer resp.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // read, so that the connection can be used again
 	switch code := resp.StatusCode; {
-	// The statuses that OTLP tells senders to try again after.
+	// The statuses after which OTLP asks senders to try again.
 	case code == http.StatusTooManyRequests || code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout:
 		return 0, fmt.Errorf("status %s", resp.Status)
 	case code < 200 || code >= 300:

@@ -80,7 +80,7 @@ func recordOf(v *events.Verdict, now time.Time) record {
 			r.Attributes = append(r.Attributes, attribute{key, text(s)})
 		}
 	}
-	// By the id a receiver tells an event that was sent twice.
+	// The id lets a receiver recognize an event that was sent twice.
 	say("weir.verdict.id", v.ID)
 	say("weir.verdict.action", string(v.Action))
 	say("weir.verdict.mode", string(v.Mode))
@@ -171,7 +171,7 @@ func traceOf(v *events.Verdict) (trace, span string) {
 	return trace, span
 }
 
-// isID reports whether s is an id of so many bytes in lower-case hex, not all of them 0.
+// isID reports whether s is an id of this number of bytes in lower-case hex, not all of them 0.
 // W3C wants lower case, and views of traces find the call by exactly this text.
 func isID(s string, size int) bool {
 	b, err := hex.DecodeString(s)
@@ -187,8 +187,8 @@ func isID(s string, size int) bool {
 	return false
 }
 
-// body returns the request that tells of the records. They are all of one resource and one
-// scope, weir itself: which flow a record is about stands in its attributes.
+// body returns the request with the records. They are all of one resource and one
+// scope, weir itself: the attributes of a record name its flow.
 func body(records []record) ([]byte, error) {
 	return json.Marshal(request{[]resourceLogs{{
 		Resource:  attributes{[]attribute{{"service.name", text("weir")}}},

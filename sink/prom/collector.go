@@ -116,8 +116,8 @@ var depthBuckets = [...]int{1, 2, 3, 4, 5, 6, 8, 12, 20}
 // depthDesc is made once, for the one metric that is not in the table.
 var depthDesc = prometheus.NewDesc(namespace+"_flow_depth", "Depth of the collapsed call stack after each call of an agent.", nil, nil)
 
-// depths is the only histogram that is read when it is asked for: it has a figure for each call.
-// It is made of exact counts by depth, so no call has to be told to Prometheus when it is
+// depths is the only histogram that is read at the scrape: it has a figure for each call.
+// It is made of exact counts by depth, so no call has to be reported to Prometheus when it is
 // made.
 func (r *Reading) depths() prometheus.Metric {
 	below, sum, next := uint64(0), 0.0, 0

@@ -53,7 +53,7 @@ const size = unsafe.Sizeof(Counters{}) / unsafe.Sizeof(int64(0))
 func (c *Counters) figures() *[size]int64 { return (*[size]int64)(unsafe.Pointer(c)) }
 
 // Add adds all figures of n.
-// n is only read. The caller sees to it that nobody writes c meanwhile.
+// n is only read. The caller ensures that no other goroutine writes c meanwhile.
 func (c *Counters) Add(n *Counters) {
 	to := c.figures()
 	for i, v := range n.figures() {

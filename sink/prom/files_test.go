@@ -157,7 +157,7 @@ func known(t *testing.T) map[string]bool {
 
 var metricName = regexp.MustCompile(`\b(?:weir|go|process|up)[a-z0-9_:]*\b`)
 
-// unknown returns the metrics of an expression that nobody exports.
+// unknown returns the metrics of an expression that no collector exports.
 func unknown(expr string, names map[string]bool) (out []string) {
 	bare := regexp.MustCompile(`"[^"]*"|\{[^}]*\}`).ReplaceAllString(expr, "")
 	for _, name := range metricName.FindAllString(bare, -1) {

@@ -23,7 +23,7 @@ type Options struct {
 	// Requests lists what can be asked of the server; other requests are not counted.
 	Requests []Request
 	// Native adds native histograms to the classic ones. A Prometheus that scrapes
-	// them leaves the classic ones out unless it is told otherwise, and then every
+	// them leaves the classic ones out unless it is configured otherwise, and then every
 	// panel that reads buckets is empty.
 	Native bool
 }
@@ -31,10 +31,10 @@ type Options struct {
 // Request is one thing that the server can be asked.
 type Request struct{ Method, Pattern string }
 
-// Metrics is a registry of its own with everything that is told of weir. A nil Metrics
-// takes what it is told and keeps nothing. Its methods may be called by any number of
+// Metrics is a registry of its own with all metrics of weir. A nil Metrics
+// accepts all calls and keeps nothing. Its methods may be called by any number of
 // goroutines.
-// What is read at each scrape is not among its fields: the registry has the collector.
+// Figures that are read at each scrape are not among its fields: the registry has the collector.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -70,7 +70,7 @@ func New(o Options) *Metrics {
 	latency := h.many("detection_latency_seconds", "Time from the append of the event that offends until its verdict is safe for dispatchers to read.", "action",
 		1e-3, 5e-3, 0.025, 0.1, 0.25, 0.5, 1, 5, 30)
 	for _, a := range []events.Action{events.Warn, events.Throttle, events.Deny, events.Halt} {
-		// Looked up once, since it is told for each verdict.
+		// Looked up once, since it is reported for each verdict.
 		m.latency[a.Place()] = latency.WithLabelValues(string(a))
 	}
 	ratios := h.many("flow_limit_ratio", "What flows that were closed had used up of a limit (a sample when many are).", "rule", 0.5, 0.8, 1)
@@ -96,7 +96,7 @@ func (m *Metrics) Handler() http.Handler {
 // Registry is where the metrics are registered, for tests.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
-// Batch tells that so many records were folded and what came of them published.
+// Batch reports that a number of records were folded and the resulting verdicts published.
 func (m *Metrics) Batch(records int, took time.Duration) {
 	if m != nil && records > 0 {
 		m.batch.Observe(float64(records))
@@ -104,21 +104,21 @@ func (m *Metrics) Batch(records int, took time.Duration) {
 	}
 }
 
-// Checkpoint tells that one was written.
+// Checkpoint reports that one was written.
 func (m *Metrics) Checkpoint(took time.Duration) {
 	if m != nil {
 		m.commit.Observe(took.Seconds())
 	}
 }
 
-// Deadline tells how much later than at its time a deadline fired.
+// Deadline reports how much later than at its time a deadline fired.
 func (m *Metrics) Deadline(late time.Duration) {
 	if m != nil {
 		m.lateness.Observe(late.Seconds())
 	}
 }
 
-// Published tells how long it took from an event to the verdict that it brought about.
+// Published reports how long it took from an event to the verdict that it brought about.
 // flow is the hash of the flow's key.
 func (m *Metrics) Published(a events.Action, took time.Duration, flow uint64) {
 	// Clocks of producers are not asked: both times are weir's own.
@@ -129,7 +129,7 @@ func (m *Metrics) Published(a events.Action, took time.Duration, flow uint64) {
 	m.latency[a.Place()].(prometheus.ExemplarObserver).ObserveWithExemplar(max(0, took.Seconds()), exemplarLabels(flow))
 }
 
-// FlowClosed tells of a flow that is live no more: how long it was, how many calls
+// FlowClosed reports a flow that is live no more: how long it was, how many calls
 // agents made, and how much of each limit it had used up.
 func (m *Metrics) FlowClosed(lasted time.Duration, calls int64, counters []rules.CounterView) {
 	if m == nil {
@@ -192,7 +192,7 @@ func (h histograms) many(name, help, label string, buckets ...float64) *promethe
 	return x
 }
 
-// buildInfo tells which program this is. A program that was built without version control has
+// buildInfo reports the version of this program. A program that was built without version control has
 // "unknown".
 func buildInfo() prometheus.Collector {
 	// As labels and not as values: what a program is made of is no figure.

@@ -18,7 +18,7 @@ import (
 	"weir/events"
 )
 
-// everything is a reading of a member with so many partitions, all of whose figures are
+// everything is a reading of a member with this number of partitions, all of whose figures are
 // of their own.
 func everything(partitions int) func(*Reading) {
 	limits := limitfile.Default()
@@ -98,7 +98,7 @@ func TestSeries(t *testing.T) {
 	f(256)
 }
 
-// wasted is a reading with so many spenders of each kind, and all that can be said of each.
+// wasted is a reading with n spenders of each kind, with all figures of each.
 func wasted(n int) func(*Reading) {
 	spent := Spent{Calls: 1, Tokens: [PriceCount]int64{1, 2, 3}, MicroUSD: [PriceUnknown]int64{4, 5}}
 	return func(r *Reading) {
@@ -120,7 +120,7 @@ func TestWasteIsBounded(t *testing.T) {
 	}
 }
 
-// TestSeriesAreThereFromTheStart holds that nothing that is told brings a new series:
+// TestSeriesAreThereFromTheStart checks that no reported value brings a new series:
 // the first of its sort would not be seen in a rate.
 func TestSeriesAreThereFromTheStart(t *testing.T) {
 	read := func(r *Reading) { r.SelfTest.On, r.HasAgents = true, true }
@@ -163,7 +163,7 @@ func TestAgents(t *testing.T) {
 		r.Verdicts[events.HealthTimeout.Place()][events.Resume.Place()][0].N = 4
 		r.Verdicts[events.RescueRequested.Place()][events.Resume.Place()][0].N = 1
 		r.Verdicts[events.ActivityTimeout.Place()][events.Notify.Place()] = [2]VerdictCount{{N: 2}, {N: 9}}
-		r.Verdicts[events.RescueRefusedNotStuck.Place()][events.Notify.Place()][0].N = 8 // nobody was helped
+		r.Verdicts[events.RescueRefusedNotStuck.Place()][events.Notify.Place()][0].N = 8 // no agent was helped
 		r.Activity, r.AgentsBehind, r.HasAgents = [2]int64{10, 3}, 90*time.Second, true
 		r.Fold.LeakedBy[events.AgentMessageRate.Place()] = 5
 		r.Fold.Defied[events.OrdersDefied.Place()] = 6

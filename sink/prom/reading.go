@@ -19,7 +19,7 @@ const (
 	Folded    Outcome = iota // in the order of time
 	Late                     // folded at the time of its flow, behind which it came
 	Duplicate                // dropped because it had been folded before
-	Expired                  // dropped because nobody can tell whether it had been folded
+	Expired                  // dropped because it is unknown whether it had been folded
 	OutcomeCount
 )
 
@@ -78,8 +78,8 @@ type Trouble uint8
 // The troubles.
 const (
 	TroubleTimeout Trouble = iota
-	TroubleAuth            // the other side refuses who asks
-	TroubleLeader          // the partition has moved, or has nobody who leads it
+	TroubleAuth            // the other side refuses the caller
+	TroubleLeader          // the partition has moved, or has no leader
 	TroubleDisk            // too little free space
 	TroubleOther
 	TroubleCount
@@ -90,7 +90,7 @@ var troubles = [TroubleCount]string{"timeout", "auth", "leader", "disk", "other"
 // Troubles counts failures by what they failed of.
 type Troubles [TroubleCount]int64
 
-// MaxDepth is the greatest call depth that is told apart from greater ones.
+// MaxDepth is the greatest call depth with a count of its own.
 // The depths beyond it are counted with it.
 const MaxDepth = 64
 
@@ -127,7 +127,7 @@ type Reading struct {
 	Verdicts VerdictCounts
 	// Names are labels here, and so the list is bounded; see the package comment for all others.
 	Waste    []Waste           // what was spent after a warning or a stop, at most MostSpenders and one for each Spender
-	Coverage coverage.Coverage // what the events of all sources tell
+	Coverage coverage.Coverage // what the events of all sources report
 	Longest  int64             // calls of the longest flow that was never stopped
 
 	// What follows is not added up: each figure is as it is at the time of the scrape.
@@ -179,8 +179,8 @@ type Posted struct {
 	Failures           int64 // requests that failed; their verdicts are sent again
 }
 
-// SpentPhases is by how many phases spending is told apart: before flows were warned, after that,
-// and after they were stopped.
+// SpentPhases is the number of phases by which spending is counted: before flows were warned, after
+// that, and after they were stopped.
 const SpentPhases = 3
 
 var spentAfter = [SpentPhases]string{"nothing", "warning", "stop"}
@@ -219,7 +219,7 @@ func (s *Spent) Add(o *Spent) {
 	}
 }
 
-// Spender is by what waste is told apart.
+// Spender is a dimension by which waste is counted.
 type Spender uint8
 
 // The spenders.
@@ -234,8 +234,8 @@ const (
 
 var spenders = [SpenderCount]string{"service", "agent", "tool", "tenant", "rule"}
 
-// MostSpenders is how many names of each Spender are told apart, those that came first; the rest
-// are one.
+// MostSpenders is how many names of each Spender have series of their own, those that came first; the
+// rest are one.
 // See decision 77.
 const MostSpenders = 20
 
@@ -250,9 +250,9 @@ type Waste struct {
 	AfterWarning, AfterStop Spent
 }
 
-// wasted yields what those told apart by one thing have wasted. Rules are known before they
-// judge anybody, so all that the limits have judge flows or trees are there from the start: a
-// rate sees the first call that is wasted. Of the others a name is known when it comes.
+// wasted yields the waste by one kind of spender. Rules are known before they judge any flow. So all
+// rules in the limits that judge flows or trees are there from the start, and a rate sees the first
+// wasted call. The names of other spenders are known when they come.
 func (r *Reading) wasted(by Spender) iter.Seq[Waste] {
 	return func(yield func(Waste) bool) {
 		var told [events.ReasonCount]bool
@@ -284,7 +284,7 @@ type Degraded struct {
 	Busy, Behind int64    // partitions of events that are in such a mode, now: because of load, because the fold is behind
 	Begun        int64    // times that a partition was found to be behind
 	Answers      [2]int64 // calls that were answered while it was; at 1 those that were refused
-	Unlogged     int64    // of them those that the log could not be told of
+	Unlogged     int64    // of them those that could not be logged
 }
 
 // Source is one partition that is folded. The topics of the embedded form are "journal"

@@ -28,7 +28,7 @@ const (
 	allowed = iota
 	warned
 	denied
-	// Whoever asked does then what he does without weir, which is not for this side to know.
+	// The caller then acts as it does without weir, which this side does not see.
 	failed // there was no answer
 	decisionCount
 )
@@ -52,8 +52,8 @@ func (m *Metrics) addChecks(h histograms) {
 	}
 }
 
-// Check tells of one answer: v is nil when there was none.
-// A verdict in shadow mode is an allowance, for that is what the dispatcher was told.
+// Check reports one answer: v is nil when there was none.
+// A verdict in shadow mode is an allowance, for that is the answer that the dispatcher received.
 func (m *Metrics) Check(r Route, v *events.Verdict, took time.Duration) {
 	// A route that is not known would be a fault of the caller, and is not worth a crash.
 	if m == nil || r >= RouteCount {
@@ -73,7 +73,7 @@ func (m *Metrics) Check(r Route, v *events.Verdict, took time.Duration) {
 	m.checkTimes[r].Observe(took.Seconds())
 }
 
-// The classes of status codes that are told apart.
+// The classes of status codes that are counted separately.
 const (
 	// Redirects count with 2xx: neither is a fault.
 	class2xx = iota
@@ -84,8 +84,8 @@ const (
 
 var classes = [classCount]string{"2xx", "4xx", "5xx"}
 
-// addRequests makes the counters of what can be asked of the server. Only patterns are labels,
-// never paths, which whoever asks could make up.
+// addRequests makes the counters of requests to the server. Only patterns are labels,
+// never paths, which a client could make up.
 func (m *Metrics) addRequests(all []Request) {
 	count := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "http_requests_total",
 		Help: "Requests that were answered, by pattern and class of status."}, []string{"handler", "method", "code"})

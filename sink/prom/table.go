@@ -13,10 +13,10 @@ import (
 	"weir/events/adapter"
 )
 
-// table lists the metrics. A rate needs the first of its sort, too, so what is counted is
+// table lists the metrics. A rate needs the first of its sort, too, so every counted thing is
 // there from the start, at 0.
-// The order is that in which people read it: what comes in, what is said, who lives, and how
-// weir is.
+// The order is that in which people read it: input, verdicts, live flows and agents, and the state of
+// weir.
 func table() []row {
 	return slices.Concat(intake, judged, live, agentStage, accounts, spent(), partitions, store, limits, itself)
 }
@@ -95,7 +95,7 @@ var intake = []row{
 		}},
 }
 
-// judged is what was said to flows, and what came of it.
+// judged are the verdicts on flows and their results.
 var judged = []row{
 	{name: "verdicts_total", help: "Verdicts that were published.", kind: counter, labels: []string{"rule", "action", "mode"}, read: readVerdicts},
 	{name: "stops_total", help: "Stops of flows: incidents in which a call was refused, each counted once, by the reason that refused first.", kind: counter, labels: []string{"rule"}, read: readStops},
@@ -139,7 +139,7 @@ var agentStage = []row{
 		read: one(func(r *Reading) int64 { return r.AgentMemory })},
 	{name: "agents_told_age_seconds", help: "How long ago the time is up to which everything is known of agents; their silence after it is not judged. It is a minute or two when all is well.", kind: gauge,
 		read: func(r *Reading, to *series) {
-			// A member that folds no partition of agents was told nothing, and must not look as
+			// A member that folds no partition of agents receives no activity, and must not look as
 			// if it were behind.
 			if r.HasAgents {
 				to.is(r.AgentsBehind.Seconds())
@@ -183,8 +183,8 @@ func ofAccounts(figure func(v *budgets.View) (float64, bool)) func(r *Reading, t
 	}
 }
 
-// spent tells what flows spent. Series of names come with what is spent under them, and each is
-// bounded: see MostSpenders.
+// spent lists the metrics of what flows spent. Series of names come with the spending under them, and
+// their number is bounded: see MostSpenders.
 func spent() []row {
 	out := []row{
 		{name: "spent_calls_total", help: "Calls of agents and tools, by how their flow had been judged before: after nothing, a warning, or a stop.", kind: counter, labels: []string{"after"},

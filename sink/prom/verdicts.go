@@ -8,9 +8,9 @@ import (
 	"weir/events"
 )
 
-// Which series rules have: those of a rule that the limits have turned off are left out, and
+// The series of rules. Those of a rule that the limits have turned off are left out, and
 // come with the limits that turn it on. All others are there before the first thing is
-// counted, or nobody would see the first in a rate.
+// counted. Otherwise a rate would miss the first.
 
 // flowReasons lists the reasons that rules about flows have, each once.
 func flowReasons() (out []events.Reason) {
@@ -55,8 +55,8 @@ func grantable() (out []events.Reason) {
 	return out
 }
 
-// speaks tells whether the limits have the rule of a row about flows say anything, be it in
-// an override alone. Limits that are not known yet have all speak.
+// speaks reports whether the rule of a row about flows can trigger under the limits, be it only in
+// an override. With limits that are not known yet, all rules can.
 func speaks(l *analyzer.Limits, row int) bool {
 	return l == nil || analyzer.Rules[row].ID == analyzer.RuleOperator || !l.Rules[row].Mute() ||
 		slices.ContainsFunc(l.Overrides, func(o analyzer.Override) bool { return int(o.Rule) == row })
@@ -65,7 +65,7 @@ func speaks(l *analyzer.Limits, row int) bool {
 // expectation says which verdicts rules give, enforced and in shadow mode.
 type expectation [events.ReasonCount][events.ActionCount][2]bool
 
-// silent tells that the rules with the reason, if any, are off.
+// silent reports that the rules with the reason, if any, are off.
 func (x *expectation) silent(r events.Reason) bool {
 	return x[r.Place()] == [events.ActionCount][2]bool{}
 }
@@ -79,7 +79,7 @@ func expectedVerdicts(l *analyzer.Limits) (x expectation) {
 			continue
 		}
 		e := &x[rule.Reason.Place()]
-		// What a rule gives it may take back; nobody is told that in shadow mode.
+		// A rule may lift its own order; no dispatcher is notified of that in shadow mode.
 		e[events.Allow.Place()][0] = true
 		e[rule.Action.Place()][0], e[rule.Action.Place()][1] = true, true
 		if l != nil && l.Rules[i].Hold {
@@ -107,7 +107,7 @@ func expectedVerdicts(l *analyzer.Limits) (x expectation) {
 			e[step.Place()][0] = true
 		}
 	}
-	// A reason that stands in no table: somebody asked to rescue an agent that was not stuck.
+	// A reason without a table: a caller asked to rescue an agent that was not stuck.
 	refused := &x[events.RescueRefusedNotStuck.Place()]
 	refused[events.Notify.Place()][0], refused[events.Notify.Place()][1] = true, true
 	return x

@@ -11,7 +11,7 @@ import (
 )
 
 // Parse reads the URL of an endpoint, which has a host and the scheme http or https. No error
-// tells the URL: its path and query often are the secret by which the endpoint knows its sender.
+// contains the URL: its path and query often are the secret by which the endpoint knows its sender.
 // It is the one place that reads such URLs.
 func Parse(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
@@ -25,7 +25,7 @@ func Parse(text string) (*url.URL, error) {
 }
 
 // Client returns a client that waits for 10 s at most and follows no redirects, since verdicts
-// go to whom they were meant for.
+// go only to the configured recipient.
 // The timeout includes the body. A redirect is then an answer with its status, which is a
 // refusal or passes like any other.
 func Client() *http.Client {

@@ -1,9 +1,8 @@
 // Package sign signs verdicts with a key that weir and its dispatchers share.
 //
-// A signature is k=<key id>,v1=<hex>, where hex is HMAC-SHA256 of the bytes. What it
-// covers says whom the order binds (its scope and flow), until when (expires_at), and
-// which revision of the order it is: so it cannot be used for another order, and who
-// remembers the revision that was heard last tells a replay.
+// A signature is k=<key id>,v1=<hex>, where hex is HMAC-SHA256 of the bytes. The signed bytes name
+// the target of the order (its scope and flow), its end (expires_at), and its revision. So a signature
+// cannot be used for another order, and a dispatcher that remembers the last revision detects a replay.
 package sign
 
 import (
@@ -28,8 +27,8 @@ const (
 // In bytes of the file; a shorter one could be guessed.
 const LeastSecret = 32
 
-// Key is a secret and the name that it goes by.
-// ID is told to everybody who sees a signature.
+// Key is a secret and its name.
+// ID is visible to everyone that sees a signature.
 type Key struct {
 	ID     string // letters, digits and . _ -
 	Secret []byte
@@ -65,7 +64,7 @@ func (k Keys) Verify(order []byte, signature string) error {
 	}
 	id, sum, ok := strings.Cut(signature, ",v1=")
 	id, named := strings.CutPrefix(id, "k=")
-	// Whatever is not of the form is called forged: who sends it learns nothing more.
+	// A signature of another form is called forged: its sender learns nothing more.
 	want, err := hex.DecodeString(sum)
 	if !ok || !named || err != nil {
 		return ErrForged

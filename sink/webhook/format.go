@@ -72,7 +72,7 @@ func (f Format) body(verdict []byte, told *incidents) ([]byte, error) {
 	return json.Marshal(n.teams())
 }
 
-// notice is what a person is told of a verdict.
+// notice is the message to a person about a verdict.
 // Its texts are as they came; each format escapes them in its own way.
 type notice struct {
 	title   string
@@ -81,9 +81,9 @@ type notice struct {
 	command string // that answers it; "" for none
 }
 
-// noticeOf returns what a person is told; false for what nobody has to know at once.
-// What lifts, warns, throttles or denies single calls is told to nobody: weir goes on by itself
-// then.
+// noticeOf returns the message to a person, and false if no person has to know at once.
+// No message is sent for verdicts that lift, warn, throttle or deny single calls: weir goes on by
+// itself then.
 func noticeOf(v *events.Verdict) (n notice, ok bool) {
 	// In shadow mode nothing happens that a person would have to act on.
 	if v.Mode != events.ModeEnforce {
@@ -152,11 +152,11 @@ func grantCommand(u events.Unit, flow string) string {
 	return "weir flows grant " + what + ` --until 1h --reason "WHY" ` + flow
 }
 
-// shellWord writes an id so that a shell takes it for one word: ids come from whoever sends
+// shellWord writes an id so that a shell takes it for one word: ids come from the senders of
 // events, and a person may paste the command.
 // Control characters are replaced, because a terminal obeys them even when they are pasted.
-// It stands last in a command: an id that looks like a flag, such as --all, has the sign before
-// it that flags have ended.
+// The id is the last word of a command. If it looks like a flag, such as --all, it gets the sign
+// that flags have ended before it.
 func shellWord(id string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@", r)
@@ -190,8 +190,8 @@ func firstOf(words ...string) string {
 // figure is a number without zeros at its end.
 func figure(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// clip cuts a text to so many characters.
-// In characters, and not in bytes, as the bounds of the formats are.
+// clip cuts a text to at most this number of characters.
+// It counts characters and not bytes, as the bounds of the formats do.
 func clip(s string, most int) string {
 	if r := []rune(s); len(r) > most {
 		return string(r[:most-1]) + "…"

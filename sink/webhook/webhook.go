@@ -22,7 +22,7 @@ import (
 	"weir/sink/sign"
 )
 
-// The headers of a delivery. Deliveries may be repeated; the position tells.
+// The headers of a delivery. Deliveries may be repeated; the position identifies them.
 const (
 	// PositionHeader grows with each verdict of the log, so a receiver knows one that it has
 	// already.
@@ -105,7 +105,7 @@ func (h *Hook) Send(ctx context.Context, position int64, verdict []byte) error {
 		h.o.Logger.Error("a verdict cannot be put into words, and is not sent", "position", position, "format", h.o.Format.String(), "error", err)
 		return nil
 	}
-	if body == nil { // nobody has to know
+	if body == nil { // no person has to know
 		return nil
 	}
 	// For each verdict anew: one that is refused says nothing about the next.
@@ -209,8 +209,8 @@ func Verify(secret []byte, header string, body []byte, now time.Time, tolerance 
 	if !ok || !isTime || err != nil {
 		return errors.New("webhook: the signature is not of the form t=<seconds>,v1=<hex>")
 	}
-	// The signature goes before the time, so nobody without the secret learns what the clock
-	// here says.
+	// The signature is checked before the time, so that a sender without the secret does not learn
+	// the time of the clock here.
 	if !hmac.Equal(want, sum(secret, t, body)) {
 		return errors.New("webhook: the signature is wrong; check the secret, and that the body was not changed")
 	}

@@ -51,7 +51,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// TestSendSignsOrders sees that a receiver is told who gave the order, too.
+// TestSendSignsOrders checks that a receiver also gets the origin of the order.
 func TestSendSignsOrders(t *testing.T) {
 	keys := sign.Keys{{ID: "k1", Secret: []byte("0123456789abcdef0123456789abcdef")}}
 	f := func(order func([]byte) string, want error) {

@@ -1,17 +1,15 @@
 // Package agentgateway reads the request log of agentgateway, as key=value lines or JSON.
 //
-// Read are tool calls over MCP, calls of agents over A2A, and requests to models with
-// their tokens; the table in fields.go says which names mean what. A request is logged
-// when it is over and told as a call, at the time at which it began, and a result. One
-// flow is what a correlation id or baggage says that the log was set to add, else the
-// trace, the A2A context or the MCP session; else all requests of one caller, which is
-// marked as derived.
+// It reads tool calls over MCP, calls of agents over A2A, and requests to models with their tokens; the
+// table in fields.go lists the names and their meaning. A request is logged when it is over. It is emitted
+// as a call, at the time at which it began, and a result. One flow is the correlation id or the baggage
+// that the log was set to add, else the trace, the A2A context or the MCP session. Otherwise it is all
+// requests of one caller, which is marked as derived.
 //
-// The caller is the principal (jwt.sub), or the address. Arguments and results are
-// there only where the log was set to add them (mcp.tool.arguments, mcp.tool.result).
-// Whether a hop came without work cannot be seen at a gateway: agents have tools beside
-// it. So that nobody takes the log for one that tells all work, calls of tools have a
-// source of their own.
+// The caller is the principal (jwt.sub), or the address. Arguments and results are present only if the log
+// was set to add them (mcp.tool.arguments, mcp.tool.result). A gateway cannot see whether a hop came
+// without work: agents have tools beside it. Calls of tools have a source of their own, so that the log
+// does not count as one that reports all work.
 package agentgateway
 
 import (
@@ -38,7 +36,7 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
-		// Work is never told: an agent does more than what goes through the gateway.
+		// Work is never reported: an agent does more than what goes through the gateway.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Sometimes, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Never, Work: adapter.Never},
 	}
@@ -74,7 +72,7 @@ type line struct {
 	rank      [fields]uint8
 }
 
-// take notes a value whose key is known, unless a preferred key told it already.
+// take notes a value whose key is known, unless a preferred key already gave it.
 func (l *line) take(key, value []byte) {
 	// Most keys of a line are of no use here.
 	p, known := places[string(key)]
@@ -105,7 +103,7 @@ func read(p []byte) (*line, error) {
 			}
 		}
 		c.End()
-		// Without its name two of its keys tell it.
+		// Without its name two of its keys identify it.
 		l.isRequest = l.isRequest && (isOurs || l.text[protocol] != nil || l.text[route] != nil)
 		return l, c.Err()
 	}
@@ -195,7 +193,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 // Flush has nothing to do: nothing is held back.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
-// line tells what a request was, by the names of its protocol.
+// line emits a request, by the names of its protocol.
 func (r *reader) line(l *line, key string, emit func(*events.Event)) {
 	method := string(l.text[a2aMethod])
 	switch {
@@ -243,7 +241,7 @@ func (r *reader) begin(l *line, id string, kind events.Kind) *events.Event {
 	e := r.pair.Begin(id, kind, l.at, &names)
 	e.ParentCorrelationID, e.RootCorrelationID = flow.Parent, flow.Root
 	e.TraceID, e.TurnID, e.From = trace, l.word(turnID), events.Party{Agent: r.caller(l)}
-	// An address may be that of a person, but nobody says so.
+	// An address may be that of a person, but the log does not say so.
 	if kind == events.AgentCall {
 		e.Origin = events.OriginAgent
 	}
@@ -284,7 +282,7 @@ func duration(p []byte) float64 {
 	return max(0, float64(d.Microseconds())/1e3)
 }
 
-// tool tells a call and its result; the pairing makes the call up, as the log has only its
+// tool emits a call and its result; the pairing makes the call up, as the log has only its
 // end.
 func (r *reader) tool(l *line, key string, emit func(*events.Event)) {
 	e := r.begin(l, key+"/result", events.ToolResult)
@@ -298,8 +296,8 @@ func (r *reader) tool(l *line, key string, emit func(*events.Event)) {
 	r.pair.Pair(e, emit)
 }
 
-// agent tells a call of an agent and its return. The callee has no name but what the route or
-// the path gives it.
+// agent emits a call of an agent and its return. The callee has no name but the one from the route or
+// the path.
 func (r *reader) agent(l *line, key string, emit func(*events.Event)) {
 	to := events.Party{Agent: cmp.Or(l.word(agentName), l.word(route), l.word(endpoint), l.path(), "agent")}
 	e := r.begin(l, key+"/call", events.AgentCall)
@@ -322,7 +320,7 @@ func (l *line) path() string {
 	return u.Path
 }
 
-// model tells what a request to a model used up.
+// model emits the usage of a request to a model.
 func (r *reader) model(l *line, key string, emit func(*events.Event)) {
 	// What is no count is 0, which says nothing.
 	number := func(f field) int64 {

@@ -92,10 +92,10 @@ func appendComposite(dst []byte, kind string, c *jsonwalk.Cursor) []byte {
 	return append(dst, end)
 }
 
-// Attributes reads a list of attributes. Each is handed to take with its text, which is
-// nil where it has none; known says whether a value of that name is of use at all.
+// Attributes reads a list of attributes. It passes each to take with its text, which is
+// nil if it has none; known reports whether a value of that name is needed.
 //
-// So the texts of attributes that nobody wants are not even put together.
+// So the texts of attributes that are not needed are not assembled.
 func Attributes(c *jsonwalk.Cursor, known func(key []byte) bool, take func(key, text []byte)) {
 	for c.MaybeArray(); c.Element(); {
 		var key, value []byte
@@ -117,7 +117,7 @@ func Attributes(c *jsonwalk.Cursor, known func(key []byte) bool, take func(key, 
 				}
 			}
 		}
-		// One without a key is nobody's.
+		// An attribute without a key is skipped.
 		if wanted && key != nil {
 			take(key, value)
 		}

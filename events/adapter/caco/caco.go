@@ -65,9 +65,9 @@ type reader struct {
 	// at is for logs that do not say on each line whose they are.
 	at   string                // session whose log is read
 	logs *adapter.Recent[bool] // sessions whose work is seen
-	// heard keeps a message from being told twice: when it is posted, and when its session
+	// heard keeps a message from being emitted twice: when it is posted, and when its session
 	// logs it.
-	heard *adapter.Recent[bool] // messages that were told when they were posted, by session and text
+	heard *adapter.Recent[bool] // messages that were emitted when they were posted, by session and text
 }
 
 // newReader trusts a correlationId most and what it makes up itself least.
@@ -163,7 +163,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// Decode reads one line. What tells nothing of agents and tools is passed over.
+// Decode reads one line. It skips lines that do not concern agents and tools.
 //
 // The id of a line without one is made of its text, see Key.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
@@ -251,7 +251,7 @@ func heardAs(session string, text []byte) string {
 // origins are the words of source; others leave the origin to Event.By.
 var origins = map[string]events.Origin{"user": events.OriginUser, "agent": events.OriginAgent, "scheduler": events.OriginScheduler, "applet": events.OriginApplet}
 
-// call tells a message to a session.
+// call emits a message to a session.
 func (r *reader) call(l *line, origin, from, correlation string, prompt []byte, emit func(*events.Event)) {
 	e := r.begin(l, "/call", events.AgentCall, correlation)
 	e.To = party(l.session)
@@ -278,7 +278,7 @@ func (r *reader) entry(l *line, emit func(*events.Event)) {
 	if l.session == "" {
 		l.session = r.at
 	}
-	// A log that begins in the middle of a session nobody names.
+	// The log begins in the middle of a session without a name.
 	if l.session == "" {
 		l.session = "session"
 	}
@@ -287,7 +287,7 @@ func (r *reader) entry(l *line, emit func(*events.Event)) {
 	case "user.message":
 		// In a log the sender stands in front of the text.
 		origin, from, text := sender(d.content)
-		// It was told when it was posted, with more of its sender.
+		// It was emitted when it was posted, with more detail about its sender.
 		if _, echoed := r.heard.Get(heardAs(l.session, text)); echoed {
 			r.heard.Delete(heardAs(l.session, text))
 			return
@@ -350,7 +350,7 @@ func sender(text []byte) (origin, from string, rest []byte) {
 	return string(kind), from, bytes.TrimSpace(rest)
 }
 
-// data is what the events of a session log tell.
+// data holds the contents of the events of a session log.
 //
 // One struct serves all kinds, as their members do not clash.
 type data struct {

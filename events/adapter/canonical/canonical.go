@@ -1,8 +1,7 @@
 // Package canonical reads weir's own events, one JSON object per line.
 //
-// All fields are read; a source is put in where the event names none. Nothing is
-// made up, so an event tells what its producer tells: what that leaves out stays
-// unknown. Kinds that only weir may write are refused.
+// All fields are read; a source is put in if the event names none. Nothing is made up, so an event has
+// what its producer reports: the rest stays unknown. Kinds that only weir may write are refused.
 package canonical
 
 import (
@@ -19,7 +18,7 @@ func Format() adapter.Format {
 		Title:   "weir events (schema event.v1.json), one per line",
 		Framing: adapter.Lines,
 		Score:   score,
-		// own is told of the record as it is, for those who look for misnamed fields.
+		// own receives the record as it is, for callers that look for misnamed fields.
 		New: func(o adapter.Options) adapter.Adapter { return &reader{source: o.Source, own: o.Own} },
 		Gives: adapter.Gives{Tools: adapter.Sometimes, Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Sometimes,
 			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Sometimes, Tasks: adapter.Sometimes},
@@ -56,7 +55,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if r.own != nil {
 		r.own(record, &r.event)
 	}
-	// Repeats are told by source and id, so an event without a source takes that of its input.
+	// Repeats are recognized by source and id, so an event without a source takes that of its input.
 	if r.event.Source == "" {
 		r.event.Source = r.source
 	}

@@ -29,7 +29,7 @@ func Format() adapter.Format {
 		New: func(o adapter.Options) adapter.Adapter {
 			return &reader{log: transcript.New(o, program), tasks: adapter.NewRecent[*transcript.Use](o.HeldOr(1024))}
 		},
-		// Starts are never told: the document is written when an answer is complete.
+		// Starts are never reported: the document is written when an answer is complete.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Never, Work: adapter.Always},
 	}
@@ -47,7 +47,7 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
-// reader joins tasks with their results within one document; log knows what was told from
+// reader joins tasks with their results within one document; log knows what was emitted from
 // earlier writings of it.
 type reader struct {
 	log *transcript.Log
@@ -60,7 +60,7 @@ func (r *reader) Flush(func(*events.Event)) error { return nil }
 
 // Decode reads one session.
 //
-// It is written anew with each message, so most of it was told before.
+// It is rewritten with each message, so most of it was emitted before.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	for list.MaybeArray(); list.Element(); {
 		// It is read to its end in any case, so that the next one begins where it should.
 		m := read(list)
-		// A message without id or time cannot be told once.
+		// A message without id or time cannot be emitted exactly once.
 		if list.Err() == nil && m.id != "" && m.at != 0 {
 			r.message(&turn, m, parent, emit)
 		}
@@ -123,7 +123,7 @@ type message struct {
 	used events.Usage
 }
 
-// message tells what is in one message: an answer of the model, results, or what was asked.
+// message emits the content of one message: an answer of the model, results, or the prompt.
 func (r *reader) message(t *transcript.Turn, m *message, parent string, emit func(*events.Event)) {
 	switch {
 	case m.role == "assistant":
@@ -160,7 +160,7 @@ func (r *reader) message(t *transcript.Turn, m *message, parent string, emit fun
 	}
 }
 
-// call tells the use of a tool, or that a task is given to another agent. Ids of calls are
+// call emits the use of a tool, or that a task is given to another agent. Ids of calls are
 // those of the model's service, which may count them in each session anew.
 func (r *reader) call(t *transcript.Turn, m *message, u *transcript.Use, emit func(*events.Event)) {
 	u.At, u.Server = m.at, transcript.Server(u.Tool)
@@ -173,7 +173,7 @@ func (r *reader) call(t *transcript.Turn, m *message, u *transcript.Use, emit fu
 		}
 		if len(u.Asked) > 0 {
 			u.To = events.Party{Session: adapter.Word([]byte(t.Session+"/"+u.ID), events.MaxID), Agent: "subagent"}
-			// Its own document tells what it does.
+			// Its own document reports its work.
 			u.Elsewhere = true
 			r.tasks.Put(t.Session+"/"+u.ID, &transcript.Use{ID: u.ID, To: u.To, Elsewhere: true, At: u.At})
 		}

@@ -1,8 +1,7 @@
 // Package cloudevents reads CloudEvents whose data are weir's own events.
 //
-// What an event can tell is up to its producer, as in weir's own format. Data of other
-// formats is read by their own names when it is taken out of its envelope, as weir does
-// with what comes by Kafka or HTTP.
+// What an event can report is up to its producer, as in weir's own format. Data of other formats is read
+// by their own names when it is taken out of its envelope, as weir does with records from Kafka or HTTP.
 package cloudevents
 
 import (

@@ -1,12 +1,12 @@
 // Package geminicli reads chats of Gemini CLI.
 //
-// Read are the messages of the user, the uses of tools and their results, the tokens of the
-// model's answers and the answers that end a turn. One flow is one message of the user.
+// It reads the messages of the user, the uses of tools and their results, the tokens of the model's answers
+// and the answers that end a turn. One flow is one message of the user.
 //
-// A message is written again whenever it grows: with each of its lines comes what is new in it.
-// Lines that begin with $set hold changes of the chat, among them messages. A message that asks
-// for no tool may be the end of a turn, or one of which the tools were not written down yet;
-// that is told when what follows it shows which.
+// A message is written again whenever it grows: each of its lines adds what is new in it.
+// Lines that begin with $set hold changes of the chat, among them messages. A message that asks for no
+// tool may be the end of a turn, or one whose tools were not written down yet. It is emitted when the
+// following lines show which.
 package geminicli
 
 import (
@@ -23,7 +23,7 @@ const program = "gemini-cli"
 
 // Format returns the format of chats.
 //
-// Starts are told where a use is written down before its result is there.
+// Starts are reported if a use is written down before its result is there.
 func Format() adapter.Format {
 	return adapter.Format{
 		Name:    "geminicli",
@@ -69,7 +69,7 @@ const shell = "run_shell_command"
 // Branch returns an adapter for one more file: the first line of each says what session it is.
 func (r *reader) Branch() adapter.Adapter { return newReader(r.options) }
 
-// Flush tells the end of the last turn.
+// Flush emits the end of the last turn.
 func (r *reader) Flush(emit func(*events.Event)) error {
 	r.end(emit)
 	return nil
@@ -96,7 +96,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 			kind = string(c.Text())
 		case "messages":
 			messages = elements(c)
-		// A change may bring messages that were written before, which are told once.
+		// A change may bring messages that were written before, which are emitted once.
 		case "$set":
 			for c.MaybeObject(); c.Member(); {
 				if string(c.Key()) == "messages" {
@@ -157,14 +157,14 @@ func elements(c *jsonwalk.Cursor) (all [][]byte) {
 	return all
 }
 
-// message tells what is new in a message.
+// message emits the new parts of a message.
 func (r *reader) message(record []byte, emit func(*events.Event)) *events.DecodeError {
 	m, err := read(record)
 	if err != nil {
 		return err
 	}
 	switch m.kind {
-	// The model is told results in the user's name.
+	// Results are sent to the model in the user's name.
 	case "user":
 		if len(m.text) == 0 || bytes.HasPrefix(m.text, []byte("<session_context>")) {
 			return nil // the result of a tool, or what the program itself says
@@ -179,10 +179,10 @@ func (r *reader) message(record []byte, emit func(*events.Event)) *events.Decode
 		r.log.Prompt(&r.turn, m.id, m.at, m.text, emit)
 	case "gemini":
 		r.log.Inference(&r.turn, m.id, m.at, m.model, "gemini", m.used, emit)
-		// Uses grow with the message: each is told when it is there, once.
+		// Uses grow with the message: each is emitted when it is there, once.
 		r.log.Uses(&r.turn, m.uses, emit)
 		switch came := r.log.Again(m.id); {
-		// Nothing new: it was told, or went on.
+		// Nothing new: it was emitted, or went on.
 		case came && (r.ending == nil || r.ending.id != m.id): // it is written again
 		case len(m.uses) == 0 && len(m.text) > 0:
 			// The text outlives the record.
@@ -196,9 +196,9 @@ func (r *reader) message(record []byte, emit func(*events.Event)) *events.Decode
 	return nil
 }
 
-// end tells the end of a turn, if it was one.
+// end emits the end of a turn, if it was one.
 //
-// It is asked for whenever a new turn begins and at the end of the log.
+// It is called whenever a new turn begins and at the end of the log.
 func (r *reader) end(emit func(*events.Event)) {
 	if m := r.ending; m != nil {
 		r.ending = nil

@@ -109,7 +109,7 @@ func (m *message) readUse(c *jsonwalk.Cursor) {
 			at, _ = c.Stamp()
 		}
 	}
-	// A use without either cannot be told once.
+	// A use without either cannot be emitted exactly once.
 	if u.ID == "" || u.Tool == "" {
 		return
 	}
@@ -121,7 +121,7 @@ func (m *message) readUse(c *jsonwalk.Cursor) {
 		if u.Ended = at; u.Tool == shell && transcript.ShellFailed(u.Said) {
 			u.Status = events.StatusError
 		}
-	// How the program words what a hook refused is all that tells it.
+	// Only the program's wording shows that a hook refused the use.
 	case "error":
 		if u.Ended, u.Status = at, events.StatusError; bytes.HasPrefix(u.Said, []byte("Tool execution blocked")) {
 			u.Status = events.StatusDenied

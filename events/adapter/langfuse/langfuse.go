@@ -1,8 +1,8 @@
 // Package langfuse reads traces and observations exported from Langfuse. What its SDKs send is OpenTelemetry, which
 // package otlp reads.
 //
-// An observation tells what the span told that it was made of. Names of sessions stand in
-// traces only: observations by themselves are of their trace.
+// An observation reports the same as the span that it was made of. Only traces have names of sessions:
+// observations by themselves are of their trace.
 package langfuse
 
 import (
@@ -24,7 +24,7 @@ func Format() adapter.Format {
 		Framing: adapter.Documents,
 		Score:   score,
 		New:     func(o adapter.Options) adapter.Adapter { return spanrow.New(o, "langfuse", rows) },
-		// Starts are never told: what is exported has ended, or is told without an end.
+		// Starts are never reported: an exported observation has ended, or has no end.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never, Tokens: adapter.Sometimes,
 			Time: adapter.Always, Starts: adapter.Never, Work: adapter.Always, Tasks: adapter.Never},
 	}
@@ -35,7 +35,7 @@ func Format() adapter.Format {
 func score(head *adapter.Head) adapter.Match {
 	has := func(name string) bool { return bytes.Contains(head.Bytes, []byte(name)) }
 	for top := range head.Tops() {
-		// What somebody else has put around observations is none of Langfuse's pages.
+		// Observations that another program has wrapped are not Langfuse's pages.
 		if !top.Has("traceId") && !top.Has("trace_id") && top["data"] != "[" && top["observations"] != "[" {
 			break
 		}
@@ -137,7 +137,7 @@ func (o observation) row(of *trace) (spanrow.Row, error) {
 	if a := row.Attributes; a["langfuse.observation.usage_details"] == "" {
 		a["langfuse.observation.usage_details"] = o.text("usage")
 	}
-	// An attribute that is there and empty would count as told.
+	// An attribute that is there and empty would count as reported.
 	for name, value := range row.Attributes {
 		if value == "" {
 			delete(row.Attributes, name)

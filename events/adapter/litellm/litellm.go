@@ -1,7 +1,7 @@
 // Package litellm reads LiteLLM's standard logging payload and its spend logs.
 //
-// A request holds the whole conversation. The calls of tools that a model asks for stand in its
-// answer, and what they brought in the next request, so a result is told one request later.
+// A request holds the whole conversation. The tool calls that a model requests are in its answer, and their
+// results in the next request, so a result is emitted one request later.
 // Without messages (turn_off_message_logging, spend logs as they are by default) there are
 // tokens and money only.
 package litellm
@@ -39,7 +39,7 @@ func Format() adapter.Format {
 func score(head *adapter.Head) adapter.Match {
 	has := func(name string) bool { return bytes.Contains(head.Bytes, []byte(name)) }
 	for top := range head.Tops() {
-		// What somebody else has put around a request is no log of LiteLLM's.
+		// A request that another program has wrapped is no log of LiteLLM's.
 		if !top.Has("call_type") && top["data"] != "[" {
 			break
 		}
@@ -165,10 +165,10 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	return r.request(record, emit)
 }
 
-// Flush has nothing to tell: a call without a result stays one.
+// Flush has nothing to emit: a call without a result stays one.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
-// request tells one request: the results that it brings, the request itself, and the calls
+// request emits one request: the results that it brings, the request itself, and the calls
 // that its answer asks for.
 func (r *reader) request(record []byte, emit func(*events.Event)) error {
 	var q request
@@ -235,7 +235,7 @@ func (r *reader) request(record []byte, emit func(*events.Event)) error {
 		emit(e)
 		return nil
 	}
-	// The answer is told when it was there.
+	// The answer is emitted at the time when it was there.
 	e := begin(events.LLMCall, id+"/model", end)
 	e.Model, e.Provider = adapter.Word([]byte(q.Model), events.MaxID), adapter.Word([]byte(q.Provider), events.MaxProvider)
 	e.Usage = q.used(&m.Usage)
@@ -251,11 +251,10 @@ func (r *reader) request(record []byte, emit func(*events.Event)) error {
 	return nil
 }
 
-// told returns the last answer of the model before the request, and the results that stand
-// behind it, which are what is new in it. Requests may be logged in another order than they
-// were made in.
+// toolResults returns the last answer of the model before the request, and the results behind it, which
+// are new in the request. Requests may be logged in another order than they were made in.
 //
-// A first message that is none of the model's counts as one, so that a conversation without an
+// A first message that is not the model's counts as one, so that a conversation without an
 // answer has no results.
 func (q *request) toolResults() (last message, results []message) {
 	var said []message
@@ -316,7 +315,7 @@ func (q *request) asked() (calls []toolCall) {
 	return calls
 }
 
-// callID is the id of a call: ids of calls are told apart within a conversation only.
+// callID is the id of a call: ids of calls are unique within a conversation only.
 //
 // Half the room of an event's id is the flow's, a quarter the call's.
 func callID(flow, id string) string {

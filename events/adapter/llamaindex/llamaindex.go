@@ -1,11 +1,11 @@
 // Package llamaindex reads events of LlamaIndex agent workflows.
 //
-// Read are inputs and outputs of agents, and calls of tools with their results. The tool
-// handoff passes control to the agent that its to_agent names. The events name neither
-// run nor time: one flow is what follows from one message of the user, marked as derived,
-// and lines are two seconds apart. Its OpenTelemetry spans tell more, see package otlp.
+// It reads inputs and outputs of agents, and calls of tools with their results. The tool handoff passes
+// control to the agent that its to_agent names. The events name neither run nor time. One flow is what
+// follows from one message of the user, marked as derived, and lines are two seconds apart.
+// LlamaIndex's OpenTelemetry spans have more detail, see package otlp.
 //
-// Tokens are not told. Two runs that begin with the same message cannot be told apart.
+// Tokens are not reported. Two runs that begin with the same message cannot be distinguished.
 package llamaindex
 
 import (
@@ -48,7 +48,7 @@ func score(head *adapter.Head) adapter.Match {
 
 // reader follows one run after the other: events do not say which one they are of.
 type reader struct {
-	// The pairing knows which parties worked, and that all work is told.
+	// The pairing knows which parties worked, and that all work is reported.
 	pair *pairing.Pairer
 	// Lines have no times, so they follow each other at adapter.Pace.
 	clock   adapter.Clock
@@ -77,7 +77,7 @@ type line struct {
 	said           []byte
 	tool, call, to string
 	args           []byte // JSON
-	// uses tells an answer from a step on the way to one.
+	// uses distinguishes a step on the way to an answer from the answer.
 	uses   bool // the output calls tools
 	failed bool
 }
@@ -163,7 +163,7 @@ func (l *line) output(c *jsonwalk.Cursor) {
 	}
 }
 
-// Decode reads one event. Those that tell nothing of agents and tools are passed over.
+// Decode reads one event. It skips events that do not concern agents and tools.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -217,7 +217,7 @@ func (r *reader) begin(id string, kind events.Kind, at events.Stamp) *events.Eve
 // An agent that takes over without a handoff is called by the one before.
 func (r *reader) input(l *line, key string, at events.Stamp, emit func(*events.Event)) {
 	switch {
-	// Without an agent an input tells nothing.
+	// An input without an agent is skipped.
 	case l.agent == "":
 		return
 	// A run begins with the user's message, or where the log does.
@@ -227,7 +227,7 @@ func (r *reader) input(l *line, key string, at events.Stamp, emit func(*events.E
 		e.Origin, e.To = events.OriginUser, events.Party{Agent: l.agent}
 		pairing.Said(e, l.said)
 		r.pair.Pair(e, emit)
-	// The agent that was handed over to was told of by then.
+	// The call of the agent that was handed over to was already emitted.
 	case l.agent != r.agent && l.agent != r.called:
 		e := r.begin(key+"/call", events.AgentCall, at)
 		e.From, e.To, e.TransferMode = events.Party{Agent: r.agent}, events.Party{Agent: l.agent}, events.PassControl
@@ -236,7 +236,7 @@ func (r *reader) input(l *line, key string, at events.Stamp, emit func(*events.E
 	r.agent, r.called = l.agent, ""
 }
 
-// use tells a call of a tool, or a handoff.
+// use emits a call of a tool, or a handoff.
 func (r *reader) use(l *line, call string, at events.Stamp, emit func(*events.Event)) {
 	from := events.Party{Agent: cmp.Or(r.agent, "agent")}
 	// A tool of a program may be called handoff, too; it has no to_agent.
@@ -258,9 +258,9 @@ func (r *reader) use(l *line, call string, at events.Stamp, emit func(*events.Ev
 	r.pair.Pair(e, emit)
 }
 
-// result tells what a tool brought; a handoff brings nothing.
+// result emits the result of a tool; a handoff has none.
 func (r *reader) result(l *line, call string, at events.Stamp, emit func(*events.Event)) {
-	// See use: what is not told as a call of a tool has no result either.
+	// See use: what is not emitted as a call of a tool has no result either.
 	if l.tool == "handoff" && l.to != "" || l.tool == "" {
 		return
 	}

@@ -77,7 +77,7 @@ func (it *item) readMetadata(c *jsonwalk.Cursor) {
 	}
 }
 
-// isBody tells whether the first member of the record is data.
+// isBody reports whether the first member of the record is data.
 // A span may have a member data as well, but not as its first.
 func isBody(record []byte) bool {
 	c := jsonwalk.New(record)
@@ -153,7 +153,7 @@ func (it *item) readData(c *jsonwalk.Cursor) {
 	}
 }
 
-// readCustom reads what the SDK's own custom spans, turn and task, tell.
+// readCustom reads the SDK's own custom spans, turn and task.
 func (it *item) readCustom(c *jsonwalk.Cursor) {
 	if c.Peek() != '{' {
 		c.Skip()
@@ -239,7 +239,7 @@ func (it *item) run() spantree.Span {
 		r.Status, r.Failure = events.StatusError, it.failure
 	}
 	switch it.kind {
-	// The tree tells the calls from how agents lie within each other.
+	// The tree derives the calls from the nesting of agents.
 	case "agent":
 		r.Kind, r.Agent = spantree.Agent, it.name
 	case "handoff":
@@ -247,7 +247,7 @@ func (it *item) run() spantree.Span {
 	case "function":
 		r.Kind = spantree.Tool
 		r.Tool = events.Tool{Name: cmp.Or(it.name, "function"), Server: it.server}
-		// A start tells no arguments; an empty hash keeps them unknown until the end.
+		// A start has no arguments; an empty hash keeps them unknown until the end.
 		if it.end != 0 { // else they are empty, whatever the function was given
 			r.Tool.ArgsSize = int64(len(it.args))
 			r.Tool.ArgsHash = fingerprint.Args(it.args, it.ignore.Of(it.name))

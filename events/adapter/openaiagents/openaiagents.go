@@ -1,15 +1,13 @@
 // Package openaiagents reads traces of the OpenAI Agents SDK.
 //
-// Read are the spans of agents, handoffs, functions and models, and the turns of newer
-// versions. One trace is one flow, unless its metadata has a correlation_id; group_id,
-// which is known from the trace record alone, is the conversation. A trace that a tool begins
-// while one is open is a flow that descends from that one's, as is one whose metadata has a
-// parent_correlation_id.
+// It reads the spans of agents, handoffs, functions and models, and the turns of newer versions. One trace is
+// one flow, unless its metadata has a correlation_id. group_id, which is known from the trace record alone,
+// is the conversation. A trace that a tool begins while one is open is a flow that descends from that
+// one's. So is a trace whose metadata has a parent_correlation_id.
 //
-// Spans are exported when they end, or, by a processor that writes them at their
-// start, twice. A start tells neither the arguments of a function nor the target of
-// a handoff. Without the SDK's sensitive data arguments and results are unknown, and
-// without spans that have usage, tokens.
+// Spans are exported when they end, or twice by a processor that also writes them at their start. A start has
+// neither the arguments of a function nor the target of a handoff. Without the SDK's sensitive data
+// arguments and results are unknown. Without spans that have usage, tokens are unknown.
 package openaiagents
 
 import (
@@ -69,7 +67,7 @@ func scoreBody(head []byte) adapter.Match {
 	return adapter.NoMatch
 }
 
-// reader gives spans to the tree, which finds out who called whom.
+// reader gives spans to the tree, which determines the caller of each.
 type reader struct {
 	// tree holds back and remembers; the reader itself keeps nothing.
 	tree   *spantree.Tree
@@ -111,7 +109,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	return nil
 }
 
-// Flush tells all that was held back.
+// Flush emits everything that was held back.
 func (r *reader) Flush(emit func(*events.Event)) error {
 	r.tree.Flush(emit)
 	return nil
@@ -133,7 +131,7 @@ func (r *reader) add(it *item) *events.DecodeError {
 	case it.start == 0 && it.end == 0:
 		return adapter.Missing("started_at", "want an RFC 3339 time")
 	}
-	// What is told of it may come later again, with its end.
+	// Its details may come later again, with its end.
 	r.tree.Add(it.trace, it.run())
 	return nil
 }

@@ -170,7 +170,7 @@ func (l *line) readObservation(c *jsonwalk.Cursor) {
 		c.Skip()
 		return
 	}
-	// exit is "" for results that tell no code.
+	// exit is "" for results without a code.
 	exit := ""
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {

@@ -1,15 +1,13 @@
 // Package openhands reads events of OpenHands conversations.
 //
-// Read are messages, actions and what came of them, errors, and the sums of tokens in
-// updates of the state. An event does not name its conversation (the folder does), but
-// the event before it. One flow is such a chain, by the id of its first event. The
-// agent of a conversation is its session; the agents that it gives tasks to have the
-// names of their types.
+// It reads messages, actions and their results, errors, and the sums of tokens in updates of the state.
+// An event does not name its conversation (the folder does), but the event before it. One flow is such a
+// chain, by the id of its first event. The agent of a conversation is its session; the agents that it
+// gives tasks to have the names of their types.
 //
-// Events that come without a chain are taken for the conversation that was read last;
-// where there are several, that is marked as derived. Times have no zone and are taken
-// for UTC. Nothing links the conversation of an agent that was given a task with the
-// action that gave it, and tokens come as sums, not by request.
+// Events without a chain are counted to the conversation that was read last; if there are several, that is
+// marked as derived. Times have no zone and are read as UTC. Nothing links the conversation of an agent
+// that was given a task with the action that gave it, and tokens come as sums, not by request.
 package openhands
 
 import (
@@ -67,7 +65,7 @@ type reader struct {
 	calls   *adapter.Recent[string]  // id of the event, by tool call
 	// For events without a chain.
 	last *conversation
-	// By it begin tells whether the conversation is the only one.
+	// With it begin decides whether the conversation is the only one.
 	started int // conversations seen
 	event   events.Event
 }
@@ -79,7 +77,7 @@ type conversation struct {
 	party events.Party
 	// A derived one may be a part of another, so limits only warn about it.
 	derived bool // its first event was not seen
-	worked  bool // since it was called, or called somebody
+	worked  bool // since it was called, or called an agent
 }
 
 // action is what an agent did and has no answer to yet.
@@ -101,8 +99,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 	}
 }
 
-// Decode reads one event. Events that tell nothing of agents and tools are passed
-// over.
+// Decode reads one event. It skips events that do not concern agents and tools.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -111,7 +108,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err != nil {
 		return err
 	}
-	// It is asked for each event, also those that tell nothing: their ids link others.
+	// It is called for each event, even for those that are skipped: their ids link others.
 	by := r.conversation(l)
 	switch l.kind {
 	case "MessageEvent":
@@ -179,8 +176,7 @@ func (r *reader) begin(id string, kind events.Kind, l *line, by *conversation) *
 	return e
 }
 
-// message tells what is said by the user, by another agent, or by the agent of the
-// conversation.
+// message emits a message of the user, of another agent, or of the agent of the conversation.
 func (r *reader) message(l *line, by *conversation, emit func(*events.Event)) {
 	switch l.source {
 	case "user":
@@ -198,7 +194,7 @@ func (r *reader) message(l *line, by *conversation, emit func(*events.Event)) {
 	}
 }
 
-// answer tells that the agent of a conversation has nothing more to do.
+// answer emits that the agent of a conversation has nothing more to do.
 func (r *reader) answer(l *line, by *conversation, status events.Status, emit func(*events.Event)) {
 	e := r.begin(l.id+"/return", events.AgentReturn, l, by)
 	e.From, e.Content, e.Sim, e.Status, e.ErrorType = by.party, l.said, l.sim, status, l.failure
@@ -207,7 +203,7 @@ func (r *reader) answer(l *line, by *conversation, status events.Status, emit fu
 	emit(e)
 }
 
-// action tells a use of a tool, a task, or the end.
+// action emits a use of a tool, a task, or the end.
 func (r *reader) action(l *line, by *conversation, emit func(*events.Event)) {
 	// An action without a tool did nothing.
 	if l.tool == "" {
@@ -218,7 +214,7 @@ func (r *reader) action(l *line, by *conversation, emit func(*events.Event)) {
 		r.answer(l, by, events.StatusOK, emit)
 		return
 	}
-	// What is kept of the action is what its result does not tell.
+	// Kept of the action is only what its result does not report.
 	a := &action{by: by, at: l.at}
 	a.tool = events.Tool{Name: l.tool, CallID: cmp.Or(l.call, l.id), Type: "function"}
 	// Results name the action, or, in some events, the call of the model.
@@ -254,7 +250,7 @@ func (r *reader) ignored(tool string) []string {
 	return append(asides[:len(asides):len(asides)], more...)
 }
 
-// observation reads what came of an action. Without its action nothing is known of
+// observation reads the result of an action. Without its action nothing is known of
 // it.
 // A result that comes twice counts once: its action is forgotten.
 func (r *reader) observation(l *line, by *conversation, emit func(*events.Event)) {
@@ -282,7 +278,7 @@ func (r *reader) observation(l *line, by *conversation, emit func(*events.Event)
 	emit(e)
 }
 
-// tokens tells what the models of a conversation used up since it began.
+// tokens emits the usage of the models of a conversation since it began.
 // The sums grow from line to line, which their scope says.
 func (r *reader) tokens(l *line, by *conversation, emit func(*events.Event)) {
 	if !l.usage.Known {

@@ -1,6 +1,6 @@
 // Package phoenix reads spans exported from Arize Phoenix.
 //
-// They tell what the OpenInference spans told that they were made of.
+// They report the same as the OpenInference spans that they were made of.
 package phoenix
 
 import (
@@ -33,7 +33,7 @@ func score(head *adapter.Head) adapter.Match {
 	// The first object is enough: a page and a line both hold the names close to their
 	// beginning.
 	for top := range head.Tops() {
-		// What somebody else has put around spans is none of Phoenix' pages.
+		// Spans that another program has wrapped are not Phoenix's pages.
 		if !top.Has("span_kind") && top["data"] != "[" {
 			break
 		}
@@ -83,8 +83,7 @@ func rows(record []byte) (out []spanrow.Row, err error) {
 		if row.Trace == "" {
 			row.Trace, row.Span = spanrow.Text(span["context.trace_id"]), spanrow.Text(span["context.span_id"])
 		}
-		// One such span spoils its page: what lies around it could not be told who called
-		// whom.
+		// One such span spoils its page: the caller of the spans around it could not be determined.
 		if row.Trace == "" || row.Span == "" || row.Start.IsZero() {
 			return nil, &events.DecodeError{Code: events.CodeMissingField, Field: "context", Offset: -1, Reason: "the span has no context.trace_id, context.span_id or start_time"}
 		}
@@ -118,7 +117,7 @@ func flatten(into map[string]string, name string, value json.RawMessage) {
 		}
 		return
 	}
-	// null and an empty text are not told.
+	// null and an empty text count as missing.
 	if text := spanrow.Text(value); text != "" {
 		into[name] = text
 	}

@@ -9,7 +9,7 @@ import (
 	"weir/events/fingerprint"
 )
 
-// step is a call and what came of it, so many seconds behind the one before.
+// step is a call and its result, some seconds after the one before.
 type step struct {
 	seconds    int64
 	tool, args string

@@ -97,7 +97,7 @@ type record struct {
 	used              events.Usage
 }
 
-// Decode reads one line. Lines that tell nothing of agents and tools are passed over.
+// Decode reads one line. It skips lines that do not concern agents and tools.
 //
 // A chat that is read again from its beginning gives nothing new.
 func (r *reader) Decode(line []byte, emit func(*events.Event)) error {
@@ -140,9 +140,9 @@ func (r *reader) Decode(line []byte, emit func(*events.Event)) error {
 	return nil
 }
 
-// call tells the use of a tool, or that a task is given to another agent.
+// call emits the use of a tool, or that a task is given to another agent.
 //
-// A task without a prompt is told as the use of a tool.
+// A task without a prompt is emitted as the use of a tool.
 func (r *reader) call(l *record, t *transcript.Turn, u *transcript.Use, emit func(*events.Event)) {
 	u.At, u.Server = l.at, transcript.Server(u.Tool)
 	// Both names are those of the tool that runs an agent.
@@ -168,7 +168,7 @@ func (r *reader) call(l *record, t *transcript.Turn, u *transcript.Use, emit fun
 	r.log.Call(t, u, emit)
 }
 
-// result tells what a call brought. What was cancelled has no result that could be compared.
+// result emits the result of a call. A cancelled call has no result that could be compared.
 func (r *reader) result(l *record, t *transcript.Turn, u *transcript.Use, emit func(*events.Event)) {
 	// The party comes from the call, the text from the result.
 	if given, ok := r.tasks.Get(u.ID); ok {

@@ -85,7 +85,7 @@ func Formats() []adapter.Format {
 var ErrUnknown = errors.New("unknown format")
 
 // ErrAmbiguous is returned when an input fits several formats.
-// A user then has to say which: two readers of one log would tell different flows.
+// A user then has to name one: two readers of one log would report different flows.
 var ErrAmbiguous = errors.New("ambiguous format")
 
 // Lookup returns the format of that name, or that of a mapping ("map:from=.sender,...",
@@ -153,15 +153,15 @@ func orderOf(text string) (order []events.CorrelationSource, err error) {
 	return order, nil
 }
 
-// Detect tells the format of an input by its beginning, of which a few KiB are
+// Detect returns the format of an input by its beginning, of which a few KiB are
 // enough. A format that fits for certain beats one that may fit. The error wraps
 // ErrUnknown, or ErrAmbiguous and then names the formats that fit.
-// Whoever is not sure asks for --format: a wrong guess would read a log and find nothing in
+// A program that is not sure asks for --format: a wrong guess would read a log and find nothing in
 // it.
 //
-// What a mapping reads is never detected, for any JSON would fit.
+// A mapping's format is never detected, for any JSON would fit.
 func Detect(head []byte) (adapter.Format, error) {
-	// A database or an archive is told by its first bytes and never read.
+	// A database or an archive is recognized by its first bytes and never read.
 	if err := adapter.CheckText(head); err != nil {
 		return adapter.Format{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
@@ -174,7 +174,7 @@ func Detect(head []byte) (adapter.Format, error) {
 	return f, err
 }
 
-// noneOf is the error that none of so many formats fits.
+// noneOf is the error that none of this number of formats fits.
 type noneOf int
 
 func (n noneOf) Error() string {

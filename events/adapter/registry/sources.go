@@ -36,8 +36,8 @@ func Sources() []adapter.Source {
 	return out
 }
 
-// Source returns the source of that name, or that its users call so, or the first of the
-// format of that name, or what a mapping can tell. The error wraps ErrUnknown.
+// Source returns the source of that name or alias, or the first of the format of that name.
+// For a mapping it returns what the mapping can report. The error wraps ErrUnknown.
 func Source(name string) (adapter.Source, error) {
 	// Three passes: names as they stand, then as people write them, then formats.
 	all := Sources()
@@ -81,8 +81,8 @@ func alike(a, b string) bool {
 	return strings.Map(plain, a) == strings.Map(plain, b)
 }
 
-// spans is what OTLP spans give when a library tells all that there is to tell.
-// Time, caller and work are always told: spans have times, lie in each other, and tools have
+// spans is what OTLP spans give if a library reports everything.
+// Time, caller and work are always reported: spans have times, are nested, and tools have
 // spans of their own.
 func spans(args, results, turn, tokens adapter.Level) adapter.Gives {
 	return adapter.Gives{Tools: adapter.Always, Args: args, Results: results, Caller: adapter.Always, Turn: turn, Tokens: tokens,
@@ -449,7 +449,7 @@ func sources() []adapter.Source {
 			Flow:  "one invocation, which is one message of the user",
 			Sees:  "Transfers, sub-agents, parallel branches, tools with arguments and results, tokens.",
 			Blind: "Who called a workflow agent, where the events do not name it."},
-		// What goes between agents, clients and servers, as somebody in between wrote it down.
+		// Traffic between agents, clients and servers, as a component in between recorded it.
 		{Name: "mcp", Format: "mcp", Sample: "real/mcp/tool_loop_meta.jsonl.gz",
 			Set:   "Put a proxy before the server that logs requests and responses, one JSON object each (time, direction, exchange, proxy, headers, body).",
 			Run:   "weir replay mcp.jsonl",

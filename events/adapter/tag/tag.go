@@ -1,6 +1,6 @@
 // Package tag reads tags and labels of runs.
 //
-// A label is a tag such as env=batch. What a tracer notes for itself is none: nobody has chosen it,
+// A label is a tag such as env=batch. A tracer's notes for itself are no tags: no user has chosen them,
 // and a flow keeps only its first few tags.
 package tag
 

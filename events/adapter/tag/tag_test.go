@@ -36,7 +36,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestLabels holds which members of metadata are labels: those that somebody chose.
+// TestLabels checks which members of metadata are labels: those that a user chose.
 func TestLabels(t *testing.T) {
 	got := Labels([]byte(`{"env":"batch","n":3,"beta":true,"none":null,"list":["a"],"object":{"a":1},"thread_id":"t","id":"1",
 		"ls_provider":"x","langgraph_node":"y","LANGSMITH_TRACING":"true","lc_agent_name":"z","":"w","empty":""}`))

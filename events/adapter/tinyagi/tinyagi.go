@@ -127,7 +127,7 @@ func (m *row) read(c *jsonwalk.Cursor) {
 
 // Decode reads one row.
 //
-// A database in the place of rows is told as such, see adapter.CheckText.
+// A database in the place of rows is reported as such, see adapter.CheckText.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (r *reader) Flush(func(*events.Event)) error { return nil }
 // standard stands for the agent that gets what names none.
 const standard = "default"
 
-// row tells a message to an agent.
+// row emits a message to an agent.
 func (r *reader) row(m *row, emit func(*events.Event)) {
 	m.agent = cmp.Or(m.agent, standard)
 	talk, number := m.channel+":"+m.sender, strconv.FormatInt(m.id, 10)

@@ -46,8 +46,8 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
-// maxFlows is how many traces are remembered to pair results with their calls. A
-// file tells one trace after the other, so few are ever open at once.
+// maxFlows is the number of traces that are remembered to pair results with their calls. A
+// file has one trace after the other, so few are ever open at once.
 const maxFlows = 1024
 
 // reader keeps flows, of which the one that was used least recently is forgotten.
@@ -62,7 +62,7 @@ type flow struct {
 	// It is dataset/trace_id, since two datasets may number their traces alike.
 	id     string
 	open   map[string][]call // by party: tool calls without a result, the last one last
-	worked adapter.Work      // parties that did work since they were called, or called somebody
+	worked adapter.Work      // parties that did work since they were called, or called another party
 }
 
 // call is a tool call that has no result.
@@ -235,7 +235,7 @@ func party(name string) events.Party {
 	return events.Party{Agent: name}
 }
 
-// emit tells what a line says, by its kind.
+// emit emits the content of a line, by its kind.
 func (r *reader) emit(l *line, emit func(*events.Event)) error {
 	f := r.flow(l.dataset + "/" + l.trace)
 	r.event = events.Event{
@@ -306,20 +306,20 @@ func (f *flow) call(l *line, e *events.Event) {
 
 // back is an answer, or an error that nothing else explains.
 func (f *flow) back(l *line, e *events.Event) {
-	// A human is nobody here: an answer to one has no addressee.
+	// A human is no party here: an answer to one has no addressee.
 	e.Kind, e.To = events.AgentReturn, party(l.to)
 	if e.Status == events.StatusUnset {
 		e.Status = events.StatusOK
 	}
 	f.setWork(l, e)
-	// An answer that took work, or may have, is work for whoever asked.
+	// An answer that took work, or may have, is work for its receiver.
 	if e.HadWork != events.No && l.to != "" {
 		f.worked.Note(l.to, e.HadWork)
 	}
 }
 
-// setWork tells whether a party used a tool since its last hop, if the line does not say so
-// itself; a trace tells all that it knows of.
+// setWork records whether a party used a tool since its last hop, if the line does not say so
+// itself; a trace reports everything that it knows.
 func (f *flow) setWork(l *line, e *events.Event) {
 	if e.HadWork = l.hadWork; e.HadWork == events.Unknown {
 		f.worked.Set(e, l.from)
@@ -348,7 +348,7 @@ func (f *flow) use(l *line, e *events.Event) {
 // result belongs to the last open call of the same party, of the same tool if the
 // line names one.
 //
-// Without an open call it is told alone, under the name that the line has.
+// Without an open call it is emitted alone, under the name that the line has.
 func (f *flow) result(l *line, e *events.Event) {
 	e.Kind, e.Tool.Name = events.ToolResult, l.tool
 	if e.Status == events.StatusUnset {
@@ -369,7 +369,7 @@ func (f *flow) result(l *line, e *events.Event) {
 	}
 }
 
-// tokens tells the tokens of a line as an inference of their own, since only those
+// tokens emits the tokens of a line as an inference of their own, since only those
 // are summed.
 // The event is the reader's one event, which is used again.
 func (r *reader) tokens(l *line, emit func(*events.Event)) {

@@ -1,6 +1,6 @@
-// Package usage reads the token counts of a model request. Counts of tokens every source keeps in an object of its own
-// with names of its own: an adapter has a table of the names, and this is the one reader. Money all of them tell in US
-// dollars.
+// Package usage reads the token counts of a model request. Every source keeps token counts in an object of its own,
+// with names of its own. An adapter has a table of the names, and this is the one reader. All sources report money
+// in US dollars.
 package usage
 
 import (
@@ -24,7 +24,7 @@ const (
 	CacheRead
 	CacheCreation
 	Reasoning
-	Details // an object with counts of its own, which fill in what is not told beside it
+	Details // an object with counts of its own, which fill in what is missing beside it
 )
 
 // Names says what a source's names of counts mean. Members with other names are passed over.
@@ -47,8 +47,8 @@ func (n Names) Into(c *jsonwalk.Cursor, u *events.Usage) {
 	}
 }
 
-// Member reads the member at hand into u where its name is one of a count, and tells whether
-// it is. A count that is none, such as a text or less than 1, is passed over.
+// Member reads the member at hand into u if its name is one of a count, and reports whether
+// it is. A value that is no count, such as a text or less than 1, is skipped.
 func (n Names) Member(c *jsonwalk.Cursor, u *events.Usage) bool {
 	f, ok := n[string(c.Key())]
 	if !ok {
@@ -78,8 +78,8 @@ func Cost(text []byte) (micro int64, ok bool) {
 	return CostOf(usd)
 }
 
-// CostOf returns US dollars as millionths of one, rounded to the nearest. Nothing, less than
-// nothing, and more than an event may carry are a cost that is not told.
+// CostOf returns US dollars as millionths of one, rounded to the nearest. Zero, negative costs and
+// costs above the limit of an event count as not reported.
 func CostOf(usd float64) (micro int64, ok bool) {
 	// A number that is none compares as false.
 	if !(usd > 0 && usd <= events.MaxCostUSD) {
