@@ -367,6 +367,11 @@ func (d *described) scopes(f caller) {
 	f(400, "ann", "POST", all, "", "{}")
 	f(200, "eve", "GET", all, all+"?all=1", "")
 	f(200, "eve", "GET", one, all+"/tenant:acme", "")
+	f(200, "eve", "GET", one+"/receipt", all+"/tenant:acme/receipt", "")
+	f(400, "eve", "GET", one+"/receipt", all+"/nothing:x/receipt", "")
+	f(404, "eve", "GET", one+"/receipt", all+"/tenant:other/receipt", "")
+	f(204, "dan", "POST", "/v1/guards", "", d.example("POST", "/v1/guards", "beat"))
+	f(400, "dan", "POST", "/v1/guards", "", "{")
 	f(400, "eve", "GET", one, all+"/nothing:x", "")
 	f(404, "eve", "GET", one, all+"/tenant:other", "")
 	f(200, "ann", "DELETE", one, all+"/tenant:acme", d.example("DELETE", one, "release"))
@@ -387,6 +392,9 @@ func (d *described) scopes(f caller) {
 	f(410, "", "POST", link+"/{token}", target.Path, "")
 	f(410, "", "GET", link+"/{token}", target.Path, "")
 	f(200, "ann", "DELETE", one, all+"/tenant:acme", d.example("DELETE", one, "release"))
+	f(400, "ann", "POST", "/v1/flows/stop", "", "{")
+	f(202, "ann", "POST", "/v1/flows/stop", "", d.example("POST", "/v1/flows/stop", "all"))
+	f(200, "ann", "DELETE", one, all+"/all", d.example("DELETE", one, "release"))
 }
 
 // readings calls what is read.
@@ -455,6 +463,7 @@ func (d *described) page(r *running, f caller) {
 	f(404, "dan", "POST", "/v1/asks", "", string(passed.AppendJSON(nil)))
 	f(400, "dan", "POST", "/v1/asks", "", "{}")
 	f(404, "dan", "POST", "/v1/asks/tree", "", "{}")
+	f(400, "dan", "POST", "/v1/asks/receipt", "", "{")
 	// Redirects are followed by the client of the others.
 	req := &http.Request{Method: "GET", URL: &url.URL{Scheme: "http", Host: r.Addr(), Path: "/"}, Header: http.Header{}}
 	resp, err := http.DefaultTransport.RoundTrip(req)
