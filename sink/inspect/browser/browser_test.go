@@ -417,7 +417,7 @@ func TestActs(t *testing.T) {
 	w.story()
 	press := func(text string) {
 		t.Helper()
-		if !eval[bool](b, `{ const x = [...document.querySelectorAll("dialog[open] button, main > .bar button")].findLast(b => b.textContent === `+quote(text)+` && !b.disabled); x?.click(); x !== undefined }`) {
+		if !eval[bool](b, `{ const x = [...document.querySelectorAll("dialog[open] button, main > .bar button, section[aria-labelledby=by-hand] button")].findLast(b => b.textContent === `+quote(text)+` && !b.disabled); x?.click(); x !== undefined }`) {
 			t.Fatalf("there is no button %q that is enabled", text)
 		}
 	}
