@@ -12,9 +12,9 @@ import (
 	"weir/events"
 )
 
-// ReportsDue reports whether what waits has to be passed on now that the time of the log is
-// at, when it was last at another time: once in Limits.Agents.Report. Who asks before each
-// time that it says LowWatermark keeps what that promises.
+// ReportsDue reports whether waiting reports have to be passed on: at is the time of the log now,
+// and last its time before. They are due once in Limits.Agents.Report. A caller that checks
+// before each time that it reports as LowWatermark keeps the promise of that time.
 func (e *Engine) ReportsDue(last, at events.Stamp) bool {
 	every := events.Stamp(e.limits.Agents.Report.Milliseconds())
 	return every <= 0 || at/every != last/every
@@ -33,9 +33,9 @@ func (f *Flow) follow(m *moment) {
 		f.know(m.to, &ev.To)
 	}
 	switch ev.Kind {
-	case events.AgentStatus: // it tells by itself how it is
+	case events.AgentStatus: // it reports its own status
 		return
-	// A note about somebody else shows that its author is at work.
+	// A note about another party shows that its author is at work.
 	case events.NoteAdded:
 		if ev.To.IsZero() {
 			return
@@ -68,9 +68,9 @@ func (f *Flow) follow(m *moment) {
 	}
 }
 
-// followCall notes who waits for whom after a call: a return to somebody on the stack gives
-// control back, a hand-over ends the caller's work, any other call leaves the caller waiting
-// for the callee.
+// followCall notes which party waits for which after a call. A return to a party on the stack
+// gives control back. A hand-over ends the caller's work. Any other call leaves the caller
+// waiting for the callee.
 func (f *Flow) followCall(m *moment) {
 	if m.to == none {
 		return
@@ -78,7 +78,7 @@ func (f *Flow) followCall(m *moment) {
 	if m.from != none && m.ev.By() == events.OriginAgent {
 		f.act(m.from, m.when)
 		switch {
-		// Some producers tell an answer as a call back to whoever called.
+		// Some producers report an answer as a call back to the caller.
 		case m.from != m.to && f.cameThrough(m.from, m.to):
 			f.giveBack(m.from, m.to, m.when)
 		case m.ev.TransferMode == events.PassControl:
@@ -90,8 +90,8 @@ func (f *Flow) followCall(m *moment) {
 	f.expect(m.to, m.when)
 }
 
-// act notes that the party did something. What comes late does not turn its time back, and
-// says something only if it is not much later than what was told.
+// act notes that the party did something. A late event does not turn its time back. It counts
+// only if it is not much later than the time reported before.
 func (f *Flow) act(i uint8, when events.Stamp) {
 	p := &f.parties[i]
 	if when < p.did.Add(-activity.Grace) {
@@ -128,8 +128,8 @@ func (e *Engine) tried(f *Flow, m *moment) {
 	}
 }
 
-// expect notes that something is expected of the party. Who was told to be done a moment
-// ago is told of again: it has work.
+// expect notes that something is expected of the party. A party that was reported done a moment
+// ago is reported again: it has work.
 func (f *Flow) expect(i uint8, when events.Stamp) {
 	if i == none || f.parties[i].did > when {
 		return
@@ -142,12 +142,12 @@ func (f *Flow) expect(i uint8, when events.Stamp) {
 	p.flags &^= partyDone
 }
 
-// lately is how long after it did something last a party is told of without having done
-// anything since. Its silence counts from what it did, so it must not be long ago.
+// lately is how long after its last action a party is reported without a new one. Its silence
+// counts from that action, so it must not be long ago.
 const lately = time.Minute
 
-// finish notes that nothing more is expected of the party. One that was told to be at
-// work is told of again.
+// finish notes that nothing more is expected of the party. One that was reported at work is
+// reported again.
 func (f *Flow) finish(i uint8, when events.Stamp) {
 	p := &f.parties[i]
 	if p.flags&partyDone != 0 || p.did > when {
@@ -165,10 +165,10 @@ func (f *Flow) finish(i uint8, when events.Stamp) {
 	}
 }
 
-// giveBack notes that a party gave control back. So did everybody between it and the
-// party that got it, and nobody waits any more for those whom they called. From then on
-// something is expected of who got it, which is told as if it had done something: it
-// was said to wait, and would be believed to do so for long.
+// giveBack notes that a party gave control back. So did every party between it and the
+// receiver, and no party waits any more for those that they called. From then on something is
+// expected of the receiver. This is reported as if the receiver had done something. It was
+// reported as waiting, and would otherwise be believed to wait for long.
 func (f *Flow) giveBack(from, to uint8, when events.Stamp) {
 	top := from
 	if to != none && f.cameThrough(from, to) {
@@ -187,9 +187,9 @@ func (f *Flow) giveBack(from, to uint8, when events.Stamp) {
 	}
 }
 
-// work is how the party is at work, as far as the flow can tell.
-// The order of the cases is what is believed first: who is done waits for nothing, and a tool
-// that runs says more than an order.
+// work is how the party is at work, as far as the flow knows.
+// The order of the cases is their precedence: a party that is done waits for nothing, and a
+// running tool is better evidence than an order.
 func (f *Flow) work(i uint8, at events.Stamp) activity.Work {
 	p := &f.parties[i]
 	switch {
@@ -205,8 +205,8 @@ func (f *Flow) work(i uint8, at events.Stamp) activity.Work {
 	return activity.AtWork
 }
 
-// waits reports whether control is with somebody whom the party called, or somebody whom
-// it called has not given it back.
+// waits reports whether control is with a party that this one called, or a party that it called
+// has not given control back.
 func (f *Flow) waits(i uint8) bool {
 	// Control went through it and has not come back.
 	if f.pos != i && f.onStack(i) {
@@ -233,10 +233,10 @@ func (f *Flow) stands(i uint8, action events.Action, at events.Stamp) bool {
 	return false
 }
 
-// report tells the agent stage of everybody who did something in the step and, when the step
-// gave verdicts, of those who did something lately: they may have been told to wait.
-// What it says waits in the partition until ReportsDue (decision 75), so it may be told again
-// and again at no cost. Before any agent reports nothing is told (decision 102).
+// report sends the agent stage the parties that did something in the step. When the step gave
+// verdicts, it adds those that did something lately: an order may make them wait.
+// A report waits in the partition until ReportsDue (decision 75), so repeating it costs nothing.
+// Before any agent reports, nothing is sent (decision 102).
 func (e *Engine) report(p *Partition, f *Flow, at events.Stamp, judged bool, fx *Effects) {
 	if !e.agents.Silence {
 		return
@@ -254,7 +254,7 @@ func (e *Engine) report(p *Partition, f *Flow, at events.Stamp, judged bool, fx 
 	}
 	unreported := f.unreported
 	f.unreported = 0
-	// The bits are cleared before, or they would be told later.
+	// The bits are cleared before, or they would be reported later.
 	if f.source == events.CorrelationPrincipal { // parties report in flows of their own
 		return
 	}
@@ -287,9 +287,9 @@ func (p *party) agentID() string {
 	return p.name
 }
 
-// noteTry tells the agent stage that the event's party tried a call that the order refuses: at once
-// the first time and when a rule may speak at so many, else together with those that follow
-// (decision 75).
+// noteTry reports to the agent stage that the event's party tried a call that the order refuses.
+// It is sent at once the first time and at a number of attempts at which a rule may trigger. Else
+// it is sent together with those that follow (decision 75).
 func (e *Engine) noteTry(f *Flow, o *order, m *moment, fx *Effects) {
 	if e.agents.Attempts == nil {
 		return

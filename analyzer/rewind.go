@@ -2,8 +2,8 @@ package analyzer
 
 import "weir/events"
 
-// TurnBack takes the partition's time back to at, when its log was told a time by a clock
-// that was ahead. Deadlines that it made fire are not undone; flows that it carried into the
+// TurnBack sets the partition's time back to at, when a clock that was ahead had advanced the
+// time of its log. Deadlines that it made fire are not undone; flows that it carried into the
 // future come back as they are stepped on. It does nothing when the time is not ahead.
 func (p *Partition) TurnBack(at events.Stamp) {
 	if at >= p.Watermark {

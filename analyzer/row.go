@@ -89,13 +89,13 @@ func RowsThat(is func(*Row) bool) string {
 	return strings.Join(names, ", ")
 }
 
-// OfAgents tells whether the row is about agents or projects, over all flows.
+// OfAgents reports whether the row is about agents or projects, over all flows.
 func (r *Row) OfAgents() bool { return r.agents }
 
 // Flow returns the number of a row about flows; false for one about agents.
 func (r *Row) Flow() (RuleID, bool) { return RuleID(r.place), !r.agents }
 
-// ChoosesCount tells whether the setting may say what the row counts.
+// ChoosesCount reports whether the setting may choose what the row counts.
 func (r *Row) ChoosesCount() bool {
 	return r.counts == agents.CountedEscaped || r.Delegations || r.Returns || r.Beginning || r.Unknown || r.Newcomers
 }
@@ -103,11 +103,11 @@ func (r *Row) ChoosesCount() bool {
 // Counts returns what of the activity a row about agents counts.
 func (r *Row) Counts() agents.Counted { return r.counts }
 
-// ModeOnly tells whether the row measures nothing, so that it has a mode alone.
+// ModeOnly reports whether the row measures nothing, so that it has only a mode.
 func (r *Row) ModeOnly() bool { return r.Unit == events.UnitNone && !r.Fixed }
 
 // Setting returns the setting of the row in l.
-// The pointer is into l, so that who reads a limits file writes through it.
+// The pointer is into l, so that the reader of a limits file writes through it.
 func (r *Row) Setting(l *Limits) *rules.Setting {
 	if r.agents {
 		return &l.Agents.Rules[r.place]
@@ -123,7 +123,7 @@ func (r *Row) HTTPStatus(l *Limits) *int16 {
 	return &l.HTTPStatus[r.place]
 }
 
-// TextOf returns where l holds what people are told of the row; "" there is the row's own.
+// TextOf returns where l holds the text for people about the row; "" there is the row's own.
 func (r *Row) TextOf(l *Limits) *string {
 	if r.agents {
 		return &l.Agents.Texts[r.place]

@@ -76,8 +76,8 @@ func kinds(ks ...events.Kind) (s KindSet) {
 // Has reports whether k is in the set.
 func (s KindSet) Has(k events.Kind) bool { return s>>k&1 == 1 }
 
-// FlowRule is one row of the table about flows: what is said of it, what is measured after which
-// events, and whom and which calls an order is about when the measure is over its limit. Rules
+// FlowRule is one row of the table about flows. It defines its texts, what is measured after which
+// events, and which parties and calls an order is about when the measure exceeds its limit. Rules
 // never write to the flow and never see each other.
 // A new rule is one row at the end, with the functions that measure and match; the fold itself
 // looks only for the rows named below.
@@ -93,20 +93,20 @@ type FlowRule struct {
 	// For what can fall again, as a depth or a rate. Late events never lift.
 	Lifts bool // the order is lifted when the measure falls below the limit
 	// For budgets: used up, they stay so until the episode ends.
-	Lasts bool // the order is renewed while the flow is active at all, not only while it is defied
+	Lasts bool // the order is renewed while the flow is active at all, not only while callers ignore it
 	// For counts of what is there: events that are missing would only add to them.
 	Grows bool // the value of a sample is one that was reached at least
 	// For patterns, which a person who speaks has ended.
 	Cleans          bool     // a user's event clears it
 	Repeat          bool     // about repetition: tools can be exempt
 	Rewords         bool     // calls in other words count, so that one more wording of them is refused
-	Guesses         bool     // it also warns of hops of which nobody knows whether they came without work, see unsure
+	Guesses         bool     // it also warns of hops of which it is unknown whether they came without work, see unsure
 	AlwaysPublished bool     // verdicts about it are published also under a wider order, which says something else
-	Deepens         bool     // the value is what callers tell as delegation_depth
+	Deepens         bool     // the value is what callers report as delegation_depth
 	Leaves          []string // tags of the note that a stop leaves with the agent that was stopped; none for no note
 
-	// Whom says whom an order is about, when it is not the parties of the event as far as
-	// the scope names them.
+	// Whom returns the parties that an order is about, when they are not the parties of the
+	// event as far as the scope names them.
 	// a and b are indices of parties, or none.
 	Whom    func(f *Flow, m *moment) (scope events.ScopeKind, a, b uint8)
 	Subject func(ev *events.Event) string      // what keeps orders of one scope apart
@@ -529,7 +529,7 @@ const (
 	ruleOfPerson = RuleOperator     // it stands because a person says so
 	ruleOfTurns  = RuleTurns        // its setting says which turns count
 	ruleOfIdle   = RulePingPongSame // its setting says whether unknown work is none
-	ruleOfTalk   = RuleNoWorkHops   // its setting says whether a hop to somebody new counts
+	ruleOfTalk   = RuleNoWorkHops   // its setting says whether a hop to a new party counts
 	ruleOfPoints = RuleCircling     // what its exemptions leave alone adds no points
 	ruleOfTries  = RuleHammering    // it is about calls that were asked for and refused
 

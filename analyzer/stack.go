@@ -7,7 +7,7 @@ package analyzer
 
 // moveTo moves control from one party to another and reports whether it returned to
 // a party that it had come through.
-// A call to somebody on the way to the root is a return, whatever the producer calls it. The
+// A call to a party on the way to the root is a return, whatever the producer calls it. The
 // steps are counted because damaged or odd parents must not make a loop of the walk.
 func (f *Flow) moveTo(from, to uint8) (returned bool) {
 	if from == none {
@@ -21,7 +21,7 @@ func (f *Flow) moveTo(from, to uint8) (returned bool) {
 			return from != to
 		}
 	}
-	// A party that is called again from elsewhere moves there, with all whom it called.
+	// A party that is called again from elsewhere moves there, with all parties that it called.
 	f.parties[to].parent = from
 	f.pos = to
 	return false

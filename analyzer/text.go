@@ -53,7 +53,7 @@ func (e *Engine) message(f *Flow, o *order, m *moment, window int64, limit, obse
 			}
 			return o.Bound(&set, rules.InUnit(rule.Unit))
 		}
-		// At a deadline nobody called anybody.
+		// At a deadline there is no call.
 		if m.ev == nil {
 			return o.Word(word, o.kind, limit, observed)
 		}

@@ -6,29 +6,28 @@ import (
 	"weir/events"
 )
 
-// A tree is a flow and all that descend from it. Each flow of it tells the stage that folds
-// agents what it has spent since it told last, under the key of the root; there the sum is
-// held against the limits. A call that is asked for is judged there last, after its flow has
-// allowed it, because only there all flows of the tree meet.
+// A tree is a flow and all that descend from it. Each flow of it reports to the agent stage what
+// it has spent since its last report, under the key of the root. There the sum is held against
+// the limits. A requested call is judged there last, after its flow has allowed it, because only
+// there all flows of the tree meet.
 //
-// A flow that names neither a parent nor a root is the root of its own tree, because it hears
-// of its children last: so it tells what it spends from its first event on.
+// A flow that names neither a parent nor a root is the root of its own tree. It learns of its
+// children last, so it reports what it spends from its first event on.
 //
-// A flow that names its parent alone tells that one's tree. Where the parent has a parent in
-// turn, it has told so under its own key, and what comes there is passed on to the tree above.
+// A flow that names only its parent reports to that one's tree. A parent that has a parent in
+// turn has reported so under its own key. What arrives there is passed on to the tree above.
 
-// join notes to which tree the flow belongs, the first time that it is told, and what it had
-// spent before the event at hand: all that it spends before it is known to belong to another
-// tree is told to that one at that moment, and its own is told that this no longer counts
-// there. With each episode the flow tells those that descend from it, under its own key, to
-// which tree they belong.
+// join notes to which tree the flow belongs, when an event first names it, and what the flow had
+// spent before that event. What it spent before it is known to belong to another tree is reported
+// to that tree at that moment. A report to its own tree says that this no longer counts there.
+// With each episode the flow reports its tree to its descendants, under its own key.
 // It runs before the event is counted, so that m.before is what the event did not add. Flows
-// of a principal tell nothing: their calls are counted in the flow that the caller names
+// of a principal report nothing: their calls are counted in the flow that the caller names
 // (decision 63).
 func (e *Engine) join(f *Flow, m *moment, began bool, fx *Effects) {
 	m.before = f.spent()
 	var moved ledger.Amount
-	// Only the first word counts: what was told to one tree stays there.
+	// Only the first name counts: what was reported to one tree stays there.
 	if f.root == "" && m.ev.Root() != "" {
 		f.root = m.ev.Root()
 		if p := m.ev.ParentCorrelationID; p != f.root && p != f.key {
@@ -48,8 +47,8 @@ func (e *Engine) join(f *Flow, m *moment, began bool, fx *Effects) {
 	}
 }
 
-// belong says under a name by which others know the flow to which tree it belongs, and what
-// of that which was counted there it tells that tree itself.
+// belong reports, under a name by which others know the flow, to which tree it belongs. It also
+// reports how much of what was counted there the flow itself reports to that tree.
 func (e *Engine) belong(f *Flow, name string, moved ledger.Amount, m *moment, fx *Effects) {
 	if name != "" && name != f.root {
 		fx.SaySpent(name, m.ev, m.when, activity.WorkBelongs, moved).RootCorrelationID = f.root
@@ -65,16 +64,16 @@ func (f *Flow) treeOf() string {
 }
 
 // spent is what the flow has spent in this episode.
-// Calls are hops and tool calls together. It is always told as a difference, so that trees can
-// add up what comes in any order.
+// Calls are hops and tool calls together. It is always reported as a difference, so that trees
+// can add up reports in any order.
 func (f *Flow) spent() ledger.Amount {
 	return ledger.Amount{ledger.Calls: int64(f.hops) + int64(f.toolCalls), ledger.Tokens: f.tokens[2], ledger.Cost: f.cost}
 }
 
-// passSpent tells the tree what the flow spent by the event, or that it asks, or ended. The
-// answer to an ask is given by the tree then.
-// An event that spends nothing and asks nothing is not passed on. It sets fx.Asked, by which
-// the pump knows that the tree has the last word.
+// passSpent reports to the tree what the flow spent by the event, or that it asks, or ended. The
+// tree then gives the answer to a check request.
+// An event that spends nothing and is no check request is not passed on. It sets fx.Asked, by
+// which the pump knows that the tree decides last.
 func (e *Engine) passSpent(f *Flow, m *moment, fx *Effects) {
 	ev := m.ev
 	if ev.CorrelationSource == events.CorrelationPrincipal {
@@ -90,7 +89,7 @@ func (e *Engine) passSpent(f *Flow, m *moment, fx *Effects) {
 	}
 	asks := ev.Ask && !m.user && ev.Kind.Asked()
 	if n == (ledger.Amount{}) && status == activity.WorkSpent && !asks && !m.joins {
-		return // whoever joins is a child for which a share is set aside, from then on
+		return // a flow that joins is a child for which a share is set aside, from then on
 	}
 	f.saySpent(ev, m.when, status, n, asks, fx)
 	fx.Asked = asks
@@ -103,8 +102,8 @@ func (f *Flow) passAgain(ev *events.Event, fx *Effects) {
 	fx.Asked = true
 }
 
-// saySpent fills in by which flow it is said. The id of the activity is that of the event, so
-// the tree tells repeats by it.
+// saySpent fills in the flow that reports. The id of the activity is that of the event, so the
+// tree detects repeats by it.
 func (f *Flow) saySpent(ev *events.Event, when events.Stamp, status string, n ledger.Amount, asks bool, fx *Effects) {
 	a := fx.SaySpent(f.treeOf(), ev, when, status, n)
 	a.CorrelationID, a.ParentCorrelationID, a.Ask = f.key, f.parent, asks

@@ -13,7 +13,7 @@ import (
 // emit publishes the order as it stands now, unless a wider one says as much. Every string in the verdict is its
 // own: the flow's strings may alias a record that is about to be overwritten.
 func (e *Engine) emit(f *Flow, o *order, m *moment, fx *Effects) {
-	// What takes an order back is always told, or guards would honor it until it ends.
+	// A revocation is always published, or guards would honor the order until it ends.
 	if o.hidden = o.Action != events.Allow && f.covered(o, m.at); o.hidden {
 		return
 	}
@@ -27,10 +27,10 @@ func (e *Engine) emit(f *Flow, o *order, m *moment, fx *Effects) {
 	fx.Verdicts = append(fx.Verdicts, e.verdict(f, o, m))
 }
 
-// answer is the verdict about a call that a standing order refuses. When the order
+// answer is the verdict about a call that an active order refuses. When the order
 // is armed the refused call would have been the one over the limit.
-// It is no verdict of the log: it has the order's id and revision, and who asks may follow the
-// stream by them.
+// It is no verdict of the log: it has the order's id and revision, by which the caller may follow
+// the stream.
 func (e *Engine) answer(f *Flow, o *order, m *moment) *events.Verdict {
 	armed := *o
 	if o.Phase == standing.Armed {
@@ -83,7 +83,7 @@ func (e *Engine) verdict(f *Flow, o *order, m *moment) events.Verdict {
 		return v
 	}
 	limit, observed := o.Figures(rule.Unit)
-	// A warning binds nobody, so there is nothing for dispatchers to match and nothing to tell
+	// A warning binds no caller, so there is nothing for dispatchers to match and no message to
 	// the model.
 	if o.Phase > standing.Warn {
 		v.Match = f.match(o)
@@ -117,7 +117,7 @@ func (e *Engine) describe(v *events.Verdict, f *Flow, o *order, m *moment) {
 		v.To = clone(f.parties[m.to].name)
 	}
 	v.Tool, v.ArgsHash = clone(ev.Tool.Name), ev.Tool.ArgsHash.String()
-	// A result tells no arguments; its call did.
+	// A result carries no arguments; its call did.
 	if v.ArgsHash == "" && m.callAt >= 0 && m.from != none && m.callAt < len(f.parties[m.from].calls) {
 		if r := refTo(&f.parties[m.from].calls[m.callAt]); r.algorithm != events.HashNone {
 			v.ArgsHash = events.Hash{Algorithm: r.algorithm, Value: r.args}.String()
@@ -183,7 +183,7 @@ func (f *Flow) orderID(o *order) uint64 {
 	return d.Sum64()
 }
 
-// scopeID is the name of whom the order is about, as verdicts carry it. The names of a pair
+// scopeID is the name of the subject of the order, as verdicts carry it. The names of a pair
 // are sorted, so both directions have one.
 func (f *Flow) scopeID(o *order) string {
 	switch o.scope {
@@ -210,14 +210,14 @@ func (f *Flow) nameOf(party uint8) string {
 	return ""
 }
 
-// match tells a dispatcher, who knows nothing of the flow's state, which calls the
-// order refuses.
-// Each field narrows it, and all must hold. It says what matches does, but for rewordings of a
-// call, which only the fold can tell.
+// match describes the calls that the order refuses, for a dispatcher that does not know the
+// flow's state.
+// Each field narrows it, and all must hold. It covers what matches does, except rewordings of a
+// call, which only the fold can detect.
 func (f *Flow) match(o *order) *events.Match {
 	// An empty field says nothing, so an order for everybody has a kind alone.
 	x := &events.Match{Kind: o.kind.String()}
-	// Who asks for a call of nobody names no caller either, so such an order is for all.
+	// A check request of the unnamed party names no caller either, so such an order is for all.
 	if o.scope == events.ScopeSession && f.nameOf(o.a) != unnamed {
 		x.From = []string{strings.Clone(f.nameOf(o.a))}
 	}
@@ -247,7 +247,7 @@ func (f *Flow) match(o *order) *events.Match {
 		for _, name := range f.Stack() {
 			x.NotTo = append(x.NotTo, strings.Clone(name))
 		}
-	// Whoever is not listed is new, and new ones may not be called.
+	// A party that is not listed is new, and new ones may not be called.
 	case selectNew:
 		for i := range f.parties {
 			if f.parties[i].flags&partyActive != 0 {

@@ -68,8 +68,7 @@ func findCall(p *party, tool uint8, id string) int {
 	return -1
 }
 
-// sameCall asks for known arguments of both: two calls of which nobody knows what they asked
-// for are not alike.
+// sameCall requires known arguments of both: two calls with unknown arguments are not alike.
 func sameCall(a, b *call) bool {
 	return a.tool == b.tool && a.tool != none && a.flags&b.flags&callArgs != 0 && a.args == b.args
 }
@@ -94,7 +93,7 @@ func nearResult(a, b *call) bool {
 	return a.flags&b.flags&callSim != 0 && bits.OnesCount64(a.sim^b.sim) <= events.NearBits && (a.flags^b.flags)&callError == 0
 }
 
-// callKey is what a call is told new from old by.
+// callKey distinguishes new calls from old ones.
 // 32 bits, because it is kept for up to 128 calls of a flow; a collision makes one new call
 // look old, and a round is stale only if all of its calls do.
 func callKey(c *call) uint32 {
@@ -149,7 +148,7 @@ func (f *Flow) pushSeen(p *party, key uint32) {
 
 // openRound begins a round of the pair; a round of the callee that was still open
 // ends here without an answer.
-// One party is in one round at a time: whoever calls it takes it from who called before.
+// One party is in one round at a time: a new caller takes it from the caller before.
 func (f *Flow) openRound(m *moment, from, to uint8) {
 	for i := range f.pairs {
 		if r := &f.pairs[i]; r.to == to && r.open {
@@ -182,9 +181,9 @@ func (f *Flow) openRound(m *moment, from, to uint8) {
 	r.open, r.used, r.fresh, r.lastSeen = true, false, false, f.events
 }
 
-// closeRound ends the round of the callee that its return answers: the last one begun by whom
-// it returns to, by a person, or by anybody when it returns to a person. Without such a round
-// it does nothing.
+// closeRound ends the round of the callee that its return answers. It is the last one begun by
+// the party that it returns to, by a person, or by any party when it returns to a person. Without
+// such a round it does nothing.
 func (f *Flow) closeRound(m *moment, callee, caller uint8) {
 	best := -1
 	for i := range f.pairs {
@@ -261,9 +260,9 @@ func (f *Flow) slow(m *moment, c *call) bool {
 	return m.ev.DurationMS >= slowCall || int64(f.since(m.at))-int64(c.at) >= slowCall
 }
 
-// awaits tells whether the party's call at i looks again at what others do for it: since it made
-// that call last, somebody whom it called, and who has not answered, has brought something new.
-// Who waits for children that go on is no loop (decision 80). Only somebody whom the caller
+// awaits reports whether the party's call at i looks again at what others do for it. Since it
+// made that call last, a party that it called, and that has not answered, has brought something
+// new. Waiting for children that go on is no loop (decision 80). Only a party that the caller
 // itself called counts, so that no worker's progress excuses the loop of another.
 func (f *Flow) awaits(from uint8, i int) bool {
 	calls := f.parties[from].calls
@@ -282,11 +281,11 @@ func (f *Flow) awaits(from uint8, i int) bool {
 	return false
 }
 
-// progressed tells whether a call of the party has brought, since the ordinal, what none before it
-// in its window had.
+// progressed reports whether a call of the party has brought, since the ordinal, what none before
+// it in its window had.
 func (p *party) progressed(since uint32) bool {
 	for i := len(p.calls) - 1; i >= 0; i-- {
-		// An error, or what nobody knows, is no progress.
+		// An error, or an unknown result, is no progress.
 		if p.calls[i].done > since && p.brought(i) {
 			return true
 		}
@@ -299,16 +298,16 @@ func (p *party) progressed(since uint32) bool {
 // seconds: of ten calls two are looked at then, about which no rule warns.
 const shortStorm = 8
 
-// backOff is how long somebody waits, in milliseconds, who knows that the provider is busy, or
-// that what is asked for takes its time.
+// backOff is how long a party waits, in milliseconds, if it knows that the provider is busy, or
+// that its request takes time.
 const backOff = 5_000
 
-// lookAgain is how long somebody waits at least, in milliseconds, who looks again whether something
-// has changed. It counts only where the log says how long calls take: times that were made up, of
-// logs that have none, are as far apart.
+// lookAgain is how long a party waits at least, in milliseconds, before it looks again whether
+// something has changed. It counts only where the log says how long calls take. Logs without
+// durations have made-up times, which are as far apart.
 const lookAgain = 2_000
 
-// backedOff tells whether the party waited between its last call of the tool and the one at i.
+// backedOff reports whether the party waited between its last call of the tool and the one at i.
 func (f *Flow) backedOff(p *party, i int) bool {
 	for j := i - 1; j >= 0; j-- {
 		if p.calls[j].tool == p.calls[i].tool {
@@ -318,7 +317,7 @@ func (f *Flow) backedOff(p *party, i int) bool {
 	return true
 }
 
-// atOnce tells whether the calls were made side by side: the result of neither was known when
+// atOnce reports whether the calls were made side by side: the result of neither was known when
 // the other was made.
 // A result whose time is not known came after everything.
 func (p *party) atOnce(a, b *call) bool {
@@ -341,7 +340,7 @@ func (p *party) decided(c *call) uint32 {
 	return p.calls[max(i, 0)].n
 }
 
-// hadBeside tells whether a call of the same tool that was made side by side with c has brought
+// hadBeside reports whether a call of the same tool that was made side by side with c has brought
 // the same already.
 func (p *party) hadBeside(c *call) bool {
 	for i := range p.calls {
@@ -352,8 +351,8 @@ func (p *party) hadBeside(c *call) bool {
 	return false
 }
 
-// failedBeside tells whether a call of the same tool that was made side by side with c has failed
-// already.
+// failedBeside reports whether a call of the same tool that was made side by side with c has
+// failed already.
 func (p *party) failedBeside(c *call) bool {
 	return slices.ContainsFunc(p.calls, func(o call) bool {
 		return o.n != c.n && o.tool == c.tool && o.done != 0 && o.flags&callError != 0 && p.atOnce(&o, c)
@@ -367,7 +366,7 @@ const (
 	rewordedResult = 6
 )
 
-// nearArgs tells whether the calls are of one tool, with arguments that differ in few bits.
+// nearArgs reports whether the calls are of one tool, with arguments that differ in few bits.
 func nearArgs(a, b *call) bool {
 	return a.tool == b.tool && a.tool != none && a.argsSim != 0 && b.argsSim != 0 && bits.OnesCount64(a.argsSim^b.argsSim) <= rewordedArgs
 }
@@ -379,9 +378,9 @@ func reworded(a, b *call) bool {
 		a.flags&b.flags&callSim != 0 && bits.OnesCount64(a.sim^b.sim) <= rewordedResult && (a.flags^b.flags)&callError == 0
 }
 
-// polls tells whether the call at i, whose result just came, is made once more after a while, with
-// nothing in between but calls that were made before, too: who looks at several things in turn waits
-// for all of them.
+// polls reports whether the call at i, whose result just came, is made once more after a while.
+// In between there may only be calls that were made before, too: a party that looks at several
+// things in turn waits for all of them.
 func (p *party) polls(i int, m *moment) bool {
 	c := &p.calls[i]
 	pause := int64(backOff)
@@ -465,7 +464,7 @@ func (p *party) likeness(i int) (l likeness) {
 			l.scored = l.scored || o.flags&callScored != 0
 		case sameOutcome(o, c):
 			l.same = true
-		// Of few words nobody can say that they are nearly the same: a board of a game, or a count.
+		// A few words cannot be called nearly the same: a board of a game, or a count.
 		case sameCall(o, c) && nearResult(o, c) && c.flags&callShort == 0:
 			l.near = true
 		case o.tool == c.tool && !sameCall(o, c):
@@ -494,7 +493,7 @@ func (p *party) worth(m *moment, i int, l *likeness) (points int, counts bool) {
 	case c.flags&callWrote != 0 && !l.same && p.restores(c):
 		return 2, true // an edit that is reverted
 	case l.same && c.flags&callShort != 0 && p.since(i, p.progress):
-		return 2, true // "saved as page.png" is what is said of each new one
+		return 2, true // "saved as page.png" is the answer to each new one
 	case l.same && c.flags&(callShort|callError) == 0 && p.since(i, p.changes):
 		return 0, false // it was changed, and a look shows the same
 	case l.same:
@@ -599,12 +598,12 @@ const respellings = 3
 // for an acknowledgement.
 const acknowledgements = 4
 
-// first tells whether the party made none like the call before it, of those that are remembered.
+// first reports whether the party made none like the call before it, of those remembered.
 func (p *party) first(c *call) bool {
 	return !slices.ContainsFunc(p.calls, func(o call) bool { return o.n < c.n && sameCall(&o, c) })
 }
 
-// since tells whether the party has made a call that is such since it made the one at i before.
+// since reports whether the party has made a call that is such since it made the one at i before.
 func (p *party) since(i int, such func(j int) bool) bool {
 	for j := i - 1; j >= 0 && !sameCall(&p.calls[j], &p.calls[i]); j-- {
 		if such(j) {
@@ -614,11 +613,11 @@ func (p *party) since(i int, such func(j int) bool) bool {
 	return false
 }
 
-// progress tells whether the call at i changed something or brought something new.
+// progress reports whether the call at i changed something or brought something new.
 func (p *party) progress(i int) bool { return p.changes(i) || p.brought(i) }
 
-// brought tells whether the call at i, which is no error, brought what none of its tool had brought
-// before.
+// brought reports whether the call at i, which is no error, brought what none of its tool had
+// brought before.
 func (p *party) brought(i int) bool {
 	c := &p.calls[i]
 	return c.flags&(callHashed|callError) == callHashed &&
@@ -635,8 +634,8 @@ func (f *Flow) followCycle(p *party, i int) {
 	if c.flags&callRetry != 0 {
 		return
 	}
-	// Results of parallel calls may come in any order: a cycle is told by the order
-	// of the calls, so only calls before this one are looked at.
+	// Results of parallel calls may come in any order. A cycle is detected by the order of the
+	// calls, so only calls before this one are looked at.
 	for d := 1; d <= maxPeriod; d++ {
 		p.cycleRun[d] = extend(p.cycleRun[d], i-d >= 0 && sameOutcome(c, &p.calls[i-d]))
 	}
@@ -674,7 +673,7 @@ func (f *Flow) followRun(m *moment, p *party, i int) {
 	c := &p.calls[i]
 	failed := c.flags&callError != 0
 	worked := !failed && m.ev.Status == events.StatusOK
-	// Whoever answers is not busy, whatever the answer.
+	// A provider that answers is not busy, whatever the answer.
 	if i := p.findRun(c.tool, true); i < len(p.runs) && (failed || worked) {
 		p.runs[i].n = 0
 	}
@@ -702,7 +701,7 @@ func (f *Flow) followRun(m *moment, p *party, i int) {
 	case failed:
 		m.errors = int64(r.n)
 	case c.flags&callShort != 0 && (p.first(c) || p.since(i, p.progress)):
-		// Whoever stores a hundred things hears "ok" a hundred times.
+		// A party that stores a hundred things gets "ok" a hundred times.
 		m.oks = int64(r.n) / unsure
 	default:
 		m.oks = int64(r.n)
@@ -782,9 +781,10 @@ func (f *Flow) runOf(p *party, tool uint8, storm bool) *run {
 	return &p.runs[i]
 }
 
-// infrastructure tells whether the error says that the provider is busy or away, and not
-// that the call is wrong. Of a class the last name counts, since some say the package as well,
-// of "HTTP 503" the status, and of "TimeoutError: no answer", as tracers write exceptions, the class.
+// infrastructure reports whether the error says that the provider is busy or unreachable, and not
+// that the call is wrong. Of a class the last name counts, since some include the package. Of
+// "HTTP 503" the status counts. Of "TimeoutError: no answer", as tracers write exceptions, the
+// class counts.
 func infrastructure(ev *events.Event) bool {
 	if ev.Status == events.StatusTimeout {
 		return true
@@ -816,12 +816,12 @@ func infrastructure(ev *events.Event) bool {
 }
 
 // hopRuns follows repeating sequences of hops, and counts those of the talk: all of them, or
-// those among who talks already.
-// All periods are followed at once, since nobody knows beforehand how long a cycle is.
+// those among parties that talk already.
+// All periods are followed at once, since the length of a cycle is unknown beforehand.
 //
-// A row of hops of which nobody knows whether they came without work is followed in the same place,
-// and apart from one of hops that surely did: such a row has no streak, and of its contents nothing
-// is kept, since only ping_pong_other looks at it.
+// A row of hops of which it is unknown whether they came without work is followed in the same
+// place. It is kept apart from one of hops that surely did. Such a row has no streak, and none of
+// its contents are kept, since only ping_pong_other looks at it.
 func (f *Flow) hopRuns(m *moment, all bool) {
 	switch blind := f.blindRing(); {
 	case m.idle && blind:
@@ -862,13 +862,13 @@ func (f *Flow) hopRuns(m *moment, all bool) {
 	f.streakAt = append(f.streakAt, f.since(m.at))
 }
 
-// blindRing tells whether the hops in the ring are such of which nobody knows whether they came
-// without work: each row of those that surely did has a streak from its first hop on.
+// blindRing reports whether it is unknown of the hops in the ring whether they came without work.
+// Each row of those that surely did has a streak from its first hop on.
 func (f *Flow) blindRing() bool { return len(f.ring) > 0 && f.streak == 0 }
 
-// turnsToAnother tells whether the callee took no part in the last hops without work. Who talks
-// round and round talks to the same few; to turn to somebody else is a step, as groups make it
-// that have agreed.
+// turnsToAnother reports whether the callee took no part in the last hops without work. A party
+// that goes round in circles talks to the same few. To turn to another party is a step, as in
+// groups that have agreed.
 func (f *Flow) turnsToAnother(callee uint8) bool {
 	return len(f.ring) > 0 && !slices.ContainsFunc(f.ring, func(h hop) bool { return h.from == callee || h.to == callee })
 }
@@ -884,7 +884,7 @@ func extend(run uint16, more bool) uint16 {
 	return min(1<<15, run+1)
 }
 
-// anyPingPong is the same of calls with any content, also of those of which nobody knows whether
+// anyPingPong is the same of calls with any content, also of those of which it is unknown whether
 // they came without work.
 func (f *Flow) anyPingPong(m *moment) int64 {
 	if m.hop && m.blind {
@@ -905,7 +905,7 @@ func (f *Flow) pingPong(m *moment, run *[maxRing + 1]uint16) int64 {
 }
 
 // delegate counts the same message from one party to another.
-// Silence does not clear it, unlike all else that is about patterns: who sends the same
+// Silence does not clear it, unlike all else that is about patterns: a party that sends the same
 // message each hour goes round in a slow circle.
 func (f *Flow) delegate(m *moment) {
 	ev := m.ev
@@ -940,8 +940,8 @@ func (f *Flow) delegate(m *moment) {
 	m.delegation = i
 }
 
-// unhurried is how long an asker waits, in milliseconds, who asks how far somebody is. Who has
-// the last answer pushed on at once waits for nothing.
+// unhurried is how long a party waits, in milliseconds, before it asks another how far it is. A
+// party that pushes the last answer on at once waits for nothing.
 const unhurried = 10_000
 
 // answerDelegation drops delegations whose answer changed: a new answer is evidence of progress.

@@ -9,7 +9,7 @@ import (
 	"weir/events"
 )
 
-// ofAgents tells whether the event is about an agent and not about a flow. Such events take
+// ofAgents reports whether the event is about an agent and not about a flow. Such events take
 // the agent stage by way of Engine.Relay, unless their brackets name a flow.
 func (a *action) ofAgents() bool {
 	return a.verb == verbStatus || a.verb == verbNote || a.verb == verbWord && (a.word == "rescue" || a.word == "review" || a.word == "ack")
@@ -30,7 +30,7 @@ func (x *expansion) ofAgent(it *item, from, to events.Party, argument string) (e
 		to = partyOf(argument)
 		from = partyOf(x.value(it, "by"))
 	}
-	// Whom it is about, and who says so, as producers send it.
+	// The subject and the sender, as producers send them.
 	ev.From, ev.To = from, to
 	switch {
 	case a.verb == verbStatus:
@@ -61,8 +61,8 @@ func (x *expansion) ofAgent(it *item, from, to events.Party, argument string) (e
 	return err
 }
 
-// state is what an agent tells of itself. A figure that is not in brackets was not told, which
-// is not the same as 0 (see agents.Agent).
+// state is what an agent reports of itself. A figure that is not in brackets was not reported,
+// which is not the same as 0 (see agents.Agent).
 func (x *expansion) state(it *item) (*events.AgentState, error) {
 	status, err := x.count(it.act.word)
 	if err != nil {
@@ -76,7 +76,7 @@ func (x *expansion) state(it *item) (*events.AgentState, error) {
 		has *bool
 	}{{"coherence", &s.Coherence, &s.HasCoherence}, {"risk", &s.Risk, &s.HasRisk}} {
 		if *f.v, err = strconv.ParseFloat(x.value(it, f.key), 64); err == nil {
-			*f.has = true // what is not there was not told; what is was checked when it was read
+			*f.has = true // an absent figure was not reported; a present one was checked when it was read
 		}
 	}
 	return s, nil
@@ -89,9 +89,9 @@ func partyOf(s string) events.Party {
 	return events.Party{Session: session, Agent: agent}
 }
 
-// concerns tells whether the verdict is an order about an agent or a project of the
-// event: one that refuses calls, or a step of the ladder for a stuck agent. It is by this that
-// "ack" and "refused" find the order that they are about among those of all flows.
+// concerns reports whether the verdict is an order about an agent or a project of the event: one
+// that refuses calls, or a step of the ladder for a stuck agent. "ack" and "refused" use it to
+// find the order that they are about among those of all flows.
 func concerns(v *events.Verdict, ev *events.Event) bool {
 	switch v.Action {
 	case events.Resume, events.ReviewAgent, events.Archive:

@@ -71,7 +71,7 @@ type setting struct {
 	line  int
 }
 
-// delivery is one event as it comes in, and what the clock shows then. An event that is told
+// delivery is one event as it comes in, and what the clock shows then. An event that is delivered
 // late has a time before now, so both are kept.
 type delivery struct {
 	ev  events.Event

@@ -25,8 +25,8 @@
 //
 // # Events
 //
-// Events are separated by spaces, on as many lines as one likes. Whoever was called,
-// or got an answer, last is in control, and may be left out where (a) stands.
+// Events are separated by spaces, on as many lines as one likes. The party that was called
+// last, or that got an answer last, is in control, and may be left out where (a) is written.
 //
 //	@a      @a:text         a user calls a
 //	(a)->b  a->b:text       a calls b
@@ -35,7 +35,7 @@
 //	        a!t:args=text   and gets this result: two events
 //	        a!t:args?text   and gets this error
 //	(a)<t:args=text         the result of a call that was made before, or ?text
-//	(a)~                    a makes an output; no event: its next call tells of it
+//	(a)~                    a makes an output; no event: its next call reports it
 //	(a)$                    a calls a model; see in, out and cost below
 //	start end               the flow begins, ends
 //	turn:2                  turn 2 begins
@@ -64,7 +64,7 @@
 // are errors of the provider. Names are letters, digits, _ . / and -; anything else
 // is quoted, as in Go. A name s@a is session s of agent a.
 //
-// Calls carry had_work, as a producer that knows would tell it: yes when the caller
+// Calls carry had_work, as a producer that knows would report it: yes when the caller
 // used a tool or made an output since it was called, else no.
 //
 // Reports, notes, rescues, reviews and ack are about an agent and belong to no flow,
@@ -88,7 +88,7 @@
 //	work=unknown     had_work: yes, no, unknown, or auto, which is the rule above
 //	transfer=return_to_caller
 //	                 how a call hands over: return_to_caller, pass_control
-//	loops=3 depth=2  loop_count and delegation_depth as the caller tells them
+//	loops=3 depth=2  loop_count and delegation_depth as the caller reports them
 //	in=9 out=9 total=9 cost=0.05 usage=cumulative
 //	                 tokens and dollars; usage is delta, cumulative or aggregate
 //	cached=9 written=9 reasoning=9
@@ -115,7 +115,7 @@
 //	                 of a report; void: the void is active
 //	tags=a,b         tags of the flow, or of the agent that reports; from_tags= of who acts,
 //	                 tool_tags= of the tool
-//	by=c             who asks for a rescue, reviews, acknowledges
+//	by=c             the party that asks for a rescue, reviews, acknowledges
 //	claimed          that a user said it is only the sender's claim
 //	admin            of rescue: asked for by an administrator
 //	decision=keep    of review: resume, keep or archive
@@ -139,7 +139,7 @@
 //
 // was said by a deadline, so long after the start. The answer to an ask is
 // "#4 ask allow" or "#4 ask deny ..." after the verdicts of that event. Silence of an
-// agent is judged a little after its deadline, when all flows have told what they know of
+// agent is judged a little after its deadline, when all flows have reported what they know of
 // it, so that an agent that speaks in that time was never called stuck; where a case
 // ends, everything is known. The last lines are the state of each flow (Engine.Explain),
 // of each agent that reports or of which anything was said, and, when there is anything to

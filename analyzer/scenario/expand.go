@@ -13,7 +13,7 @@ import (
 	"weir/events"
 )
 
-// Bounds of a case, so that no file can exhaust whoever reads it.
+// Bounds of a case, so that no file can exhaust its reader.
 const (
 	// Checked after each item, so that nested ( ... ) cannot multiply beyond it.
 	maxDeliveries = 20_000
@@ -24,8 +24,8 @@ const (
 // mainFlow is the correlation id of events that name none.
 const mainFlow = "main"
 
-// expansion makes events of items. It plays the producer: who is in control, who has worked,
-// and which calls await their result is what a producer would know. It is used for one case.
+// expansion makes events of items. It plays the producer, which knows the party in control, the
+// parties that have worked, and the calls that await their result. It is used for one case.
 type expansion struct {
 	step time.Duration
 	// It is filled by brackets that stand alone; one with an empty value takes a field back.
@@ -37,15 +37,15 @@ type expansion struct {
 	// The oldest first: results come in the order of calls where nothing else is said.
 	open  map[string][]string // call ids that await their result, by flow, party, tool and arguments
 	calls map[string]string   // the latest call id of the same
-	// Waits that follow each other add up. waits tells a wait of 0 from none.
+	// Waits that follow each other add up. waits distinguishes a wait of 0 from none.
 	wait  time.Duration
 	waits bool
 	now   events.Stamp
 	out   []delivery
 }
 
-// expand fills in the deliveries of c, or reports what is wrong with its events. Only the
-// first fault is told: what comes after it depends on who is in control by then.
+// expand fills in the deliveries of c, or reports what is wrong with its events. It reports only
+// the first fault: what comes after it depends on the party in control by then.
 func (x *expansion) expand(c *Case, p *parser) {
 	x.fields, x.control, x.worked = map[string]field{}, map[string]events.Party{}, map[string]bool{}
 	x.open, x.calls = map[string][]string{}, map[string]string{}
@@ -176,8 +176,8 @@ func (x *expansion) count(s string) (string, error) {
 }
 
 // field is the value of a key for the event at hand. Its own brackets come before those that
-// stand alone, and of two in its own the last. has tells whether it is there with a value, or
-// at all where it needs none.
+// stand alone, and of two in its own the last. has is true if it is there with a value, or is
+// there at all where it needs none.
 func (x *expansion) field(it *item, key string) (value string, has bool) {
 	for i := len(it.fields) - 1; i >= 0; i-- {
 		if it.fields[i].key == key {
@@ -271,7 +271,7 @@ func (x *expansion) event(it *item) (err error) {
 	}
 	ev := x.base(it, flow)
 	switch a.verb {
-	// A user's message begins the work of whom it is to anew.
+	// A user's message begins the work of its receiver anew.
 	case verbUser:
 		ev.Kind, ev.To = events.AgentCall, to
 		x.control[flow] = to
@@ -281,7 +281,7 @@ func (x *expansion) event(it *item) (err error) {
 		ev.Kind, ev.From, ev.To = events.AgentCall, from, to
 		setContent(&ev, texts[0])
 		x.work(it, &ev, flow)
-		// As the fold sees it: the call uses up the work of who calls, and the callee has done
+		// As the fold sees it: the call uses up the work of the caller, and the callee has done
 		// none yet.
 		x.worked[flow+"\x00"+from.ID()], x.worked[flow+"\x00"+to.ID()] = false, false
 		x.control[flow] = to
@@ -371,8 +371,8 @@ func (x *expansion) work(it *item, ev *events.Event, flow string) {
 	}
 }
 
-// usage sets tokens and money. What is not told leaves Usage unknown, which is not the same as
-// nothing spent.
+// usage sets tokens and money. Figures that are not reported leave Usage unknown, which is not the
+// same as nothing spent.
 func (x *expansion) usage(it *item, ev *events.Event) {
 	cost, err := dollars(x.value(it, "cost"))
 	if err != nil {
@@ -432,7 +432,7 @@ func (x *expansion) tool(it *item, ev events.Event, flow string, from events.Par
 		ev.From, ev.Tool.Name, ev.Tool.ArgsHash = from, tool, hash(texts[0])
 	}
 	ev.Kind = events.ToolResult
-	// Without a call that waits the result has no id, as one whose call was never told.
+	// Without a call that waits the result has no id, as one whose call was never reported.
 	if ids := x.open[like]; len(ids) > 0 {
 		ev.Tool.CallID, x.open[like] = ids[0], ids[1:]
 	}
@@ -555,7 +555,7 @@ func (x *expansion) tags(it *item, key string) []string {
 }
 
 // dup delivers an event once more. No time passes. The event is the same to the last field, so
-// only its id can tell that it comes again.
+// only its id shows that it comes again.
 func (x *expansion) dup(a *action) error {
 	n := len(x.out)
 	if a.text.given {

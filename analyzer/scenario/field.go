@@ -13,8 +13,8 @@ import (
 	"weir/events"
 )
 
-// fieldKeys are the keys that brackets know, with how a value is told good from bad. They are
-// checked when the file is read, before any event is made.
+// fieldKeys are the keys that brackets know, with the check of their values. Values are checked
+// when the file is read, before any event is made.
 var fieldKeys = [...]struct {
 	key   string
 	check func(value string) error
@@ -209,7 +209,7 @@ func known(ok bool, v string, all []string) error {
 	return fmt.Errorf("want one of %s", strings.Join(all, ", "))
 }
 
-// words are the events that are told by a word, and what stands after its colon:
+// words are the events that are written as a word, and what may follow its colon:
 // nothing, something, or either.
 var words = [...]struct {
 	word     string
@@ -219,7 +219,7 @@ var words = [...]struct {
 	{"rescue", 'y'}, {"review", 'y'}, {"ack", 'y'},
 }
 
-// checkWord says what is wrong with a word that is told instead of an event; at is the text
+// checkWord reports what is wrong with a word that is written instead of an event; at is the text
 // for the message.
 func checkWord(word, at string) error {
 	all := make([]string, len(words))

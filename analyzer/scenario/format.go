@@ -183,7 +183,7 @@ func bareOrQuoted(s string, bare func(s string, i int) bool) string {
 	return s
 }
 
-// writeFields writes brackets; a value is quoted where its end could not be told.
+// writeFields writes brackets; a value is quoted where its end would be unclear.
 func writeFields(b *strings.Builder, fields []field) {
 	b.WriteByte('[')
 	for i, f := range fields {

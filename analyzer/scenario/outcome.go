@@ -16,12 +16,12 @@ import (
 type Outcome struct {
 	Said   []Said
 	Flows  []FlowState // in the order in which the flows appeared
-	Agents []FlowState // that were told of or that told of themselves, likewise; the key is agent:a or project:p
+	Agents []FlowState // that reported or were reported on, likewise; the key is agent:a or project:p
 	// Only the sums; what is counted by reason is not added up.
 	Counts activity.Counts
 }
 
-// Said is one verdict or answer. At is told in lines as the time since Start.
+// Said is one verdict or answer. Lines give At as the time since Start.
 type Said struct {
 	Event   int          // number of the event in the case, from 1; 0 when a deadline spoke
 	At      events.Stamp // when a deadline spoke
@@ -168,7 +168,7 @@ func (c *Case) expected(o *Outcome) []string {
 		if at < 0 {
 			continue
 		}
-		// Equal lines are told apart by their order.
+		// Equal lines are distinguished by their order.
 		rest = rest[at+1:]
 		for len(rest) > 0 && strings.HasPrefix(rest[0], "  ") {
 			name, _, _ := strings.Cut(rest[0][2:], " ")

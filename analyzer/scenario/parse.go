@@ -13,12 +13,12 @@ import (
 // rule stands between what happened and what has to be said of it.
 const rule = "----"
 
-// Parse reads the cases of a file. Its errors name the file and the line, and say
-// what was expected; all faulty lines are told at once. The cases come with the errors, those
-// without a fault whole.
+// Parse reads the cases of a file. Its errors name the file and the line, and what was expected.
+// All faulty lines are reported at once. The cases are returned with the errors, those without a
+// fault whole.
 func Parse(file string, data []byte) ([]Case, error) {
-	// Line by line, because each fault is told with its line and the next line is read all the
-	// same.
+	// Line by line, because each fault is reported with its line and the next line is read all
+	// the same.
 	p := parser{file: file}
 	for i, line := range strings.Split(string(data), "\n") {
 		p.line = i + 1
@@ -39,7 +39,7 @@ type parser struct {
 	wanting bool  // below the rule
 }
 
-// fail notes a fault. After 20 of them no more are told, for the first ones mostly bring about
+// fail notes a fault. After 20 of them no more are reported, because the first ones mostly cause
 // the rest.
 func (p *parser) fail(line int, format string, args ...any) {
 	const most = 20
@@ -144,7 +144,7 @@ func (p *parser) finish() {
 // Each takes the rest of its line as its value.
 var settingWords = [...]string{"profile", "limits", "rule", "step"}
 
-// isSetting tells whether the first word of a line makes it one of settings.
+// isSetting reports whether the first word of a line makes it one of settings.
 func isSetting(word string) bool {
 	for _, w := range settingWords {
 		if w == word {
@@ -165,7 +165,7 @@ type scanner struct {
 // rest is what was not read yet.
 func (s *scanner) rest() string { return s.s[s.i:] }
 
-// has tells whether the prefix comes next, and take passes over it if it does.
+// has reports whether the prefix comes next, and take passes over it if it does.
 func (s *scanner) has(prefix string) bool { return strings.HasPrefix(s.rest(), prefix) }
 
 func (s *scanner) take(prefix string) bool {
@@ -324,8 +324,8 @@ func (s *scanner) action() (a action, err error) {
 	return a, err
 }
 
-// status reads what an agent says that it is doing, which may be nothing, and from whom it took
-// over.
+// status reads the status that an agent reports, which may be empty, and the agent that it took
+// over from.
 func (s *scanner) status(a *action, at string) (err error) {
 	if a.from.isZero() {
 		return fmt.Errorf("%s: say who reports, as in a^active", at)
@@ -341,7 +341,7 @@ func (s *scanner) status(a *action, at string) (err error) {
 	return err
 }
 
-// note reads the tags of a note, whom it is about, and what it says.
+// note reads the tags of a note, the agent that it is about, and its text.
 func (s *scanner) note(a *action, at string) (err error) {
 	if a.from.isZero() {
 		return fmt.Errorf("%s: say whose note it is, as in a#stuck#help", at)
@@ -362,7 +362,7 @@ func (s *scanner) note(a *action, at string) (err error) {
 	return err
 }
 
-// tool reads name, arguments and what came of the call.
+// tool reads name, arguments and the result of the call.
 func (s *scanner) tool(a *action) (err error) {
 	if a.to, err = s.plain("the tool"); err != nil {
 		return err
@@ -395,7 +395,7 @@ func (s *scanner) name(what string) (n name, err error) {
 	return n, err
 }
 
-// plain reads one name, quoted or bare, into the session; what says of whom, for the message.
+// plain reads one name, quoted or bare, into the session; what names its role, for the message.
 func (s *scanner) plain(what string) (n name, err error) {
 	if s.has(`"`) {
 		n.session, err = s.quoted()

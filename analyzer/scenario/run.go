@@ -7,12 +7,12 @@ import (
 	"weir/events"
 )
 
-// Run folds the events of the case by the limits, as the running program would: what
-// flows tell of agents is folded by the agent stage, every deadline is fired when the
-// clock passes it, whatever flow it belongs to, and once more at the end of the case. It
-// returns what was said. What the case expects and what its settings say does not
-// matter here; see Limits and Diff. It is the same Step as the pump's (decision 1), with one
-// partition of each stage in memory. A Case can be run many times.
+// Run folds the events of the case by the limits, as the running program would. Reports of flows
+// on agents are folded by the agent stage. Every deadline is fired when the clock passes it,
+// whatever flow it belongs to, and once more at the end of the case. It returns all verdicts,
+// answers and states. The expected outcome and the settings of the case do not matter here; see
+// Limits and Diff. It is the same Step as the pump's (decision 1), with one partition of each stage
+// in memory. A Case can be run many times.
 func (c *Case) Run(l analyzer.Limits) Outcome {
 	r := run{engine: analyzer.New(l), byKey: map[string]*tracked{}, stage: agentStage{byKey: map[string]*member{}}}
 	for i := range c.deliveries {
@@ -24,8 +24,8 @@ func (c *Case) Run(l analyzer.Limits) Outcome {
 		r.step(i+1, &ev)
 	}
 	r.advance(c.end)
-	// Where a case ends everything is known: what waits is told, and the deadlines of agents
-	// fire.
+	// Where a case ends everything is known: waiting reports are passed on, and the deadlines of
+	// agents fire.
 	r.report()
 	r.advanceAll(c.end)
 	for _, f := range r.flows {
@@ -60,8 +60,8 @@ type tracked struct {
 	due  events.Stamp
 }
 
-// step folds event n of the case, first by its flow and then by the agents and trees that it
-// tells of.
+// step folds event n of the case, first by its flow and then by the agents and trees that the
+// flow reports to.
 func (r *run) step(n int, ev *events.Event) {
 	r.fx.Reset()
 	if r.engine.Relay(&r.partition, ev, &r.fx) {
@@ -99,8 +99,8 @@ func (r *run) step(n int, ev *events.Event) {
 }
 
 // advance fires the deadlines of all flows and agents up to now, the earliest first.
-// Those of agents wait until the flows have told them everything up to then, which they
-// do in steps of time.
+// Those of agents wait until the flows have reported everything up to then, which they do in
+// steps of time.
 func (r *run) advance(now events.Stamp) {
 	// At the same times of the log as the pump, or silence would be judged by other reports.
 	if r.engine.ReportsDue(r.stage.reported, now) {

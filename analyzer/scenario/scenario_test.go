@@ -255,7 +255,7 @@ func TestPackageComment(t *testing.T) {
 	}
 }
 
-// TestPackageCommentIsWhole fails when a word or field is not told of.
+// TestPackageCommentIsWhole fails when it does not describe a word or field.
 func TestPackageCommentIsWhole(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {

@@ -8,10 +8,9 @@ import (
 	"weir/analyzer/limitfile"
 )
 
-// settle carries out the settings of a case. A limits file is put together line by
-// line and read again after each, so that what is wrong with it is told of the
-// line that brought it in. The step is no part of limits; it is written back as clock spells
-// it, so that Format is canonical.
+// settle carries out the settings of a case. A limits file is put together line by line and read
+// again after each, so that a fault in it is reported for the line that brought it in. The step
+// is no part of limits; it is written back as clock spells it, so that Format is canonical.
 func (p *parser) settle(c *Case, x *expansion) {
 	var file, rules strings.Builder
 	for i := range c.settings {
@@ -48,8 +47,8 @@ func (p *parser) settle(c *Case, x *expansion) {
 	}
 }
 
-// refuse tells what is wrong with a setting. The lines that the problems have are those of the
-// file that was put together, and mean nothing to who wrote the case.
+// refuse reports what is wrong with a setting. The lines that the problems have are those of the
+// file that was put together, and mean nothing to the author of the case.
 func (p *parser) refuse(s *setting, err error) {
 	var problems *limitfile.Problems
 	if !errors.As(err, &problems) {

@@ -10,9 +10,9 @@ import (
 	"weir/events"
 )
 
-// watermarkEvery is the step of time, in milliseconds, at which the running program tells the
-// agent stage how far its flows have told everything. What a case says of silence would come
-// at another time if this differed from the program's.
+// watermarkEvery is the step of time, in milliseconds, at which the running program reports to the
+// agent stage how far its flows have reported everything. If this differed from the program's,
+// verdicts about silence would come at another time in a case.
 const watermarkEvery = 30_000
 
 // agentStage is the agent stage, with one partition. Its agents are kept decoded, unlike those
@@ -26,13 +26,13 @@ type agentStage struct {
 	members   []*member // in the order in which they appeared
 }
 
-// member is an agent or a project. It may also be a tree. One that is not shown was only told
-// of, as each agent is that takes part in a flow.
+// member is an agent or a project. It may also be a tree. One that is not shown was only
+// mentioned, as each agent is that takes part in a flow.
 type member struct {
 	key   string
 	agent agents.Agent
 	due   events.Stamp
-	shown bool // it told of itself, or something was said of it
+	shown bool // it reported, or a verdict or an answer was about it
 }
 
 // member returns who is kept under the key, a new one if need be. The key is cloned, because
@@ -47,7 +47,7 @@ func (s *agentStage) member(key string) *member {
 	return m
 }
 
-// next returns who has the earliest deadline; nil when nobody has one.
+// next returns the member with the earliest deadline; nil when none has one.
 func (s *agentStage) next() (first *member) {
 	for _, m := range s.members {
 		if m.due != 0 && (first == nil || m.due < first.due) {
@@ -62,14 +62,14 @@ func (s *agentStage) advance(upTo events.Stamp) {
 	s.partition.Watermark = max(s.partition.Watermark, upTo)
 }
 
-// foldAgents folds what the last step of a flow tells of agents. The step was that of event n
+// foldAgents folds what the last step of a flow reports on agents. The step was that of event n
 // of the case, or, when n is 0, of a deadline. It returns what was answered last. Trees pass
 // on to those above them, so there may be more to fold after each.
 func (r *run) foldAgents(n int) (answer *events.Verdict) {
 	attempts, leaked := false, false
 	waiting := logged(nil, r.fx.Activity)
 	for len(waiting) > 0 {
-		// In the order in which it was told, as the log of activity has it.
+		// In the order in which it was reported, as the log of activity has it.
 		act, ev := &waiting[0], waiting[0].Event
 		waiting = waiting[1:]
 		m := r.stage.member(act.Key)
@@ -119,7 +119,7 @@ func logged(dst, produced []activity.Activity) []activity.Activity {
 	return dst
 }
 
-// report passes on what flows tell of their parties and has waited so far. It is done where
+// report passes on what flows reported on their parties and has waited so far. It is done where
 // the program does it: by Engine.ReportsDue, and at the end of the case.
 func (r *run) report() {
 	s := &r.stage
@@ -139,8 +139,8 @@ func (r *run) reportOne(report *activity.Report, n int) {
 	r.hear(m, n)
 }
 
-// hear takes in what the agent stage said of the agent or project. With n 0 they are told by
-// the time of the verdict.
+// hear records the verdicts of the agent stage on the agent or project. With n 0 they are placed
+// by the time of the verdict.
 func (r *run) hear(m *member, n int) {
 	m.due = r.engine.Agents().Due(&m.agent)
 	for _, v := range r.stage.fx.Verdicts {
@@ -174,12 +174,12 @@ func (r *run) knownBy(due events.Stamp) events.Stamp {
 }
 
 // advanceAll fires the deadlines of agents up to the end of the case, as far as no flow has
-// anything to tell of what came before, as a pump would that runs on.
+// anything to report on the time before, as a pump would that runs on.
 func (r *run) advanceAll(end events.Stamp) {
 	report := r.engine.Limits().Agents.Report
 	for {
 		upTo := end
-		// Flows with a deadline have something to tell at it.
+		// Flows with a deadline have something to report at it.
 		if f := r.next(); f != nil {
 			upTo = min(upTo, f.due.Add(-report))
 		}
