@@ -42,7 +42,7 @@ const (
 // telemetries are those of the frameworks, and what they show of twelve equal calls.
 var telemetries = []struct {
 	name, kind string
-	packages   []string // whose versions are told
+	packages   []string // the packages with a reported version
 	loop       sight
 	calls      int // of tools that are seen of the honest run, which makes three
 }{
@@ -282,7 +282,7 @@ func verdicts(t *testing.T, server string, want int) (strictest action) {
 			got += f.Events
 		}
 		if time.Now().After(deadline) {
-			break // what is held back for a root that never ends is told by what was said
+			break // events may be held back for a root that never ends; the verdicts so far decide
 		}
 		if got < want {
 			time.Sleep(100 * time.Millisecond)
@@ -356,7 +356,7 @@ var scripts = map[string][]call{
 }
 
 // scripted is a model that speaks chat completions and makes its calls one after the
-// other, whatever it is told; then it answers.
+// other, whatever its input; then it answers.
 type scripted struct {
 	calls []call
 

@@ -574,7 +574,7 @@ func TestFiltersStay(t *testing.T) {
 }
 
 // TestBacktest tries limits on files that are longer than any other body, and on the log
-// of weir; what is said of a stop counts in the next comparison, and is saved as a file.
+// of weir. A person's mark on a stop counts in the next comparison, and is saved as a file.
 func TestBacktest(t *testing.T) {
 	w, b := start(t), openTab(t)
 	w.story()

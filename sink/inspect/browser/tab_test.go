@@ -131,7 +131,7 @@ func (b *tab) keys(keys string) {
 	b.do(chromedp.KeyEvent(keys))
 }
 
-// shoot keeps a screenshot when somebody wants to look at it.
+// shoot keeps a screenshot if one is requested.
 func (b *tab) shoot(name string) {
 	b.t.Helper()
 	if *shots == "" {

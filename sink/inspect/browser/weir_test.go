@@ -100,7 +100,7 @@ func (w *weir) note(agent, author, summary string, tags ...string) {
 	w.post("/v1/notes", "application/json", bytes.NewReader(body))
 }
 
-// crew is agents of which one is stuck and one may be. What comes after it tells weir how
+// crew is agents of which one is stuck and one may be. The later events show weir how
 // late it is.
 func (w *weir) crew() {
 	w.t.Helper()
