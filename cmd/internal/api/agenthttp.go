@@ -70,8 +70,7 @@ func agentKind(r *http.Request) (events.ScopeKind, error) {
 }
 
 // serveAgent is GET /v1/agents/{id}: one agent, project or tree of flows, see agentKind.
-// 404 when nothing is known of it, which is no fault: weir knows agents only from what is
-// told.
+// An unknown agent is 404. This is no fault: weir knows agents only from reported events.
 func (a *Server) serveAgent(w http.ResponseWriter, r *http.Request) error {
 	kind, err := agentKind(r)
 	if err != nil {
@@ -92,15 +91,15 @@ func (a *Server) serveAgent(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, view)
 }
 
-// agentPump returns the pump that folds an agent or a project, and under which key; an
-// error that says whom to ask when another process does.
+// agentPump returns the pump that folds an agent or a project, and its key there. If
+// another process folds it, the error names that process.
 func (a *Server) agentPump(kind events.ScopeKind, id string) (*pump.Pump, string, error) {
 	key := pump.AgentKeyOf(kind, id)
 	p, err := a.log.PumpOf(pump.AgentStage, key)
 	return p, key, err
 }
 
-// RescueOrder is what is asked of the route that asks for help for an agent.
+// RescueOrder is the body of a request for help for an agent.
 type RescueOrder struct {
 	Reason string `json:"reason"`
 	By     string `json:"by,omitempty"`
@@ -108,8 +107,8 @@ type RescueOrder struct {
 	Admin bool `json:"admin,omitempty"`
 }
 
-// AgentAnswer is what is said of an event about an agent: it is in the log.
-// It is answered with 202: what the fold makes of the event may come later.
+// AgentAnswer is the response to an event about an agent: the event is in the log.
+// The status is 202, because the fold may process the event later.
 type AgentAnswer struct {
 	ID    string `json:"id"` // of the event
 	Kind  string `json:"kind"`
@@ -118,15 +117,15 @@ type AgentAnswer struct {
 	Time  events.RFC3339 `json:"time"`
 	By    string         `json:"by"`
 	Admin bool           `json:"admin,omitempty"`
-	// New tells that nothing is known of the agent.
+	// New reports that the agent is unknown.
 	New bool `json:"new,omitempty"`
 	// Verdicts are what the fold said of it, if it said something in time.
 	Verdicts []json.RawMessage `json:"verdicts,omitempty"`
 }
 
-// serveRescue is POST /v1/agents/{id}/rescue. Anybody who may send events may ask, for
-// he might send the event as well; only who has the admin token is not asked whether
-// the agent is stuck.
+// serveRescue is POST /v1/agents/{id}/rescue. Every sender of events may use it, because
+// it could send the event as well. weir checks that the agent is stuck, except for
+// callers with the admin token.
 func (a *Server) serveRescue(w http.ResponseWriter, r *http.Request) error {
 	var asked RescueOrder
 	if err := readOrder(w, r, &asked); err != nil {
@@ -152,10 +151,10 @@ func (a *Server) serveRescue(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// appendAbout puts an event about an agent, which belongs to no flow, into the log and answers:
-// with what the fold says of it, when waits expects something.
+// appendAbout appends an event about an agent, which belongs to no flow, to the log and
+// answers. If waits expects something, the answer has what the fold reports of the event.
 //
-// A note that names nobody is about its author.
+// A note that names no agent is about its author.
 func (a *Server) appendAbout(w http.ResponseWriter, r *http.Request, ev *events.Event, waits bool) error {
 	about := ev.To.Agent
 	if about == "" {

@@ -9,9 +9,9 @@ import (
 	"weir/events"
 )
 
-// audited carries an order out that the audit log is told of before and after.
-// The first line stands on the disk before anything happens (see decision 74). The second
-// one says how it was answered, and which event it became, if it became one.
+// audited carries out an order and writes it to the audit log before and after.
+// The first line is on the disk before anything happens (see decision 74). The second
+// line has the response, and the event that the order became, if any.
 func (a *Server) audited(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request) error) error {
 	v := visitOf(r.Context())
 	v.order = a.record(r, v.who, access.Asked)
@@ -22,23 +22,24 @@ func (a *Server) audited(w http.ResponseWriter, r *http.Request, serve func(http
 	err := serve(seen, r)
 	v.order.Stage, v.order.Time, v.order.Status = access.Answered, a.clock.Now().UTC(), seen.status
 	if err != nil {
-		// With an error nothing has been written yet: the answer is made of it by the
-		// caller. When there is nobody to answer, the status stays 0.
+		// With an error nothing has been written yet: the caller makes the response of it.
+		// If the client is gone, the status stays 0.
 		v.order.Status = 0
 		if e := a.explain(err); e != nil {
 			v.order.Status, v.order.Detail = e.Status, e.Detail
 		}
 	}
-	// It is carried out: that this is not told must not have it given again.
+	// The order is carried out. A failed audit line must not make the sender repeat it.
 	if aerr := a.auditLog.Write(*v.order); aerr != nil {
 		a.logger.Error("the audit log does not say how an order was answered", "order", v.order.ID, "error", aerr)
 	}
 	return err
 }
 
-// audit tells of orders before they are carried out. None is that cannot be told of.
-// Without an audit log nothing is told and nothing refused. The error is 503: a disk that
-// is full stops orders of persons as it stops events, and heals without anybody's doing.
+// audit logs orders before they are carried out. An order that cannot be logged is
+// rejected. Without an audit log nothing is logged and nothing rejected. The error is
+// 503: a full disk blocks orders of persons as it blocks events, and both recover by
+// themselves.
 func (a *Server) audit(orders ...access.Record) error {
 	if err := a.auditLog.Write(orders...); err != nil {
 		a.logger.Error("orders are not carried out, because the audit log cannot be written", "error", err)
@@ -47,9 +48,9 @@ func (a *Server) audit(orders ...access.Record) error {
 	return nil
 }
 
-// refusedOrder tells of somebody who may not give orders and tried.
-// who is nil when nobody was let in; then it is looked for once more, since a client that
-// lacks the role is known all the same.
+// refusedOrder logs an order of a caller without the role for it.
+// who is nil if the caller was not admitted. It is then looked up once more, since a
+// client that lacks the role is still known.
 func (a *Server) refusedOrder(r *http.Request, who *access.Principal, e *problem.Error) {
 	if who == nil {
 		who, _ = a.door.who(r, operator)
@@ -67,9 +68,9 @@ func (a *Server) auditRefused(record *access.Record) {
 	}
 }
 
-// record is what a request says of itself.
-// The path is told with its query, which names the flow on routes of the inspector. The id
-// is only that of an order, by which its two lines are found.
+// record returns what a request states about itself.
+// The path includes the query, which names the flow on routes of the inspector. The id
+// belongs to orders only and connects their two lines.
 func (a *Server) record(r *http.Request, who *access.Principal, stage string) *access.Record {
 	record := &access.Record{Time: a.clock.Now().UTC(), Stage: stage, Peer: r.RemoteAddr, Method: r.Method, Path: r.URL.RequestURI()}
 	if stage == access.Asked {
@@ -81,8 +82,8 @@ func (a *Server) record(r *http.Request, who *access.Principal, stage string) *a
 	return record
 }
 
-// recordOf is what is told of an order that comes as an event.
-// Such an order has one line and no answer: it is one of many events in a body.
+// recordOf returns the audit line of an order that comes as an event.
+// Such an order has one line and no response: it is one of many events in a body.
 func (a *Server) recordOf(r *http.Request, ev *events.Event) access.Record {
 	record := a.record(r, visitOf(r.Context()).who, access.Asked)
 	noteEvent(record, ev)
@@ -110,8 +111,8 @@ func noteEvent(record *access.Record, ev *events.Event) {
 	}
 }
 
-// refusedOrder tells of a sender of events who may not give the order among them.
-// Events of other kinds that are refused are no matter of the audit log.
+// refusedOrder logs that a sender of events may not give the order among them.
+// The audit log does not record other rejected events.
 func (t *delivery) refusedOrder(err error) {
 	if !gate.IsOrder(&t.event) {
 		return

@@ -17,10 +17,10 @@ import (
 	"weir/sink/prom"
 )
 
-// fromGateways lets the server see what gateways ask as requests to weir. Who shows a
-// token is a gateway; without tokens nobody can tell one from a page in a browser.
-// It stands before all that looks at a request's host, origin and credentials, because
-// these are the client's and not the gateway's.
+// fromGateways lets the server treat the calls of gateways as requests to weir. A client
+// with a token is a gateway. Without tokens a gateway cannot be distinguished from a page
+// in a browser. It runs before every check of a request's host, origin and credentials,
+// because these belong to the client and not to the gateway.
 func (a *Server) fromGateways(next http.Handler) http.Handler {
 	if !a.o.Authz {
 		return next
@@ -31,10 +31,10 @@ func (a *Server) fromGateways(next http.Handler) http.Handler {
 	})
 }
 
-// isGateway reports whether a request shows that it comes from a gateway: by the token or
-// the certificate of somebody who may ask. Its other credentials are its client's.
-// Where no token is set nobody is a gateway by this, and hosts and origins are judged as
-// they stand.
+// isGateway reports whether a request proves that it comes from a gateway: by the token
+// or the certificate of a principal with the role ask. Its other credentials are its
+// client's. Where no token is set, no request is a gateway's by this, and hosts and
+// origins are judged unchanged.
 func (a *Server) isGateway(r *http.Request) bool {
 	p := a.door.keeper.ByToken(r.Header.Get(check.TokenHeader))
 	if p == nil {
@@ -58,9 +58,9 @@ func (p *port) address() string {
 	return p.listener.Addr().String()
 }
 
-// close ends the port with all that is under way on it.
-// Nobody is waited for: a gateway that is cut off goes by what it was told to do without
-// weir.
+// close closes the port and all requests on it.
+// It waits for no request: a gateway that is cut off follows its own setting for an
+// unreachable weir.
 func (p *port) close() {
 	if p.server != nil {
 		_ = p.server.Close()
@@ -100,9 +100,9 @@ func (a *Server) listenForGateways() error {
 	gate := admission.NewGate(a.o.Requests * checksPerRequest)
 	calls := &check.GRPC{
 		Authz: check.NewAuthz(a.checking().timed(prom.RouteAuthz), a.writeError, a.clock.Now),
-		// It notes who asks in the visit that the handler below has made, for Enter, which
-		// comes later. Who is bound to sources is refused, since what a gateway asks names
-		// none.
+		// Allowed notes the caller in the visit that the handler below has made, for Enter,
+		// which comes later. It rejects a caller that is bound to sources, since a gateway's
+		// check names no source.
 		Allowed: func(r *http.Request) bool {
 			who, e := at.admit(r, asker)
 			visitOf(r.Context()).who = who
@@ -121,7 +121,7 @@ func (a *Server) listenForGateways() error {
 	}
 	a.gateways.server = &http.Server{
 		Handler: admission.Track(a.charged(func(w http.ResponseWriter, r *http.Request) {
-			// Who asks is filled in by Allowed above, which sees the token.
+			// Allowed above sees the token and fills in the caller.
 			calls.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, new(visit))))
 		})),
 		ConnContext:       admission.ConnContext,

@@ -74,15 +74,17 @@ type tried struct {
 }
 
 // serveBacktest is POST /v1/inspect/backtest, a form whose parts come in this order: the
-// limits "a" and "b", the file of "marks" if there is one, "suggest" for limits by the flows
-// that A allows, from so many honest ones on, and then either any number of logs, each a part "log", or "since", the age from which on the log of this weir is
-// taken, such as 24h; 0 takes all of it. Logs are folded as they come and not kept.
+// limits "a" and "b"; the optional file "marks"; and "suggest". The last is for limits
+// suggested from the flows that A allows, with the minimum number of honest flows.
+// Then come any number of logs, each a part "log", or "since". That is the maximum age of
+// the records of this weir's own log, such as 24h; 0 takes the whole log. Logs are folded
+// as they arrive and not kept.
 //
-// The order of the parts is what lets a log of any length be folded as it comes: the limits
-// have to be there first. One backtest runs at a time (see inspectorRoutes). It is judged
-// by the engine that judges live traffic, in memory of its own; nothing of it is written.
+// The order of the parts allows a log of any length to be folded as it arrives: the limits
+// have to be there first. One backtest runs at a time (see inspectorRoutes). The engine
+// for live traffic judges it, in memory of its own; nothing of it is written.
 func (a *Server) serveBacktest(w http.ResponseWriter, r *http.Request) error {
-	// Seconds in the answer are for whoever wonders at how long it took.
+	// Seconds in the answer show how long the backtest took.
 	begun := a.clock.Now()
 	form, err := r.MultipartReader()
 	if err != nil {
@@ -156,9 +158,9 @@ func tooMany(t *backtest.Trial) error {
 	return nil
 }
 
-// refusedTrial is what is answered to an error of what was sent.
-// 422, since the request was understood and what is in it cannot be tried. An error that is
-// an answer already stays one, and so does one that says that nobody waits any more.
+// refusedTrial returns the response to an error in the request.
+// It is 422: the request was understood, but its content cannot be tried. An error that
+// is a response already is kept, and so is one for a client that is gone.
 func refusedTrial(err error) error {
 	if _, ok := errors.AsType[*problem.Error](err); ok || errors.Is(err, context.Canceled) {
 		return err
@@ -348,10 +350,11 @@ func (a *Server) ownLog(ctx context.Context, t *tried, part io.Reader) error {
 	return err
 }
 
-// eachOwn calls fold for the events that came into the log of this weir at or after since, and
+// eachOwn calls fold for the events appended to the log of this weir at or after since, and
 // alive now and then. It returns how many records could not be read.
-// In a group it reads the whole topic, whoever folds it. What weir wrote itself is left
-// out: limits, ticks and the loops of the self-test. The event is good until fold returns.
+// In a group it reads the whole topic, whichever member folds it. It skips what weir wrote
+// itself: limits, ticks and the loops of the self-test. The event is valid until fold
+// returns.
 func (a *Server) eachOwn(ctx context.Context, since events.Stamp, alive func(), fold func(*events.Event) error) (bad int64, err error) {
 	var ev events.Event
 	var failed error

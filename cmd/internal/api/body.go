@@ -15,23 +15,22 @@ import (
 
 // Limits of one body.
 const (
-	// A body that is longer is sent in parts, since nobody has to have it whole at one
-	// time.
+	// A longer body has to be sent in parts, since no reader needs all of it at one time.
 	maxBody     = 8 << 20  // bytes as they come
 	maxUnpacked = 32 << 20 // bytes after decompression
 
-	// Beyond its first freeUnpacked bytes a body may unpack to so many times what came.
-	// Logs and spans stay far below: what is beyond is made to be unpacked.
+	// Beyond its first freeUnpacked bytes a body may unpack to maxExpansion times its
+	// packed size. Logs and spans stay far below; a higher ratio is an attack.
 	// The first megabyte is free because small repetitive bodies do pack that well, and a
-	// megabyte hurts nobody.
+	// megabyte does no harm.
 	freeUnpacked = 1 << 20
 	maxExpansion = 100
 )
 
-// charged charges what is read of the bodies of requests to the budget of the intakes.
-// The hold ends with the request, whatever became of it, so no route has to give anything
-// back. What a body is announced to be is never charged: that would let who sends nothing
-// hold it all (see decision 52).
+// charged charges the bytes read from the bodies of requests to the budget of the intakes.
+// The charge ends with the request, with any result, so no route has to return anything.
+// The announced length of a body is never charged: otherwise a client that sends nothing
+// could hold the whole budget (see decision 52).
 func (a *Server) charged(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		hold := a.budget.Begin(r.Context())
@@ -54,10 +53,10 @@ type body struct {
 	err  error // of the first Read that failed: nothing comes after it
 }
 
-// openBody opens the body of a request, of which at most so many bytes are read.
-// Of a packed body there are three bounds: what comes, what it unpacks to, and how many
-// times the one is the other. A body that is no gzip, or in another coding, is refused
-// here, before anything of it is held. The body is not closed; the server does that.
+// openBody opens the body of a request, of which at most the given bytes are read.
+// A packed body has three bounds: its packed size, its unpacked size, and the ratio of the
+// two. openBody rejects a body that is not gzip, or has another coding, before it holds
+// any of it. The body is not closed; the server does that.
 func openBody(w http.ResponseWriter, r *http.Request, most int64) (*body, error) {
 	packed := &countingReader{in: http.MaxBytesReader(w, r.Body, maxBody)}
 	b := &body{in: http.MaxBytesReader(w, io.NopCloser(packed), min(most, maxBody)), hold: holdOf(r)}
@@ -80,8 +79,8 @@ func openBody(w http.ResponseWriter, r *http.Request, most int64) (*body, error)
 	return b, nil
 }
 
-// Read reads; its errors say what to answer.
-// After the first error it returns the same one, so who reads on past it learns nothing
+// Read reads; its errors are the response to send.
+// After the first error it returns the same one, so a reader that goes on learns nothing
 // else.
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil {
@@ -95,8 +94,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readBody reads a whole body of at most so many bytes.
-// Events are taken line by line instead; this is for what has to be read whole, such as a
+// readBody reads a whole body of at most the given bytes.
+// Events are taken line by line instead. This is for what has to be read whole, such as a
 // batch of spans or an order. The bytes are the caller's, and charged until the request
 // ends.
 func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {

@@ -44,8 +44,8 @@ func (a *Server) serveBudgets(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, list)
 }
 
-// BudgetGrant is what is asked of the route that grants an account more: so much in the unit of the
-// budget, for the window at hand, or until Expires or for ForS seconds.
+// BudgetGrant is the body of a request that grants an account more. The amount is in the unit of the
+// budget. It is valid for the current window, until Expires or for ForS seconds.
 type BudgetGrant struct {
 	Budget  string  `json:"budget"`
 	Value   string  `json:"value"`
@@ -56,7 +56,7 @@ type BudgetGrant struct {
 	ForS    int64   `json:"for_s,omitempty"`
 }
 
-// BudgetGrantAnswer is what is said of a grant: it is in the log.
+// BudgetGrantAnswer is the response to a grant: it is in the log.
 type BudgetGrantAnswer struct {
 	ID     string         `json:"id"` // of the event
 	Budget string         `json:"budget"`
@@ -70,8 +70,8 @@ type BudgetGrantAnswer struct {
 }
 
 // serveBudgetGrant is POST /v1/budgets/grant: an override for the account, which the fold adds to the
-// budget. A grant of somebody who is not among the names of the budget is refused here, and would do
-// nothing in the fold.
+// budget. A caller that is not among the names of the budget is rejected here; in the fold its grant
+// would do nothing.
 func (a *Server) serveBudgetGrant(w http.ResponseWriter, r *http.Request) error {
 	var asked BudgetGrant
 	if err := readOrder(w, r, &asked); err != nil {

@@ -49,7 +49,7 @@ func (h handOrders) routes() []route {
 	}
 }
 
-// HandOrder is what is asked of POST /v1/orders.
+// HandOrder is the body of POST /v1/orders.
 type HandOrder struct {
 	Scope  byhand.Scope   `json:"scope"`
 	Within []byhand.Scope `json:"within,omitempty"`
@@ -252,7 +252,7 @@ func (h handOrders) serveOne(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, h.view(o))
 }
 
-// HandRelease is what is asked of DELETE /v1/orders/{id}.
+// HandRelease is the body of DELETE /v1/orders/{id}.
 type HandRelease struct {
 	Reason string `json:"reason"`
 	By     string `json:"by,omitempty"`

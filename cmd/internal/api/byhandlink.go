@@ -13,8 +13,8 @@ import (
 	"weir/events/byhand"
 )
 
-// HandLink is what is asked of POST /v1/order-links: a link by which one order is given, once,
-// without a token.
+// HandLink is the body of POST /v1/order-links: a link that gives one order, once, without a
+// token.
 type HandLink struct {
 	HandOrder
 	Order  string `json:"order,omitempty"`   // stop, the default, or release

@@ -19,7 +19,7 @@ import (
 // guardsPath is where guards send their heartbeats.
 const guardsPath = "/v1/guards"
 
-// receiptPath is where members of a group ask each other who has confirmed an order.
+// receiptPath is the path by which members of a group query the confirmations of an order.
 const receiptPath = check.MemberPath + "/receipt"
 
 // maxBeat is the longest heartbeat in bytes: of a guard with the most orders.

@@ -34,7 +34,7 @@ type checking struct {
 	trust       gate.Trust
 	door        *door
 	hints       *hints
-	metrics     *prom.Metrics // nil when nobody asks for them
+	metrics     *prom.Metrics // nil if metrics are off
 	clock       clock.Clock
 	logger      *slog.Logger
 
@@ -58,7 +58,7 @@ func (a *Server) checking() *checking {
 
 // routes are those of the group.
 func (c *checking) routes() []route {
-	// The handlers of package check serve any program that can answer a check; who may ask is
+	// The handlers of package check serve any program that can answer a check. Access is
 	// decided here, before they see the request.
 	checks := c.handler()
 	return append(append(c.hookRoutes(), c.gatewayRoutes()...), []route{
@@ -70,10 +70,11 @@ func (c *checking) routes() []route {
 	}...)
 }
 
-// hookRoutes are those of the hooks of coding agents.
-// What a hook tells is appended as events, what it wants to do is asked for like any call.
-// An agent whose hook weir cannot answer goes on, unless the hook was told to close (see
-// check.Hook), so the fault is a warning in weir's log and no answer with an error.
+// hookRoutes are the routes for the hooks of coding agents.
+// The reports of a hook are appended as events; its planned actions are checked like any
+// call. An agent whose hook weir cannot answer continues, unless the hook is set to close
+// (see check.Hook). The fault is therefore a warning in weir's log and not an error
+// response.
 func (c *checking) hookRoutes() []route {
 	hook := check.NewHook(c.timed(prom.RouteHook), c.appendHooked, func(err error) {
 		c.logger.Warn("a hook was not answered as it should be", "error", err)
@@ -108,10 +109,10 @@ func (c *checking) wholeFlow(ctx context.Context, flow string) *events.Verdict {
 	return nil
 }
 
-// appendHooked puts what hooks have told into the log.
-// Each line is the event that package check has made of what the hook sent, so a line that
-// is refused shows a fault of either; it becomes a dead letter and the others go on. An
-// error is one of the log, and the caller answers it.
+// appendHooked appends the reports of hooks to the log.
+// Each line is the event that package check made from the hook's request, so a rejected
+// line shows a fault of either. It goes to the dead-letter queue and the others continue.
+// An error is one of the log, and the caller answers it.
 func (c *checking) appendHooked(ctx context.Context, lines [][]byte) error {
 	var entries []state.Entry
 	var deadLetters []state.DeadLetter
@@ -192,9 +193,9 @@ func (c *checking) beginAsk(r *http.Request) (context.Context, func(), error) {
 	if e != nil {
 		return nil, nil, e
 	}
-	// The function is called when the answer is there: until then the connection counts as
-	// at work and gives way to no newcomer. The context carries a visit of its own, since
-	// who asks is looked up anew for each line of the stream.
+	// The function is called when the response is ready: until then the connection counts
+	// as busy and does not make room for a new one. The context carries a visit of its own,
+	// since the caller is looked up anew for each line of the stream.
 	return context.WithValue(r.Context(), visitKey{}, &visit{who: who}), admission.Busy(r), nil
 }
 

@@ -54,8 +54,8 @@ func (a *Server) serveFlows(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, list)
 }
 
-// standingAt returns what stands against a flow because of its tree, for the time of a request.
-// It is what asks are refused by, so that whoever looks sees what callers are told.
+// standingAt returns the orders that block a flow because of its tree, for the time of a request.
+// Checks are refused by the same orders, so readers see what callers get.
 func (a *Server) standingAt(r *http.Request) func(flow, root string) ([]*events.Verdict, error) {
 	return func(flow, root string) ([]*events.Verdict, error) { return a.standing(r.Context(), flow, root) }
 }
@@ -74,9 +74,9 @@ func noFlow(id string) error {
 	return &problem.Error{Status: http.StatusNotFound, Detail: fmt.Sprintf("nothing is known of flow %q; GET /v1/flows lists those that are", id)}
 }
 
-// serveFlow is GET /v1/flows/{id}: where the flow stands, with its orders and what is left
-// of its limits. In a group it is answered by whoever folds it; another member says who
-// that is.
+// serveFlow is GET /v1/flows/{id}: the state of the flow, with its orders and the remaining
+// part of its limits. In a group the member that folds it answers; another member names
+// that one.
 func (a *Server) serveFlow(w http.ResponseWriter, r *http.Request) error {
 	view, err := a.viewInTree(r, r.PathValue("id"))
 	if err != nil {
@@ -150,8 +150,8 @@ func (a *Server) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 // earlier than its time an event may have been appended.
 const maxSkew = 60_000
 
-// LimitsAnswer is what GET /v1/limits says.
-// Guards fetch it for their local limiter, so whoever may ask may read it.
+// LimitsAnswer is the response of GET /v1/limits.
+// Guards fetch it for their local limiter, so every principal with the role ask may read it.
 type LimitsAnswer struct {
 	Version string `json:"version"` // in force
 	Profile string `json:"profile"`
@@ -264,7 +264,7 @@ func (a *Server) serveDeadLetters(w http.ResponseWriter, r *http.Request) error 
 	out := deadLettersAnswer{count, next, counted.DeadLetters(), make([]DeadLetterAnswer, 0, len(deadLetters)), counted.NotKept}
 	for i := range deadLetters {
 		l := &deadLetters[i]
-		// A person reads the text; who wants to send the record again needs its bytes.
+		// A person reads the text; sending the record again needs its bytes.
 		shown := DeadLetterAnswer{l.Sequence, l.Source, l.Position, l.Code, l.Reason, events.RFC3339(l.Appended), l.Size, strings.ToValidUTF8(string(l.Raw), "\uFFFD"), nil}
 		if !utf8.Valid(l.Raw) {
 			shown.RawBase64 = l.Raw

@@ -13,12 +13,11 @@ import (
 	"weir/state"
 )
 
-// GrantOrder is what is asked of the route that grants a flow more than its limits: so
-// much of each unit, of whichever of its limits, and of those of the tree that it belongs to,
-// counts that. Either Expires or ForS says
-// until when.
-// Amounts are more, not new limits: the fold adds them to what stands when it comes to the
-// event (see decision 62).
+// GrantOrder is the body of a request that grants a flow more than its limits. It has an
+// amount for each unit. The amount applies to every limit of the flow and of its tree that
+// counts this unit. Either Expires or ForS sets the end.
+// Amounts are increments, not new limits: the fold adds them to the current limits when it
+// reaches the event (see decision 62).
 type GrantOrder struct {
 	Calls  int64 `json:"calls,omitempty"`
 	Tokens int64 `json:"tokens,omitempty"`
@@ -47,7 +46,7 @@ func (o *GrantOrder) extra(u events.Unit) int64 {
 	return 0
 }
 
-// GrantAnswer is what is said of a grant.
+// GrantAnswer is the response to a grant.
 // The id is that of the first of its events; each rule has one.
 type GrantAnswer struct {
 	OperatorAnswer
@@ -76,8 +75,8 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	var grants []events.Event
 	for _, row := range analyzer.Rows() {
 		extra, set := asked.extra(row.Unit), row.Setting(limits)
-		// What is left are the budgets that are on: rows of the flow or of its tree that
-		// can say how much is left (Tells), count what is granted and stop somebody.
+		// The remaining rows are the active budgets: rows of the flow or of its tree that
+		// report their remainder (Tells), count the granted unit and can stop a flow.
 		if row.OfAgents() && !row.Counts().OfTree() || !row.Tells || extra == 0 || set.Mute() || set.Stop == rules.Off {
 			continue
 		}
@@ -103,8 +102,8 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if known && view != nil {
-		// A flow that is held because of something else would go on waiting, and whoever
-		// granted would think that it goes on.
+		// A flow that is held for another reason would go on waiting, while the sender of the
+		// grant expects it to continue.
 		if by := heldBy(view, granted); by != "" {
 			return &problem.Error{Status: http.StatusConflict, Code: string(events.CodeInvalidValue),
 				Detail: fmt.Sprintf("the flow waits because of %s, of which nothing is granted here: grant what that counts, release the flow if it counts no budget, or stop it", by)}
@@ -137,9 +136,9 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// heldBy names the rule that holds the flow, if more of the granted ones would not let it go on.
-// "" when nothing holds it, or only what is granted. Orders that are armed, or in shadow
-// mode, hold nobody yet.
+// heldBy names the rule that holds the flow, if more of the granted ones would not release it.
+// It is "" if nothing holds the flow, or only the granted rules. Orders that are armed, or
+// in shadow mode, do not hold a flow yet.
 func heldBy(view *analyzer.View, granted []string) string {
 	for i := range view.Orders {
 		v := &view.Orders[i]

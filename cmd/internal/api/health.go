@@ -13,10 +13,10 @@ import (
 	"weir/sink/prom"
 )
 
-// serveHealth says whether the pump loop turns. It depends on nothing outside, for
-// what watches it restarts weir when it fails.
-// A full disk and brokers that are away are no reason to restart (see decision 31), so they
-// are told by /readyz alone; a pump that waits for free space stands still on purpose.
+// serveHealth reports whether the pump loop runs. It depends on nothing outside, because
+// its watcher restarts weir when it fails.
+// A full disk and unreachable brokers are no reason to restart (see decision 31), so only
+// /readyz reports them. A pump that waits for free space pauses on purpose.
 func (a *Server) serveHealth(w http.ResponseWriter, _ *http.Request) error {
 	since := a.clock.Now().Sub(a.log.Turned())
 	out := healthAnswer{since < a.o.Stuck || a.diskLow(), since.Milliseconds()}
@@ -54,7 +54,7 @@ type readyAnswer struct {
 	// Misplaced are the records of events that may split their flow over partitions, since the start.
 	Misplaced []misplaced `json:"misplaced_records,omitempty"`
 
-	// Blind says by source what it never tells and which rules cannot judge because of it.
+	// Blind lists by source what it never reports and which rules cannot judge because of it.
 	Blind map[string]string `json:"blind,omitempty"`
 }
 
@@ -77,9 +77,9 @@ func (a *Server) misplaced() (out []misplaced) {
 	return out
 }
 
-// serveReady answers whether weir is ready.
-// The route is public, as probes have no token. Names of files, of sources and words of the limits
-// file are for those who may read about all flows.
+// serveReady reports whether weir is ready.
+// The route is public, as probes have no token. Names of files and sources, and words of the
+// limits file, are only for principals that may read about all flows.
 func (a *Server) serveReady(w http.ResponseWriter, r *http.Request) error {
 	out := a.readiness()
 	if who, e := a.door.admit(r, reader); e != nil || who.Bound() {
@@ -93,11 +93,11 @@ func (a *Server) serveReady(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// readiness says whether the pump has caught up, the store is open and has room, and
-// weir's own loops are stopped. Bad limits and files that cannot be read are told, but
-// weir works without them.
-// In degraded mode weir is ready, because it answers (see decision 73): what is behind is
-// told under Degraded then and not under Why.
+// readiness reports whether the pump has caught up, the store is open and has room, and
+// weir's own loops are stopped. It also reports bad limits and files that cannot be read,
+// but weir works without them.
+// In degraded mode weir is ready, because it answers (see decision 73). It then reports
+// what is behind under Degraded and not under Why.
 func (a *Server) readiness() readyAnswer {
 	out := readyAnswer{Why: []string{}, SelfTest: a.selfTest.State()}
 	// The answer says how much is free also while it is enough, for who looks in time.
@@ -161,10 +161,10 @@ func (a *Server) diskLow() bool {
 	return slices.ContainsFunc(append(a.log.Pumps(pump.FlowStage), a.log.Pumps(pump.AgentStage)...), func(p *pump.Pump) bool { return p.Standing().DiskLow() })
 }
 
-// HealthCheck is what GET /v1/health_check tells of the agents that this process folds and
-// of weir itself. Its names are those of the recovery system, whose tool of that name it
-// answers for: agents that were archived for being stuck are told of here until they report.
-// It looks at maxAgents agents at most.
+// HealthCheck is the response of GET /v1/health_check: the agents that this process folds,
+// and weir itself. Its names are those of the recovery system's tool of that name, which it
+// replaces. It lists agents that were archived for being stuck until they report again.
+// It covers maxAgents agents at most.
 type HealthCheck struct {
 	Status string   `json:"status"` // healthy, degraded or critical: the worst of what follows
 	Why    []string `json:"why"`    // one sentence for each reason; empty when healthy
@@ -183,7 +183,7 @@ type StuckAgent struct {
 	Agent     string        `json:"agent_id"`
 	Reason    events.Reason `json:"reason"`
 	Certainty string        `json:"certainty"` // stuck or potentially_stuck
-	// Age is since it did something last, as far as everything was told (see decision 38).
+	// Age is the time since its last action, as far as all actions were reported (see decision 38).
 	Age      float64        `json:"age_minutes"`
 	Since    events.RFC3339 `json:"since,omitzero"`
 	Step     events.Action  `json:"step,omitempty"` // what is done about it: resume, review, archive, notify
@@ -206,9 +206,9 @@ const (
 	critical = "critical"
 )
 
-// serveHealthCheck is GET /v1/health_check. It answers 200 whatever it has to tell, for it
-// is no probe: /healthz and /readyz are.
-// The worst state comes first: what is critical stays so, whatever is told after it.
+// serveHealthCheck is GET /v1/health_check. It always answers 200, because it is no probe:
+// /healthz and /readyz are.
+// The worst state comes first: what is critical stays so, regardless of later entries.
 func (a *Server) serveHealthCheck(w http.ResponseWriter, _ *http.Request) error {
 	list, err := pump.AgentsOf(a.log.Pumps(pump.AgentStage), pump.AgentQuery{Stuck: true, Limit: maxAgents})
 	if err != nil {

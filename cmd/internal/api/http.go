@@ -47,8 +47,8 @@ const checksPerRequest = 8
 // methods follow from one place. A method "" takes all of them.
 type route struct {
 	method, path string
-	// What serve returns is answered as a problem (see writeError). After it has begun an
-	// answer it returns nil, whatever goes wrong, and tells the log.
+	// An error that serve returns is answered as a problem (see writeError). After the start
+	// of a response serve logs every fault and returns nil.
 	need  need
 	serve func(w http.ResponseWriter, r *http.Request) error
 }
@@ -112,9 +112,9 @@ func (a *Server) newServer() *http.Server {
 	}
 }
 
-// guarded is what every request passes through first.
-// It turns a panic into an answer, so that one request ends for it and not the process,
-// sets the headers that every answer has, and refuses hosts that weir was not told of.
+// guarded is the first handler of every request.
+// It turns a panic into a response, so that only one request fails and not the process.
+// It sets the headers of every response, and rejects hosts that weir is not configured for.
 func (a *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -220,8 +220,8 @@ func (a *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if e.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="weir"`)
 	}
-	// Else the server would read the rest of a body that nobody wants until it may answer
-	// the next request, and a slow sender would keep the connection.
+	// Otherwise the server would read the rest of an unused body before the next request,
+	// and a slow sender would keep the connection.
 	if admission.Unread(r) {
 		h.Set("Connection", "close")
 	}
@@ -253,9 +253,9 @@ type notJudged struct {
 	ID      string    `json:"id"`
 }
 
-// explain finds the answer to an error; nil when there is nobody to answer.
-// What is refused by others is told by its own type and translated here, so that neither
-// the store nor the decoder knows of HTTP. An error that nobody foresaw is a fault of
+// explain returns the response to an error; nil if the client is gone.
+// Rejections of other packages have their own types and are translated here, so that
+// neither the store nor the decoder depends on HTTP. An unforeseen error is a fault of
 // weir's.
 func (a *Server) explain(err error) *problem.Error {
 	if e, ok := errors.AsType[*problem.Error](err); ok {
@@ -273,7 +273,7 @@ func (a *Server) explain(err error) *problem.Error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return &problem.Error{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is longer than %d bytes; send it in parts", maxBody)}
 	}
-	// The server's own deadline, or admission, which has given the place to somebody else.
+	// The server's own deadline, or admission, which has given the place to another request.
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		return &problem.Error{Status: http.StatusRequestTimeout, Detail: "the body came too slowly; send it in parts"}
 	}
@@ -313,10 +313,10 @@ func answer(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// limited refuses a request when so many are being served.
-// When all places are taken, one whose body has been on its way for long gives way (see
-// admission.Gate); nobody is queued, because who waits for a place would wait for the fold,
-// too.
+// limited rejects a request while the given number are being served.
+// When all places are taken, a request whose body has been arriving for long gives way
+// (see admission.Gate). Requests are not queued, because waiting for a place would also
+// mean waiting for the fold.
 func limited(most int, serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	gate := admission.NewGate(most)
 	return func(w http.ResponseWriter, r *http.Request) error {
