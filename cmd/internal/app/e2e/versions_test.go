@@ -108,7 +108,14 @@ func TestOlderTopics(t *testing.T) {
 			if now := g.verdicts(); len(now) <= len(was) {
 				t.Errorf("%d verdicts were there, and now there are %d", len(was), len(now))
 			}
-			g.checkAs(func(verdict string) string { return ofVersion.ReplaceAllString(verdict, "") }, limitfile.Default())
+			// Verdicts before incidents are more, and have no incident. Those that this version published are compared.
+			older := !strings.Contains(was[0], `"incident_id":`)
+			g.checkAs(func(verdict string) string {
+				if older && !strings.Contains(verdict, `"correlation_id":"later-`) {
+					return ""
+				}
+				return ofVersion.ReplaceAllString(verdict, "")
+			}, limitfile.Default())
 		})
 	}
 }
