@@ -639,7 +639,7 @@ the other flows are printed beside a plain step limit calibrated on the same flo
 are chosen by one half of those flows and measured on the other. Savings are shares of the
 tokens where most of those flows report tokens, else of the calls.
 
-A file of labels has one JSON object per line, also compressed:
+A file of labels has one JSON object per line, also compressed.
   {"trace_id":"FLOW","labels":{"looping":true}}
   {"dataset":"D","trace_id":"7","labels":{"success":true}}
 FLOW is the correlation id of the flow, D/7 where a dataset is given. Say which labels

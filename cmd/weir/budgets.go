@@ -19,16 +19,16 @@ func budgetsCommand() cli.Command {
 	return cli.Command{Name: "budgets", Short: "the budgets over flows: what is spent, reserved and left, and grants", Commands: []cli.Command{
 		{
 			Name: "ls", Short: "list what is spent, reserved and left of each budget",
-			Long: `Lists the accounts of the budgets in the limits file: one for each tenant, team, agent or
-whatever else a budget is for, those first of which the greatest share is spent. Works on
-a running weir, a state folder (--state) and logs (--log).`,
+			Long: `Lists the accounts of the budgets in the limits file, one for each tenant, team, agent or
+other value of a scope. The fullest come first. Works on a running weir, a state folder
+(--state) and logs (--log).`,
 			Examples: []string{"weir budgets ls", "weir budgets ls --budget team-day -o json", "weir budgets ls --log run.jsonl --limits limits.yaml"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				target := newTarget(fs, true)
 				q := pump.BudgetQuery{}
 				fs.StringVar(&q.Budget, "budget", "", "list the accounts of this `BUDGET` alone")
 				fs.StringVar(&q.Value, "value", "", "list the accounts of this `VALUE` alone, such as the name of a team")
-				fs.IntVar(&q.Limit, "limit", 50, "list at most so many `ACCOUNTS`")
+				fs.IntVar(&q.Limit, "limit", 50, "list at most this many `ACCOUNTS`")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 0, 0, ""); err != nil {
 						return err
@@ -101,11 +101,11 @@ func budgetCells(v *budgets.View) []cli.Cell {
 func grantBudgetCommand() cli.Command {
 	return cli.Command{
 		Name: "grant", Args: "BUDGET VALUE AMOUNT", Short: "let an account spend more, until its window ends",
-		Long: `Gives one account so much more than its budget, or than it has spent and reserved where
-that is more: US dollars, tokens, calls or seconds, as the budget counts. The block is
+		Long: `Adds AMOUNT to the budget of one account, or to its spent and reserved amount if that is
+more. The unit is that of the budget: US dollars, tokens, calls or seconds. The block is
 lifted at once. The grant ends with the window, for a rolling window a period later, or
-earlier by --for. Two grants add up. It takes the admin token of the running weir; where
-the budget names who may grant, only they may.`,
+earlier by --for. Grants add up. The running weir requires its admin token. A budget may
+name the people that may grant.`,
 		Examples: []string{
 			`weir budgets grant team-day payments 20 --reason "release day" --token-file admin.token`,
 			`weir budgets grant org-hour all 500 --for 30m --reason "load test" --token-file admin.token`,

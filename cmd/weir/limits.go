@@ -51,9 +51,9 @@ end of the exemption. Tags come with events (tags, from.tags, tool.tags).`,
 		},
 		{
 			Name: "validate", Args: "FILE...", Short: "check limits files and list all errors",
-			Long: `With --log, weir reads a log and lists the rules and budgets that cannot judge it, such
-as a limit in US dollars where calls have no price. The exit code is 3 if a file would be
-rejected.`,
+			Long: `With --log, weir reads a log and lists the rules and budgets that cannot judge it. An
+example is a limit in US dollars where calls have no price. The exit code is 3 if a file
+would be rejected.`,
 			Examples: []string{"weir limits validate limits.yaml", "weir limits validate limits.yaml --log run.jsonl"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				t := limitTrial{logs: cli.NewList(fs, "log", "read this `LOG` and list what cannot be judged by it; repeatable"), reading: newReading(fs)}

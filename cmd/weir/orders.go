@@ -36,8 +36,8 @@ the same scope replaces the first.
 An exception of agents (--except agent:NAME) holds for calls of which caller and callee
 are excepted. The running weir has to have an admin token, and wants it.
 
-With --wait the exit code is 1 when the order is in force and a guard or a member of weir
-has not confirmed it in time; the receipt names each.`,
+With --wait the exit code is 1 if a guard or a member of weir has not confirmed the order
+in time. The receipt names each. The order is in force all the same.`,
 		Examples: []string{
 			`weir stop all --reason "runaway bill" --wait 10s --token-file admin.token`,
 			`weir stop all --reason "bad release" --for 2h --except agent:billing --token-file admin.token`,

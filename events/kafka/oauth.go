@@ -23,7 +23,7 @@ import (
 // OAuth says where the tokens of OAUTHBEARER come from: a file, or an OpenID Connect provider that
 // gives them for the credentials of a client.
 type OAuth struct {
-	// TokenFile holds a token. It is read at each login, so that whoever renews it exchanges the file.
+	// TokenFile holds a token. It is read at each login, so that a renewal only replaces the file.
 	TokenFile string
 
 	// TokenURL is the token endpoint of the provider. It needs ClientID and Secret.

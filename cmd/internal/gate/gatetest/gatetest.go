@@ -1,4 +1,4 @@
-// Package gatetest makes the events of a mere sender who wants to change the answers of others, for tests.
+// Package gatetest makes events of a sender that tries to change the answers to others, for tests.
 package gatetest
 
 import (
