@@ -76,7 +76,7 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	for _, row := range analyzer.Rows() {
 		extra, set := asked.extra(row.Unit), row.Setting(limits)
 		// The remaining rows are the active budgets: rows of the flow or of its tree that
-		// report their remainder (Tells), count the granted unit and can stop a flow.
+		// can report their remainder, count the granted unit and can stop a flow.
 		if row.OfAgents() && !row.Counts().OfTree() || !row.Tells || extra == 0 || set.Mute() || set.Stop == rules.Off {
 			continue
 		}

@@ -24,7 +24,7 @@ import (
 	"weir/sink/inspect"
 )
 
-// Bounds of what the inspector is told.
+// Bounds of what the inspector accepts.
 const (
 	inspectorPath = "/ui/"
 	maxTimeline   = 5000 // events of a flow
@@ -80,9 +80,9 @@ func byQuery(name string, serve func(http.ResponseWriter, *http.Request) error) 
 	}
 }
 
-// flowLog is a flow and what is in the log of it.
-// It is a flow of the past as it is folded anew (see decision 37): what is told is what the
-// events say by the limits of now, without the load of other flows.
+// flowLog is a flow and its records in the log.
+// It is a past flow, folded anew (see decision 37): it shows what the events give under the
+// current limits, without the load of other flows.
 type flowLog struct {
 	View      analyzer.View `json:"view"`
 	Truncated bool          `json:"truncated,omitempty"`
@@ -132,7 +132,7 @@ func (a *Server) flowLog(r *http.Request) (*flowLog, error) {
 }
 
 // serveTimeline is a flow with its events, folded again by the limits in force.
-// Blind is about what this flow's sources tell, under the limits that it is shown by.
+// Blind is about the reports of this flow's sources, under the limits that it is shown by.
 func (a *Server) serveTimeline(w http.ResponseWriter, r *http.Request) error {
 	t, err := a.flowLog(r)
 	if err != nil {
@@ -142,8 +142,8 @@ func (a *Server) serveTimeline(w http.ResponseWriter, r *http.Request) error {
 		*flowLog
 		inspect.Timeline
 		Version string   `json:"version"` // of the limits
-		Sources []string `json:"sources"` // that told of the flow, at most maxSources
-		Blind   string   `json:"blind"`   // what cannot be judged for want of what no source tells; "" for nothing
+		Sources []string `json:"sources"` // that reported the flow, at most maxSources
+		Blind   string   `json:"blind"`   // what cannot be judged because no source reports it; "" for nothing
 	}{flowLog: t, Timeline: inspect.Fold(t.limits, t.events, 0), Version: t.limits.Version, Sources: []string{}}
 	var seen coverage.Coverage
 	for i := range t.events {
@@ -188,8 +188,8 @@ func (a *Server) serveViewAt(w http.ResponseWriter, r *http.Request) error {
 }
 
 // serveFlowTest is a flow as a case for weir test.
-// The outcome in it is what the limits in force give. Whoever thinks that it should be
-// another one changes it, and has a test that fails until the limits do as he says.
+// Its outcome is that of the limits in force. A user who expects another outcome changes
+// it, and has a test that fails until the limits give that outcome.
 func (a *Server) serveFlowTest(w http.ResponseWriter, r *http.Request) error {
 	t, err := a.flowLog(r)
 	if err != nil {
@@ -220,7 +220,7 @@ func (a *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
 		entries, err := a.verdicts.Read(from, streamBatch, nil)
 		if err != nil || len(entries) == 0 {
 			// The flows may know it still.
-			break // what is left of them has expired
+			break // the remaining ones have expired
 		}
 		for i := range entries {
 			var v events.Verdict

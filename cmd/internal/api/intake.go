@@ -17,8 +17,8 @@ import (
 	"weir/state"
 )
 
-// What of the lines that are refused is told in an answer, and after how many of them the
-// rest of a body is not read.
+// Bounds for rejected lines: the number that a response lists, and the number after which
+// the rest of a body is not read.
 const (
 	// A body of nothing but bad lines would otherwise be answered with something longer
 	// than it is.
@@ -26,7 +26,7 @@ const (
 	maxBadLines = 200_000
 )
 
-// intakeAnswer is what the sender of events is told.
+// intakeAnswer is the response to a sender of events.
 type intakeAnswer struct {
 	Accepted int `json:"accepted"` // in the journal
 	// Refused is never null; of more than maxRefusals it has the first.
@@ -34,7 +34,7 @@ type intakeAnswer struct {
 	// StoppedAt is there when so much was refused that the rest, from that line on, was
 	// not read.
 	StoppedAt int `json:"stopped_at_line,omitempty"`
-	// RefusedInAll is there when there are more refusals than the list tells.
+	// RefusedInAll is present if there are more rejected lines than the list has.
 	RefusedInAll int `json:"refused_in_all,omitempty"`
 }
 
@@ -86,8 +86,8 @@ func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 		if err := t.take(in); err != nil {
 			return err
 		}
-		// So many bad lines are another format. StoppedAt says from where on nothing was
-		// read, and the sender has to look before he sends the rest.
+		// This number of bad lines indicates another format. StoppedAt is the first line that
+		// was not read; the sender has to check its data before it sends the rest.
 		if t.answer.RefusedInAll == maxBadLines {
 			t.answer.StoppedAt = in.number + 1
 			break
@@ -111,7 +111,7 @@ func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 	if t.answer.Accepted+t.answer.RefusedInAll == 0 {
 		return &problem.Error{Status: http.StatusBadRequest, Detail: "the body is empty; send one event as JSON, or one per line"}
 	}
-	// The number in all is told only where the list does not tell it.
+	// The total is in the response only if the list is shorter.
 	if t.answer.RefusedInAll == len(t.answer.Refused) {
 		t.answer.RefusedInAll = 0
 	}
@@ -192,7 +192,7 @@ func (t *delivery) take(in *lineReader) error {
 	}
 	at := len(t.room)
 	t.room = append(t.room, in.line...)
-	// The third index keeps whoever appends to the value from writing over the next line.
+	// The third index prevents an append to the value from overwriting the next line.
 	t.good = append(t.good, state.Entry{Value: t.room[at:len(t.room):len(t.room)]})
 	if len(t.good) < takeEntries {
 		return nil
@@ -200,11 +200,11 @@ func (t *delivery) take(in *lineReader) error {
 	return t.flush()
 }
 
-// check says what is wrong with a line.
-// It leaves the event in t.event and, where the event had to be changed, its new form in
-// in.line: what goes into the log is what was sent, byte for byte, unless a mark of weir's
-// belongs into it. The order of the checks matters: what is no event has no right to look
-// at, and only what was let in is told to the audit log.
+// check returns what is wrong with a line.
+// It leaves the event in t.event. If the event had to be changed, its new form is in
+// in.line: the log gets what was sent, byte for byte, unless weir has to add a mark.
+// The order of the checks matters: the rights of a line are checked only if it is an event,
+// and only admitted events go to the audit log.
 func (t *delivery) check(in *lineReader) error {
 	// This comes before decoding, because of a line that is too long only the beginning is
 	// here.
@@ -224,7 +224,7 @@ func (t *delivery) check(in *lineReader) error {
 	if err := t.visit.owns(&t.event); err != nil {
 		return err
 	}
-	// The audit log is told of it in flush, before the batch that it stands in is appended.
+	// flush writes it to the audit log, before it appends the batch with the event.
 	if gate.IsOrder(&t.event) {
 		t.orders = append(t.orders, t.server.recordOf(t.request, &t.event))
 	}
@@ -255,10 +255,10 @@ func (t *delivery) missing(line int) check.Missing {
 	return m
 }
 
-// refuse makes a dead letter of a line and tells its sender, unless there are so many
-// that they are only counted.
-// The two bounds are apart: whether a dead letter is kept is a matter of the rate of all intakes
-// together, whether the sender is told is one of this answer.
+// refuse makes a dead letter of a line and reports it to the sender. Beyond a bound of each
+// it only counts the line.
+// The two bounds are separate: the rate of all intakes together decides whether the dead
+// letter is kept, and the length of this response whether the sender gets a report.
 func (t *delivery) refuse(in *lineReader, err error) {
 	var fault *events.DecodeError
 	code, field := events.Code("other"), ""
@@ -283,13 +283,13 @@ func (t *delivery) refuse(in *lineReader, err error) {
 	}
 }
 
-// flush puts what was gathered into the journal.
-// The order is that of what may be lost: orders are told before they are in the log; events
-// are in the log before they are counted as accepted; a dead letter that cannot be kept is
-// told in weir's own log, and its sender was told why the line was refused anyway.
+// flush appends the gathered lines to the journal.
+// The order follows from what may be lost. Orders are in the audit log before they are in
+// the log, and events are in the log before they are counted as accepted. A dead letter that
+// cannot be kept is reported in weir's own log; its sender gets the reason in any case.
 //
-// After an error of the log what was gathered stays where it is, and the request ends with
-// the error. The sender sends all of it again.
+// After an error of the log the gathered lines are kept, and the request ends with the
+// error. The sender sends all of it again.
 func (t *delivery) flush() error {
 	if err := t.server.audit(t.orders...); err != nil {
 		return err

@@ -21,11 +21,11 @@ type lineReader struct {
 	in   *bufio.Reader
 	long []byte // a line that is longer than the buffer of in
 
-	// What next has found. Whoever keeps a line copies it.
+	// The result of next. A caller that keeps a line has to copy it.
 	line   []byte // without the space around it; good until the next one
 	size   int    // of the line: more than line has when that is only its beginning
 	number int    // from 1
-	alone  bool   // line is all there is, and was not told yet
+	alone  bool   // line is all there is, and was not returned yet
 	err    error  // why there are no more lines; nil at the end of the body
 }
 
@@ -42,11 +42,11 @@ func newLineReader(in io.Reader) *lineReader {
 	return &lineReader{in: bufio.NewReaderSize(in, lineBuffer)}
 }
 
-// begin looks at how the body begins. A single event may span lines, when its content
-// type does not say that it is one of many. What goes wrong with reading next tells.
-// The content type decides only when it names lines: clients may say application/json of
-// lines, or nothing at all. What is refused is an array, with the command that makes lines
-// of it.
+// begin looks at the start of the body. A single event may span lines, if its content
+// type does not declare it to be one of many. next reports read errors.
+// The content type decides only when it names lines: clients may send lines as
+// application/json, or without a type. An array is rejected; the error has the command that
+// makes lines of it.
 func (l *lineReader) begin(contentType string) error {
 	// Editors of Windows put this mark before a text, and no JSON begins with it.
 	if bom, _ := l.in.Peek(3); string(bom) == "\xef\xbb\xbf" {
@@ -111,8 +111,9 @@ func (l *lineReader) next() bool {
 	}
 	l.number++
 	l.line = line
-	// A whole line is told without the space around it, and its size, too: a carriage
-	// return does not count towards what an event may have. What is cut off stays as it is.
+	// A whole line is returned without the space around it, and its size also excludes that:
+	// a carriage return does not count towards the maximum of an event. A line that is cut
+	// off is returned unchanged.
 	if len(line) == l.size {
 		l.line = bytes.TrimSpace(line)
 		l.size = len(l.line)

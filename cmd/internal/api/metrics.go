@@ -101,11 +101,11 @@ func (a *Server) readAgents(r *prom.Reading) {
 		r.Agents.Add(&agents)
 		r.AgentMemory += p.Standing().FlowBytes.Load()
 		r.Unsent += p.Standing().Unsent.Load()
-		at := a.meter.begun // nothing can be told before
+		at := a.meter.begun // nothing can be reported before
 		if w := events.Stamp(p.Standing().Watermark.Load()); w != 0 {
 			at = w.Time()
 		}
-		// The one that is furthest behind counts: silence is told only up to there.
+		// The furthest behind counts: silence is reported only up to there.
 		if at.Before(watermark) {
 			watermark = at
 		}
@@ -114,10 +114,10 @@ func (a *Server) readAgents(r *prom.Reading) {
 	r.AgentsBehind = now.Sub(watermark)
 }
 
-// serveMetrics serves metrics and profiles on a listener of their own. Without it weir
-// does its work all the same, so an address that is taken is told and lived with.
-// It has a port of its own so that it can be shown to what collects metrics and to nobody
-// else. No token is asked for there.
+// serveMetrics serves metrics and profiles on a listener of their own. weir works without
+// it, so an address that is in use is only logged.
+// It has a port of its own so that operators can expose it to the collector of metrics
+// alone. It requires no token.
 func (a *Server) serveMetrics() {
 	if a.metrics == nil {
 		return
@@ -142,8 +142,8 @@ func (a *Server) serveMetrics() {
 	a.meter.port.server = &http.Server{
 		Handler: admission.Track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Content-Type-Options", "nosniff")
-			// A page of a browser on this machine could reach the port by a name of its
-			// own, see knownHost. Beyond loopback whoever collects names weir as he likes.
+			// A page in a browser on this machine could reach the port by a name of its own,
+			// see knownHost. Beyond loopback a collector may use any name for weir.
 			if local && !a.knownHost(r.Host) {
 				http.Error(w, "the Host header names a host that weir was not told of", http.StatusMisdirectedRequest)
 				return

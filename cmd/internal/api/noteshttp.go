@@ -17,8 +17,8 @@ const (
 	tagHelp  = "help"
 )
 
-// NoteOrder is a note that is to be left. Agent is whom it is about: its author, when it
-// is not given.
+// NoteOrder is a note to add. Agent is the subject of the note; by default this is its
+// author.
 // A note is an event (NoteAdded): it stays in the log, and the last few with the agent.
 type NoteOrder struct {
 	Agent   string   `json:"agent,omitempty"`
@@ -60,9 +60,9 @@ func (a *Server) notesAbout(q pump.NoteQuery) (pump.NoteList, error) {
 }
 
 // serveNote is POST /v1/notes.
-// Whoever may send events may leave one, as he might send the event. It is no order, and so
-// no name of the access file is put before that of its author. The answer waits for a
-// verdict only when the tags ask for help.
+// Every sender of events may add a note, because it could send the event as well. A note is
+// no order, so no name of the access file is put before that of its author. The response
+// waits for a verdict only when the tags request help.
 func (a *Server) serveNote(w http.ResponseWriter, r *http.Request) error {
 	var asked NoteOrder
 	if err := readOrder(w, r, &asked); err != nil {

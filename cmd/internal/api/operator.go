@@ -24,7 +24,7 @@ import (
 // sees who stopped a flow, when, for how long and why, and gets the same verdicts.
 
 // operatorSource is the source of the events by which people give orders over HTTP.
-// It tells them from orders that came in a body of events, which keep the source they name.
+// It distinguishes them from orders in a body of events, which keep the source they name.
 const operatorSource = "weir/operator"
 
 // The paths of orders about more than one flow.
@@ -32,12 +32,12 @@ const (
 	overridesPath = "/v1/overrides"
 )
 
-// whoHeader is where a proxy says who it let in. It counts more than the body, which
-// anybody writes who has the token.
+// whoHeader is the header in which a proxy names the authenticated user. It takes precedence
+// over the body, which any holder of the token can write.
 const whoHeader = "X-Forwarded-User"
 
-// operatorRoutes are those by which persons give orders about flows. Each needs the role of
-// an operator, and host tells the audit log of each.
+// operatorRoutes are the routes by which persons give orders about flows. Each needs the role
+// of an operator, and host writes each to the audit log.
 func (a *Server) operatorRoutes() []route {
 	return []route{
 		{"POST", "/v1/flows/{id}/stop", operator, a.serveOrder(events.OperatorStop)},
@@ -57,25 +57,25 @@ func (a *Server) sender(r *http.Request) gate.Source {
 	return gate.Producer
 }
 
-// OperatorOrder is what is asked of the routes that stop and release, as the member
-// "operator" of the event.
-// Members that it does not know are an error: a word that is misspelled, such as "for",
-// would otherwise make a stop of an hour one of a day.
+// OperatorOrder is the body of a request to stop or release, as the member "operator" of the
+// event.
+// Unknown members are an error: a misspelled one, such as "for", would otherwise make a stop
+// of an hour one of a day.
 type OperatorOrder struct {
 	Reason string `json:"reason"`
 	By     string `json:"by,omitempty"`
 	ForS   int64  `json:"for_s,omitempty"` // 0: a stop stands for a day, a release holds nothing off
 }
 
-// OperatorAnswer is what is said of an order: it is in the log.
-// It is answered with 202, since the log has the order and the fold may come to it later.
+// OperatorAnswer is the response to an order: it is in the log.
+// The status is 202, since the log has the order and the fold may process it later.
 type OperatorAnswer struct {
 	ID   string         `json:"id"` // of the event
 	Kind string         `json:"kind"`
 	Flow string         `json:"flow"`
 	Time events.RFC3339 `json:"time"`
 	By   string         `json:"by"`
-	// New tells that nothing is known of the flow: the order stands for when it comes.
+	// New reports that the flow is unknown: the order applies once the flow appears.
 	New bool `json:"new,omitempty"`
 	// Until is when an override expires.
 	Until events.RFC3339 `json:"until,omitzero"`
@@ -101,19 +101,18 @@ func (a *Server) serveOrder(kind events.Kind) func(http.ResponseWriter, *http.Re
 	}
 }
 
-// refuses reports whether something is to be taken back when the flow is released.
-// A warning is not taken back, and nobody waits for it.
+// refuses reports whether a release of the flow revokes anything.
+// A warning is not revoked, and no request waits for it.
 func refuses(v *analyzer.View) bool {
 	return slices.ContainsFunc(v.Orders, func(o events.Verdict) bool { return o.Action.Stops() })
 }
 
-// give puts an order about one flow into the log and answers. It waits for what the
-// fold says of it when waits expects something of the flow, which is nil when another
-// process folds it.
+// give appends an order about one flow to the log and answers. It waits for the result of
+// the fold if waits expects something of the flow. The flow is nil if another process folds
+// it.
 //
-// A flow of which nothing is known takes orders, too: whoever sees a runaway may stop it
-// before its first event has come. Answers about it say so (New), for a name may be
-// misspelled.
+// An unknown flow accepts orders, too: an operator who sees a runaway may stop it before its
+// first event arrives. The response reports this (New), because a name may be misspelled.
 func (a *Server) give(w http.ResponseWriter, r *http.Request, ev *events.Event, waits func(*analyzer.View) bool) error {
 	view, known, err := a.lookAt(ev.CorrelationID)
 	if err != nil {
@@ -144,11 +143,11 @@ func (a *Server) give(w http.ResponseWriter, r *http.Request, ev *events.Event, 
 	return nil
 }
 
-// put puts an event into the log. The function that it returns waits for what the fold
-// says of it, see Server.said.
-// The end of the verdict log is noted before the event is appended, or the fold might be
-// faster. The time to wait begins here, not when somebody waits. When the verdicts of the flow
-// cannot be followed in time, the order is given all the same, and nothing may be said of it.
+// put appends an event to the log. The function that it returns waits for the result of the
+// fold, see Server.said.
+// put notes the end of the verdict log before it appends the event, or the fold might be
+// faster. The time to wait begins here, not with the call of said. If the verdicts of the
+// flow cannot be followed in time, the order is given all the same, possibly without a result.
 // leave ends the following; it is called also after an error.
 func (a *Server) put(ctx context.Context, ev *events.Event) (said func() []json.RawMessage, leave func(), err error) {
 	raw, err := lineOf(ev)
@@ -256,11 +255,11 @@ func readOrder(w http.ResponseWriter, r *http.Request, v any) error {
 	return nil
 }
 
-// signed returns who gives an order, and complains when it does not say who or why. Whoever
-// is known by name gives it in that name, and may say for whom.
-// "ann/bob" is ann, who is known, for bob, whom she names: what a body says is never taken
-// for who somebody is. What was found is noted for the audit log also when the order is
-// refused.
+// signed returns the author of an order, and an error if the author or the reason is missing.
+// A principal with a name gives the order in that name, and may add on whose behalf.
+// "ann/bob" is ann, an authenticated principal, on behalf of bob, a name from the body: a body
+// never authenticates its sender. The audit log gets the names also when the order is
+// rejected.
 func signed(r *http.Request, by, reason string) (string, error) {
 	if who := r.Header.Get(whoHeader); who != "" {
 		by = who

@@ -11,9 +11,9 @@ import (
 	"weir/events"
 )
 
-// OverrideOrder is what is asked of the route for overrides, as the member "override"
-// of the event. Either Expires or ForS says until when.
-// Warn and Stop are pointers because 0 is a threshold that somebody may mean.
+// OverrideOrder is the body of a request for an override, as the member "override" of the
+// event. Either Expires or ForS sets the end.
+// Warn and Stop are pointers because 0 is a valid threshold.
 type OverrideOrder struct {
 	Scope   events.ScopeKind `json:"scope"`
 	ScopeID string           `json:"scope_id"`
@@ -41,7 +41,7 @@ func (a *Server) serveOverride(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// The override would be in the log and do nothing, which nobody would tell its author.
+	// The override would be in the log without effect, and its author would get no notice.
 	if limits, _ := a.inForce(); off(limits, o.Rule) {
 		return &problem.Error{Status: http.StatusUnprocessableEntity, Code: string(events.CodeInvalidValue), Field: "rule",
 			Detail: fmt.Sprintf("the rule %s is off by the limits in force, and what is off is not judged for any flow; turn it on in the limits file, in mode shadow if it is for this flow alone", o.Rule)}
@@ -53,8 +53,8 @@ func (a *Server) serveOverride(w http.ResponseWriter, r *http.Request) error {
 	return a.give(w, r, &ev, func(*analyzer.View) bool { return false })
 }
 
-// off reports whether the fold does not look at the rule at all.
-// A rule with an override in the limits file is looked at for whom that is about.
+// off reports whether the fold ignores the rule.
+// The fold applies a rule with an override in the limits file to the scope of that override.
 func off(limits *analyzer.Limits, name string) bool {
 	rule, ok := analyzer.RuleNamed(name)
 	if !ok || slices.ContainsFunc(limits.Overrides, func(o analyzer.Override) bool { return o.Rule == rule }) {
@@ -63,11 +63,11 @@ func off(limits *analyzer.Limits, name string) bool {
 	return limits.Rules[rule].Mute()
 }
 
-// override reads what only the fold would find out, and would not tell.
-// The fold is the last to see an event, and has nobody to complain to. So all that it would
-// ignore is refused here: a scope that is none, a rule that cannot change, an order that
-// changes nothing, or that is over before it begins. The error names the member that is
-// wrong.
+// override finds the faults that otherwise only the fold would find, without a report.
+// The fold is the last to see an event, and cannot return an error to the sender. So every
+// order that it would ignore is rejected here: an invalid scope, a rule that cannot change,
+// an order that changes nothing, or one that is over before it begins. The error names the
+// wrong member.
 func (o *OverrideOrder) override(r *http.Request, now time.Time) (x events.Override, err error) {
 	bad := func(field, format string, args ...any) error {
 		return &problem.Error{Status: http.StatusBadRequest, Code: string(events.CodeInvalidValue), Field: field, Detail: fmt.Sprintf(format, args...)}
@@ -109,7 +109,7 @@ func (o *OverrideOrder) override(r *http.Request, now time.Time) (x events.Overr
 		return x, bad("stop", "it changes nothing; give warn, stop, extra or mode")
 	}
 	switch {
-	// An override without an end would be a limits file that nobody sees.
+	// An override without an end would act like a hidden limits file.
 	case (o.Expires == "") == (o.ForS == 0):
 		return x, bad("expires", "say until when: either expires or for_s")
 	case o.ForS != 0:

@@ -78,7 +78,7 @@ func (f *forwarding) answerForwarded(r *http.Request, raw []byte) (int, []byte, 
 	if f.trust.Weigh(gate.Ask, &ev) {
 		raw = ev.AppendJSON(nil)
 	}
-	// Any other event would be answered by nobody, and the request would wait for its end.
+	// Any other event would get no verdict, and the request would wait until its deadline.
 	if !ev.Ask || !ev.Kind.Asked() {
 		return 0, nil, &problem.Error{Status: http.StatusBadRequest, Detail: "only asks are passed on"}
 	}

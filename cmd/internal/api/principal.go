@@ -24,9 +24,9 @@ type need uint8
 const (
 	public   need = iota // nothing: whether weir is alive
 	reader               // to observe; on loopback nothing
-	follower             // the same, and whoever may ask needs it, too
-	informed             // the same for whoever may send
-	sender               // to ingest; on loopback nothing, unless there is somebody who is known
+	follower             // the same, and every principal with the role ask needs it, too
+	informed             // the same for every principal that may send
+	sender               // to ingest; on loopback nothing, unless an intake token is set
 	asker                // the same, to ask
 	member               // a key of the group; to ask, in a group that has none
 	trier                // the same, to observe what weir works out
@@ -50,8 +50,8 @@ type door struct {
 	sessions *access.Sessions // of browsers; nil where no page is served
 }
 
-// newDoor refuses an address that other machines reach when nobody is kept out.
-// what says in the error whose address it is, with a space before it; "" for the main one.
+// newDoor rejects an address that other machines reach if no token protects it.
+// what names the port in the error, with a space before it; "" for the main one.
 func newDoor(keeper *access.Keeper, address, what string) (door, error) {
 	d := door{keeper: keeper}
 	var err error
@@ -65,11 +65,11 @@ func newDoor(keeper *access.Keeper, address, what string) (door, error) {
 	return d, nil
 }
 
-// admit returns who sends a request, nil when that is nobody who is known and need not be,
-// or why the route is not for him.
+// admit returns the sender of a request, or why the sender may not use the route. The
+// principal is nil if the sender is unknown and the route allows that.
 //
-// Without tokens weir trusts its machine: whoever reaches loopback may look, and may send
-// and ask as long as no intake token is set. Orders always need somebody who is known,
+// Without tokens weir trusts its machine: every client on loopback may read, and may send
+// and check as long as no intake token is set. Orders always need a known principal,
 // because they have an author. With an access file there are no such exceptions (see
 // decision 74).
 func (d *door) admit(r *http.Request, n need) (*access.Principal, *problem.Error) {
@@ -83,8 +83,8 @@ func (d *door) admit(r *http.Request, n need) (*access.Principal, *problem.Error
 		}
 		return nil, nil
 	}
-	// given tells a wrong token from none, which are answered differently, as somebody who
-	// types one needs to know.
+	// given distinguishes a wrong token from a missing one. The responses differ, for the
+	// sake of a user who types one.
 	p, given := d.who(r, n)
 	orders := n >= operator
 	free := d.loopback && !d.keeper.Strict() && !orders && (n < sender || !d.keeper.HasIntake())
@@ -94,8 +94,8 @@ func (d *door) admit(r *http.Request, n need) (*access.Principal, *problem.Error
 		return p, nil
 	case orders && !d.keeper.HasAdmin():
 		return nil, &problem.Error{Status: http.StatusForbidden, Detail: "this changes something, and weir was started without an admin token file; start it with one"}
-	// Somebody who is known is told what he lacks. A shared token that gives no orders is
-	// told to show the admin token instead, by 401, since whoever has it may well have
+	// The response to a known principal names the missing role. A shared token that gives no
+	// orders gets 401 and a hint to the admin token instead, since its holder may well have
 	// both.
 	case p != nil && (p.Named || !orders):
 		return nil, &problem.Error{Status: http.StatusForbidden, Detail: fmt.Sprintf("%s may not do this; it takes the role %v", p.Name, needs[n])}
@@ -124,24 +124,23 @@ func loopback(address string) (bool, error) {
 	return host == "localhost" || ip != nil && ip.IsLoopback(), nil
 }
 
-// visit is a request of somebody.
-// It is in the context of the request, where the handlers find who asks and leave what it
-// cost.
+// visit is a request and its sender.
+// It is in the context of the request. The handlers read the caller there and add the cost.
 type visit struct {
-	who  *access.Principal // nil: nobody who is known
+	who  *access.Principal // nil: no known principal
 	cost atomic.Int64      // events and asks that it turned out to hold
 
 	orders bool // it may give orders; filled in on the route of hooks alone
 
 	// order is filled in by the handler as it reads the request, and only by its goroutine.
-	order *access.Record // what the audit log is told of it at its end; nil when it gives no order
+	order *access.Record // what the audit log gets at its end; nil when it gives no order
 }
 
 // visitKey is the key of a visit in the context of its request.
 type visitKey struct{}
 
 // visitOf is the visit that a context belongs to.
-// Without one it is a new one of nobody, so that nobody has to look for nil.
+// Without one it is a new visit without a principal, so that no caller has to check for nil.
 func visitOf(ctx context.Context) *visit {
 	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
 		return v
@@ -149,7 +148,7 @@ func visitOf(ctx context.Context) *visit {
 	return new(visit)
 }
 
-// PrincipalOf is the name of who makes the request that a context belongs to; "" for nobody who is known.
+// PrincipalOf is the name of the sender of the request that a context belongs to; "" if it is unknown.
 func PrincipalOf(ctx context.Context) string {
 	if who := visitOf(ctx).who; who != nil {
 		return who.Name
@@ -157,8 +156,8 @@ func PrincipalOf(ctx context.Context) string {
 	return ""
 }
 
-// name is that of who is known by one of his own; "" for nobody, and for who shows a token that
-// many share.
+// name is the principal's own name; "" for an unknown principal, and for a token that many
+// principals share.
 func (v *visit) name() string {
 	if v.who == nil || !v.who.Named {
 		return ""
@@ -166,9 +165,9 @@ func (v *visit) name() string {
 	return v.who.Name
 }
 
-// host lets a visitor in who may use a route, and charges him.
-// An order that is refused here goes to the audit log. After the request the rest of its
-// cost is charged; one was taken before.
+// host admits a visitor that may use a route, and charges it.
+// An order that is rejected here goes to the audit log. After the request the rest of its
+// cost is charged; one unit was taken before.
 func (a *Server) host(rt *route, w http.ResponseWriter, r *http.Request) error {
 	who, e := a.door.admit(r, rt.need)
 	if e == nil {
@@ -203,9 +202,9 @@ func (a *Server) paid(who *access.Principal) *problem.Error {
 		Detail: fmt.Sprintf("%s has used up its rate of events, asks and requests; wait, or have its rate raised in the access file", who.Name)}
 }
 
-// ownFlows are the routes that who is bound to some flows may use. They name one flow, or
-// look at each themselves; all others tell of everybody's.
-// A route that is not here is closed to them, also a new one (see decision 74).
+// ownFlows are the routes for a principal that is bound to some flows. They name one flow, or
+// check each flow themselves; all other routes report the flows of all principals.
+// All other routes are closed to it, including new ones (see decision 74).
 var ownFlows = map[string]bool{
 	"/v1/events": true, "/v1/check": true, check.StreamPath: true, "/v1/verdicts": true, "/v1/limits": true, "/info": true, "/v1/overrides": true, check.HookPath: true, check.EvaluatePath: true,
 	"/v1/flows": true, "/v1/flows/{id}": true, "/v1/flows/{id}/events": true,
@@ -218,9 +217,9 @@ var ownFlows = map[string]bool{
 // gateways see say it for themselves or not at all.
 var ownSources = map[string]bool{"/v1/events": true, "/v1/check": true, check.StreamPath: true}
 
-// within keeps a principal to its own flows and sources, as far as the route tells.
-// Routes that name a flow, in the path or the query, are judged here. Of the others that
-// ownFlows has, the handler judges each event or verdict by itself (see owns and concerns).
+// within keeps a principal to its own flows and sources, as far as the route shows them.
+// Routes that name a flow, in the path or the query, are judged here. On the other routes of
+// ownFlows the handler judges each event or verdict by itself (see owns and concerns).
 func (a *Server) within(who *access.Principal, rt *route, r *http.Request) *problem.Error {
 	if who.Bound() && rt.need != public {
 		if !ownFlows[rt.path] {
@@ -258,8 +257,8 @@ func (v *visit) owns(ev *events.Event) error {
 	if err := ownPayers(v.who, ev); err != nil {
 		return err
 	}
-	// What a flow spends counts for its tree, so whoever names a foreign tree could use up
-	// its budget and have others stopped.
+	// The costs of a flow count for its tree. A sender that names a foreign tree could use up
+	// its budget and have other flows stopped.
 	// The session of a prompt is such a flow as well: other flows may name it as their root.
 	type named struct{ field, flow string }
 	above := [...]named{{"parent_correlation_id", ev.ParentCorrelationID}, {"root_correlation_id", ev.RootCorrelationID}, {"conversation_id", ""}}

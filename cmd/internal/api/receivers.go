@@ -30,10 +30,10 @@ func (a *Server) receiverRoutes() []route {
 }
 
 // otlp serves one signal of OTLP/HTTP.
-// Protobuf is made JSON and then read by the adapter of that name, so that there is one
-// reader for both. The answer is given when the records are safe (see
-// intake.Receiver.Take); spans that were left out are told of as a partial success, which
-// senders do not send again.
+// Protobuf is converted to JSON and then read by the adapter of that name, so that there is
+// one reader for both. The response is sent when the records are safe (see
+// intake.Receiver.Take). Dropped spans are reported as a partial success, which senders do
+// not send again.
 func (a *Server) otlp(signal otlpwire.Signal, format string) func(http.ResponseWriter, *http.Request) error {
 	take := func(w http.ResponseWriter, r *http.Request) error {
 		isProto, err := isProtobuf(r)
@@ -82,11 +82,11 @@ func (a *Server) otlp(signal otlpwire.Signal, format string) func(http.ResponseW
 	}
 }
 
-// chargedBytes of spans and runs count as one event where who sends them has a rate: how
-// many events they make shows later.
+// chargedBytes of spans and runs count as one event if their sender has a rate: their number
+// of events is known only later.
 const chargedBytes = 1 << 10
 
-// isProtobuf tells the two encodings of OTLP/HTTP apart.
+// isProtobuf distinguishes the two encodings of OTLP/HTTP.
 // The error is 415; OTLP names these two and no other.
 func isProtobuf(r *http.Request) (bool, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -162,9 +162,8 @@ func (a *Server) refuseOTLP(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write(otlpwire.AppendStatus(nil, code, e.Detail))
 }
 
-// serveLangSmithInfo tells LangSmith's clients how to send: the multipart way, in
-// batches that one record may be, and compressed by nothing, for what is not offered
-// here they do not use.
+// serveLangSmithInfo returns to LangSmith's clients how to send: multipart, in batches of at
+// most one record, and without compression. Clients do not use what is not offered here.
 func (a *Server) serveLangSmithInfo(w http.ResponseWriter, _ *http.Request) error {
 	type batches struct {
 		Multipart    bool `json:"use_multipart_endpoint"`

@@ -35,9 +35,9 @@ import (
 )
 
 // Log is the log backend, as requests need it.
-// It is what embedded and group have in common (see decision 21). Whatever asks for one
-// flow or agent may be told that another process folds it; then the error is a
-// *problem.Error whose detail says which. All methods may be called by many goroutines.
+// Both embedded and group implement it (see decision 21). A query for one flow or agent may
+// find that another process folds it; then the error is a *problem.Error whose detail names
+// that process. All methods may be called by many goroutines.
 type Log interface {
 	// Append puts events into the log and returns when they are safe there. It may be
 	// called again after an error: repeats are dropped by their ids.
@@ -47,17 +47,17 @@ type Log interface {
 
 	// Pumps are those that fold a stage now.
 	//
-	// In a group they come and go: nobody keeps the slice longer than for one answer.
+	// In a group they come and go: callers keep the slice only for one response.
 	Pumps(stage pump.Stage) []*pump.Pump
 
 	// PumpOf returns the pump that folds a flow or, in the agent stage, an agent or a project (see
 	// activity.AgentKey), or an error that names the member that does.
 	PumpOf(stage pump.Stage, key string) (*pump.Pump, error)
 
-	// Follow has the verdicts of a flow, or with "" those of all, brought into the log of
-	// verdicts until leave is called, whoever folds it; fromNow wants none that were given before.
-	// reached waits until all that there are stand there, and returns false when ctx ends
-	// before. What binds all flows stands there also when nobody follows.
+	// Follow copies the verdicts of a flow, or with "" those of all, to the log of verdicts
+	// until leave is called, whichever process folds it. fromNow skips all earlier verdicts.
+	// reached waits until all current verdicts are there, and returns false when ctx ends
+	// before. Verdicts for all flows are there without a follower, too.
 	Follow(flow string, fromNow bool) (reached func(ctx context.Context) bool, leave func())
 
 	// Events calls fn for the events of a flow that came into the log at or after since, with the
@@ -73,8 +73,8 @@ type Log interface {
 	// longest.
 	Turned() time.Time
 
-	// Measure fills in the sources and what is told beside them: how far behind the fold is
-	// with each, and what trouble there was.
+	// Measure fills in the sources and their reports: how far behind the fold is with each,
+	// and which faults there were.
 	Measure(r *prom.Reading)
 }
 
@@ -146,8 +146,8 @@ type Intake interface {
 type Degraded interface {
 	// Status says for which partitions the mode is on; nil for none.
 	Status() *ask.DegradedStatus
-	// Counted is how often it began, how many calls were allowed and refused in it, and of
-	// how many the log was not told.
+	// Counted returns how often it began, how many calls were allowed and refused in it, and
+	// how many are missing from the log.
 	Counted() (begun, allowed, refused, unlogged int64)
 }
 
@@ -161,7 +161,7 @@ type Program interface {
 	// Reload reads again what people edit. What is refused stays as it was, and the error
 	// says why.
 	Reload() error
-	// Ending is done when the program is told to stop.
+	// Ending is done when the program is asked to stop.
 	Ending() context.Context
 	// Measure fills in what became of verdicts that are passed on.
 	Measure(r *prom.Reading)
@@ -173,13 +173,13 @@ type Options struct {
 	Listen string   // address of the server
 	Hosts  []string // names, beside localhost and addresses, that a Host header may have
 
-	Access *access.Keeper       // who may do what
+	Access *access.Keeper       // the roles of all principals
 	Peer   *peer.Peer           // calls other members of the group, and knows them
 	TLS    *certificates.Source // what the listeners show and trust; nil: they speak in the clear
 
 	Trust      gate.Trust                // who is believed that a user has spoken
 	Sign       func(order []byte) string // signs orders on their way to streams; "" for none
-	LimitsFile string                    // shown to whoever asks for the limits
+	LimitsFile string                    // shown in the response to GET /v1/limits
 
 	MarksFile string // what people said of stops; "" keeps nothing
 
@@ -200,7 +200,7 @@ type Options struct {
 
 	Budget *budget.Budget // of what is taken in at one time
 	Counts *pump.Counts
-	Own    func(record []byte, ev *events.Event) // is told of each event that is taken in; may be nil
+	Own    func(record []byte, ev *events.Event) // gets each event that is taken in; may be nil
 	Clock  clock.Clock
 	Logger *slog.Logger
 }
@@ -209,7 +209,7 @@ type Options struct {
 // They are apart from Options because the options are checked when nothing is opened yet.
 type Parts struct {
 	Program     Program
-	Audit       *access.Audit // where orders of persons are told; nil for nowhere
+	Audit       *access.Audit // where orders of persons are logged; nil for nowhere
 	Log         Log
 	Store       Store
 	Verdicts    Verdicts
@@ -231,8 +231,8 @@ type Parts struct {
 }
 
 // Server serves HTTP. Make it with New, then Listen, then Serve, then Shutdown and Close.
-// Between Listen and Serve the kernel takes connections that nobody answers yet, so a
-// client that comes while the log is caught up with waits instead of being refused.
+// Between Listen and Serve the kernel accepts connections that weir does not serve yet. A
+// client that connects during the catch-up with the log waits instead of being rejected.
 type Server struct {
 	o      Options
 	clock  clock.Clock
@@ -242,7 +242,7 @@ type Server struct {
 	trust   gate.Trust
 	budget  *budget.Budget
 	counts  *pump.Counts
-	metrics *prom.Metrics // nil when nobody asks for them
+	metrics *prom.Metrics // nil if metrics are off
 	meter   meter
 	panics  atomic.Int64 // of requests, each of which cost one answer
 	turns   *turns       // of dear answers
@@ -288,7 +288,7 @@ func New(o Options) (*Server, error) {
 	}
 	a.door.sessions = access.NewSessions(o.Access, o.Clock.Now)
 	// prom counts requests by the patterns of routes that it knows from the start, so that
-	// a path that somebody makes up makes no series.
+	// an invented path makes no series.
 	if o.Metrics != "" {
 		p := prom.Options{Read: a.Measure, Native: o.NativeHistograms}
 		for _, r := range a.routes() {
@@ -299,7 +299,7 @@ func New(o Options) (*Server, error) {
 	return a, nil
 }
 
-// Metrics are what is measured; nil when nobody asks for them.
+// Metrics are the metrics of the server; nil if metrics are off.
 func (a *Server) Metrics() *prom.Metrics { return a.metrics }
 
 // Begin notes that the start begins, of which CaughtUp is the end.
@@ -310,8 +310,8 @@ func (a *Server) Begin() { a.meter.begun = a.clock.Now() }
 // It may be called again, as in a group for each partition; the first time counts.
 func (a *Server) CaughtUp() { a.meter.restored(a.clock.Now()) }
 
-// Listen opens the port, so that one that is taken is told before anything else begins.
-// Nothing is answered before Serve.
+// Listen opens the port, so that a port in use is reported before anything else begins.
+// No request is answered before Serve.
 func (a *Server) Listen() (err error) {
 	if a.listener, err = net.Listen("tcp", a.o.Listen); err != nil {
 		return fmt.Errorf("listen on %s: %w; choose another address", a.o.Listen, err)
@@ -353,7 +353,7 @@ func (a *Server) Serve(p Parts) error {
 	return nil
 }
 
-// isAsk tells the requests that come most often and are answered in short.
+// isAsk reports whether a request is of the most frequent kind, with a short response.
 func isAsk(r *http.Request) bool {
 	return r.URL.Path == checkPath || r.URL.Path == check.HookPath || r.URL.Path == check.EvaluatePath || strings.HasPrefix(r.URL.Path, check.AuthzPath)
 }
@@ -368,9 +368,9 @@ func (a *Server) Addr() string { return a.listener.Addr().String() }
 // Page is where the inspector is.
 func (a *Server) Page() string { return a.Scheme() + "://" + a.Addr() + inspectorPath }
 
-// Scheme is how the address is spoken to: http, or https.
-// It is for addresses that are told to others; a request shows by its connection which it
-// is.
+// Scheme is the scheme of the address: http, or https.
+// It is for addresses that weir reports to others; a request shows its scheme by its
+// connection.
 func (a *Server) Scheme() string {
 	if a.o.TLS != nil {
 		return "https"
@@ -382,8 +382,8 @@ func (a *Server) Scheme() string {
 // It is real time, since requests that are under way are.
 const lastAnswers = 5 * time.Second
 
-// Shutdown ends the server in a time that leaves enough for the last checkpoint. What is
-// still on its way was not acknowledged, and is sent again to whoever comes next.
+// Shutdown ends the server in a time that is short enough for the last checkpoint. Requests
+// still under way were not acknowledged; their senders repeat them to the next process.
 func (a *Server) Shutdown(ctx context.Context) {
 	// Who is not being answered is closed first: Shutdown would wait for new connections
 	// that say nothing and for bodies that come in drips.
@@ -409,10 +409,10 @@ func (a *Server) Close() error {
 	return nil
 }
 
-// crowded returns what is called for each connection that there is no room for. It logs
-// one line a second at most, with how many there were.
-// Otherwise whoever opens connections in a loop would fill the log as well. whose is the
-// word for the port in that line.
+// crowded returns the callback for each connection that finds no room. It logs one line a
+// second at most, with the number of connections.
+// Otherwise a client that opens connections in a loop would fill the log as well. whose is
+// the word for the port in that line.
 func (a *Server) crowded(whose string) func(net.Addr) {
 	var mu sync.Mutex
 	var next time.Time

@@ -171,9 +171,9 @@ func ofThisPage(r *http.Request) bool {
 // checks, so the cookie opens no route for them.
 var bySession = map[need]bool{reader: true, follower: true, trier: true, operator: true}
 
-// who returns who sends a request, by its token, its session or its certificate, in this order:
+// who returns the sender of a request, by its token, its session or its certificate, in this order:
 // the token and the session were chosen for weir, while a browser shows its certificate to every
-// server that asks. given is as in access.Keeper.Who.
+// server that requests it. given is as in access.Keeper.Who.
 func (d *door) who(r *http.Request, n need) (p *access.Principal, given bool) {
 	if _, ok := access.Token(r); !ok && bySession[n] {
 		if c := d.cookie(r); c != nil {

@@ -11,7 +11,7 @@ import (
 // stopAllPath is where programs stop all flows that know no orders about scopes.
 const stopAllPath = "/v1/flows/stop"
 
-// StopAll is what is asked of POST /v1/flows/stop.
+// StopAll is the body of POST /v1/flows/stop.
 type StopAll struct {
 	All    bool   `json:"all"`
 	Reason string `json:"reason"`

@@ -48,13 +48,13 @@ func (a *Server) streams() func(http.ResponseWriter, *http.Request) error {
 	}
 }
 
-// viewer is somebody who reads the verdicts. It is for the goroutine of its request; all
-// that others change it asks the server for.
+// viewer is a reader of the verdicts. Only the goroutine of its request uses it; state that
+// other goroutines change is in the server.
 type viewer struct {
 	server  *Server
 	w       http.ResponseWriter
 	control *http.ResponseController
-	// sse tells server-sent events from NDJSON, by the header Accept. It always follows.
+	// sse selects server-sent events instead of NDJSON, by the header Accept. It always follows.
 	sse    bool
 	follow bool
 	flow   string // only this one; "" for all
@@ -74,10 +74,10 @@ type viewer struct {
 	buf bytes.Buffer
 }
 
-// newViewer reads what a request wants, and where it begins; nothing is answered yet, so an
-// error is one of the request. The end is noted here: what comes later is for those who
-// follow. Where others fold the flows as well, their verdicts may have to be copied first; that is
-// waited for by those to whom the end matters. The viewer has to leave, also after an error.
+// newViewer reads what a request wants, and where it begins. No response has begun yet, so an
+// error is one of the request. The end is noted here: later verdicts are for followers only.
+// If other processes fold the flows as well, their verdicts may have to be copied first.
+// Requests that need the end wait for that. The viewer has to leave, also after an error.
 func (a *Server) newViewer(w http.ResponseWriter, r *http.Request) (*viewer, error) {
 	q := r.URL.Query()
 	v := &viewer{server: a, w: w, who: visitOf(r.Context()).who, control: http.NewResponseController(w), flow: q.Get("flow"),
@@ -89,7 +89,7 @@ func (a *Server) newViewer(w http.ResponseWriter, r *http.Request) (*viewer, err
 	over()
 	if since := q.Get("since"); !v.follow || since == "now" || strings.HasPrefix(since, "-") {
 		if !a.waitFor(r.Context(), v.reached) && !v.follow {
-			// It gets what there is: whoever polls on gets the rest then.
+			// The client gets the available verdicts, and the rest with its next poll.
 			w.Header().Set("Weir-Behind", "the verdicts of the group are not copied up to the last")
 		}
 	}
@@ -140,10 +140,10 @@ func (v *viewer) begin(since, lastID string) (int64, error) {
 	return n, nil
 }
 
-// run sends verdicts until the viewer leaves, the program ends, or, when it does not
-// follow, all that there was is sent. The status goes out before the first verdict, so
-// faults after that end the answer and are told in the log. A viewer comes again by its
-// last id and misses nothing that has not expired.
+// run sends verdicts until the viewer leaves or the program ends. A viewer that does not
+// follow gets all verdicts up to the noted end. The status goes out before the first verdict,
+// so later faults end the response and go to the log. A viewer that reconnects with its last
+// id misses nothing that has not expired.
 func (v *viewer) run(r *http.Request) error {
 	h := v.w.Header()
 	h.Set("Content-Type", "application/x-ndjson")
@@ -240,7 +240,7 @@ func (v *viewer) mayFollow(r *http.Request) bool {
 	return e == nil
 }
 
-// liveBatch is how many verdicts a viewer may be behind who reads without waiting for others.
+// liveBatch is how many verdicts a viewer may be behind and still read without waiting for a turn.
 const liveBatch = 16
 
 // gather puts the next verdicts that are for this viewer into the buffer, and returns how many
@@ -281,8 +281,8 @@ func (v *viewer) gather(r *http.Request) (int, error) {
 }
 
 // write puts a verdict into the buffer if it is for this viewer. Verdicts of the self-test
-// are for nobody. A verdict is sent as its bytes stand in the log; the signature is beside
-// it, and only with server-sent events (see decision 45).
+// are for no viewer. The bytes of a verdict are sent as they are in the log. The signature is
+// beside it, and only with server-sent events (see decision 45).
 func (v *viewer) write(e *state.Entry) {
 	if selftest.OwnVerdict(e.Value) {
 		return
@@ -294,8 +294,8 @@ func (v *viewer) write(e *state.Entry) {
 	}
 	if v.flow != "" || v.who.Bound() {
 		var verdict events.Verdict
-		// Whom it is for cannot be told. To end here would end each time that the viewer comes
-		// again, and it would never see what stands behind.
+		// The flow of the verdict is unknown. An error here would end the stream at each
+		// reconnect, and the viewer would never see the later verdicts.
 		if err := events.DecodeVerdict(e.Value, &verdict); err != nil {
 			v.server.logger.Error("a verdict cannot be read, and is left out for who sees only some flows", "verdict", e.Offset, "error", err)
 			return

@@ -34,8 +34,8 @@ func newTurns() *turns {
 }
 
 const (
-	// turnPatience is how long somebody waits for a turn, and for room.
-	// It is real time, like all that guards connections. Afterwards the answer is 503 with a
+	// turnPatience is how long a request waits for a turn, and for room.
+	// It is real time, like all that guards connections. Afterwards the response is 503 with a
 	// Retry-After: people load the page again.
 	turnPatience = 10 * time.Second
 
@@ -67,7 +67,7 @@ func (t *turns) take(ctx context.Context) error {
 	}
 }
 
-// give gives a turn back. It never waits, since whoever calls it has one.
+// give returns a turn. It never waits, since its caller has one.
 func (t *turns) give() { <-t.free }
 
 // begin waits for room for one more answer, like take. Where there is none, the one gives
