@@ -26,7 +26,7 @@ const (
 	reader               // to observe; on loopback nothing
 	follower             // the same, and every principal with the role ask needs it, too
 	informed             // the same for every principal that may send
-	sender               // to ingest; on loopback nothing, unless an intake token is set
+	sender               // to ingest; on loopback nothing, unless any sender is configured
 	asker                // the same, to ask
 	member               // a key of the group; to ask, in a group that has none
 	trier                // the same, to observe what weir works out

@@ -162,8 +162,8 @@ func (a *Server) refuseOTLP(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write(otlpwire.AppendStatus(nil, code, e.Detail))
 }
 
-// serveLangSmithInfo returns to LangSmith's clients how to send: multipart, in batches of at
-// most one record, and without compression. Clients do not use what is not offered here.
+// serveLangSmithInfo returns the settings for LangSmith's clients: multipart, batches that fit
+// into one record, and no compression. Clients do not use what is not offered here.
 func (a *Server) serveLangSmithInfo(w http.ResponseWriter, _ *http.Request) error {
 	type batches struct {
 		Multipart    bool `json:"use_multipart_endpoint"`

@@ -353,7 +353,7 @@ func (a *Server) Serve(p Parts) error {
 	return nil
 }
 
-// isAsk reports whether a request is of the most frequent kind, with a short response.
+// isAsk reports whether a request is a check. Checks are the most frequent, with short responses.
 func isAsk(r *http.Request) bool {
 	return r.URL.Path == checkPath || r.URL.Path == check.HookPath || r.URL.Path == check.EvaluatePath || strings.HasPrefix(r.URL.Path, check.AuthzPath)
 }
@@ -382,7 +382,7 @@ func (a *Server) Scheme() string {
 // It is real time, since requests that are under way are.
 const lastAnswers = 5 * time.Second
 
-// Shutdown ends the server in a time that is short enough for the last checkpoint. Requests
+// Shutdown ends the server early enough to leave time for the last checkpoint. Requests
 // still under way were not acknowledged; their senders repeat them to the next process.
 func (a *Server) Shutdown(ctx context.Context) {
 	// Who is not being answered is closed first: Shutdown would wait for new connections

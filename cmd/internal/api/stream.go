@@ -58,8 +58,8 @@ type viewer struct {
 	sse    bool
 	follow bool
 	flow   string // only this one; "" for all
-	// who may be bound to some flows, and then gets the verdicts of these flows only. It is
-	// looked up again at each read of a stream, see mayFollow.
+	// The principal may be bound to some flows, and then gets the verdicts of these flows
+	// only. It is looked up again at each read of a stream, see mayFollow.
 	who *access.Principal
 	// from is the place of the next verdict in the log.
 	from int64

@@ -29,7 +29,7 @@ func (l *lagging) Follow(string, bool) (reached func(context.Context) bool, leav
 	return func(context.Context) bool { return !l.away }, func() {}
 }
 
-// TestBeats sees that a dispatcher is not told that it knows every order while the fold
+// TestBeats checks that a dispatcher gets no report that it knows every order while the fold
 // is behind.
 func TestBeats(t *testing.T) {
 	f := func(sse, away bool, want string, why ...string) {
@@ -67,7 +67,7 @@ func TestSlowViewerIsDropped(t *testing.T) {
 	w := &stalled{ResponseRecorder: httptest.NewRecorder()}
 	req := httptest.NewRequest(http.MethodGet, "/v1/verdicts", nil)
 	req.Header.Set("Accept", "text/event-stream")
-	if err := a.streams()(w, req); err != nil { // it returns: nobody waits
+	if err := a.streams()(w, req); err != nil { // it returns without waiting
 		t.Fatal(err)
 	}
 	if w.deadline.IsZero() {

@@ -60,7 +60,7 @@ func TestTurns(t *testing.T) {
 		t.Errorf("%d answers were worked out at one time, want at most 2", n)
 	}
 
-	// Those who read nothing keep nobody from a turn.
+	// Clients that read nothing do not keep other requests from a turn.
 	long := list.of(func(w http.ResponseWriter, r *http.Request) error {
 		_, err := fmt.Fprint(w, text)
 		return err
@@ -105,8 +105,8 @@ func (c *cut) SetWriteDeadline(time.Time) error {
 	return nil
 }
 
-// TestAnswersThatAreNotTaken has more clients ask for long answers than may be held, of
-// whom none reads: the next one gets the place of who has read nothing for the longest.
+// TestAnswersThatAreNotTaken has more clients request long answers than may be held, and
+// none reads. The next client gets the place of the one that has read nothing for the longest.
 func TestAnswersThatAreNotTaken(t *testing.T) {
 	list := newTurns()
 	serve := list.of(func(w http.ResponseWriter, r *http.Request) error {
@@ -150,8 +150,8 @@ func TestAnswersThatAreNotTaken(t *testing.T) {
 	}
 }
 
-// TestScenariosAreReadOnce holds that who asks for the rulebook again and again, which takes no
-// turn, does not have it read again and again.
+// TestScenariosAreReadOnce holds that repeated requests for the rulebook, which take no turn,
+// do not have it read again each time.
 func TestScenariosAreReadOnce(t *testing.T) {
 	ask := func() {
 		w := httptest.NewRecorder()

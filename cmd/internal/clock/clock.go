@@ -4,7 +4,7 @@ package clock
 
 import "time"
 
-// Clock tells the time and waits.
+// Clock returns the time and waits.
 type Clock interface {
 	Now() time.Time
 	After(d time.Duration) <-chan time.Time

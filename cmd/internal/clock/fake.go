@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Fake is a clock for tests. It moves only when it is told to. Make it with NewFake.
+// Fake is a clock for tests. It moves only when a test moves it. Make it with NewFake.
 type Fake struct {
 	mu      sync.Mutex
 	now     time.Time
@@ -24,7 +24,7 @@ func NewFake() *Fake {
 	return &Fake{now: time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC), asked: make(chan struct{}, 1)}
 }
 
-// Now is when it was last told that it is.
+// Now is the time that was set last.
 func (c *Fake) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,10 +48,10 @@ func (c *Fake) After(d time.Duration) <-chan time.Time {
 	return ring
 }
 
-// Asked gets one value for each call of After that waits; nobody has to take it.
+// Asked gets one value for each call of After that waits; a test need not receive it.
 func (c *Fake) Asked() <-chan struct{} { return c.asked }
 
-// Advance moves the clock and wakes who has waited until then.
+// Advance moves the clock and wakes the callers whose time has come.
 func (c *Fake) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package gate decides which events a caller may send. Every intake asks it before an event goes into a log: what weir
-// itself writes comes from nobody else, and what a person orders comes only with the admin token.
+// Package gate decides which events a caller may send. Every intake checks an event with it before the event goes into
+// a log. Only weir sends its own events, and orders of persons require the admin token.
 package gate
 
 import (
@@ -43,8 +43,8 @@ func Sources() []Source {
 // a claim, see events.Event.Claimed. The admin token is always believed.
 type Trust uint16
 
-// trustNames are the words that settings have for sources. A topic has none: who may write
-// there was chosen where the topic's rights were.
+// trustNames are the names of the sources in settings. A topic has none: the topic's own rights
+// decide which clients may write there.
 var trustNames = [...]struct {
 	name    string
 	sources []Source
@@ -101,10 +101,10 @@ const (
 	nobody  right = iota // weir writes it
 	person               // an order: it takes the admin token
 	call                 // of an agent or a tool: it may be asked for, too
-	anybody              // what happened, told by who saw it
+	anybody              // what happened, reported by its observer
 )
 
-// rights are those of all kinds. A kind that is not here comes from nobody.
+// rights are those of all kinds. A kind that is not listed here is always rejected.
 var rights = map[events.Kind]right{
 	events.AgentCall: call, events.ToolCall: call,
 

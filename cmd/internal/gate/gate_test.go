@@ -9,8 +9,8 @@ import (
 	"weir/events"
 )
 
-// TestTable walks every kind from every source. A kind that is new fails here until it is
-// said who may send it.
+// TestTable checks every kind from every source. A new kind fails here until its senders are
+// defined.
 func TestTable(t *testing.T) {
 	orders := map[events.Kind]bool{events.OperatorStop: true, events.OperatorRelease: true, events.OverrideSet: true}
 	own := map[events.Kind]bool{events.LimitsSet: true, events.Tick: true, events.AgentActivity: true}

@@ -59,8 +59,8 @@ func run(file, half string, each bool, folders []string) error {
 	return writeReport(os.Stdout, l, sets)
 }
 
-// measureAll finds all sets before it measures the first, so that a folder that is misspelled
-// is told at once. half is "" for all runs.
+// measureAll finds all sets before it measures the first, so that a misspelled folder is
+// reported at once. half is "" for all runs.
 func measureAll(l analyzer.Limits, half string, folders []string) (all []*set, err error) {
 	for _, folder := range folders {
 		found, err := find(folder)

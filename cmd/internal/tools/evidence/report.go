@@ -12,7 +12,7 @@ import (
 	"weir/analyzer/rules"
 )
 
-// oneByOne is what was found by reading the runs that are stopped, which no figure tells.
+// oneByOne is the result of reading the stopped runs, which no figure shows.
 //
 //go:embed onebyone.md
 var oneByOne string
@@ -77,7 +77,7 @@ func (s *set) saved() float64 {
 		if !o.loop {
 			continue
 		}
-		// Loops that nobody stopped count with all their calls and save none.
+		// Loops without a stop count with all their calls and save none.
 		calls += o.calls
 		if o.stop {
 			after += o.calls - o.atStop
@@ -237,15 +237,15 @@ passes, the greatest of all, and how many reach the stop. Slow calls count as ru
 			continue
 		}
 		slices.Sort(most)
-		// The value that one in so many runs reaches or passes; with fewer runs than that, the
-		// greatest.
+		// The value that one in the given number of runs reaches or passes; with fewer runs
+		// than that, the greatest.
 		rank := func(one int) int64 { return most[len(most)-1-(len(most)-1)/one] }
 		fmt.Fprintf(b, "| %s | %s | %d | %d | %d | %d of %d |\n", row.Name, thresholds(set), rank(100), rank(1000), most[len(most)-1], over, len(most))
 	}
 }
 
-// listWrong prints a line for each rule that spoke of an honest run, with what somebody needs
-// to find the place in the recording. It names runs, so its output is not for the repository.
+// listWrong prints a line for each rule that flagged an honest run, with the data to find the
+// place in the recording. It names runs, so its output is not for the repository.
 func listWrong(w io.Writer, sets []*set) {
 	for _, s := range sets {
 		for _, o := range s.runs {

@@ -208,14 +208,14 @@ func (s *set) measure(l analyzer.Limits) error {
 		next <- file
 	}
 	close(next)
-	// After it nobody else touches runs or failed.
+	// After it no goroutine touches runs or failed any more.
 	group.Wait()
-	// Whoever was first: the tables have to be the same each time.
+	// The order of completion must not matter: the tables have to be the same each time.
 	slices.SortFunc(s.runs, func(a, b *outcome) int { return cmp.Compare(a.name, b.name) })
 	return failed
 }
 
-// inHalf tells whether a run belongs to the half that was asked for.
+// inHalf reports whether a run belongs to the requested half.
 func (s *set) inHalf(name string) bool {
 	return s.half == "" || isOdd(name) == (s.half == "odd")
 }
@@ -294,7 +294,7 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 	for name, o := range runs {
 		if s.kind != nil {
 			o.loop = s.kind.loop(s.label[name])
-			// Neither: nobody knows what should have been said of it.
+			// Neither: the right result for it is unknown.
 			if !o.loop && !s.kind.honest(s.label[name]) {
 				continue
 			}
@@ -362,9 +362,8 @@ type timed struct {
 
 // read decodes a file into events in the order of time.
 //
-// A file whose format nobody knows has no events and no error, since folders of sessions
-// hold other things as well. Events of weir's own format stay in the order in which they
-// stand.
+// A file of an unknown format has no events and no error, since folders of sessions hold
+// other things as well. Events of weir's own format stay in the order of the file.
 func read(file string) (out []timed, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -383,8 +382,8 @@ func read(file string) (out []timed, err error) {
 		out = append(out, timed{ev.Time, ev.AppendJSON(nil)})
 	}, func(adapter.Fault) {})
 	if format.Name != canonical.Format().Name {
-		// Adapters that hold back tell some events after later ones; live they would be
-		// told in time.
+		// Adapters that hold events back return some events after later ones; live they would
+		// return them in time.
 		slices.SortStableFunc(out, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
 	}
 	return out, err

@@ -45,7 +45,7 @@ func main() {
 // run returns how many mutants were not found.
 //
 // names are those of patches, without the ending; none means all. Patches are tried one
-// after the other in one copy, each taken back before the next.
+// after the other in one copy, and each is reverted before the next.
 func run(folder string, names []string) (survived int, err error) {
 	patches, err := filepath.Glob(filepath.Join(folder, "*.patch"))
 	if err != nil || len(patches) == 0 {

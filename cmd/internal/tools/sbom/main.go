@@ -76,8 +76,8 @@ func billOf(info *debug.BuildInfo) bill {
 			m = m.Replace
 		}
 		b.Components = append(b.Components, component{Type: "library", Name: m.Path, Version: m.Version,
-			// The sum is that of go.sum, by which a module can be told from another one of
-			// that version.
+			// The sum is that of go.sum. It distinguishes a module from another one of the
+			// same version.
 			URL: "pkg:golang/" + m.Path + "@" + m.Version, Properties: []property{{"go:sum", m.Sum}}})
 	}
 	return b
