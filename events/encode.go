@@ -162,11 +162,11 @@ func (w *writer) usage(u *Usage) {
 	w.int("cache_read_input_tokens", u.CacheRead)
 	w.int("cache_creation_input_tokens", u.CacheCreation)
 	w.int("reasoning_output_tokens", u.Reasoning)
-	w.int("total_tokens", u.Total)
-	w.dollars("cost_usd", u.CostMicroUSD)
 	if u.CacheInInput != Unknown {
 		w.bool("cache_in_input", u.CacheInInput == Yes)
 	}
+	w.int("total_tokens", u.Total)
+	w.dollars("cost_usd", u.CostMicroUSD)
 	w.close()
 }
 

@@ -134,7 +134,7 @@ func NewRunFlags(fs *pflag.FlagSet) *RunFlags {
 	fs.StringVar(&r.O.TLS.Certificate, "tls-cert-file", "", "serve TLS on every port with the certificate in `FILE`, read again when it changes")
 	fs.StringVar(&r.O.TLS.Key, "tls-key-file", "", "`FILE` with the key of that certificate")
 	fs.StringVar(&r.O.TLS.ClientAuthorities, "tls-client-ca-file", "", "accept client certificates of the authorities in `FILE`; they also verify other members of --brokers")
-	fs.StringVar(&r.O.TrustUsers, "trust-users", gate.DefaultTrust, "trust user messages from these `SOURCES`, which lift stops: some of "+gate.TrustWords()+"; the admin token always is")
+	fs.StringVar(&r.O.TrustUsers, "trust-users", gate.DefaultTrust, "trust user messages from these `SOURCES`: some of "+gate.TrustWords()+"; the admin token always is")
 	r.follow = cli.NewList(fs, "follow", "follow the events in `[FORMAT=]FILE`, a folder, or a pattern such as 'logs/*.jsonl'; - is standard input; map@MAPPING=FILE uses the mapping in a file; repeatable")
 	fs.StringVar(&r.O.VerdictFile, "verdict-file", "", "also append verdicts to `FILE`")
 	fs.StringVar(&r.O.WebhookURL, "webhook", "", "also send verdicts to `URL`")
