@@ -70,9 +70,7 @@ func TestWindowsCoverAllTime(t *testing.T) {
 // step is one thing that happens to an account.
 type step struct {
 	at    events.Stamp
-	flow  uint64
 	spent int64
-	ask   bool
 }
 
 // TestChecksStayWithin plays calls of more flows than are remembered one by one. Each is checked,
