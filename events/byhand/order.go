@@ -8,11 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/cespare/xxhash/v2"
 
 	"weir/events"
 )
@@ -128,8 +128,13 @@ func (o *Order) Key() string {
 	return strings.Join(append([]string{o.Scope.String()}, words...), "\n")
 }
 
-// ID is the first part of the ids of its verdicts, the same for all records of a key.
-func (o *Order) ID() string { return fmt.Sprintf("%016x", xxhash.Sum64String("by hand\n"+o.Key())) }
+// ID is the first part of the ids of its verdicts, the same for all records of a key. The hash is one of the standard
+// library, because guards import this package and must need no other module.
+func (o *Order) ID() string {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, "by hand\n"+o.Key())
+	return fmt.Sprintf("%016x", h.Sum64())
+}
 
 // VerdictID is the id of the verdict of this record.
 func (o *Order) VerdictID() string { return fmt.Sprintf("%s-%x", o.ID(), o.Revision) }
