@@ -310,7 +310,12 @@ func TestChecksAreFoldedAsTheLogHasThem(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for a.flows.behind() > 0 || a.activity.behind() > 0 || a.flows.pump.Gathered() {
+			pending := func() bool {
+				a.turn.Lock()
+				defer a.turn.Unlock()
+				return a.flows.behind() > 0 || a.activity.behind() > 0 || a.flows.pump.Gathered()
+			}
+			for pending() {
 				runtime.Gosched()
 			}
 			a.wake()
