@@ -114,6 +114,7 @@ func TestMemberClockWrong(t *testing.T) {
 	right := events.StampOf(time.Now())
 	calls("right")
 	g.until("both partitions are told the time", func() bool { return told() >= right })
+	g.folded(members...)
 	for _, m := range members {
 		m.stop()
 	}
