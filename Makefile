@@ -166,7 +166,7 @@ gateways: ## the real Envoy, Traefik, Caddy and nginx, each asking weir
 	WEIR_GATEWAYS=$(CURDIR)/$(GATEWAYS) $(GO) test -count=1 -v ./sink/check/gateways
 
 .PHONY: journeys
-journeys: ## what a new user does, by the commands and the code that stand on the pages; prints a table
+journeys: setup ## what a new user does, by the commands and the code that stand on the pages; prints a table
 	$(GO) test -count=1 -v ./cmd/weir/journeys
 	$(GO) test -list '^TestBackupAndKill$$' ./cmd/weir | grep ^Test && $(GO) test -count=1 -v -run '^TestBackupAndKill$$' ./cmd/weir
 	sink/check/clients/install.sh $(CURDIR)/$(CLIENTS) claude-code
