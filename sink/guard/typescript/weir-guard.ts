@@ -253,6 +253,7 @@ export interface Verdict {
   expires_at?: string;
   retry_after_s?: number;
   correlation_id?: string;
+  tenant_id?: string;
   remaining?: unknown;
   by_hand?: ByHand;
 }
