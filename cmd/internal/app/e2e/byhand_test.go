@@ -127,7 +127,7 @@ func TestMemberOrdersByHand(t *testing.T) {
 	for _, m := range []*running{c, d} {
 		h.until("the release is known", func() bool { return h.ask(m, events.OriginAgent) == http.StatusOK })
 	}
-	h.b.put(t, h.topics.Orders, 0, kafkago.Message{Value: []byte(`no order`)}, kafkago.Message{Key: []byte("agent:b*"), Value: []byte(`{"order":"stop","scope":"agent:b*","reason":"again","by":"kafka"}`)})
+	h.b.put(t, h.topics.Orders, 0, kafkago.Message{Key: []byte("agent:b*"), Value: []byte(`no order`)}, kafkago.Message{Key: []byte("agent:b*"), Value: []byte(`{"order":"stop","scope":"agent:b*","reason":"again","by":"kafka"}`)})
 	h.refuses(c)
 	h.refuses(d)
 	if list := h.order(d, "GET", "/v1/orders", ""); !strings.Contains(list, `"scope":"agent:b*"`) || !strings.Contains(list, `"by":"kafka"`) {
