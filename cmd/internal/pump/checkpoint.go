@@ -96,7 +96,7 @@ func (p *Pump) Pending() bool {
 const lazily = 1000
 
 // behind reports whether a checkpoint would say anything new.
-func (c *checkpoints) behind(p *Pump) bool { return len(c.dirty) > 0 || p.next > c.written }
+func (c *checkpoints) behind(p *Pump) bool { return len(c.dirty) > 0 || p.at.next > c.written }
 
 // checkpoint hands over what was gathered when it is time to, and waits when the one
 // before is still being written and there is no more room.
@@ -107,7 +107,7 @@ func (p *Pump) checkpoint(ctx context.Context) error {
 	if err := p.landed(); err != nil {
 		return err
 	}
-	if len(c.dirty) == 0 && p.next-c.written < lazily {
+	if len(c.dirty) == 0 && p.at.next-c.written < lazily {
 		return nil
 	}
 	full := p.full()
@@ -231,7 +231,7 @@ func (p *Pump) handOver(ctx context.Context, t Turn) error {
 		t.giveBack()
 		return err
 	}
-	folded := p.next
+	folded := p.at.next
 	if p.ripe() { // the checkpoint passes amid the deadlines that the last record fires
 		folded--
 	}
@@ -265,8 +265,8 @@ func (p *Pump) handOver(ctx context.Context, t Turn) error {
 	}
 	clear(c.dirty)
 	c.dirty, c.bytes, c.writes = c.dirty[:0], 0, 0
-	c.one.Partition, c.one.Next, c.one.Published, c.one.State = p.o.Partition, p.next, p.dedup.verdictsFrom, c.state
-	c.written, c.last = p.next, p.o.Clock.Now()
+	c.one.Partition, c.one.Next, c.one.Published, c.one.State = p.o.Partition, p.at.next, p.dedup.verdictsFrom, c.state
+	c.written, c.last = p.at.next, p.o.Clock.Now()
 	p.counts.uncheckpointed.Add(-c.uncheckpointed)
 	c.uncheckpointed = 0
 	c.flight = make(chan error, 1)

@@ -31,18 +31,18 @@ func (p *Pump) foldLocked(records []Record) (n int) {
 		}
 		r, d := &records[n], &p.coming[n%prefetched]
 		n++
-		if r.Offset < p.next {
+		if r.Offset < p.at.next {
 			continue
 		}
 		p.record(r, d)
-		p.next = r.Offset + 1
+		p.at.next = r.Offset + 1
 		p.fire()
 		p.publishLowWatermark()
 	}
 	p.close()
 	// A record that was skipped because it is known says nothing of what stands before p.next.
-	if n > 0 && records[n-1].Offset == p.next-1 {
-		p.last.offset, p.last.sum, p.last.known = p.next-1, Sum(records[n-1].Value), true
+	if n > 0 && records[n-1].Offset == p.at.next-1 {
+		p.at.last.offset, p.at.last.sum, p.at.last.known = p.at.next-1, Sum(records[n-1].Value), true
 	}
 	p.tally(int64(n))
 	return n
@@ -64,7 +64,7 @@ func (p *Pump) record(r *Record, d *decoded) {
 	if p.o.Read != nil {
 		p.o.Read(r, &d.event)
 	}
-	d.event.Appended, p.appended = r.Appended, r.Appended
+	d.event.Appended, p.at.appended = r.Appended, r.Appended
 	p.take(&d.event, r)
 }
 
@@ -96,12 +96,12 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 			p.rejectEvent(events.CodeLimits, err.Error(), ev, r)
 		}
 		// Also for a document that cannot be read, which leaves the limits of before in force.
-		p.limits.at, p.limits.since = r.Appended, 0
+		p.at.limits.at, p.at.limits.since = r.Appended, 0
 		return
 	}
 	if ev.Kind != events.Tick {
 		// A partition in which only time passes does not need its limits again.
-		p.limits.since++
+		p.at.limits.since++
 	}
 	key, err := p.stage.admit(ev, r)
 	if err != nil {
@@ -384,7 +384,7 @@ func (p *Pump) fire() {
 		}
 		if err := p.advance(due); err != nil {
 			p.withdraw()
-			p.reject(events.CodePanic, err.Error(), p.next-1, 0, []byte(key))
+			p.reject(events.CodePanic, err.Error(), p.at.next-1, 0, []byte(key))
 			r := p.cache.get(key)
 			// The record stays as it was. Its next event gives it a deadline again.
 			p.setDue(r, 0) // or it would fire for ever
@@ -394,7 +394,7 @@ func (p *Pump) fire() {
 		// Else postpone would leave the deadline that has just fired where it is.
 		p.setDue(p.open, 0)
 		if p.err = p.keep(); p.err == nil {
-			p.collect(p.next - 1)
+			p.collect(p.at.next - 1)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func (p *Pump) tally(records int64) {
 	p.standing.Flows.Store(int64(len(p.cache.byKey)))
 	p.standing.FlowBytes.Store(p.cache.bytes)
 	p.standing.Watermark.Store(int64(p.stage.seen()))
-	p.standing.Next.Store(p.next)
+	p.standing.Next.Store(p.at.next)
 	if s, ok := p.stage.(*flowStage); ok {
 		p.standing.Reporting.Store(s.partition.Reporting)
 		p.logLoad()
@@ -242,8 +242,8 @@ func (p *Pump) come(offset int64) {
 	}
 	at := events.Stamp(0)
 	// next is moved on only when the record is folded, see foldLocked.
-	if offset == p.next { // of the record at hand; what fires comes after it
-		at = p.appended
+	if offset == p.at.next { // of the record at hand; what fires comes after it
+		at = p.at.appended
 	}
 	p.metrics.came = append(p.metrics.came[:len(p.out)-1], at)
 }

@@ -26,7 +26,7 @@ const diskRetry = time.Second
 //
 // Batch, Gather, Fold and Close are for one goroutine; the other methods are for all.
 type Pump struct {
-	o       Options
+	o       *Options // of all its parts
 	counts  *Counts
 	counted prom.Counters // since the last tally: what all look at is touched once for each batch
 	// standing is read by any goroutine without mu: neither has a reading of the metrics to wait
@@ -42,10 +42,9 @@ type Pump struct {
 	deadlines deadlines
 
 	// What one record needs.
-	coming   []decoded     // the one at hand and those after it, see prefetch
-	appended events.Stamp  // of the one at hand
-	open     *cachedRecord // whose flow is in the scratch of the stage
-	ahead    bool          // scratch is ahead of the record of open: encoded holds what it should be
+	coming []decoded     // the one at hand and those after it, see prefetch
+	open   *cachedRecord // whose flow is in the scratch of the stage
+	ahead  bool          // scratch is ahead of the record of open: encoded holds what it should be
 	// encoded is the record of what is in scratch. It takes the place of that of open when
 	// scratch is closed, see keep.
 	encoded []byte
@@ -59,7 +58,7 @@ type Pump struct {
 	swept    int  // records that were folded by sweeps
 	noRoom   bool // a sweep finds no room in the checkpoint that is gathered
 
-	next           int64 // first offset that is not folded
+	at             frontier
 	gathered       int   // number of records folded since the last publication, see Gather
 	end            int64 // of the verdict log
 	deadLettersEnd int64 // end of the dead letters
@@ -71,20 +70,6 @@ type Pump struct {
 	repartitioning repartitioning
 	handOn         func(key string, from Position, ev *events.Event) // gets what concerns agents at once, instead of Activity
 	handReports    func(from Position, batch []byte)                 // the same
-
-	// An owner uses it to check that the topic is still the one that it folded. A topic that was
-	// created again has another record at that offset (decision 23).
-	last struct { // record that was folded
-		offset int64
-		sum    uint64
-		known  bool
-	}
-	// weir repeats the limits on a topic, so that an owner that begins in the middle reads them before
-	// the events that they judge. These two fields determine when the next copy is due.
-	limits struct { // that were set last
-		at    events.Stamp // when the log took them
-		since int64        // events after them
-	}
 
 	checkpoints checkpoints
 	metrics     metrics
@@ -136,8 +121,8 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	if o.Trouble == nil {
 		o.Trouble = TroubleOf
 	}
-	p := &Pump{o: o, counts: o.Counts, cache: newRecordCache(), deadlines: newDeadlines(0), engine: o.engine(o.Limits),
-		next: o.Start, quota: quota{clock: o.Clock, most: linesPerSecond}, refusals: quota{clock: o.Clock, most: refusedPerSecond}, hurry: make(chan struct{})}
+	p := &Pump{o: &o, counts: o.Counts, cache: newRecordCache(), deadlines: newDeadlines(0), engine: o.engine(o.Limits),
+		at: frontier{next: o.Start}, quota: quota{clock: o.Clock, most: linesPerSecond}, refusals: quota{clock: o.Clock, most: refusedPerSecond}, hurry: make(chan struct{})}
 	p.metrics.covering = make(covering)
 	p.stage, p.subject = p.stageOf(&o)
 	if o.Store == nil {
@@ -256,9 +241,9 @@ func (p *Pump) aheadLocked(records []Record) (n int, due bool) {
 // could not be read at all.
 func (p *Pump) Refuse(ctx context.Context, r Record, code events.Code, reason string) error {
 	p.mu.Lock()
-	if r.Offset >= p.next {
+	if r.Offset >= p.at.next {
 		p.reject(code, reason, r.Offset, r.Appended, r.Value)
-		p.next = r.Offset + 1
+		p.at.next = r.Offset + 1
 		p.tally(1)
 	}
 	p.mu.Unlock()
@@ -269,7 +254,7 @@ func (p *Pump) Refuse(ctx context.Context, r Record, code events.Code, reason st
 // false when that is not known.
 // It is for the goroutine of Batch.
 func (p *Pump) Last() (offset int64, sum uint64, ok bool) {
-	return p.last.offset, p.last.sum, p.last.known
+	return p.at.last.offset, p.at.last.sum, p.at.last.known
 }
 
 // Sum is the checksum that Last returns.
@@ -277,7 +262,7 @@ func Sum(value []byte) uint64 { return xxhash.Sum64(value) }
 
 // SinceLimits returns when the log took the last limits, and how many events came
 // after them. It is for the goroutine of Batch.
-func (p *Pump) SinceLimits() (at events.Stamp, n int64) { return p.limits.at, p.limits.since }
+func (p *Pump) SinceLimits() (at events.Stamp, n int64) { return p.at.limits.at, p.at.limits.since }
 
 // Durable returns the offset up to which the last checkpoint goes that is on disk. It
 // is for the goroutine of Batch.
@@ -305,13 +290,13 @@ func (p *Pump) foldOne(r *Record, take func()) []events.Verdict {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.given = p.given[:0]
-	if r.Offset < p.next || p.err != nil {
+	if r.Offset < p.at.next || p.err != nil {
 		return p.given
 	}
 	// With a store p.out may hold what earlier calls have given and the next Batch publishes.
 	from := len(p.out)
 	take()
-	p.next = r.Offset + 1
+	p.at.next = r.Offset + 1
 	p.fire()
 	p.publishLowWatermark()
 	p.close()
@@ -390,7 +375,7 @@ func (p *Pump) settle(ctx context.Context) error {
 	}
 	p.gathered = 0
 	if err := p.publish(ctx); err != nil {
-		return fmt.Errorf("publish the verdicts of %s up to %d: %w", p.o.Source, p.next, err)
+		return fmt.Errorf("publish the verdicts of %s up to %d: %w", p.o.Source, p.at.next, err)
 	}
 	return p.checkpoint(ctx)
 }

@@ -123,7 +123,7 @@ func (p *Pump) prefetch(records []Record) {
 		d.of, d.err = nil, nil
 		// What is known already or no event is not decoded; fold skips it by the same tests.
 		switch {
-		case r.Offset < p.next || p.isReports(r):
+		case r.Offset < p.at.next || p.isReports(r):
 		case r.Event != nil:
 			d.event = *r.Event
 		default:
@@ -132,7 +132,7 @@ func (p *Pump) prefetch(records []Record) {
 	}
 	for i := range records {
 		switch r, d := &records[i], &p.coming[i]; {
-		case r.Offset < p.next || d.err != nil || p.isReports(r):
+		case r.Offset < p.at.next || d.err != nil || p.isReports(r):
 		case p.o.Stage == AgentStage:
 			d.of = p.cache.byKey[r.Key]
 		default:

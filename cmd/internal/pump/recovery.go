@@ -95,12 +95,12 @@ func (p *Pump) appendState(dst []byte) ([]byte, error) {
 	dst = binary.AppendUvarint(dst, uint64(len(p.document)))
 	dst = append(dst, p.document...)
 	dst = binary.AppendVarint(dst, p.dedup.deadLettersFrom)
-	dst = binary.AppendVarint(dst, int64(p.limits.at))
-	if !p.last.known {
+	dst = binary.AppendVarint(dst, int64(p.at.limits.at))
+	if !p.at.last.known {
 		return dst, nil
 	}
-	dst = binary.AppendVarint(dst, p.last.offset)
-	return binary.LittleEndian.AppendUint64(dst, p.last.sum), nil
+	dst = binary.AppendVarint(dst, p.at.last.offset)
+	return binary.LittleEndian.AppendUint64(dst, p.at.last.sum), nil
 }
 
 // resume takes up the last checkpoint and looks what was published after it.
@@ -114,14 +114,14 @@ func (p *Pump) resume(ctx context.Context) error {
 	}
 	p.dedup.verdictsFrom, p.dedup.deadLettersFrom = p.o.Published, p.o.DeadLettered
 	if ok {
-		p.next, p.dedup.verdictsFrom = meta.Next, meta.Published
+		p.at.next, p.dedup.verdictsFrom = meta.Next, meta.Published
 		// Whatever the store holds of the partition is unknown to memory.
 		p.cache.restored()
 		if err := p.restoreState(meta.State); err != nil {
 			return err
 		}
 	}
-	p.checkpoints.written, p.checkpoints.safe, p.checkpoints.last = p.next, p.next, p.o.Clock.Now()
+	p.checkpoints.written, p.checkpoints.safe, p.checkpoints.last = p.at.next, p.at.next, p.o.Clock.Now()
 	if err := p.moreDeadlines(); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (p *Pump) resume(ctx context.Context) error {
 	p.deadLettersEnd, err = p.o.DeadLetters.Since(ctx, p.dedup.deadLettersFrom, func(offset int64) {
 		// deadLettersFrom may have stood still for some checkpoints, see pass: those of records before
 		// them are read as well.
-		if offset >= p.next {
+		if offset >= p.at.next {
 			p.dedup.noteDeadLetter(offset)
 		}
 	})
@@ -197,15 +197,15 @@ func (p *Pump) restoreState(b []byte) error {
 	}
 	d := record.NewReader(b[2:])
 	fold, document := d.Field(), d.Field()
-	p.dedup.deadLettersFrom, p.limits.at = d.Varint(), events.Stamp(d.Varint())
+	p.dedup.deadLettersFrom, p.at.limits.at = d.Varint(), events.Stamp(d.Varint())
 	// The record that was folded last, with its checksum as the last 8 bytes; missing where none
 	// was.
 	if !d.Bad() && len(d.Rest()) > 0 {
-		p.last.offset, p.last.known = d.Varint(), true
+		p.at.last.offset, p.at.last.known = d.Varint(), true
 		if len(d.Rest()) != 8 {
 			return errState
 		}
-		p.last.sum = binary.LittleEndian.Uint64(d.Rest())
+		p.at.last.sum = binary.LittleEndian.Uint64(d.Rest())
 	}
 	if d.Bad() {
 		return errState

@@ -83,11 +83,11 @@ func (p *Pump) publishLowWatermark() {
 	}
 	p.repartitioning.step = step
 	// Reports go first, because the tick says that everything up to its time was reported.
-	p.publishReportsDue(p.next - 1)
+	p.publishReportsDue(p.at.next - 1)
 	at := p.engine.LowWatermark(p.stage.seen())
 	tick := events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick}
 	if s, ok := p.stage.(*flowStage); ok && s.partition.Reporting {
 		tick.Tags = []string{reporting}
 	}
-	p.repartitionOne("", p.next-1, &tick)
+	p.repartitionOne("", p.at.next-1, &tick)
 }

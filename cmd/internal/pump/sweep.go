@@ -157,7 +157,7 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 	for n < len(records) {
 		r, d := &records[n], &g.events[n]
 		// What is known already is skipped, in the order of the log.
-		if r.Offset < p.next {
+		if r.Offset < p.at.next {
 			break
 		}
 		g.at[n], g.next[n], g.seen[n] = 0, 0, seen
@@ -251,7 +251,7 @@ func (s *flowStage) sweep(g *sweep, records []Record) {
 	for i := range records {
 		p.counted.Bytes += int64(len(records[i].Value))
 		if g.at[i] != unreadable {
-			p.limits.since++
+			p.at.limits.since++
 		}
 	}
 	for f := range g.flows {
@@ -277,7 +277,7 @@ func (s *flowStage) sweep(g *sweep, records []Record) {
 		s.tell(g, records) // before the memory changes that it aliases
 		p.putBack(g)
 		last := &records[len(records)-1]
-		p.last.offset, p.last.sum, p.last.known = last.Offset, Sum(last.Value), true
+		p.at.last.offset, p.at.last.sum, p.at.last.known = last.Offset, Sum(last.Value), true
 		p.tally(int64(len(records)))
 		// Never seen: far more than a flow grows by was left free.
 		if p.gathers(4) {
@@ -442,7 +442,7 @@ func (s *flowStage) tell(g *sweep, records []Record) {
 	fired := g.fired
 	for i := range records {
 		r, d := &records[i], &g.events[i]
-		s.partition.Watermark, p.appended = g.seen[i], r.Appended
+		s.partition.Watermark, p.at.appended = g.seen[i], r.Appended
 		if at := g.at[i]; at == unreadable {
 			p.refuse(r, d.err)
 		} else if at > 0 {
@@ -450,7 +450,7 @@ func (s *flowStage) tell(g *sweep, records []Record) {
 			p.answer(r, &d.event, b.answer, b.asked, p.fx.Activity[b.from.activity:b.to.activity])
 			p.bring(b, r.Offset)
 		}
-		p.next = r.Offset + 1
+		p.at.next = r.Offset + 1
 		for len(fired) > 0 && int(fired[0].at) == i {
 			p.bring(&fired[0], r.Offset)
 			fired = fired[1:]
