@@ -40,7 +40,7 @@ func (s *agentStage) fresh(r *Record) (bool, error) {
 		return false, &unfit{adapter.CodeFormat, fmt.Sprintf("activity of source %d, of %d partitions of events and activity together", r.From.Source, most)}
 	}
 	if !s.sources.take(r.From) {
-		s.pump.counted.Activity[1]++
+		s.pump.meter.counted.Activity[1]++
 		return false, nil
 	}
 	return true, nil
@@ -62,7 +62,7 @@ func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
 		}
 		// The flag is kept for as long as this process runs. Each such tick repeats it.
 		if slices.Contains(ev.Tags, reporting) {
-			s.pump.standing.Reporting.Store(true)
+			s.pump.meter.standing.Reporting.Store(true)
 		}
 		// A source that stands still holds the watermark back and with it all deadlines: silence
 		// is not judged by a part of what happened (decision 38).
@@ -93,7 +93,7 @@ func (s *agentStage) empty() bool { return s.scratch.Events() == 0 }
 func (s *agentStage) step(ev *events.Event) {
 	was := treeJudgedBy(&s.scratch)
 	s.pump.engine.Agents().Step(&s.partition, &s.scratch, ev, &s.pump.fx.Effects)
-	s.pump.counted.Activity[0]++
+	s.pump.meter.counted.Activity[0]++
 	s.spend(ev, was)
 	s.board.note(&s.partition, s.pump.engine.Agents(), &s.scratch)
 }

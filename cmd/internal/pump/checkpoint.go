@@ -121,7 +121,7 @@ func (p *Pump) checkpoint(ctx context.Context) error {
 		if !full {
 			return nil
 		}
-		p.counts.Count(func(n *prom.Counters) { n.CheckpointWaits++ })
+		p.meter.counts.Count(func(n *prom.Counters) { n.CheckpointWaits++ })
 		var err error
 		if t, err = p.awaitTurn(ctx); err != nil {
 			return err
@@ -181,7 +181,7 @@ const (
 func (p *Pump) due() bool {
 	c := &p.checkpoints
 	since := p.o.Clock.Now().Sub(c.last)
-	return since >= p.o.CheckpointEvery && (c.number == 0 || p.counts.uncheckpointed.Load() >= mostUncheckpointed || since >= seldom*p.o.CheckpointEvery)
+	return since >= p.o.CheckpointEvery && (c.number == 0 || p.meter.counts.uncheckpointed.Load() >= mostUncheckpointed || since >= seldom*p.o.CheckpointEvery)
 }
 
 // landed looks whether the checkpoint in flight is done.
@@ -217,7 +217,7 @@ func (p *Pump) land(err error) error {
 		return err
 	}
 	c.durable, c.safe = c.number, c.one.Next
-	p.counts.Count(func(n *prom.Counters) { n.Checkpoints++ })
+	p.meter.counts.Count(func(n *prom.Counters) { n.Checkpoints++ })
 	return nil
 }
 
@@ -267,7 +267,7 @@ func (p *Pump) handOver(ctx context.Context, t Turn) error {
 	c.dirty, c.bytes, c.writes = c.dirty[:0], 0, 0
 	c.one.Partition, c.one.Next, c.one.Published, c.one.State = p.o.Partition, p.at.next, p.dedup.verdictsFrom, c.state
 	c.written, c.last = p.at.next, p.o.Clock.Now()
-	p.counts.uncheckpointed.Add(-c.uncheckpointed)
+	p.meter.counts.uncheckpointed.Add(-c.uncheckpointed)
 	c.uncheckpointed = 0
 	c.flight = make(chan error, 1)
 	*memory = copied
@@ -289,17 +289,17 @@ func (p *Pump) commit(c *state.Checkpoint) error {
 	start := p.o.Clock.Now()
 	err := p.o.Store.Commit(c)
 	for errors.Is(err, state.ErrDiskLow) {
-		p.standing.checkpointLow.Store(true)
+		p.meter.standing.checkpointLow.Store(true)
 		select {
 		case <-p.hurry:
 			return err
 		case <-p.o.Clock.After(diskRetry):
 		}
 		if err = p.o.Store.Commit(c); !errors.Is(err, state.ErrDiskLow) {
-			p.standing.checkpointLow.Store(false)
+			p.meter.standing.checkpointLow.Store(false)
 		}
 	}
-	p.standing.CheckpointMS.Store(p.o.Clock.Now().Sub(start).Milliseconds())
+	p.meter.standing.CheckpointMS.Store(p.o.Clock.Now().Sub(start).Milliseconds())
 	p.o.Metrics.Checkpoint(p.o.Clock.Now().Sub(start))
 	return err
 }

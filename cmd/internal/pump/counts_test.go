@@ -27,7 +27,7 @@ func TestSeriesStay(t *testing.T) {
 		r.Limits, _ = p.Limits()
 		r.SelfTest.On = true
 		for i := range r.Live {
-			r.Live[i] = p.standing.Live[i].Load()
+			r.Live[i] = p.meter.standing.Live[i].Load()
 		}
 	}})
 	p = newTestPump(t, Options{Store: store, Sink: &memoryLog{}, Counts: counts, Metrics: m, Memory: 4 << 20})
@@ -89,7 +89,7 @@ func TestLiveFlows(t *testing.T) {
 	}
 	want := func(active, warned, stopped, opened int64, closed [prom.ClosingCount]int64) {
 		t.Helper()
-		got := [3]int64{p.standing.Live[analyzer.Free].Load(), p.standing.Live[analyzer.Warned].Load(), p.standing.Live[analyzer.Stopped].Load()}
+		got := [3]int64{p.meter.standing.Live[analyzer.Free].Load(), p.meter.standing.Live[analyzer.Warned].Load(), p.meter.standing.Live[analyzer.Stopped].Load()}
 		var r prom.Reading
 		counts.Read(&r)
 		if got != [3]int64{active, warned, stopped} || r.Opened != opened || r.Closed != closed {

@@ -92,18 +92,18 @@ func (c *Counts) Blind(l *analyzer.Limits) map[string]string {
 
 // covered adds what was counted since the last time to the coverage of all pumps. It logs once for
 // each source what that source does not report.
-func (p *Pump) covered() {
-	for source, c := range p.metrics.covering {
+func (m *meter) covered(l *analyzer.Limits) {
+	for source, c := range m.covering {
 		told := c.Take()
 		if told == (coverage.Coverage{}) {
 			continue
 		}
-		say, now := p.counts.coverage.plus(source, &told)
+		say, now := m.counts.coverage.plus(source, &told)
 		if !now {
 			continue
 		}
-		if line := coverage.Line(say.Blind(p.engine.Limits())); line != "" {
-			p.o.Logger.Warn("a source does not tell all that rules need", "source", source, "blind", line)
+		if line := coverage.Line(say.Blind(l)); line != "" {
+			m.o.Logger.Warn("a source does not tell all that rules need", "source", source, "blind", line)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (p *Pump) logLoad() {
 		return
 	}
 	switch busy := s.partition.Busy(); {
-	case p.standing.Busy.Swap(busy) == busy:
+	case p.meter.standing.Busy.Swap(busy) == busy:
 	case busy:
 		p.o.Logger.Warn("degraded mode begins: there is more than load.high, and limits shrink", "partition", p.o.Partition)
 	default:
@@ -57,7 +57,7 @@ func (s *flowStage) admit(ev *events.Event, r *Record) (string, error) {
 		// one, except by a tick that says so.
 		s.partition.Watermark = max(s.partition.Watermark, at)
 		s.partition.Reporting = s.partition.Reporting || slices.Contains(ev.Tags, reporting)
-		p.counted.Ticks++
+		p.meter.counted.Ticks++
 		return "", nil
 	}
 	// Before the flow is looked up: a stranger's event must leave no record of a reserved flow.
@@ -97,7 +97,7 @@ func (s *flowStage) relay(ev *events.Event) (relayed bool, err error) {
 	p := s.pump
 	defer p.caught("", &err)
 	if relayed = p.engine.Relay(&s.partition, ev, &p.fx); relayed {
-		p.counted.Events[ev.Kind][prom.Folded]++
+		p.meter.counted.Events[ev.Kind][prom.Folded]++
 	}
 	return relayed, nil
 }

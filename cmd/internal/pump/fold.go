@@ -51,7 +51,7 @@ func (p *Pump) foldLocked(records []Record) (n int) {
 // record folds one record or makes it a dead letter. p.err says afterwards whether the pump has
 // to end.
 func (p *Pump) record(r *Record, d *decoded) {
-	p.counted.Bytes += int64(len(r.Value))
+	p.meter.counted.Bytes += int64(len(r.Value))
 	// Reports are no JSON, so prefetch has not decoded them.
 	if p.isReports(r) {
 		p.takeReports(r)
@@ -376,7 +376,7 @@ func (p *Pump) fire() {
 			return
 		}
 		if p.stage.due() == due { // or it was postponed
-			p.fired(due)
+			p.meter.fired(p.open, p.stage.seen().Sub(due))
 		}
 		if p.stage.empty() { // the store has forgotten the flow, and not the deadline
 			p.drop(due)
@@ -436,7 +436,7 @@ func (p *Pump) takeOver(verdicts []events.Verdict, offset int64) {
 			continue
 		}
 		p.out = append(p.out, Emitted{Verdict: *v, Offset: offset})
-		p.come(offset)
+		p.meter.come(offset, len(p.out)-1)
 	}
 }
 
@@ -483,7 +483,7 @@ func (p *Pump) rejectEvent(code events.Code, reason string, ev *events.Event, r 
 // reject makes a dead letter, unless the record was one before a crash. The letter keeps a copy:
 // it is published when the memory of the record may be its reader's again (see Gather, Ahead).
 func (p *Pump) reject(code events.Code, reason string, offset int64, appended events.Stamp, raw []byte) {
-	p.counted.Reject(code)
+	p.meter.counted.Reject(code)
 	if p.dedup.wasDeadLetter(offset) {
 		return
 	}

@@ -17,10 +17,20 @@ import (
 	"weir/sink/prom"
 )
 
-// metrics is what a pump needs to count.
+// meter counts and logs what a pump does.
 // Nothing of it is part of the state: a restart begins to count anew, and what is folded does
 // not depend on it. Weir's own flows are left out of all of it (decision 33).
-type metrics struct {
+type meter struct {
+	o       *Options
+	at      *frontier
+	counts  *Counts
+	counted prom.Counters // since the last tally: what all look at is touched once for each batch
+	// standing is read by any goroutine without a lock: neither has a reading of the metrics to wait
+	// for a batch, nor a batch for the reading.
+	standing Standing
+	quota    quota // of lines about verdicts
+	refusals quota // of lines about calls that were refused
+
 	late, duplicates, expired int64           // of the fold, before the event at hand
 	aside                     activity.Counts // of the fold, before an event of the self-test
 	idle                      time.Duration   // silence that ends an episode, by the limits in force
@@ -32,9 +42,14 @@ type metrics struct {
 	spent    spent // by the flow, before the event at hand
 }
 
+func newMeter(o *Options, at *frontier) meter {
+	return meter{o: o, at: at, counts: o.Counts, covering: make(covering),
+		quota: quota{clock: o.Clock, most: linesPerSecond}, refusals: quota{clock: o.Clock, most: refusedPerSecond}}
+}
+
 // before is called before an event is folded.
 func (s *flowStage) before() {
-	c, n := &s.pump.metrics, &s.pump.fx.Counts
+	c, n := &s.pump.meter, &s.pump.fx.Counts
 	if s.pump.open.own {
 		// after resets the counts to this value, as if the event had not been there.
 		c.aside = *n
@@ -47,7 +62,7 @@ func (s *flowStage) before() {
 // after is called when it is folded.
 func (s *flowStage) after(ev *events.Event) {
 	p := s.pump
-	c, n := &p.metrics, &p.fx.Counts
+	c, n := &p.meter, &p.fx.Counts
 	if p.open.own {
 		*n = c.aside
 		return
@@ -62,9 +77,7 @@ func (s *flowStage) after(ev *events.Event) {
 	case n.Late != c.late:
 		outcome = prom.Late
 	}
-	p.counted.Events[ev.Kind][outcome]++
-	if p.o.Store != nil {
-	}
+	p.meter.counted.Events[ev.Kind][outcome]++
 	// Both were dropped: the flow is what it was.
 	if outcome == prom.Duplicate || outcome == prom.Expired {
 		return
@@ -75,13 +88,13 @@ func (s *flowStage) after(ev *events.Event) {
 	// A stop in shadow mode refuses no call.
 	refused := p.fx.Answer != nil && ev.Ask && p.fx.Answer.Stops() && p.fx.Answer.Mode != events.ModeShadow
 	if refused || ev.Kind == events.VerdictAck && ev.Ack != nil && ev.Ack.Applied {
-		p.reportRefused(ev)
+		p.meter.reportRefused(ev, p.fx.Answer)
 	}
 	s.spend(ev, refused)
 	p.open.judged.hear(p.fx.Verdicts[s.had.verdicts:])
 	if ev.Kind == events.AgentCall && !refused { // what was refused was not called
-		p.counted.Calls[ev.By()]++
-		p.counted.Depths[min(s.scratch.Depth(), prom.MaxDepth)]++
+		p.meter.counted.Calls[ev.By()]++
+		p.meter.counted.Depths[min(s.scratch.Depth(), prom.MaxDepth)]++
 	}
 	// Kept for fade, which runs when no flow is at hand.
 	c.idle = p.engine.Limits().Flow.Idle
@@ -89,7 +102,7 @@ func (s *flowStage) after(ev *events.Event) {
 	if !r.live {
 		r.live, r.standing = true, analyzer.Free
 		p.cache.live[r.standing]++
-		p.counted.Opened++
+		p.meter.counted.Opened++
 	}
 	r.ended, r.last = ev.Kind == events.FlowEnd, s.scratch.Last()
 	s.stands()
@@ -108,12 +121,12 @@ func (s *flowStage) stands() {
 // tally publishes the state of the pump and adds its counts to the shared ones. The goroutine that has
 // folded calls it once for each batch, with the lock held.
 func (p *Pump) tally(records int64) {
-	p.standing.Flows.Store(int64(len(p.cache.byKey)))
-	p.standing.FlowBytes.Store(p.cache.bytes)
-	p.standing.Watermark.Store(int64(p.stage.seen()))
-	p.standing.Next.Store(p.at.next)
+	p.meter.standing.Flows.Store(int64(len(p.cache.byKey)))
+	p.meter.standing.FlowBytes.Store(p.cache.bytes)
+	p.meter.standing.Watermark.Store(int64(p.stage.seen()))
+	p.meter.standing.Next.Store(p.at.next)
 	if s, ok := p.stage.(*flowStage); ok {
-		p.standing.Reporting.Store(s.partition.Reporting)
+		p.meter.standing.Reporting.Store(s.partition.Reporting)
 		p.logLoad()
 	}
 	// fx.Counts are not reset there: they are the counts of the replay as a whole.
@@ -121,21 +134,21 @@ func (p *Pump) tally(records int64) {
 		return
 	}
 	p.checkpoints.uncheckpointed += records
-	p.counts.uncheckpointed.Add(records)
-	n := &p.counted
+	p.meter.counts.uncheckpointed.Add(records)
+	n := &p.meter.counted
 	n.Fold = p.fx.Counts
 	if p.o.Stage == FlowStage {
 		n.Records += records
 		p.fade()
-		p.covered()
+		p.meter.covered(p.engine.Limits())
 		for i := range p.cache.live {
-			p.standing.Live[i].Store(p.cache.live[i])
+			p.meter.standing.Live[i].Store(p.cache.live[i])
 		}
 	} else { // whose records are those of the flows once more
 		n.Bytes, n.Fold.Events, n.Fold.Duplicates, n.Fold.TooLate, n.Fold.Late, n.Fold.Clamped, n.Fold.Asks, n.Fold.Episodes = 0, 0, 0, 0, 0, 0, 0, 0
 	}
-	p.standing.Unsent.Store(int64(len(p.out)))
-	p.counts.Count(func(all *prom.Counters) { all.Add(n) })
+	p.meter.standing.Unsent.Store(int64(len(p.out)))
+	p.meter.counts.Count(func(all *prom.Counters) { all.Add(n) })
 	*n, p.fx.Counts = prom.Counters{}, activity.Counts{}
 }
 
@@ -155,7 +168,7 @@ func (p *Pump) fade() {
 	s, measured := p.cache, 0
 	for range mostFading {
 		r := s.fading
-		if r == &s.ends || r.live && r.last.Add(p.metrics.idle) > p.stage.seen() {
+		if r == &s.ends || r.live && r.last.Add(p.meter.idle) > p.stage.seen() {
 			break
 		}
 		// It need not be looked at again before its next event, which makes it the newest.
@@ -166,9 +179,9 @@ func (p *Pump) fade() {
 		if r.live {
 			r.live = false
 			s.live[r.standing]--
-			p.counted.Closed[closingOf(r)]++
+			p.meter.counted.Closed[closingOf(r)]++
 			if measured++; measured <= mostMeasured && p.o.Metrics != nil {
-				p.measure(r)
+				p.meter.measure(p.engine, r)
 			}
 		}
 		if r.stored(p.checkpoints.durable) {
@@ -177,7 +190,7 @@ func (p *Pump) fade() {
 	}
 	// Those that had to leave memory while they were live, because the budget was passed.
 	if s.lost > 0 {
-		p.counted.Closed[prom.ClosedEvicted] += s.lost
+		p.meter.counted.Closed[prom.ClosedEvicted] += s.lost
 		s.lost = 0
 	}
 }
@@ -195,86 +208,85 @@ func closingOf(r *cachedRecord) prom.Closing {
 }
 
 // measure reports the figures of a flow that is no longer live.
-func (p *Pump) measure(r *cachedRecord) {
+func (m *meter) measure(engine *analyzer.Engine, r *cachedRecord) {
 	defer func() {
 		if fault := recover(); fault != nil { // to measure is not worth a record
-			p.o.Logger.Error("a flow could not be measured: please report this", "flow", r.key, "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
+			m.o.Logger.Error("a flow could not be measured: please report this", "flow", r.key, "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
 		}
 	}()
-	f := &p.metrics.scratch
+	f := &m.scratch
 	if len(r.record) == 0 || f.UnmarshalBinary(r.key, r.record) != nil {
 		return
 	}
-	counters, hops, lasted, offended := p.engine.Measure(p.metrics.limits[:0], f)
-	p.metrics.limits = counters
-	p.o.Metrics.FlowClosed(lasted, hops, counters)
+	counters, hops, lasted, offended := engine.Measure(m.limits[:0], f)
+	m.limits = counters
+	m.o.Metrics.FlowClosed(lasted, hops, counters)
 	// The longest flow without an offense shows how near honest flows come to the limit on calls.
 	if r.standing != analyzer.Stopped && !offended {
-		p.counts.unstopped(hops)
+		m.counts.unstopped(hops)
 	}
 }
 
-// published counts and logs the i-th verdict, which is safe now.
-func (p *Pump) published(i int) {
-	e := &p.out[i]
+// published counts and logs the i-th of the verdicts that waited, which is safe now.
+func (m *meter) published(i int, e *Emitted) {
 	v := &e.Verdict
 	if selftest.OwnFlow(v.CorrelationID) {
 		return
 	}
-	flow, now := uint64(0), p.o.Clock.Now()
+	flow, now := uint64(0), m.o.Clock.Now()
 	// Examples name a flow by its hash: ids have no bound and would be labels of their own.
 	if v.CorrelationID != "" {
 		flow = xxhash.Sum64String(v.CorrelationID)
 	}
-	p.counts.verdict(v, flow, now)
+	m.counts.verdict(v, flow, now)
 	// Without metrics came is empty.
-	if i < len(p.metrics.came) && p.metrics.came[i] != 0 {
-		p.o.Metrics.Published(v.Action, now.Sub(p.metrics.came[i].Time()), flow)
+	if i < len(m.came) && m.came[i] != 0 {
+		m.o.Metrics.Published(v.Action, now.Sub(m.came[i].Time()), flow)
 	}
-	p.report(e)
+	m.report(e)
 }
 
-// come notes when the log took the record that brought about the verdict that was
-// taken over last; a deadline has no record.
-func (p *Pump) come(offset int64) {
-	if p.o.Metrics == nil {
+// come notes when the log took the record that brought about a verdict, before which nth others
+// wait; a deadline has no record.
+func (m *meter) come(offset int64, nth int) {
+	if m.o.Metrics == nil {
 		return
 	}
 	at := events.Stamp(0)
 	// next is moved on only when the record is folded, see foldLocked.
-	if offset == p.at.next { // of the record at hand; what fires comes after it
-		at = p.at.appended
+	if offset == m.at.next { // of the record at hand; what fires comes after it
+		at = m.at.appended
 	}
-	p.metrics.came = append(p.metrics.came[:len(p.out)-1], at)
+	m.came = append(m.came[:nth], at)
 }
 
 // timed measures a batch until the function is called that it returns.
-func (p *Pump) timed(records int) func() {
-	if p.o.Metrics == nil || records == 0 {
+func (m *meter) timed(records int) func() {
+	if m.o.Metrics == nil || records == 0 {
 		return func() {}
 	}
-	begun := p.o.Clock.Now()
-	return func() { p.o.Metrics.Batch(records, p.o.Clock.Now().Sub(begun)) }
+	begun := m.o.Clock.Now()
+	return func() { m.o.Metrics.Batch(records, m.o.Clock.Now().Sub(begun)) }
 }
 
-// fired records how late a deadline is, in the time of the log. That lateness shows how far ticks and
-// events are apart, not how slow weir is.
-func (p *Pump) fired(due events.Stamp) {
-	if !p.open.own {
-		p.counted.Deadlines++
-		p.o.Metrics.Deadline(p.stage.seen().Sub(due))
+// fired records how late a deadline of the flow or agent at hand is, in the time of the log. That
+// lateness shows how far ticks and events are apart, not how slow weir is.
+func (m *meter) fired(r *cachedRecord, late time.Duration) {
+	if !r.own {
+		m.counted.Deadlines++
+		m.o.Metrics.Deadline(late)
 	}
 }
 
 // report logs a verdict: its message, and attributes by which lines are searched for a flow, an
 // agent or a trace.
-func (p *Pump) report(e *Emitted) {
-	if !p.quota.take() {
+func (m *meter) report(e *Emitted) {
+	if !m.quota.take() {
 		return
 	}
 	v := &e.Verdict
 	attrs := []any{"agent", v.Agent, "rule", v.RuleID, "action", v.Action, "mode", v.Mode, "scope", v.Scope.String(),
-		"partition", p.o.Partition, "offset", e.Offset}
+		"partition", m.o.Partition, "offset", e.Offset}
 	if v.CorrelationID != "" {
 		attrs = append([]any{"flow", v.CorrelationID}, attrs...)
 	}
@@ -288,25 +300,25 @@ func (p *Pump) report(e *Emitted) {
 		attrs = append(attrs, "trace_id", v.TraceID)
 	}
 	// So that a reader knows that these lines are not all.
-	if n := p.quota.missed(); n > 0 {
+	if n := m.quota.missed(); n > 0 {
 		attrs = append(attrs, "not_logged", n)
 	}
-	p.o.Logger.Info(v.Message, attrs...)
+	m.o.Logger.Info(v.Message, attrs...)
 }
 
 // reportRefused logs a call that weir refused at its check request, or that a dispatcher reports as
-// refused: caller, callee and reason.
-func (p *Pump) reportRefused(ev *events.Event) {
-	if !p.refusals.take() {
+// refused: caller, callee and reason. v is the answer of the fold, if it gave one.
+func (m *meter) reportRefused(ev *events.Event, v *events.Verdict) {
+	if !m.refusals.take() {
 		return
 	}
 	to := ev.To.ID()
 	if ev.Tool.Name != "" {
 		to = "tool " + ev.Tool.Name
 	}
-	attrs := []any{"flow", ev.FlowKey(), "from", ev.From.ID(), "to", to, "partition", p.o.Partition}
+	attrs := []any{"flow", ev.FlowKey(), "from", ev.From.ID(), "to", to, "partition", m.o.Partition}
 	why := "by an order, as its dispatcher says"
-	if v := p.fx.Answer; v != nil {
+	if v != nil {
 		// The message of an order begins with what the order does; the line has said that.
 		_, why, _ = strings.Cut(v.Message, "rejected: ")
 		if why == "" {
@@ -316,10 +328,10 @@ func (p *Pump) reportRefused(ev *events.Event) {
 	} else {
 		attrs = append(attrs, "verdict", ev.Ack.VerdictID)
 	}
-	if n := p.refusals.missed(); n > 0 {
+	if n := m.refusals.missed(); n > 0 {
 		attrs = append(attrs, "not_logged", n)
 	}
-	p.o.Logger.Info("Rejected call "+ev.From.ID()+"→"+to+": "+why, attrs...)
+	m.o.Logger.Info("Rejected call "+ev.From.ID()+"→"+to+": "+why, attrs...)
 }
 
 // quota limits the log lines in a second, so that a flood of verdicts does not flood the log of the

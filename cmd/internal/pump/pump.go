@@ -26,12 +26,7 @@ const diskRetry = time.Second
 //
 // Batch, Gather, Fold and Close are for one goroutine; the other methods are for all.
 type Pump struct {
-	o       *Options // of all its parts
-	counts  *Counts
-	counted prom.Counters // since the last tally: what all look at is touched once for each batch
-	// standing is read by any goroutine without mu: neither has a reading of the metrics to wait
-	// for a batch, nor a batch for the reading.
-	standing Standing
+	o *Options // of all its parts
 
 	mu        sync.Mutex // held while records are folded, for those who look at flows and agents
 	engine    *analyzer.Engine
@@ -72,10 +67,8 @@ type Pump struct {
 	handReports    func(from Position, batch []byte)                 // the same
 
 	checkpoints checkpoints
-	metrics     metrics
+	meter       meter
 	given       []events.Verdict // what Fold returned last
-	quota       quota            // of lines about verdicts
-	refusals    quota            // of lines about calls that were refused
 
 	hurry   chan struct{} // closed when nothing waits for free space any more
 	hurries sync.Once
@@ -121,9 +114,8 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	if o.Trouble == nil {
 		o.Trouble = TroubleOf
 	}
-	p := &Pump{o: &o, counts: o.Counts, cache: newRecordCache(), deadlines: newDeadlines(0), engine: o.engine(o.Limits),
-		at: frontier{next: o.Start}, quota: quota{clock: o.Clock, most: linesPerSecond}, refusals: quota{clock: o.Clock, most: refusedPerSecond}, hurry: make(chan struct{})}
-	p.metrics.covering = make(covering)
+	p := &Pump{o: &o, cache: newRecordCache(), deadlines: newDeadlines(0), engine: o.engine(o.Limits), at: frontier{next: o.Start}, hurry: make(chan struct{})}
+	p.meter = newMeter(&o, &p.at)
 	p.stage, p.subject = p.stageOf(&o)
 	if o.Store == nil {
 		return p, nil
@@ -155,7 +147,7 @@ func (p *Pump) Batch(ctx context.Context, records []Record) error {
 }
 
 func (p *Pump) batch(ctx context.Context, records []Record, fold func([]Record) int) error {
-	defer p.timed(len(records))()
+	defer p.meter.timed(len(records))()
 	for {
 		// fold stops when what was folded just fits into a checkpoint, and settle makes room. So
 		// there is one turn for each such part. Deadlines that the last record has made ripe
@@ -187,7 +179,7 @@ func (p *Pump) Gather(ctx context.Context, records []Record) error {
 		return p.Batch(ctx, records)
 	}
 	p.gathered += len(records)
-	done := p.timed(len(records))
+	done := p.meter.timed(len(records))
 	n := p.foldSwept(records)
 	done()
 	// No more can wait after an error, with a full checkpoint or one that is due, or with too much
@@ -230,7 +222,7 @@ func (p *Pump) Ahead(ctx context.Context, records []Record) (n int, due bool) {
 // aheadLocked folds for Ahead, which holds the lock, and gives it back.
 func (p *Pump) aheadLocked(records []Record) (n int, due bool) {
 	defer p.mu.Unlock()
-	defer p.timed(len(records))()
+	defer p.meter.timed(len(records))()
 	n = p.foldLocked(records)
 	return n, n < len(records) || p.err != nil || len(p.out) > 0 || len(p.deadLetters) > 0 || p.ripe()
 }
@@ -356,7 +348,7 @@ func (p *Pump) CloseWithoutCheckpoint() {
 	}
 	// The count is shared: other pumps go on, and must not take checkpoints for what this one
 	// leaves.
-	p.counts.uncheckpointed.Add(-c.uncheckpointed)
+	p.meter.counts.uncheckpointed.Add(-c.uncheckpointed)
 	c.uncheckpointed = 0
 }
 
@@ -416,11 +408,11 @@ func (p *Pump) publish(ctx context.Context) error {
 	for i := range p.out {
 		// Only what is safe is counted and logged, so figures and lines agree with the verdict
 		// log.
-		p.published(i)
+		p.meter.published(i, &p.out[i])
 	}
 	clear(p.out)
 	p.out = p.out[:0]
-	p.standing.Unsent.Store(0)
+	p.meter.standing.Unsent.Store(0)
 	return nil
 }
 
@@ -444,11 +436,11 @@ func (p *Pump) retryUntilSpace(ctx context.Context, write func() error) error {
 	for {
 		err := write()
 		if err != nil {
-			p.counts.Count(func(n *prom.Counters) { n.Unpublished[p.o.Trouble(err)]++ })
+			p.meter.counts.Count(func(n *prom.Counters) { n.Unpublished[p.o.Trouble(err)]++ })
 		}
 		low := errors.Is(err, state.ErrDiskLow)
 		// Said when the space ends and when it is back, not with each try.
-		if p.standing.publishLow.Swap(low) != low {
+		if p.meter.standing.publishLow.Swap(low) != low {
 			if low {
 				p.o.Logger.Error("the pump pauses", "partition", p.o.Partition, "error", err)
 			} else {

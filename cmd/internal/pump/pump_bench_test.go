@@ -66,8 +66,8 @@ func BenchmarkPump(b *testing.B) {
 			}
 			b.StopTimer()
 			b.ReportMetric(float64(size)/float64(b.N), "B/event")
-			b.ReportMetric(float64(p.standing.FlowBytes.Load())/float64(max(1, p.standing.Flows.Load())), "B/flow")
-			b.ReportMetric(float64(p.counts.Sum().Checkpoints), "checkpoints")
+			b.ReportMetric(float64(p.meter.standing.FlowBytes.Load())/float64(max(1, p.meter.standing.Flows.Load())), "B/flow")
+			b.ReportMetric(float64(p.meter.counts.Sum().Checkpoints), "checkpoints")
 		})
 	}
 	f("memory/flows=1000", 1000, false)

@@ -481,7 +481,7 @@ func TestPanic(t *testing.T) {
 	if len(panics) != 1 || panics[0].Position != 200 || !bytes.Equal(panics[0].Raw, poison) {
 		t.Fatalf("dead letters of the panic: %+v", panics)
 	}
-	counted := p.counts.Sum()
+	counted := p.meter.counts.Sum()
 	if n := counted.DeadLetters()[events.CodePanic]; n != 1 {
 		t.Errorf("counted %d panics", n)
 	}
@@ -688,13 +688,13 @@ func TestCounts(t *testing.T) {
 	if err := p.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c, s := p.counts.Sum(), &p.standing
+	c, s := p.meter.counts.Sum(), &p.meter.standing
 	letters, verdicts := int64(0), int64(0)
 	for _, n := range c.DeadLetters() {
 		letters += n
 	}
 	for a := events.Allow.Place(); a <= events.Notify.Place(); a++ {
-		verdicts += p.counts.Verdicts(events.ActionAt(a))
+		verdicts += p.meter.counts.Verdicts(events.ActionAt(a))
 	}
 	sets := int64(0)
 	for _, r := range records {
@@ -735,7 +735,7 @@ func TestDiskLow(t *testing.T) {
 	for waited := false; ; {
 		select {
 		case <-clock.Asked():
-			if !p.standing.DiskLow() {
+			if !p.meter.standing.DiskLow() {
 				t.Error("the disk is low and nobody says so")
 			}
 			waited = true
@@ -748,7 +748,7 @@ func TestDiskLow(t *testing.T) {
 		}
 		break
 	}
-	if p.standing.DiskLow() {
+	if p.meter.standing.DiskLow() {
 		t.Error("there is room again and nobody says so")
 	}
 	sameLog(t, log, want)
@@ -785,7 +785,7 @@ func TestDiskLowWhilePublished(t *testing.T) {
 	if len(log.ids) == published {
 		t.Fatal("nothing was published meanwhile")
 	}
-	if !p.standing.DiskLow() {
+	if !p.meter.standing.DiskLow() {
 		t.Error("the disk is low and a publication says otherwise")
 	}
 	full.Store(false)
@@ -793,7 +793,7 @@ func TestDiskLowWhilePublished(t *testing.T) {
 	if err := p.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if p.standing.DiskLow() {
+	if p.meter.standing.DiskLow() {
 		t.Error("there is room again and nobody says so")
 	}
 }
@@ -846,7 +846,7 @@ func TestDiskLowSink(t *testing.T) {
 		break
 	}
 	sameLog(t, &got.memoryLog, want)
-	if p.standing.DiskLow() {
+	if p.meter.standing.DiskLow() {
 		t.Error("the disk is still said to be low")
 	}
 }
@@ -886,7 +886,7 @@ func TestStrayActivity(t *testing.T) {
 	if err := p.Batch(t.Context(), []Record{stray, elsewhere, limits}); err != nil {
 		t.Fatal(err)
 	}
-	counted := p.counts.Sum()
+	counted := p.meter.counts.Sum()
 	if n := counted.DeadLetters()[adapter.CodeFormat]; n != 2 {
 		t.Errorf("%d dead letters, want 2", n)
 	}

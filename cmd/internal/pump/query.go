@@ -142,7 +142,7 @@ func (p *Pump) Flows(q FlowQuery) (FlowList, error) {
 		// caller uses any more. The flows in memory are counted by status with each event.
 		if truncated && q.Wanted == nil && q.Text == "" {
 			for s, status := range map[analyzer.Standing]string{analyzer.Stopped: "stopped", analyzer.Held: "held"} {
-				list.Statuses[status] = max(list.Statuses[status], int(p.standing.Live[s].Load()))
+				list.Statuses[status] = max(list.Statuses[status], int(p.meter.standing.Live[s].Load()))
 			}
 		}
 		list.sort(order)
@@ -378,14 +378,14 @@ func (p *Pump) Limits() (*analyzer.Limits, []byte) {
 
 // Next returns the offset of the first record that is not folded: where the reader of
 // the log begins. Any goroutine may call it.
-func (p *Pump) Next() int64 { return p.standing.Next.Load() }
+func (p *Pump) Next() int64 { return p.meter.standing.Next.Load() }
 
 // Standing returns how the pump stands now. Any goroutine may call it.
-func (p *Pump) Standing() *Standing { return &p.standing }
+func (p *Pump) Standing() *Standing { return &p.meter.standing }
 
 // Counts returns what the pump and those that share them have done. Any goroutine may
 // call it.
-func (p *Pump) Counts() *Counts { return p.counts }
+func (p *Pump) Counts() *Counts { return p.meter.counts }
 
 // Partition is the one of the options. Any goroutine may call it.
 // It never changes.

@@ -291,7 +291,7 @@ func (p *Pump) takeReports(r *Record) {
 	if !fresh {
 		return
 	}
-	p.counted.Activity[0]++
+	p.meter.counted.Activity[0]++
 	for i := range s.reports {
 		report := &s.reports[i]
 		s.key = report.AppendKey(s.key[:0])

@@ -53,7 +53,7 @@ func (s *flowStage) spend(ev *events.Event, refused bool) {
 	if p.o.Store == nil { // no reader exists
 		return
 	}
-	was, is, calls := p.metrics.spent, s.spent(), int64(0)
+	was, is, calls := p.meter.spent, s.spent(), int64(0)
 	if ev.Refusable() && !refused {
 		calls = 1
 	}
@@ -70,9 +70,9 @@ func (s *flowStage) spend(ev *events.Event, refused bool) {
 	// A cost that the producer reports stays; only tokens without one are priced.
 	x := costs.By(p.prices(), ev, calls, is.tokens, is.cost)
 	spent := reading(&x)
-	p.counted.Spent[when].Add(&spent)
+	p.meter.counted.Spent[when].Add(&spent)
 	if when != costs.Unjudged {
-		p.counts.wasted(ev, x, when, rule)
+		p.meter.counts.wasted(ev, x, when, rule)
 	}
 }
 
@@ -138,6 +138,6 @@ func (s *agentStage) spend(ev *events.Event, was judged) {
 		return
 	}
 	if n, ok := agents.Spends(ev); ok {
-		p.counts.wastedIn(costs.By(p.prices(), ev, n[ledger.Calls], n[ledger.Tokens], n[ledger.Cost]), when, rule)
+		p.meter.counts.wastedIn(costs.By(p.prices(), ev, n[ledger.Calls], n[ledger.Tokens], n[ledger.Cost]), when, rule)
 	}
 }

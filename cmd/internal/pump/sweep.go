@@ -249,7 +249,7 @@ func (s *flowStage) sweep(g *sweep, records []Record) {
 	p.swapEffects(g)
 	before := s.partition.Watermark
 	for i := range records {
-		p.counted.Bytes += int64(len(records[i].Value))
+		p.meter.counted.Bytes += int64(len(records[i].Value))
 		if g.at[i] != unreadable {
 			p.at.limits.since++
 		}
@@ -383,7 +383,7 @@ func (s *flowStage) fireBefore(g *sweep, f *sweptFlow, last, until int32) {
 		last = max(last, int32(sort.Search(int(until), func(i int) bool { return due <= g.seen[i].Add(-activity.Grace) })))
 		s.partition.Watermark = g.seen[last]
 		if s.due() == due { // or it was postponed
-			p.fired(due)
+			p.meter.fired(p.open, s.seen().Sub(due))
 		}
 		f.due = 0
 		if s.empty() { // the store has forgotten the flow, and not the deadline, see drop
