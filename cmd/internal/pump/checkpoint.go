@@ -69,7 +69,7 @@ func (p *Pump) full() bool {
 	}
 	// A quarter stays free for what one more record may bring: a batch of reports touches
 	// hundreds of agents (see mostReports), and is never folded in part.
-	return p.noRoom || p.gathers(3) || len(p.out) >= maxWaiting || len(p.deadLetters) >= maxWaiting || len(p.repartitioned) >= maxWaiting
+	return p.noRoom || p.gathers(3) || len(p.out) >= maxWaiting || len(p.deadLetters) >= maxWaiting || len(p.activity.waiting) >= maxWaiting
 }
 
 // gathers reports whether the next checkpoint is larger than the given number of quarters of the

@@ -57,15 +57,11 @@ type Pump struct {
 	gathered       int   // number of records folded since the last publication, see Gather
 	end            int64 // of the verdict log
 	deadLettersEnd int64 // end of the dead letters
-	// What was folded and is not safe yet, in the order of the log. settle empties all three.
-	out            []Emitted
-	deadLetters    []state.DeadLetter
-	repartitioned  []Repartitioned
-	dedup          recoveryDedup
-	repartitioning repartitioning
-	handOn         func(key string, from Position, ev *events.Event) // gets what concerns agents at once, instead of Activity
-	handReports    func(from Position, batch []byte)                 // the same
-
+	// What was folded and is not safe yet, in the order of the log. settle empties both, and activity.
+	out         []Emitted
+	deadLetters []state.DeadLetter
+	dedup       recoveryDedup
+	activity    repartitioner
 	checkpoints checkpoints
 	meter       meter
 	given       []events.Verdict // what Fold returned last
@@ -116,6 +112,7 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	}
 	p := &Pump{o: &o, cache: newRecordCache(), deadlines: newDeadlines(0), engine: o.engine(o.Limits), at: frontier{next: o.Start}, hurry: make(chan struct{})}
 	p.meter = newMeter(&o, &p.at)
+	p.activity.o, p.activity.published = &o, &p.dedup
 	p.stage, p.subject = p.stageOf(&o)
 	if o.Store == nil {
 		return p, nil
@@ -213,8 +210,8 @@ func (p *Pump) Ahead(ctx context.Context, records []Record) (n int, due bool) {
 		return 0, true
 	}
 	n, due = p.aheadLocked(records)
-	if len(p.repartitioned) > 0 && !due {
-		due = p.o.ActivityWaits || p.passOn(ctx) != nil // which Batch does, or tries again
+	if len(p.activity.waiting) > 0 && !due {
+		due = p.o.ActivityWaits || p.activity.publish(ctx) != nil // which Batch does, or tries again
 	}
 	return n, due
 }
@@ -305,7 +302,7 @@ func (p *Pump) foldOne(r *Record, take func()) []events.Verdict {
 // forget drops what would be published with a Store.
 func (p *Pump) forget() {
 	clear(p.out)
-	p.out, p.deadLetters, p.repartitioned, p.repartitioning.memory = p.out[:0], p.deadLetters[:0], p.repartitioned[:0], p.repartitioning.memory[:0]
+	p.out, p.deadLetters, p.activity.waiting, p.activity.memory = p.out[:0], p.deadLetters[:0], p.activity.waiting[:0], p.activity.memory[:0]
 }
 
 // Close publishes what still waits, writes a last checkpoint and waits for it. If ctx ends first, or
@@ -379,8 +376,8 @@ func (p *Pump) publish(ctx context.Context) error {
 	// again with the same values, or ends the pump, and they are folded again. Activity goes
 	// before the verdicts because a published verdict proves that what came before it is out,
 	// see repartition.
-	if len(p.repartitioned) > 0 {
-		if err := p.retryUntilSpace(ctx, func() error { return p.passOn(ctx) }); err != nil {
+	if len(p.activity.waiting) > 0 {
+		if err := p.retryUntilSpace(ctx, func() error { return p.activity.publish(ctx) }); err != nil {
 			return fmt.Errorf("pass on what concerns agents: %w", err)
 		}
 	}
@@ -413,19 +410,6 @@ func (p *Pump) publish(ctx context.Context) error {
 	clear(p.out)
 	p.out = p.out[:0]
 	p.meter.standing.Unsent.Store(0)
-	return nil
-}
-
-// passOn sends what concerns agents.
-func (p *Pump) passOn(ctx context.Context) error {
-	if len(p.repartitioned) == 0 {
-		return nil
-	}
-	if err := p.o.Activity.Send(ctx, p.repartitioned); err != nil {
-		return err
-	}
-	clear(p.repartitioned)
-	p.repartitioned, p.repartitioning.memory = p.repartitioned[:0], p.repartitioning.memory[:0]
 	return nil
 }
 

@@ -173,7 +173,7 @@ func upgraded(b []byte) ([]byte, error) {
 		return nil, errState
 	}
 	// No reports wait: an older weir kept them with the flows.
-	passed = append(new(repartitioning).appendReports(passed), fold.Rest()...)
+	passed = append(new(repartitioner).appendReports(passed), fold.Rest()...)
 	b = binary.AppendUvarint([]byte{stateVersion, byte(FlowStage)}, uint64(len(passed)))
 	return append(append(b, passed...), d.Rest()...), nil
 }

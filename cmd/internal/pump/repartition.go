@@ -1,6 +1,7 @@
 package pump
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -14,9 +15,17 @@ import (
 // silent.
 const lowWatermarkEvery = 30_000
 
-// repartitioning is what a flow stage has passed on to the agent stage. It depends on the log
-// alone, so that what is sent again after a crash is numbered as before.
-type repartitioning struct {
+// repartitioner passes on to the agent stage what a flow stage, or a tree, has for it. What it has
+// passed on depends on the log alone, so that what is sent again after a crash is numbered as before.
+type repartitioner struct {
+	o *Options
+	// published is what the logs had when the pump began.
+	published *recoveryDedup
+	// waiting is what was folded and is not safe yet, in the order of the log. publish empties it.
+	waiting     []Repartitioned
+	handOn      func(key string, from Position, ev *events.Event) // gets what concerns agents at once, instead of Activity
+	handReports func(from Position, batch []byte)                 // the same
+
 	step   int64 // of the watermark, at which the low watermark was published last
 	offset int64 // of the record of which something was made last
 	parts  int   // number of its records
@@ -42,30 +51,32 @@ func (p *Pump) repartition(offset int64) {
 // passToAgents passes on what the record at an offset has brought about for agents.
 func (p *Pump) passToAgents(told []activity.Activity, reports []activity.Report, offset int64) {
 	for i := range told {
-		p.repartitionOne(told[i].Key, offset, &told[i].Event)
+		p.activity.pass(told[i].Key, offset, &told[i].Event)
 	}
-	p.retain(reports, offset)
+	if len(reports) > 0 {
+		p.publishReportsDue(offset)
+		p.activity.retain(reports, offset)
+	}
 }
 
-// repartitionOne passes one event on, or leaves it out if it is out already. It takes a number
+// pass passes one event on, or leaves it out if it is out already. It takes a number
 // either way, so that parts are numbered as the first time.
-func (p *Pump) repartitionOne(key string, offset int64, ev *events.Event) {
-	t := &p.repartitioning
+func (t *repartitioner) pass(key string, offset int64, ev *events.Event) {
 	part := t.part(offset)
 	switch {
-	case p.handOn != nil:
-		p.handOn(key, Position{Offset: offset, Part: part}, ev)
-	case p.o.Activity == nil || offset < p.dedup.upTo:
+	case t.handOn != nil:
+		t.handOn(key, Position{Offset: offset, Part: part}, ev)
+	case t.o.Activity == nil || offset < t.published.upTo:
 	default:
 		from := len(t.memory)
 		t.memory = ev.AppendJSON(t.memory)
 		// The key is in the memory of the effects.
-		p.repartitioned = append(p.repartitioned, Repartitioned{Key: strings.Clone(key), Offset: offset, Part: part, Value: t.memory[from:len(t.memory):len(t.memory)]})
+		t.waiting = append(t.waiting, Repartitioned{Key: strings.Clone(key), Offset: offset, Part: part, Value: t.memory[from:len(t.memory):len(t.memory)]})
 	}
 }
 
 // part is the place of what comes next among what was made of the record at an offset.
-func (t *repartitioning) part(offset int64) int {
+func (t *repartitioner) part(offset int64) int {
 	if offset != t.offset {
 		t.offset, t.parts = offset, 0
 	}
@@ -78,10 +89,10 @@ func (t *repartitioning) part(offset int64) int {
 func (p *Pump) publishLowWatermark() {
 	step := int64(p.stage.seen()) / lowWatermarkEvery
 	// The deadlines of a sweep have fired when it hands on its effects.
-	if step <= p.repartitioning.step || !p.sweeping && p.ripe() || p.o.Stage == AgentStage {
+	if step <= p.activity.step || !p.sweeping && p.ripe() || p.o.Stage == AgentStage {
 		return
 	}
-	p.repartitioning.step = step
+	p.activity.step = step
 	// Reports go first, because the tick says that everything up to its time was reported.
 	p.publishReportsDue(p.at.next - 1)
 	at := p.engine.LowWatermark(p.stage.seen())
@@ -89,5 +100,18 @@ func (p *Pump) publishLowWatermark() {
 	if s, ok := p.stage.(*flowStage); ok && s.partition.Reporting {
 		tick.Tags = []string{reporting}
 	}
-	p.repartitionOne("", p.at.next-1, &tick)
+	p.activity.pass("", p.at.next-1, &tick)
+}
+
+// publish sends what concerns agents.
+func (t *repartitioner) publish(ctx context.Context) error {
+	if len(t.waiting) == 0 {
+		return nil
+	}
+	if err := t.o.Activity.Send(ctx, t.waiting); err != nil {
+		return err
+	}
+	clear(t.waiting)
+	t.waiting, t.memory = t.waiting[:0], t.memory[:0]
+	return nil
 }

@@ -137,27 +137,22 @@ func aliased(b []byte) string {
 	return unsafe.String(&b[0], len(b))
 }
 
-// retain takes over the reports of a step of a flow about its parties. Reports from before the time to
-// which the step has moved the log are passed on first. Otherwise they would hide that a party was
-// silent in between.
-func (p *Pump) retain(reports []activity.Report, offset int64) {
-	if len(reports) == 0 {
-		return
-	}
-	p.publishReportsDue(offset)
-	t := &p.repartitioning
+// retain takes over the reports of a step of a flow about its parties. Those from before the time to
+// which the step has moved the log were passed on before, see publishReportsDue. Otherwise they would
+// hide that a party was silent in between.
+func (t *repartitioner) retain(reports []activity.Report, offset int64) {
 	for i := range reports {
 		r := &reports[i]
 		if !r.Now {
 			t.reports.Add(r)
-		} else if p.agentsFolded() {
+		} else if t.agentsFolded() {
 			urged := t.reports.Urge(r)
-			p.publishBatch(p.share(&urged), offset)
+			t.publishBatch(t.share(&urged), offset)
 		}
 	}
 	// So that what waits always fits into a checkpoint beside the flows.
 	if t.reports.Full() {
-		p.publishReports(offset)
+		t.publishReports(offset)
 	}
 }
 
@@ -165,20 +160,19 @@ func (p *Pump) retain(reports []activity.Report, offset int64) {
 // The time is that of the log and the interval a limit, so a replay passes on the same at the
 // same place.
 func (p *Pump) publishReportsDue(offset int64) {
-	if seen := p.stage.seen(); p.engine.ReportsDue(p.repartitioning.reported, seen) {
-		p.publishReports(offset)
-		p.repartitioning.reported = seen
+	if seen := p.stage.seen(); p.engine.ReportsDue(p.activity.reported, seen) {
+		p.activity.publishReports(offset)
+		p.activity.reported = seen
 	}
 }
 
 // publishReports passes on what waits, as made of the record at an offset.
-func (p *Pump) publishReports(offset int64) {
-	t := &p.repartitioning
+func (t *repartitioner) publishReports(offset int64) {
 	if t.reports.Len() == 0 {
 		return
 	}
 	// No stage folds agents. Without this, the waiting reports would grow until Full.
-	if !p.agentsFolded() {
+	if !t.agentsFolded() {
 		t.reports.Reset()
 		return
 	}
@@ -187,45 +181,44 @@ func (p *Pump) publishReports(offset int64) {
 	for i := range t.reports.Len() {
 		r := t.reports.At(i)
 		r.KeepWork()
-		p.publishPart(&r, mostReports, offset)
+		t.publishPart(&r, mostReports, offset)
 	}
-	p.publishBatches(offset)
+	t.publishBatches(offset)
 	for i := range t.reports.Len() {
 		r := t.reports.At(i)
 		r.KeepTries()
-		p.publishPart(&r, mostTried, offset)
+		t.publishPart(&r, mostTried, offset)
 	}
-	p.publishBatches(offset)
+	t.publishBatches(offset)
 	t.reports.Reset()
 }
 
 // publishPart passes on a part of a report. It publishes the batch of its partition once that holds
 // most reports.
-func (p *Pump) publishPart(r *activity.Report, most int, offset int64) {
+func (t *repartitioner) publishPart(r *activity.Report, most int, offset int64) {
 	if r.Did == 0 && r.Tries == 0 { // it has no such part, or it was reported at once
 		return
 	}
-	if n := p.share(r); p.repartitioning.batches[n].count == most {
-		p.publishBatch(n, offset)
+	if n := t.share(r); t.batches[n].count == most {
+		t.publishBatch(n, offset)
 	}
 }
 
 // publishBatches passes on what waits for any partition of the activity.
-func (p *Pump) publishBatches(offset int64) {
-	for n := range p.repartitioning.batches {
-		p.publishBatch(n, offset)
+func (t *repartitioner) publishBatches(offset int64) {
+	for n := range t.batches {
+		t.publishBatch(n, offset)
 	}
 }
 
 // agentsFolded reports whether a stage folds agents.
-func (p *Pump) agentsFolded() bool { return p.o.Activity != nil || p.handReports != nil }
+func (t *repartitioner) agentsFolded() bool { return t.o.Activity != nil || t.handReports != nil }
 
 // share adds a report to the batch of its partition of the activity, and returns which that is.
-func (p *Pump) share(r *activity.Report) (n int) {
-	t := &p.repartitioning
-	if p.o.Activity != nil {
+func (t *repartitioner) share(r *activity.Report) (n int) {
+	if t.o.Activity != nil {
 		t.key = r.AppendKey(t.key[:0])
-		n = p.o.Activity.Place(aliased(t.key)) // which keeps nothing of it
+		n = t.o.Activity.Place(aliased(t.key)) // which keeps nothing of it
 	}
 	for len(t.batches) <= n {
 		t.batches = append(t.batches, batch{})
@@ -239,23 +232,22 @@ func (p *Pump) share(r *activity.Report) (n int) {
 }
 
 // publishBatch passes on what waits for one partition of the activity.
-func (p *Pump) publishBatch(n int, offset int64) {
-	t := &p.repartitioning
+func (t *repartitioner) publishBatch(n int, offset int64) {
 	b := &t.batches[n]
 	if b.count == 0 {
 		return
 	}
 	part := t.part(offset)
 	switch {
-	case p.handReports != nil:
-		p.handReports(Position{Offset: offset, Part: part}, slices.Clone(b.value))
+	case t.handReports != nil:
+		t.handReports(Position{Offset: offset, Part: part}, slices.Clone(b.value))
 	// It went out before the crash, since a verdict of a later record is published. The part was
 	// counted all the same, so that what follows has its number.
-	case offset < p.dedup.upTo:
+	case offset < t.published.upTo:
 	default:
 		from := len(t.memory)
 		t.memory = append(t.memory, b.value...)
-		p.repartitioned = append(p.repartitioned, Repartitioned{Key: string(b.key), Offset: offset, Part: part, Value: t.memory[from:len(t.memory):len(t.memory)]})
+		t.waiting = append(t.waiting, Repartitioned{Key: string(b.key), Offset: offset, Part: part, Value: t.memory[from:len(t.memory):len(t.memory)]})
 	}
 	b.value, b.count = b.value[:0], 0
 }
@@ -365,7 +357,7 @@ func (s *agentStage) report(r *activity.Report) (err error) {
 }
 
 // appendReports encodes what waits, for a checkpoint.
-func (t *repartitioning) appendReports(dst []byte) []byte {
+func (t *repartitioner) appendReports(dst []byte) []byte {
 	dst = binary.AppendVarint(dst, int64(t.reported))
 	list := make([]activity.Report, t.reports.Len())
 	for i := range list {
@@ -377,7 +369,7 @@ func (t *repartitioning) appendReports(dst []byte) []byte {
 
 // readReports reads what appendReports has written. The order is kept, because what waits is
 // passed on in that order.
-func (t *repartitioning) readReports(d *record.Reader) {
+func (t *repartitioner) readReports(d *record.Reader) {
 	t.reported = events.Stamp(d.Varint())
 	if batch := d.Field(); !d.Bad() && EachReport(batch, t.reports.Add) != nil {
 		d.Fail()
