@@ -42,11 +42,6 @@ type checkpoints struct {
 // each takes megabytes. One checkpoint is written at a time, except during a hurried shutdown.
 var copies = sync.Pool{New: func() any { return new([]byte) }}
 
-// The most that waits for a publication, so that the memory of a pump is bounded.
-const (
-	maxWaiting = 4096 // of verdicts, dead letters and re-keyed events each
-)
-
 // note takes down that a flow has changed, and what its record is now.
 func (c *checkpoints) note(r *cachedRecord, record []byte) {
 	if !r.dirty {
@@ -69,7 +64,7 @@ func (p *Pump) full() bool {
 	}
 	// A quarter stays free for what one more record may bring: a batch of reports touches
 	// hundreds of agents (see mostReports), and is never folded in part.
-	return p.noRoom || p.gathers(3) || len(p.out) >= maxWaiting || len(p.deadLetters) >= maxWaiting || len(p.activity.waiting) >= maxWaiting
+	return p.noRoom || p.gathers(3) || p.outbox.full()
 }
 
 // gathers reports whether the next checkpoint is larger than the given number of quarters of the
@@ -235,7 +230,7 @@ func (p *Pump) handOver(ctx context.Context, t Turn) error {
 	if p.ripe() { // the checkpoint passes amid the deadlines that the last record fires
 		folded--
 	}
-	p.dedup.pass(folded, p.end, p.deadLettersEnd)
+	p.outbox.dedup.pass(folded, p.outbox.verdictsEnd, p.outbox.deadLettersEnd)
 	if c.state, p.err = p.appendState(c.state[:0]); p.err != nil {
 		t.giveBack()
 		return p.err
@@ -265,7 +260,7 @@ func (p *Pump) handOver(ctx context.Context, t Turn) error {
 	}
 	clear(c.dirty)
 	c.dirty, c.bytes, c.writes = c.dirty[:0], 0, 0
-	c.one.Partition, c.one.Next, c.one.Published, c.one.State = p.o.Partition, p.at.next, p.dedup.verdictsFrom, c.state
+	c.one.Partition, c.one.Next, c.one.Published, c.one.State = p.o.Partition, p.at.next, p.outbox.dedup.verdictsFrom, c.state
 	c.written, c.last = p.at.next, p.o.Clock.Now()
 	p.meter.counts.uncheckpointed.Add(-c.uncheckpointed)
 	c.uncheckpointed = 0

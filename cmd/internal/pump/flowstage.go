@@ -83,11 +83,11 @@ func (s *flowStage) turnBack(at events.Stamp, offset int64) {
 	s.partition.TurnBack(at)
 	// Agents get low watermarks from the new time on. Otherwise they would get none until the log has
 	// caught up with the time that was ahead.
-	p.activity.step, p.activity.reported = int64(at)/lowWatermarkEvery, min(p.activity.reported, at)
+	p.outbox.activity.step, p.outbox.activity.reported = int64(at)/lowWatermarkEvery, min(p.outbox.activity.reported, at)
 	// 0 would mean that nothing was reported yet, see source.low.
 	low := max(1, p.engine.LowWatermark(at))
 	// Observed above Time is how such a tick is known, as in TurnBackRecord.
-	p.activity.pass("", offset, &events.Event{ID: fmt.Sprintf("told:%d:back", low), Time: low, Observed: at, Kind: events.Tick})
+	p.outbox.activity.pass("", offset, &events.Event{ID: fmt.Sprintf("told:%d:back", low), Time: low, Observed: at, Kind: events.Tick})
 	p.o.Logger.Warn("the time of the log was taken back: a clock was ahead", "partition", p.o.Partition, "to", at.Time())
 }
 
@@ -169,7 +169,7 @@ func (s *flowStage) seen() events.Stamp { return s.partition.Watermark }
 // The state is how far activity was passed on to agents, the reports that wait, and then the state of
 // the fold.
 func (s *flowStage) appendState(dst []byte) ([]byte, error) {
-	t := &s.pump.activity
+	t := &s.pump.outbox.activity
 	dst = binary.AppendVarint(dst, t.step)
 	dst = binary.AppendVarint(dst, t.offset)
 	dst = t.appendReports(binary.AppendVarint(dst, int64(t.parts)))
@@ -178,7 +178,7 @@ func (s *flowStage) appendState(dst []byte) ([]byte, error) {
 
 func (s *flowStage) restoreState(b []byte) error {
 	d := record.NewReader(b)
-	t := &s.pump.activity
+	t := &s.pump.outbox.activity
 	t.step, t.offset, t.parts = d.Varint(), d.Varint(), int(d.Varint())
 	t.readReports(&d)
 	if d.Bad() {

@@ -58,7 +58,7 @@ func (p *Pump) record(r *Record, d *decoded) {
 		return
 	}
 	if d.err != nil {
-		p.refuse(r, d.err)
+		p.outbox.refuse(r, d.err)
 		return
 	}
 	if p.o.Read != nil {
@@ -70,11 +70,6 @@ func (p *Pump) record(r *Record, d *decoded) {
 
 // isReports reports whether the record is a batch of reports.
 func (p *Pump) isReports(r *Record) bool { return p.o.Stage == AgentStage && IsReports(r.Value) }
-
-// refuse makes a dead letter of a record that could not be read.
-func (p *Pump) refuse(r *Record, err error) {
-	p.reject(codeOf(err), err.Error(), r.Offset, r.Appended, r.Value)
-}
 
 // codeOf is the code of a dead letter.
 func codeOf(err error) events.Code {
@@ -93,7 +88,7 @@ func codeOf(err error) events.Code {
 func (p *Pump) take(ev *events.Event, r *Record) {
 	if ev.Kind == events.LimitsSet {
 		if err := p.setLimits(ev.Limits); err != nil {
-			p.rejectEvent(events.CodeLimits, err.Error(), ev, r)
+			p.outbox.rejectEvent(events.CodeLimits, err.Error(), ev, r)
 		}
 		// Also for a document that cannot be read, which leaves the limits of before in force.
 		p.at.limits.at, p.at.limits.since = r.Appended, 0
@@ -109,7 +104,7 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 		if codeOf(err) == events.CodePanic {
 			p.withdraw()
 		}
-		p.rejectEvent(codeOf(err), err.Error(), ev, r)
+		p.outbox.rejectEvent(codeOf(err), err.Error(), ev, r)
 		return
 	}
 	if key == "" {
@@ -122,7 +117,7 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 	}
 	if err := p.step(ev); err != nil {
 		p.withdraw()
-		p.rejectEvent(codeOf(err), err.Error(), ev, r)
+		p.outbox.rejectEvent(codeOf(err), err.Error(), ev, r)
 		return
 	}
 	// What cannot be kept ends the pump, and the log is folded again up to here: nothing may
@@ -384,7 +379,7 @@ func (p *Pump) fire() {
 		}
 		if err := p.advance(due); err != nil {
 			p.withdraw()
-			p.reject(events.CodePanic, err.Error(), p.at.next-1, 0, []byte(key))
+			p.outbox.reject(events.CodePanic, err.Error(), p.at.next-1, 0, []byte(key))
 			r := p.cache.get(key)
 			// The record stays as it was. Its next event gives it a deadline again.
 			p.setDue(r, 0) // or it would fire for ever
@@ -418,26 +413,13 @@ func (p *Pump) drop(due events.Stamp) {
 // collect takes over the verdicts that the last step gave, except those that the
 // verdict log holds since before a crash, and passes on what concerns agents.
 func (p *Pump) collect(offset int64) {
-	p.takeOver(p.fx.Verdicts, offset)
+	p.outbox.takeOver(p.fx.Verdicts, offset)
 	if len(p.fx.Verdicts) > 0 {
 		// Cleared, so that nothing is kept alive by what was handed on.
 		clear(p.fx.Verdicts)
 		p.fx.Verdicts = p.fx.Verdicts[:0]
 	}
 	p.repartition(offset)
-}
-
-// takeOver takes over verdicts that the record at an offset has brought about.
-func (p *Pump) takeOver(verdicts []events.Verdict, offset int64) {
-	for i := range verdicts {
-		v := &verdicts[i]
-		// Only the verdict is left out. The flow that gave it is folded and kept as ever.
-		if p.dedup.published(v.ID, offset) {
-			continue
-		}
-		p.out = append(p.out, Emitted{Verdict: *v, Offset: offset})
-		p.meter.come(offset, len(p.out)-1)
-	}
 }
 
 // addHash fills in the hash of a tool's arguments, by which calls are compared, when
@@ -469,23 +451,4 @@ func (p *Pump) setLimits(document []byte) error {
 	p.document = append([]byte(nil), document...)
 	p.o.Logger.Info("limits are in force", "partition", p.o.Partition, "profile", limits.Profile, "version", limits.Version)
 	return nil
-}
-
-// rejectEvent makes a dead letter of an event. One that came without a record is written out.
-func (p *Pump) rejectEvent(code events.Code, reason string, ev *events.Event, r *Record) {
-	raw := r.Value
-	if raw == nil {
-		raw = ev.AppendJSON(nil)
-	}
-	p.reject(code, reason, r.Offset, r.Appended, raw)
-}
-
-// reject makes a dead letter, unless the record was one before a crash. The letter keeps a copy:
-// it is published when the memory of the record may be its reader's again (see Gather, Ahead).
-func (p *Pump) reject(code events.Code, reason string, offset int64, appended events.Stamp, raw []byte) {
-	p.meter.counted.Reject(code)
-	if p.dedup.wasDeadLetter(offset) {
-		return
-	}
-	p.deadLetters = append(p.deadLetters, state.DeadLetter{Source: p.o.Source, Position: offset, Code: string(code), Reason: reason, Appended: appended, Raw: bytes.Clone(raw)})
 }

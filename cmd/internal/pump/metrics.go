@@ -147,7 +147,7 @@ func (p *Pump) tally(records int64) {
 	} else { // whose records are those of the flows once more
 		n.Bytes, n.Fold.Events, n.Fold.Duplicates, n.Fold.TooLate, n.Fold.Late, n.Fold.Clamped, n.Fold.Asks, n.Fold.Episodes = 0, 0, 0, 0, 0, 0, 0, 0
 	}
-	p.meter.standing.Unsent.Store(int64(len(p.out)))
+	p.meter.standing.Unsent.Store(int64(len(p.outbox.verdicts)))
 	p.meter.counts.Count(func(all *prom.Counters) { all.Add(n) })
 	*n, p.fx.Counts = prom.Counters{}, activity.Counts{}
 }

@@ -6,19 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer"
 	"weir/cmd/internal/clock"
 	"weir/events"
-	"weir/sink/prom"
 	"weir/state"
 )
-
-// diskRetry is how long a write that found too little free space waits.
-const diskRetry = time.Second
 
 // Pump folds the records of one partition of a log into flows, or into agents (see Stage). It
 // publishes the effects, and only then writes a checkpoint. The effects depend on the records alone,
@@ -53,15 +48,9 @@ type Pump struct {
 	swept    int  // records that were folded by sweeps
 	noRoom   bool // a sweep finds no room in the checkpoint that is gathered
 
-	at             frontier
-	gathered       int   // number of records folded since the last publication, see Gather
-	end            int64 // of the verdict log
-	deadLettersEnd int64 // end of the dead letters
-	// What was folded and is not safe yet, in the order of the log. settle empties both, and activity.
-	out         []Emitted
-	deadLetters []state.DeadLetter
-	dedup       recoveryDedup
-	activity    repartitioner
+	at          frontier
+	gathered    int // number of records folded since the last publication, see Gather
+	outbox      outbox
 	checkpoints checkpoints
 	meter       meter
 	given       []events.Verdict // what Fold returned last
@@ -112,7 +101,7 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	}
 	p := &Pump{o: &o, cache: newRecordCache(), deadlines: newDeadlines(0), engine: o.engine(o.Limits), at: frontier{next: o.Start}, hurry: make(chan struct{})}
 	p.meter = newMeter(&o, &p.at)
-	p.activity.o, p.activity.published = &o, &p.dedup
+	p.outbox = outbox{o: &o, meter: &p.meter, hurry: p.hurry, activity: repartitioner{o: &o, published: &p.outbox.dedup}}
 	p.stage, p.subject = p.stageOf(&o)
 	if o.Store == nil {
 		return p, nil
@@ -181,18 +170,10 @@ func (p *Pump) Gather(ctx context.Context, records []Record) error {
 	done()
 	// No more can wait after an error, with a full checkpoint or one that is due, or with too much
 	// memory held by dead letters.
-	if n == len(records) && p.err == nil && p.gathered <= mostGathered && !p.full() && !p.due() && p.deadBytes() < mostDeadBytes {
+	if n == len(records) && p.err == nil && p.gathered <= mostGathered && !p.full() && !p.due() && p.outbox.deadBytes() < mostDeadBytes {
 		return nil
 	}
 	return p.batch(ctx, records[n:], p.foldSwept)
-}
-
-// deadBytes is how much memory the dead letters hold that wait to be published.
-func (p *Pump) deadBytes() (n int) {
-	for i := range p.deadLetters {
-		n += len(p.deadLetters[i].Raw)
-	}
-	return n
 }
 
 // Gathered reports whether Gather has folded records of which nothing is published yet. It is
@@ -210,8 +191,8 @@ func (p *Pump) Ahead(ctx context.Context, records []Record) (n int, due bool) {
 		return 0, true
 	}
 	n, due = p.aheadLocked(records)
-	if len(p.activity.waiting) > 0 && !due {
-		due = p.o.ActivityWaits || p.activity.publish(ctx) != nil // which Batch does, or tries again
+	if len(p.outbox.activity.waiting) > 0 && !due {
+		due = p.o.ActivityWaits || p.outbox.activity.publish(ctx) != nil // which Batch does, or tries again
 	}
 	return n, due
 }
@@ -221,7 +202,7 @@ func (p *Pump) aheadLocked(records []Record) (n int, due bool) {
 	defer p.mu.Unlock()
 	defer p.meter.timed(len(records))()
 	n = p.foldLocked(records)
-	return n, n < len(records) || p.err != nil || len(p.out) > 0 || len(p.deadLetters) > 0 || p.ripe()
+	return n, n < len(records) || p.err != nil || len(p.outbox.verdicts) > 0 || len(p.outbox.deadLetters) > 0 || p.ripe()
 }
 
 // Refuse makes a record a dead letter without folding it, as Batch does with one that
@@ -231,7 +212,7 @@ func (p *Pump) aheadLocked(records []Record) (n int, due bool) {
 func (p *Pump) Refuse(ctx context.Context, r Record, code events.Code, reason string) error {
 	p.mu.Lock()
 	if r.Offset >= p.at.next {
-		p.reject(code, reason, r.Offset, r.Appended, r.Value)
+		p.outbox.reject(code, reason, r.Offset, r.Appended, r.Value)
 		p.at.next = r.Offset + 1
 		p.tally(1)
 	}
@@ -283,26 +264,20 @@ func (p *Pump) foldOne(r *Record, take func()) []events.Verdict {
 		return p.given
 	}
 	// With a store p.out may hold what earlier calls have given and the next Batch publishes.
-	from := len(p.out)
+	from := len(p.outbox.verdicts)
 	take()
 	p.at.next = r.Offset + 1
 	p.fire()
 	p.publishLowWatermark()
 	p.close()
 	p.tally(1)
-	for i := range p.out[from:] {
-		p.given = append(p.given, p.out[from+i].Verdict)
+	for i := range p.outbox.verdicts[from:] {
+		p.given = append(p.given, p.outbox.verdicts[from+i].Verdict)
 	}
 	if p.o.Store == nil {
-		p.forget()
+		p.outbox.forget()
 	}
 	return p.given
-}
-
-// forget drops what would be published with a Store.
-func (p *Pump) forget() {
-	clear(p.out)
-	p.out, p.deadLetters, p.activity.waiting, p.activity.memory = p.out[:0], p.deadLetters[:0], p.activity.waiting[:0], p.activity.memory[:0]
 }
 
 // Close publishes what still waits, writes a last checkpoint and waits for it. If ctx ends first, or
@@ -359,87 +334,12 @@ func (p *Pump) settle(ctx context.Context) error {
 		return p.err
 	}
 	if p.o.Store == nil {
-		p.forget()
+		p.outbox.forget()
 		return nil
 	}
 	p.gathered = 0
-	if err := p.publish(ctx); err != nil {
+	if err := p.outbox.publish(ctx); err != nil {
 		return fmt.Errorf("publish the verdicts of %s up to %d: %w", p.o.Source, p.at.next, err)
 	}
 	return p.checkpoint(ctx)
-}
-
-// publish sends what the log brought about. Verdicts go last: of what comes before the
-// last of them everything is out.
-func (p *Pump) publish(ctx context.Context) error {
-	// None of the three lists is emptied before all of it is safe: a write that fails is tried
-	// again with the same values, or ends the pump, and they are folded again. Activity goes
-	// before the verdicts because a published verdict proves that what came before it is out,
-	// see repartition.
-	if len(p.activity.waiting) > 0 {
-		if err := p.retryUntilSpace(ctx, func() error { return p.activity.publish(ctx) }); err != nil {
-			return fmt.Errorf("pass on what concerns agents: %w", err)
-		}
-	}
-	if len(p.deadLetters) > 0 {
-		err := p.retryUntilSpace(ctx, func() (err error) {
-			p.deadLettersEnd, err = p.o.DeadLetters.Publish(ctx, p.deadLetters)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		clear(p.deadLetters)
-		p.deadLetters = p.deadLetters[:0]
-	}
-	if len(p.out) == 0 {
-		return nil
-	}
-	err := p.retryUntilSpace(ctx, func() (err error) {
-		p.end, err = p.o.Sink.Emit(ctx, p.out)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for i := range p.out {
-		// Only what is safe is counted and logged, so figures and lines agree with the verdict
-		// log.
-		p.meter.published(i, &p.out[i])
-	}
-	clear(p.out)
-	p.out = p.out[:0]
-	p.meter.standing.Unsent.Store(0)
-	return nil
-}
-
-// retryUntilSpace calls write until it finds free space on the disk.
-// Other errors it returns at once: after them the pump is thrown away and the next one begins at
-// the last checkpoint. Nothing is folded while it waits; the records stay in their log.
-func (p *Pump) retryUntilSpace(ctx context.Context, write func() error) error {
-	for {
-		err := write()
-		if err != nil {
-			p.meter.counts.Count(func(n *prom.Counters) { n.Unpublished[p.o.Trouble(err)]++ })
-		}
-		low := errors.Is(err, state.ErrDiskLow)
-		// Said when the space ends and when it is back, not with each try.
-		if p.meter.standing.publishLow.Swap(low) != low {
-			if low {
-				p.o.Logger.Error("the pump pauses", "partition", p.o.Partition, "error", err)
-			} else {
-				p.o.Logger.Info("there is free space again, the pump goes on", "partition", p.o.Partition)
-			}
-		}
-		if !low {
-			return err
-		}
-		select {
-		case <-p.o.Clock.After(diskRetry):
-		case <-p.hurry:
-			return err
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
-		}
-	}
 }

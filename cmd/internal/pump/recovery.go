@@ -94,7 +94,7 @@ func (p *Pump) appendState(dst []byte) ([]byte, error) {
 	dst = append(dst, fold...)
 	dst = binary.AppendUvarint(dst, uint64(len(p.document)))
 	dst = append(dst, p.document...)
-	dst = binary.AppendVarint(dst, p.dedup.deadLettersFrom)
+	dst = binary.AppendVarint(dst, p.outbox.dedup.deadLettersFrom)
 	dst = binary.AppendVarint(dst, int64(p.at.limits.at))
 	if !p.at.last.known {
 		return dst, nil
@@ -112,9 +112,9 @@ func (p *Pump) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.dedup.verdictsFrom, p.dedup.deadLettersFrom = p.o.Published, p.o.DeadLettered
+	p.outbox.dedup.verdictsFrom, p.outbox.dedup.deadLettersFrom = p.o.Published, p.o.DeadLettered
 	if ok {
-		p.at.next, p.dedup.verdictsFrom = meta.Next, meta.Published
+		p.at.next, p.outbox.dedup.verdictsFrom = meta.Next, meta.Published
 		// Whatever the store holds of the partition is unknown to memory.
 		p.cache.restored()
 		if err := p.restoreState(meta.State); err != nil {
@@ -125,18 +125,18 @@ func (p *Pump) resume(ctx context.Context) error {
 	if err := p.moreDeadlines(); err != nil {
 		return err
 	}
-	p.dedup.ids, p.dedup.upTo = make(map[string]struct{}), -1
+	p.outbox.dedup.ids, p.outbox.dedup.upTo = make(map[string]struct{}), -1
 	// It runs before the first record is folded, because a verdict that is published twice cannot be
 	// revoked.
-	p.end, err = p.o.Sink.Since(ctx, p.dedup.verdictsFrom, p.dedup.notePublished)
+	p.outbox.verdictsEnd, err = p.o.Sink.Since(ctx, p.outbox.dedup.verdictsFrom, p.outbox.dedup.notePublished)
 	if err != nil {
 		return fmt.Errorf("read the verdict log: %w", err)
 	}
-	p.deadLettersEnd, err = p.o.DeadLetters.Since(ctx, p.dedup.deadLettersFrom, func(offset int64) {
+	p.outbox.deadLettersEnd, err = p.o.DeadLetters.Since(ctx, p.outbox.dedup.deadLettersFrom, func(offset int64) {
 		// deadLettersFrom may have stood still for some checkpoints, see pass: those of records before
 		// them are read as well.
 		if offset >= p.at.next {
-			p.dedup.noteDeadLetter(offset)
+			p.outbox.dedup.noteDeadLetter(offset)
 		}
 	})
 	if err != nil {
@@ -197,7 +197,7 @@ func (p *Pump) restoreState(b []byte) error {
 	}
 	d := record.NewReader(b[2:])
 	fold, document := d.Field(), d.Field()
-	p.dedup.deadLettersFrom, p.at.limits.at = d.Varint(), events.Stamp(d.Varint())
+	p.outbox.dedup.deadLettersFrom, p.at.limits.at = d.Varint(), events.Stamp(d.Varint())
 	// The record that was folded last, with its checksum as the last 8 bytes; missing where none
 	// was.
 	if !d.Bad() && len(d.Rest()) > 0 {

@@ -51,11 +51,11 @@ func (p *Pump) repartition(offset int64) {
 // passToAgents passes on what the record at an offset has brought about for agents.
 func (p *Pump) passToAgents(told []activity.Activity, reports []activity.Report, offset int64) {
 	for i := range told {
-		p.activity.pass(told[i].Key, offset, &told[i].Event)
+		p.outbox.activity.pass(told[i].Key, offset, &told[i].Event)
 	}
 	if len(reports) > 0 {
 		p.publishReportsDue(offset)
-		p.activity.retain(reports, offset)
+		p.outbox.activity.retain(reports, offset)
 	}
 }
 
@@ -89,10 +89,10 @@ func (t *repartitioner) part(offset int64) int {
 func (p *Pump) publishLowWatermark() {
 	step := int64(p.stage.seen()) / lowWatermarkEvery
 	// The deadlines of a sweep have fired when it hands on its effects.
-	if step <= p.activity.step || !p.sweeping && p.ripe() || p.o.Stage == AgentStage {
+	if step <= p.outbox.activity.step || !p.sweeping && p.ripe() || p.o.Stage == AgentStage {
 		return
 	}
-	p.activity.step = step
+	p.outbox.activity.step = step
 	// Reports go first, because the tick says that everything up to its time was reported.
 	p.publishReportsDue(p.at.next - 1)
 	at := p.engine.LowWatermark(p.stage.seen())
@@ -100,7 +100,7 @@ func (p *Pump) publishLowWatermark() {
 	if s, ok := p.stage.(*flowStage); ok && s.partition.Reporting {
 		tick.Tags = []string{reporting}
 	}
-	p.activity.pass("", p.at.next-1, &tick)
+	p.outbox.activity.pass("", p.at.next-1, &tick)
 }
 
 // publish sends what concerns agents.

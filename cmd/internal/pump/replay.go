@@ -47,7 +47,7 @@ func NewReplay(ctx context.Context, o Options) (*Replay, error) {
 	if r.agents, err = New(ctx, o); err != nil {
 		return nil, err
 	}
-	r.flows.activity.handOn, r.agents.activity.handOn, r.flows.activity.handReports = r.pass, r.passUp, r.passReports
+	r.flows.outbox.activity.handOn, r.agents.outbox.activity.handOn, r.flows.outbox.activity.handReports = r.pass, r.passUp, r.passReports
 	return r, nil
 }
 

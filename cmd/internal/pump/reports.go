@@ -160,9 +160,9 @@ func (t *repartitioner) retain(reports []activity.Report, offset int64) {
 // The time is that of the log and the interval a limit, so a replay passes on the same at the
 // same place.
 func (p *Pump) publishReportsDue(offset int64) {
-	if seen := p.stage.seen(); p.engine.ReportsDue(p.activity.reported, seen) {
-		p.activity.publishReports(offset)
-		p.activity.reported = seen
+	if seen := p.stage.seen(); p.engine.ReportsDue(p.outbox.activity.reported, seen) {
+		p.outbox.activity.publishReports(offset)
+		p.outbox.activity.reported = seen
 	}
 }
 
@@ -266,7 +266,7 @@ func (p *Pump) FoldReports(r *Record) ([]events.Verdict, error) {
 func (p *Pump) takeReports(r *Record) {
 	s, ok := p.stage.(*agentStage)
 	if !ok {
-		p.refuse(r, errReports)
+		p.outbox.refuse(r, errReports)
 		return
 	}
 	// The position is taken first: a batch that comes twice is dropped whole, also one that is
@@ -277,7 +277,7 @@ func (p *Pump) takeReports(r *Record) {
 		err = EachReport(r.Value, func(report *activity.Report) { s.reports = append(s.reports, *report) })
 	}
 	if err != nil {
-		p.refuse(r, err)
+		p.outbox.refuse(r, err)
 		return
 	}
 	if !fresh {
@@ -305,7 +305,7 @@ func (p *Pump) takeReport(s *agentStage, key string, report *activity.Report, r 
 	}
 	if err := s.report(report); err != nil {
 		p.withdraw()
-		p.refuse(r, fmt.Errorf("%s: %w", key, err))
+		p.outbox.refuse(r, fmt.Errorf("%s: %w", key, err))
 		return
 	}
 	// Nothing is known of it, in memory or in the store, and the report has changed nothing.

@@ -444,7 +444,7 @@ func (s *flowStage) tell(g *sweep, records []Record) {
 		r, d := &records[i], &g.events[i]
 		s.partition.Watermark, p.at.appended = g.seen[i], r.Appended
 		if at := g.at[i]; at == unreadable {
-			p.refuse(r, d.err)
+			p.outbox.refuse(r, d.err)
 		} else if at > 0 {
 			b := &g.brought[at-1]
 			p.answer(r, &d.event, b.answer, b.asked, p.fx.Activity[b.from.activity:b.to.activity])
@@ -466,6 +466,6 @@ func (p *Pump) brought() effectsEnd {
 
 // bring is collect for a part of the effects.
 func (p *Pump) bring(b *brought, offset int64) {
-	p.takeOver(p.fx.Verdicts[b.from.verdicts:b.to.verdicts], offset)
+	p.outbox.takeOver(p.fx.Verdicts[b.from.verdicts:b.to.verdicts], offset)
 	p.passToAgents(p.fx.Activity[b.from.activity:b.to.activity], p.fx.Reports[b.from.reports:b.to.reports], offset)
 }
