@@ -11,9 +11,14 @@ import (
 	"weir/state"
 )
 
-// checkpoints gathers the flows that have changed and writes them in the background:
+// checkpointer gathers the flows that have changed and writes them in the background:
 // while one checkpoint is being written the next gathers.
-type checkpoints struct {
+type checkpointer struct {
+	o      *Options
+	meter  *meter
+	hurry  <-chan struct{} // closed when nothing waits for free space any more
+	failed error           // of a checkpoint, which ends the pump
+
 	// dirty has each of them once, in the order in which they were touched first.
 	dirty []*cachedRecord
 	bytes int64 // what the next checkpoint takes, in the units of the store
@@ -43,7 +48,7 @@ type checkpoints struct {
 var copies = sync.Pool{New: func() any { return new([]byte) }}
 
 // note takes down that a flow has changed, and what its record is now.
-func (c *checkpoints) note(r *cachedRecord, record []byte) {
+func (c *checkpointer) note(r *cachedRecord, record []byte) {
 	if !r.dirty {
 		r.dirty, r.bytes, r.writes = true, 0, 0
 		c.dirty = append(c.dirty, r)
@@ -64,15 +69,15 @@ func (p *Pump) full() bool {
 	}
 	// A quarter stays free for what one more record may bring: a batch of reports touches
 	// hundreds of agents (see mostReports), and is never folded in part.
-	return p.noRoom || p.gathers(3) || p.outbox.full()
+	return p.noRoom || p.checkpoints.gathers(3, len(p.document)) || p.outbox.full()
 }
 
 // gathers reports whether the next checkpoint is larger than the given number of quarters of the
-// maximum.
-func (p *Pump) gathers(quarters int) bool {
-	bytes, writes := p.o.Store.MaxCheckpoint()
-	bytes -= int64(len(p.document)) + PartitionRoom
-	return p.checkpoints.bytes > bytes/4*int64(quarters) || p.checkpoints.writes > writes/4*quarters
+// maximum. document is the size of the limits in force.
+func (c *checkpointer) gathers(quarters, document int) bool {
+	bytes, writes := c.o.Store.MaxCheckpoint()
+	bytes -= int64(document + PartitionRoom)
+	return c.bytes > bytes/4*int64(quarters) || c.writes > writes/4*quarters
 }
 
 // PartitionRoom is an upper bound in bytes for the state of a partition in a checkpoint, without its
@@ -91,34 +96,33 @@ func (p *Pump) Pending() bool {
 const lazily = 1000
 
 // behind reports whether a checkpoint would say anything new.
-func (c *checkpoints) behind(p *Pump) bool { return len(c.dirty) > 0 || p.at.next > c.written }
+func (c *checkpointer) behind(next int64) bool { return len(c.dirty) > 0 || next > c.written }
 
 // checkpoint hands over what was gathered when it is time to, and waits when the one
 // before is still being written and there is no more room.
 func (p *Pump) checkpoint(ctx context.Context) error {
-	c := &p.checkpoints
 	// A checkpoint that failed ends the pump at its next turn: whether it is on disk is not
 	// known.
-	if err := p.landed(); err != nil {
+	if err := p.checkpoints.landed(); err != nil {
 		return err
 	}
-	if len(c.dirty) == 0 && p.at.next-c.written < lazily {
+	if len(p.checkpoints.dirty) == 0 && p.at.next-p.checkpoints.written < lazily {
 		return nil
 	}
 	full := p.full()
-	if !full && !p.due() {
+	if !full && !p.checkpoints.due() {
 		return nil
 	}
 	// One that is due can wait for the one in flight and for those of others, since what is gathered
 	// still has room.
-	t, free := p.tryTurn()
+	t, free := p.checkpoints.tryTurn()
 	if !free {
 		if !full {
 			return nil
 		}
 		p.meter.counts.Count(func(n *prom.Counters) { n.CheckpointWaits++ })
 		var err error
-		if t, err = p.awaitTurn(ctx); err != nil {
+		if t, err = p.checkpoints.awaitTurn(ctx); err != nil {
 			return err
 		}
 	}
@@ -140,10 +144,10 @@ func (t Turn) giveBack() {
 }
 
 // tryTurn takes the turn if it is free.
-func (p *Pump) tryTurn() (t Turn, free bool) {
+func (c *checkpointer) tryTurn() (t Turn, free bool) {
 	select {
-	case p.o.Turn <- struct{}{}:
-		return p.o.Turn, true
+	case c.o.Turn <- struct{}{}:
+		return c.o.Turn, true
 	default:
 		return nil, false
 	}
@@ -151,11 +155,11 @@ func (p *Pump) tryTurn() (t Turn, free bool) {
 
 // awaitTurn waits for the turn. A pump that hurries continues without it, because the pump that holds
 // it may be waiting for free disk space.
-func (p *Pump) awaitTurn(ctx context.Context) (Turn, error) {
+func (c *checkpointer) awaitTurn(ctx context.Context) (Turn, error) {
 	select {
-	case p.o.Turn <- struct{}{}:
-		return p.o.Turn, nil
-	case <-p.hurry:
+	case c.o.Turn <- struct{}{}:
+		return c.o.Turn, nil
+	case <-c.hurry:
 		return nil, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -173,46 +177,44 @@ const (
 // due reports whether it is time for a checkpoint that has no other cause. The first checkpoint comes
 // as early as possible. It distinguishes a process that makes progress from one that crashes again and
 // again.
-func (p *Pump) due() bool {
-	c := &p.checkpoints
-	since := p.o.Clock.Now().Sub(c.last)
-	return since >= p.o.CheckpointEvery && (c.number == 0 || p.meter.counts.uncheckpointed.Load() >= mostUncheckpointed || since >= seldom*p.o.CheckpointEvery)
+func (c *checkpointer) due() bool {
+	since := c.o.Clock.Now().Sub(c.last)
+	return since >= c.o.CheckpointEvery && (c.number == 0 || c.meter.counts.uncheckpointed.Load() >= mostUncheckpointed || since >= seldom*c.o.CheckpointEvery)
 }
 
 // landed looks whether the checkpoint in flight is done.
 // A nil channel is never ready, so without one in flight there is nothing to look at.
-func (p *Pump) landed() error {
+func (c *checkpointer) landed() error {
 	select {
-	case err := <-p.checkpoints.flight:
-		return p.land(err)
+	case err := <-c.flight:
+		return c.land(err)
 	default:
 		return nil
 	}
 }
 
-// awaitCheckpoint waits for the checkpoint in flight, if there is one, or for the end of ctx.
-func (p *Pump) awaitCheckpoint(ctx context.Context) error {
-	if p.checkpoints.flight == nil {
+// await waits for the checkpoint in flight, if there is one, or for the end of ctx.
+func (c *checkpointer) await(ctx context.Context) error {
+	if c.flight == nil {
 		return nil
 	}
 	select {
-	case err := <-p.checkpoints.flight:
-		return p.land(err)
+	case err := <-c.flight:
+		return c.land(err)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
 // land takes in the result of the checkpoint that was in flight.
-func (p *Pump) land(err error) error {
-	c := &p.checkpoints
+func (c *checkpointer) land(err error) error {
 	c.flight = nil
 	if err != nil {
-		p.err = err
+		c.failed = err
 		return err
 	}
 	c.durable, c.safe = c.number, c.one.Next
-	p.meter.counts.Count(func(n *prom.Counters) { n.Checkpoints++ })
+	c.meter.counts.Count(func(n *prom.Counters) { n.Checkpoints++ })
 	return nil
 }
 
@@ -220,9 +222,8 @@ func (p *Pump) land(err error) error {
 // folded is published. It copies what it writes, so that folding goes on meanwhile. After an error,
 // which ends the pump, nothing is written: the checkpoint before stands, and all since is folded again.
 func (p *Pump) handOver(ctx context.Context, t Turn) error {
-	c := &p.checkpoints
 	// With the turn it has ended, and its result is there or on its way.
-	if err := p.awaitCheckpoint(ctx); err != nil {
+	if err := p.checkpoints.await(ctx); err != nil {
 		t.giveBack()
 		return err
 	}
@@ -231,12 +232,19 @@ func (p *Pump) handOver(ctx context.Context, t Turn) error {
 		folded--
 	}
 	p.outbox.dedup.pass(folded, p.outbox.verdictsEnd, p.outbox.deadLettersEnd)
-	if c.state, p.err = p.appendState(c.state[:0]); p.err != nil {
+	if p.checkpoints.state, p.err = p.appendState(p.checkpoints.state[:0]); p.err != nil {
 		t.giveBack()
 		return p.err
 	}
-	c.number++
 	p.noRoom = false
+	p.checkpoints.start(t, p.subject, p.at.next, p.outbox.dedup.verdictsFrom)
+	return nil
+}
+
+// start starts a checkpoint of what was gathered: all up to next. published is where the next process
+// begins to read the verdict log.
+func (c *checkpointer) start(t Turn, subject state.Subject, next, published int64) {
+	c.number++
 	total := 0
 	for _, r := range c.dirty {
 		total += len(r.record)
@@ -249,7 +257,7 @@ func (p *Pump) handOver(ctx context.Context, t Turn) error {
 	for _, r := range c.dirty {
 		from := len(copied)
 		copied = append(copied, r.record...)
-		x := state.Record{Subject: p.subject, Key: r.key, Value: copied[from:len(copied):len(copied)], Due: r.due, OldDue: r.kept}
+		x := state.Record{Subject: subject, Key: r.key, Value: copied[from:len(copied):len(copied)], Due: r.due, OldDue: r.kept}
 		if len(r.record) == 0 {
 			x.Value = nil
 		}
@@ -260,41 +268,40 @@ func (p *Pump) handOver(ctx context.Context, t Turn) error {
 	}
 	clear(c.dirty)
 	c.dirty, c.bytes, c.writes = c.dirty[:0], 0, 0
-	c.one.Partition, c.one.Next, c.one.Published, c.one.State = p.o.Partition, p.at.next, p.outbox.dedup.verdictsFrom, c.state
-	c.written, c.last = p.at.next, p.o.Clock.Now()
-	p.meter.counts.uncheckpointed.Add(-c.uncheckpointed)
+	c.one.Partition, c.one.Next, c.one.Published, c.one.State = c.o.Partition, next, published, c.state
+	c.written, c.last = next, c.o.Clock.Now()
+	c.meter.counts.uncheckpointed.Add(-c.uncheckpointed)
 	c.uncheckpointed = 0
 	c.flight = make(chan error, 1)
 	*memory = copied
-	go p.write(&c.one, memory, c.flight, t)
-	return nil
+	go c.write(&c.one, memory, c.flight, t)
 }
 
 // write commits a checkpoint whose records are in memory, and sends the result to done. It runs in its
-// own goroutine. Of the pump it uses only c and what is safe for any goroutine.
-func (p *Pump) write(c *state.Checkpoint, memory *[]byte, done chan<- error, t Turn) {
-	err := p.commit(c)
+// own goroutine. It uses only x and what is safe for any goroutine.
+func (c *checkpointer) write(x *state.Checkpoint, memory *[]byte, done chan<- error, t Turn) {
+	err := c.commit(x)
 	copies.Put(memory) // Commit keeps nothing of it
 	t.giveBack()       // before the pump gets the result, because it may want the next turn
 	done <- err
 }
 
 // commit commits a checkpoint, trying again while there is too little free space.
-func (p *Pump) commit(c *state.Checkpoint) error {
-	start := p.o.Clock.Now()
-	err := p.o.Store.Commit(c)
+func (c *checkpointer) commit(x *state.Checkpoint) error {
+	start := c.o.Clock.Now()
+	err := c.o.Store.Commit(x)
 	for errors.Is(err, state.ErrDiskLow) {
-		p.meter.standing.checkpointLow.Store(true)
+		c.meter.standing.checkpointLow.Store(true)
 		select {
-		case <-p.hurry:
+		case <-c.hurry:
 			return err
-		case <-p.o.Clock.After(diskRetry):
+		case <-c.o.Clock.After(diskRetry):
 		}
-		if err = p.o.Store.Commit(c); !errors.Is(err, state.ErrDiskLow) {
-			p.meter.standing.checkpointLow.Store(false)
+		if err = c.o.Store.Commit(x); !errors.Is(err, state.ErrDiskLow) {
+			c.meter.standing.checkpointLow.Store(false)
 		}
 	}
-	p.meter.standing.CheckpointMS.Store(p.o.Clock.Now().Sub(start).Milliseconds())
-	p.o.Metrics.Checkpoint(p.o.Clock.Now().Sub(start))
+	c.meter.standing.CheckpointMS.Store(c.o.Clock.Now().Sub(start).Milliseconds())
+	c.o.Metrics.Checkpoint(c.o.Clock.Now().Sub(start))
 	return err
 }

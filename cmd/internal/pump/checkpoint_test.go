@@ -30,7 +30,7 @@ func TestCheckpointsFollowTheRefold(t *testing.T) {
 		if err := p.Batch(t.Context(), records[next:next+10]); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.awaitCheckpoint(t.Context()); err != nil {
+		if err := p.checkpoints.await(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if len(written) != len(want) || len(want) > 0 && written[len(want)-1] != want[len(want)-1] {
@@ -78,7 +78,7 @@ func TestOneCheckpointAtATime(t *testing.T) {
 		if err := p.Batch(t.Context(), records[next:next+10]); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.awaitCheckpoint(t.Context()); err != nil {
+		if err := p.checkpoints.await(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := written(); got != want {
@@ -96,7 +96,7 @@ func TestOneCheckpointAtATime(t *testing.T) {
 	short, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("gone")
 	cancel(gone)
-	if _, err := p.awaitTurn(short); !errors.Is(err, gone) {
+	if _, err := p.checkpoints.awaitTurn(short); !errors.Is(err, gone) {
 		t.Errorf("who gives up waiting is told %v", err)
 	}
 	p.Hurry()

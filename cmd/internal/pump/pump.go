@@ -51,7 +51,7 @@ type Pump struct {
 	at          frontier
 	gathered    int // number of records folded since the last publication, see Gather
 	outbox      outbox
-	checkpoints checkpoints
+	checkpoints checkpointer
 	meter       meter
 	given       []events.Verdict // what Fold returned last
 
@@ -101,6 +101,7 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	}
 	p := &Pump{o: &o, cache: newRecordCache(), deadlines: newDeadlines(0), engine: o.engine(o.Limits), at: frontier{next: o.Start}, hurry: make(chan struct{})}
 	p.meter = newMeter(&o, &p.at)
+	p.checkpoints.o, p.checkpoints.meter, p.checkpoints.hurry = &o, &p.meter, p.hurry
 	p.outbox = outbox{o: &o, meter: &p.meter, hurry: p.hurry, activity: repartitioner{o: &o, published: &p.outbox.dedup}}
 	p.stage, p.subject = p.stageOf(&o)
 	if o.Store == nil {
@@ -170,7 +171,7 @@ func (p *Pump) Gather(ctx context.Context, records []Record) error {
 	done()
 	// No more can wait after an error, with a full checkpoint or one that is due, or with too much
 	// memory held by dead letters.
-	if n == len(records) && p.err == nil && p.gathered <= mostGathered && !p.full() && !p.due() && p.outbox.deadBytes() < mostDeadBytes {
+	if n == len(records) && p.err == nil && p.gathered <= mostGathered && !p.full() && !p.checkpoints.due() && p.outbox.deadBytes() < mostDeadBytes {
 		return nil
 	}
 	return p.batch(ctx, records[n:], p.foldSwept)
@@ -292,12 +293,12 @@ func (p *Pump) Close(ctx context.Context) error {
 	if err := p.Batch(ctx, nil); err != nil {
 		return err
 	}
-	if err := p.awaitCheckpoint(ctx); err != nil {
+	if err := p.checkpoints.await(ctx); err != nil {
 		return err
 	}
 	// The checkpoint that was in flight has not what was folded since it was handed over.
-	if p.checkpoints.behind(p) {
-		t, err := p.awaitTurn(ctx)
+	if p.checkpoints.behind(p.at.next) {
+		t, err := p.checkpoints.awaitTurn(ctx)
 		if err != nil {
 			return err
 		}
@@ -305,7 +306,7 @@ func (p *Pump) Close(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.awaitCheckpoint(ctx)
+	return p.checkpoints.await(ctx)
 }
 
 // CloseWithoutCheckpoint ends the pump without a last checkpoint, as a crash would, and returns when
@@ -341,5 +342,9 @@ func (p *Pump) settle(ctx context.Context) error {
 	if err := p.outbox.publish(ctx); err != nil {
 		return fmt.Errorf("publish the verdicts of %s up to %d: %w", p.o.Source, p.at.next, err)
 	}
-	return p.checkpoint(ctx)
+	err := p.checkpoint(ctx)
+	if p.checkpoints.failed != nil {
+		p.err = p.checkpoints.failed
+	}
+	return err
 }

@@ -25,7 +25,7 @@ func TestSilentFlowsLeaveMemory(t *testing.T) {
 		if err := p.Batch(t.Context(), []Record{{Offset: offset, Appended: ev.Time, Value: ev.AppendJSON(nil)}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.awaitCheckpoint(t.Context()); err != nil {
+		if err := p.checkpoints.await(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		offset++
@@ -69,7 +69,7 @@ func TestMemoryHasABudget(t *testing.T) {
 		if err := p.Batch(t.Context(), []Record{{Offset: int64(i), Appended: ev.Time, Value: ev.AppendJSON(nil)}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.awaitCheckpoint(t.Context()); err != nil {
+		if err := p.checkpoints.await(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		largest = max(largest, p.cache.get(fmt.Sprint(i)).size())

@@ -280,7 +280,7 @@ func (s *flowStage) sweep(g *sweep, records []Record) {
 		p.at.last.offset, p.at.last.sum, p.at.last.known = last.Offset, Sum(last.Value), true
 		p.tally(int64(len(records)))
 		// Never seen: far more than a flow grows by was left free.
-		if p.gathers(4) {
+		if p.checkpoints.gathers(4, len(p.document)) {
 			p.err = ErrInOrder
 		}
 	}
