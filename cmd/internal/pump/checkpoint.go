@@ -237,7 +237,7 @@ func (p *Pump) handOver(ctx context.Context, t Turn) error {
 		return p.err
 	}
 	p.noRoom = false
-	p.checkpoints.start(t, p.subject, p.at.next, p.outbox.dedup.verdictsFrom)
+	p.checkpoints.start(t, p.memory.subject, p.at.next, p.outbox.dedup.verdictsFrom)
 	return nil
 }
 

@@ -110,8 +110,8 @@ func TestLiveFlows(t *testing.T) {
 	if n := counts.longest; n != 2 {
 		t.Errorf("the longest flow that was not stopped has %d calls", n)
 	}
-	p.cache.evict(0, 1<<60) // nothing is live any more
-	if p.cache.lost != 0 || p.cache.live != [analyzer.StandingCount]int64{} {
-		t.Errorf("evicted %d live flows, %v are left", p.cache.lost, p.cache.live)
+	p.memory.cache.evict(0, 1<<60) // nothing is live any more
+	if p.memory.cache.lost != 0 || p.memory.cache.live != [analyzer.StandingCount]int64{} {
+		t.Errorf("evicted %d live flows, %v are left", p.memory.cache.lost, p.memory.cache.live)
 	}
 }

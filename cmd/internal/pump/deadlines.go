@@ -92,11 +92,11 @@ func (d *deadlines) shorten() {
 // moreDeadlines fetches those that come next.
 // It goes on behind the last one held: first from the index of the store, then from memory,
 // whose flows may have deadlines that no checkpoint has written yet.
-func (p *Pump) moreDeadlines() error {
-	d := &p.deadlines
+func (m *memory) moreDeadlines() error {
+	d := &m.deadlines
 	from, n := d.last, 0
 	d.whole = true
-	err := p.o.Store.Due(p.o.Partition, p.subject, from.due, from.key, func(due events.Stamp, key string) bool {
+	err := m.o.Store.Due(m.o.Partition, m.subject, from.due, from.key, func(due events.Stamp, key string) bool {
 		if n == d.most/2 {
 			d.whole = false
 			return false
@@ -104,7 +104,7 @@ func (p *Pump) moreDeadlines() error {
 		// Also where the flow is in memory: its own deadline is set below if it is not behind
 		// last, and by a later look if it is.
 		d.last = deadline{due: due, key: key}
-		if p.cache.byKey[key] == nil { // or its own is newer
+		if m.cache.byKey[key] == nil { // or its own is newer
 			d.set(key, due)
 			n++
 		}
@@ -113,7 +113,7 @@ func (p *Pump) moreDeadlines() error {
 	if err != nil {
 		return fmt.Errorf("read the deadlines: %w", err)
 	}
-	for key, r := range p.cache.byKey {
+	for key, r := range m.cache.byKey {
 		if r.due != 0 && from.before(r.due, key) {
 			d.set(key, r.due)
 		}
@@ -123,14 +123,14 @@ func (p *Pump) moreDeadlines() error {
 
 // dueOf returns the deadline of a flow whose record does not say it.
 // The index cannot be asked by key, so all of it that is not held is read once.
-func (p *Pump) dueOf(key string) (events.Stamp, error) {
-	d := &p.deadlines
+func (m *memory) dueOf(key string) (events.Stamp, error) {
+	d := &m.deadlines
 	if due := d.of(key); due != 0 || d.whole {
 		return due, nil
 	}
 	if d.older == nil {
 		d.older = make(map[string]events.Stamp)
-		err := p.o.Store.Due(p.o.Partition, p.subject, d.last.due, d.last.key, func(due events.Stamp, key string) bool {
+		err := m.o.Store.Due(m.o.Partition, m.subject, d.last.due, d.last.key, func(due events.Stamp, key string) bool {
 			d.older[key] = due
 			return true
 		})

@@ -81,7 +81,7 @@ func manyDeadlines(t *testing.T, records []Record, older bool) {
 		if err := p.Batch(t.Context(), part); err != nil {
 			t.Fatal(err)
 		}
-		most = max(most, len(p.deadlines.heap))
+		most = max(most, len(p.memory.deadlines.heap))
 	}
 	if err := p.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func manyDeadlines(t *testing.T, records []Record, older bool) {
 			if err := p.Batch(t.Context(), part); err != nil {
 				t.Fatal(err)
 			}
-			held = max(held, len(p.deadlines.heap))
+			held = max(held, len(p.memory.deadlines.heap))
 		}
 		if err := p.Close(t.Context()); err != nil {
 			t.Fatal(err)

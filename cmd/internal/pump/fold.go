@@ -9,7 +9,6 @@ import (
 	"weir/analyzer/activity"
 	"weir/events"
 	"weir/events/fingerprint"
-	"weir/state"
 )
 
 // fold takes records until there are none or until a checkpoint has to be written. It returns how many
@@ -214,9 +213,12 @@ func (p *Pump) enter(key string) error {
 	p.close()
 	// close came first: the flow that is looked up may take the place of the one before in
 	// scratch, and its record must be whole by then.
-	r, err := p.flow(key)
+	r, added, err := p.memory.find(key)
 	if err != nil {
 		return err
+	}
+	if added {
+		p.memory.evict()
 	}
 	return p.decode(r)
 }
@@ -224,7 +226,7 @@ func (p *Pump) enter(key string) error {
 // decode brings a flow or agent of memory into scratch.
 func (p *Pump) decode(r *cachedRecord) error {
 	if err := p.stage.decode(r.key, r.record); err != nil {
-		return fmt.Errorf("%s %q: %w", p.subject, r.key, err)
+		return fmt.Errorf("%s %q: %w", p.memory.subject, r.key, err)
 	}
 	if s, ok := p.stage.(*flowStage); ok {
 		s.scratch.SetKeyHash(r.hash)
@@ -237,44 +239,6 @@ func (p *Pump) decode(r *cachedRecord) error {
 	return nil
 }
 
-// flow returns the flow or agent from memory, from the store, or as a new one, whose record is
-// empty. It is in the cache from here on; keep takes it out again if nothing came of it.
-func (p *Pump) flow(key string) (*cachedRecord, error) {
-	if r := p.cache.get(key); r != nil {
-		return r, nil
-	}
-	r := newRecord(key)
-	if p.cache.mayBeOutside(r.hash) {
-		record, due, known, err := p.o.Store.Load(p.o.Partition, p.subject, key)
-		switch {
-		case err != nil:
-		case !known: // its deadline may be left
-			due = p.deadlines.of(key)
-		// A deadline that is set while that of the index stands would leave two of one flow.
-		case due == state.DueUnknown:
-			due, err = p.dueOf(key)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("load %s %q: %w", p.subject, key, err)
-		}
-		// kept is what the store has, which the next checkpoint removes when the deadline has
-		// moved.
-		r.record, r.loaded, r.due, r.kept = record, len(record) > 0, due, due
-	}
-	p.cache.add(r)
-	if !p.sweeping {
-		p.evict()
-	}
-	return r, nil
-}
-
-// evict takes flows out of memory if there are too many.
-func (p *Pump) evict() {
-	if p.cache.bytes > p.o.Memory && p.o.Store != nil {
-		p.cache.evict(p.o.Memory, p.checkpoints.durable)
-	}
-}
-
 // keep encodes what is in scratch. This is done after every event, also when the
 // next one is of the same flow, so that what a flow forgets in being encoded cannot
 // depend on how records are batched. The bytes replace the record only when scratch
@@ -285,14 +249,14 @@ func (p *Pump) keep() error {
 		// One that drop has marked stays, because the next checkpoint has to take its deadline
 		// away.
 		if len(p.open.record) == 0 && !p.open.dirty {
-			p.cache.remove(p.open)
+			p.memory.cache.remove(p.open)
 			p.open = nil
 		}
 		return nil
 	}
 	encoded, err := p.stage.encode(p.encoded[:0])
 	if err != nil {
-		return fmt.Errorf("encode %s %q: %w", p.subject, p.open.key, err)
+		return fmt.Errorf("encode %s %q: %w", p.memory.subject, p.open.key, err)
 	}
 	if s, ok := p.stage.(*agentStage); ok {
 		// What reports may skip follows what was kept last, see mayWatch.
@@ -305,7 +269,7 @@ func (p *Pump) keep() error {
 	p.postpone(p.open, p.stage.due())
 	// The new size counts for the next checkpoint at once, though the record is replaced by
 	// close.
-	p.note(p.open, encoded)
+	p.memory.note(p.open, encoded)
 	return nil
 }
 
@@ -316,22 +280,7 @@ func (p *Pump) postpone(r *cachedRecord, due events.Stamp) {
 	if p.o.Stage == AgentStage && r.due != 0 && (due == 0 || due > r.due) {
 		return
 	}
-	p.setDue(r, due)
-}
-
-// note says that the next checkpoint has to write r, with what its record is from now on.
-func (p *Pump) note(r *cachedRecord, record []byte) {
-	if p.o.Store != nil {
-		p.checkpoints.note(r, record)
-	}
-}
-
-// setDue moves a deadline in memory. The store learns of it by the next checkpoint.
-func (p *Pump) setDue(r *cachedRecord, due events.Stamp) {
-	if due != r.due {
-		p.deadlines.set(r.key, due)
-		r.due = due
-	}
+	p.memory.setDue(r, due)
 }
 
 // close puts what was encoded last into the record of the open flow.
@@ -339,7 +288,7 @@ func (p *Pump) setDue(r *cachedRecord, due events.Stamp) {
 // scratch was made: limits, or a time that is turned back.
 func (p *Pump) close() {
 	if p.open != nil && p.ahead {
-		p.cache.set(p.open, p.encoded)
+		p.memory.cache.set(p.open, p.encoded)
 	}
 	p.open, p.ahead = nil, false
 }
@@ -360,13 +309,13 @@ func (p *Pump) withdraw() {
 // What they bring about is that of the last record, because that one has moved the watermark.
 func (p *Pump) fire() {
 	for p.err == nil && p.ripe() && !p.full() {
-		if p.deadlines.short(p.stage.watermark()) {
+		if p.memory.deadlines.short(p.stage.watermark()) {
 			// Those that are ripe have to be complete before the first of them fires: their
 			// order must not depend on which of them memory holds.
-			p.err = p.moreDeadlines()
+			p.err = p.memory.moreDeadlines()
 			continue
 		}
-		key, due, _ := p.deadlines.first()
+		key, due, _ := p.memory.deadlines.first()
 		if p.err = p.enter(key); p.err != nil {
 			return
 		}
@@ -380,14 +329,14 @@ func (p *Pump) fire() {
 		if err := p.advance(due); err != nil {
 			p.withdraw()
 			p.outbox.reject(events.CodePanic, err.Error(), p.at.next-1, 0, []byte(key))
-			r := p.cache.get(key)
+			r := p.memory.cache.get(key)
 			// The record stays as it was. Its next event gives it a deadline again.
-			p.setDue(r, 0) // or it would fire for ever
-			p.note(r, r.record)
+			p.memory.setDue(r, 0) // or it would fire for ever
+			p.memory.note(r, r.record)
 			continue
 		}
 		// Else postpone would leave the deadline that has just fired where it is.
-		p.setDue(p.open, 0)
+		p.memory.setDue(p.open, 0)
 		if p.err = p.keep(); p.err == nil {
 			p.collect(p.at.next - 1)
 		}
@@ -396,17 +345,17 @@ func (p *Pump) fire() {
 
 // ripe reports whether a deadline has to fire, or has to be fetched from the store to find out.
 func (p *Pump) ripe() bool {
-	_, due, ok := p.deadlines.first()
+	_, due, ok := p.memory.deadlines.first()
 	now := p.stage.watermark()
-	return ok && due <= now || p.deadlines.short(now)
+	return ok && due <= now || p.memory.deadlines.short(now)
 }
 
 // drop removes the open flow, which has no record, and its deadline.
 func (p *Pump) drop(due events.Stamp) {
 	// kept makes the checkpoint remove this entry of the index.
 	p.open.kept = due
-	p.setDue(p.open, 0)
-	p.note(p.open, nil)
+	p.memory.setDue(p.open, 0)
+	p.memory.note(p.open, nil)
 	p.close()
 }
 

@@ -101,7 +101,7 @@ func (s *flowStage) after(ev *events.Event) {
 	r := p.open
 	if !r.live {
 		r.live, r.standing = true, analyzer.Free
-		p.cache.live[r.standing]++
+		p.memory.cache.live[r.standing]++
 		p.meter.counted.Opened++
 	}
 	r.ended, r.last = ev.Kind == events.FlowEnd, s.scratch.Last()
@@ -110,7 +110,7 @@ func (s *flowStage) after(ev *events.Event) {
 
 // stands notes how the flow in scratch stands, if it is live.
 func (s *flowStage) stands() {
-	r, live := s.pump.open, &s.pump.cache.live
+	r, live := s.pump.open, &s.pump.memory.cache.live
 	if now := s.scratch.Standing(); r.live && now != r.standing {
 		live[r.standing]--
 		live[now]++
@@ -121,8 +121,8 @@ func (s *flowStage) stands() {
 // tally publishes the state of the pump and adds its counts to the shared ones. The goroutine that has
 // folded calls it once for each batch, with the lock held.
 func (p *Pump) tally(records int64) {
-	p.meter.standing.Flows.Store(int64(len(p.cache.byKey)))
-	p.meter.standing.FlowBytes.Store(p.cache.bytes)
+	p.meter.standing.Flows.Store(int64(len(p.memory.cache.byKey)))
+	p.meter.standing.FlowBytes.Store(p.memory.cache.bytes)
 	p.meter.standing.Watermark.Store(int64(p.stage.seen()))
 	p.meter.standing.Next.Store(p.at.next)
 	if s, ok := p.stage.(*flowStage); ok {
@@ -141,8 +141,8 @@ func (p *Pump) tally(records int64) {
 		n.Records += records
 		p.fade()
 		p.meter.covered(p.engine.Limits())
-		for i := range p.cache.live {
-			p.meter.standing.Live[i].Store(p.cache.live[i])
+		for i := range p.memory.cache.live {
+			p.meter.standing.Live[i].Store(p.memory.cache.live[i])
 		}
 	} else { // whose records are those of the flows once more
 		n.Bytes, n.Fold.Events, n.Fold.Duplicates, n.Fold.TooLate, n.Fold.Late, n.Fold.Clamped, n.Fold.Asks, n.Fold.Episodes = 0, 0, 0, 0, 0, 0, 0, 0
@@ -165,7 +165,7 @@ const (
 // speak again, and the store has them. They stand in the order in which they
 // were last used, so only those are looked at.
 func (p *Pump) fade() {
-	s, measured := p.cache, 0
+	s, measured := p.memory.cache, 0
 	for range mostFading {
 		r := s.fading
 		if r == &s.ends || r.live && r.last.Add(p.meter.idle) > p.stage.seen() {

@@ -12,7 +12,6 @@ import (
 	"weir/analyzer"
 	"weir/cmd/internal/clock"
 	"weir/events"
-	"weir/state"
 )
 
 // Pump folds the records of one partition of a log into flows, or into agents (see Stage). It
@@ -23,13 +22,11 @@ import (
 type Pump struct {
 	o *Options // of all its parts
 
-	mu        sync.Mutex // held while records are folded, for those who look at flows and agents
-	engine    *analyzer.Engine
-	stage     folding
-	subject   state.Subject // of what the stage folds
-	document  []byte        // of the last limits.set; nil when there was none
-	cache     *recordCache  // or agents
-	deadlines deadlines
+	mu       sync.Mutex // held while records are folded, for those who look at flows and agents
+	engine   *analyzer.Engine
+	stage    folding
+	document []byte // of the last limits.set; nil when there was none
+	memory   memory
 
 	// What one record needs.
 	coming []decoded     // the one at hand and those after it, see prefetch
@@ -99,11 +96,12 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	if o.Trouble == nil {
 		o.Trouble = TroubleOf
 	}
-	p := &Pump{o: &o, cache: newRecordCache(), deadlines: newDeadlines(0), engine: o.engine(o.Limits), at: frontier{next: o.Start}, hurry: make(chan struct{})}
+	p := &Pump{o: &o, engine: o.engine(o.Limits), at: frontier{next: o.Start}, hurry: make(chan struct{})}
 	p.meter = newMeter(&o, &p.at)
+	p.memory = memory{o: &o, checkpoints: &p.checkpoints, cache: newRecordCache(), deadlines: newDeadlines(0)}
 	p.checkpoints.o, p.checkpoints.meter, p.checkpoints.hurry = &o, &p.meter, p.hurry
 	p.outbox = outbox{o: &o, meter: &p.meter, hurry: p.hurry, activity: repartitioner{o: &o, published: &p.outbox.dedup}}
-	p.stage, p.subject = p.stageOf(&o)
+	p.stage, p.memory.subject = p.stageOf(&o)
 	if o.Store == nil {
 		return p, nil
 	}
@@ -112,7 +110,7 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	}
 	// Without a store there is nothing that deadlines could be fetched from, so all were to be
 	// held.
-	p.deadlines = newDeadlines(o.Memory)
+	p.memory.deadlines = newDeadlines(o.Memory)
 	if p.o.DeadLetters == nil {
 		p.o.DeadLetters = &storedDeadLetters{o.Store, o.Source}
 	}

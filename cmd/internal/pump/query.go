@@ -258,12 +258,12 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 	}
 	seen := make(map[string]bool)
 	p.mu.Lock()
-	for r := p.cache.ends.older; r != &p.cache.ends; r = r.older {
+	for r := p.memory.cache.ends.older; r != &p.memory.cache.ends; r = r.older {
 		if len(records) == MaxScanned {
 			truncated = true
 			break
 		}
-		if p.cache.outside {
+		if p.memory.cache.outside {
 			// What the store has of these is older.
 			seen[r.key] = true
 		}
@@ -275,12 +275,12 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 	engine = p.engine
 	// The store is read without the lock, so folding need not wait. A flow that moves to the store
 	// meanwhile may be missing from the list.
-	look := p.cache.outside && !truncated
+	look := p.memory.cache.outside && !truncated
 	p.mu.Unlock()
 	if !look {
 		return records, engine, truncated, nil
 	}
-	err = p.o.Store.Records(p.o.Partition, p.subject, func(key string, record []byte) error {
+	err = p.o.Store.Records(p.o.Partition, p.memory.subject, func(key string, record []byte) error {
 		if seen[key] || selftest.OwnFlow(key) || !want(record) {
 			return nil
 		}
@@ -315,14 +315,14 @@ func (p *Pump) View(key string) (analyzer.View, bool, error) {
 // lookUp copies the record of a flow or agent; it is empty when nothing is known of it.
 func (p *Pump) lookUp(key string) (record []byte, engine *analyzer.Engine, err error) {
 	p.mu.Lock()
-	engine, outside := p.engine, p.cache.outside
+	engine, outside := p.engine, p.memory.cache.outside
 	// Not get, which would make the flow the newest: a question must not keep it in memory.
-	if r := p.cache.byKey[key]; r != nil {
+	if r := p.memory.cache.byKey[key]; r != nil {
 		record, outside = slices.Clone(r.record), false
 	}
 	p.mu.Unlock()
 	if outside {
-		record, _, _, err = p.o.Store.Load(p.o.Partition, p.subject, key)
+		record, _, _, err = p.o.Store.Load(p.o.Partition, p.memory.subject, key)
 	}
 	return record, engine, err
 }

@@ -32,7 +32,7 @@ func TestSilentFlowsLeaveMemory(t *testing.T) {
 	}
 	inMemory := func(want int) {
 		t.Helper()
-		if n := len(p.cache.byKey); n != want {
+		if n := len(p.memory.cache.byKey); n != want {
 			t.Errorf("%d flows in memory after %d events, want %d", n, offset, want)
 		}
 	}
@@ -72,12 +72,12 @@ func TestMemoryHasABudget(t *testing.T) {
 		if err := p.checkpoints.await(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		largest = max(largest, p.cache.get(fmt.Sprint(i)).size())
-		if p.cache.bytes > budget+largest {
-			t.Fatalf("%d bytes of %d flows, all but the newest on disk; the budget is %d", p.cache.bytes, len(p.cache.byKey), budget)
+		largest = max(largest, p.memory.cache.get(fmt.Sprint(i)).size())
+		if p.memory.cache.bytes > budget+largest {
+			t.Fatalf("%d bytes of %d flows, all but the newest on disk; the budget is %d", p.memory.cache.bytes, len(p.memory.cache.byKey), budget)
 		}
 	}
-	if n := len(p.cache.byKey); n == 200 || n < 2 {
+	if n := len(p.memory.cache.byKey); n == 200 || n < 2 {
 		t.Errorf("%d flows in memory: the budget was not met", n)
 	}
 }

@@ -134,9 +134,9 @@ func (p *Pump) prefetch(records []Record) {
 		switch r, d := &records[i], &p.coming[i]; {
 		case r.Offset < p.at.next || d.err != nil || p.isReports(r):
 		case p.o.Stage == AgentStage:
-			d.of = p.cache.byKey[r.Key]
+			d.of = p.memory.cache.byKey[r.Key]
 		default:
-			d.of = p.cache.byKey[d.event.FlowKey()]
+			d.of = p.memory.cache.byKey[d.event.FlowKey()]
 		}
 	}
 	for i := range records {

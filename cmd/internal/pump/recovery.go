@@ -116,13 +116,13 @@ func (p *Pump) resume(ctx context.Context) error {
 	if ok {
 		p.at.next, p.outbox.dedup.verdictsFrom = meta.Next, meta.Published
 		// Whatever the store holds of the partition is unknown to memory.
-		p.cache.restored()
+		p.memory.cache.restored()
 		if err := p.restoreState(meta.State); err != nil {
 			return err
 		}
 	}
 	p.checkpoints.written, p.checkpoints.safe, p.checkpoints.last = p.at.next, p.at.next, p.o.Clock.Now()
-	if err := p.moreDeadlines(); err != nil {
+	if err := p.memory.moreDeadlines(); err != nil {
 		return err
 	}
 	p.outbox.dedup.ids, p.outbox.dedup.upTo = make(map[string]struct{}), -1

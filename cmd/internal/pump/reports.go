@@ -330,17 +330,17 @@ func (s *agentStage) mayWatch(key []byte) bool {
 	if p.engine.Limits().Agents.WatchAll {
 		return true
 	}
-	if r := p.cache.byKey[string(key)]; r != nil {
+	if r := p.memory.cache.byKey[string(key)]; r != nil {
 		return !r.unwatched
 	}
 	// It is not in memory. If memory has all agents, nothing is known of it.
 	_, unknown := s.nobody[string(key)]
-	return p.cache.outside && !unknown
+	return p.memory.cache.outside && !unknown
 }
 
 // unknown notes that the store has nothing of an agent either.
 func (s *agentStage) unknown(key string) {
-	if !s.pump.cache.outside {
+	if !s.pump.memory.cache.outside {
 		return
 	}
 	if s.nobody == nil || len(s.nobody) >= mostUnknown {

@@ -176,7 +176,7 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 		key := d.event.FlowKey()
 		f, known := g.byKey[key]
 		if !known {
-			of, need := p.cache.byKey[key], roomOfFlow
+			of, need := p.memory.cache.byKey[key], roomOfFlow
 			if of != nil {
 				need = len(key) + len(of.record) + recordOverhead
 			}
@@ -221,11 +221,11 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 // planDeadlines finds the deadlines that become ripe in a sweep, and returns how many records it
 // has: none if there are too many deadlines.
 func (s *flowStage) planDeadlines(g *sweep, most int) (n int) {
-	p, d := s.pump, &s.pump.deadlines
+	p, d := s.pump, &s.pump.memory.deadlines
 	until := g.seen[len(g.seen)-1].Add(-activity.Grace)
 	// All of them have to be held.
 	if !d.whole && d.last.due <= until {
-		if p.err = p.moreDeadlines(); p.err != nil || !d.whole && d.last.due <= until {
+		if p.err = p.memory.moreDeadlines(); p.err != nil || !d.whole && d.last.due <= until {
 			return 0
 		}
 	}
@@ -289,7 +289,7 @@ func (s *flowStage) sweep(g *sweep, records []Record) {
 	p.fx.Verdicts = p.fx.Verdicts[:0]
 	p.fx.ResetActivity()
 	p.swapEffects(g)
-	p.evict()
+	p.memory.evict()
 }
 
 // swapEffects gives the effects of the pump other memory, both empty.
@@ -342,7 +342,7 @@ func (s *flowStage) fireFlow(g *sweep, f *sweptFlow) {
 // bringIn brings a flow into scratch.
 func (p *Pump) bringIn(f *sweptFlow) (err error) {
 	if f.of == nil {
-		if f.of, err = p.flow(f.key); err != nil {
+		if f.of, _, err = p.memory.find(f.key); err != nil {
 			return err
 		}
 	}
@@ -418,18 +418,18 @@ func (p *Pump) putBack(g *sweep) {
 func (p *Pump) putBackFlow(g *sweep, f *sweptFlow) {
 	r := f.of
 	if record := g.records[f.from:f.to]; len(record) > 0 {
-		p.cache.renew(r)
-		p.setDue(r, f.due)
-		p.note(r, record)
-		p.cache.set(r, record)
+		p.memory.cache.renew(r)
+		p.memory.setDue(r, f.due)
+		p.memory.note(r, record)
+		p.memory.cache.set(r, record)
 		return
 	}
 	switch {
 	case f.forgotten:
-		p.setDue(r, f.due)
-		p.note(r, nil)
+		p.memory.setDue(r, f.due)
+		p.memory.note(r, nil)
 	case len(r.record) == 0 && !r.dirty: // it has taken no event
-		p.cache.remove(r)
+		p.memory.cache.remove(r)
 	}
 }
 
