@@ -287,7 +287,7 @@ func (l *NoteList) cut(q NoteQuery) {
 func (p *Pump) AgentGauge() (agents.Gauge, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s, ok := p.stage.(*agentStage)
+	s, ok := p.fold.stage.(*agentStage)
 	if !ok {
 		return agents.Gauge{}, false
 	}

@@ -13,7 +13,7 @@ import (
 
 // agentStage folds activity by the agent, project or tree that it concerns.
 type agentStage struct {
-	pump *Pump
+	fold *fold
 	// sources records what was folded already. Activity is delivered at least once, and some of it is
 	// repeated after a crash or a hand-over (decision 27).
 	sources   sources
@@ -36,11 +36,11 @@ func (s *agentStage) fresh(r *Record) (bool, error) {
 	// Sources from want on are the partitions of the activity itself, which pass on to the trees
 	// above. A number beyond both means that the topics had other numbers of partitions, or a
 	// stranger's record.
-	if most := s.sources.want + max(1, s.pump.o.AgentPartitions); r.From.Source < 0 || r.From.Source >= most {
+	if most := s.sources.want + max(1, s.fold.o.AgentPartitions); r.From.Source < 0 || r.From.Source >= most {
 		return false, &unfit{adapter.CodeFormat, fmt.Sprintf("activity of source %d, of %d partitions of events and activity together", r.From.Source, most)}
 	}
 	if !s.sources.take(r.From) {
-		s.pump.meter.counted.Activity[1]++
+		s.fold.meter.counted.Activity[1]++
 		return false, nil
 	}
 	return true, nil
@@ -62,7 +62,7 @@ func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
 		}
 		// The flag is kept for as long as this process runs. Each such tick repeats it.
 		if slices.Contains(ev.Tags, reporting) {
-			s.pump.meter.standing.Reporting.Store(true)
+			s.fold.meter.standing.Reporting.Store(true)
 		}
 		// A source that stands still holds the watermark back and with it all deadlines: silence
 		// is not judged by a part of what happened (decision 38).
@@ -92,19 +92,19 @@ func (s *agentStage) empty() bool { return s.scratch.Events() == 0 }
 
 func (s *agentStage) step(ev *events.Event) {
 	was := treeJudgedBy(&s.scratch)
-	s.pump.engine.Agents().Step(&s.partition, &s.scratch, ev, &s.pump.fx.Effects)
-	s.pump.meter.counted.Activity[0]++
+	s.fold.engine.Agents().Step(&s.partition, &s.scratch, ev, &s.fold.fx.Effects)
+	s.fold.meter.counted.Activity[0]++
 	s.spend(ev, was)
-	s.board.note(&s.partition, s.pump.engine.Agents(), &s.scratch)
+	s.board.note(&s.partition, s.fold.engine.Agents(), &s.scratch)
 }
 
 func (s *agentStage) advance(now events.Stamp) {
-	s.pump.engine.Agents().Advance(&s.partition, &s.scratch, now, &s.pump.fx.Effects)
-	s.board.note(&s.partition, s.pump.engine.Agents(), &s.scratch)
+	s.fold.engine.Agents().Advance(&s.partition, &s.scratch, now, &s.fold.fx.Effects)
+	s.board.note(&s.partition, s.fold.engine.Agents(), &s.scratch)
 }
 
 // due is when the agent has to be looked at; it may be set later than it is known, see postpone.
-func (s *agentStage) due() events.Stamp { return s.pump.engine.Agents().Due(&s.scratch) }
+func (s *agentStage) due() events.Stamp { return s.fold.engine.Agents().Due(&s.scratch) }
 
 // watermark and seen are the same here: the flow stages have already subtracted the grace for late
 // events from the low watermarks that they publish.

@@ -121,7 +121,7 @@ func (b *board) note(p *agents.Partition, e *agents.Engine, a *agents.Agent) {
 // Accounts returns how the accounts of budgets stand that an agent stage folds, the fullest first.
 // After a start they are read from the store once. Any goroutine may call it.
 func (p *Pump) Accounts() []budgets.View {
-	s, ok := p.stage.(*agentStage)
+	s, ok := p.fold.stage.(*agentStage)
 	if !ok {
 		return nil
 	}

@@ -61,17 +61,6 @@ func (c *checkpointer) note(r *cachedRecord, record []byte) {
 	r.bytes, r.writes = bytes, writes
 }
 
-// full reports whether nothing more may be folded before a publication, because
-// all that is gathered has to fit into one checkpoint.
-func (p *Pump) full() bool {
-	if p.o.Store == nil {
-		return false
-	}
-	// A quarter stays free for what one more record may bring: a batch of reports touches
-	// hundreds of agents (see mostReports), and is never folded in part.
-	return p.noRoom || p.checkpoints.gathers(3, len(p.document)) || p.outbox.full()
-}
-
 // gathers reports whether the next checkpoint is larger than the given number of quarters of the
 // maximum. document is the size of the limits in force.
 func (c *checkpointer) gathers(quarters, document int) bool {
@@ -109,7 +98,7 @@ func (p *Pump) checkpoint(ctx context.Context) error {
 	if len(p.checkpoints.dirty) == 0 && p.at.next-p.checkpoints.written < lazily {
 		return nil
 	}
-	full := p.full()
+	full := p.fold.full()
 	if !full && !p.checkpoints.due() {
 		return nil
 	}
@@ -228,15 +217,15 @@ func (p *Pump) handOver(ctx context.Context, t Turn) error {
 		return err
 	}
 	folded := p.at.next
-	if p.ripe() { // the checkpoint passes amid the deadlines that the last record fires
+	if p.fold.ripe() { // the checkpoint passes amid the deadlines that the last record fires
 		folded--
 	}
 	p.outbox.dedup.pass(folded, p.outbox.verdictsEnd, p.outbox.deadLettersEnd)
-	if p.checkpoints.state, p.err = p.appendState(p.checkpoints.state[:0]); p.err != nil {
+	if p.checkpoints.state, p.fold.err = p.appendState(p.checkpoints.state[:0]); p.fold.err != nil {
 		t.giveBack()
-		return p.err
+		return p.fold.err
 	}
-	p.noRoom = false
+	p.fold.noRoom = false
 	p.checkpoints.start(t, p.memory.subject, p.at.next, p.outbox.dedup.verdictsFrom)
 	return nil
 }

@@ -133,7 +133,7 @@ func TestCheckpointWithoutState(t *testing.T) {
 				t.Fatal(err)
 			}
 			p = newTestPump(t, Options{Store: store, Sink: &memoryLog{}, Clock: fake})
-			p.stage = stateless{p.stage}
+			p.fold.stage = stateless{p.fold.stage}
 			for range 2 { // it stays so
 				if err := end(p, fake, records[50:]); !errors.Is(err, errNoState) {
 					t.Fatal(err)

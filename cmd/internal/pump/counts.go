@@ -171,7 +171,7 @@ func (c Counted) Called(ev *events.Event, now Counted) bool {
 // Counts. It is for the goroutine that folds.
 // The difference of two readings is what one event came to, see Called.
 func (p *Pump) Counted() Counted {
-	n := &p.fx.Counts
+	n := &p.fold.fx.Counts
 	if p.o.Stage == AgentStage { // whose events are those of the flows
 		return Counted{Refused: n.Refused}
 	}

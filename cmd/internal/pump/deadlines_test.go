@@ -167,7 +167,7 @@ func TestToldAfterDeadlines(t *testing.T) {
 	for range 4 {
 		at = at.Add(10 * time.Minute)
 		batch(pumptest.Tick(at))
-		for p.ripe() {
+		for p.fold.ripe() {
 			if err := p.Batch(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}

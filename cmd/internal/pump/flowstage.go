@@ -15,6 +15,7 @@ import (
 
 // flowStage folds events by their flow.
 type flowStage struct {
+	fold      *fold
 	pump      *Pump
 	own       *analyzer.Engine // judges weir's own flows
 	partition analyzer.Partition
@@ -28,7 +29,7 @@ type flowStage struct {
 // logLoad says when limits shrink because everything together is busy, and when they return.
 // Load is counted for each partition alone (decision 14), and so it is said of each.
 func (p *Pump) logLoad() {
-	s, ok := p.stage.(*flowStage)
+	s, ok := p.fold.stage.(*flowStage)
 	if !ok {
 		return
 	}
@@ -44,7 +45,7 @@ func (p *Pump) logLoad() {
 // admit applies what the log says about time and fills in what the producer left out. It passes on
 // events that concern agents alone.
 func (s *flowStage) admit(ev *events.Event, r *Record) (string, error) {
-	p := s.pump
+	f := s.fold
 	if ev.Kind == events.Tick {
 		at := ev.Time
 		if ev.Appended != 0 {
@@ -57,14 +58,14 @@ func (s *flowStage) admit(ev *events.Event, r *Record) (string, error) {
 		// one, except by a tick that says so.
 		s.partition.Watermark = max(s.partition.Watermark, at)
 		s.partition.Reporting = s.partition.Reporting || slices.Contains(ev.Tags, reporting)
-		p.meter.counted.Ticks++
+		f.meter.counted.Ticks++
 		return "", nil
 	}
 	// Before the flow is looked up: a stranger's event must leave no record of a reserved flow.
 	if selftest.OwnFlow(ev.CorrelationID) && ev.Source != selftest.Source {
 		return "", &unfit{events.CodeReservedKind, "flows of " + events.SelfTestFlows + " are weir's own, to test itself; choose another id"}
 	}
-	p.addHash(ev)
+	f.addHash(ev)
 	// If the rules about agents take the event it is theirs alone; else it is folded as one that
 	// has escaped correlation, see events.Event.FlowKey.
 	if ev.CorrelationID == "" {
@@ -77,27 +78,27 @@ func (s *flowStage) admit(ev *events.Event, r *Record) (string, error) {
 
 // turnBack sets the time of the log back, here and in the agent stage.
 func (s *flowStage) turnBack(at events.Stamp, offset int64) {
-	p := s.pump
+	f := s.fold
 	// What is in scratch was decoded at the time of before.
-	p.close() // no flow stays in scratch across it
+	f.close() // no flow stays in scratch across it
 	s.partition.TurnBack(at)
 	// Agents get low watermarks from the new time on. Otherwise they would get none until the log has
 	// caught up with the time that was ahead.
-	p.outbox.activity.step, p.outbox.activity.reported = int64(at)/lowWatermarkEvery, min(p.outbox.activity.reported, at)
+	f.outbox.activity.step, f.outbox.activity.reported = int64(at)/lowWatermarkEvery, min(f.outbox.activity.reported, at)
 	// 0 would mean that nothing was reported yet, see source.low.
-	low := max(1, p.engine.LowWatermark(at))
+	low := max(1, f.engine.LowWatermark(at))
 	// Observed above Time is how such a tick is known, as in TurnBackRecord.
-	p.outbox.activity.pass("", offset, &events.Event{ID: fmt.Sprintf("told:%d:back", low), Time: low, Observed: at, Kind: events.Tick})
-	p.o.Logger.Warn("the time of the log was taken back: a clock was ahead", "partition", p.o.Partition, "to", at.Time())
+	f.outbox.activity.pass("", offset, &events.Event{ID: fmt.Sprintf("told:%d:back", low), Time: low, Observed: at, Kind: events.Tick})
+	f.o.Logger.Warn("the time of the log was taken back: a clock was ahead", "partition", f.o.Partition, "to", at.Time())
 }
 
 // relay passes an event on that is about agents alone.
 // An error is a fault of the core; then nothing was passed on.
 func (s *flowStage) relay(ev *events.Event) (relayed bool, err error) {
-	p := s.pump
-	defer p.caught("", &err)
-	if relayed = p.engine.Relay(&s.partition, ev, &p.fx); relayed {
-		p.meter.counted.Events[ev.Kind][prom.Folded]++
+	f := s.fold
+	defer f.caught("", &err)
+	if relayed = f.engine.Relay(&s.partition, ev, &f.fx); relayed {
+		f.meter.counted.Events[ev.Kind][prom.Folded]++
 	}
 	return relayed, nil
 }
@@ -121,7 +122,7 @@ func (s *flowStage) step(ev *events.Event) {
 	// needs the effects of the step.
 	s.begin()
 	s.before()
-	s.judge().Step(&s.partition, &s.scratch, ev, &s.pump.fx)
+	s.judge().Step(&s.partition, &s.scratch, ev, &s.fold.fx)
 	s.after(ev)
 	s.hush()
 }
@@ -129,22 +130,22 @@ func (s *flowStage) step(ev *events.Event) {
 // advance fires deadlines. There is no event, so nothing is counted as one.
 func (s *flowStage) advance(now events.Stamp) {
 	s.begin()
-	s.judge().Advance(&s.partition, &s.scratch, now, &s.pump.fx)
+	s.judge().Advance(&s.partition, &s.scratch, now, &s.fold.fx)
 	// A deadline warns and stops as an event does.
-	s.pump.open.judged.hear(s.pump.fx.Verdicts[s.had.verdicts:])
+	s.fold.open.judged.hear(s.fold.fx.Verdicts[s.had.verdicts:])
 	s.stands()
 	s.hush()
 }
 
 // begin notes what other steps have brought about that is not taken over yet.
 func (s *flowStage) begin() {
-	fx := &s.pump.fx
+	fx := &s.fold.fx
 	s.had.verdicts, s.had.activity, s.had.reports = len(fx.Verdicts), len(fx.Activity), len(fx.Reports)
 }
 
 // hush withholds the effects of weir's own flows from the agent stage.
 func (s *flowStage) hush() {
-	if fx := &s.pump.fx; s.pump.open.own {
+	if fx := &s.fold.fx; s.fold.open.own {
 		fx.Activity, fx.Reports = fx.Activity[:s.had.activity], fx.Reports[:s.had.reports]
 	}
 }
@@ -154,10 +155,10 @@ func (s *flowStage) due() events.Stamp { return s.judge().Due(&s.scratch) }
 // judge returns the engine for the open flow. Weir's own flows are judged by fixed limits, so that no
 // limits file can disable the self-test of loop detection (decision 33).
 func (s *flowStage) judge() *analyzer.Engine {
-	if s.pump.open.own {
+	if s.fold.open.own {
 		return s.own
 	}
-	return s.pump.engine
+	return s.fold.engine
 }
 
 // watermark is a grace behind what was seen: so late may an event come that should have
@@ -169,7 +170,7 @@ func (s *flowStage) seen() events.Stamp { return s.partition.Watermark }
 // The state is how far activity was passed on to agents, the reports that wait, and then the state of
 // the fold.
 func (s *flowStage) appendState(dst []byte) ([]byte, error) {
-	t := &s.pump.outbox.activity
+	t := &s.fold.outbox.activity
 	dst = binary.AppendVarint(dst, t.step)
 	dst = binary.AppendVarint(dst, t.offset)
 	dst = t.appendReports(binary.AppendVarint(dst, int64(t.parts)))
@@ -178,7 +179,7 @@ func (s *flowStage) appendState(dst []byte) ([]byte, error) {
 
 func (s *flowStage) restoreState(b []byte) error {
 	d := record.NewReader(b)
-	t := &s.pump.outbox.activity
+	t := &s.fold.outbox.activity
 	t.step, t.offset, t.parts = d.Varint(), d.Varint(), int(d.Varint())
 	t.readReports(&d)
 	if d.Bad() {

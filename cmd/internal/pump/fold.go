@@ -6,25 +6,64 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"weir/analyzer"
 	"weir/analyzer/activity"
 	"weir/events"
 	"weir/events/fingerprint"
 )
 
-// fold takes records until there are none or until a checkpoint has to be written. It returns how many
+// fold takes one record or deadline after the other into the flows or agents that they are about. It
+// does not know which of them it folds, see folding. Its caller holds the lock of the pump.
+type fold struct {
+	o           *Options
+	at          *frontier
+	memory      *memory
+	outbox      *outbox
+	meter       *meter
+	checkpoints *checkpointer
+
+	engine   *analyzer.Engine
+	stage    folding
+	document []byte // of the last limits.set; nil when there was none
+
+	open  *cachedRecord // whose flow is in the scratch of the stage
+	ahead bool          // scratch is ahead of the record of open: encoded holds what it should be
+	// encoded is the record of what is in scratch. It takes the place of that of open when
+	// scratch is closed, see keep.
+	encoded []byte
+	// fx is what steps have brought about since it was reset; its memory is used for all of
+	// them.
+	fx  analyzer.Effects
+	err error // ends the pump
+
+	sweeping bool // a sweep is under way
+	noRoom   bool // a sweep finds no room in the checkpoint that is gathered
+}
+
+// engine returns what judges by the limits.
+func (o *Options) engine(l analyzer.Limits) *analyzer.Engine {
+	// An engine that observes judges the same, so backtests fold what a live pump would.
+	e := analyzer.New(l)
+	if o.Observe != nil {
+		e = e.Observing(o.Observe)
+	}
+	return e
+}
+
+// foldAll takes records until there are none or until a checkpoint has to be written. It returns how many
 // it took. It holds the lock for all of them, so a query waits for one batch at most.
-func (p *Pump) fold(records []Record) (n int) {
+func (p *Pump) foldAll(records []Record) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.foldLocked(records)
 }
 
-// foldLocked is fold for a caller that holds the lock. A deadline fires between two records, as soon
+// foldLocked is foldAll for a caller that holds the lock. A deadline fires between two records, as soon
 // as a record has made it ripe. So the effects do not depend on where batches end.
 func (p *Pump) foldLocked(records []Record) (n int) {
-	p.fire() // what a checkpoint or a crash has interrupted
-	p.publishLowWatermark()
-	for n < len(records) && p.err == nil && !p.full() {
+	p.fold.fire() // what a checkpoint or a crash has interrupted
+	p.fold.publishLowWatermark()
+	for n < len(records) && p.fold.err == nil && !p.fold.full() {
 		if n%prefetched == 0 {
 			p.prefetch(records[n:min(n+prefetched, len(records))])
 		}
@@ -35,10 +74,10 @@ func (p *Pump) foldLocked(records []Record) (n int) {
 		}
 		p.record(r, d)
 		p.at.next = r.Offset + 1
-		p.fire()
-		p.publishLowWatermark()
+		p.fold.fire()
+		p.fold.publishLowWatermark()
 	}
-	p.close()
+	p.fold.close()
 	// A record that was skipped because it is known says nothing of what stands before p.next.
 	if n > 0 && records[n-1].Offset == p.at.next-1 {
 		p.at.last.offset, p.at.last.sum, p.at.last.known = p.at.next-1, Sum(records[n-1].Value), true
@@ -53,7 +92,7 @@ func (p *Pump) record(r *Record, d *decoded) {
 	p.meter.counted.Bytes += int64(len(r.Value))
 	// Reports are no JSON, so prefetch has not decoded them.
 	if p.isReports(r) {
-		p.takeReports(r)
+		p.fold.takeReports(r)
 		return
 	}
 	if d.err != nil {
@@ -64,7 +103,7 @@ func (p *Pump) record(r *Record, d *decoded) {
 		p.o.Read(r, &d.event)
 	}
 	d.event.Appended, p.at.appended = r.Appended, r.Appended
-	p.take(&d.event, r)
+	p.fold.take(&d.event, r)
 }
 
 // isReports reports whether the record is a batch of reports.
@@ -84,88 +123,88 @@ func codeOf(err error) events.Code {
 }
 
 // take folds one event. r has no value when the event did not come as a record.
-func (p *Pump) take(ev *events.Event, r *Record) {
+func (f *fold) take(ev *events.Event, r *Record) {
 	if ev.Kind == events.LimitsSet {
-		if err := p.setLimits(ev.Limits); err != nil {
-			p.outbox.rejectEvent(events.CodeLimits, err.Error(), ev, r)
+		if err := f.setLimits(ev.Limits); err != nil {
+			f.outbox.rejectEvent(events.CodeLimits, err.Error(), ev, r)
 		}
 		// Also for a document that cannot be read, which leaves the limits of before in force.
-		p.at.limits.at, p.at.limits.since = r.Appended, 0
+		f.at.limits.at, f.at.limits.since = r.Appended, 0
 		return
 	}
 	if ev.Kind != events.Tick {
 		// A partition in which only time passes does not need its limits again.
-		p.at.limits.since++
+		f.at.limits.since++
 	}
-	key, err := p.stage.admit(ev, r)
+	key, err := f.stage.admit(ev, r)
 	if err != nil {
 		// What panicked may have left half of its effects behind; what was refused has none.
 		if codeOf(err) == events.CodePanic {
-			p.withdraw()
+			f.withdraw()
 		}
-		p.outbox.rejectEvent(codeOf(err), err.Error(), ev, r)
+		f.outbox.rejectEvent(codeOf(err), err.Error(), ev, r)
 		return
 	}
 	if key == "" {
 		// A tick, or what is the agent stage's alone, or known already.
-		p.repartition(r.Offset)
+		f.repartition(r.Offset)
 		return
 	}
-	if p.err = p.enter(key); p.err != nil {
+	if f.err = f.enter(key); f.err != nil {
 		return
 	}
-	if err := p.step(ev); err != nil {
-		p.withdraw()
-		p.outbox.rejectEvent(codeOf(err), err.Error(), ev, r)
+	if err := f.step(ev); err != nil {
+		f.withdraw()
+		f.outbox.rejectEvent(codeOf(err), err.Error(), ev, r)
 		return
 	}
 	// What cannot be kept ends the pump, and the log is folded again up to here: nothing may
 	// have been said of it.
-	if p.err = p.keep(); p.err != nil {
+	if f.err = f.keep(); f.err != nil {
 		return
 	}
 	// The answer may be sent before the verdicts of its batch, see Options.Answer. The log has the
 	// check request, and folding it again gives the same answer.
-	p.answer(r, ev, p.fx.Answer, p.fx.Asked, p.fx.Activity)
-	p.collect(r.Offset)
+	f.answer(r, ev, f.fx.Answer, f.fx.Asked, f.fx.Activity)
+	f.collect(r.Offset)
 }
 
 // answer hands out the answer to a check request. The arguments after ev are the effects of its step.
 // A panic costs that answer and does not change the fold.
-func (p *Pump) answer(r *Record, ev *events.Event, v *events.Verdict, asked bool, told []activity.Activity) {
+func (f *fold) answer(r *Record, ev *events.Event, v *events.Verdict, asked bool, told []activity.Activity) {
 	if v == nil && !asked {
 		return
 	}
 	defer func() {
 		if fault := recover(); fault != nil {
-			p.o.Logger.Error("handing out an answer panicked; the check is answered by its timeout: please report this",
+			f.o.Logger.Error("handing out an answer panicked; the check is answered by its timeout: please report this",
 				"key", ev.FlowKey(), "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
 		}
 	}()
 	switch {
 	// Here Asked means that the parent tree decides. A request that waits for this tree waits for the
 	// parent from now on.
-	case p.o.Stage == AgentStage && asked:
+	case f.o.Stage == AgentStage && asked:
 		for i := range told {
-			if a := &told[i]; a.Event.Ask && p.o.PassedOn != nil {
-				p.o.PassedOn(r.From, a.Key, r.Offset)
+			if a := &told[i]; a.Event.Ask && f.o.PassedOn != nil {
+				f.o.PassedOn(r.From, a.Key, r.Offset)
 			}
 		}
 	case v == nil:
-	case p.o.Stage == AgentStage:
-		if p.o.Settled != nil {
-			p.o.Settled(r.From, ev, v)
+	case f.o.Stage == AgentStage:
+		if f.o.Settled != nil {
+			f.o.Settled(r.From, ev, v)
 		}
 	// The flow allows it and its tree has to as well. Which tree that is, is the key of what was
 	// passed on for the ask.
-	case asked && p.o.Held != nil:
+	case asked && f.o.Held != nil:
 		for i := range told {
 			if a := &told[i]; a.Event.Ask {
-				p.o.Held(r.Offset, ev, a.Key, v)
+				f.o.Held(r.Offset, ev, a.Key, v)
 			}
 		}
-	case p.o.Answer != nil:
-		p.o.Answer(r.Offset, r.Value, ev, v)
+	case f.o.Answer != nil:
+		f.o.Answer(r.Offset, r.Value, ev, v)
 	}
 }
 
@@ -179,63 +218,63 @@ type fault struct {
 func (f *fault) Error() string { return fmt.Sprintf("the fold panicked: %v", f.value) }
 
 // step folds an event into scratch. After an error, which is a fault, scratch must be withdrawn.
-func (p *Pump) step(ev *events.Event) (err error) {
-	defer p.caught(p.open.key, &err)
-	p.stage.step(ev)
+func (f *fold) step(ev *events.Event) (err error) {
+	defer f.caught(f.open.key, &err)
+	f.stage.step(ev)
 	return nil
 }
 
 // advance fires the deadlines in scratch up to now, with the errors of step.
-func (p *Pump) advance(now events.Stamp) (err error) {
-	defer p.caught(p.open.key, &err)
-	p.stage.advance(now)
+func (f *fold) advance(now events.Stamp) (err error) {
+	defer f.caught(f.open.key, &err)
+	f.stage.advance(now)
 	return nil
 }
 
 // caught turns a panic into an error, so that one record cannot stop the pump.
 // It has to be deferred itself, because recover works nowhere else. What cannot be recovered is
 // left to PoisonRecords.
-func (p *Pump) caught(key string, err *error) {
+func (f *fold) caught(key string, err *error) {
 	if r := recover(); r != nil {
-		f := &fault{r, debug.Stack()}
-		p.o.Logger.Error("the fold panicked; the record becomes a dead letter and its flow or agent stays as it was: please report this",
-			"key", key, "panic", fmt.Sprint(r), "stack", string(f.stack))
-		*err = f
+		x := &fault{r, debug.Stack()}
+		f.o.Logger.Error("the fold panicked; the record becomes a dead letter and its flow or agent stays as it was: please report this",
+			"key", key, "panic", fmt.Sprint(r), "stack", string(x.stack))
+		*err = x
 	}
 }
 
 // enter brings the flow or agent into scratch. When it is that of the record before, it
 // is there already.
-func (p *Pump) enter(key string) error {
-	if p.open != nil && p.open.key == key {
+func (f *fold) enter(key string) error {
+	if f.open != nil && f.open.key == key {
 		return nil
 	}
-	p.close()
+	f.close()
 	// close came first: the flow that is looked up may take the place of the one before in
 	// scratch, and its record must be whole by then.
-	r, added, err := p.memory.find(key)
+	r, added, err := f.memory.find(key)
 	if err != nil {
 		return err
 	}
 	if added {
-		p.memory.evict()
+		f.memory.evict()
 	}
-	return p.decode(r)
+	return f.decode(r)
 }
 
 // decode brings a flow or agent of memory into scratch.
-func (p *Pump) decode(r *cachedRecord) error {
-	if err := p.stage.decode(r.key, r.record); err != nil {
-		return fmt.Errorf("%s %q: %w", p.memory.subject, r.key, err)
+func (f *fold) decode(r *cachedRecord) error {
+	if err := f.stage.decode(r.key, r.record); err != nil {
+		return fmt.Errorf("%s %q: %w", f.memory.subject, r.key, err)
 	}
-	if s, ok := p.stage.(*flowStage); ok {
+	if s, ok := f.stage.(*flowStage); ok {
 		s.scratch.SetKeyHash(r.hash)
 		// What a flow was warned and stopped for before it left memory stands in its record only.
 		if r.loaded {
 			r.loaded, r.judged = false, judgedBy(&s.scratch)
 		}
 	}
-	p.open = r
+	f.open = r
 	return nil
 }
 
@@ -244,62 +283,62 @@ func (p *Pump) decode(r *cachedRecord) error {
 // depend on how records are batched. The bytes replace the record only when scratch
 // is closed, because the flow's strings alias the record until then. What needs no
 // record leaves no trace.
-func (p *Pump) keep() error {
-	if p.stage.empty() {
+func (f *fold) keep() error {
+	if f.stage.empty() {
 		// One that drop has marked stays, because the next checkpoint has to take its deadline
 		// away.
-		if len(p.open.record) == 0 && !p.open.dirty {
-			p.memory.cache.remove(p.open)
-			p.open = nil
+		if len(f.open.record) == 0 && !f.open.dirty {
+			f.memory.cache.remove(f.open)
+			f.open = nil
 		}
 		return nil
 	}
-	encoded, err := p.stage.encode(p.encoded[:0])
+	encoded, err := f.stage.encode(f.encoded[:0])
 	if err != nil {
-		return fmt.Errorf("encode %s %q: %w", p.memory.subject, p.open.key, err)
+		return fmt.Errorf("encode %s %q: %w", f.memory.subject, f.open.key, err)
 	}
-	if s, ok := p.stage.(*agentStage); ok {
+	if s, ok := f.stage.(*agentStage); ok {
 		// What reports may skip follows what was kept last, see mayWatch.
-		p.open.unwatched = !p.engine.Agents().Watched(&s.scratch)
-		if len(p.open.record) == 0 {
-			delete(s.nobody, p.open.key)
+		f.open.unwatched = !f.engine.Agents().Watched(&s.scratch)
+		if len(f.open.record) == 0 {
+			delete(s.nobody, f.open.key)
 		}
 	}
-	p.encoded, p.ahead = encoded, true
-	p.postpone(p.open, p.stage.due())
+	f.encoded, f.ahead = encoded, true
+	f.postpone(f.open, f.stage.due())
 	// The new size counts for the next checkpoint at once, though the record is replaced by
 	// close.
-	p.memory.note(p.open, encoded)
+	f.memory.note(f.open, encoded)
 	return nil
 }
 
 // postpone is setDue, but leaves an agent's deadline that is earlier where it is: it fires
 // early once, does nothing, and is set anew then. An agent moves its deadline with
 // each thing that it says, and two writes in the store would come of each.
-func (p *Pump) postpone(r *cachedRecord, due events.Stamp) {
-	if p.o.Stage == AgentStage && r.due != 0 && (due == 0 || due > r.due) {
+func (f *fold) postpone(r *cachedRecord, due events.Stamp) {
+	if f.o.Stage == AgentStage && r.due != 0 && (due == 0 || due > r.due) {
 		return
 	}
-	p.memory.setDue(r, due)
+	f.memory.setDue(r, due)
 }
 
 // close puts what was encoded last into the record of the open flow.
 // It has to come before scratch takes in another flow, and before anything changes by which
 // scratch was made: limits, or a time that is turned back.
-func (p *Pump) close() {
-	if p.open != nil && p.ahead {
-		p.memory.cache.set(p.open, p.encoded)
+func (f *fold) close() {
+	if f.open != nil && f.ahead {
+		f.memory.cache.set(f.open, f.encoded)
 	}
-	p.open, p.ahead = nil, false
+	f.open, f.ahead = nil, false
 }
 
 // withdraw forgets what a step that failed has done to the open flow.
 // encoded still holds what was kept after the event before, so only the failed step is lost.
-func (p *Pump) withdraw() {
-	p.close()
-	counted := p.fx.Counts
-	p.fx.Reset()
-	p.fx.Counts = counted // of the steps before, too
+func (f *fold) withdraw() {
+	f.close()
+	counted := f.fx.Counts
+	f.fx.Reset()
+	f.fx.Counts = counted // of the steps before, too
 }
 
 // fire advances the flows whose deadline the watermark has passed, each at exactly
@@ -307,97 +346,108 @@ func (p *Pump) withdraw() {
 // rest is found again by the watermark and the deadlines, also after a crash.
 //
 // What they bring about is that of the last record, because that one has moved the watermark.
-func (p *Pump) fire() {
-	for p.err == nil && p.ripe() && !p.full() {
-		if p.memory.deadlines.short(p.stage.watermark()) {
+func (f *fold) fire() {
+	for f.err == nil && f.ripe() && !f.full() {
+		if f.memory.deadlines.short(f.stage.watermark()) {
 			// Those that are ripe have to be complete before the first of them fires: their
 			// order must not depend on which of them memory holds.
-			p.err = p.memory.moreDeadlines()
+			f.err = f.memory.moreDeadlines()
 			continue
 		}
-		key, due, _ := p.memory.deadlines.first()
-		if p.err = p.enter(key); p.err != nil {
+		key, due, _ := f.memory.deadlines.first()
+		if f.err = f.enter(key); f.err != nil {
 			return
 		}
-		if p.stage.due() == due { // or it was postponed
-			p.meter.fired(p.open, p.stage.seen().Sub(due))
+		if f.stage.due() == due { // or it was postponed
+			f.meter.fired(f.open, f.stage.seen().Sub(due))
 		}
-		if p.stage.empty() { // the store has forgotten the flow, and not the deadline
-			p.drop(due)
+		if f.stage.empty() { // the store has forgotten the flow, and not the deadline
+			f.drop(due)
 			continue
 		}
-		if err := p.advance(due); err != nil {
-			p.withdraw()
-			p.outbox.reject(events.CodePanic, err.Error(), p.at.next-1, 0, []byte(key))
-			r := p.memory.cache.get(key)
+		if err := f.advance(due); err != nil {
+			f.withdraw()
+			f.outbox.reject(events.CodePanic, err.Error(), f.at.next-1, 0, []byte(key))
+			r := f.memory.cache.get(key)
 			// The record stays as it was. Its next event gives it a deadline again.
-			p.memory.setDue(r, 0) // or it would fire for ever
-			p.memory.note(r, r.record)
+			f.memory.setDue(r, 0) // or it would fire for ever
+			f.memory.note(r, r.record)
 			continue
 		}
 		// Else postpone would leave the deadline that has just fired where it is.
-		p.memory.setDue(p.open, 0)
-		if p.err = p.keep(); p.err == nil {
-			p.collect(p.at.next - 1)
+		f.memory.setDue(f.open, 0)
+		if f.err = f.keep(); f.err == nil {
+			f.collect(f.at.next - 1)
 		}
 	}
 }
 
 // ripe reports whether a deadline has to fire, or has to be fetched from the store to find out.
-func (p *Pump) ripe() bool {
-	_, due, ok := p.memory.deadlines.first()
-	now := p.stage.watermark()
-	return ok && due <= now || p.memory.deadlines.short(now)
+func (f *fold) ripe() bool {
+	_, due, ok := f.memory.deadlines.first()
+	now := f.stage.watermark()
+	return ok && due <= now || f.memory.deadlines.short(now)
 }
 
 // drop removes the open flow, which has no record, and its deadline.
-func (p *Pump) drop(due events.Stamp) {
+func (f *fold) drop(due events.Stamp) {
 	// kept makes the checkpoint remove this entry of the index.
-	p.open.kept = due
-	p.memory.setDue(p.open, 0)
-	p.memory.note(p.open, nil)
-	p.close()
+	f.open.kept = due
+	f.memory.setDue(f.open, 0)
+	f.memory.note(f.open, nil)
+	f.close()
 }
 
 // collect takes over the verdicts that the last step gave, except those that the
 // verdict log holds since before a crash, and passes on what concerns agents.
-func (p *Pump) collect(offset int64) {
-	p.outbox.takeOver(p.fx.Verdicts, offset)
-	if len(p.fx.Verdicts) > 0 {
+func (f *fold) collect(offset int64) {
+	f.outbox.takeOver(f.fx.Verdicts, offset)
+	if len(f.fx.Verdicts) > 0 {
 		// Cleared, so that nothing is kept alive by what was handed on.
-		clear(p.fx.Verdicts)
-		p.fx.Verdicts = p.fx.Verdicts[:0]
+		clear(f.fx.Verdicts)
+		f.fx.Verdicts = f.fx.Verdicts[:0]
 	}
-	p.repartition(offset)
+	f.repartition(offset)
 }
 
 // addHash fills in the hash of a tool's arguments, by which calls are compared, when
 // the producer has sent the arguments alone.
 // It leaves out what the limits say to ignore of the arguments, so other limits can make another
 // hash of the same record; a hash that the producer sent stays as it is.
-func (p *Pump) addHash(ev *events.Event) {
+func (f *fold) addHash(ev *events.Event) {
 	if len(ev.Tool.Args) == 0 || !ev.Tool.ArgsHash.IsZero() {
 		return
 	}
-	ev.Tool.ArgsHash = fingerprint.Args(ev.Tool.Args, p.engine.Limits().IgnoredArgs(ev.Tool.Name))
+	ev.Tool.ArgsHash = fingerprint.Args(ev.Tool.Args, f.engine.Limits().IgnoredArgs(ev.Tool.Name))
 }
 
 // setLimits puts limits in force that the log has set. With an error those of before stay.
-func (p *Pump) setLimits(document []byte) error {
-	if p.o.Parse == nil {
+func (f *fold) setLimits(document []byte) error {
+	if f.o.Parse == nil {
 		return errors.New("this pump takes its limits from its options")
 	}
-	if len(document) > 0 && bytes.Equal(document, p.document) { // repeated, as each log does from time to time
+	if len(document) > 0 && bytes.Equal(document, f.document) { // repeated, as each log does from time to time
 		return nil
 	}
-	limits, err := p.o.Parse(document)
+	limits, err := f.o.Parse(document)
 	if err != nil {
 		return err
 	}
-	p.close() // so that no flow is in scratch across a change of limits
-	p.engine = p.o.engine(limits)
+	f.close() // so that no flow is in scratch across a change of limits
+	f.engine = f.o.engine(limits)
 	// Each checkpoint holds the document: who goes on there judges by the same limits.
-	p.document = append([]byte(nil), document...)
-	p.o.Logger.Info("limits are in force", "partition", p.o.Partition, "profile", limits.Profile, "version", limits.Version)
+	f.document = append([]byte(nil), document...)
+	f.o.Logger.Info("limits are in force", "partition", f.o.Partition, "profile", limits.Profile, "version", limits.Version)
 	return nil
+}
+
+// full reports whether nothing more may be folded before a publication, because
+// all that is gathered has to fit into one checkpoint.
+func (f *fold) full() bool {
+	if f.o.Store == nil {
+		return false
+	}
+	// A quarter stays free for what one more record may bring: a batch of reports touches
+	// hundreds of agents (see mostReports), and is never folded in part.
+	return f.noRoom || f.checkpoints.gathers(3, len(f.document)) || f.outbox.full()
 }

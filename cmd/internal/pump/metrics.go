@@ -49,8 +49,8 @@ func newMeter(o *Options, at *frontier) meter {
 
 // before is called before an event is folded.
 func (s *flowStage) before() {
-	c, n := &s.pump.meter, &s.pump.fx.Counts
-	if s.pump.open.own {
+	c, n := s.fold.meter, &s.fold.fx.Counts
+	if s.fold.open.own {
 		// after resets the counts to this value, as if the event had not been there.
 		c.aside = *n
 		return
@@ -61,9 +61,9 @@ func (s *flowStage) before() {
 
 // after is called when it is folded.
 func (s *flowStage) after(ev *events.Event) {
-	p := s.pump
-	c, n := &p.meter, &p.fx.Counts
-	if p.open.own {
+	f := s.fold
+	c, n := f.meter, &f.fx.Counts
+	if f.open.own {
 		*n = c.aside
 		return
 	}
@@ -77,32 +77,32 @@ func (s *flowStage) after(ev *events.Event) {
 	case n.Late != c.late:
 		outcome = prom.Late
 	}
-	p.meter.counted.Events[ev.Kind][outcome]++
+	f.meter.counted.Events[ev.Kind][outcome]++
 	// Both were dropped: the flow is what it was.
 	if outcome == prom.Duplicate || outcome == prom.Expired {
 		return
 	}
-	if p.o.Store != nil { // a replay counts for itself what it reads
-		c.covering.add(ev, p.engine.Limits().Prices)
+	if f.o.Store != nil { // a replay counts for itself what it reads
+		c.covering.add(ev, f.engine.Limits().Prices)
 	}
 	// A stop in shadow mode refuses no call.
-	refused := p.fx.Answer != nil && ev.Ask && p.fx.Answer.Stops() && p.fx.Answer.Mode != events.ModeShadow
+	refused := f.fx.Answer != nil && ev.Ask && f.fx.Answer.Stops() && f.fx.Answer.Mode != events.ModeShadow
 	if refused || ev.Kind == events.VerdictAck && ev.Ack != nil && ev.Ack.Applied {
-		p.meter.reportRefused(ev, p.fx.Answer)
+		f.meter.reportRefused(ev, f.fx.Answer)
 	}
 	s.spend(ev, refused)
-	p.open.judged.hear(p.fx.Verdicts[s.had.verdicts:])
+	f.open.judged.hear(f.fx.Verdicts[s.had.verdicts:])
 	if ev.Kind == events.AgentCall && !refused { // what was refused was not called
-		p.meter.counted.Calls[ev.By()]++
-		p.meter.counted.Depths[min(s.scratch.Depth(), prom.MaxDepth)]++
+		f.meter.counted.Calls[ev.By()]++
+		f.meter.counted.Depths[min(s.scratch.Depth(), prom.MaxDepth)]++
 	}
 	// Kept for fade, which runs when no flow is at hand.
-	c.idle = p.engine.Limits().Flow.Idle
-	r := p.open
+	c.idle = f.engine.Limits().Flow.Idle
+	r := f.open
 	if !r.live {
 		r.live, r.standing = true, analyzer.Free
-		p.memory.cache.live[r.standing]++
-		p.meter.counted.Opened++
+		f.memory.cache.live[r.standing]++
+		f.meter.counted.Opened++
 	}
 	r.ended, r.last = ev.Kind == events.FlowEnd, s.scratch.Last()
 	s.stands()
@@ -110,7 +110,7 @@ func (s *flowStage) after(ev *events.Event) {
 
 // stands notes how the flow in scratch stands, if it is live.
 func (s *flowStage) stands() {
-	r, live := s.pump.open, &s.pump.memory.cache.live
+	r, live := s.fold.open, &s.fold.memory.cache.live
 	if now := s.scratch.Standing(); r.live && now != r.standing {
 		live[r.standing]--
 		live[now]++
@@ -123,9 +123,9 @@ func (s *flowStage) stands() {
 func (p *Pump) tally(records int64) {
 	p.meter.standing.Flows.Store(int64(len(p.memory.cache.byKey)))
 	p.meter.standing.FlowBytes.Store(p.memory.cache.bytes)
-	p.meter.standing.Watermark.Store(int64(p.stage.seen()))
+	p.meter.standing.Watermark.Store(int64(p.fold.stage.seen()))
 	p.meter.standing.Next.Store(p.at.next)
-	if s, ok := p.stage.(*flowStage); ok {
+	if s, ok := p.fold.stage.(*flowStage); ok {
 		p.meter.standing.Reporting.Store(s.partition.Reporting)
 		p.logLoad()
 	}
@@ -136,11 +136,11 @@ func (p *Pump) tally(records int64) {
 	p.checkpoints.uncheckpointed += records
 	p.meter.counts.uncheckpointed.Add(records)
 	n := &p.meter.counted
-	n.Fold = p.fx.Counts
+	n.Fold = p.fold.fx.Counts
 	if p.o.Stage == FlowStage {
 		n.Records += records
 		p.fade()
-		p.meter.covered(p.engine.Limits())
+		p.meter.covered(p.fold.engine.Limits())
 		for i := range p.memory.cache.live {
 			p.meter.standing.Live[i].Store(p.memory.cache.live[i])
 		}
@@ -149,7 +149,7 @@ func (p *Pump) tally(records int64) {
 	}
 	p.meter.standing.Unsent.Store(int64(len(p.outbox.verdicts)))
 	p.meter.counts.Count(func(all *prom.Counters) { all.Add(n) })
-	*n, p.fx.Counts = prom.Counters{}, activity.Counts{}
+	*n, p.fold.fx.Counts = prom.Counters{}, activity.Counts{}
 }
 
 // The most flows that one tally looks at: how many may stop being live, and how many
@@ -168,7 +168,7 @@ func (p *Pump) fade() {
 	s, measured := p.memory.cache, 0
 	for range mostFading {
 		r := s.fading
-		if r == &s.ends || r.live && r.last.Add(p.meter.idle) > p.stage.seen() {
+		if r == &s.ends || r.live && r.last.Add(p.meter.idle) > p.fold.stage.seen() {
 			break
 		}
 		// It need not be looked at again before its next event, which makes it the newest.
@@ -181,7 +181,7 @@ func (p *Pump) fade() {
 			s.live[r.standing]--
 			p.meter.counted.Closed[closingOf(r)]++
 			if measured++; measured <= mostMeasured && p.o.Metrics != nil {
-				p.meter.measure(p.engine, r)
+				p.meter.measure(p.fold.engine, r)
 			}
 		}
 		if r.stored(p.checkpoints.durable) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"weir/analyzer"
 	"weir/cmd/internal/clock"
 	"weir/events"
 )
@@ -22,28 +21,13 @@ import (
 type Pump struct {
 	o *Options // of all its parts
 
-	mu       sync.Mutex // held while records are folded, for those who look at flows and agents
-	engine   *analyzer.Engine
-	stage    folding
-	document []byte // of the last limits.set; nil when there was none
-	memory   memory
+	mu     sync.Mutex // held while records are folded, for those who look at flows and agents
+	memory memory
+	fold   fold
 
-	// What one record needs.
-	coming []decoded     // the one at hand and those after it, see prefetch
-	open   *cachedRecord // whose flow is in the scratch of the stage
-	ahead  bool          // scratch is ahead of the record of open: encoded holds what it should be
-	// encoded is the record of what is in scratch. It takes the place of that of open when
-	// scratch is closed, see keep.
-	encoded []byte
-	// fx is what steps have brought about since it was reset; its memory is used for all of
-	// them.
-	fx      analyzer.Effects
-	err     error // ends the pump
-	touched byte  // see prefetch
-
-	sweeping bool // a sweep is under way
-	swept    int  // records that were folded by sweeps
-	noRoom   bool // a sweep finds no room in the checkpoint that is gathered
+	coming  []decoded // the record at hand and those after it, see prefetch
+	touched byte      // see prefetch
+	swept   int       // records that were folded by sweeps
 
 	at          frontier
 	gathered    int // number of records folded since the last publication, see Gather
@@ -54,16 +38,6 @@ type Pump struct {
 
 	hurry   chan struct{} // closed when nothing waits for free space any more
 	hurries sync.Once
-}
-
-// engine returns what judges by the limits.
-func (o *Options) engine(l analyzer.Limits) *analyzer.Engine {
-	// An engine that observes judges the same, so backtests fold what a live pump would.
-	e := analyzer.New(l)
-	if o.Observe != nil {
-		e = e.Observing(o.Observe)
-	}
-	return e
 }
 
 // New returns a pump that goes on where the last checkpoint of its partition in
@@ -96,12 +70,16 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	if o.Trouble == nil {
 		o.Trouble = TroubleOf
 	}
-	p := &Pump{o: &o, engine: o.engine(o.Limits), at: frontier{next: o.Start}, hurry: make(chan struct{})}
+	p := &Pump{o: &o, at: frontier{next: o.Start}, hurry: make(chan struct{})}
 	p.meter = newMeter(&o, &p.at)
 	p.memory = memory{o: &o, checkpoints: &p.checkpoints, cache: newRecordCache(), deadlines: newDeadlines(0)}
 	p.checkpoints.o, p.checkpoints.meter, p.checkpoints.hurry = &o, &p.meter, p.hurry
 	p.outbox = outbox{o: &o, meter: &p.meter, hurry: p.hurry, activity: repartitioner{o: &o, published: &p.outbox.dedup}}
-	p.stage, p.memory.subject = p.stageOf(&o)
+	p.fold = fold{o: &o, at: &p.at, memory: &p.memory, outbox: &p.outbox, meter: &p.meter, checkpoints: &p.checkpoints, engine: o.engine(o.Limits)}
+	p.fold.stage, p.memory.subject = p.fold.stageOf(&o)
+	if s, ok := p.fold.stage.(*flowStage); ok {
+		s.pump = p
+	}
 	if o.Store == nil {
 		return p, nil
 	}
@@ -128,7 +106,7 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 // Records below Next are skipped. An error is final: the pump must be thrown away,
 // and the next one folds again from the last checkpoint.
 func (p *Pump) Batch(ctx context.Context, records []Record) error {
-	return p.batch(ctx, records, p.fold)
+	return p.batch(ctx, records, p.foldAll)
 }
 
 func (p *Pump) batch(ctx context.Context, records []Record, fold func([]Record) int) error {
@@ -142,7 +120,7 @@ func (p *Pump) batch(ctx context.Context, records []Record, fold func([]Record) 
 		if err := p.settle(ctx); err != nil {
 			return err
 		}
-		if len(records) == 0 && !p.ripe() {
+		if len(records) == 0 && !p.fold.ripe() {
 			return nil
 		}
 	}
@@ -169,7 +147,7 @@ func (p *Pump) Gather(ctx context.Context, records []Record) error {
 	done()
 	// No more can wait after an error, with a full checkpoint or one that is due, or with too much
 	// memory held by dead letters.
-	if n == len(records) && p.err == nil && p.gathered <= mostGathered && !p.full() && !p.checkpoints.due() && p.outbox.deadBytes() < mostDeadBytes {
+	if n == len(records) && p.fold.err == nil && p.gathered <= mostGathered && !p.fold.full() && !p.checkpoints.due() && p.outbox.deadBytes() < mostDeadBytes {
 		return nil
 	}
 	return p.batch(ctx, records[n:], p.foldSwept)
@@ -201,7 +179,7 @@ func (p *Pump) aheadLocked(records []Record) (n int, due bool) {
 	defer p.mu.Unlock()
 	defer p.meter.timed(len(records))()
 	n = p.foldLocked(records)
-	return n, n < len(records) || p.err != nil || len(p.outbox.verdicts) > 0 || len(p.outbox.deadLetters) > 0 || p.ripe()
+	return n, n < len(records) || p.fold.err != nil || len(p.outbox.verdicts) > 0 || len(p.outbox.deadLetters) > 0 || p.fold.ripe()
 }
 
 // Refuse makes a record a dead letter without folding it, as Batch does with one that
@@ -249,7 +227,7 @@ func (p *Pump) Fold(ev *events.Event, offset int64) []events.Verdict {
 // FoldRecord is Fold of an event that came as a record, of which only the value may be
 // missing.
 func (p *Pump) FoldRecord(ev *events.Event, r *Record) []events.Verdict {
-	return p.foldOne(r, func() { p.take(ev, r) })
+	return p.foldOne(r, func() { p.fold.take(ev, r) })
 }
 
 // foldOne does for one record what foldLocked does for many, in the same order, and returns the
@@ -259,16 +237,16 @@ func (p *Pump) foldOne(r *Record, take func()) []events.Verdict {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.given = p.given[:0]
-	if r.Offset < p.at.next || p.err != nil {
+	if r.Offset < p.at.next || p.fold.err != nil {
 		return p.given
 	}
 	// With a store p.out may hold what earlier calls have given and the next Batch publishes.
 	from := len(p.outbox.verdicts)
 	take()
 	p.at.next = r.Offset + 1
-	p.fire()
-	p.publishLowWatermark()
-	p.close()
+	p.fold.fire()
+	p.fold.publishLowWatermark()
+	p.fold.close()
 	p.tally(1)
 	for i := range p.outbox.verdicts[from:] {
 		p.given = append(p.given, p.outbox.verdicts[from+i].Verdict)
@@ -329,8 +307,8 @@ func (p *Pump) Hurry() { p.hurries.Do(func() { close(p.hurry) }) }
 
 // settle publishes what was folded and lets a checkpoint pass when one is due.
 func (p *Pump) settle(ctx context.Context) error {
-	if p.err != nil {
-		return p.err
+	if p.fold.err != nil {
+		return p.fold.err
 	}
 	if p.o.Store == nil {
 		p.outbox.forget()
@@ -342,7 +320,7 @@ func (p *Pump) settle(ctx context.Context) error {
 	}
 	err := p.checkpoint(ctx)
 	if p.checkpoints.failed != nil {
-		p.err = p.checkpoints.failed
+		p.fold.err = p.checkpoints.failed
 	}
 	return err
 }

@@ -460,12 +460,12 @@ func TestPanic(t *testing.T) {
 	if err := p.Batch(t.Context(), records[:200]); err != nil {
 		t.Fatal(err)
 	}
-	sound := p.stage
-	p.stage = broken{sound}
+	sound := p.fold.stage
+	p.fold.stage = broken{sound}
 	if err := p.Batch(t.Context(), []Record{{Offset: 200, Appended: records[200].Appended, Value: poison}}); err != nil {
 		t.Fatal(err)
 	}
-	p.stage = sound
+	p.fold.stage = sound
 	rest := slices.Clone(records[200:])
 	for i := range rest {
 		rest[i].Offset++
@@ -512,10 +512,10 @@ func TestPanicOfDeadline(t *testing.T) {
 	}
 	late := &events.Event{ID: "tick", Time: events.StampOf(clock.NewFake().Now()).Add(time.Hour), Kind: events.Tick}
 	batch(p, 0, pumptest.SelfCall("f", 1))
-	sound := p.stage
-	p.stage = broken{sound}
+	sound := p.fold.stage
+	p.fold.stage = broken{sound}
 	batch(p, 1, late)
-	p.stage = sound
+	p.fold.stage = sound
 	batch(p, 2, pumptest.Call("f", 2, "a", "b"))
 	if err := p.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -553,7 +553,7 @@ func TestUnkept(t *testing.T) {
 			if err := p.Batch(t.Context(), records[:2]); err != nil {
 				t.Fatal(err)
 			}
-			p.stage = forgetful{p.stage}
+			p.fold.stage = forgetful{p.fold.stage}
 			given := p.FoldRecord(last, &records[2])
 			err := p.Batch(t.Context(), nil)
 			if err == nil || !strings.Contains(err.Error(), "no record") {
@@ -910,8 +910,8 @@ func TestStateBeforeStages(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newTestPump(t, Options{Store: store, Sink: &memoryLog{}})
-	if p.Next() != 7 || p.stage.seen() != pumptest.Start || StageOf(b) != FlowStage {
-		t.Errorf("next %d, watermark %d", p.Next(), p.stage.seen())
+	if p.Next() != 7 || p.fold.stage.seen() != pumptest.Start || StageOf(b) != FlowStage {
+		t.Errorf("next %d, watermark %d", p.Next(), p.fold.stage.seen())
 	}
 	if err := p.Batch(t.Context(), []Record{{Offset: 7, Appended: pumptest.Start, Value: pumptest.SelfCall("f", 1).AppendJSON(nil)}}); err != nil {
 		t.Fatal(err)

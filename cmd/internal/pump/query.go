@@ -272,7 +272,7 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 			records = append(records, snapshot{r.key, slices.Clone(r.record)})
 		}
 	}
-	engine = p.engine
+	engine = p.fold.engine
 	// The store is read without the lock, so folding need not wait. A flow that moves to the store
 	// meanwhile may be missing from the list.
 	look := p.memory.cache.outside && !truncated
@@ -315,7 +315,7 @@ func (p *Pump) View(key string) (analyzer.View, bool, error) {
 // lookUp copies the record of a flow or agent; it is empty when nothing is known of it.
 func (p *Pump) lookUp(key string) (record []byte, engine *analyzer.Engine, err error) {
 	p.mu.Lock()
-	engine, outside := p.engine, p.memory.cache.outside
+	engine, outside := p.fold.engine, p.memory.cache.outside
 	// Not get, which would make the flow the newest: a question must not keep it in memory.
 	if r := p.memory.cache.byKey[key]; r != nil {
 		record, outside = slices.Clone(r.record), false
@@ -334,7 +334,7 @@ func (p *Pump) lookUp(key string) (record []byte, engine *analyzer.Engine, err e
 func (p *Pump) Known(key string) (*analyzer.Flow, analyzer.Partition, error) {
 	var over analyzer.Partition
 	p.mu.Lock()
-	if s, ok := p.stage.(*flowStage); ok {
+	if s, ok := p.fold.stage.(*flowStage); ok {
 		over = s.partition
 	}
 	p.mu.Unlock()
@@ -355,7 +355,7 @@ func (p *Pump) Known(key string) (*analyzer.Flow, analyzer.Partition, error) {
 func (p *Pump) agentPartition() (*agents.Partition, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s, ok := p.stage.(*agentStage)
+	s, ok := p.fold.stage.(*agentStage)
 	if !ok {
 		return nil, errors.New("this pump folds flows")
 	}
@@ -373,7 +373,7 @@ func (p *Pump) agentPartition() (*agents.Partition, error) {
 func (p *Pump) Limits() (*analyzer.Limits, []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.engine.Limits(), p.document
+	return p.fold.engine.Limits(), p.fold.document
 }
 
 // Next returns the offset of the first record that is not folded: where the reader of

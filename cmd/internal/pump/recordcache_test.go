@@ -40,7 +40,7 @@ func TestSilentFlowsLeaveMemory(t *testing.T) {
 		send(time.Duration(i)*time.Second, fmt.Sprint(i))
 	}
 	inMemory(5)
-	idle := p.engine.Limits().Flow.Idle
+	idle := p.fold.engine.Limits().Flow.Idle
 	send(idle+2*time.Second, "new")
 	inMemory(2 + 1) // 0, 1 and 2 are silent for as long
 	if store.loads != 0 {

@@ -86,14 +86,14 @@ const (
 // the limits in force, where the dead letters end, and by what the last record is known.
 func (p *Pump) appendState(dst []byte) ([]byte, error) {
 	dst = append(dst, stateVersion, byte(p.o.Stage))
-	fold, err := p.stage.appendState(nil)
+	fold, err := p.fold.stage.appendState(nil)
 	if err != nil {
 		return nil, fmt.Errorf("encode the state of partition %d: %w", p.o.Partition, err)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(fold)))
 	dst = append(dst, fold...)
-	dst = binary.AppendUvarint(dst, uint64(len(p.document)))
-	dst = append(dst, p.document...)
+	dst = binary.AppendUvarint(dst, uint64(len(p.fold.document)))
+	dst = append(dst, p.fold.document...)
 	dst = binary.AppendVarint(dst, p.outbox.dedup.deadLettersFrom)
 	dst = binary.AppendVarint(dst, int64(p.at.limits.at))
 	if !p.at.last.known {
@@ -210,7 +210,7 @@ func (p *Pump) restoreState(b []byte) error {
 	if d.Bad() {
 		return errState
 	}
-	if err := p.stage.restoreState(fold); err != nil {
+	if err := p.fold.stage.restoreState(fold); err != nil {
 		return err
 	}
 	if len(document) > 0 {
@@ -221,7 +221,7 @@ func (p *Pump) restoreState(b []byte) error {
 		if err != nil {
 			return fmt.Errorf("the limits in force cannot be read any more: %w", err)
 		}
-		p.engine, p.document = p.o.engine(limits), append([]byte(nil), document...)
+		p.fold.engine, p.fold.document = p.o.engine(limits), append([]byte(nil), document...)
 	}
 	return nil
 }

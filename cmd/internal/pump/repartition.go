@@ -40,22 +40,22 @@ type repartitioner struct {
 
 // repartition passes on what the last step gave for agents, except what went out before a
 // crash: whatever came before a verdict that was published is safe.
-func (p *Pump) repartition(offset int64) {
-	if len(p.fx.Activity) == 0 && len(p.fx.Reports) == 0 {
+func (f *fold) repartition(offset int64) {
+	if len(f.fx.Activity) == 0 && len(f.fx.Reports) == 0 {
 		return
 	}
-	p.passToAgents(p.fx.Activity, p.fx.Reports, offset)
-	p.fx.ResetActivity() // with the memory of what was passed on
+	f.passToAgents(f.fx.Activity, f.fx.Reports, offset)
+	f.fx.ResetActivity() // with the memory of what was passed on
 }
 
 // passToAgents passes on what the record at an offset has brought about for agents.
-func (p *Pump) passToAgents(told []activity.Activity, reports []activity.Report, offset int64) {
+func (f *fold) passToAgents(told []activity.Activity, reports []activity.Report, offset int64) {
 	for i := range told {
-		p.outbox.activity.pass(told[i].Key, offset, &told[i].Event)
+		f.outbox.activity.pass(told[i].Key, offset, &told[i].Event)
 	}
 	if len(reports) > 0 {
-		p.publishReportsDue(offset)
-		p.outbox.activity.retain(reports, offset)
+		f.publishReportsDue(offset)
+		f.outbox.activity.retain(reports, offset)
 	}
 }
 
@@ -86,21 +86,21 @@ func (t *repartitioner) part(offset int64) int {
 
 // publishLowWatermark says up to when everything was passed on, when the watermark has got on and no
 // deadline before it is left.
-func (p *Pump) publishLowWatermark() {
-	step := int64(p.stage.seen()) / lowWatermarkEvery
+func (f *fold) publishLowWatermark() {
+	step := int64(f.stage.seen()) / lowWatermarkEvery
 	// The deadlines of a sweep have fired when it hands on its effects.
-	if step <= p.outbox.activity.step || !p.sweeping && p.ripe() || p.o.Stage == AgentStage {
+	if step <= f.outbox.activity.step || !f.sweeping && f.ripe() || f.o.Stage == AgentStage {
 		return
 	}
-	p.outbox.activity.step = step
+	f.outbox.activity.step = step
 	// Reports go first, because the tick says that everything up to its time was reported.
-	p.publishReportsDue(p.at.next - 1)
-	at := p.engine.LowWatermark(p.stage.seen())
+	f.publishReportsDue(f.at.next - 1)
+	at := f.engine.LowWatermark(f.stage.seen())
 	tick := events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick}
-	if s, ok := p.stage.(*flowStage); ok && s.partition.Reporting {
+	if s, ok := f.stage.(*flowStage); ok && s.partition.Reporting {
 		tick.Tags = []string{reporting}
 	}
-	p.outbox.activity.pass("", p.at.next-1, &tick)
+	f.outbox.activity.pass("", f.at.next-1, &tick)
 }
 
 // publish sends what concerns agents.

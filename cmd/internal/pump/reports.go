@@ -159,10 +159,10 @@ func (t *repartitioner) retain(reports []activity.Report, offset int64) {
 // publishReportsDue passes on what waits if it is time to.
 // The time is that of the log and the interval a limit, so a replay passes on the same at the
 // same place.
-func (p *Pump) publishReportsDue(offset int64) {
-	if seen := p.stage.seen(); p.engine.ReportsDue(p.outbox.activity.reported, seen) {
-		p.outbox.activity.publishReports(offset)
-		p.outbox.activity.reported = seen
+func (f *fold) publishReportsDue(offset int64) {
+	if seen := f.stage.seen(); f.engine.ReportsDue(f.outbox.activity.reported, seen) {
+		f.outbox.activity.publishReports(offset)
+		f.outbox.activity.reported = seen
 	}
 }
 
@@ -259,14 +259,14 @@ func (p *Pump) FoldReports(r *Record) ([]events.Verdict, error) {
 	}
 	// It was looked through before, so an error here is one of the caller's record and nothing
 	// was folded.
-	return p.foldOne(r, func() { p.takeReports(r) }), nil
+	return p.foldOne(r, func() { p.fold.takeReports(r) }), nil
 }
 
 // takeReports folds a batch of reports.
-func (p *Pump) takeReports(r *Record) {
-	s, ok := p.stage.(*agentStage)
+func (f *fold) takeReports(r *Record) {
+	s, ok := f.stage.(*agentStage)
 	if !ok {
-		p.outbox.refuse(r, errReports)
+		f.outbox.refuse(r, errReports)
 		return
 	}
 	// The position is taken first: a batch that comes twice is dropped whole, also one that is
@@ -277,45 +277,45 @@ func (p *Pump) takeReports(r *Record) {
 		err = EachReport(r.Value, func(report *activity.Report) { s.reports = append(s.reports, *report) })
 	}
 	if err != nil {
-		p.outbox.refuse(r, err)
+		f.outbox.refuse(r, err)
 		return
 	}
 	if !fresh {
 		return
 	}
-	p.meter.counted.Activity[0]++
+	f.meter.counted.Activity[0]++
 	for i := range s.reports {
 		report := &s.reports[i]
 		s.key = report.AppendKey(s.key[:0])
 		// Most reports end here, with one look into a map.
-		if p.err == nil && (report.Tries > 0 || s.mayWatch(s.key)) {
-			p.takeReport(s, aliased(s.key), report, r)
+		if f.err == nil && (report.Tries > 0 || s.mayWatch(s.key)) {
+			f.takeReport(s, aliased(s.key), report, r)
 		}
 	}
 }
 
 // takeReport folds one report into the agent of the key, which aliases s.key.
-func (p *Pump) takeReport(s *agentStage, key string, report *activity.Report, r *Record) {
-	if p.err = p.enter(key); p.err != nil {
+func (f *fold) takeReport(s *agentStage, key string, report *activity.Report, r *Record) {
+	if f.err = f.enter(key); f.err != nil {
 		return
 	}
-	if report.Tries == 0 && !s.empty() && !p.engine.Agents().Watched(&s.scratch) { // known by other things: nothing to write either
-		p.open.unwatched = true
+	if report.Tries == 0 && !s.empty() && !f.engine.Agents().Watched(&s.scratch) { // known by other things: nothing to write either
+		f.open.unwatched = true
 		return
 	}
 	if err := s.report(report); err != nil {
-		p.withdraw()
-		p.outbox.refuse(r, fmt.Errorf("%s: %w", key, err))
+		f.withdraw()
+		f.outbox.refuse(r, fmt.Errorf("%s: %w", key, err))
 		return
 	}
 	// Nothing is known of it, in memory or in the store, and the report has changed nothing.
-	if s.empty() && len(p.open.record) == 0 {
+	if s.empty() && len(f.open.record) == 0 {
 		s.unknown(key)
 	}
-	if p.err = p.keep(); p.err == nil {
-		p.collect(r.Offset)
+	if f.err = f.keep(); f.err == nil {
+		f.collect(r.Offset)
 	}
-	p.fx.ResetActivity()
+	f.fx.ResetActivity()
 }
 
 // mostUnknown is how many agents are remembered of which nothing is kept.
@@ -326,21 +326,21 @@ const mostUnknown = 1 << 16
 // report their own state, and so promise nothing: weir knows nothing of them, or only the calls that
 // flows report.
 func (s *agentStage) mayWatch(key []byte) bool {
-	p := s.pump
-	if p.engine.Limits().Agents.WatchAll {
+	f := s.fold
+	if f.engine.Limits().Agents.WatchAll {
 		return true
 	}
-	if r := p.memory.cache.byKey[string(key)]; r != nil {
+	if r := f.memory.cache.byKey[string(key)]; r != nil {
 		return !r.unwatched
 	}
 	// It is not in memory. If memory has all agents, nothing is known of it.
 	_, unknown := s.nobody[string(key)]
-	return p.memory.cache.outside && !unknown
+	return f.memory.cache.outside && !unknown
 }
 
 // unknown notes that the store has nothing of an agent either.
 func (s *agentStage) unknown(key string) {
-	if !s.pump.memory.cache.outside {
+	if !s.fold.memory.cache.outside {
 		return
 	}
 	if s.nobody == nil || len(s.nobody) >= mostUnknown {
@@ -351,8 +351,8 @@ func (s *agentStage) unknown(key string) {
 
 // report folds a report into scratch.
 func (s *agentStage) report(r *activity.Report) (err error) {
-	defer s.pump.caught(s.pump.open.key, &err)
-	s.pump.engine.Agents().StepReport(&s.partition, &s.scratch, r, &s.pump.fx.Effects)
+	defer s.fold.caught(s.fold.open.key, &err)
+	s.fold.engine.Agents().StepReport(&s.partition, &s.scratch, r, &s.fold.fx.Effects)
 	return nil
 }
 

@@ -152,7 +152,7 @@ func TestStateBeforeReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newTestPump(t, Options{Store: store, Sink: &memoryLog{}})
-	if r := p.outbox.activity; p.Next() != 7 || p.stage.seen() != pumptest.Start || r.step != 11 || r.offset != 6 || r.parts != 2 || r.reports.Len() != 0 {
-		t.Errorf("next %d, watermark %d, %+v", p.Next(), p.stage.seen(), r)
+	if r := p.outbox.activity; p.Next() != 7 || p.fold.stage.seen() != pumptest.Start || r.step != 11 || r.offset != 6 || r.parts != 2 || r.reports.Len() != 0 {
+		t.Errorf("next %d, watermark %d, %+v", p.Next(), p.fold.stage.seen(), r)
 	}
 }

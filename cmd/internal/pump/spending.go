@@ -26,7 +26,7 @@ func wasteOf(c *costs.Costs) (out []prom.Waste) {
 }
 
 // prices is the table by which the fold prices tokens. The caller holds mu.
-func (p *Pump) prices() prices.Table { return p.engine.Limits().Prices }
+func (f *fold) prices() prices.Table { return f.engine.Limits().Prices }
 
 // The tokens are split by who set their price, and money is in millionths of a dollar.
 func reading(s *costs.Spent) prom.Spent {
@@ -49,11 +49,11 @@ func (s *flowStage) spent() (x spent) {
 // spend notes what the event spent that was folded into the flow at hand, by how the flow was
 // judged before it. A call that was refused was not made.
 func (s *flowStage) spend(ev *events.Event, refused bool) {
-	p := s.pump
-	if p.o.Store == nil { // no reader exists
+	f := s.fold
+	if f.o.Store == nil { // no reader exists
 		return
 	}
-	was, is, calls := p.meter.spent, s.spent(), int64(0)
+	was, is, calls := f.meter.spent, s.spent(), int64(0)
 	if ev.Refusable() && !refused {
 		calls = 1
 	}
@@ -66,13 +66,13 @@ func (s *flowStage) spend(ev *events.Event, refused bool) {
 	}
 	// By what was said before this event: what it brings about itself counts from the next one
 	// on.
-	when, rule := p.open.judged.phase()
+	when, rule := f.open.judged.phase()
 	// A cost that the producer reports stays; only tokens without one are priced.
-	x := costs.By(p.prices(), ev, calls, is.tokens, is.cost)
+	x := costs.By(f.prices(), ev, calls, is.tokens, is.cost)
 	spent := reading(&x)
-	p.meter.counted.Spent[when].Add(&spent)
+	f.meter.counted.Spent[when].Add(&spent)
 	if when != costs.Unjudged {
-		p.meter.counts.wasted(ev, x, when, rule)
+		f.meter.counts.wasted(ev, x, when, rule)
 	}
 }
 
@@ -131,13 +131,13 @@ func treeJudgedBy(a *agents.Agent) judged {
 // spend notes what a flow reported to the tree at hand as spent, by how the tree was judged before.
 // The flow has noted it under all names but that rule's.
 func (s *agentStage) spend(ev *events.Event, was judged) {
-	p := s.pump
+	f := s.fold
 	when, rule := was.phase()
 	// A call that was refused was not made, and what was passed up is spent in the tree above.
-	if when == costs.Unjudged || p.o.Store == nil || p.fx.Asked || p.fx.Answer != nil && p.fx.Answer.Stops() {
+	if when == costs.Unjudged || f.o.Store == nil || f.fx.Asked || f.fx.Answer != nil && f.fx.Answer.Stops() {
 		return
 	}
 	if n, ok := agents.Spends(ev); ok {
-		p.meter.counts.wastedIn(costs.By(p.prices(), ev, n[ledger.Calls], n[ledger.Tokens], n[ledger.Cost]), when, rule)
+		f.meter.counts.wastedIn(costs.By(f.prices(), ev, n[ledger.Calls], n[ledger.Tokens], n[ledger.Cost]), when, rule)
 	}
 }

@@ -75,9 +75,9 @@ func StageOf(b []byte) Stage {
 }
 
 // stageOf makes what differs in the stage of the options.
-func (p *Pump) stageOf(o *Options) (folding, state.Subject) {
+func (f *fold) stageOf(o *Options) (folding, state.Subject) {
 	if o.Stage == AgentStage {
-		return &agentStage{pump: p, sources: newSources(o.Sources)}, state.AgentSubject
+		return &agentStage{fold: f, sources: newSources(o.Sources)}, state.AgentSubject
 	}
-	return &flowStage{pump: p, own: analyzer.New(selftest.Limits())}, state.FlowSubject
+	return &flowStage{fold: f, own: analyzer.New(selftest.Limits())}, state.FlowSubject
 }

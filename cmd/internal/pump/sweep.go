@@ -99,30 +99,30 @@ func init() {
 // must be thrown away, and the next one fold with Options.InOrder.
 var ErrInOrder = errors.New("these records have to be folded one after the other")
 
-// foldSwept is fold with sweeps where that is possible.
+// foldSwept is foldAll with sweeps where that is possible.
 func (p *Pump) foldSwept(records []Record) (n int) {
-	s, ok := p.stage.(*flowStage)
+	s, ok := p.fold.stage.(*flowStage)
 	// Load is counted over all flows as their events come. Without records the deadlines are left
 	// that a full checkpoint has interrupted.
-	if !ok || len(records) == 0 || p.o.InOrder || p.engine.Limits().Load.High != 0 {
-		return p.fold(records)
+	if !ok || len(records) == 0 || p.o.InOrder || p.fold.engine.Limits().Load.High != 0 {
+		return p.foldAll(records)
 	}
 	g := <-sweeps // who looks at flows meanwhile does not wait for it
 	defer func() { sweeps <- g }()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for n < len(records) && p.err == nil && !p.full() {
+	for n < len(records) && p.fold.err == nil && !p.fold.full() {
 		rest := records[n:]
-		p.fire() // what a checkpoint or a crash has interrupted
-		p.publishLowWatermark()
-		if p.err != nil || p.full() {
+		p.fold.fire() // what a checkpoint or a crash has interrupted
+		p.fold.publishLowWatermark()
+		if p.fold.err != nil || p.fold.full() {
 			break
 		}
 		swept := s.plan(g, rest[:min(len(rest), mostSwept)])
 		if swept >= leastSwept {
 			s.sweep(g, rest[:swept])
 			n, p.swept = n+swept, p.swept+swept
-		} else if p.noRoom = g.crowded && len(p.checkpoints.dirty) > 0; !p.noRoom {
+		} else if p.fold.noRoom = g.crowded && len(p.checkpoints.dirty) > 0; !p.fold.noRoom {
 			n += p.foldLocked(rest[:min(len(rest), leastSwept)])
 		}
 		g.reset()
@@ -151,7 +151,7 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 	g.events, g.seen, g.next, g.at = g.events[:len(records)], g.seen[:len(records)], g.next[:len(records)], g.at[:len(records)]
 	bytes, writes := p.o.Store.MaxCheckpoint()
 	// An eighth stays free, for what is counted here is a guess.
-	room := int(bytes/8*7-p.checkpoints.bytes) - len(p.document) - PartitionRoom
+	room := int(bytes/8*7-p.checkpoints.bytes) - len(p.fold.document) - PartitionRoom
 	left := writes/8*7 - p.checkpoints.writes
 	seen := s.partition.Watermark
 	for n < len(records) {
@@ -221,11 +221,11 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 // planDeadlines finds the deadlines that become ripe in a sweep, and returns how many records it
 // has: none if there are too many deadlines.
 func (s *flowStage) planDeadlines(g *sweep, most int) (n int) {
-	p, d := s.pump, &s.pump.memory.deadlines
+	p, d := s.pump, &s.fold.memory.deadlines
 	until := g.seen[len(g.seen)-1].Add(-activity.Grace)
 	// All of them have to be held.
 	if !d.whole && d.last.due <= until {
-		if p.err = p.memory.moreDeadlines(); p.err != nil || !d.whole && d.last.due <= until {
+		if p.fold.err = p.memory.moreDeadlines(); p.fold.err != nil || !d.whole && d.last.due <= until {
 			return 0
 		}
 	}
@@ -244,8 +244,8 @@ func sweepable(ev *events.Event) bool {
 // sweep folds the records of a plan.
 func (s *flowStage) sweep(g *sweep, records []Record) {
 	p := s.pump
-	p.close()
-	p.sweeping = true
+	p.fold.close()
+	p.fold.sweeping = true
 	p.swapEffects(g)
 	before := s.partition.Watermark
 	for i := range records {
@@ -262,39 +262,39 @@ func (s *flowStage) sweep(g *sweep, records []Record) {
 				}
 			}
 		}
-		if s.foldFlow(g, &g.flows[f], before); p.err != nil {
+		if s.foldFlow(g, &g.flows[f], before); p.fold.err != nil {
 			break
 		}
 	}
 	for _, key := range g.ripe {
-		if _, swept := g.byKey[key]; p.err == nil && !swept {
+		if _, swept := g.byKey[key]; p.fold.err == nil && !swept {
 			g.flows = append(g.flows, sweptFlow{key: key})
 			s.fireFlow(g, &g.flows[len(g.flows)-1])
 		}
 	}
-	p.open = nil
-	if p.err == nil {
+	p.fold.open = nil
+	if p.fold.err == nil {
 		s.tell(g, records) // before the memory changes that it aliases
 		p.putBack(g)
 		last := &records[len(records)-1]
 		p.at.last.offset, p.at.last.sum, p.at.last.known = last.Offset, Sum(last.Value), true
 		p.tally(int64(len(records)))
 		// Never seen: far more than a flow grows by was left free.
-		if p.checkpoints.gathers(4, len(p.document)) {
-			p.err = ErrInOrder
+		if p.checkpoints.gathers(4, len(p.fold.document)) {
+			p.fold.err = ErrInOrder
 		}
 	}
-	p.sweeping = false
-	clear(p.fx.Verdicts)
-	p.fx.Verdicts = p.fx.Verdicts[:0]
-	p.fx.ResetActivity()
+	p.fold.sweeping = false
+	clear(p.fold.fx.Verdicts)
+	p.fold.fx.Verdicts = p.fold.fx.Verdicts[:0]
+	p.fold.fx.ResetActivity()
 	p.swapEffects(g)
 	p.memory.evict()
 }
 
 // swapEffects gives the effects of the pump other memory, both empty.
 func (p *Pump) swapEffects(g *sweep) {
-	mine, its := &p.fx, &g.effects
+	mine, its := &p.fold.fx, &g.effects
 	mine.Verdicts, its.Verdicts = its.Verdicts, mine.Verdicts
 	mine.Activity, its.Activity = its.Activity, mine.Activity
 	mine.Reports, its.Reports = its.Reports, mine.Reports
@@ -304,12 +304,12 @@ func (p *Pump) swapEffects(g *sweep) {
 // record in memory stays as it was until putBack, for what the flow brings about aliases it.
 func (s *flowStage) foldFlow(g *sweep, f *sweptFlow, before events.Stamp) {
 	p := s.pump
-	if p.err = p.bringIn(f); p.err != nil {
+	if p.fold.err = p.bringIn(f); p.fold.err != nil {
 		return
 	}
 	last := int32(0)
-	for at := f.first; at >= 0 && p.err == nil; at = g.next[at] {
-		if s.fireBefore(g, f, last, at); p.err != nil {
+	for at := f.first; at >= 0 && p.fold.err == nil; at = g.next[at] {
+		if s.fireBefore(g, f, last, at); p.fold.err != nil {
 			return
 		}
 		s.partition.Watermark = before
@@ -317,24 +317,24 @@ func (s *flowStage) foldFlow(g *sweep, f *sweptFlow, before events.Stamp) {
 			s.partition.Watermark = g.seen[at-1]
 		}
 		ev := &g.events[at].event
-		p.addHash(ev)
+		p.fold.addHash(ev)
 		from := p.brought()
-		if p.step(ev) != nil {
-			p.err = ErrInOrder
+		if p.fold.step(ev) != nil {
+			p.fold.err = ErrInOrder
 			return
 		}
-		if to := p.brought(); to != from || p.fx.Answer != nil {
-			g.brought = append(g.brought, brought{from: from, to: to, answer: p.fx.Answer, asked: p.fx.Asked})
+		if to := p.brought(); to != from || p.fold.fx.Answer != nil {
+			g.brought = append(g.brought, brought{from: from, to: to, answer: p.fold.fx.Answer, asked: p.fold.fx.Asked})
 			g.at[at] = int32(len(g.brought))
 		}
-		p.err, last = s.stepped(f), at
+		p.fold.err, last = s.stepped(f), at
 	}
 	s.finish(g, f, last)
 }
 
 // fireFlow fires the deadlines of a flow that has no events in the sweep.
 func (s *flowStage) fireFlow(g *sweep, f *sweptFlow) {
-	if s.pump.err = s.pump.bringIn(f); s.pump.err == nil {
+	if s.fold.err = s.pump.bringIn(f); s.fold.err == nil {
 		s.finish(g, f, 0)
 	}
 }
@@ -347,17 +347,17 @@ func (p *Pump) bringIn(f *sweptFlow) (err error) {
 		}
 	}
 	f.due = f.of.due
-	return p.decode(f.of)
+	return p.fold.decode(f.of)
 }
 
 // finish fires the deadlines that are left and encodes the flow.
 func (s *flowStage) finish(g *sweep, f *sweptFlow, last int32) {
 	p := s.pump
-	if s.fireBefore(g, f, last, int32(len(g.seen))); p.err != nil || s.empty() {
+	if s.fireBefore(g, f, last, int32(len(g.seen))); p.fold.err != nil || s.empty() {
 		return
 	}
 	f.from = len(g.records)
-	g.records, p.err = s.encode(g.records)
+	g.records, p.fold.err = s.encode(g.records)
 	f.to = len(g.records)
 }
 
@@ -368,7 +368,7 @@ func (s *flowStage) stepped(f *sweptFlow) (err error) {
 		return nil
 	}
 	if s.scratch.AtMost() > analyzer.MaxRecord {
-		s.pump.encoded, err = s.encode(s.pump.encoded[:0])
+		s.fold.encoded, err = s.encode(s.fold.encoded[:0])
 	}
 	f.due = s.due()
 	return err
@@ -378,12 +378,12 @@ func (s *flowStage) stepped(f *sweptFlow) (err error) {
 // ripe, at the first of them that does, but after the one at last.
 func (s *flowStage) fireBefore(g *sweep, f *sweptFlow, last, until int32) {
 	p := s.pump
-	for p.err == nil && f.due != 0 && until > 0 && f.due <= g.seen[until-1].Add(-activity.Grace) {
+	for p.fold.err == nil && f.due != 0 && until > 0 && f.due <= g.seen[until-1].Add(-activity.Grace) {
 		due := f.due
 		last = max(last, int32(sort.Search(int(until), func(i int) bool { return due <= g.seen[i].Add(-activity.Grace) })))
 		s.partition.Watermark = g.seen[last]
 		if s.due() == due { // or it was postponed
-			p.meter.fired(p.open, s.seen().Sub(due))
+			p.meter.fired(p.fold.open, s.seen().Sub(due))
 		}
 		f.due = 0
 		if s.empty() { // the store has forgotten the flow, and not the deadline, see drop
@@ -391,14 +391,14 @@ func (s *flowStage) fireBefore(g *sweep, f *sweptFlow, last, until int32) {
 			continue
 		}
 		from := p.brought()
-		if p.advance(due) != nil {
-			p.err = ErrInOrder
+		if p.fold.advance(due) != nil {
+			p.fold.err = ErrInOrder
 			return
 		}
 		if to := p.brought(); to != from {
 			g.fired = append(g.fired, brought{at: last, due: due, key: f.of.key, from: from, to: to})
 		}
-		p.err = s.stepped(f)
+		p.fold.err = s.stepped(f)
 	}
 }
 
@@ -447,7 +447,7 @@ func (s *flowStage) tell(g *sweep, records []Record) {
 			p.outbox.refuse(r, d.err)
 		} else if at > 0 {
 			b := &g.brought[at-1]
-			p.answer(r, &d.event, b.answer, b.asked, p.fx.Activity[b.from.activity:b.to.activity])
+			p.fold.answer(r, &d.event, b.answer, b.asked, p.fold.fx.Activity[b.from.activity:b.to.activity])
 			p.bring(b, r.Offset)
 		}
 		p.at.next = r.Offset + 1
@@ -455,17 +455,17 @@ func (s *flowStage) tell(g *sweep, records []Record) {
 			p.bring(&fired[0], r.Offset)
 			fired = fired[1:]
 		}
-		p.publishLowWatermark()
+		p.fold.publishLowWatermark()
 	}
 }
 
 // brought is how much the effects hold.
 func (p *Pump) brought() effectsEnd {
-	return effectsEnd{int32(len(p.fx.Verdicts)), int32(len(p.fx.Activity)), int32(len(p.fx.Reports))}
+	return effectsEnd{int32(len(p.fold.fx.Verdicts)), int32(len(p.fold.fx.Activity)), int32(len(p.fold.fx.Reports))}
 }
 
 // bring is collect for a part of the effects.
 func (p *Pump) bring(b *brought, offset int64) {
-	p.outbox.takeOver(p.fx.Verdicts[b.from.verdicts:b.to.verdicts], offset)
-	p.passToAgents(p.fx.Activity[b.from.activity:b.to.activity], p.fx.Reports[b.from.reports:b.to.reports], offset)
+	p.outbox.takeOver(p.fold.fx.Verdicts[b.from.verdicts:b.to.verdicts], offset)
+	p.fold.passToAgents(p.fold.fx.Activity[b.from.activity:b.to.activity], p.fold.fx.Reports[b.from.reports:b.to.reports], offset)
 }
