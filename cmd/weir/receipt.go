@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -89,7 +90,26 @@ func printReceipt(env *cli.Env, a *api.HandOrderView, r *orders.Receipt) error {
 	}
 	f := r.Flights
 	fmt.Fprintf(&b, "in flight at the stop: %d, ended %d (cancelled %d), running %d, unknown %d\n", f.Calls, f.Ended, f.Cancelled, f.Running, f.Unknown)
+	for i := range f.Open {
+		fmt.Fprintf(&b, "  not ended: %s\n", openText(&f.Open[i]))
+	}
 	fmt.Fprintf(&b, "calls observed after the stop: %d\n", r.Observed)
 	_, err := cli.Fprintf(env.Out, "%s", b.String())
 	return err
+}
+
+// openText names a call that has not ended, and says why.
+func openText(c *orders.OpenSeen) string {
+	to := c.To
+	if c.Tool != "" {
+		to = "tool " + c.Tool
+	}
+	text := fmt.Sprintf("flow %s, %s to %s, guard %s (%s): ", c.Flow, cmp.Or(c.From, "a person"), to, c.Guard, c.Instance)
+	switch c.Cancel {
+	case orders.CancelRequested:
+		return text + "it was cancelled and still runs"
+	case orders.CancelFailed:
+		return text + "cancelling failed: " + c.Why
+	}
+	return text + "its program gives the guard no way to cancel it"
 }

@@ -26,12 +26,18 @@ const beatAgain = time.Minute
 const mostFlights = 1 << 16
 
 // flights are the calls that this guard has begun and that have not ended, and for each order by hand
-// what became of those that were in flight when it came. The zero flights is ready.
+// what became of those that were in flight when it came. Make it with newFlights.
 type flights struct {
 	mu     sync.Mutex
 	open   map[*Begun]struct{}
 	orders map[string]*flight // by the id of the verdict
 	kick   chan struct{}      // of the heartbeat
+
+	cancels chan struct{} // a value for each function of OnStop that runs
+}
+
+func newFlights() flights {
+	return flights{kick: make(chan struct{}, 1), cancels: make(chan struct{}, mostCancels)}
 }
 
 // flight is what became of the calls of one order.
@@ -40,6 +46,8 @@ type flight struct {
 	Calls     int    `json:"calls"`
 	Ended     int    `json:"ended"`
 	Cancelled int    `json:"cancelled"`
+	// Open names some of the calls that have not ended.
+	Open []openCall `json:"open,omitempty"`
 
 	order *events.Verdict
 	open  map[*Begun]struct{}
@@ -65,13 +73,13 @@ func (f *flights) end(b *Begun) context.CancelCauseFunc {
 	for _, o := range f.orders {
 		if _, ok := o.open[b]; ok {
 			delete(o.open, b)
-			if o.Ended++; b.cancelled {
+			if o.Ended++; b.off.cancelled {
 				o.Cancelled++
 			}
 			f.wake()
 		}
 	}
-	return b.cancel
+	return b.off.cancel
 }
 
 // wake has a heartbeat sent now. The caller holds mu.
@@ -108,38 +116,13 @@ func (f *flights) byHand(g *Guard, v *events.Verdict) {
 		}
 		o.Calls++
 		o.open[b] = struct{}{}
-		if b.cancel != nil {
-			d := refused(v, c.Flow, FromTable, g.stamp())
-			b.cancelled = true
-			b.cancel(d.Err())
-		}
+		d := refused(v, c.Flow, FromTable, g.stamp())
+		b.callOff(d.Err())
 	}
 	if f.orders == nil {
 		f.orders = make(map[string]*flight)
 	}
 	f.orders[v.ID] = o
-}
-
-// Context returns the context for the call: that of Begin, cancelled when an order by hand (weir stop)
-// binds the call while it is in flight. context.Cause is a *Stop then. Finish ends it.
-func (b *Begun) Context() context.Context {
-	f := &b.guard.flights
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if b.ctx == nil {
-		b.ctx = context.Background()
-	}
-	if b.cancel == nil {
-		b.ctx, b.cancel = context.WithCancelCause(b.ctx)
-		for _, o := range f.orders { // it came before
-			if _, ok := o.open[b]; ok {
-				b.cancelled = true
-				d := refused(o.order, b.Call.Flow, FromTable, b.guard.stamp())
-				b.cancel(d.Err())
-			}
-		}
-	}
-	return b.ctx
 }
 
 // beat is a heartbeat, as weir reads it.
@@ -175,8 +158,12 @@ func (g *Guard) beat() beat {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b.InFlight = len(f.open)
+	room := mostOpen
 	for _, o := range f.orders {
-		b.Flights = append(b.Flights, *o)
+		told := *o
+		told.Open = openCalls(o.open, room)
+		room -= len(told.Open)
+		b.Flights = append(b.Flights, told)
 	}
 	slices.SortFunc(b.Flights, func(a, b flight) int { return cmp.Compare(a.Verdict, b.Verdict) })
 	return b

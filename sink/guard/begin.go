@@ -21,9 +21,7 @@ type Begun struct {
 	ended atomic.Bool
 
 	ctx context.Context // of Begin; see Context
-	// Under the lock of the guard's flights.
-	cancel    context.CancelCauseFunc
-	cancelled bool // by an order by hand
+	off calling
 }
 
 // Outcome is the result of a call. Weir compares Content and Sim and never sees the text: HASHES.md

@@ -23,7 +23,7 @@ const guardsPath = "/v1/guards"
 const receiptPath = check.MemberPath + "/receipt"
 
 // maxBeat is the longest heartbeat in bytes: of a guard with the most orders.
-const maxBeat = 64 << 10
+const maxBeat = 128 << 10
 
 // serveBeat is POST /v1/guards: what a guard enforces.
 func (h handOrders) serveBeat(w http.ResponseWriter, r *http.Request) error {

@@ -84,6 +84,7 @@ var laws = []law{
 	{folder: "sink/otlp", may: []string{"weir/events", "weir/analyzer", "weir/sink/recipient"}},
 	{folder: "sink/webhook", may: []string{"weir/events", "weir/sink/recipient", "weir/sink/sign"}},
 	{folder: "sink/guard", may: []string{"weir/events", "weir/sink/sign"}},
+	{folder: "sink/guard/cancel", not: []string{"os", "weir/events"}},
 	{folder: "sink/guard/guarded", may: []string{"weir/events", "weir/events/fingerprint", "weir/sink/guard"}},
 	{folder: "sink/guard/kafkaguard", may: []string{"weir/events/kafka", "weir/sink/guard", "weir/sink/sign"}},
 	{folder: "sink/prom", may: []string{"weir/events", "weir/analyzer", "github.com/prometheus/client_golang"}},

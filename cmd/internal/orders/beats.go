@@ -24,6 +24,7 @@ const (
 	forgotten  = time.Hour
 	mostGuards = 10_000
 	mostHeld   = MaxOrders
+	mostOpen   = 20
 )
 
 // Beat is a heartbeat of a guard: what it enforces, and what became of calls that were in flight.
@@ -45,6 +46,38 @@ type Flight struct {
 	Calls     int    `json:"calls"`
 	Ended     int    `json:"ended"`
 	Cancelled int    `json:"cancelled"` // of those that ended
+	// Open names some of those that have not ended.
+	Open []OpenCall `json:"open,omitempty"`
+}
+
+// OpenCall is a call that has not ended since an order by hand binds it.
+type OpenCall struct {
+	Flow string `json:"flow,omitempty"`
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
+	Tool string `json:"tool,omitempty"`
+	// Cancel is CancelRequested or CancelFailed; "" where the program gives the guard no way to cancel
+	// the call.
+	Cancel string `json:"cancel,omitempty"`
+	Why    string `json:"why,omitempty"` // of CancelFailed
+}
+
+// The values of OpenCall.Cancel.
+const (
+	CancelRequested = "requested"
+	CancelFailed    = "failed"
+)
+
+func (c *OpenCall) check() error {
+	for _, text := range []string{c.Flow, c.From, c.To, c.Tool, c.Why} {
+		if len(text) > events.MaxID {
+			return fmt.Errorf("flights: a text in open is longer than %d bytes", events.MaxID)
+		}
+	}
+	if c.Cancel != "" && c.Cancel != CancelRequested && c.Cancel != CancelFailed {
+		return fmt.Errorf("flights: cancel is %q; want %s, %s or nothing", c.Cancel, CancelRequested, CancelFailed)
+	}
+	return nil
 }
 
 // Check reports what is wrong with a heartbeat.
@@ -60,6 +93,14 @@ func (b *Beat) Check() error {
 	for _, f := range b.Flights {
 		if f.Calls < f.Ended || f.Ended < f.Cancelled || f.Cancelled < 0 {
 			return fmt.Errorf("flights: want calls >= ended >= cancelled >= 0")
+		}
+		if len(f.Open) > mostOpen {
+			return fmt.Errorf("flights: want at most %d calls in open", mostOpen)
+		}
+		for i := range f.Open {
+			if err := f.Open[i].check(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -170,6 +211,15 @@ type Flights struct {
 	Cancelled int `json:"cancelled"` // of those that ended
 	Running   int `json:"running"`
 	Unknown   int `json:"unknown"` // of guards that are silent
+	// Open names calls that have not ended, at most MostMissing of them.
+	Open []OpenSeen `json:"open"`
+}
+
+// OpenSeen is a call in a receipt that has not ended.
+type OpenSeen struct {
+	Guard    string `json:"guard"`
+	Instance string `json:"instance"`
+	OpenCall
 }
 
 // MostMissing is how many guards a receipt names.
@@ -181,7 +231,7 @@ func (g *Guards) Confirm(verdict string, stops bool, now events.Stamp) Confirmed
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.forget(now)
-	out := Confirmed{Missing: []GuardSeen{}}
+	out := Confirmed{Missing: []GuardSeen{}, Flights: Flights{Open: []OpenSeen{}}}
 	if g.full > 0 { // at least one guard is not known
 		out.More = 1
 	}
@@ -204,8 +254,9 @@ func (g *Guards) Confirm(verdict string, stops bool, now events.Stamp) Confirmed
 	return out
 }
 
-// cut keeps the list of names short.
+// cut keeps the lists of names short.
 func (c *Confirmed) cut() {
+	c.Flights.cut()
 	if more := len(c.Missing) - MostMissing; more > 0 {
 		c.Missing, c.More = c.Missing[:MostMissing], c.More+more
 	}
@@ -238,14 +289,29 @@ func (f *Flights) add(s *guardState, verdict string, silent bool) {
 		} else {
 			f.Running += one.Calls - one.Ended
 		}
+		for _, c := range one.Open {
+			if silent && c.Cancel != CancelFailed {
+				c.Cancel, c.Why = CancelFailed, "not heard of since "+events.RFC3339(s.seen).String()
+			}
+			f.Open = append(f.Open, OpenSeen{Guard: s.beat.Guard, Instance: s.beat.Instance, OpenCall: c})
+		}
 	}
+}
+
+// cut puts the calls in an order and keeps their list short.
+func (f *Flights) cut() {
+	slices.SortFunc(f.Open, func(a, b OpenSeen) int {
+		return cmp.Or(cmp.Compare(a.Guard, b.Guard), cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.To, b.To), cmp.Compare(a.Tool, b.Tool))
+	})
+	f.Open = f.Open[:min(len(f.Open), MostMissing)]
 }
 
 // Add adds what the guards of another process have confirmed.
 func (c *Confirmed) Add(o Confirmed) {
 	c.Guards, c.Last, c.More = c.Guards+o.Guards, max(c.Last, o.Last), c.More+o.More
 	c.Missing = append(c.Missing, o.Missing...)
-	c.cut()
 	f, p := &c.Flights, o.Flights
 	f.Calls, f.Ended, f.Cancelled, f.Running, f.Unknown = f.Calls+p.Calls, f.Ended+p.Ended, f.Cancelled+p.Cancelled, f.Running+p.Running, f.Unknown+p.Unknown
+	f.Open = append(f.Open, p.Open...)
+	c.cut()
 }

@@ -38,7 +38,7 @@ type Receipt struct {
 
 // NewReceipt returns the receipt of a record to which no process has said anything yet.
 func NewReceipt(o *byhand.Order) *Receipt {
-	return &Receipt{Verdict: o.VerdictID(), Given: o.Time, Unreached: []string{}, Confirmed: Confirmed{Missing: []GuardSeen{}}}
+	return &Receipt{Verdict: o.VerdictID(), Given: o.Time, Unreached: []string{}, Confirmed: Confirmed{Missing: []GuardSeen{}, Flights: Flights{Open: []OpenSeen{}}}}
 }
 
 // Add adds what a process says.

@@ -14,12 +14,13 @@ import (
 
 // Tool checks the call of a tool with these arguments, which are JSON, runs it and reports what came
 // of it. A refused call is not run, and its error is a *guard.Stop. Arguments and result are hashed
-// here and do not leave the process.
+// here and do not leave the process. When an order by hand (weir stop) binds the call while it runs,
+// the context of run is cancelled.
 func Tool(ctx context.Context, g *guard.Guard, c guard.Call, arguments []byte, run func(context.Context) ([]byte, error)) ([]byte, error) {
 	if c.ArgsHash == "" {
 		c.ArgsHash, c.ArgsSim = fingerprint.Args(arguments, nil).String(), ArgsSim(arguments)
 	}
-	return finish(ctx, g.Begin(ctx, c), guard.Work{}, run)
+	return finish(g.Begin(ctx, c), guard.Work{}, run)
 }
 
 // ArgsSim is Call.ArgsSim of arguments: the fingerprint of their canonical form, as the guards of all
@@ -38,17 +39,23 @@ func Agent(ctx context.Context, g *guard.Guard, c guard.Call, message []byte, ru
 		c.ContentHash = fingerprint.Content(message).String()
 	}
 	b := g.Begin(ctx, c)
-	return finish(ctx, b, guard.Work{Flow: b.Call.Flow, Party: b.Call.To, Agent: b.Call.ToAgent, Root: b.Call.Root}, run)
+	return finish(b, guard.Work{Flow: b.Call.Flow, Party: b.Call.To, Agent: b.Call.ToAgent, Root: b.Call.Root}, run)
 }
 
-func finish(ctx context.Context, b *guard.Begun, w guard.Work, run func(context.Context) ([]byte, error)) ([]byte, error) {
+// finish runs the call with a context that an order by hand cancels. The error is then that order, a
+// *guard.Stop.
+func finish(b *guard.Begun, w guard.Work, run func(context.Context) ([]byte, error)) ([]byte, error) {
 	if err := b.Decision.Err(); err != nil {
 		return nil, err
 	}
+	ctx := b.Context()
 	if w.Flow != "" {
 		ctx = guard.WithWork(ctx, w)
 	}
 	result, err := run(ctx)
+	if stop, ok := errors.AsType[*guard.Stop](context.Cause(ctx)); ok && err != nil {
+		err = stop
+	}
 	b.Finish(OutcomeOf(result, err))
 	return result, err
 }

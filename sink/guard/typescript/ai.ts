@@ -42,7 +42,7 @@ export function guarded<T extends Record<string, object>>(guard: Guard, call: Ca
           return d.stopped ? refused(d) : execute.call(tool, input, options);
         }
         try {
-          return await guard.run({ ...about, args: input, ask: o.ask }, async () => execute.call(tool, input, options));
+          return await guard.run({ ...about, args: input, ask: o.ask }, async (signal) => execute.call(tool, input, withSignal(options, signal)));
         } catch (err) {
           if (err instanceof FlowStopped) return refused(err.decision);
           throw err;
@@ -51,4 +51,19 @@ export function guarded<T extends Record<string, object>>(guard: Guard, call: Ca
     };
   };
   return Object.fromEntries(Object.entries(tools).map(([name, tool]) => [name, wrap(name, tool)])) as T;
+}
+
+/** The options of a call with a signal that aborts as well when an order by hand binds the call. */
+function withSignal(options: unknown, signal: AbortSignal): object {
+  const own = (options as { abortSignal?: AbortSignal } | undefined)?.abortSignal;
+  return { ...(options as object), abortSignal: own ? either(own, signal) : signal };
+}
+
+function either(a: AbortSignal, b: AbortSignal): AbortSignal {
+  const both = new AbortController(); // AbortSignal.any needs Node 20
+  for (const signal of [a, b]) {
+    if (signal.aborted) both.abort(signal.reason);
+    signal.addEventListener("abort", () => both.abort(signal.reason), { once: true });
+  }
+  return both.signal;
 }

@@ -4,6 +4,8 @@
 /** A call that was begun, as far as flights look at it. */
 export interface Flying<V> {
   readonly cancelled: boolean;
+  /** Names the call and says whether it was cancelled. */
+  named(): object;
   /** Calls the call off, because of an order. */
   callOff(v: V): void;
 }
@@ -16,6 +18,7 @@ interface Flight<V> {
 }
 
 const most = 1 << 16; // calls that are watched
+const mostOpen = 20; // calls that a heartbeat names
 
 /** Milliseconds between heartbeats, and where weir knows none, as an older one. */
 export const beatEvery = 2000;
@@ -60,7 +63,13 @@ export class Flights<V extends { id: string; action: string }> {
 
   /** The part of a heartbeat about calls. */
   told(): object {
-    const flights = [...this.orders].map(([verdict, { calls, ended, cancelled }]) => ({ verdict, calls, ended, cancelled }));
+    let room = mostOpen;
+    const flights = [...this.orders].map(([verdict, flight]) => {
+      const { calls, ended, cancelled } = flight;
+      const open = [...flight.open].slice(0, room).map((b) => b.named());
+      room -= open.length;
+      return { verdict, calls, ended, cancelled, open };
+    });
     return { in_flight: this.open.size, flights };
   }
 }

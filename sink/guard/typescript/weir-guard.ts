@@ -302,12 +302,18 @@ export class Begun implements Flying<Verdict> {
   private readonly control = new AbortController();
   /** Whether the call was aborted by an order by hand. */
   cancelled = false;
+  private stop: Verdict | undefined; // the order by hand that binds the call
+  private cancel: "" | "requested" | "failed" = "";
+  private why = "";
+  private heeds = false; // the program has taken the signal
+  private stops: (() => unknown)[] = []; // of onStop
   constructor(
     readonly call: Call,
     readonly decision: Decision,
     private readonly report: (call: Call, event: () => Record<string, unknown>) => void,
     private readonly ended: (b: Begun) => void = () => {},
     private readonly refused: (v: Verdict) => unknown = () => undefined,
+    private readonly changed: () => void = () => {},
   ) {
     this.open = !decision.stopped;
   }
@@ -315,13 +321,43 @@ export class Begun implements Flying<Verdict> {
   /** Aborted, with a FlowStopped as its reason, when an order by hand (weir stop) binds the call while
    * it is in flight. */
   get signal(): AbortSignal {
+    this.heeds = true;
+    this.runCallOff();
     return this.control.signal;
+  }
+
+  /** Calls fn when an order by hand (weir stop) binds the call while it is in flight, or at once if one
+   * does already: it ends what the call has begun elsewhere, see weir-guard/cancel. The receipt of the
+   * order names what fn throws. */
+  onStop(fn: () => unknown): void {
+    this.stops.push(fn);
+    this.runCallOff();
   }
 
   /** Calls the call off; the guard does so. */
   callOff(v: Verdict): void {
-    this.cancelled = true;
+    this.stop = v;
     this.control.abort(this.refused(v));
+    this.runCallOff();
+  }
+
+  private runCallOff(): void {
+    if (!this.stop) return;
+    if (this.heeds) [this.cancelled, this.cancel] = [true, this.cancel || "requested"];
+    for (const fn of this.stops.splice(0)) {
+      [this.cancelled, this.cancel] = [true, this.cancel || "requested"];
+      void (async () => fn())().catch((err: unknown) => {
+        [this.cancel, this.why] = ["failed", clip(err instanceof Error ? err.message : String(err))];
+        this.changed();
+      });
+    }
+  }
+
+  /** Names the call for the receipt of an order. */
+  named(): object {
+    const { flow, from, fromAgent, to, toAgent, tool } = this.call;
+    const name = { flow, from: from || fromAgent, to: to || toAgent, tool, cancel: this.cancel, why: this.why };
+    return Object.fromEntries(Object.entries(name).filter(([, value]) => value));
   }
 
   /** Reports what came of the call, once: later calls of it do nothing, and so does one of a
@@ -662,7 +698,7 @@ export class Guard {
     // An order by hand may have come while weir was asked; the call is not made yet.
     const stopped = d.stopped ? undefined : this.stoppedByHand(call);
     if (stopped) return new Begun(call, this.refused(stopped, call.flow ?? "", "table", this.stale), report);
-    const begun = new Begun(call, d, report, (b) => this.flights.end(b), (v) => new FlowStopped(this.refused(v, call.flow ?? "", "table", this.stale)));
+    const begun = new Begun(call, d, report, (b) => this.flights.end(b), (v) => new FlowStopped(this.refused(v, call.flow ?? "", "table", this.stale)), () => this.flights.kick());
     if (!d.stopped) this.flights.begin(begun);
     return begun;
   }

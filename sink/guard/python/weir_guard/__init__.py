@@ -530,19 +530,16 @@ class Guard:
         begun = await self.abegin(flow, source, target, **more)
         if begun.decision.stopped:
             raise begun.decision.error()
-        call, loop = begun.call, asyncio.get_running_loop()
+        call = begun.call
         inner = Work(call.flow, call.target or call.source, call.target_agent if call.target else call.source_agent, call.root_correlation_id)
-        with working(inner if call.flow else current_work()):
-            task: "asyncio.Future[Any]" = asyncio.ensure_future(fn())
-        begun.on_stop(lambda: loop.call_soon_threadsafe(task.cancel))
         try:
-            result = await task
+            with working(inner if call.flow else current_work()):
+                task = asyncio.ensure_future(fn())
+            result = await begun.awaited(task)
             begun.finish(result)
             return result
         except asyncio.CancelledError as err:
             begun.finish(error=err, status="cancelled")
-            if begun.stop is not None:
-                raise begun.stop.error() from None
             raise
         except BaseException as err:
             begun.finish(error=err, status="denied" if isinstance(err, FlowStopped) else "error")
@@ -1451,11 +1448,14 @@ class Begun:
         self._open = not decision.stopped
         self.stop: Optional[Decision] = None  # by an order by hand that came while the call was in flight
         self.cancelled = False  # because of that
+        self.cancel = ""  # "requested" or "failed"; "" while there was nothing to call
+        self.why = ""  # it failed
         self._on_stop: List[Callable[[], Any]] = []
 
     def on_stop(self, fn: Callable[[], Any]) -> None:
         """Calls fn, from another thread, when an order by hand (weir stop) binds the call while it is
-        in flight: it ends the call. stop says why."""
+        in flight: it ends the call, or a task that the call has begun elsewhere, see weir_guard.cancel.
+        stop says why. The receipt of the order names what fn raises."""
         self._on_stop.append(fn)
         if self.stop is not None:
             self._call_off()
@@ -1466,12 +1466,34 @@ class Begun:
 
     def _call_off(self) -> None:
         while self._on_stop:
-            fn = self._on_stop.pop()
-            self.cancelled = True
             try:
-                fn()
-            except Exception:
-                _log.exception("a call could not be cancelled")
+                fn = self._on_stop.pop()
+            except IndexError:  # another thread has it
+                return
+            self.cancelled, self.cancel = True, self.cancel or "requested"
+            self._guard._flights.threads.run(lambda fn=fn: self._cancel_by(fn))  # type: ignore[misc]
+
+    def _cancel_by(self, fn: Callable[[], Any]) -> None:
+        try:
+            fn()
+        except Exception as err:
+            self.cancel, self.why = "failed", _clip(str(err) or type(err).__name__)
+            self._guard._flights.kick.set()
+            _log.warning("a call could not be cancelled: %s", err)
+
+    async def awaited(self, work: Awaitable[Any]) -> Any:
+        """Awaits the work of the call. An order by hand that binds the call cancels the work, and
+        FlowStopped is raised."""
+        import asyncio
+
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+        self.on_stop(lambda: loop.call_soon_threadsafe(task.cancel))
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self.stop is not None:
+                raise self.stop.error() from None
+            raise
 
     def finish(
         self,

@@ -10,7 +10,7 @@ from typing import Any, Callable
 from ag2.events import ToolErrorEvent, ToolResultEvent
 from ag2.middleware import BaseMiddleware
 
-from . import Guard
+from . import FlowStopped, Guard
 
 __all__ = ["guarded"]
 
@@ -25,13 +25,18 @@ def guarded(guard: Guard, *, ask: bool = True, **call: Any) -> Callable[[Any, An
             begun = await guard.abegin(**about, arguments=event.arguments or "{}", ask=ask)
             if begun.decision.stopped:
                 return ToolResultEvent.from_call(event, begun.decision.agent_message)
-            with begun:
-                result = await call_next(event, context)
-                if isinstance(result, ToolErrorEvent):
-                    begun.finish(error=result.error)
-                else:
-                    begun.finish(_said(result))
-                return result
+            try:
+                with begun:
+                    result = await begun.awaited(call_next(event, context))
+                    if isinstance(result, ToolErrorEvent):
+                        begun.finish(error=result.error)
+                    else:
+                        begun.finish(_said(result))
+                    return result
+            except FlowStopped as err:
+                if begun.stop is None:
+                    raise
+                return ToolResultEvent.from_call(event, err.decision.agent_message)
 
     return Guarded
 

@@ -3,6 +3,7 @@ that were in flight when they came."""
 
 from __future__ import annotations
 
+import queue
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Set
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 EVERY = 2.0  # seconds between heartbeats
 AGAIN = 60.0  # the same where weir knows none, as an older one
 _MOST = 1 << 16  # calls that are watched
+_MOST_OPEN = 20  # calls that a heartbeat names
+_MOST_THREADS = 32  # that call calls off
+_IDLE = 1.0  # seconds after which such a thread ends
 
 
 class _Flight:
@@ -22,10 +26,38 @@ class _Flight:
         self.open: Set["Begun"] = set()
 
 
+class _Threads:
+    """Runs what calls calls off, which may wait for another server. The thread that enforces orders
+    does not wait for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._work: "queue.SimpleQueue[Callable[[], None]]" = queue.SimpleQueue()
+        self._threads = 0
+
+    def run(self, fn: Callable[[], None]) -> None:
+        self._work.put(fn)
+        with self._lock:
+            if self._threads < _MOST_THREADS:
+                self._threads += 1
+                threading.Thread(target=self._turn, name="weir-cancel", daemon=True).start()
+
+    def _turn(self) -> None:
+        while True:
+            try:
+                self._work.get(timeout=_IDLE)()
+            except queue.Empty:
+                with self._lock:
+                    if self._work.empty():
+                        self._threads -= 1
+                        return
+
+
 class Flights:
     """The calls that have begun and not ended. Any thread may use it."""
 
     def __init__(self) -> None:
+        self.threads = _Threads()
         self._lock = threading.Lock()
         self._open: Set["Begun"] = set()
         self._orders: Dict[str, _Flight] = {}
@@ -67,5 +99,19 @@ class Flights:
     def told(self) -> Dict[str, Any]:
         """The part of a heartbeat about calls."""
         with self._lock:
-            flights = [{"verdict": id, "calls": f.calls, "ended": f.ended, "cancelled": f.cancelled} for id, f in sorted(self._orders.items())]
+            flights, room = [], _MOST_OPEN
+            for id, f in sorted(self._orders.items()):
+                names = _names(f.open, room)
+                room -= len(names)
+                flights.append({"verdict": id, "calls": f.calls, "ended": f.ended, "cancelled": f.cancelled, "open": names})
             return {"in_flight": len(self._open), "flights": flights}
+
+
+def _names(calls: Set["Begun"], most: int) -> List[Dict[str, str]]:
+    """Names calls that have not ended, and says whether they were cancelled."""
+    out = []
+    for begun in sorted(calls, key=lambda b: b._since)[:most]:
+        c = begun.call
+        name = {"flow": c.flow, "from": c.source or c.source_agent, "to": c.target or c.target_agent, "tool": c.tool, "cancel": begun.cancel, "why": begun.why}
+        out.append({key: value for key, value in name.items() if value})
+    return out

@@ -10,7 +10,7 @@ from typing import Any, Awaitable, Callable, Dict
 
 from langchain_core.messages import ToolMessage
 
-from . import Begun, Decision, Guard
+from . import Begun, Decision, FlowStopped, Guard
 
 __all__ = ["aguarded", "guarded"]
 
@@ -48,10 +48,15 @@ def aguarded(guard: Guard, *, report: bool = True, ask: bool = True, **call: Any
         begun = await guard.abegin(**about, arguments=request.tool_call["args"], ask=ask)
         if begun.decision.stopped:
             return _refusal(request, begun.decision)
-        with begun:
-            result = await execute(request)
-            _finish(begun, result)
-            return result
+        try:
+            with begun:
+                result = await begun.awaited(execute(request))
+                _finish(begun, result)
+                return result
+        except FlowStopped as err:
+            if begun.stop is None:
+                raise
+            return _refusal(request, err.decision)
 
     return wrap
 

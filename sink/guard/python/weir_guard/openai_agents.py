@@ -11,7 +11,7 @@ from typing import Any, List
 
 from agents import FunctionTool, RunHooks, ToolGuardrailFunctionOutput, ToolInputGuardrail
 
-from . import Guard
+from . import FlowStopped, Guard
 
 __all__ = ["HandoffHooks", "guarded", "tool_guardrail"]
 
@@ -30,9 +30,14 @@ def guarded(guard: Guard, *tools: FunctionTool, ask: bool = True, **call: Any) -
             begun = await guard.abegin(**about, arguments=arguments or "{}", ask=ask)
             if begun.decision.stopped:
                 return begun.decision.agent_message
-            with begun:
-                begun.result = await execute(context, arguments)
-                return begun.result
+            try:
+                with begun:
+                    begun.result = await begun.awaited(execute(context, arguments))
+                    return begun.result
+            except FlowStopped as err:
+                if begun.stop is None:
+                    raise
+                return err.decision.agent_message
 
         return dataclasses.replace(tool, on_invoke_tool=invoke)
 

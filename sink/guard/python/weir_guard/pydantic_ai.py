@@ -10,7 +10,7 @@ from typing import Any, Dict
 
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 
-from . import Guard
+from . import FlowStopped, Guard
 
 __all__ = ["guarded"]
 
@@ -34,6 +34,11 @@ class _Guarded(WrapperToolset[Any]):
         begun = await self.guard.abegin(**about, arguments=tool_args, ask=self.ask)
         if begun.decision.stopped:
             return begun.decision.agent_message
-        with begun:
-            begun.result = await super().call_tool(name, tool_args, ctx, tool)
-            return begun.result
+        try:
+            with begun:
+                begun.result = await begun.awaited(super().call_tool(name, tool_args, ctx, tool))
+                return begun.result
+        except FlowStopped as err:
+            if begun.stop is None:
+                raise
+            return err.decision.agent_message
