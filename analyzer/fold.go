@@ -136,8 +136,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	if p.turned && f.clock > p.Watermark {
 		f.rewind(p.Watermark)
 	}
-	// A check is made when it is appended. A slow clock must not place it in the past of the flow,
-	// where windows no longer count it.
+	// A slow clock must not place a check in the past of the flow, where windows no longer count it.
 	if when < f.clock && isCheck(ev) && ev.Appended != 0 {
 		when = max(when, ev.Appended)
 	}
@@ -215,17 +214,24 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 }
 
 // MaxSkew is how far a producer's clock may be ahead of the log's before the event is counted
-// as clamped.
+// as clamped, and how far the clock of a dispatcher may be behind when it checks.
 const MaxSkew = time.Minute
 
 // TimeOf returns the time at which Step folds an event, and whether the producer's clock is
 // ahead by more than MaxSkew.
 // The time is never later than the append. Otherwise an event dated ahead moves the clock of a
-// flow, and events with a correct time look old. Where the log has no time of its own
-// (Appended 0) the producer's time is used.
+// flow, and events with a correct time look old. A check is made when it is appended, so it is at
+// most MaxSkew earlier. Otherwise a dispatcher could claim that its flow was silent for long enough
+// to get a new budget. Where the log has no time of its own (Appended 0) the producer's time is
+// used.
 func TimeOf(ev *events.Event) (when events.Stamp, clamped bool) {
-	if ev.Appended != 0 && ev.Time > ev.Appended {
+	switch {
+	case ev.Appended == 0:
+		return ev.Time, false
+	case ev.Time > ev.Appended:
 		return ev.Appended, ev.Time > ev.Appended.Add(MaxSkew)
+	case isCheck(ev):
+		return max(ev.Time, ev.Appended.Add(-MaxSkew)), false
 	}
 	return ev.Time, false
 }

@@ -213,9 +213,14 @@ const testStart = events.Stamp(1_795_000_000_000)
 // loops are flows in which two agents call each other without doing anything, with a
 // record that cannot be read at the end of each.
 func loops(name string, flows, calls int) (out []kafkago.Message) {
+	return loopsSince(testStart, name, flows, calls)
+}
+
+// loopsSince are loops that begin at a time.
+func loopsSince(at events.Stamp, name string, flows, calls int) (out []kafkago.Message) {
 	for i := range calls {
 		for f := range flows {
-			ev := events.Event{ID: fmt.Sprintf("%s-%d-%d", name, f, i), Source: "test", Time: testStart.Add(time.Duration(i)*3*time.Second + time.Duration(f)),
+			ev := events.Event{ID: fmt.Sprintf("%s-%d-%d", name, f, i), Source: "test", Time: at.Add(time.Duration(i)*3*time.Second + time.Duration(f)),
 				Kind: events.AgentCall, CorrelationID: fmt.Sprintf("%s-%d", name, f), From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}, HadWork: events.No}
 			if i%2 == 1 {
 				ev.From, ev.To = ev.To, ev.From
@@ -563,8 +568,10 @@ func TestMemberPartitions(t *testing.T) {
 func (g *members) two() (members []*running) {
 	for range 2 {
 		o := g.options(g.t.TempDir())
-		o.Listen = weirtest.Address(g.t)
-		o.Kafka.Advertise = "http://" + o.Listen
+		// On a busy machine answers and heartbeats are late. That must not look like a lost answer, nor
+		// move partitions.
+		o.Listen, o.AnswerTimeout = weirtest.Address(g.t), time.Minute
+		o.Kafka.Advertise, o.Kafka.SessionTimeout = "http://"+o.Listen, 30*time.Second
 		members = append(members, g.start(o))
 	}
 	g.until("both have partitions", func() bool { return len(members[0].Places()) == 2 && len(members[1].Places()) == 2 })
@@ -575,11 +582,13 @@ func (g *members) two() (members []*running) {
 // A check is answered by whoever folds the flow, whichever member is asked.
 func TestMemberCheck(t *testing.T) {
 	g := newGroup(t, startBroker(t), 4)
-	g.produce(loops("f", 8, 14)...)
+	// A check happens now, so the flows are not silent for long before it.
+	at := events.StampOf(time.Now().Add(-time.Minute))
+	g.produce(loopsSince(at, "f", 8, 14)...)
 	members := g.two()
 	for f := range 8 {
 		for i, m := range members {
-			ask := events.Event{ID: fmt.Sprintf("ask-%d-%d", f, i), Source: "test", Time: testStart.Add(time.Minute), Kind: events.AgentCall, Ask: true,
+			ask := events.Event{ID: fmt.Sprintf("ask-%d-%d", f, i), Source: "test", Time: at.Add(time.Minute), Kind: events.AgentCall, Ask: true,
 				CorrelationID: fmt.Sprintf("f-%d", f), From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}}
 			res, err := http.Post("http://"+m.Addr()+"/v1/check", "application/json", bytes.NewReader(ask.AppendJSON(nil)))
 			if err != nil {
