@@ -115,7 +115,7 @@ type Flow struct {
 	streakAt []uint32 // when, in milliseconds since the episode began
 	// Hashes of source names; 0 is a free place. Four suffice: a fifth source is never
 	// believed to report, which makes its hops count as unknown and not as idle.
-	reporting [4]uint32 // sources that were seen to report tools
+	reporting sources // sources that were seen to report tools
 
 	pairs       []pair
 	delegations []delegation

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +47,29 @@ func FuzzRecord(f *testing.F) {
 			w.step(t, ev)
 		}
 	})
+}
+
+// TestStoredRecords reads records with every field that is kept and writes the same bytes. They are
+// read into one flow, so that nothing of a record remains in the next.
+func TestStoredRecords(t *testing.T) {
+	stored, err := os.ReadFile("testdata/records.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := new(analyzer.Flow)
+	for line := range strings.Lines(string(stored)) {
+		want, err := hex.DecodeString(strings.TrimSpace(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.UnmarshalBinary("main", want); err != nil {
+			t.Fatal(err)
+		}
+		most := f.AtMost()
+		if got, err := f.AppendBinary(nil); err != nil || !bytes.Equal(got, want) || len(got) > most {
+			t.Errorf("read and written it is (%v), at most %d bytes,\n%x, want\n%x", err, most, got, want)
+		}
+	}
 }
 
 // TestRecordOfAnotherVersionIsRefused holds for older and newer ones: the log has it all.

@@ -1,7 +1,10 @@
 package agents
 
 import (
+	"bytes"
+	"encoding/hex"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -113,6 +116,27 @@ func TestRecordOfAnAgentHoldsEveryField(t *testing.T) {
 		clone.tags = nil
 		if !reflect.DeepEqual(clone, want) {
 			t.Fatalf("clone\n%+v\nof\n%+v", clone, *want)
+		}
+	}
+}
+
+// TestStoredRecords reads records with every field and writes the same bytes.
+func TestStoredRecords(t *testing.T) {
+	stored, err := os.ReadFile("testdata/records.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a Agent
+	for line := range strings.Lines(string(stored)) {
+		want, err := hex.DecodeString(strings.TrimSpace(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.UnmarshalBinary("agent:any", want); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := a.AppendBinary(nil); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("read and written it is (%v)\n%x, want\n%x", err, got, want)
 		}
 	}
 }
