@@ -20,6 +20,26 @@ type Answer struct {
 	Hint    string          `json:"hint,omitempty"`
 }
 
+// detail is how much of its verdict a refusal has. Both keep the shape of Answer.
+type detail uint8
+
+const (
+	whole detail = iota
+	// brief is for answers that go out with many others: the verdict has its required members alone.
+	// What guards use is in the members of the problem. A whole one is three times as long, and
+	// MostAsks of them would not fit into one write.
+	brief
+)
+
+// of returns the verdict as a refusal shows it. The given one is not changed.
+func (d detail) of(v *events.Verdict) *events.Verdict {
+	if d == whole {
+		return v
+	}
+	return &events.Verdict{ID: v.ID, Time: v.Time, Revision: v.Revision, Mode: v.Mode, Scope: v.Scope, Action: v.Action, ControlledCutoff: v.ControlledCutoff,
+		Reason: v.Reason}
+}
+
 // appendAllowance appends the answer that allows the call of ev. The verdict comes first, where
 // guards look for it.
 func (h *Handler) appendAllowance(dst []byte, ev *events.Event, v *events.Verdict) []byte {

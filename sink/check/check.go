@@ -120,7 +120,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s *single) (done
 		s.text = append(h.appendAllowance(s.text[:0], &s.ev, v), '\n')
 		writeAllowance(w, v, s.text)
 	} else {
-		h.respond(w, r, &s.Request, v, err, format)
+		h.respond(w, r, &s.Request, v, err, format, whole)
 	}
 	done = s.done()
 	s.Request = Request{} // so that nothing is kept alive
@@ -128,7 +128,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s *single) (done
 }
 
 // respond writes what an ask was answered with.
-func (h *Handler) respond(w http.ResponseWriter, r *http.Request, q *Request, v *events.Verdict, err error, format DenyFormat) {
+func (h *Handler) respond(w http.ResponseWriter, r *http.Request, q *Request, v *events.Verdict, err error, format DenyFormat, as detail) {
 	switch {
 	case err != nil:
 		h.Fail(w, r, err)
@@ -136,7 +136,7 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, q *Request, v 
 		// There is no JSON-RPC request that it could be for, so it is a Problem or Flat.
 		reply := Refuse(v, format, nil)
 		if format != Flat {
-			reply.Body = appendRefusal(reply.Body, q.Event, v)
+			reply.Body = appendRefusal(reply.Body, q.Event, as.of(v))
 		}
 		reply.write(w)
 	default:

@@ -119,7 +119,7 @@ func TestWhatIsLeft(t *testing.T) {
 	}
 	allow := &events.Verdict{ID: "v2", Mode: "enforce", Action: "allow", Reason: "allowed", Remaining: left}
 	w := httptest.NewRecorder()
-	(&Handler{}).respond(w, nil, &Request{Event: &events.Event{ID: "1"}}, allow, nil, AnyFormat)
+	(&Handler{}).respond(w, nil, &Request{Event: &events.Event{ID: "1"}}, allow, nil, AnyFormat, whole)
 	if got := w.Header().Get(RemainingHeader); got != header || !strings.Contains(w.Body.String(), `"remaining":`+object) {
 		t.Errorf("allowed: %q %s", got, w.Body)
 	}

@@ -74,7 +74,7 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 		q := &several[i].Request
 		respond := func() {
 			v, err := q.Answer()
-			h.reply(&replies[i], r, func() { h.respond(&replies[i], r, q, v, err, format) })
+			h.reply(&replies[i], r, func() { h.respond(&replies[i], r, q, v, err, format, brief) })
 		}
 		if q.Wait != nil {
 			asking.Go(respond)

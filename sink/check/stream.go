@@ -260,7 +260,7 @@ func (b *batch) appendAnswer(dst []byte, q *asking) []byte {
 	if q.Err == nil && q.Verdict != nil && !Refuses(q.Verdict) {
 		return append(b.stream.appendAllowance(appendStatus(dst, http.StatusOK), q.Event, q.Verdict), "}\n"...)
 	}
-	b.stream.reply(&q.to, b.r, func() { b.stream.respond(&q.to, b.r, &q.Request, q.Verdict, q.Err, b.format) })
+	b.stream.reply(&q.to, b.r, func() { b.stream.respond(&q.to, b.r, &q.Request, q.Verdict, q.Err, b.format, brief) })
 	return q.to.appendMembers(dst)
 }
 
