@@ -37,13 +37,16 @@ type fileSet struct {
 	// not keep small ones waiting.
 	turnBytes int
 	room      jsonl.Room // for what they have read of long records
-	// mu guards what follows, and what a followed has beside its follower.
+	// mu guards what follows, and what a followed has beside its follower. It is not held while files
+	// are looked at: there may be many, and requests for states wait for it. Only the goroutine of run
+	// changes which files there are, so it looks them up without the lock.
 	mu    sync.Mutex
 	files map[string]*followed
 	// Files that cannot be read, or not in any known format. The latter are looked at again
 	// when they have changed, for their first record may have been half there.
 	passed map[string]passedOver
 	shared sharedAdapters
+	shown  shownStates
 	error  string
 	// rotated is true when it was said that there are files which are not followed.
 	rotated bool
@@ -207,6 +210,23 @@ func (d *fileSet) folders() map[string]bool {
 // that have changed. Goroutines that read are counted in files.
 func (d *fileSet) look(ctx context.Context, files *sync.WaitGroup) {
 	paths, rotated, err := jsonl.Files(d.spec.Path)
+	d.note(rotated, err)
+	d.forget(paths)
+	for _, path := range paths {
+		f := d.files[path]
+		if f == nil {
+			if f = d.begin(path); f == nil {
+				continue
+			}
+		}
+		if d.changed(f) {
+			d.read(ctx, f, files)
+		}
+	}
+}
+
+// note keeps what is wrong with the folder, and logs it once.
+func (d *fileSet) note(rotated []string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	told := ""
@@ -220,6 +240,12 @@ func (d *fileSet) look(ctx context.Context, files *sync.WaitGroup) {
 		d.rotated = true
 		d.in.o.Logger.Info("packed and rotated files are not followed; weir replay reads them", "path", d.spec.Path, "files", len(rotated), "first", rotated[0])
 	}
+}
+
+// forget lets go of files that are not among the sorted paths.
+func (d *fileSet) forget(paths []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for path, f := range d.files {
 		if _, there := slices.BinarySearch(paths, path); there {
 			f.gone = 0
@@ -236,28 +262,24 @@ func (d *fileSet) look(ctx context.Context, files *sync.WaitGroup) {
 		_, there := slices.BinarySearch(paths, path)
 		return !there
 	})
-	for _, path := range paths {
-		f := d.files[path]
-		if f == nil {
-			if f = d.begin(path); f == nil {
-				continue
-			}
-		}
-		if !f.runs && d.changed(f) {
-			d.read(ctx, f, files)
-		}
-	}
 }
 
-// changed reports whether a file may have something that was not read, or that was held
-// back for long enough.
+// changed reports whether a file that is not read may have something that was not read, or that was
+// held back for long enough.
 // A file that was replaced by one of the same size and time is another one (os.SameFile).
 func (d *fileSet) changed(f *followed) bool {
-	if f.parked == nil || f.held && d.in.o.Clock.Now().Sub(f.idle) >= flushAfter {
+	d.mu.Lock()
+	runs, parked := f.runs, f.parked
+	d.mu.Unlock()
+	// The follower belongs to this goroutine now, unless another one reads it.
+	if runs {
+		return false
+	}
+	if parked == nil || f.held && d.in.o.Clock.Now().Sub(f.idle) >= flushAfter {
 		return true
 	}
 	now, err := os.Stat(f.path)
-	return err == nil && (now.Size() != f.parked.Size() || !now.ModTime().Equal(f.parked.ModTime()) || !os.SameFile(now, f.parked))
+	return err == nil && (now.Size() != parked.Size() || !now.ModTime().Equal(parked.ModTime()) || !os.SameFile(now, parked))
 }
 
 // parks parks a file that was read to its end, if it had no writes for a while. The goroutine of the
@@ -294,8 +316,8 @@ func (d *fileSet) parks(f *follower) bool {
 	return parked
 }
 
-// begin takes up a new file; nil when it is skipped. The caller holds the lock. A fault of a file is
-// logged once, until the file is taken up.
+// begin takes up a new file; nil when it is skipped. A fault of a file is logged once, until the
+// file is taken up.
 func (d *fileSet) begin(path string) *followed {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -314,17 +336,22 @@ func (d *fileSet) begin(path string) *followed {
 		if !was || now.unread != passed.unread {
 			d.in.o.Logger.Warn("a file is passed over", "error", err)
 		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		d.passed[path] = now
 		return nil
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	delete(d.passed, path)
 	d.files[path] = &followed{follower: f}
 	return d.files[path]
 }
 
-// read reads a file until it is parked.
-// The caller holds the lock; the reading goes on in a goroutine of its own.
+// read reads a file until it is parked, in a goroutine of its own.
 func (d *fileSet) read(ctx context.Context, f *followed, files *sync.WaitGroup) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	ctx, f.cancel = context.WithCancel(ctx)
 	f.runs, f.parked, f.turn = true, nil, &turn{turns: d.turns}
 	cancel, turn := f.cancel, f.turn
@@ -354,10 +381,32 @@ func (d *fileSet) read(ctx context.Context, f *followed, files *sync.WaitGroup) 
 // maxShown is how many files of a folder are listed one by one, those with faults first.
 const maxShown = 100
 
-// states returns the states of the followed files, in the order of their names. If there are more than
+// shownStates are the states of a folder with many files, as they were last put together. To look at
+// each file for each request would cost more than the request.
+type shownStates struct {
+	mu  sync.Mutex
+	at  time.Time
+	was []Status
+}
+
+// shownFor is how old the states of a folder with many files may be.
+const shownFor = time.Second
+
+// states returns the states of the followed files, see latest. Those of many files may be shownFor old.
+func (d *fileSet) states() []Status {
+	s := &d.shown
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.was) <= maxShown || time.Since(s.at) >= shownFor {
+		s.was, s.at = d.latest(), time.Now()
+	}
+	return s.was
+}
+
+// latest returns the states of the followed files, in the order of their names. If there are more than
 // maxShown, an entry of the folder gives their number. The folder also has an entry when it cannot be
 // read or no file was found.
-func (d *fileSet) states() (out []Status) {
+func (d *fileSet) latest() (out []Status) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, f := range d.files {
@@ -370,9 +419,10 @@ func (d *fileSet) states() (out []Status) {
 			out = append(out, Status{Path: path, Error: p.unread})
 		}
 	}
+	many := len(out) > maxShown
 	rank := func(s *Status) int {
 		switch {
-		case len(d.files) <= maxShown || s.Error != "":
+		case !many || s.Error != "":
 			return 0
 		case !s.Parked:
 			return 1
@@ -382,7 +432,7 @@ func (d *fileSet) states() (out []Status) {
 	slices.SortFunc(out, func(a, b Status) int {
 		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.Path, b.Path))
 	})
-	if d.error != "" || len(d.files) == 0 || len(d.files) > maxShown {
+	if d.error != "" || len(d.files) == 0 || many {
 		all := Status{Path: d.spec.Path, Error: d.error, Files: len(d.files)}
 		for i := range out {
 			all.Records, all.Bad = all.Records+out[i].Records, all.Bad+out[i].Bad

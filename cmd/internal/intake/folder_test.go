@@ -198,3 +198,79 @@ func TestPassedOver(t *testing.T) {
 		t.Error("another file that has taken its name is not looked at")
 	}
 }
+
+// slowStore is a store that does not answer while a file is taken up.
+type slowStore struct {
+	order
+	asked, answer chan struct{}
+}
+
+func (s *slowStore) Cursor(string) ([]byte, bool, error) {
+	select {
+	case s.asked <- struct{}{}:
+	default:
+	}
+	<-s.answer
+	return nil, false, nil
+}
+
+// TestStatesDoNotWaitForFiles asks for the states while a file is being taken up.
+func TestStatesDoNotWaitForFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(eventOf("a")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	store := &slowStore{order: order{most: 1, done: cancel}, asked: make(chan struct{}, 1), answer: make(chan struct{})}
+	counts, discard := &pump.Counts{}, slog.New(slog.DiscardHandler)
+	in := &Intake{o: Options{Log: store, Store: store, Counts: counts, Clock: clock.System{}, Logger: discard, DeadLetters: &DeadLetters{Counts: counts, Clock: clock.System{}, Logger: discard},
+		Limits: func() *analyzer.Limits { return nil }, Fail: func(err error) { t.Error(err); cancel() }}}
+	d := newFileSet(in, Follow{Path: dir, Format: canonicalName})
+	ended := make(chan struct{})
+	go func() { _ = d.run(ctx); close(ended) }()
+	<-store.asked
+	if got := d.states(); len(got) != 1 || got[0].Path != dir {
+		t.Errorf("the states are %+v", got)
+	}
+	close(store.answer)
+	<-ended
+}
+
+// TestFewFilesAreListed has as many files as are listed, and one more, both good ones and such that
+// cannot be read. Those of many are put together once a second at most.
+func TestFewFilesAreListed(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []string{"", "no right to read it"} {
+		d := newFileSet(&Intake{}, Follow{Path: "folder"})
+		add := func(n int) {
+			path := fmt.Sprintf("%03d.jsonl", n)
+			if fault != "" {
+				d.passed[path] = passedOver{unread: fault}
+				d.files["good"] = &followed{follower: &follower{}}
+				return
+			}
+			d.files[path] = &followed{follower: &follower{status: Status{Path: path, Records: 1}}}
+		}
+		for n := range maxShown - 1 {
+			add(n)
+		}
+		if got := d.states(); len(got) > maxShown || got[len(got)-1].Path != "098.jsonl" {
+			t.Errorf("few files, fault %q: %d states", fault, len(got))
+		}
+		add(maxShown)
+		add(maxShown + 1)
+		many := d.states()
+		if len(many) != maxShown+1 || many[0].Path != "folder" || many[0].Files != len(d.files) {
+			t.Errorf("many files, fault %q: %d states, the first %+v", fault, len(many), many[0])
+		}
+		add(maxShown + 2)
+		if again := d.states(); &again[0] != &many[0] {
+			t.Errorf("fault %q: the states are put together for each request", fault)
+		}
+		d.shown.at = d.shown.at.Add(-shownFor)
+		if again := d.states(); &again[0] == &many[0] || again[0].Files != len(d.files) {
+			t.Errorf("fault %q: the states stay as they were: %+v", fault, again[0])
+		}
+	}
+}
