@@ -16,7 +16,6 @@ import (
 // flowStage folds events by their flow.
 type flowStage struct {
 	fold      *fold
-	pump      *Pump
 	own       *analyzer.Engine // judges weir's own flows
 	partition analyzer.Partition
 	// scratch is the flow at hand. Its strings alias the record that it was decoded from, which

@@ -24,6 +24,7 @@ type fold struct {
 
 	engine   *analyzer.Engine
 	stage    folding
+	sweeps   *flowStage // the stage, where backlogs can be folded in sweeps; else nil
 	document []byte // of the last limits.set; nil when there was none
 
 	open  *cachedRecord // whose flow is in the scratch of the stage

@@ -14,6 +14,15 @@ type memory struct {
 	subject     state.Subject // of what the stage folds
 	cache       *recordCache
 	deadlines   deadlines
+	touched     byte // see touch
+}
+
+// touch reads a little of a record, so that the processor fetches all of it.
+func (m *memory) touch(r *cachedRecord) {
+	// The sum is kept so that the compiler cannot leave the reads out.
+	for at := 0; at < len(r.record); at += cacheLine {
+		m.touched += r.record[at]
+	}
 }
 
 // find returns the flow or agent from memory, from the store, or as a new one, whose record is

@@ -25,9 +25,8 @@ type Pump struct {
 	memory memory
 	fold   fold
 
-	coming  []decoded // the record at hand and those after it, see prefetch
-	touched byte      // see prefetch
-	swept   int       // records that were folded by sweeps
+	coming []decoded // the record at hand and those after it, see prefetch
+	swept  int       // records that were folded by sweeps
 
 	at          frontier
 	gathered    int // number of records folded since the last publication, see Gather
@@ -77,9 +76,6 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	p.outbox = outbox{o: &o, meter: &p.meter, hurry: p.hurry, activity: repartitioner{o: &o, published: &p.outbox.dedup}}
 	p.fold = fold{o: &o, at: &p.at, memory: &p.memory, outbox: &p.outbox, meter: &p.meter, checkpoints: &p.checkpoints, engine: o.engine(o.Limits)}
 	p.fold.stage, p.memory.subject = p.fold.stageOf(&o)
-	if s, ok := p.fold.stage.(*flowStage); ok {
-		s.pump = p
-	}
 	if o.Store == nil {
 		return p, nil
 	}

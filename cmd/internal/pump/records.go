@@ -98,14 +98,6 @@ type decoded struct {
 	of    *cachedRecord // its flow or agent, if that is in memory
 }
 
-// touch reads a little of a record, so that the processor fetches all of it.
-func (p *Pump) touch(r *cachedRecord) {
-	// The sum is kept in the pump so that the compiler cannot leave the reads out.
-	for at := 0; at < len(r.record); at += cacheLine {
-		p.touched += r.record[at]
-	}
-}
-
 // prefetch decodes records and reads a little of what memory has of their flows or agents, so that
 // the processor fetches it for all of them at one time. Most of it is in none of its caches, and
 // to wait for the one, fold it, and then wait for the next is a good part of what folding
@@ -141,12 +133,12 @@ func (p *Pump) prefetch(records []Record) {
 	}
 	for i := range records {
 		if r := p.coming[i].of; r != nil {
-			p.touch(r)
+			p.memory.touch(r)
 		}
 	}
 	for i := range records { // its neighbors are written when it becomes the newest
 		if r := p.coming[i].of; r != nil && r.newer.dirty != r.older.dirty {
-			p.touched++
+			p.memory.touched++
 		}
 	}
 }

@@ -79,5 +79,6 @@ func (f *fold) stageOf(o *Options) (folding, state.Subject) {
 	if o.Stage == AgentStage {
 		return &agentStage{fold: f, sources: newSources(o.Sources)}, state.AgentSubject
 	}
-	return &flowStage{fold: f, own: analyzer.New(selftest.Limits())}, state.FlowSubject
+	f.sweeps = &flowStage{fold: f, own: analyzer.New(selftest.Limits())}
+	return f.sweeps, state.FlowSubject
 }

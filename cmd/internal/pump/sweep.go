@@ -23,6 +23,9 @@ import (
 // deadline fires where it would have. The effects of flows are kept with their record. They are handed
 // on in the order of the log when all flows are done.
 type sweep struct {
+	fold  *fold
+	stage *flowStage
+
 	events []decoded
 	// seen is the time of the log after each record.
 	seen []events.Stamp
@@ -65,6 +68,9 @@ type brought struct {
 	asked  bool
 }
 
+// roomLeft is how much a checkpoint still holds, in bytes and in writes of the store.
+type roomLeft struct{ bytes, writes int }
+
 // effectsEnd is how much stands in effects.
 type effectsEnd struct{ verdicts, activity, reports int32 }
 
@@ -101,14 +107,14 @@ var ErrInOrder = errors.New("these records have to be folded one after the other
 
 // foldSwept is foldAll with sweeps where that is possible.
 func (p *Pump) foldSwept(records []Record) (n int) {
-	s, ok := p.fold.stage.(*flowStage)
 	// Load is counted over all flows as their events come. Without records the deadlines are left
 	// that a full checkpoint has interrupted.
-	if !ok || len(records) == 0 || p.o.InOrder || p.fold.engine.Limits().Load.High != 0 {
+	if p.fold.sweeps == nil || len(records) == 0 || p.o.InOrder || p.fold.engine.Limits().Load.High != 0 {
 		return p.foldAll(records)
 	}
 	g := <-sweeps // who looks at flows meanwhile does not wait for it
-	defer func() { sweeps <- g }()
+	g.fold, g.stage = &p.fold, p.fold.sweeps
+	defer g.giveBack()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for n < len(records) && p.fold.err == nil && !p.fold.full() {
@@ -118,9 +124,12 @@ func (p *Pump) foldSwept(records []Record) (n int) {
 		if p.fold.err != nil || p.fold.full() {
 			break
 		}
-		swept := s.plan(g, rest[:min(len(rest), mostSwept)])
+		swept := g.plan(rest[:min(len(rest), mostSwept)])
 		if swept >= leastSwept {
-			s.sweep(g, rest[:swept])
+			if g.run(rest[:swept]); p.fold.err == nil {
+				p.tally(int64(swept))
+			}
+			g.end()
 			n, p.swept = n+swept, p.swept+swept
 		} else if p.fold.noRoom = g.crowded && len(p.checkpoints.dirty) > 0; !p.fold.noRoom {
 			n += p.foldLocked(rest[:min(len(rest), leastSwept)])
@@ -128,6 +137,12 @@ func (p *Pump) foldSwept(records []Record) (n int) {
 		g.reset()
 	}
 	return n
+}
+
+// giveBack lets another partition have it.
+func (g *sweep) giveBack() {
+	g.fold, g.stage = nil, nil
+	sweeps <- g
 }
 
 // reset empties it and lets go of what it refers to, but for the events, which the next plan writes
@@ -142,22 +157,18 @@ func (g *sweep) reset() {
 
 // plan decodes records up to the first one that no sweep can have, and finds those of each flow. It
 // returns how many they are, and changes nothing that is folded.
-func (s *flowStage) plan(g *sweep, records []Record) (n int) {
-	p := s.pump
+func (g *sweep) plan(records []Record) (n int) {
 	if cap(g.events) < len(records) {
 		g.events = make([]decoded, mostSwept)
 		g.seen, g.next, g.at = make([]events.Stamp, mostSwept), make([]int32, mostSwept), make([]int32, mostSwept)
 	}
-	g.events, g.seen, g.next, g.at = g.events[:len(records)], g.seen[:len(records)], g.next[:len(records)], g.at[:len(records)]
-	bytes, writes := p.o.Store.MaxCheckpoint()
-	// An eighth stays free, for what is counted here is a guess.
-	room := int(bytes/8*7-p.checkpoints.bytes) - len(p.fold.document) - PartitionRoom
-	left := writes/8*7 - p.checkpoints.writes
-	seen := s.partition.Watermark
+	g.cut(len(records))
+	left := g.roomLeft()
+	seen := g.stage.partition.Watermark
 	for n < len(records) {
 		r, d := &records[n], &g.events[n]
 		// What is known already is skipped, in the order of the log.
-		if r.Offset < p.at.next {
+		if r.Offset < g.fold.at.next {
 			break
 		}
 		g.at[n], g.next[n], g.seen[n] = 0, 0, seen
@@ -169,42 +180,69 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 		d.event.Appended = r.Appended
 		when, _ := analyzer.TimeOf(&d.event)
 		// After the first report of an agent, all flows report about it.
-		first := d.event.Kind == events.AgentStatus && !s.partition.Reporting
+		first := d.event.Kind == events.AgentStatus && !g.stage.partition.Reporting
 		if first || !sweepable(&d.event) || when > seen.Add(mostJump) {
 			break
 		}
-		key := d.event.FlowKey()
-		f, known := g.byKey[key]
-		if !known {
-			of, need := p.memory.cache.byKey[key], roomOfFlow
-			if of != nil {
-				need = len(key) + len(of.record) + recordOverhead
-			}
-			if of == nil || !of.dirty {
-				room -= need
-			}
-			left -= writesOf
-			f = int32(len(g.flows))
-			g.byKey[key] = f
-			g.flows = append(g.flows, sweptFlow{key: key, of: of, first: int32(n)})
-		} else {
-			g.next[g.flows[f].last] = int32(n)
-		}
-		if room -= roomOfEvent; room < 0 || left < 0 {
+		f := g.flowOf(d.event.FlowKey(), int32(n), &left)
+		if left.bytes -= roomOfEvent; left.bytes < 0 || left.writes < 0 {
 			g.crowded = true
 			break
 		}
 		seen = max(seen, when)
 		g.seen[n], g.next[n], g.flows[f].last = seen, -f-1, int32(n)
-		if p.o.Read != nil {
-			p.o.Read(r, &d.event)
+		if g.fold.o.Read != nil {
+			g.fold.o.Read(r, &d.event)
 		}
 		n++
 	}
 	if n < leastSwept {
 		return n
 	}
-	// The record at which it ended may have begun a flow, or been linked to the one before.
+	g.dropAfter(n)
+	g.cut(n)
+	return g.planDeadlines(min(left.bytes/roomOfFlow, left.writes/writesOf))
+}
+
+// cut makes the lists about records n long.
+func (g *sweep) cut(n int) {
+	g.events, g.seen, g.next, g.at = g.events[:n], g.seen[:n], g.next[:n], g.at[:n]
+}
+
+// roomLeft is how much more the checkpoint holds that is gathered.
+func (g *sweep) roomLeft() roomLeft {
+	bytes, writes := g.fold.o.Store.MaxCheckpoint()
+	// An eighth stays free, for what is counted here is a guess.
+	return roomLeft{
+		bytes:  int(bytes/8*7-g.fold.checkpoints.bytes) - len(g.fold.document) - PartitionRoom,
+		writes: writes/8*7 - g.fold.checkpoints.writes,
+	}
+}
+
+// flowOf links the record at n to the flow of its key, and takes the room of a flow that is new here.
+func (g *sweep) flowOf(key string, n int32, left *roomLeft) int32 {
+	f, known := g.byKey[key]
+	if known {
+		g.next[g.flows[f].last] = n
+		return f
+	}
+	of, need := g.fold.memory.cache.byKey[key], roomOfFlow
+	if of != nil {
+		need = len(key) + len(of.record) + recordOverhead
+	}
+	if of == nil || !of.dirty {
+		left.bytes -= need
+	}
+	left.writes -= writesOf
+	f = int32(len(g.flows))
+	g.byKey[key] = f
+	g.flows = append(g.flows, sweptFlow{key: key, of: of, first: n})
+	return f
+}
+
+// dropAfter ends a plan after n records. The record at which it ended may have begun a flow, or been
+// linked to the one before.
+func (g *sweep) dropAfter(n int) {
 	for f := range g.flows {
 		if x := &g.flows[f]; int(x.first) < n {
 			g.next[x.last] = int32(-f - 1)
@@ -214,18 +252,16 @@ func (s *flowStage) plan(g *sweep, records []Record) (n int) {
 		g.flows = g.flows[:f]
 		break
 	}
-	g.events, g.seen, g.next, g.at = g.events[:n], g.seen[:n], g.next[:n], g.at[:n]
-	return s.planDeadlines(g, min(room/roomOfFlow, left/writesOf))
 }
 
 // planDeadlines finds the deadlines that become ripe in a sweep, and returns how many records it
 // has: none if there are too many deadlines.
-func (s *flowStage) planDeadlines(g *sweep, most int) (n int) {
-	p, d := s.pump, &s.fold.memory.deadlines
+func (g *sweep) planDeadlines(most int) (n int) {
+	d := &g.fold.memory.deadlines
 	until := g.seen[len(g.seen)-1].Add(-activity.Grace)
 	// All of them have to be held.
 	if !d.whole && d.last.due <= until {
-		if p.fold.err = p.memory.moreDeadlines(); p.fold.err != nil || !d.whole && d.last.due <= until {
+		if g.fold.err = g.fold.memory.moreDeadlines(); g.fold.err != nil || !d.whole && d.last.due <= until {
 			return 0
 		}
 	}
@@ -241,60 +277,62 @@ func sweepable(ev *events.Event) bool {
 	return ev.Kind != events.Tick && ev.Kind != events.LimitsSet && ev.CorrelationID != "" && !selftest.OwnFlow(ev.CorrelationID)
 }
 
-// sweep folds the records of a plan.
-func (s *flowStage) sweep(g *sweep, records []Record) {
-	p := s.pump
-	p.fold.close()
-	p.fold.sweeping = true
-	p.swapEffects(g)
-	before := s.partition.Watermark
+// run folds the records of a plan.
+func (g *sweep) run(records []Record) {
+	g.fold.close()
+	g.fold.sweeping = true
+	g.swapEffects()
+	before := g.stage.partition.Watermark
 	for i := range records {
-		p.meter.counted.Bytes += int64(len(records[i].Value))
+		g.fold.meter.counted.Bytes += int64(len(records[i].Value))
 		if g.at[i] != unreadable {
-			p.at.limits.since++
+			g.fold.at.limits.since++
 		}
 	}
 	for f := range g.flows {
 		if f%prefetched == 0 { // those that are folded next, at one time, as prefetch does
 			for i := f; i < min(f+prefetched, len(g.flows)); i++ {
 				if r := g.flows[i].of; r != nil {
-					p.touch(r)
+					g.fold.memory.touch(r)
 				}
 			}
 		}
-		if s.foldFlow(g, &g.flows[f], before); p.fold.err != nil {
+		if g.foldFlow(&g.flows[f], before); g.fold.err != nil {
 			break
 		}
 	}
 	for _, key := range g.ripe {
-		if _, swept := g.byKey[key]; p.fold.err == nil && !swept {
+		if _, swept := g.byKey[key]; g.fold.err == nil && !swept {
 			g.flows = append(g.flows, sweptFlow{key: key})
-			s.fireFlow(g, &g.flows[len(g.flows)-1])
+			g.fireFlow(&g.flows[len(g.flows)-1])
 		}
 	}
-	p.fold.open = nil
-	if p.fold.err == nil {
-		s.tell(g, records) // before the memory changes that it aliases
-		p.putBack(g)
+	g.fold.open = nil
+	if g.fold.err == nil {
+		g.handOn(records) // before the memory changes that it aliases
+		g.putBack()
 		last := &records[len(records)-1]
-		p.at.last.offset, p.at.last.sum, p.at.last.known = last.Offset, Sum(last.Value), true
-		p.tally(int64(len(records)))
-		// Never seen: far more than a flow grows by was left free.
-		if p.checkpoints.gathers(4, len(p.fold.document)) {
-			p.fold.err = ErrInOrder
-		}
+		g.fold.at.last.offset, g.fold.at.last.sum, g.fold.at.last.known = last.Offset, Sum(last.Value), true
 	}
-	p.fold.sweeping = false
-	clear(p.fold.fx.Verdicts)
-	p.fold.fx.Verdicts = p.fold.fx.Verdicts[:0]
-	p.fold.fx.ResetActivity()
-	p.swapEffects(g)
-	p.memory.evict()
+}
+
+// end leaves the fold as run found it, with room in memory.
+func (g *sweep) end() {
+	// Never seen: far more than a flow grows by was left free.
+	if g.fold.err == nil && g.fold.checkpoints.gathers(4, len(g.fold.document)) {
+		g.fold.err = ErrInOrder
+	}
+	g.fold.sweeping = false
+	clear(g.fold.fx.Verdicts)
+	g.fold.fx.Verdicts = g.fold.fx.Verdicts[:0]
+	g.fold.fx.ResetActivity()
+	g.swapEffects()
+	g.fold.memory.evict()
 }
 
 // swapEffects gives the effects of the pump other memory, both empty.
-func (p *Pump) swapEffects(g *sweep) {
-	mine, its := &p.fold.fx, &g.effects
+func (g *sweep) swapEffects() {
+	mine, its := &g.fold.fx, &g.effects
 	mine.Verdicts, its.Verdicts = its.Verdicts, mine.Verdicts
 	mine.Activity, its.Activity = its.Activity, mine.Activity
 	mine.Reports, its.Reports = its.Reports, mine.Reports
@@ -302,170 +340,166 @@ func (p *Pump) swapEffects(g *sweep) {
 
 // foldFlow folds all events of a flow, and fires its deadlines at their places between them. The
 // record in memory stays as it was until putBack, for what the flow brings about aliases it.
-func (s *flowStage) foldFlow(g *sweep, f *sweptFlow, before events.Stamp) {
-	p := s.pump
-	if p.fold.err = p.bringIn(f); p.fold.err != nil {
+func (g *sweep) foldFlow(f *sweptFlow, before events.Stamp) {
+	if g.fold.err = g.bringIn(f); g.fold.err != nil {
 		return
 	}
 	last := int32(0)
-	for at := f.first; at >= 0 && p.fold.err == nil; at = g.next[at] {
-		if s.fireBefore(g, f, last, at); p.fold.err != nil {
+	for at := f.first; at >= 0 && g.fold.err == nil; at = g.next[at] {
+		if g.fireBefore(f, last, at); g.fold.err != nil {
 			return
 		}
-		s.partition.Watermark = before
+		g.stage.partition.Watermark = before
 		if at > 0 {
-			s.partition.Watermark = g.seen[at-1]
+			g.stage.partition.Watermark = g.seen[at-1]
 		}
 		ev := &g.events[at].event
-		p.fold.addHash(ev)
-		from := p.brought()
-		if p.fold.step(ev) != nil {
-			p.fold.err = ErrInOrder
+		g.fold.addHash(ev)
+		from := g.effectsNow()
+		if g.fold.step(ev) != nil {
+			g.fold.err = ErrInOrder
 			return
 		}
-		if to := p.brought(); to != from || p.fold.fx.Answer != nil {
-			g.brought = append(g.brought, brought{from: from, to: to, answer: p.fold.fx.Answer, asked: p.fold.fx.Asked})
+		if to := g.effectsNow(); to != from || g.fold.fx.Answer != nil {
+			g.brought = append(g.brought, brought{from: from, to: to, answer: g.fold.fx.Answer, asked: g.fold.fx.Asked})
 			g.at[at] = int32(len(g.brought))
 		}
-		p.fold.err, last = s.stepped(f), at
+		g.fold.err, last = g.stepped(f), at
 	}
-	s.finish(g, f, last)
+	g.finish(f, last)
 }
 
 // fireFlow fires the deadlines of a flow that has no events in the sweep.
-func (s *flowStage) fireFlow(g *sweep, f *sweptFlow) {
-	if s.fold.err = s.pump.bringIn(f); s.fold.err == nil {
-		s.finish(g, f, 0)
+func (g *sweep) fireFlow(f *sweptFlow) {
+	if g.fold.err = g.bringIn(f); g.fold.err == nil {
+		g.finish(f, 0)
 	}
 }
 
 // bringIn brings a flow into scratch.
-func (p *Pump) bringIn(f *sweptFlow) (err error) {
+func (g *sweep) bringIn(f *sweptFlow) (err error) {
 	if f.of == nil {
-		if f.of, _, err = p.memory.find(f.key); err != nil {
+		if f.of, _, err = g.fold.memory.find(f.key); err != nil {
 			return err
 		}
 	}
 	f.due = f.of.due
-	return p.fold.decode(f.of)
+	return g.fold.decode(f.of)
 }
 
 // finish fires the deadlines that are left and encodes the flow.
-func (s *flowStage) finish(g *sweep, f *sweptFlow, last int32) {
-	p := s.pump
-	if s.fireBefore(g, f, last, int32(len(g.seen))); p.fold.err != nil || s.empty() {
+func (g *sweep) finish(f *sweptFlow, last int32) {
+	if g.fireBefore(f, last, int32(len(g.seen))); g.fold.err != nil || g.stage.empty() {
 		return
 	}
 	f.from = len(g.records)
-	g.records, p.fold.err = s.encode(g.records)
+	g.records, g.fold.err = g.stage.encode(g.records)
 	f.to = len(g.records)
 }
 
 // stepped notes the deadline of the flow in scratch, after what a flow forgets in being encoded, see
 // keep.
-func (s *flowStage) stepped(f *sweptFlow) (err error) {
-	if s.empty() {
+func (g *sweep) stepped(f *sweptFlow) (err error) {
+	if g.stage.empty() {
 		return nil
 	}
-	if s.scratch.AtMost() > analyzer.MaxRecord {
-		s.fold.encoded, err = s.encode(s.fold.encoded[:0])
+	if g.stage.scratch.AtMost() > analyzer.MaxRecord {
+		g.fold.encoded, err = g.stage.encode(g.fold.encoded[:0])
 	}
-	f.due = s.due()
+	f.due = g.stage.due()
 	return err
 }
 
 // fireBefore fires the deadlines of the flow in scratch that records before the one at until make
 // ripe, at the first of them that does, but after the one at last.
-func (s *flowStage) fireBefore(g *sweep, f *sweptFlow, last, until int32) {
-	p := s.pump
-	for p.fold.err == nil && f.due != 0 && until > 0 && f.due <= g.seen[until-1].Add(-activity.Grace) {
+func (g *sweep) fireBefore(f *sweptFlow, last, until int32) {
+	for g.fold.err == nil && f.due != 0 && until > 0 && f.due <= g.seen[until-1].Add(-activity.Grace) {
 		due := f.due
 		last = max(last, int32(sort.Search(int(until), func(i int) bool { return due <= g.seen[i].Add(-activity.Grace) })))
-		s.partition.Watermark = g.seen[last]
-		if s.due() == due { // or it was postponed
-			p.meter.fired(p.fold.open, s.seen().Sub(due))
+		g.stage.partition.Watermark = g.seen[last]
+		if g.stage.due() == due { // or it was postponed
+			g.fold.meter.fired(g.fold.open, g.stage.seen().Sub(due))
 		}
 		f.due = 0
-		if s.empty() { // the store has forgotten the flow, and not the deadline, see drop
+		if g.stage.empty() { // the store has forgotten the flow, and not the deadline, see drop
 			f.of.kept, f.forgotten = due, true
 			continue
 		}
-		from := p.brought()
-		if p.fold.advance(due) != nil {
-			p.fold.err = ErrInOrder
+		from := g.effectsNow()
+		if g.fold.advance(due) != nil {
+			g.fold.err = ErrInOrder
 			return
 		}
-		if to := p.brought(); to != from {
+		if to := g.effectsNow(); to != from {
 			g.fired = append(g.fired, brought{at: last, due: due, key: f.of.key, from: from, to: to})
 		}
-		p.fold.err = s.stepped(f)
+		g.fold.err = g.stepped(f)
 	}
 }
 
 // putBack puts what was encoded into the records of the flows, in the order of their last events.
-func (p *Pump) putBack(g *sweep) {
+func (g *sweep) putBack() {
 	others := len(g.byKey)
 	for _, next := range g.next {
 		if next < 0 {
-			p.putBackFlow(g, &g.flows[-next-1])
+			g.putBackFlow(&g.flows[-next-1])
 		}
 	}
 	for f := range g.flows[others:] {
-		p.putBackFlow(g, &g.flows[others+f])
+		g.putBackFlow(&g.flows[others+f])
 	}
 }
 
-func (p *Pump) putBackFlow(g *sweep, f *sweptFlow) {
+func (g *sweep) putBackFlow(f *sweptFlow) {
 	r := f.of
 	if record := g.records[f.from:f.to]; len(record) > 0 {
-		p.memory.cache.renew(r)
-		p.memory.setDue(r, f.due)
-		p.memory.note(r, record)
-		p.memory.cache.set(r, record)
+		g.fold.memory.cache.renew(r)
+		g.fold.memory.setDue(r, f.due)
+		g.fold.memory.note(r, record)
+		g.fold.memory.cache.set(r, record)
 		return
 	}
 	switch {
 	case f.forgotten:
-		p.memory.setDue(r, f.due)
-		p.memory.note(r, nil)
+		g.fold.memory.setDue(r, f.due)
+		g.fold.memory.note(r, nil)
 	case len(r.record) == 0 && !r.dirty: // it has taken no event
-		p.memory.cache.remove(r)
+		g.fold.memory.cache.remove(r)
 	}
 }
 
-// tell hands on the effects of the sweep, in the order of the log.
-func (s *flowStage) tell(g *sweep, records []Record) {
-	p := s.pump
+// handOn hands on the effects of the sweep, in the order of the log.
+func (g *sweep) handOn(records []Record) {
 	slices.SortStableFunc(g.fired, func(a, b brought) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.due, b.due), cmp.Compare(a.key, b.key))
 	})
 	fired := g.fired
 	for i := range records {
 		r, d := &records[i], &g.events[i]
-		s.partition.Watermark, p.at.appended = g.seen[i], r.Appended
+		g.stage.partition.Watermark, g.fold.at.appended = g.seen[i], r.Appended
 		if at := g.at[i]; at == unreadable {
-			p.outbox.refuse(r, d.err)
+			g.fold.outbox.refuse(r, d.err)
 		} else if at > 0 {
 			b := &g.brought[at-1]
-			p.fold.answer(r, &d.event, b.answer, b.asked, p.fold.fx.Activity[b.from.activity:b.to.activity])
-			p.bring(b, r.Offset)
+			g.fold.answer(r, &d.event, b.answer, b.asked, g.fold.fx.Activity[b.from.activity:b.to.activity])
+			g.bring(b, r.Offset)
 		}
-		p.at.next = r.Offset + 1
+		g.fold.at.next = r.Offset + 1
 		for len(fired) > 0 && int(fired[0].at) == i {
-			p.bring(&fired[0], r.Offset)
+			g.bring(&fired[0], r.Offset)
 			fired = fired[1:]
 		}
-		p.fold.publishLowWatermark()
+		g.fold.publishLowWatermark()
 	}
 }
 
-// brought is how much the effects hold.
-func (p *Pump) brought() effectsEnd {
-	return effectsEnd{int32(len(p.fold.fx.Verdicts)), int32(len(p.fold.fx.Activity)), int32(len(p.fold.fx.Reports))}
+// effectsNow is how much the effects hold.
+func (g *sweep) effectsNow() effectsEnd {
+	return effectsEnd{int32(len(g.fold.fx.Verdicts)), int32(len(g.fold.fx.Activity)), int32(len(g.fold.fx.Reports))}
 }
 
 // bring is collect for a part of the effects.
-func (p *Pump) bring(b *brought, offset int64) {
-	p.outbox.takeOver(p.fold.fx.Verdicts[b.from.verdicts:b.to.verdicts], offset)
-	p.fold.passToAgents(p.fold.fx.Activity[b.from.activity:b.to.activity], p.fold.fx.Reports[b.from.reports:b.to.reports], offset)
+func (g *sweep) bring(b *brought, offset int64) {
+	g.fold.outbox.takeOver(g.fold.fx.Verdicts[b.from.verdicts:b.to.verdicts], offset)
+	g.fold.passToAgents(g.fold.fx.Activity[b.from.activity:b.to.activity], g.fold.fx.Reports[b.from.reports:b.to.reports], offset)
 }
