@@ -9,6 +9,7 @@ import (
 	"weir/analyzer/record"
 	"weir/events"
 	"weir/events/adapter"
+	"weir/state"
 )
 
 // agentStage folds activity by the agent, project or tree that it concerns.
@@ -29,6 +30,10 @@ type agentStage struct {
 
 	reports []activity.Report // of a batch, which they alias
 	board   board
+}
+
+func (s *agentStage) traits() traits {
+	return traits{subject: state.AgentSubject, keyed: true, reports: true}
 }
 
 // fresh reports whether the record has not been folded before; an error makes it a dead letter.
@@ -77,15 +82,27 @@ func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
 	return r.Key, nil
 }
 
-func (s *agentStage) decode(key string, record []byte) error {
-	if len(record) == 0 {
-		s.scratch.Reset(key)
+func (s *agentStage) decode(r *cachedRecord) error {
+	if len(r.record) == 0 {
+		s.scratch.Reset(r.key)
 		return nil
 	}
-	return s.scratch.UnmarshalBinary(key, record)
+	return s.scratch.UnmarshalBinary(r.key, r.record)
 }
 
-func (s *agentStage) encode(dst []byte) ([]byte, error) { return s.scratch.AppendBinary(dst) }
+func (s *agentStage) encode(dst []byte) ([]byte, error) {
+	dst, err := s.scratch.AppendBinary(dst)
+	if err != nil {
+		return nil, err
+	}
+	// What reports may skip follows what was kept last, see mayWatch.
+	r := s.fold.open
+	r.unwatched = !s.fold.engine.Agents().Watched(&s.scratch)
+	if len(r.record) == 0 {
+		delete(s.nobody, r.key)
+	}
+	return dst, nil
+}
 
 // empty: what has taken no event needs no record.
 func (s *agentStage) empty() bool { return s.scratch.Events() == 0 }
@@ -103,8 +120,50 @@ func (s *agentStage) advance(now events.Stamp) {
 	s.board.note(&s.partition, s.fold.engine.Agents(), &s.scratch)
 }
 
-// due is when the agent has to be looked at; it may be set later than it is known, see postpone.
+// due is when the agent has to be looked at; it may be set later than it is known, see postponed.
 func (s *agentStage) due() events.Stamp { return s.fold.engine.Agents().Due(&s.scratch) }
+
+// postponed leaves a deadline that is earlier where it is: it fires early once, does nothing, and is
+// set anew then. An agent moves its deadline with each thing that it says, and two writes in the store
+// would come of each.
+func (s *agentStage) postponed(before events.Stamp) events.Stamp {
+	due := s.due()
+	if before != 0 && (due == 0 || due > before) {
+		return before
+	}
+	return due
+}
+
+func (s *agentStage) answer(r *Record, ev *events.Event, v *events.Verdict, asked bool, told []activity.Activity) {
+	o := s.fold.o
+	switch {
+	// Here asked means that the parent tree decides. A request that waits for this tree waits for the
+	// parent from now on.
+	case asked:
+		for i := range told {
+			if a := &told[i]; a.Event.Ask && o.PassedOn != nil {
+				o.PassedOn(r.From, a.Key, r.Offset)
+			}
+		}
+	case v != nil && o.Settled != nil:
+		o.Settled(r.From, ev, v)
+	}
+}
+
+// publishLowWatermark: what trees pass on has the low watermarks of the flow stage.
+func (s *agentStage) publishLowWatermark() {}
+
+// announce: admit has done so.
+func (s *agentStage) announce() {}
+
+// tally: the records of agents are those of the flows once more.
+func (s *agentStage) tally(int64) {
+	n := &s.fold.meter.counted
+	n.Bytes, n.Fold.Events, n.Fold.Duplicates, n.Fold.TooLate, n.Fold.Late, n.Fold.Clamped, n.Fold.Asks, n.Fold.Episodes = 0, 0, 0, 0, 0, 0, 0, 0
+}
+
+// counted: the events of agents are those of the flows.
+func (s *agentStage) counted(n *activity.Counts) Counted { return Counted{Refused: n.Refused} }
 
 // watermark and seen are the same here: the flow stages have already subtracted the grace for late
 // events from the low watermarks that they publish.

@@ -171,11 +171,7 @@ func (c Counted) Called(ev *events.Event, now Counted) bool {
 // Counts. It is for the goroutine that folds.
 // The difference of two readings is what one event came to, see Called.
 func (p *Pump) Counted() Counted {
-	n := &p.fold.fx.Counts
-	if p.o.Stage == AgentStage { // whose events are those of the flows
-		return Counted{Refused: n.Refused}
-	}
-	return Counted{n.Events, n.Duplicates, n.TooLate, n.Refused}
+	return p.fold.stage.counted(&p.fold.fx.Counts)
 }
 
 // DiskLow reports whether a write waits for free space.

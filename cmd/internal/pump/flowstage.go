@@ -11,6 +11,7 @@ import (
 	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/prom"
+	"weir/state"
 )
 
 // flowStage folds events by their flow.
@@ -25,19 +26,20 @@ type flowStage struct {
 	had struct{ verdicts, activity, reports int }
 }
 
-// logLoad says when limits shrink because everything together is busy, and when they return.
-// Load is counted for each partition alone (decision 14), and so it is said of each.
-func (p *Pump) logLoad() {
-	s, ok := p.fold.stage.(*flowStage)
-	if !ok {
-		return
-	}
+func (s *flowStage) traits() traits { return traits{subject: state.FlowSubject, sweeps: s} }
+
+// announce shows whether agents report, and logs when limits shrink because everything together is
+// busy, and when they return. Load is counted for each partition alone (decision 14), and so it is
+// said of each.
+func (s *flowStage) announce() {
+	f := s.fold
+	f.meter.standing.Reporting.Store(s.partition.Reporting)
 	switch busy := s.partition.Busy(); {
-	case p.meter.standing.Busy.Swap(busy) == busy:
+	case f.meter.standing.Busy.Swap(busy) == busy:
 	case busy:
-		p.o.Logger.Warn("degraded mode begins: there is more than load.high, and limits shrink", "partition", p.o.Partition)
+		f.o.Logger.Warn("degraded mode begins: there is more than load.high, and limits shrink", "partition", f.o.Partition)
 	default:
-		p.o.Logger.Info("degraded mode ends: there is less than load.low, and limits return", "partition", p.o.Partition)
+		f.o.Logger.Info("degraded mode ends: there is less than load.low, and limits return", "partition", f.o.Partition)
 	}
 }
 
@@ -102,12 +104,18 @@ func (s *flowStage) relay(ev *events.Event) (relayed bool, err error) {
 	return relayed, nil
 }
 
-func (s *flowStage) decode(key string, record []byte) error {
-	if len(record) == 0 {
-		s.scratch.Reset(key)
-		return nil
+func (s *flowStage) decode(r *cachedRecord) error {
+	if len(r.record) == 0 {
+		s.scratch.Reset(r.key)
+	} else if err := s.scratch.UnmarshalBinary(r.key, r.record); err != nil {
+		return err
 	}
-	return s.scratch.UnmarshalBinary(key, record)
+	s.scratch.SetKeyHash(r.hash)
+	// What a flow was warned and stopped for before it left memory stands in its record only.
+	if r.loaded {
+		r.loaded, r.judged = false, judgedBy(&s.scratch)
+	}
+	return nil
 }
 
 func (s *flowStage) encode(dst []byte) ([]byte, error) { return s.scratch.AppendBinary(dst) }
@@ -151,6 +159,28 @@ func (s *flowStage) hush() {
 
 func (s *flowStage) due() events.Stamp { return s.judge().Due(&s.scratch) }
 
+func (s *flowStage) postponed(events.Stamp) events.Stamp { return s.due() }
+
+func (s *flowStage) answer(r *Record, ev *events.Event, v *events.Verdict, asked bool, told []activity.Activity) {
+	o := s.fold.o
+	switch {
+	case v == nil:
+	// The flow allows it and its tree has to as well. Which tree that is, is the key of what was
+	// passed on for the ask.
+	case asked && o.Held != nil:
+		for i := range told {
+			if a := &told[i]; a.Event.Ask {
+				o.Held(r.Offset, ev, a.Key, v)
+			}
+		}
+	case o.Answer != nil:
+		o.Answer(r.Offset, r.Value, ev, v)
+	}
+}
+
+// foldReports: only agents have reports.
+func (s *flowStage) foldReports(r *Record) { s.fold.outbox.refuse(r, errReports) }
+
 // judge returns the engine for the open flow. Weir's own flows are judged by fixed limits, so that no
 // limits file can disable the self-test of loop detection (decision 33).
 func (s *flowStage) judge() *analyzer.Engine {
@@ -165,6 +195,24 @@ func (s *flowStage) judge() *analyzer.Engine {
 func (s *flowStage) watermark() events.Stamp { return s.partition.Watermark.Add(-activity.Grace) }
 
 func (s *flowStage) seen() events.Stamp { return s.partition.Watermark }
+
+func (s *flowStage) publishLowWatermark() {
+	f, t := s.fold, &s.fold.outbox.activity
+	step := int64(s.seen()) / lowWatermarkEvery
+	// The deadlines of a sweep have fired when it hands on its effects.
+	if step <= t.step || !f.sweeping && f.ripe() {
+		return
+	}
+	t.step = step
+	// Reports go first, because the tick says that everything up to its time was reported.
+	f.publishReportsDue(f.at.next - 1)
+	at := f.engine.LowWatermark(s.seen())
+	tick := events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick}
+	if s.partition.Reporting {
+		tick.Tags = []string{reporting}
+	}
+	t.pass("", f.at.next-1, &tick)
+}
 
 // The state is how far activity was passed on to agents, the reports that wait, and then the state of
 // the fold.
@@ -185,4 +233,8 @@ func (s *flowStage) restoreState(b []byte) error {
 		return errState
 	}
 	return s.partition.UnmarshalBinary(d.Rest())
+}
+
+func (s *flowStage) counted(n *activity.Counts) Counted {
+	return Counted{n.Events, n.Duplicates, n.TooLate, n.Refused}
 }

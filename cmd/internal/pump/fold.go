@@ -24,7 +24,7 @@ type fold struct {
 
 	engine   *analyzer.Engine
 	stage    folding
-	sweeps   *flowStage // the stage, where backlogs can be folded in sweeps; else nil
+	traits   traits // of the stage
 	document []byte // of the last limits.set; nil when there was none
 
 	open  *cachedRecord // whose flow is in the scratch of the stage
@@ -63,7 +63,7 @@ func (p *Pump) foldAll(records []Record) (n int) {
 // as a record has made it ripe. So the effects do not depend on where batches end.
 func (p *Pump) foldLocked(records []Record) (n int) {
 	p.fold.fire() // what a checkpoint or a crash has interrupted
-	p.fold.publishLowWatermark()
+	p.fold.stage.publishLowWatermark()
 	for n < len(records) && p.fold.err == nil && !p.fold.full() {
 		if n%prefetched == 0 {
 			p.prefetch(records[n:min(n+prefetched, len(records))])
@@ -76,7 +76,7 @@ func (p *Pump) foldLocked(records []Record) (n int) {
 		p.record(r, d)
 		p.at.next = r.Offset + 1
 		p.fold.fire()
-		p.fold.publishLowWatermark()
+		p.fold.stage.publishLowWatermark()
 	}
 	p.fold.close()
 	// A record that was skipped because it is known says nothing of what stands before p.next.
@@ -93,7 +93,7 @@ func (p *Pump) record(r *Record, d *decoded) {
 	p.meter.counted.Bytes += int64(len(r.Value))
 	// Reports are no JSON, so prefetch has not decoded them.
 	if p.isReports(r) {
-		p.fold.takeReports(r)
+		p.fold.stage.foldReports(r)
 		return
 	}
 	if d.err != nil {
@@ -108,7 +108,7 @@ func (p *Pump) record(r *Record, d *decoded) {
 }
 
 // isReports reports whether the record is a batch of reports.
-func (p *Pump) isReports(r *Record) bool { return p.o.Stage == AgentStage && IsReports(r.Value) }
+func (p *Pump) isReports(r *Record) bool { return p.fold.traits.reports && IsReports(r.Value) }
 
 // codeOf is the code of a dead letter.
 func codeOf(err error) events.Code {
@@ -182,31 +182,7 @@ func (f *fold) answer(r *Record, ev *events.Event, v *events.Verdict, asked bool
 				"key", ev.FlowKey(), "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
 		}
 	}()
-	switch {
-	// Here Asked means that the parent tree decides. A request that waits for this tree waits for the
-	// parent from now on.
-	case f.o.Stage == AgentStage && asked:
-		for i := range told {
-			if a := &told[i]; a.Event.Ask && f.o.PassedOn != nil {
-				f.o.PassedOn(r.From, a.Key, r.Offset)
-			}
-		}
-	case v == nil:
-	case f.o.Stage == AgentStage:
-		if f.o.Settled != nil {
-			f.o.Settled(r.From, ev, v)
-		}
-	// The flow allows it and its tree has to as well. Which tree that is, is the key of what was
-	// passed on for the ask.
-	case asked && f.o.Held != nil:
-		for i := range told {
-			if a := &told[i]; a.Event.Ask {
-				f.o.Held(r.Offset, ev, a.Key, v)
-			}
-		}
-	case f.o.Answer != nil:
-		f.o.Answer(r.Offset, r.Value, ev, v)
-	}
+	f.stage.answer(r, ev, v, asked, told)
 }
 
 // fault is a panic of the core: a bug in weir and not in the record. The stack goes into the log
@@ -265,15 +241,8 @@ func (f *fold) enter(key string) error {
 
 // decode brings a flow or agent of memory into scratch.
 func (f *fold) decode(r *cachedRecord) error {
-	if err := f.stage.decode(r.key, r.record); err != nil {
+	if err := f.stage.decode(r); err != nil {
 		return fmt.Errorf("%s %q: %w", f.memory.subject, r.key, err)
-	}
-	if s, ok := f.stage.(*flowStage); ok {
-		s.scratch.SetKeyHash(r.hash)
-		// What a flow was warned and stopped for before it left memory stands in its record only.
-		if r.loaded {
-			r.loaded, r.judged = false, judgedBy(&s.scratch)
-		}
 	}
 	f.open = r
 	return nil
@@ -298,29 +267,12 @@ func (f *fold) keep() error {
 	if err != nil {
 		return fmt.Errorf("encode %s %q: %w", f.memory.subject, f.open.key, err)
 	}
-	if s, ok := f.stage.(*agentStage); ok {
-		// What reports may skip follows what was kept last, see mayWatch.
-		f.open.unwatched = !f.engine.Agents().Watched(&s.scratch)
-		if len(f.open.record) == 0 {
-			delete(s.nobody, f.open.key)
-		}
-	}
 	f.encoded, f.ahead = encoded, true
-	f.postpone(f.open, f.stage.due())
+	f.memory.setDue(f.open, f.stage.postponed(f.open.due))
 	// The new size counts for the next checkpoint at once, though the record is replaced by
 	// close.
 	f.memory.note(f.open, encoded)
 	return nil
-}
-
-// postpone is setDue, but leaves an agent's deadline that is earlier where it is: it fires
-// early once, does nothing, and is set anew then. An agent moves its deadline with
-// each thing that it says, and two writes in the store would come of each.
-func (f *fold) postpone(r *cachedRecord, due events.Stamp) {
-	if f.o.Stage == AgentStage && r.due != 0 && (due == 0 || due > r.due) {
-		return
-	}
-	f.memory.setDue(r, due)
 }
 
 // close puts what was encoded last into the record of the open flow.
@@ -375,7 +327,7 @@ func (f *fold) fire() {
 			f.memory.note(r, r.record)
 			continue
 		}
-		// Else postpone would leave the deadline that has just fired where it is.
+		// Else it would be postponed, which leaves the deadline that has just fired where it is.
 		f.memory.setDue(f.open, 0)
 		if f.err = f.keep(); f.err == nil {
 			f.collect(f.at.next - 1)

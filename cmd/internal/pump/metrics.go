@@ -125,10 +125,7 @@ func (p *Pump) tally(records int64) {
 	p.meter.standing.FlowBytes.Store(p.memory.cache.bytes)
 	p.meter.standing.Watermark.Store(int64(p.fold.stage.seen()))
 	p.meter.standing.Next.Store(p.at.next)
-	if s, ok := p.fold.stage.(*flowStage); ok {
-		p.meter.standing.Reporting.Store(s.partition.Reporting)
-		p.logLoad()
-	}
+	p.fold.stage.announce()
 	// fx.Counts are not reset there: they are the counts of the replay as a whole.
 	if p.o.Store == nil { // a replay is asked, see Counted
 		return
@@ -137,19 +134,20 @@ func (p *Pump) tally(records int64) {
 	p.meter.counts.uncheckpointed.Add(records)
 	n := &p.meter.counted
 	n.Fold = p.fold.fx.Counts
-	if p.o.Stage == FlowStage {
-		n.Records += records
-		p.fade()
-		p.meter.covered(p.fold.engine.Limits())
-		for i := range p.memory.cache.live {
-			p.meter.standing.Live[i].Store(p.memory.cache.live[i])
-		}
-	} else { // whose records are those of the flows once more
-		n.Bytes, n.Fold.Events, n.Fold.Duplicates, n.Fold.TooLate, n.Fold.Late, n.Fold.Clamped, n.Fold.Asks, n.Fold.Episodes = 0, 0, 0, 0, 0, 0, 0, 0
-	}
+	p.fold.stage.tally(records)
 	p.meter.standing.Unsent.Store(int64(len(p.outbox.verdicts)))
 	p.meter.counts.Count(func(all *prom.Counters) { all.Add(n) })
 	*n, p.fold.fx.Counts = prom.Counters{}, activity.Counts{}
+}
+
+func (s *flowStage) tally(records int64) {
+	m := s.fold.meter
+	m.counted.Records += records
+	s.fade()
+	m.covered(s.fold.engine.Limits())
+	for i, n := range s.fold.memory.cache.live {
+		m.standing.Live[i].Store(n)
+	}
 }
 
 // The most flows that one tally looks at: how many may stop being live, and how many
@@ -164,34 +162,34 @@ const (
 // fade finds the flows that have fallen silent and takes them out of memory: few of them
 // speak again, and the store has them. They stand in the order in which they
 // were last used, so only those are looked at.
-func (p *Pump) fade() {
-	s, measured := p.memory.cache, 0
+func (s *flowStage) fade() {
+	f, c, measured := s.fold, s.fold.memory.cache, 0
 	for range mostFading {
-		r := s.fading
-		if r == &s.ends || r.live && r.last.Add(p.meter.idle) > p.fold.stage.seen() {
+		r := c.fading
+		if r == &c.ends || r.live && r.last.Add(f.meter.idle) > s.seen() {
 			break
 		}
 		// It need not be looked at again before its next event, which makes it the newest.
-		s.fading = r.newer
+		c.fading = r.newer
 		if r.live && r.standing == analyzer.Held { // which is looked at again when a person, or its deadline, ends that
 			continue
 		}
 		if r.live {
 			r.live = false
-			s.live[r.standing]--
-			p.meter.counted.Closed[closingOf(r)]++
-			if measured++; measured <= mostMeasured && p.o.Metrics != nil {
-				p.meter.measure(p.fold.engine, r)
+			c.live[r.standing]--
+			f.meter.counted.Closed[closingOf(r)]++
+			if measured++; measured <= mostMeasured && f.o.Metrics != nil {
+				f.meter.measure(f.engine, r)
 			}
 		}
-		if r.stored(p.checkpoints.durable) {
-			s.send(r)
+		if r.stored(f.checkpoints.durable) {
+			c.send(r)
 		}
 	}
 	// Those that had to leave memory while they were live, because the budget was passed.
-	if s.lost > 0 {
-		p.meter.counted.Closed[prom.ClosedEvicted] += s.lost
-		s.lost = 0
+	if c.lost > 0 {
+		f.meter.counted.Closed[prom.ClosedEvicted] += c.lost
+		c.lost = 0
 	}
 }
 

@@ -75,7 +75,9 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	p.checkpoints.o, p.checkpoints.meter, p.checkpoints.hurry = &o, &p.meter, p.hurry
 	p.outbox = outbox{o: &o, meter: &p.meter, hurry: p.hurry, activity: repartitioner{o: &o, published: &p.outbox.dedup}}
 	p.fold = fold{o: &o, at: &p.at, memory: &p.memory, outbox: &p.outbox, meter: &p.meter, checkpoints: &p.checkpoints, engine: o.engine(o.Limits)}
-	p.fold.stage, p.memory.subject = p.fold.stageOf(&o)
+	p.fold.stage = newStage(&p.fold)
+	p.fold.traits = p.fold.stage.traits()
+	p.memory.subject = p.fold.traits.subject
 	if o.Store == nil {
 		return p, nil
 	}
@@ -241,7 +243,7 @@ func (p *Pump) foldOne(r *Record, take func()) []events.Verdict {
 	take()
 	p.at.next = r.Offset + 1
 	p.fold.fire()
-	p.fold.publishLowWatermark()
+	p.fold.stage.publishLowWatermark()
 	p.fold.close()
 	p.tally(1)
 	for i := range p.outbox.verdicts[from:] {

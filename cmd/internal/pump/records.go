@@ -125,7 +125,7 @@ func (p *Pump) prefetch(records []Record) {
 	for i := range records {
 		switch r, d := &records[i], &p.coming[i]; {
 		case r.Offset < p.at.next || d.err != nil || p.isReports(r):
-		case p.o.Stage == AgentStage:
+		case p.fold.traits.keyed:
 			d.of = p.memory.cache.byKey[r.Key]
 		default:
 			d.of = p.memory.cache.byKey[d.event.FlowKey()]

@@ -2,7 +2,6 @@ package pump
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"weir/analyzer/activity"
@@ -82,25 +81,6 @@ func (t *repartitioner) part(offset int64) int {
 	}
 	t.parts++
 	return t.parts - 1
-}
-
-// publishLowWatermark says up to when everything was passed on, when the watermark has got on and no
-// deadline before it is left.
-func (f *fold) publishLowWatermark() {
-	step := int64(f.stage.seen()) / lowWatermarkEvery
-	// The deadlines of a sweep have fired when it hands on its effects.
-	if step <= f.outbox.activity.step || !f.sweeping && f.ripe() || f.o.Stage == AgentStage {
-		return
-	}
-	f.outbox.activity.step = step
-	// Reports go first, because the tick says that everything up to its time was reported.
-	f.publishReportsDue(f.at.next - 1)
-	at := f.engine.LowWatermark(f.stage.seen())
-	tick := events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick}
-	if s, ok := f.stage.(*flowStage); ok && s.partition.Reporting {
-		tick.Tags = []string{reporting}
-	}
-	f.outbox.activity.pass("", f.at.next-1, &tick)
 }
 
 // publish sends what concerns agents.

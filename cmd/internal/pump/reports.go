@@ -259,16 +259,12 @@ func (p *Pump) FoldReports(r *Record) ([]events.Verdict, error) {
 	}
 	// It was looked through before, so an error here is one of the caller's record and nothing
 	// was folded.
-	return p.foldOne(r, func() { p.fold.takeReports(r) }), nil
+	return p.foldOne(r, func() { p.fold.stage.foldReports(r) }), nil
 }
 
-// takeReports folds a batch of reports.
-func (f *fold) takeReports(r *Record) {
-	s, ok := f.stage.(*agentStage)
-	if !ok {
-		f.outbox.refuse(r, errReports)
-		return
-	}
+// foldReports folds a batch of reports.
+func (s *agentStage) foldReports(r *Record) {
+	f := s.fold
 	// The position is taken first: a batch that comes twice is dropped whole, also one that is
 	// damaged.
 	fresh, err := s.fresh(r)
@@ -289,13 +285,14 @@ func (f *fold) takeReports(r *Record) {
 		s.key = report.AppendKey(s.key[:0])
 		// Most reports end here, with one look into a map.
 		if f.err == nil && (report.Tries > 0 || s.mayWatch(s.key)) {
-			f.takeReport(s, aliased(s.key), report, r)
+			s.foldReport(aliased(s.key), report, r)
 		}
 	}
 }
 
-// takeReport folds one report into the agent of the key, which aliases s.key.
-func (f *fold) takeReport(s *agentStage, key string, report *activity.Report, r *Record) {
+// foldReport folds one report into the agent of the key, which aliases s.key.
+func (s *agentStage) foldReport(key string, report *activity.Report, r *Record) {
+	f := s.fold
 	if f.err = f.enter(key); f.err != nil {
 		return
 	}

@@ -109,18 +109,18 @@ var ErrInOrder = errors.New("these records have to be folded one after the other
 func (p *Pump) foldSwept(records []Record) (n int) {
 	// Load is counted over all flows as their events come. Without records the deadlines are left
 	// that a full checkpoint has interrupted.
-	if p.fold.sweeps == nil || len(records) == 0 || p.o.InOrder || p.fold.engine.Limits().Load.High != 0 {
+	if p.fold.traits.sweeps == nil || len(records) == 0 || p.o.InOrder || p.fold.engine.Limits().Load.High != 0 {
 		return p.foldAll(records)
 	}
 	g := <-sweeps // who looks at flows meanwhile does not wait for it
-	g.fold, g.stage = &p.fold, p.fold.sweeps
+	g.fold, g.stage = &p.fold, p.fold.traits.sweeps
 	defer g.giveBack()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for n < len(records) && p.fold.err == nil && !p.fold.full() {
 		rest := records[n:]
 		p.fold.fire() // what a checkpoint or a crash has interrupted
-		p.fold.publishLowWatermark()
+		p.fold.stage.publishLowWatermark()
 		if p.fold.err != nil || p.fold.full() {
 			break
 		}
@@ -489,7 +489,7 @@ func (g *sweep) handOn(records []Record) {
 			g.bring(&fired[0], r.Offset)
 			fired = fired[1:]
 		}
-		g.fold.publishLowWatermark()
+		g.stage.publishLowWatermark()
 	}
 }
 
