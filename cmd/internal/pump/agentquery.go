@@ -285,8 +285,8 @@ func (l *NoteList) cut(q NoteQuery) {
 // goroutine may call it.
 // It looks at no agent: each step keeps the counts (decision 49).
 func (p *Pump) AgentGauge() (agents.Gauge, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.fold.mu.Lock()
+	defer p.fold.mu.Unlock()
 	s, ok := p.fold.stage.(*agentStage)
 	if !ok {
 		return agents.Gauge{}, false

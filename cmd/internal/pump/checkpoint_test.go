@@ -42,9 +42,9 @@ func TestCheckpointsFollowTheRefold(t *testing.T) {
 	step(DefaultCheckpointEvery, 20)
 	step((seldom-1)*DefaultCheckpointEvery, 20, 40) // little came: late
 	other := newTestPump(t, Options{Partition: 1, Store: store, Sink: &memoryLog{}, Clock: fake, Counts: counts})
-	other.mu.Lock()
+	other.fold.mu.Lock()
 	other.tally(mostUncheckpointed) // which another partition has folded
-	other.mu.Unlock()
+	other.fold.mu.Unlock()
 	step(DefaultCheckpointEvery/2, 20, 40) // but not sooner than may be
 	step(DefaultCheckpointEvery/2, 20, 40, 60)
 	other.CloseWithoutCheckpoint() // the next owner of the partition folds that again

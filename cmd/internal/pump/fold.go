@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 
 	"weir/analyzer"
 	"weir/analyzer/activity"
@@ -15,6 +16,7 @@ import (
 // fold takes one record or deadline after the other into the flows or agents that they are about. It
 // does not know which of them it folds, see folding. Its caller holds the lock of the pump.
 type fold struct {
+	mu          sync.Mutex // held while records are folded, for those who look at flows and agents
 	o           *Options
 	at          *frontier
 	memory      *memory
@@ -54,8 +56,8 @@ func (o *Options) engine(l analyzer.Limits) *analyzer.Engine {
 // foldAll takes records until there are none or until a checkpoint has to be written. It returns how many
 // it took. It holds the lock for all of them, so a query waits for one batch at most.
 func (p *Pump) foldAll(records []Record) (n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.fold.mu.Lock()
+	defer p.fold.mu.Unlock()
 	return p.foldLocked(records)
 }
 

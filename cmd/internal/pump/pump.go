@@ -21,7 +21,6 @@ import (
 type Pump struct {
 	o *Options // of all its parts
 
-	mu     sync.Mutex // held while records are folded, for those who look at flows and agents
 	memory memory
 	fold   fold
 
@@ -162,7 +161,7 @@ func (p *Pump) Gathered() bool { return p.gathered > 0 }
 // is due at once.
 func (p *Pump) Ahead(ctx context.Context, records []Record) (n int, due bool) {
 	// To wait for him would make an ask as slow as a list of flows; the next Batch folds these.
-	if !p.mu.TryLock() { // a query holds the lock
+	if !p.fold.mu.TryLock() { // a query holds the lock
 		return 0, true
 	}
 	n, due = p.aheadLocked(records)
@@ -174,7 +173,7 @@ func (p *Pump) Ahead(ctx context.Context, records []Record) (n int, due bool) {
 
 // aheadLocked folds for Ahead, which holds the lock, and gives it back.
 func (p *Pump) aheadLocked(records []Record) (n int, due bool) {
-	defer p.mu.Unlock()
+	defer p.fold.mu.Unlock()
 	defer p.meter.timed(len(records))()
 	n = p.foldLocked(records)
 	return n, n < len(records) || p.fold.err != nil || len(p.outbox.verdicts) > 0 || len(p.outbox.deadLetters) > 0 || p.fold.ripe()
@@ -185,13 +184,13 @@ func (p *Pump) aheadLocked(records []Record) (n int, due bool) {
 // It is for what must not be read again, a record at which the process has ended, and for what
 // could not be read at all.
 func (p *Pump) Refuse(ctx context.Context, r Record, code events.Code, reason string) error {
-	p.mu.Lock()
+	p.fold.mu.Lock()
 	if r.Offset >= p.at.next {
 		p.outbox.reject(code, reason, r.Offset, r.Appended, r.Value)
 		p.at.next = r.Offset + 1
 		p.tally(1)
 	}
-	p.mu.Unlock()
+	p.fold.mu.Unlock()
 	return p.Batch(ctx, nil)
 }
 
@@ -232,8 +231,8 @@ func (p *Pump) FoldRecord(ev *events.Event, r *Record) []events.Verdict {
 // verdicts that it brought about, those of deadlines included that it has made ripe. What the
 // verdict log has since before a crash is not among them.
 func (p *Pump) foldOne(r *Record, take func()) []events.Verdict {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.fold.mu.Lock()
+	defer p.fold.mu.Unlock()
 	p.given = p.given[:0]
 	if r.Offset < p.at.next || p.fold.err != nil {
 		return p.given

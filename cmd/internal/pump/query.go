@@ -257,7 +257,7 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 		want = func([]byte) bool { return true }
 	}
 	seen := make(map[string]bool)
-	p.mu.Lock()
+	p.fold.mu.Lock()
 	for r := p.memory.cache.ends.older; r != &p.memory.cache.ends; r = r.older {
 		if len(records) == MaxScanned {
 			truncated = true
@@ -276,7 +276,7 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 	// The store is read without the lock, so folding need not wait. A flow that moves to the store
 	// meanwhile may be missing from the list.
 	look := p.memory.cache.outside && !truncated
-	p.mu.Unlock()
+	p.fold.mu.Unlock()
 	if !look {
 		return records, engine, truncated, nil
 	}
@@ -314,13 +314,13 @@ func (p *Pump) View(key string) (analyzer.View, bool, error) {
 
 // lookUp copies the record of a flow or agent; it is empty when nothing is known of it.
 func (p *Pump) lookUp(key string) (record []byte, engine *analyzer.Engine, err error) {
-	p.mu.Lock()
+	p.fold.mu.Lock()
 	engine, outside := p.fold.engine, p.memory.cache.outside
 	// Not get, which would make the flow the newest: a question must not keep it in memory.
 	if r := p.memory.cache.byKey[key]; r != nil {
 		record, outside = slices.Clone(r.record), false
 	}
-	p.mu.Unlock()
+	p.fold.mu.Unlock()
 	if outside {
 		record, _, _, err = p.o.Store.Load(p.o.Partition, p.memory.subject, key)
 	}
@@ -333,11 +333,11 @@ func (p *Pump) lookUp(key string) (record []byte, engine *analyzer.Engine, err e
 // different moments.
 func (p *Pump) Known(key string) (*analyzer.Flow, analyzer.Partition, error) {
 	var over analyzer.Partition
-	p.mu.Lock()
+	p.fold.mu.Lock()
 	if s, ok := p.fold.stage.(*flowStage); ok {
 		over = s.partition
 	}
-	p.mu.Unlock()
+	p.fold.mu.Unlock()
 	record, _, err := p.lookUp(key)
 	if err != nil {
 		return nil, over, err
@@ -353,8 +353,8 @@ func (p *Pump) Known(key string) (*analyzer.Flow, analyzer.Partition, error) {
 
 // agentPartition copies what an agent stage has folded over all its agents.
 func (p *Pump) agentPartition() (*agents.Partition, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.fold.mu.Lock()
+	defer p.fold.mu.Unlock()
 	s, ok := p.fold.stage.(*agentStage)
 	if !ok {
 		return nil, errors.New("this pump folds flows")
@@ -371,8 +371,8 @@ func (p *Pump) agentPartition() (*agents.Partition, error) {
 // Limits returns the limits in force and their document, which is empty when the log
 // has set none. Neither may be changed. Any goroutine may call it.
 func (p *Pump) Limits() (*analyzer.Limits, []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.fold.mu.Lock()
+	defer p.fold.mu.Unlock()
 	return p.fold.engine.Limits(), p.fold.document
 }
 
@@ -395,8 +395,8 @@ func (p *Pump) Partition() int { return int(p.o.Partition) }
 // things at one moment. Any goroutine may call it. The caller must do nothing slow meanwhile. A method
 // of the pump that takes the same lock would wait forever.
 func (p *Pump) Hold() (release func()) {
-	p.mu.Lock()
-	return p.mu.Unlock
+	p.fold.mu.Lock()
+	return p.fold.mu.Unlock
 }
 
 // InForce returns the limits that pumps judge by, and as they were written; before there is

@@ -115,8 +115,8 @@ func (p *Pump) foldSwept(records []Record) (n int) {
 	g := <-sweeps // who looks at flows meanwhile does not wait for it
 	g.fold, g.stage = &p.fold, p.fold.traits.sweeps
 	defer g.giveBack()
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.fold.mu.Lock()
+	defer p.fold.mu.Unlock()
 	for n < len(records) && p.fold.err == nil && !p.fold.full() {
 		rest := records[n:]
 		p.fold.fire() // what a checkpoint or a crash has interrupted
