@@ -2,6 +2,7 @@ package pump
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -102,8 +103,8 @@ type agentScan struct {
 
 // agentViews calls fn for each agent that a pump of the agent stage knows, those used
 // last first, at most MaxScanned. Of those that are not stuck none is looked at if stuck.
-func (p *Pump) agentViews(stuck bool, fn func(v *agents.View, lowWatermark events.Stamp)) (s agentScan, err error) {
-	all, err := p.agentPartition()
+func (vs *Views) agentViews(stuck bool, fn func(v *agents.View, lowWatermark events.Stamp)) (s agentScan, err error) {
+	all, err := vs.agentPartition()
 	if err != nil {
 		return s, err
 	}
@@ -112,7 +113,7 @@ func (p *Pump) agentViews(stuck bool, fn func(v *agents.View, lowWatermark event
 	if stuck {
 		want = agents.MayBeStuck
 	}
-	records, engine, truncated, err := p.snapshot(want)
+	records, engine, truncated, err := vs.snapshot(want)
 	if err != nil {
 		return s, err
 	}
@@ -130,12 +131,12 @@ func (p *Pump) agentViews(stuck bool, fn func(v *agents.View, lowWatermark event
 // AgentView returns an agent for people and programs; false when nothing is known of
 // it. The key is that of activity.AgentKey or ProjectKey. It is for pumps of the agent
 // stage; any goroutine may call it.
-func (p *Pump) AgentView(key string) (agents.View, bool, error) {
-	all, err := p.agentPartition()
+func (vs *Views) AgentView(key string) (agents.View, bool, error) {
+	all, err := vs.agentPartition()
 	if err != nil {
 		return agents.View{}, false, err
 	}
-	record, engine, err := p.lookUp(key)
+	record, engine, err := vs.lookUp(key)
 	if err != nil || len(record) == 0 {
 		return agents.View{}, false, err
 	}
@@ -148,9 +149,9 @@ func (p *Pump) AgentView(key string) (agents.View, bool, error) {
 
 // TreeAbove returns the root of the tree that a tree of flows passes on to; "" for none, and
 // where nothing is known of it. It is for pumps of the agent stage; any goroutine may call it.
-func (p *Pump) TreeAbove(root string) (string, error) {
+func (vs *Views) TreeAbove(root string) (string, error) {
 	key := activity.TreeKey(root)
-	record, _, err := p.lookUp(key)
+	record, _, err := vs.lookUp(key)
 	if err != nil || len(record) == 0 {
 		return "", err
 	}
@@ -249,9 +250,9 @@ func NotesOf(pumps []*Pump, q NoteQuery) (NoteList, error) {
 
 // NotesAbout returns the notes about one agent. The key is that of activity.AgentKey. It is
 // for pumps of the agent stage; any goroutine may call it.
-func (p *Pump) NotesAbout(key string, q NoteQuery) (NoteList, error) {
+func (vs *Views) NotesAbout(key string, q NoteQuery) (NoteList, error) {
 	list := NoteList{Notes: []agents.NoteView{}}
-	view, known, err := p.AgentView(key)
+	view, known, err := vs.AgentView(key)
 	if known {
 		list.Scanned = 1
 		list.take(&view, q)
@@ -284,12 +285,27 @@ func (l *NoteList) cut(q NoteQuery) {
 // AgentGauge returns how many agents an agent stage has; false when the pump folds flows. Any
 // goroutine may call it.
 // It looks at no agent: each step keeps the counts (decision 49).
-func (p *Pump) AgentGauge() (agents.Gauge, bool) {
-	p.fold.mu.Lock()
-	defer p.fold.mu.Unlock()
-	s, ok := p.fold.stage.(*agentStage)
-	if !ok {
+func (vs *Views) AgentGauge() (agents.Gauge, bool) {
+	vs.folded.mu.Lock()
+	defer vs.folded.mu.Unlock()
+	if vs.agents == nil {
 		return agents.Gauge{}, false
 	}
-	return s.partition.Gauge(), true
+	return vs.agents.partition.Gauge(), true
+}
+
+// agentPartition copies what an agent stage has folded over all its agents.
+func (vs *Views) agentPartition() (*agents.Partition, error) {
+	vs.folded.mu.Lock()
+	defer vs.folded.mu.Unlock()
+	if vs.agents == nil {
+		return nil, errors.New("this pump folds flows")
+	}
+	// Encoded and read: a copy of the struct would share what the next step changes.
+	b, err := vs.agents.partition.AppendBinary(nil)
+	if err != nil {
+		return nil, err
+	}
+	out := new(agents.Partition)
+	return out, out.UnmarshalBinary(b)
 }

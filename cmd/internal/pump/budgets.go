@@ -67,12 +67,12 @@ func share(v *budgets.View) float64 {
 }
 
 // accounts calls fn for each account of a budget that a pump of the agent stage knows.
-func (p *Pump) accounts(fn func(v *budgets.View)) (s agentScan, err error) {
-	all, err := p.agentPartition()
+func (vs *Views) accounts(fn func(v *budgets.View)) (s agentScan, err error) {
+	all, err := vs.agentPartition()
 	if err != nil {
 		return s, err
 	}
-	records, engine, truncated, err := p.snapshot(agents.IsAccount)
+	records, engine, truncated, err := vs.snapshot(agents.IsAccount)
 	if err != nil {
 		return s, err
 	}
@@ -120,26 +120,26 @@ func (b *board) note(p *agents.Partition, e *agents.Engine, a *agents.Agent) {
 
 // Accounts returns how the accounts of budgets stand that an agent stage folds, the fullest first.
 // After a start they are read from the store once. Any goroutine may call it.
-func (p *Pump) Accounts() []budgets.View {
-	s, ok := p.fold.stage.(*agentStage)
-	if !ok {
+func (vs *Views) Accounts() []budgets.View {
+	if vs.agents == nil {
 		return nil
 	}
-	s.board.mu.Lock()
-	fill := !s.board.filled
-	s.board.filled = true
-	s.board.mu.Unlock()
+	board := &vs.agents.board
+	board.mu.Lock()
+	fill := !board.filled
+	board.filled = true
+	board.mu.Unlock()
 	if fill {
 		var found []budgets.View
-		if _, err := p.accounts(func(v *budgets.View) { found = append(found, *v) }); err != nil {
-			p.o.Logger.Warn("the accounts of budgets cannot be read for metrics", "error", err)
+		if _, err := vs.accounts(func(v *budgets.View) { found = append(found, *v) }); err != nil {
+			vs.folded.o.Logger.Warn("the accounts of budgets cannot be read for metrics", "error", err)
 		}
-		s.board.fill(found)
+		board.fill(found)
 	}
-	s.board.mu.Lock()
-	defer s.board.mu.Unlock()
-	out := make([]budgets.View, 0, len(s.board.views))
-	for _, v := range s.board.views {
+	board.mu.Lock()
+	defer board.mu.Unlock()
+	out := make([]budgets.View, 0, len(board.views))
+	for _, v := range board.views {
 		out = append(out, v)
 	}
 	slices.SortFunc(out, fuller)

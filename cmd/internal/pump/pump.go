@@ -19,6 +19,8 @@ import (
 //
 // Batch, Gather, Fold and Close are for one goroutine; the other methods are for all.
 type Pump struct {
+	Views
+
 	o *Options // of all its parts
 
 	memory memory
@@ -77,6 +79,7 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	p.fold.stage = newStage(&p.fold)
 	p.fold.traits = p.fold.stage.traits()
 	p.memory.subject = p.fold.traits.subject
+	p.Views = newViews(&p.fold)
 	if o.Store == nil {
 		return p, nil
 	}

@@ -8,10 +8,28 @@ import (
 	"strings"
 
 	"weir/analyzer"
-	"weir/analyzer/agents"
 	"weir/cmd/internal/selftest"
 	"weir/events"
 )
+
+// Views answers questions about what a pump has folded. Any goroutine may call its methods.
+type Views struct {
+	folded *fold
+	// One of the two is what the pump folds.
+	flows  *flowStage
+	agents *agentStage
+}
+
+func newViews(f *fold) Views {
+	vs := Views{folded: f}
+	switch s := f.stage.(type) {
+	case *flowStage:
+		vs.flows = s
+	case *agentStage:
+		vs.agents = s
+	}
+	return vs
+}
 
 // FlowSummary is one flow in a list.
 type FlowSummary struct {
@@ -86,9 +104,9 @@ const MaxScanned = 10_000
 
 // Flows returns the flows that are wanted. Any goroutine may call it.
 // It decodes all that it looks at, so callers take turns (decision 52).
-func (p *Pump) Flows(q FlowQuery) (FlowList, error) {
+func (vs *Views) Flows(q FlowQuery) (FlowList, error) {
 	limit, order := q.Limit, q.Order
-	records, engine, truncated, err := p.snapshot(nil)
+	records, engine, truncated, err := vs.snapshot(nil)
 	if err != nil {
 		return FlowList{}, err
 	}
@@ -142,7 +160,7 @@ func (p *Pump) Flows(q FlowQuery) (FlowList, error) {
 		// caller uses any more. The flows in memory are counted by status with each event.
 		if truncated && q.Wanted == nil && q.Text == "" {
 			for s, status := range map[analyzer.Standing]string{analyzer.Stopped: "stopped", analyzer.Held: "held"} {
-				list.Statuses[status] = max(list.Statuses[status], int(p.meter.standing.Live[s].Load()))
+				list.Statuses[status] = max(list.Statuses[status], int(vs.folded.meter.standing.Live[s].Load()))
 			}
 		}
 		list.sort(order)
@@ -252,18 +270,18 @@ var errEnough = errors.New("enough")
 
 // snapshot copies the records of the most recently used flows or agents, then those that only the
 // store has. It copies all of them, or those that want selects; want must be fast.
-func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engine *analyzer.Engine, truncated bool, err error) {
+func (vs *Views) snapshot(want func(record []byte) bool) (records []snapshot, engine *analyzer.Engine, truncated bool, err error) {
 	if want == nil {
 		want = func([]byte) bool { return true }
 	}
 	seen := make(map[string]bool)
-	p.fold.mu.Lock()
-	for r := p.memory.cache.ends.older; r != &p.memory.cache.ends; r = r.older {
+	vs.folded.mu.Lock()
+	for r := vs.folded.memory.cache.ends.older; r != &vs.folded.memory.cache.ends; r = r.older {
 		if len(records) == MaxScanned {
 			truncated = true
 			break
 		}
-		if p.memory.cache.outside {
+		if vs.folded.memory.cache.outside {
 			// What the store has of these is older.
 			seen[r.key] = true
 		}
@@ -272,15 +290,15 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 			records = append(records, snapshot{r.key, slices.Clone(r.record)})
 		}
 	}
-	engine = p.fold.engine
+	engine = vs.folded.engine
 	// The store is read without the lock, so folding need not wait. A flow that moves to the store
 	// meanwhile may be missing from the list.
-	look := p.memory.cache.outside && !truncated
-	p.fold.mu.Unlock()
+	look := vs.folded.memory.cache.outside && !truncated
+	vs.folded.mu.Unlock()
 	if !look {
 		return records, engine, truncated, nil
 	}
-	err = p.o.Store.Records(p.o.Partition, p.memory.subject, func(key string, record []byte) error {
+	err = vs.folded.o.Store.Records(vs.folded.o.Partition, vs.folded.memory.subject, func(key string, record []byte) error {
 		if seen[key] || selftest.OwnFlow(key) || !want(record) {
 			return nil
 		}
@@ -300,8 +318,8 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 // View returns a flow for people and programs; false when nothing is known of it.
 // Any goroutine may call it.
 // It costs the fold a copy of the record and no more.
-func (p *Pump) View(key string) (analyzer.View, bool, error) {
-	record, engine, err := p.lookUp(key)
+func (vs *Views) View(key string) (analyzer.View, bool, error) {
+	record, engine, err := vs.lookUp(key)
 	if err != nil || len(record) == 0 {
 		return analyzer.View{}, false, err
 	}
@@ -313,16 +331,16 @@ func (p *Pump) View(key string) (analyzer.View, bool, error) {
 }
 
 // lookUp copies the record of a flow or agent; it is empty when nothing is known of it.
-func (p *Pump) lookUp(key string) (record []byte, engine *analyzer.Engine, err error) {
-	p.fold.mu.Lock()
-	engine, outside := p.fold.engine, p.memory.cache.outside
+func (vs *Views) lookUp(key string) (record []byte, engine *analyzer.Engine, err error) {
+	vs.folded.mu.Lock()
+	engine, outside := vs.folded.engine, vs.folded.memory.cache.outside
 	// Not get, which would make the flow the newest: a question must not keep it in memory.
-	if r := p.memory.cache.byKey[key]; r != nil {
+	if r := vs.folded.memory.cache.byKey[key]; r != nil {
 		record, outside = slices.Clone(r.record), false
 	}
-	p.fold.mu.Unlock()
+	vs.folded.mu.Unlock()
 	if outside {
-		record, _, _, err = p.o.Store.Load(p.o.Partition, p.memory.subject, key)
+		record, _, _, err = vs.folded.o.Store.Load(vs.folded.o.Partition, vs.folded.memory.subject, key)
 	}
 	return record, engine, err
 }
@@ -331,14 +349,14 @@ func (p *Pump) lookUp(key string) (record []byte, engine *analyzer.Engine, err e
 // all flows of the partition. Any goroutine may call it.
 // It is what asks are judged by while the fold is behind (decision 73). The two may be of
 // different moments.
-func (p *Pump) Known(key string) (*analyzer.Flow, analyzer.Partition, error) {
+func (vs *Views) Known(key string) (*analyzer.Flow, analyzer.Partition, error) {
 	var over analyzer.Partition
-	p.fold.mu.Lock()
-	if s, ok := p.fold.stage.(*flowStage); ok {
-		over = s.partition
+	vs.folded.mu.Lock()
+	if vs.flows != nil {
+		over = vs.flows.partition
 	}
-	p.fold.mu.Unlock()
-	record, _, err := p.lookUp(key)
+	vs.folded.mu.Unlock()
+	record, _, err := vs.lookUp(key)
 	if err != nil {
 		return nil, over, err
 	}
@@ -351,52 +369,35 @@ func (p *Pump) Known(key string) (*analyzer.Flow, analyzer.Partition, error) {
 	return f, over, nil
 }
 
-// agentPartition copies what an agent stage has folded over all its agents.
-func (p *Pump) agentPartition() (*agents.Partition, error) {
-	p.fold.mu.Lock()
-	defer p.fold.mu.Unlock()
-	s, ok := p.fold.stage.(*agentStage)
-	if !ok {
-		return nil, errors.New("this pump folds flows")
-	}
-	// Encoded and read: a copy of the struct would share what the next step changes.
-	b, err := s.partition.AppendBinary(nil)
-	if err != nil {
-		return nil, err
-	}
-	out := new(agents.Partition)
-	return out, out.UnmarshalBinary(b)
-}
-
 // Limits returns the limits in force and their document, which is empty when the log
 // has set none. Neither may be changed. Any goroutine may call it.
-func (p *Pump) Limits() (*analyzer.Limits, []byte) {
-	p.fold.mu.Lock()
-	defer p.fold.mu.Unlock()
-	return p.fold.engine.Limits(), p.fold.document
+func (vs *Views) Limits() (*analyzer.Limits, []byte) {
+	vs.folded.mu.Lock()
+	defer vs.folded.mu.Unlock()
+	return vs.folded.engine.Limits(), vs.folded.document
 }
 
 // Next returns the offset of the first record that is not folded: where the reader of
 // the log begins. Any goroutine may call it.
-func (p *Pump) Next() int64 { return p.meter.standing.Next.Load() }
+func (vs *Views) Next() int64 { return vs.folded.meter.standing.Next.Load() }
 
 // Standing returns how the pump stands now. Any goroutine may call it.
-func (p *Pump) Standing() *Standing { return &p.meter.standing }
+func (vs *Views) Standing() *Standing { return &vs.folded.meter.standing }
 
 // Counts returns what the pump and those that share them have done. Any goroutine may
 // call it.
-func (p *Pump) Counts() *Counts { return p.meter.counts }
+func (vs *Views) Counts() *Counts { return vs.folded.meter.counts }
 
 // Partition is the one of the options. Any goroutine may call it.
 // It never changes.
-func (p *Pump) Partition() int { return int(p.o.Partition) }
+func (vs *Views) Partition() int { return int(vs.folded.o.Partition) }
 
 // Hold keeps anything from being folded until release is called. It is for a caller that reads several
 // things at one moment. Any goroutine may call it. The caller must do nothing slow meanwhile. A method
 // of the pump that takes the same lock would wait forever.
-func (p *Pump) Hold() (release func()) {
-	p.fold.mu.Lock()
-	return p.fold.mu.Unlock
+func (vs *Views) Hold() (release func()) {
+	vs.folded.mu.Lock()
+	return vs.folded.mu.Unlock
 }
 
 // InForce returns the limits that pumps judge by, and as they were written; before there is
