@@ -43,7 +43,7 @@ func TestCheckpointsFollowTheRefold(t *testing.T) {
 	step((seldom-1)*DefaultCheckpointEvery, 20, 40) // little came: late
 	other := newTestPump(t, Options{Partition: 1, Store: store, Sink: &memoryLog{}, Clock: fake, Counts: counts})
 	other.fold.mu.Lock()
-	other.tally(mostUncheckpointed) // which another partition has folded
+	other.feeder.tally(mostUncheckpointed) // which another partition has folded
 	other.fold.mu.Unlock()
 	step(DefaultCheckpointEvery/2, 20, 40) // but not sooner than may be
 	step(DefaultCheckpointEvery/2, 20, 40, 60)

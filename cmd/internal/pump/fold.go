@@ -53,65 +53,6 @@ func (o *Options) engine(l analyzer.Limits) *analyzer.Engine {
 	return e
 }
 
-// foldAll takes records until there are none or until a checkpoint has to be written. It returns how many
-// it took. It holds the lock for all of them, so a query waits for one batch at most.
-func (p *Pump) foldAll(records []Record) (n int) {
-	p.fold.mu.Lock()
-	defer p.fold.mu.Unlock()
-	return p.foldLocked(records)
-}
-
-// foldLocked is foldAll for a caller that holds the lock. A deadline fires between two records, as soon
-// as a record has made it ripe. So the effects do not depend on where batches end.
-func (p *Pump) foldLocked(records []Record) (n int) {
-	p.fold.fire() // what a checkpoint or a crash has interrupted
-	p.fold.stage.publishLowWatermark()
-	for n < len(records) && p.fold.err == nil && !p.fold.full() {
-		if n%prefetched == 0 {
-			p.prefetch(records[n:min(n+prefetched, len(records))])
-		}
-		r, d := &records[n], &p.coming[n%prefetched]
-		n++
-		if r.Offset < p.at.next {
-			continue
-		}
-		p.record(r, d)
-		p.at.next = r.Offset + 1
-		p.fold.fire()
-		p.fold.stage.publishLowWatermark()
-	}
-	p.fold.close()
-	// A record that was skipped because it is known says nothing of what stands before p.next.
-	if n > 0 && records[n-1].Offset == p.at.next-1 {
-		p.at.last.offset, p.at.last.sum, p.at.last.known = p.at.next-1, Sum(records[n-1].Value), true
-	}
-	p.tally(int64(n))
-	return n
-}
-
-// record folds one record or makes it a dead letter. p.err says afterwards whether the pump has
-// to end.
-func (p *Pump) record(r *Record, d *decoded) {
-	p.meter.counted.Bytes += int64(len(r.Value))
-	// Reports are no JSON, so prefetch has not decoded them.
-	if p.isReports(r) {
-		p.fold.stage.foldReports(r)
-		return
-	}
-	if d.err != nil {
-		p.outbox.refuse(r, d.err)
-		return
-	}
-	if p.o.Read != nil {
-		p.o.Read(r, &d.event)
-	}
-	d.event.Appended, p.at.appended = r.Appended, r.Appended
-	p.fold.take(&d.event, r)
-}
-
-// isReports reports whether the record is a batch of reports.
-func (p *Pump) isReports(r *Record) bool { return p.fold.traits.reports && IsReports(r.Value) }
-
 // codeOf is the code of a dead letter.
 func codeOf(err error) events.Code {
 	switch e := err.(type) {

@@ -118,28 +118,6 @@ func (s *flowStage) stands() {
 	}
 }
 
-// tally publishes the state of the pump and adds its counts to the shared ones. The goroutine that has
-// folded calls it once for each batch, with the lock held.
-func (p *Pump) tally(records int64) {
-	p.meter.standing.Flows.Store(int64(len(p.memory.cache.byKey)))
-	p.meter.standing.FlowBytes.Store(p.memory.cache.bytes)
-	p.meter.standing.Watermark.Store(int64(p.fold.stage.seen()))
-	p.meter.standing.Next.Store(p.at.next)
-	p.fold.stage.announce()
-	// fx.Counts are not reset there: they are the counts of the replay as a whole.
-	if p.o.Store == nil { // a replay is asked, see Counted
-		return
-	}
-	p.checkpoints.uncheckpointed += records
-	p.meter.counts.uncheckpointed.Add(records)
-	n := &p.meter.counted
-	n.Fold = p.fold.fx.Counts
-	p.fold.stage.tally(records)
-	p.meter.standing.Unsent.Store(int64(len(p.outbox.verdicts)))
-	p.meter.counts.Count(func(all *prom.Counters) { all.Add(n) })
-	*n, p.fold.fx.Counts = prom.Counters{}, activity.Counts{}
-}
-
 func (s *flowStage) tally(records int64) {
 	m := s.fold.meter
 	m.counted.Records += records

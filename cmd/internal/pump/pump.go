@@ -25,16 +25,13 @@ type Pump struct {
 
 	memory memory
 	fold   fold
-
-	coming []decoded // the record at hand and those after it, see prefetch
-	swept  int       // records that were folded by sweeps
+	feeder feeder
 
 	at          frontier
 	gathered    int // number of records folded since the last publication, see Gather
 	outbox      outbox
 	checkpoints checkpointer
 	meter       meter
-	given       []events.Verdict // what Fold returned last
 
 	hurry   chan struct{} // closed when nothing waits for free space any more
 	hurries sync.Once
@@ -76,6 +73,7 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	p.checkpoints.o, p.checkpoints.meter, p.checkpoints.hurry = &o, &p.meter, p.hurry
 	p.outbox = outbox{o: &o, meter: &p.meter, hurry: p.hurry, activity: repartitioner{o: &o, published: &p.outbox.dedup}}
 	p.fold = fold{o: &o, at: &p.at, memory: &p.memory, outbox: &p.outbox, meter: &p.meter, checkpoints: &p.checkpoints, engine: o.engine(o.Limits)}
+	p.feeder = feeder{o: &o, at: &p.at, memory: &p.memory, fold: &p.fold, outbox: &p.outbox, checkpoints: &p.checkpoints, meter: &p.meter}
 	p.fold.stage = newStage(&p.fold)
 	p.fold.traits = p.fold.stage.traits()
 	p.memory.subject = p.fold.traits.subject
@@ -106,7 +104,7 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 // Records below Next are skipped. An error is final: the pump must be thrown away,
 // and the next one folds again from the last checkpoint.
 func (p *Pump) Batch(ctx context.Context, records []Record) error {
-	return p.batch(ctx, records, p.foldAll)
+	return p.batch(ctx, records, p.feeder.feed)
 }
 
 func (p *Pump) batch(ctx context.Context, records []Record, fold func([]Record) int) error {
@@ -143,14 +141,14 @@ func (p *Pump) Gather(ctx context.Context, records []Record) error {
 	}
 	p.gathered += len(records)
 	done := p.meter.timed(len(records))
-	n := p.foldSwept(records)
+	n := p.feeder.foldSwept(records)
 	done()
 	// No more can wait after an error, with a full checkpoint or one that is due, or with too much
 	// memory held by dead letters.
 	if n == len(records) && p.fold.err == nil && p.gathered <= mostGathered && !p.fold.full() && !p.checkpoints.due() && p.outbox.deadBytes() < mostDeadBytes {
 		return nil
 	}
-	return p.batch(ctx, records[n:], p.foldSwept)
+	return p.batch(ctx, records[n:], p.feeder.foldSwept)
 }
 
 // Gathered reports whether Gather has folded records of which nothing is published yet. It is
@@ -178,7 +176,7 @@ func (p *Pump) Ahead(ctx context.Context, records []Record) (n int, due bool) {
 func (p *Pump) aheadLocked(records []Record) (n int, due bool) {
 	defer p.fold.mu.Unlock()
 	defer p.meter.timed(len(records))()
-	n = p.foldLocked(records)
+	n = p.feeder.foldLocked(records)
 	return n, n < len(records) || p.fold.err != nil || len(p.outbox.verdicts) > 0 || len(p.outbox.deadLetters) > 0 || p.fold.ripe()
 }
 
@@ -191,7 +189,7 @@ func (p *Pump) Refuse(ctx context.Context, r Record, code events.Code, reason st
 	if r.Offset >= p.at.next {
 		p.outbox.reject(code, reason, r.Offset, r.Appended, r.Value)
 		p.at.next = r.Offset + 1
-		p.tally(1)
+		p.feeder.tally(1)
 	}
 	p.fold.mu.Unlock()
 	return p.Batch(ctx, nil)
@@ -227,34 +225,7 @@ func (p *Pump) Fold(ev *events.Event, offset int64) []events.Verdict {
 // FoldRecord is Fold of an event that came as a record, of which only the value may be
 // missing.
 func (p *Pump) FoldRecord(ev *events.Event, r *Record) []events.Verdict {
-	return p.foldOne(r, func() { p.fold.take(ev, r) })
-}
-
-// foldOne does for one record what foldLocked does for many, in the same order, and returns the
-// verdicts that it brought about, those of deadlines included that it has made ripe. What the
-// verdict log has since before a crash is not among them.
-func (p *Pump) foldOne(r *Record, take func()) []events.Verdict {
-	p.fold.mu.Lock()
-	defer p.fold.mu.Unlock()
-	p.given = p.given[:0]
-	if r.Offset < p.at.next || p.fold.err != nil {
-		return p.given
-	}
-	// With a store p.out may hold what earlier calls have given and the next Batch publishes.
-	from := len(p.outbox.verdicts)
-	take()
-	p.at.next = r.Offset + 1
-	p.fold.fire()
-	p.fold.stage.publishLowWatermark()
-	p.fold.close()
-	p.tally(1)
-	for i := range p.outbox.verdicts[from:] {
-		p.given = append(p.given, p.outbox.verdicts[from+i].Verdict)
-	}
-	if p.o.Store == nil {
-		p.outbox.forget()
-	}
-	return p.given
+	return p.feeder.foldOne(r, func() { p.fold.take(ev, r) })
 }
 
 // Close publishes what still waits, writes a last checkpoint and waits for it. If ctx ends first, or

@@ -85,64 +85,6 @@ func SplitMemory(total int64) (flows, agents int64) {
 	return total - agents, agents
 }
 
-// prefetched is how many records are decoded before the first of them is folded.
-const prefetched = 16
-
-// cacheLine is how many bytes a processor fetches at once, on nearly all that there are.
-const cacheLine = 64
-
-// decoded is a record that is to be folded soon.
-type decoded struct {
-	event events.Event
-	err   error         // why there is no event
-	of    *cachedRecord // its flow or agent, if that is in memory
-}
-
-// prefetch decodes records and reads a little of what memory has of their flows or agents, so that
-// the processor fetches it for all of them at one time. Most of it is in none of its caches, and
-// to wait for the one, fold it, and then wait for the next is a good part of what folding
-// takes. It changes nothing.
-//
-// The records are folded at once after it, up to prefetched of them, so no decoded event
-// outlives the next call. The caller holds the lock.
-func (p *Pump) prefetch(records []Record) {
-	// Made when it is needed first: a replay folds events and never records.
-	if p.coming == nil {
-		p.coming = make([]decoded, prefetched)
-	}
-	for i := range records {
-		r, d := &records[i], &p.coming[i]
-		d.of, d.err = nil, nil
-		// What is known already or no event is not decoded; fold skips it by the same tests.
-		switch {
-		case r.Offset < p.at.next || p.isReports(r):
-		case r.Event != nil:
-			d.event = *r.Event
-		default:
-			d.err = events.Decode(r.Value, &d.event)
-		}
-	}
-	for i := range records {
-		switch r, d := &records[i], &p.coming[i]; {
-		case r.Offset < p.at.next || d.err != nil || p.isReports(r):
-		case p.fold.traits.keyed:
-			d.of = p.memory.cache.byKey[r.Key]
-		default:
-			d.of = p.memory.cache.byKey[d.event.FlowKey()]
-		}
-	}
-	for i := range records {
-		if r := p.coming[i].of; r != nil {
-			p.memory.touch(r)
-		}
-	}
-	for i := range records { // its neighbors are written when it becomes the newest
-		if r := p.coming[i].of; r != nil && r.newer.dirty != r.older.dirty {
-			p.memory.touched++
-		}
-	}
-}
-
 // Finder separates the records of one flow from others, most of them without decoding. It is for one
 // goroutine.
 type Finder struct {

@@ -142,7 +142,7 @@ func (p *Pump) resume(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the dead letters: %w", err)
 	}
-	p.tally(0)
+	p.feeder.tally(0)
 	return nil
 }
 

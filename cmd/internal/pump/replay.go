@@ -119,7 +119,7 @@ type passed struct {
 // passReports gives the agents a batch of reports.
 func (r *Replay) passReports(from Position, batch []byte) {
 	one := Record{Offset: r.activity, From: from, Value: batch}
-	r.given = append(r.given, r.agents.foldOne(&one, func() { r.agents.fold.stage.foldReports(&one) })...)
+	r.given = append(r.given, r.agents.feeder.foldOne(&one, func() { r.agents.fold.stage.foldReports(&one) })...)
 	r.activity++
 }
 

@@ -259,7 +259,7 @@ func (p *Pump) FoldReports(r *Record) ([]events.Verdict, error) {
 	}
 	// It was looked through before, so an error here is one of the caller's record and nothing
 	// was folded.
-	return p.foldOne(r, func() { p.fold.stage.foldReports(r) }), nil
+	return p.feeder.foldOne(r, func() { p.fold.stage.foldReports(r) }), nil
 }
 
 // foldReports folds a batch of reports.

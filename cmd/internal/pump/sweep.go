@@ -105,34 +105,34 @@ func init() {
 // must be thrown away, and the next one fold with Options.InOrder.
 var ErrInOrder = errors.New("these records have to be folded one after the other")
 
-// foldSwept is foldAll with sweeps where that is possible.
-func (p *Pump) foldSwept(records []Record) (n int) {
+// foldSwept is feed with sweeps where that is possible.
+func (in *feeder) foldSwept(records []Record) (n int) {
 	// Load is counted over all flows as their events come. Without records the deadlines are left
 	// that a full checkpoint has interrupted.
-	if p.fold.traits.sweeps == nil || len(records) == 0 || p.o.InOrder || p.fold.engine.Limits().Load.High != 0 {
-		return p.foldAll(records)
+	if in.fold.traits.sweeps == nil || len(records) == 0 || in.o.InOrder || in.fold.engine.Limits().Load.High != 0 {
+		return in.feed(records)
 	}
 	g := <-sweeps // who looks at flows meanwhile does not wait for it
-	g.fold, g.stage = &p.fold, p.fold.traits.sweeps
+	g.fold, g.stage = in.fold, in.fold.traits.sweeps
 	defer g.giveBack()
-	p.fold.mu.Lock()
-	defer p.fold.mu.Unlock()
-	for n < len(records) && p.fold.err == nil && !p.fold.full() {
+	in.fold.mu.Lock()
+	defer in.fold.mu.Unlock()
+	for n < len(records) && in.fold.err == nil && !in.fold.full() {
 		rest := records[n:]
-		p.fold.fire() // what a checkpoint or a crash has interrupted
-		p.fold.stage.publishLowWatermark()
-		if p.fold.err != nil || p.fold.full() {
+		in.fold.fire() // what a checkpoint or a crash has interrupted
+		in.fold.stage.publishLowWatermark()
+		if in.fold.err != nil || in.fold.full() {
 			break
 		}
 		swept := g.plan(rest[:min(len(rest), mostSwept)])
 		if swept >= leastSwept {
-			if g.run(rest[:swept]); p.fold.err == nil {
-				p.tally(int64(swept))
+			if g.run(rest[:swept]); in.fold.err == nil {
+				in.tally(int64(swept))
 			}
 			g.end()
-			n, p.swept = n+swept, p.swept+swept
-		} else if p.fold.noRoom = g.crowded && len(p.checkpoints.dirty) > 0; !p.fold.noRoom {
-			n += p.foldLocked(rest[:min(len(rest), leastSwept)])
+			n, in.swept = n+swept, in.swept+swept
+		} else if in.fold.noRoom = g.crowded && len(in.checkpoints.dirty) > 0; !in.fold.noRoom {
+			n += in.foldLocked(rest[:min(len(rest), leastSwept)])
 		}
 		g.reset()
 	}

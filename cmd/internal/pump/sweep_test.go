@@ -132,7 +132,7 @@ func foldBacklog(t *testing.T, records []Record, chunk func() int, o Options) *t
 		}
 		rest = rest[len(part):]
 	}
-	x.swept = p.swept
+	x.swept = p.feeder.swept
 	if err := p.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestSweepCrash(t *testing.T) {
 						err = pumptest.ErrSink // a crash out of the blue
 					}
 				}
-				swept += p.swept
+				swept += p.feeder.swept
 				p.CloseWithoutCheckpoint()
 				if err != nil && !errors.Is(err, pumptest.ErrSink) {
 					t.Fatal(err)
