@@ -20,7 +20,7 @@ type flowStage struct {
 	own       *analyzer.Engine // judges weir's own flows
 	partition analyzer.Partition
 	// scratch is the flow at hand. Its strings alias the record that it was decoded from, which
-	// must stay as it is until another flow is decoded, see Pump.keep.
+	// must stay as it is until another flow is decoded, see fold.keep.
 	scratch analyzer.Flow
 	// had is what the effects held before the step or deadline at hand.
 	had struct{ verdicts, activity, reports int }

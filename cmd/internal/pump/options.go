@@ -198,6 +198,33 @@ const (
 	DefaultCheckpointEvery = 2 * time.Second
 )
 
+func (o *Options) setDefaults() {
+	if o.Source == "" {
+		o.Source = "journal"
+	}
+	if o.Memory == 0 {
+		o.Memory = DefaultMemory
+	}
+	if o.CheckpointEvery == 0 {
+		o.CheckpointEvery = DefaultCheckpointEvery
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Counts == nil {
+		o.Counts = new(Counts)
+	}
+	if o.Turn == nil {
+		o.Turn = NewTurn()
+	}
+	if o.Trouble == nil {
+		o.Trouble = TroubleOf
+	}
+}
+
 // DeadLetterStore is where the dead letters go that have no other place. See state.Store.
 type DeadLetterStore interface {
 	DeadLetter(deadLetters ...state.DeadLetter) error

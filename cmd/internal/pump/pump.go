@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
 
-	"weir/cmd/internal/clock"
 	"weir/events"
 )
 
@@ -17,18 +15,17 @@ import (
 // publishes the effects, and only then writes a checkpoint. The effects depend on the records alone,
 // neither on batches nor on crashes in between.
 //
-// Batch, Gather, Fold and Close are for one goroutine; the other methods are for all.
+// Batch, Gather, Fold and Close are for one goroutine; Hurry and the methods of Views are for all.
 type Pump struct {
 	Views
 
-	o *Options // of all its parts
+	o        *Options // of all its parts
+	at       frontier
+	gathered int // number of records folded since the last publication, see Gather
 
-	memory memory
-	fold   fold
-	feeder feeder
-
-	at          frontier
-	gathered    int // number of records folded since the last publication, see Gather
+	feeder      feeder
+	fold        fold
+	memory      memory
 	outbox      outbox
 	checkpoints checkpointer
 	meter       meter
@@ -43,30 +40,7 @@ type Pump struct {
 // With a store it reads what the verdict log and the dead letters hold behind that checkpoint,
 // which takes as long as they are. ctx ends it, and is not kept.
 func New(ctx context.Context, o Options) (*Pump, error) {
-	if o.Source == "" {
-		o.Source = "journal"
-	}
-	if o.Memory == 0 {
-		o.Memory = DefaultMemory
-	}
-	if o.CheckpointEvery == 0 {
-		o.CheckpointEvery = DefaultCheckpointEvery
-	}
-	if o.Clock == nil {
-		o.Clock = clock.System{}
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Counts == nil {
-		o.Counts = new(Counts)
-	}
-	if o.Turn == nil {
-		o.Turn = NewTurn()
-	}
-	if o.Trouble == nil {
-		o.Trouble = TroubleOf
-	}
+	o.setDefaults()
 	p := &Pump{o: &o, at: frontier{next: o.Start}, hurry: make(chan struct{})}
 	p.meter = newMeter(&o, &p.at)
 	p.memory = memory{o: &o, checkpoints: &p.checkpoints, cache: newRecordCache(), deadlines: newDeadlines(0)}

@@ -38,7 +38,7 @@ type folding interface {
 	empty() bool
 
 	// step folds an event into scratch.
-	// What it brings about is added to the effects of the pump.
+	// What it brings about is added to the effects of the fold.
 	step(ev *events.Event)
 	// advance fires the deadlines of what is in scratch up to now.
 	// It is called with the deadline itself and not with the time of the log, so that what comes

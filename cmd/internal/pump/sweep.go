@@ -41,7 +41,7 @@ type sweep struct {
 	brought []brought
 	fired   []brought // by deadlines
 	records []byte    // of the flows, one after the other
-	// Memory of the effects of the pump while it sweeps, which are many times those of a step.
+	// Memory of the effects of the fold while it sweeps, which are many times those of a step.
 	effects activity.Effects
 	ripe    []string // keys of flows whose deadlines become ripe
 	crowded bool     // a checkpoint would not hold more
@@ -57,7 +57,7 @@ type sweptFlow struct {
 	forgotten   bool         // there was a deadline without a record, which must go
 }
 
-// brought is the effects of one record or deadline. The numbers are places in the effects of the pump.
+// brought is the effects of one record or deadline. The numbers are places in the effects of the fold.
 type brought struct {
 	at     int32        // of the record, or of the one that made the deadline ripe
 	due    events.Stamp // of a deadline
@@ -330,7 +330,7 @@ func (g *sweep) end() {
 	g.fold.memory.evict()
 }
 
-// swapEffects gives the effects of the pump other memory, both empty.
+// swapEffects gives the effects of the fold other memory, both empty.
 func (g *sweep) swapEffects() {
 	mine, its := &g.fold.fx, &g.effects
 	mine.Verdicts, its.Verdicts = its.Verdicts, mine.Verdicts
