@@ -119,7 +119,7 @@ func (e *Engine) passCall(f *Flow, m *moment, fx *Effects) {
 // passWake notifies the conversation that an agent opened this flow in it, or that the
 // conversation moved on: a flow that an agent opened has used a tool, or a person wrote. A
 // conversation that is the flow itself has rules of its own.
-func (f *Flow) passWake(m *moment, fx *Effects) {
+func (f *counts) passWake(m *moment, fx *Effects) {
 	ev := m.ev
 	if ev.ConversationID == "" || ev.ConversationID == ev.CorrelationID || ev.CorrelationSource == events.CorrelationPrincipal {
 		return

@@ -182,14 +182,14 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 		f.moveTo(none, m.to)
 		callee.flags &^= partyWorked
 		// The round of a person has no caller, so stale rounds are not counted for it.
-		f.openRound(m, none, m.to)
+		f.openRound(m, f.events, none, m.to)
 		return
 	}
 	f.hops++
 	caller := &f.parties[m.from]
 	caller.flags |= partyPlaced
 	m.idle = f.noWork(m, caller, e.limits.Rules[ruleOfIdle].All)
-	if m.beside = f.sideBySide(m); m.beside && m.joined {
+	if m.beside = f.sideBySide(m, f.pos); m.beside && m.joined {
 		callee.flags |= partyBeside
 	}
 	m.returned = f.moveTo(m.from, m.to)
@@ -206,9 +206,9 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 	}
 	f.stampRate(m)
 	if !m.idle || !m.beside { // several calls sent at once are one attempt
-		f.hopRuns(m, e.limits.Rules[ruleOfTalk].All)
+		f.hopRuns(m, f.events, e.limits.Rules[ruleOfTalk].All)
 	}
-	f.openRound(m, m.from, m.to)
+	f.openRound(m, f.events, m.from, m.to)
 	f.delegate(m)
 	m.conversation = f.countConversation(ev.ConversationID)
 	// What was done is spent by the call: the next hop needs new work behind it.
@@ -234,11 +234,11 @@ func handsOver(ev *events.Event, caller *party) bool {
 
 // sideBySide reports whether the caller delegates work while the party that it delegated to last
 // is still working. These are delegations of one batch, of which none answers another.
-func (f *Flow) sideBySide(m *moment) bool {
-	if m.ev.TransferMode != events.ReturnToCaller || f.pos == none || f.pos == m.from {
+func (f *talk) sideBySide(m *moment, pos uint8) bool {
+	if m.ev.TransferMode != events.ReturnToCaller || pos == none || pos == m.from {
 		return false
 	}
-	return slices.ContainsFunc(f.pairs, func(r pair) bool { return r.open && r.from == m.from && r.to == f.pos })
+	return slices.ContainsFunc(f.pairs, func(r pair) bool { return r.open && r.from == m.from && r.to == pos })
 }
 
 // noWork reports whether the caller is known to have done nothing since it was called. Unknown
@@ -253,7 +253,7 @@ func (f *Flow) noWork(m *moment, caller *party, unknown bool) bool {
 		f.worked(m.from)
 		return false
 	}
-	known := ev.HadWork == events.No || ev.Work.Known || f.reports(ev.Source)
+	known := ev.HadWork == events.No || ev.Work.Known || f.reporting.reports(ev.Source)
 	if m.blind = !known && !unknown; m.blind {
 		f.flags |= flagWorkUnknown
 	}
@@ -279,9 +279,9 @@ func (f *Flow) worked(i uint8) {
 }
 
 // reports returns whether the source was seen to report tool use in this flow.
-func (f *Flow) reports(source string) bool {
+func (f *sources) reports(source string) bool {
 	h := shortHash(source)
-	for _, r := range f.reporting {
+	for _, r := range f {
 		if r == h {
 			return true
 		}
@@ -291,14 +291,14 @@ func (f *Flow) reports(source string) bool {
 
 // setReports notes that the source reports tools. From then on, no report from it means that
 // none were used.
-func (f *Flow) setReports(source string) {
+func (f *sources) setReports(source string) {
 	h := shortHash(source)
-	for i, r := range f.reporting {
+	for i, r := range f {
 		if r == h {
 			return
 		}
 		if r == 0 {
-			f.reporting[i] = h
+			f[i] = h
 			return
 		}
 	}
@@ -336,7 +336,7 @@ func (e *Engine) applyToolCall(f *Flow, m *moment) {
 	ev := m.ev
 	f.toolCalls++
 	if !isUnnamed(ev) { // else it may have been the work of anybody
-		f.setReports(ev.Source)
+		f.reporting.setReports(ev.Source)
 	}
 	m.retry = ev.Tool.RetryOf != ""
 	m.exempt = e.exempt(ev.Tool.Name)
@@ -379,7 +379,7 @@ func (e *Engine) applyToolCall(f *Flow, m *moment) {
 func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	ev := m.ev
 	if !isUnnamed(ev) {
-		f.setReports(ev.Source)
+		f.reporting.setReports(ev.Source)
 	}
 	m.exempt = e.exempt(ev.Tool.Name)
 	if m.from == none || ev.Status == events.StatusInputRequired {
@@ -425,9 +425,9 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 		f.followRun(m, p, i)
 	}
 	if !m.exempt && !f.slow(m, c) && !e.spares(ruleOfPoints, f, m) {
-		f.score(m, p, i)
+		p.score(m, i)
 	}
-	f.followCycle(p, i)
+	p.followCycle(i)
 }
 
 // applyUsage adds what the event spent. Producers report it in three ways. Deltas are added.
@@ -485,7 +485,7 @@ func (e *Engine) price(ev *events.Event, grown int64) int64 {
 // sumOf returns the sums that the event's source reported of the session at hand, new ones if
 // it reported none before. Two sources that report one party count each for itself. So do the
 // sessions of an agent where parties are agents.
-func (f *Flow) sumOf(m *moment) *sum {
+func (f *cast) sumOf(m *moment) *sum {
 	p := &f.parties[m.from]
 	by := shortHash(m.ev.Source + "\x00" + m.ev.From.Session)
 	for i := range p.sums {
@@ -577,7 +577,7 @@ func (f *Flow) newTurn() {
 
 // applyTask counts loops and reflections of a task. The larger of our count and the caller's
 // own is what rules see: the caller may have begun before the log did.
-func (f *Flow) applyTask(m *moment) {
+func (f *counts) applyTask(m *moment) {
 	ev := m.ev
 	if ev.TaskID == "" {
 		return
@@ -619,7 +619,7 @@ func (f *Flow) applyTask(m *moment) {
 
 // countConversation counts a message in its conversation and returns how many there were;
 // where the log names none, the flow is the conversation.
-func (f *Flow) countConversation(id string) int64 {
+func (f *counts) countConversation(id string) int64 {
 	if id == "" {
 		return int64(f.hops)
 	}
@@ -641,7 +641,7 @@ func (f *Flow) countConversation(id string) int64 {
 // stampRate keeps the true times of hops, sorted, as long as the widest window.
 // Sorted, because a late hop belongs into a window that may have ended already. The oldest
 // gives way at maxRateStamps, so no rate above that can be measured.
-func (f *Flow) stampRate(m *moment) {
+func (f *rates) stampRate(m *moment) {
 	const widest = 10 * 60 * 1000 // milliseconds
 	at := f.since(m.when)
 	i := len(f.rate)

@@ -18,7 +18,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 	fx.Counts.Asks++
 	m.busy = p.busy
 	c := e.announce(f, m.ev)
-	if o := f.refusing(&c); o != nil {
+	if o := f.refusing(&f.callStack, &c); o != nil {
 		fx.Counts.Refused++
 		fx.Counts.Attempts++
 		fx.Counts.RefusedBy[Rules[o.rule].Reason.Place()]++
@@ -67,7 +67,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 			// The watermark was moved before the copy was made, so time does not run
 			// backwards.
 			*p = load
-			undone := f.takeBack(before)
+			undone := takeBack(f, before)
 			e.tried(f, m)
 			// A copy, because what stands in fx.Verdicts may move when more are added.
 			answer := *v
@@ -113,7 +113,7 @@ func (e *Engine) again(f *Flow, m *moment) *events.Verdict {
 	c := e.announce(f, m.ev)
 	m.from, m.to, m.tool = c.from, c.to, c.tool
 	answer := e.allowed(f, m)
-	if o := f.refusing(&c); o != nil && !m.user {
+	if o := f.refusing(&f.callStack, &c); o != nil && !m.user {
 		answer = e.answer(f, o, m)
 	}
 	if !m.user {
@@ -124,11 +124,11 @@ func (e *Engine) again(f *Flow, m *moment) *events.Verdict {
 
 // refusing returns the active order that refuses the call, the widest first.
 // The widest gives the caller most information: that the flow is stopped, and not only one call.
-func (f *Flow) refusing(c *announced) *order {
+func (f *sanctions) refusing(on *callStack, c *announced) *order {
 	var best *order
 	for i := range f.orders {
 		o := &f.orders[i]
-		if o.hidden || !f.refuses(o, c) {
+		if o.hidden || !on.refuses(o, c) {
 			continue // what is hidden refuses nothing that its cover does not
 		}
 		// Of equally wide ones the oldest in the list, so the same ask gets the same answer.
@@ -143,7 +143,7 @@ func (f *Flow) refusing(c *announced) *order {
 // calls from now on, which the call brought about. It returns false if it cannot undo the call:
 // a party or a tool gave way for it, so indices would then mean another one. New parties and
 // tools stay, with nothing counted of them, since orders may name them.
-func (f *Flow) takeBack(before *Flow) bool {
+func takeBack(f, before *Flow) bool {
 	for i := range before.parties {
 		if f.parties[i].name != before.parties[i].name {
 			return false // a party gave way to a new one
@@ -200,7 +200,7 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 	known := false
 	for i := range f.orders {
 		o := &f.orders[i]
-		if f.orderID(o) != standing.OrderOf(m.ev.Ack.VerdictID) {
+		if o.orderID(f) != standing.OrderOf(m.ev.Ack.VerdictID) {
 			continue
 		}
 		if !known {

@@ -105,7 +105,7 @@ func readMore(d *record.Reader, has bool, known byte) (more byte) {
 }
 
 // version is that of the flow's record, which has these presence bits in the second byte of the head.
-func (f *Flow) version(more byte) byte {
+func (f *sanctions) version(more byte) byte {
 	if len(f.orders)+len(f.incidents) == 0 && more == 0 {
 		return plainVersion
 	}
@@ -114,12 +114,12 @@ func (f *Flow) version(more byte) byte {
 
 // inParts reports whether what was spent is treated as reported in parts where a record does not
 // say. An older weir did not note that cumulative figures are.
-func (f *Flow) inParts() bool {
+func inParts(f *Flow) bool {
 	return f.flags&flagDelta != 0 || f.tellsSums()
 }
 
 // tellsSums reports whether a source reported cumulative figures.
-func (f *Flow) tellsSums() bool {
+func (f *cast) tellsSums() bool {
 	for i := range f.parties {
 		if len(f.parties[i].sums) > 0 {
 			return true
@@ -129,16 +129,16 @@ func (f *Flow) tellsSums() bool {
 }
 
 // oneSum makes the sums of a record that has none: all was reported in one of the two ways.
-func (f *Flow) oneSum() {
+func (f *counts) oneSum(inParts bool) {
 	sums := &f.wholes
-	if f.inParts() {
+	if inParts {
 		sums = &f.parts
 	}
 	*sums = [4]int64{f.tokens[0], f.tokens[1], f.tokens[2], f.cost}
 }
 
 // anyCalled reports whether a party has called another one in this episode. In flows of one agent none has.
-func (f *Flow) anyCalled() bool {
+func (f *cast) anyCalled() bool {
 	for i := range f.parties {
 		if f.parties[i].called != 0 {
 			return true

@@ -17,8 +17,8 @@ import (
 // flowHead is the number of bytes of the head.
 const flowHead = 81
 
-// putHead writes the numbers that every flow has, and the lengths of its lists.
-func (f *Flow) putHead(b []byte, has byte, flags flowFlags, more byte, version byte) []byte {
+// putFlowHead writes the numbers that every flow has, and the lengths of its lists.
+func putFlowHead(f *Flow, b []byte, has byte, flags flowFlags, more byte, version byte) []byte {
 	b, h := record.Room(b, 81)
 	_ = h[80]
 	h[0] = version
@@ -59,8 +59,8 @@ func (f *Flow) putHead(b []byte, has byte, flags flowFlags, more byte, version b
 	return b
 }
 
-// getHead reads the numbers that every flow has, and the lengths of its lists.
-func (f *Flow) getHead(d *record.Reader, h []byte) {
+// getFlowHead reads the numbers that every flow has, and the lengths of its lists.
+func getFlowHead(f *Flow, d *record.Reader, h []byte) {
 	_ = h[flowHead-1]
 	f.flags = flowFlags(h[2])
 	f.aged = h[3] &^ headHasMore
@@ -83,8 +83,8 @@ func (f *Flow) getHead(d *record.Reader, h []byte) {
 	f.streak = le.Uint16(h[79:])
 }
 
-// putRare writes what few flows have.
-func (f *Flow) putRare(b []byte, has byte, flags flowFlags) []byte {
+// putFlowRare writes what few flows have.
+func putFlowRare(f *Flow, b []byte, has byte, flags flowFlags) []byte {
 	b = append(b, f.turnID...)
 	if has&hasTimes != 0 {
 		var e []byte
@@ -121,8 +121,8 @@ func (f *Flow) putRare(b []byte, has byte, flags flowFlags) []byte {
 	return b
 }
 
-// getRare reads what few flows have.
-func (f *Flow) getRare(d *record.Reader, h []byte) {
+// getFlowRare reads what few flows have.
+func getFlowRare(f *Flow, d *record.Reader, h []byte) {
 	has := h[1]
 	f.turnID = d.Text(int(h[20]))
 	if has&hasTimes != 0 {
@@ -166,8 +166,8 @@ func (f *Flow) getRare(d *record.Reader, h []byte) {
 	}
 }
 
-// putMoney writes what was spent in two ways, and the payers.
-func (f *Flow) putMoney(b []byte, more byte) []byte {
+// putFlowMoney writes what was spent in two ways, and the payers.
+func putFlowMoney(f *Flow, b []byte, more byte) []byte {
 	if more&headHasSums != 0 {
 		b = binary.AppendUvarint(b, uint64(f.parts[0]))
 		b = binary.AppendUvarint(b, uint64(f.parts[1]))
@@ -190,8 +190,8 @@ func (f *Flow) putMoney(b []byte, more byte) []byte {
 	return b
 }
 
-// getMoney reads what was spent in two ways, and the payers.
-func (f *Flow) getMoney(d *record.Reader, more byte) {
+// getFlowMoney reads what was spent in two ways, and the payers.
+func getFlowMoney(f *Flow, d *record.Reader, more byte) {
 	if more&headHasSums != 0 {
 		f.parts[0] = int64(d.Uvarint())
 		f.parts[1] = int64(d.Uvarint())
@@ -213,8 +213,8 @@ func (f *Flow) getMoney(d *record.Reader, more byte) {
 	}
 }
 
-// putNames writes events, tools and parties.
-func (f *Flow) putNames(b []byte, flags flowFlags) []byte {
+// putFlowNames writes events, tools and parties.
+func putFlowNames(f *Flow, b []byte, flags flowFlags) []byte {
 	clock := f.clock
 	if l := f.ids; len(l) > 0 {
 		var e []byte
@@ -239,8 +239,8 @@ func (f *Flow) putNames(b []byte, flags flowFlags) []byte {
 	return b
 }
 
-// getNames reads events, tools and parties.
-func (f *Flow) getNames(d *record.Reader, h []byte, more byte) {
+// getFlowNames reads events, tools and parties.
+func getFlowNames(f *Flow, d *record.Reader, h []byte, more byte) {
 	clock := f.clock
 	parties := int(h[8])
 	tools := int(h[7])
@@ -260,7 +260,7 @@ func (f *Flow) getNames(d *record.Reader, h []byte, more byte) {
 		f.addParty().decode(d, clock, parties, tools)
 	}
 	if more&headHasSums == 0 {
-		f.oneSum()
+		f.oneSum(inParts(f))
 	}
 	if f.flags&flagCalled != 0 {
 		f.flags &^= flagCalled
@@ -272,8 +272,8 @@ func (f *Flow) getNames(d *record.Reader, h []byte, more byte) {
 	d.Index(f.pos, parties)
 }
 
-// putWindows writes what rules compare.
-func (f *Flow) putWindows(b []byte) []byte {
+// putFlowHops writes the times of hops, and the last ones without work.
+func putFlowHops(f *Flow, b []byte) []byte {
 	if l := f.rate; len(l) > 0 {
 		var e []byte
 		b, e = record.Room(b, 5*len(l))
@@ -304,6 +304,49 @@ func (f *Flow) putWindows(b []byte) []byte {
 			le.PutUint32(x, l[i])
 		}
 	}
+	return b
+}
+
+// getFlowHops reads the times of hops, and the last ones without work.
+func getFlowHops(f *Flow, d *record.Reader, h []byte) {
+	parties := int(h[8])
+	if n := d.Most(h[9], maxRateStamps); n > 0 {
+		l := record.Sized(f.rate, n)
+		f.rate = l
+		e := d.Take(5 * n)
+		for i := range l {
+			x := e[5*i:][:5]
+			r := &l[i]
+			r.at = le.Uint32(x)
+			r.caller = d.Index(x[4], parties)
+		}
+	}
+	if n := d.Most(h[10], maxRing); n > 0 {
+		l := record.Sized(f.ring, n)
+		f.ring = l
+		e := d.Take(14 * n)
+		for i := range l {
+			x := e[14*i:][:14]
+			r := &l[i]
+			r.from = d.Index(x[0], parties)
+			r.to = d.Index(x[1], parties)
+			r.content = le.Uint64(x[2:])
+			r.n = le.Uint32(x[10:])
+		}
+	}
+	if n := d.Most(h[11], maxBurst); n > 0 {
+		l := record.Sized(f.streakAt, n)
+		f.streakAt = l
+		e := d.Take(4 * n)
+		for i := range l {
+			x := e[4*i:][:4]
+			l[i] = le.Uint32(x)
+		}
+	}
+}
+
+// putFlowTalk writes what parties said to each other, and what is counted by id.
+func putFlowTalk(f *Flow, b []byte) []byte {
 	for i := range f.pairs {
 		b = f.pairs[i].encode(b)
 	}
@@ -355,42 +398,9 @@ func (f *Flow) putWindows(b []byte) []byte {
 	return b
 }
 
-// getWindows reads what rules compare.
-func (f *Flow) getWindows(d *record.Reader, h []byte) {
+// getFlowTalk reads what parties said to each other, and what is counted by id.
+func getFlowTalk(f *Flow, d *record.Reader, h []byte) {
 	parties := int(h[8])
-	if n := d.Most(h[9], maxRateStamps); n > 0 {
-		l := record.Sized(f.rate, n)
-		f.rate = l
-		e := d.Take(5 * n)
-		for i := range l {
-			x := e[5*i:][:5]
-			r := &l[i]
-			r.at = le.Uint32(x)
-			r.caller = d.Index(x[4], parties)
-		}
-	}
-	if n := d.Most(h[10], maxRing); n > 0 {
-		l := record.Sized(f.ring, n)
-		f.ring = l
-		e := d.Take(14 * n)
-		for i := range l {
-			x := e[14*i:][:14]
-			r := &l[i]
-			r.from = d.Index(x[0], parties)
-			r.to = d.Index(x[1], parties)
-			r.content = le.Uint64(x[2:])
-			r.n = le.Uint32(x[10:])
-		}
-	}
-	if n := d.Most(h[11], maxBurst); n > 0 {
-		l := record.Sized(f.streakAt, n)
-		f.streakAt = l
-		e := d.Take(4 * n)
-		for i := range l {
-			x := e[4*i:][:4]
-			l[i] = le.Uint32(x)
-		}
-	}
 	for range d.Most(h[12], maxPairs) {
 		f.addPair().decode(d, parties)
 	}
@@ -447,8 +457,8 @@ func (f *Flow) getWindows(d *record.Reader, h []byte) {
 	}
 }
 
-// putOrders writes orders, and what a person has set.
-func (f *Flow) putOrders(b []byte) []byte {
+// putFlowOrders writes orders, and what a person has set.
+func putFlowOrders(f *Flow, b []byte) []byte {
 	for i := range f.orders {
 		b = f.orders[i].encode(b)
 	}
@@ -480,8 +490,8 @@ func (f *Flow) putOrders(b []byte) []byte {
 	return b
 }
 
-// getOrders reads orders, and what a person has set.
-func (f *Flow) getOrders(d *record.Reader, h []byte) {
+// getFlowOrders reads orders, and what a person has set.
+func getFlowOrders(f *Flow, d *record.Reader, h []byte) {
 	parties := int(h[8])
 	tools := int(h[7])
 	for range d.Most(h[17], maxOrders) {
@@ -522,8 +532,8 @@ func (f *Flow) getOrders(d *record.Reader, h []byte) {
 	}
 }
 
-// putIncidents writes incidents.
-func (f *Flow) putIncidents(b []byte) []byte {
+// putFlowIncidents writes incidents.
+func putFlowIncidents(f *Flow, b []byte) []byte {
 	for i := range f.orders {
 		o := &f.orders[i]
 		b = le.AppendUint64(b, uint64(o.incident))
@@ -543,8 +553,8 @@ func (f *Flow) putIncidents(b []byte) []byte {
 	return b
 }
 
-// getIncidents reads incidents.
-func (f *Flow) getIncidents(d *record.Reader) {
+// getFlowIncidents reads incidents.
+func getFlowIncidents(f *Flow, d *record.Reader) {
 	for i := range f.orders {
 		o := &f.orders[i]
 		o.incident = events.Stamp(le.Uint64(d.Take(8)))
@@ -589,7 +599,7 @@ func (f *Flow) encode(b []byte) []byte {
 	if f.service != "" {
 		flags |= flagService
 	}
-	if f.inParts() && f.wholes != [4]int64{} {
+	if inParts(f) && f.wholes != [4]int64{} {
 		more |= headHasSums
 	}
 	if len(f.payers) > 0 {
@@ -599,36 +609,38 @@ func (f *Flow) encode(b []byte) []byte {
 		flags |= flagCalled
 	}
 	version := f.version(more)
-	b = f.putHead(b, has, flags, more, version)
-	b = f.putRare(b, has, flags)
+	b = putFlowHead(f, b, has, flags, more, version)
+	b = putFlowRare(f, b, has, flags)
 	if more != 0 {
 		b = append(b, more)
 	}
-	b = f.putMoney(b, more)
-	b = f.putNames(b, flags)
-	b = f.putWindows(b)
-	b = f.putOrders(b)
+	b = putFlowMoney(f, b, more)
+	b = putFlowNames(f, b, flags)
+	b = putFlowHops(f, b)
+	b = putFlowTalk(f, b)
+	b = putFlowOrders(f, b)
 	if version == plainVersion {
 		return b
 	}
-	b = f.putIncidents(b)
+	b = putFlowIncidents(f, b)
 	return b
 }
 
 // decode reads the record but for its version, into a value that is empty but for the memory of its slices.
 func (f *Flow) decode(d *record.Reader, h []byte) {
-	f.getHead(d, h)
-	f.getRare(d, h)
+	getFlowHead(f, d, h)
+	getFlowRare(f, d, h)
 	more := readMore(d, h[3]&headHasMore != 0, headHasSums|headHasPayers)
-	f.getMoney(d, more)
-	f.getNames(d, h, more)
-	f.getWindows(d, h)
-	f.getOrders(d, h)
+	getFlowMoney(f, d, more)
+	getFlowNames(f, d, h, more)
+	getFlowHops(f, d, h)
+	getFlowTalk(f, d, h)
+	getFlowOrders(f, d, h)
 	if h[0] == plainVersion {
-		f.recall()
+		f.recall(f.episode)
 		return
 	}
-	f.getIncidents(d)
+	getFlowIncidents(f, d)
 }
 
 // AtMost returns how many bytes AppendBinary writes at most, with each part at its longest, in a
@@ -657,8 +669,8 @@ func (f *Flow) AtMost() int {
 	return n
 }
 
-// putCalls writes the calls that rules compare, and runs of results.
-func (p *party) putCalls(b []byte, has byte) []byte {
+// putPartyCalls writes the calls that rules compare.
+func putPartyCalls(p *party, b []byte, has byte) []byte {
 	if l := p.calls; len(l) > 0 {
 		size := 31
 		simAt := size
@@ -696,34 +708,11 @@ func (p *party) putCalls(b []byte, has byte) []byte {
 			}
 		}
 	}
-	if l := p.seen; len(l) > 0 {
-		var e []byte
-		b, e = record.Room(b, 4*len(l))
-		for i := range l {
-			x := e[4*i:][:4]
-			le.PutUint32(x, l[i])
-		}
-	}
-	if l := p.runs; len(l) > 0 {
-		var e []byte
-		b, e = record.Room(b, 12*len(l))
-		for i := range l {
-			x := e[12*i:][:12]
-			r := &l[i]
-			x[0] = r.tool
-			x[1] = record.Bit(r.failed, 0)
-			le.PutUint16(x[2:], r.n)
-			le.PutUint64(x[4:], r.hash)
-		}
-	}
-	if has&partyHasCycle != 0 {
-		b = record.AppendRuns(b, p.cycleRun[1:])
-	}
 	return b
 }
 
-// getCalls reads the calls that rules compare, and runs of results.
-func (p *party) getCalls(d *record.Reader, h []byte, tools int) {
+// getPartyCalls reads the calls that rules compare.
+func getPartyCalls(p *party, d *record.Reader, h []byte, tools int) {
 	has := h[7]
 	if n := d.Most(h[4], maxCalls); n > 0 {
 		size := 31
@@ -768,6 +757,39 @@ func (p *party) getCalls(d *record.Reader, h []byte, tools int) {
 			}
 		}
 	}
+}
+
+// putPartyRuns writes the keys of calls, and runs of results.
+func putPartyRuns(p *party, b []byte, has byte) []byte {
+	if l := p.seen; len(l) > 0 {
+		var e []byte
+		b, e = record.Room(b, 4*len(l))
+		for i := range l {
+			x := e[4*i:][:4]
+			le.PutUint32(x, l[i])
+		}
+	}
+	if l := p.runs; len(l) > 0 {
+		var e []byte
+		b, e = record.Room(b, 12*len(l))
+		for i := range l {
+			x := e[12*i:][:12]
+			r := &l[i]
+			x[0] = r.tool
+			x[1] = record.Bit(r.failed, 0)
+			le.PutUint16(x[2:], r.n)
+			le.PutUint64(x[4:], r.hash)
+		}
+	}
+	if has&partyHasCycle != 0 {
+		b = record.AppendRuns(b, p.cycleRun[1:])
+	}
+	return b
+}
+
+// getPartyRuns reads the keys of calls, and runs of results.
+func getPartyRuns(p *party, d *record.Reader, h []byte, tools int) {
+	has := h[7]
 	if n := d.Most(h[5], maxSeen); n > 0 {
 		l := record.Sized(p.seen, n)
 		p.seen = l
@@ -792,6 +814,42 @@ func (p *party) getCalls(d *record.Reader, h []byte, tools int) {
 	}
 	if has&partyHasCycle != 0 {
 		d.Runs(p.cycleRun[1:])
+	}
+}
+
+// putPartySums writes the last figures of sources that add up by themselves.
+func putPartySums(p *party, b []byte, has byte) []byte {
+	if has&partyHasSums != 0 {
+		b = append(b, byte(len(p.sums)))
+		for i := range p.sums {
+			s := &p.sums[i]
+			b = le.AppendUint32(b, s.by)
+			b = binary.AppendUvarint(b, uint64(s.told[0]))
+			b = binary.AppendUvarint(b, uint64(s.told[1]))
+			b = binary.AppendUvarint(b, uint64(s.told[2]))
+			b = binary.AppendUvarint(b, uint64(s.told[3]))
+		}
+	}
+	return b
+}
+
+// getPartySums reads the last figures of sources that add up by themselves.
+func getPartySums(p *party, d *record.Reader, h []byte) {
+	has := h[7]
+	if p.flags&partyUsage != 0 {
+		p.flags &^= partyUsage
+		p.sums = append(p.sums, readTokens(d))
+	}
+	if has&partyHasSums != 0 {
+		for i := range d.Most(d.Take(1)[0], maxParties) {
+			p.sums = append(p.sums, sum{})
+			s := &p.sums[i]
+			s.by = le.Uint32(d.Take(4))
+			s.told[0] = int64(d.Uvarint())
+			s.told[1] = int64(d.Uvarint())
+			s.told[2] = int64(d.Uvarint())
+			s.told[3] = int64(d.Uvarint())
+		}
 	}
 }
 
@@ -846,18 +904,9 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	if has&partyHasAgent != 0 {
 		b = record.AppendString(b, p.agent)
 	}
-	b = p.putCalls(b, has)
-	if has&partyHasSums != 0 {
-		b = append(b, byte(len(p.sums)))
-		for i := range p.sums {
-			s := &p.sums[i]
-			b = le.AppendUint32(b, s.by)
-			b = binary.AppendUvarint(b, uint64(s.told[0]))
-			b = binary.AppendUvarint(b, uint64(s.told[1]))
-			b = binary.AppendUvarint(b, uint64(s.told[2]))
-			b = binary.AppendUvarint(b, uint64(s.told[3]))
-		}
-	}
+	b = putPartyCalls(p, b, has)
+	b = putPartyRuns(p, b, has)
+	b = putPartySums(p, b, has)
 	if more != 0 {
 		b = append(b, more)
 	}
@@ -892,22 +941,9 @@ func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int)
 		d.Take(2)
 		d.Ago(clock)
 	}
-	p.getCalls(d, h, tools)
-	if p.flags&partyUsage != 0 {
-		p.flags &^= partyUsage
-		p.sums = append(p.sums, readTokens(d))
-	}
-	if has&partyHasSums != 0 {
-		for i := range d.Most(d.Take(1)[0], maxParties) {
-			p.sums = append(p.sums, sum{})
-			s := &p.sums[i]
-			s.by = le.Uint32(d.Take(4))
-			s.told[0] = int64(d.Uvarint())
-			s.told[1] = int64(d.Uvarint())
-			s.told[2] = int64(d.Uvarint())
-			s.told[3] = int64(d.Uvarint())
-		}
-	}
+	getPartyCalls(p, d, h, tools)
+	getPartyRuns(p, d, h, tools)
+	getPartySums(p, d, h)
 	more := readMore(d, le.Uint16(h)&partyHasMore != 0, partyHasContext)
 	if more&partyHasContext != 0 {
 		p.context = uint32(d.Count(math.MaxUint32))

@@ -93,7 +93,7 @@ func (o *order) about() events.Kind {
 
 // covered reports whether a wider order refuses as much. An operator's order is always
 // published, and so is one in shadow mode.
-func (f *Flow) covered(o *order, at events.Stamp) bool {
+func (f *sanctions) covered(o *order, at events.Stamp) bool {
 	if o.Shadow || Rules[o.rule].Fixed || Rules[o.rule].AlwaysPublished {
 		return false
 	}
@@ -122,7 +122,7 @@ func (f *Flow) forgetUnder(at events.Stamp) {
 	for i := len(f.orders) - 1; i >= 0; i-- {
 		o := &f.orders[i]
 		throttles := o.Phase > standing.Warn && o.Action == events.Throttle
-		if o.hidden && !throttles && !f.holds(o) && !f.covered(o, at) {
+		if o.hidden && !throttles && !o.holds(f) && !f.covered(o, at) {
 			f.dropOrder(i)
 		}
 	}
@@ -131,7 +131,7 @@ func (f *Flow) forgetUnder(at events.Stamp) {
 // reasons lists the reason of an order and those of the orders under it; nil when there are
 // none.
 // They are shown in the wider order, so that a person who lifts it knows what else is there.
-func (f *Flow) reasons(o *order, at events.Stamp) (out []events.Reason) {
+func (f *sanctions) reasons(o *order, at events.Stamp) (out []events.Reason) {
 	for i := range f.orders {
 		if u := &f.orders[i]; u != o && u.Binds() && o.covers(u, at) {
 			if out == nil {

@@ -171,7 +171,7 @@ func (v *View) Bind(orders []*events.Verdict) {
 }
 
 // overridden reports whether a person's other limit stands for a row.
-func (f *Flow) overridden(r RuleID, at events.Stamp) bool {
+func (f *sanctions) overridden(r RuleID, at events.Stamp) bool {
 	return slices.ContainsFunc(f.overrides, func(o flowOverride) bool { return o.rule == r && at < o.expires })
 }
 
@@ -209,7 +209,7 @@ func (e *Engine) counters(out []rules.CounterView, f *Flow, m *moment) []rules.C
 // leftOf returns what remains of the limit of a row; nil for one that does not report it. It
 // counts as addRemaining does, up to the last event and without a requested call.
 func leftOf(f *Flow, rule *FlowRule, s rules.Setting) *float64 {
-	if f.offended(rule.ID) && s.Warn < s.Stop {
+	if f.offended(f.start, rule.ID) && s.Warn < s.Stop {
 		s.Stop, s.Max = s.Warn, false
 	}
 	if !rule.Tells || s.Mode != rules.ModeEnforce || s.Stop == rules.Off {

@@ -63,49 +63,56 @@ const (
 // are named by their index. Code that removes one from its list has to remove its index from
 // everything else as well (see forgetParty and forgetTool).
 type Flow struct {
-	key   string
-	hash  uint64       // of the key; 0 until it is first needed
-	clock events.Stamp // latest time folded; never runs backwards
-	last  events.Stamp // latest event, ticks not counted
-	start events.Stamp // when the episode began
-	// These two keep an event from being counted twice although its id was forgotten; see
-	// repeated.
-	forgotAt events.Stamp // nothing older can be distinguished from a repeat
-	forgotID uint64       // the last id that was forgotten, which may be as old
-	// It grows by at least one with each verdict and never falls, also through a new episode:
-	// guards take what has a lower one for a replay.
-	revision int64  // of the last verdict
-	events   uint32 // folded, over all episodes
-	// Counted from 0; people are shown one more.
-	episode  uint16
-	flags    flowFlags
-	aged     uint8        // how far max_flow_duration has spoken in this episode
-	released events.Stamp // nothing stops the flow before: a person released it
-	// The least trusted of all sources that named the flow, see trace. It decides whether the
-	// flow may be stopped at all (Limits.WarnOnly).
-	source events.CorrelationSource
+	identity
+	hopWindow
+	recentIDs
+	callStack
+	talk
+	counts
+	sanctions
+	flags flowFlags
+	aged  uint8 // how far max_flow_duration has spoken in this episode
+}
 
+// identity is what the flow is called, and what it belongs to.
+type identity struct {
+	key  string
+	hash uint64 // of the key; 0 until it is first needed
 	// The first source that reported the flow, as people call the program, cut to maxService bytes.
 	// It changes no verdict.
 	service      string
 	root, parent string // of the tree that it belongs to; a root's own is its key. The parent is empty when it is the root
+	// Tags of the flow, its agents and its tools, by which limits may exempt.
+	marks rules.Marks
+	// The payers of its events that name none, see payer.
+	payers []payer
+	// The least trusted of all sources that named the flow, see trace. It decides whether the
+	// flow may be stopped at all (Limits.WarnOnly).
+	source events.CorrelationSource
+	// Hashes of source names; 0 is a free place. Four suffice: a fifth source is never
+	// believed to report, which makes its hops count as unknown and not as idle.
+	reporting sources // sources that were seen to report tools
+}
 
-	// A hash of id and source, in order of arrival. The first half of the list has its newest
-	// time in idTimes[0], the second in idTimes[1].
-	ids     []uint64        // (source, id) of the last events, in two halves
-	idTimes [2]events.Stamp // newest time in each half
-	parties []party
-	tools   []string
-	pos     uint8 // where control is: a party, or none
-	// Parties that took part in this episode, humans not counted. It is counted on arrival and
-	// not from the list, because parties give way when the list is full.
-	unique uint16
+// times are when the flow did something. Windows are relative to them.
+type times struct {
+	clock events.Stamp // latest time folded; never runs backwards
+	last  events.Stamp // latest event, ticks not counted
+	start events.Stamp // when the episode began
+}
 
-	hops uint32
+// rates are the times of hops.
+type rates struct {
+	times
 	// Sorted by true event time, which is not the order of arrival. What is older than ten
 	// minutes goes.
 	rate []rateStamp // hops of the rate window
-	ring []hop       // last hops that came without work
+}
+
+// hopWindow is the last hops, by which agents that call each other in circles are found.
+type hopWindow struct {
+	rates
+	ring []hop // last hops that came without work
 	// For each period d from 1 to maxRing: for how many hops in a row each hop was between the
 	// same parties as the one d hops before it. sameRun asks for the same content, too. Index
 	// 0 is not used. rounds makes rounds of it.
@@ -113,16 +120,53 @@ type Flow struct {
 	sameRun  [maxRing + 1]uint16
 	streak   uint16   // hops in a row without work
 	streakAt []uint32 // when, in milliseconds since the episode began
-	// Hashes of source names; 0 is a free place. Four suffice: a fifth source is never
-	// believed to report, which makes its hops count as unknown and not as idle.
-	reporting sources // sources that were seen to report tools
+}
 
+// recentIDs are the ids of the last events, by which repeats are found.
+type recentIDs struct {
+	// These two keep an event from being counted twice although its id was forgotten; see
+	// repeated.
+	forgotAt events.Stamp // nothing older can be distinguished from a repeat
+	forgotID uint64       // the last id that was forgotten, which may be as old
+	// A hash of id and source, in order of arrival. The first half of the list has its newest
+	// time in idTimes[0], the second in idTimes[1].
+	ids     []uint64        // (source, id) of the last events, in two halves
+	idTimes [2]events.Stamp // newest time in each half
+}
+
+// cast is the parties of the flow with the calls that each made, and the names of tools.
+type cast struct {
+	parties []party
+	tools   []string
+}
+
+// callStack is where control is: the parents of the parties make the stack.
+type callStack struct {
+	cast
+	// unreported are, within a step, the parties to report to the agent stage, a bit each.
+	// They change no verdict of the flow: the receivers of reports must not matter to judging.
+	unreported uint32
+	// Parties that took part in this episode, humans not counted. It is counted on arrival and
+	// not from the list, because parties give way when the list is full.
+	unique uint16
+	pos    uint8 // where control is: a party, or none
+}
+
+// talk is what parties said to each other: rounds of questions and answers, and work that was given away.
+type talk struct {
 	pairs       []pair
 	delegations []delegation
+}
 
+// counts is what the flow did and spent, in this episode where nothing else is said.
+type counts struct {
+	events    uint32 // folded, over all episodes
+	hops      uint32
 	toolCalls uint32
-	turns     uint16
-	turnID    string
+	// Counted from 0; people are shown one more.
+	episode uint16
+	turns   uint16
+	turnID  string
 	// Hashes of the last turn ids, so that a turn that comes back is not a new one.
 	turnSeen []uint32
 	tokens   [3]int64 // input, output, total: for each the larger of the sums below
@@ -130,23 +174,22 @@ type Flow struct {
 	// What was spent as reported in parts, and as whole figures: tokens as above, then the cost.
 	// Both are about the same calls, so they are never added up.
 	parts, wholes [4]int64
-
 	// Messages by hash of the conversation id; the one that was begun first gives way.
 	conversations []counter
 	tasks         []task
-	orders        []order
-	offences      []offence
-	incidents     []incident // of this episode
+}
+
+// sanctions are the orders about the flow, and what came before them.
+type sanctions struct {
+	orders    []order
+	offences  []offence
+	incidents []incident // of this episode
 	// What a person set or granted for this flow alone; each has its own end.
 	overrides []flowOverride
-	// Tags of the flow, its agents and its tools, by which limits may exempt.
-	marks rules.Marks
-	// The payers of its events that name none, see payer.
-	payers []payer
-
-	// unreported are, within a step, the parties to report to the agent stage, a bit each.
-	// They change no verdict of the flow: the receivers of reports must not matter to judging.
-	unreported uint32
+	// It grows by at least one with each verdict and never falls, also through a new episode:
+	// guards take what has a lower one for a replay.
+	revision int64        // of the last verdict
+	released events.Stamp // nothing stops the flow before: a person released it
 }
 
 type flowFlags uint8
@@ -370,13 +413,13 @@ type flowOverride struct {
 }
 
 // Key returns the correlation id, or what stands for it (see events.Event.FlowKey).
-func (f *Flow) Key() string { return f.key }
+func (f *identity) Key() string { return f.key }
 
 // Events returns how many events were folded, over all episodes.
-func (f *Flow) Events() int64 { return int64(f.events) }
+func (f *counts) Events() int64 { return int64(f.events) }
 
 // Last returns the time of the latest event.
-func (f *Flow) Last() events.Stamp { return f.last }
+func (f *times) Last() events.Stamp { return f.last }
 
 // Standing is how a flow stands by the strictest of its orders, but that Held comes first.
 type Standing uint8
@@ -393,7 +436,7 @@ const (
 // Standing returns whether the flow is stopped, and how.
 // An order in shadow mode stops no call and counts as a warning. It looks at no time: orders
 // that have ended are dropped at their deadlines.
-func (f *Flow) Standing() Standing {
+func (f *sanctions) Standing() Standing {
 	s := Free
 	for i := range f.orders {
 		switch o := &f.orders[i]; {
@@ -410,7 +453,7 @@ func (f *Flow) Standing() Standing {
 
 // Spent returns what was spent in the episode that is counted by the first figure: tokens and
 // millionths of a US dollar.
-func (f *Flow) Spent() (episode, tokens, cost int64) {
+func (f *counts) Spent() (episode, tokens, cost int64) {
 	return int64(f.episode), f.tokens[2], f.cost
 }
 
@@ -418,7 +461,7 @@ func (f *Flow) Spent() (episode, tokens, cost int64) {
 // remembers: its orders end, and a user's message takes offences away. "" for none.
 // The first of the offences is the oldest that is remembered. Who was stopped counts as warned
 // for the same reason.
-func (f *Flow) Judged() (warned, stopped events.Reason) {
+func (f *sanctions) Judged() (warned, stopped events.Reason) {
 	if len(f.offences) > 0 {
 		stopped = Rules[f.offences[0].rule].Reason
 		return stopped, stopped
@@ -433,7 +476,7 @@ func (f *Flow) Judged() (warned, stopped events.Reason) {
 
 // Halted reports whether a person's stop stands against the flow at the time.
 // The pump asks it so as not to list flows as at work that a person has stopped.
-func (f *Flow) Halted(at events.Stamp) bool {
+func (f *sanctions) Halted(at events.Stamp) bool {
 	for i := range f.orders {
 		if o := &f.orders[i]; Rules[o.rule].Fixed && o.scope == events.ScopeFlow && o.Expires > at {
 			return true
@@ -461,7 +504,7 @@ func (f *Flow) Reset(key string) {
 
 // addParty makes room for one more party in the slice, reusing what an earlier
 // flow left behind in it. Like Reset it builds nothing that is then copied.
-func (f *Flow) addParty() *party {
+func (f *cast) addParty() *party {
 	n := len(f.parties)
 	if n < cap(f.parties) {
 		f.parties = f.parties[:n+1]
@@ -477,7 +520,7 @@ func (f *Flow) addParty() *party {
 
 // addPair makes room for one more pair as addParty does for a party. The caller has looked at
 // maxPairs.
-func (f *Flow) addPair() *pair {
+func (f *talk) addPair() *pair {
 	n := len(f.pairs)
 	if n < cap(f.pairs) {
 		f.pairs = f.pairs[:n+1]
@@ -530,7 +573,7 @@ func (f *Flow) clearPatterns(delegations bool) {
 
 // clearHops begins cycles, streaks and bursts of hops again. They go together, because all of
 // them are about one run of hops.
-func (f *Flow) clearHops() {
+func (f *hopWindow) clearHops() {
 	f.ring, f.streak, f.streakAt = f.ring[:0], 0, f.streakAt[:0]
 	f.pairRun, f.sameRun = [maxRing + 1]uint16{}, [maxRing + 1]uint16{}
 }
@@ -557,14 +600,14 @@ func (f *Flow) party(name string, human bool) uint8 {
 }
 
 // placed reports whether the party called or was called in this episode.
-func (f *Flow) placed(i uint8) bool {
+func (f *cast) placed(i uint8) bool {
 	return int(i) < len(f.parties) && f.parties[i].flags&partyPlaced != 0
 }
 
 // findParty returns the index of the party called name; none when the flow has not seen it, or
 // has forgotten it. A walk over at most 32 names is quicker than a map that has to be built
 // for each event.
-func (f *Flow) findParty(name string) uint8 {
+func (f *cast) findParty(name string) uint8 {
 	for i := range f.parties {
 		if f.parties[i].name == name {
 			return uint8(i)
@@ -609,7 +652,7 @@ func (f *Flow) makeParty(name string) uint8 {
 // silentParty chooses the party to forget next: of those off the stack the one silent longest,
 // and one on the stack only when all are on it. Removing a party from the stack would shorten
 // the depth.
-func (f *Flow) silentParty() uint8 {
+func (f *callStack) silentParty() uint8 {
 	victim, onStack := none, true
 	for i := range f.parties {
 		p := &f.parties[i]
@@ -669,7 +712,7 @@ func (f *Flow) forgetParty(i uint8) {
 
 // clearHopsOf begins cycles and streaks again if the party stands in the ring. Others' work
 // does not hide a cycle that the party is no part of.
-func (f *Flow) clearHopsOf(i uint8) {
+func (f *hopWindow) clearHopsOf(i uint8) {
 	for j := range f.ring {
 		if f.ring[j].from == i || f.ring[j].to == i {
 			f.clearHops()
@@ -680,7 +723,7 @@ func (f *Flow) clearHopsOf(i uint8) {
 
 // dropPairs takes pairs out and keeps those that go behind the end, because their slices of
 // answers are used again (see addPair).
-func (f *Flow) dropPairs(drop func(*pair) bool) {
+func (f *talk) dropPairs(drop func(*pair) bool) {
 	n := 0
 	for j := range f.pairs {
 		if drop(&f.pairs[j]) {
@@ -724,7 +767,7 @@ func (f *Flow) tool(name string) uint8 {
 
 // idleTool chooses which tool is forgotten next: the first that stands in no window, else the
 // first. Names that were just taken away are empty and are passed over.
-func (f *Flow) idleTool() uint8 {
+func (f *cast) idleTool() uint8 {
 	first := none
 	for i := range f.tools {
 		if f.tools[i] == "" {
@@ -741,7 +784,7 @@ func (f *Flow) idleTool() uint8 {
 }
 
 // toolInUse reports whether a call that rules compare is of the tool.
-func (f *Flow) toolInUse(t uint8) bool {
+func (f *cast) toolInUse(t uint8) bool {
 	for i := range f.parties {
 		for j := range f.parties[i].calls {
 			if f.parties[i].calls[j].tool == t {
@@ -779,23 +822,23 @@ func (f *Flow) forgetTool(t uint8) {
 
 // episodeEnds returns when the episode is over if nothing more comes.
 // The first event after that time begins another one; the flow itself has no deadline for it.
-func (f *Flow) episodeEnds(l *Limits) events.Stamp { return f.last.Add(l.Flow.Idle) }
+func (f *times) episodeEnds(l *Limits) events.Stamp { return f.last.Add(l.Flow.Idle) }
 
 // ageOf is how old the episode is. For a flow that waits for a person, time stands still.
-func (f *Flow) ageOf(at events.Stamp) time.Duration {
+func (f *sanctions) ageOf(start, at events.Stamp) time.Duration {
 	for i := range f.orders {
 		if o := &f.orders[i]; o.holdsFlow() || o.lapsed {
 			// Time does not pass from when the wait began, for a flow that waits and for one
 			// that was halted because no person decided.
-			at = min(at, max(o.Begun, f.start))
+			at = min(at, max(o.Begun, start))
 		}
 	}
-	return at.Sub(f.start)
+	return at.Sub(start)
 }
 
 // since is a time as the flow keeps it: milliseconds since the episode began.
 // It is clamped to 0 before the start, where late events are, and to 49 days.
-func (f *Flow) since(at events.Stamp) uint32 {
+func (f *times) since(at events.Stamp) uint32 {
 	return uint32(min(max(0, at-f.start), 1<<32-1))
 }
 

@@ -148,7 +148,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 			m.ev, m.user = ev, ev.By() == events.OriginUser
 			fx.Answer = e.again(f, m)
 			if e.agents.Trees && !m.user && fx.Answer.Action == events.Allow {
-				f.passAgain(ev, fx)
+				f.passAgain(f.clock, ev, fx)
 			}
 			if len(e.limits.Budgets) > 0 && !m.user && fx.Answer.Action == events.Allow && ev.Kind.Asked() {
 				e.askAgain(f, ev, fx)
@@ -334,7 +334,7 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 // does not matter. Only a check makes a check a repeat; otherwise any sender could use up its
 // id. The same holds for orders of a person. A report is a repeat of a check as well: a guard
 // that got no answer reports the call.
-func (f *Flow) repeated(ev *events.Event, when events.Stamp, fx *Effects) bool {
+func (f *recentIDs) repeated(ev *events.Event, when events.Stamp, fx *Effects) bool {
 	id := xxhash.Sum64String(ev.ID)
 	if ev.Source != "" {
 		id ^= xxhash.Sum64String(ev.Source) * 0x9e3779b97f4a7c15
@@ -402,8 +402,8 @@ func (f *Flow) noteAge(s rules.Setting, at events.Stamp) {
 		after = min(s.Warn, s.Stop)
 	}
 	switch {
-	case s.Extends && f.progressed()+rules.StampOf(after) > at:
-	case f.aged == agedNot && int64(f.ageOf(at).Seconds()) < s.Stop && s.Stop != rules.Off:
+	case s.Extends && f.progressed(f.start)+rules.StampOf(after) > at:
+	case f.aged == agedNot && int64(f.ageOf(f.start, at).Seconds()) < s.Stop && s.Stop != rules.Off:
 		f.aged = agedWarned
 	default:
 		f.aged = agedStopped
@@ -464,7 +464,7 @@ func (e *Engine) durationDue(f *Flow) events.Stamp {
 	}
 	at := f.start + rules.StampOf(after)
 	if s.Extends && at <= f.clock { // windows are searched only in a flow of that age
-		at = f.progressed() + rules.StampOf(after)
+		at = f.progressed(f.start) + rules.StampOf(after)
 	}
 	at = max(at, f.clock)
 	if at > f.episodeEnds(&e.limits) {

@@ -23,7 +23,7 @@ type incident struct {
 
 // incidentOf returns when the incident began that the rule's order is part of, and begins one
 // where the episode has none of the cause.
-func (f *Flow) incidentOf(r RuleID, at events.Stamp) events.Stamp {
+func (f *sanctions) incidentOf(r RuleID, at events.Stamp) events.Stamp {
 	cause := Rules[r].CauseOf()
 	for i := range f.incidents {
 		if x := &f.incidents[i]; Rules[x.rule].CauseOf() == cause {
@@ -38,7 +38,7 @@ func (f *Flow) incidentOf(r RuleID, at events.Stamp) events.Stamp {
 }
 
 // endIncident ends the incident of the rule's cause: a person has decided.
-func (f *Flow) endIncident(r RuleID) {
+func (f *sanctions) endIncident(r RuleID) {
 	cause := Rules[r].CauseOf()
 	for i := range f.incidents {
 		if Rules[f.incidents[i].rule].CauseOf() == cause {
@@ -50,7 +50,7 @@ func (f *Flow) endIncident(r RuleID) {
 
 // stops counts the incident of the order as a stop, the first time that a call is refused by it.
 // An incident of an earlier episode was counted then.
-func (f *Flow) stops(o *order, fx *Effects) {
+func (f *sanctions) stops(o *order, fx *Effects) {
 	if o.Shadow {
 		return
 	}
@@ -66,7 +66,7 @@ func (f *Flow) stops(o *order, fx *Effects) {
 
 // incidentID names the incident that the order is part of. Like the id of the order it is made of
 // what stands in the log, so that it is the same whenever the log is folded again.
-func (f *Flow) incidentID(o *order) string {
+func (f *identity) incidentID(o *order) string {
 	var d xxhash.Digest
 	d.Reset()
 	_, _ = d.WriteString(f.key)
@@ -79,11 +79,11 @@ func (f *Flow) incidentID(o *order) string {
 
 // recall makes the incidents of a record that has none, as an older weir wrote it, from its
 // orders.
-func (f *Flow) recall() {
+func (f *sanctions) recall(episode uint16) {
 	for i := range f.orders {
 		o := &f.orders[i]
 		o.incident = o.Since
-		if o.episode != f.episode {
+		if o.episode != episode {
 			continue
 		}
 		o.incident = f.incidentOf(o.rule, o.Since)
@@ -93,13 +93,13 @@ func (f *Flow) recall() {
 		x := &f.incidents[i]
 		first := x.since
 		for k := range f.orders {
-			if o := &f.orders[k]; o.episode == f.episode && Rules[o.rule].CauseOf() == Rules[x.rule].CauseOf() {
+			if o := &f.orders[k]; o.episode == episode && Rules[o.rule].CauseOf() == Rules[x.rule].CauseOf() {
 				first = min(first, o.Since)
 				x.stopped = x.stopped || o.Phase == standing.Stop && !o.Shadow
 			}
 		}
 		for k := range f.orders {
-			if o := &f.orders[k]; o.episode == f.episode && o.incident == x.since && Rules[o.rule].CauseOf() == Rules[x.rule].CauseOf() {
+			if o := &f.orders[k]; o.episode == episode && o.incident == x.since && Rules[o.rule].CauseOf() == Rules[x.rule].CauseOf() {
 				o.incident = first
 			}
 		}

@@ -41,7 +41,7 @@ func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 	observed := rule.Value(f, m, set)
 	if e.observe != nil {
 		if m.ev != nil { // not at deadlines, which fire between the events of other flows
-			e.observe(r, observed/f.paceOf(rule, set, m))
+			e.observe(r, observed/rule.paceOf(f, set, m))
 		}
 		if set.Mode == rules.ModeOff {
 			return
@@ -52,7 +52,7 @@ func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 	}
 	m.set = *set
 	set = &m.set
-	if f.offended(r) && set.Warn < set.Stop {
+	if f.offended(f.start, r) && set.Warn < set.Stop {
 		set.Stop = set.Warn // who was stopped before is stopped at the warning
 		if set.Max {
 			set.Max = false
@@ -61,9 +61,9 @@ func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 	// The pace is worked out only where it could save the party: it sorts the gaps of its
 	// calls.
 	if observed >= min(set.Warn, set.Stop) {
-		f.widen(rule, set, m)
+		rule.widen(f, set, m)
 	}
-	scope, a, b := f.whom(rule, m)
+	scope, a, b := rule.whom(f, m)
 	lifts := rule.Lifts && !e.partial(rule, m)
 	switch {
 	case observed >= set.Stop && e.mayStop(f, m, set):
@@ -104,8 +104,8 @@ const unsure = 4
 
 // widen gives the event's party the room that its pace, what is known of its work and what may be
 // missing from a sample leave it.
-func (f *Flow) widen(rule *FlowRule, set *rules.Setting, m *moment) {
-	if x := f.paceOf(rule, set, m); x > 1 {
+func (rule *FlowRule) widen(f *Flow, set *rules.Setting, m *moment) {
+	if x := rule.paceOf(f, set, m); x > 1 {
 		set.Widen(x)
 	}
 	if rule.Guesses && m.blind {
@@ -117,7 +117,7 @@ func (f *Flow) widen(rule *FlowRule, set *rules.Setting, m *moment) {
 
 // paceOf returns by how much the thresholds of the row are widened, by the pace of the event's
 // party or because its work is unknown; 1 for not at all.
-func (f *Flow) paceOf(rule *FlowRule, set *rules.Setting, m *moment) int64 {
+func (rule *FlowRule) paceOf(f *Flow, set *rules.Setting, m *moment) int64 {
 	if rule.Guesses && m.blind {
 		return unsure
 	}
@@ -147,10 +147,10 @@ func (e *Engine) mayStop(f *Flow, m *moment, set *rules.Setting) bool {
 // offended reports whether the row has stopped the flow in an earlier episode. An offence of
 // this one does not lower its own stop, or an order that ran out would come back at the
 // warning.
-func (f *Flow) offended(r RuleID) bool {
+func (f *sanctions) offended(start events.Stamp, r RuleID) bool {
 	for i := range f.offences {
 		if f.offences[i].rule == r {
-			return f.offences[i].last < f.start
+			return f.offences[i].last < start
 		}
 	}
 	return false
@@ -159,7 +159,7 @@ func (f *Flow) offended(r RuleID) bool {
 // whom names the parties that an order of the rule is about.
 // A row about sessions is about the caller. Parties are none where the scope has none, so that
 // equal scopes compare equal in orderOf.
-func (f *Flow) whom(rule *FlowRule, m *moment) (scope events.ScopeKind, a, b uint8) {
+func (rule *FlowRule) whom(f *Flow, m *moment) (scope events.ScopeKind, a, b uint8) {
 	if rule.Whom != nil {
 		return rule.Whom(f, m)
 	}
@@ -175,7 +175,7 @@ func (f *Flow) whom(rule *FlowRule, m *moment) (scope events.ScopeKind, a, b uin
 
 // ordered puts the parties of a pair in the order of their names, so that one pair
 // has one scope.
-func (f *Flow) ordered(a, b uint8) (uint8, uint8) {
+func (f *cast) ordered(a, b uint8) (uint8, uint8) {
 	if a != none && b != none && f.parties[b].name < f.parties[a].name {
 		return b, a
 	}
@@ -276,7 +276,7 @@ func (e *Engine) hold(f *Flow, o *order, m *moment, fx *Effects) {
 // decided.
 // Both keep time from passing for the flow: silence brings it no new budget and its age does
 // not grow (decision 66).
-func (f *Flow) held(at events.Stamp) bool {
+func (f *sanctions) held(at events.Stamp) bool {
 	for i := range f.orders {
 		if o := &f.orders[i]; (o.holdsFlow() || o.lapsed) && o.Expires > at {
 			return true
@@ -384,7 +384,7 @@ func (e *Engine) clearByUser(f *Flow, m *moment, fx *Effects) {
 // stopped reports whether an order stands that refuses calls, or will refuse the next: what
 // a sender may not take back who only claims that a user has spoken. Where none stands, a
 // claim does what the word of a user does, or conversations would grow without an end.
-func (f *Flow) stopped() bool {
+func (f *sanctions) stopped() bool {
 	for i := range f.orders {
 		if f.orders[i].Binds() {
 			return true
@@ -406,7 +406,7 @@ func (e *Engine) review(f *Flow, m *moment, fx *Effects) {
 		set := e.setting(o.rule, f, m)
 		// Below it these limits would not even warn.
 		floor := min(set.Warn, set.Stop)
-		if f.offended(o.rule) { // who was stopped before is stopped at the warning
+		if f.offended(f.start, o.rule) { // who was stopped before is stopped at the warning
 			set.Stop, set.Max = floor, false
 		}
 		if o.Groundless(&set, floor) {
@@ -428,7 +428,7 @@ func (e *Engine) clearBudgets(f *Flow, m *moment, fx *Effects) {
 // offend notes that the row stopped the flow. It counts for later episodes, where it lowers
 // the stop to the warning (decision 5). The row that offended first gives way when there is no
 // room.
-func (f *Flow) offend(r RuleID, at events.Stamp) {
+func (f *sanctions) offend(r RuleID, at events.Stamp) {
 	for i := range f.offences {
 		if f.offences[i].rule == r {
 			f.offences[i].count++
@@ -445,7 +445,7 @@ func (f *Flow) offend(r RuleID, at events.Stamp) {
 // holds reports whether the order is to be renewed: it was ignored by a caller, or is about a
 // budget that is still used up.
 // Throttles are never renewed, and an operator's stop ends when the operator chose.
-func (f *Flow) holds(o *order) bool {
+func (o *order) holds(f *Flow) bool {
 	rule := &Rules[o.rule]
 	return o.Phase > standing.Warn && !rule.Fixed && rule.Action != events.Throttle &&
 		(o.Tried > 0 || rule.Lasts && f.last > o.Issued && o.episode == f.episode)
@@ -473,7 +473,7 @@ func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 		o.Until(m.at, m.at.Add(e.limits.Flow.MaxAge))
 		e.emit(f, o, m, fx)
 	// AlwaysPublished again with a later end and a higher revision, so that dispatchers go on.
-	case f.holds(o):
+	case o.holds(f):
 		o.Stand(m.at, e.ttl(f, o, m.at))
 		given := len(fx.Verdicts)
 		e.emit(f, o, m, fx)
@@ -546,7 +546,7 @@ func (e *Engine) broken(f *Flow, c *announced, m *moment) (strictest *order, kno
 }
 
 // refuses reports whether the order refuses the call.
-func (f *Flow) refuses(o *order, c *announced) bool {
+func (f *callStack) refuses(o *order, c *announced) bool {
 	return o.Binds() && f.matches(o, c)
 }
 

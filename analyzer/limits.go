@@ -264,7 +264,7 @@ func (e *Engine) spares(r RuleID, f *Flow, m *moment) bool {
 
 // exempted returns the mode of a row: mode, lowered by the tags of the flow and of the event's
 // agent and tool. At a deadline only the flow's tags apply.
-func (f *Flow) exempted(x rules.Exempt, mode rules.Mode, m *moment) rules.Mode {
+func (f *identity) exempted(x rules.Exempt, mode rules.Mode, m *moment) rules.Mode {
 	if m.ev == nil {
 		return x.Mode(mode, m.at, f.marks, 0)
 	}
@@ -272,7 +272,7 @@ func (f *Flow) exempted(x rules.Exempt, mode rules.Mode, m *moment) rules.Mode {
 }
 
 // mark keeps the tags that the event carries, of the flow, its agents and its tool.
-func (f *Flow) mark(ev *events.Event) {
+func (f *identity) mark(ev *events.Event) {
 	if ev.Kind == events.AgentStatus {
 		f.marks.Add(rules.OfAgent(ev.From.ID()), ev.Tags)
 	} else {

@@ -62,21 +62,21 @@ func uniqueSessions(f *Flow, set *rules.Setting) int64 {
 // flowDuration is the age of the episode in seconds, or with Extends the time since the last
 // progress. The windows are searched only where the age has reached a threshold.
 func flowDuration(f *Flow, at events.Stamp, set *rules.Setting) int64 {
-	age := int64(f.ageOf(at).Seconds())
+	age := int64(f.ageOf(f.start, at).Seconds())
 	if !set.Extends || age < min(set.Warn, set.Stop) {
 		return age
 	}
-	return min(age, int64(at.Sub(f.progressed()).Seconds()))
+	return min(age, int64(at.Sub(f.progressed(f.start)).Seconds()))
 }
 
 // progressed returns when a call was made last that changed something or brought something new;
 // the start of the episode where none is remembered.
-func (f *Flow) progressed() (at events.Stamp) {
-	at = f.start
+func (f *cast) progressed(start events.Stamp) (at events.Stamp) {
+	at = start
 	for i := range f.parties {
 		p := &f.parties[i]
 		if c := p.lastProgress(); c >= 0 {
-			at = max(at, f.start+events.Stamp(p.calls[c].at))
+			at = max(at, start+events.Stamp(p.calls[c].at))
 		}
 	}
 	return at
@@ -135,7 +135,7 @@ func flowRate(f *Flow, m *moment, set *rules.Setting) int64 {
 
 // countRate counts the hops of a caller (of all, for none) in the window that ends
 // now, and notes when so few of them are left that one more fits.
-func (f *Flow) countRate(m *moment, set *rules.Setting, caller uint8) (n int64) {
+func (f *rates) countRate(m *moment, set *rules.Setting, caller uint8) (n int64) {
 	if !m.hop {
 		return 0
 	}
@@ -147,7 +147,7 @@ func (f *Flow) countRate(m *moment, set *rules.Setting, caller uint8) (n int64) 
 // is given in seconds. It returns when fewer than most of them remain if no more come.
 // It walks from the newest, so below ends as the time at which the hop leaves that is one too
 // many.
-func (f *Flow) hopsIn(at events.Stamp, window int64, caller uint8, most int64) (n int64, below events.Stamp) {
+func (f *rates) hopsIn(at events.Stamp, window int64, caller uint8, most int64) (n int64, below events.Stamp) {
 	from := int64(at-f.start) - window*1000
 	below = at
 	for i := len(f.rate) - 1; i >= 0 && int64(f.rate[i].at) > from; i-- {
@@ -172,7 +172,7 @@ func repeatedDelegation(f *Flow, m *moment, _ *rules.Setting) int64 {
 // repeats is how often the message was sent, as far as it is proof. Where the log has neither
 // work nor answers, nothing proves that nothing changes. It then takes five times as many, as for
 // tool calls without results. Within seconds, in which no caller polls, it takes twice as many.
-func (f *Flow) repeats(d *delegation, m *moment) int64 {
+func (f *rates) repeats(d *delegation, m *moment) int64 {
 	n := int64(d.count)
 	if m.idle || d.answer != 0 {
 		return n
@@ -326,7 +326,7 @@ func delegationDepth(f *Flow, m *moment, _ *rules.Setting) int64 {
 
 // delegated is how many delegations came before the one that gave control to where it is.
 // At a depth of 2 the first delegation was made, which has none before it.
-func (f *Flow) delegated() int64 { return max(0, f.depth()-2) }
+func (f *callStack) delegated() int64 { return max(0, f.depth()-2) }
 
 // The parties that orders of the table are about.
 

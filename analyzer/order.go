@@ -122,7 +122,7 @@ func (o *order) forgetTool(t uint8) {
 
 // orderOf returns the active order for a reason and scope, or nil. The subject distinguishes
 // orders about tasks and conversations; for others it has no meaning.
-func (f *Flow) orderOf(reason events.Reason, scope events.ScopeKind, a, b uint8, subject string) *order {
+func (f *sanctions) orderOf(reason events.Reason, scope events.ScopeKind, a, b uint8, subject string) *order {
 	for i := range f.orders {
 		o := &f.orders[i]
 		if Rules[o.rule].Reason == reason && o.scope == scope && o.a == a && o.b == b && (Rules[o.rule].Subject == nil || o.subject == subject) {
@@ -134,7 +134,7 @@ func (f *Flow) orderOf(reason events.Reason, scope events.ScopeKind, a, b uint8,
 
 // dropOrder takes an order out. Its slices go to the end of the list, where addOrder finds
 // them.
-func (f *Flow) dropOrder(i int) {
+func (f *sanctions) dropOrder(i int) {
 	n := len(f.orders) - 1
 	gone := f.orders[i]
 	copy(f.orders[i:], f.orders[i+1:])
@@ -146,7 +146,7 @@ func (f *Flow) dropOrder(i int) {
 // before orders that stop, the oldest first.
 // The pointer is good until the next order is added or dropped. The order that it returns is
 // empty but for the memory of its slices.
-func (f *Flow) addOrder() *order {
+func (f *sanctions) addOrder() *order {
 	if len(f.orders) == maxOrders {
 		victim := 0
 		for i := range f.orders {
@@ -173,7 +173,7 @@ func (f *Flow) addOrder() *order {
 // matches reports whether the order is about the call that m announces. Parties
 // and tools that the flow has not seen have the index none.
 // It has to agree with match, which says it to dispatchers as far as they can know.
-func (f *Flow) matches(o *order, c *announced) bool {
+func (f *callStack) matches(o *order, c *announced) bool {
 	// KindUnset is for both kinds that can be refused.
 	if o.kind != events.KindUnset && o.kind != c.kind {
 		return false
@@ -227,7 +227,7 @@ func (f *Flow) matches(o *order, c *announced) bool {
 // rewords reports whether the call is one more wording of calls of which two wordings have made
 // points already.
 // Two different wordings are asked for, because one alone is only a call that came back.
-func (f *Flow) rewords(c *announced) bool {
+func (f *cast) rewords(c *announced) bool {
 	if c.from == none || c.kind != events.ToolCall || c.argsSim == 0 {
 		return false
 	}
@@ -322,7 +322,7 @@ func matchDeeper(f *Flow, m *moment, o *order) {
 
 // fromDepth has the order bind parties at the depth least or deeper, and notes the party that it
 // was given for.
-func (f *Flow) fromDepth(o *order, least int64) {
+func (f *callStack) fromDepth(o *order, least int64) {
 	o.least = uint8(min(max(least, 0), maxParties))
 	if f.pos != none {
 		o.subject = f.parties[f.pos].name // a new top of the stack makes a new order

@@ -26,7 +26,7 @@ func (e *Engine) addRemaining(f *Flow, m *moment, answer *events.Verdict) {
 			m.set = e.setting(r, f, m)
 		}
 		set := &m.set
-		if f.offended(r) && set.Warn < set.Stop {
+		if f.offended(f.start, r) && set.Warn < set.Stop {
 			set.Stop, set.Max = set.Warn, false // as it is judged
 		}
 		if set.Mode != rules.ModeEnforce || set.Stop == rules.Off || !e.mayStop(f, m, set) {

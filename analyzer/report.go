@@ -24,7 +24,7 @@ func (e *Engine) ReportsDue(last, at events.Stamp) bool {
 // changes. Late events never turn back what is known of a later time.
 // It runs only where some row about silence is on; the verdicts of the flow do not depend on
 // it.
-func (f *Flow) follow(m *moment) {
+func (f *callStack) follow(m *moment) {
 	ev, when := m.ev, m.when
 	if m.from != none {
 		f.know(m.from, &ev.From)
@@ -71,7 +71,7 @@ func (f *Flow) follow(m *moment) {
 // followCall notes which party waits for which after a call. A return to a party on the stack
 // gives control back. A hand-over ends the caller's work. Any other call leaves the caller
 // waiting for the callee.
-func (f *Flow) followCall(m *moment) {
+func (f *callStack) followCall(m *moment) {
 	if m.to == none {
 		return
 	}
@@ -92,7 +92,7 @@ func (f *Flow) followCall(m *moment) {
 
 // act notes that the party did something. A late event does not turn its time back. It counts
 // only if it is not much later than the time reported before.
-func (f *Flow) act(i uint8, when events.Stamp) {
+func (f *callStack) act(i uint8, when events.Stamp) {
 	p := &f.parties[i]
 	if when < p.did.Add(-activity.Grace) {
 		return
@@ -117,7 +117,7 @@ const spokenEvery = events.Stamp(time.Minute / time.Millisecond)
 
 // markActive has the step report the party.
 // It only sets a bit; report sends at the end of the step what the party has come to by then.
-func (f *Flow) markActive(i uint8) {
+func (f *callStack) markActive(i uint8) {
 	f.unreported |= 1 << i
 }
 
@@ -130,7 +130,7 @@ func (e *Engine) tried(f *Flow, m *moment) {
 
 // expect notes that something is expected of the party. A party that was reported done a moment
 // ago is reported again: it has work.
-func (f *Flow) expect(i uint8, when events.Stamp) {
+func (f *callStack) expect(i uint8, when events.Stamp) {
 	if i == none || f.parties[i].did > when {
 		return
 	}
@@ -148,7 +148,7 @@ const lately = time.Minute
 
 // finish notes that nothing more is expected of the party. One that was reported at work is
 // reported again.
-func (f *Flow) finish(i uint8, when events.Stamp) {
+func (f *callStack) finish(i uint8, when events.Stamp) {
 	p := &f.parties[i]
 	if p.flags&partyDone != 0 || p.did > when {
 		return
@@ -169,7 +169,7 @@ func (f *Flow) finish(i uint8, when events.Stamp) {
 // receiver, and no party waits any more for those that they called. From then on something is
 // expected of the receiver. This is reported as if the receiver had done something. It was
 // reported as waiting, and would otherwise be believed to wait for long.
-func (f *Flow) giveBack(from, to uint8, when events.Stamp) {
+func (f *callStack) giveBack(from, to uint8, when events.Stamp) {
 	top := from
 	if to != none && f.cameThrough(from, to) {
 		for n := 0; top != to && f.parties[top].parent != to && n < maxParties; n++ {
@@ -207,7 +207,7 @@ func (f *Flow) work(i uint8, at events.Stamp) activity.Work {
 
 // waits reports whether control is with a party that this one called, or a party that it called
 // has not given control back.
-func (f *Flow) waits(i uint8) bool {
+func (f *callStack) waits(i uint8) bool {
 	// Control went through it and has not come back.
 	if f.pos != i && f.onStack(i) {
 		return true
@@ -222,7 +222,7 @@ func (f *Flow) waits(i uint8) bool {
 
 // stands reports whether an order with the action stands against all calls of the party,
 // or all calls between agents.
-func (f *Flow) stands(i uint8, action events.Action, at events.Stamp) bool {
+func (f *sanctions) stands(i uint8, action events.Action, at events.Stamp) bool {
 	for k := range f.orders {
 		o := &f.orders[k]
 		if o.Phase > standing.Warn && !o.Shadow && o.Action == action && o.Expires > at &&
@@ -269,10 +269,10 @@ func (e *Engine) report(p *Partition, f *Flow, at events.Stamp, judged bool, fx 
 }
 
 // SetKeyHash saves the flow working out the xxh64 of its key, which who keeps its record knows.
-func (f *Flow) SetKeyHash(hash uint64) { f.hash = hash }
+func (f *identity) SetKeyHash(hash uint64) { f.hash = hash }
 
 // keyHash is the hash of its key by which reports name the flow.
-func (f *Flow) keyHash() uint64 {
+func (f *identity) keyHash() uint64 {
 	if f.hash == 0 {
 		f.hash = xxhash.Sum64String(f.key)
 	}
@@ -311,7 +311,7 @@ func (e *Engine) noteTry(f *Flow, o *order, m *moment, fx *Effects) {
 }
 
 // reportOn returns a report about a party of the flow that says nothing of it yet.
-func (f *Flow) reportOn(name, agent string) activity.Report {
+func (f *identity) reportOn(name, agent string) activity.Report {
 	r := activity.Report{Flow: f.keyHash(), Source: f.source, Name: name, Agent: agent}
 	r.Identify()
 	return r
@@ -319,7 +319,7 @@ func (f *Flow) reportOn(name, agent string) activity.Report {
 
 // know learns the stable id of a party that goes by another name. The ids take what the
 // names leave of the room that both have.
-func (f *Flow) know(i uint8, id *events.Party) {
+func (f *cast) know(i uint8, id *events.Party) {
 	if id.Session == "" || id.Agent == "" {
 		return
 	}
@@ -330,7 +330,7 @@ func (f *Flow) know(i uint8, id *events.Party) {
 }
 
 // nameBytes is how much of maxPartyBytes names and ids take together.
-func (f *Flow) nameBytes() (n int) {
+func (f *cast) nameBytes() (n int) {
 	for i := range f.parties {
 		n += len(f.parties[i].name) + len(f.parties[i].agent)
 	}
@@ -339,7 +339,7 @@ func (f *Flow) nameBytes() (n int) {
 
 // trimAgents forgets ids of agents for which the names have left no room, those first
 // that were silent longest.
-func (f *Flow) trimAgents() {
+func (f *cast) trimAgents() {
 	for over := f.nameBytes() - maxPartyBytes; over > 0; {
 		victim := none
 		for i := range f.parties {

@@ -9,7 +9,7 @@ package analyzer
 // a party that it had come through.
 // A call to a party on the way to the root is a return, whatever the producer calls it. The
 // steps are counted because damaged or odd parents must not make a loop of the walk.
-func (f *Flow) moveTo(from, to uint8) (returned bool) {
+func (f *callStack) moveTo(from, to uint8) (returned bool) {
 	if from == none {
 		f.parties[to].parent = none
 		f.pos = to
@@ -28,14 +28,14 @@ func (f *Flow) moveTo(from, to uint8) (returned bool) {
 }
 
 // Depth returns the length of the collapsed call stack.
-func (f *Flow) Depth() int { return int(f.depth()) }
+func (f *callStack) Depth() int { return int(f.depth()) }
 
 // depth is the length of the stack.
-func (f *Flow) depth() int64 { return f.depthOf(f.pos) }
+func (f *callStack) depth() int64 { return f.depthOf(f.pos) }
 
 // heldDepth is the length of the stack without those that handed control on: they expect no
 // return, so nothing is nested in them.
-func (f *Flow) heldDepth() (n int64) {
+func (f *callStack) heldDepth() (n int64) {
 	for i, steps := f.pos, 0; int(i) < len(f.parties) && steps < maxParties; i, steps = f.parties[i].parent, steps+1 {
 		if f.parties[i].flags&partyHanded == 0 {
 			n++
@@ -46,7 +46,7 @@ func (f *Flow) heldDepth() (n int64) {
 
 // depthOf is the length of the path from the root to the party.
 // It is 0 for none. Steps are counted, see moveTo.
-func (f *Flow) depthOf(party uint8) int64 {
+func (f *cast) depthOf(party uint8) int64 {
 	n := int64(0)
 	for i := party; int(i) < len(f.parties) && n < maxParties; i = f.parties[i].parent {
 		n++
@@ -56,7 +56,7 @@ func (f *Flow) depthOf(party uint8) int64 {
 
 // cameThrough reports whether control came to the party through the other one.
 // Every party came through itself.
-func (f *Flow) cameThrough(party, other uint8) bool {
+func (f *cast) cameThrough(party, other uint8) bool {
 	for i, n := party, 0; int(i) < len(f.parties) && n < maxParties; i, n = f.parties[i].parent, n+1 {
 		if i == other {
 			return true
@@ -66,10 +66,10 @@ func (f *Flow) cameThrough(party, other uint8) bool {
 }
 
 // onStack reports whether the party is on the path from the root to where control is.
-func (f *Flow) onStack(party uint8) bool { return f.cameThrough(f.pos, party) }
+func (f *callStack) onStack(party uint8) bool { return f.cameThrough(f.pos, party) }
 
 // Stack returns the names on the collapsed stack, root first.
-func (f *Flow) Stack() []string {
+func (f *callStack) Stack() []string {
 	// Filled from its end, since parents are known and children are not.
 	out := make([]string, f.depth())
 	i := f.pos

@@ -45,7 +45,7 @@ func (e *Engine) message(f *Flow, o *order, m *moment, window int64, limit, obse
 			set := e.setting(o.rule, f, m)
 			// As it was judged: a stop that the party has too much room for is none.
 			if m.ev != nil {
-				f.widen(rule, &set, m)
+				rule.widen(f, &set, m)
 				row := FlowRow(o.rule)
 				if most, _ := row.Reach(&set); set.Stop > most {
 					set.Stop = rules.Off

@@ -56,7 +56,7 @@ func (e *Engine) belong(f *Flow, name string, moved ledger.Amount, m *moment, fx
 }
 
 // treeOf is the root of the tree of the flow, which may be the flow itself.
-func (f *Flow) treeOf() string {
+func (f *identity) treeOf() string {
 	if f.root != "" {
 		return f.root
 	}
@@ -66,7 +66,7 @@ func (f *Flow) treeOf() string {
 // spent is what the flow has spent in this episode.
 // Calls are hops and tool calls together. It is always reported as a difference, so that trees
 // can add up reports in any order.
-func (f *Flow) spent() ledger.Amount {
+func (f *counts) spent() ledger.Amount {
 	return ledger.Amount{ledger.Calls: int64(f.hops) + int64(f.toolCalls), ledger.Tokens: f.tokens[2], ledger.Cost: f.cost}
 }
 
@@ -97,14 +97,14 @@ func (e *Engine) passSpent(f *Flow, m *moment, fx *Effects) {
 
 // passAgain asks the tree about a call that was asked for before, as when the answer was lost.
 // It is given as one call; the tree knows the ask by its id and counts nothing.
-func (f *Flow) passAgain(ev *events.Event, fx *Effects) {
-	f.saySpent(ev, f.clock, activity.WorkSpent, ledger.Amount{ledger.Calls: 1}, true, fx)
+func (f *identity) passAgain(at events.Stamp, ev *events.Event, fx *Effects) {
+	f.saySpent(ev, at, activity.WorkSpent, ledger.Amount{ledger.Calls: 1}, true, fx)
 	fx.Asked = true
 }
 
 // saySpent fills in the flow that reports. The id of the activity is that of the event, so the
 // tree detects repeats by it.
-func (f *Flow) saySpent(ev *events.Event, when events.Stamp, status string, n ledger.Amount, asks bool, fx *Effects) {
+func (f *identity) saySpent(ev *events.Event, when events.Stamp, status string, n ledger.Amount, asks bool, fx *Effects) {
 	a := fx.SaySpent(f.treeOf(), ev, when, status, n)
 	a.CorrelationID, a.ParentCorrelationID, a.Ask = f.key, f.parent, asks
 	if n[ledger.Cost] > 0 && ev.Usage.CostMicroUSD == 0 {

@@ -71,8 +71,8 @@ func (e *Engine) verdict(f *Flow, o *order, m *moment) events.Verdict {
 	if rule.Window != "" {
 		window = e.setting(o.rule, f, m).Window
 	}
-	v := o.Order.Verdict(&rule.Row, f.orderID(o), m.at, window, e.limits.HTTPStatus[o.rule])
-	v.Scope = events.Scope{Kind: o.scope, ID: f.scopeID(o)}
+	v := o.Order.Verdict(&rule.Row, o.orderID(f), m.at, window, e.limits.HTTPStatus[o.rule])
+	v.Scope = events.Scope{Kind: o.scope, ID: o.scopeID(f)}
 	v.ConfigVersion, v.Confidence, v.CorrelationID = e.limits.Version, e.confidence(f, m), strings.Clone(f.key)
 	v.IncidentID, v.Cause = f.incidentID(o), rule.CauseOf()
 	v.Trigger, v.Degraded = trigger(f, m), e.degraded(e.scaled.Has(o.rule), m)
@@ -86,13 +86,13 @@ func (e *Engine) verdict(f *Flow, o *order, m *moment) events.Verdict {
 	// A warning binds no caller, so there is nothing for dispatchers to match and no message to
 	// the model.
 	if o.Phase > standing.Warn {
-		v.Match = f.match(o)
+		v.Match = o.match(f)
 		v.AgentMessage = agentMessage(o, limit, observed)
 		v.Reasons = f.reasons(o, m.at)
 	}
 	v.Message = e.message(f, o, m, window, limit, observed)
 	e.describe(&v, f, o, m)
-	v.Evidence = f.evidence(o)
+	v.Evidence = o.evidence(f)
 	// What the person wrote goes to people only, never into the words for the model.
 	if m.ev != nil && m.ev.Operator != nil {
 		v.Detail = strings.Clone(m.ev.Operator.Reason)
@@ -162,7 +162,7 @@ func (e *Engine) confidence(f *Flow, m *moment) string {
 // orderID is the same for all verdicts about one order.
 // It has to come out the same whenever the log is folded again, so it is made of what stands
 // in the log and not of any counter (decision 7).
-func (f *Flow) orderID(o *order) uint64 {
+func (o *order) orderID(f *Flow) uint64 {
 	var d xxhash.Digest
 	d.Reset()
 	_, _ = d.WriteString(f.key)
@@ -171,7 +171,7 @@ func (f *Flow) orderID(o *order) uint64 {
 	_, _ = d.WriteString("\x00")
 	_, _ = d.WriteString(string(o.scope))
 	_, _ = d.WriteString("\x00")
-	_, _ = d.WriteString(f.scopeID(o))
+	_, _ = d.WriteString(o.scopeID(f))
 	_, _ = d.WriteString("\x00")
 	_, _ = d.WriteString(strconv.FormatInt(int64(o.Since), 16))
 	// Only then, or ids of all other orders would depend on what they happen to carry as a
@@ -185,7 +185,7 @@ func (f *Flow) orderID(o *order) uint64 {
 
 // scopeID is the name of the subject of the order, as verdicts carry it. The names of a pair
 // are sorted, so both directions have one.
-func (f *Flow) scopeID(o *order) string {
+func (o *order) scopeID(f *Flow) string {
 	switch o.scope {
 	case events.ScopeSession:
 		return strings.Clone(f.nameOf(o.a))
@@ -203,7 +203,7 @@ func (f *Flow) scopeID(o *order) string {
 }
 
 // nameOf is the name of the party; "" for none. The string aliases the flow's record.
-func (f *Flow) nameOf(party uint8) string {
+func (f *cast) nameOf(party uint8) string {
 	if int(party) < len(f.parties) {
 		return f.parties[party].name
 	}
@@ -214,7 +214,7 @@ func (f *Flow) nameOf(party uint8) string {
 // flow's state.
 // Each field narrows it, and all must hold. It covers what matches does, except rewordings of a
 // call, which only the fold can detect.
-func (f *Flow) match(o *order) *events.Match {
+func (o *order) match(f *Flow) *events.Match {
 	// An empty field says nothing, so an order for everybody has a kind alone.
 	x := &events.Match{Kind: o.kind.String()}
 	// A check request of the unnamed party names no caller either, so such an order is for all.
@@ -291,7 +291,7 @@ func appendNew(list []string, s string) []string {
 
 // evidence is what a person needs to believe the verdict.
 // Calls and tokens are what was spent since the offence began: what it has cost so far.
-func (f *Flow) evidence(o *order) *events.Evidence {
+func (o *order) evidence(f *Flow) *events.Evidence {
 	ev := &events.Evidence{
 		Calls:    int64(f.hops) + int64(f.toolCalls) - int64(o.calls0),
 		Tokens:   f.tokens[2] - o.tokens0,

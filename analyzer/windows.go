@@ -14,7 +14,7 @@ import (
 // pushCall remembers the call and returns its index.
 // The windows of all parties together are bounded, too: the longest one then gives up its
 // oldest call, so one busy party cannot push the others out.
-func (f *Flow) pushCall(p *party, c call) int {
+func (f *cast) pushCall(p *party, c call) int {
 	total := 0
 	largest := p
 	for i := range f.parties {
@@ -128,7 +128,7 @@ func (f *Flow) noteCall(m *moment, p *party, c call) {
 
 // pushSeen remembers the key. As with windows of calls, the party with most of them gives way
 // when all are full.
-func (f *Flow) pushSeen(p *party, key uint32) {
+func (f *cast) pushSeen(p *party, key uint32) {
 	total := 0
 	largest := p
 	for i := range f.parties {
@@ -149,7 +149,7 @@ func (f *Flow) pushSeen(p *party, key uint32) {
 // openRound begins a round of the pair; a round of the callee that was still open
 // ends here without an answer.
 // One party is in one round at a time: a new caller takes it from the caller before.
-func (f *Flow) openRound(m *moment, from, to uint8) {
+func (f *talk) openRound(m *moment, n uint32, from, to uint8) {
 	for i := range f.pairs {
 		if r := &f.pairs[i]; r.to == to && r.open {
 			// No answer is neither old nor new, so such a round can be stale and never the same.
@@ -178,13 +178,13 @@ func (f *Flow) openRound(m *moment, from, to uint8) {
 	}
 	r := &f.pairs[i]
 	// Nothing is known of the new round yet; what earlier rounds came to stays.
-	r.open, r.used, r.fresh, r.lastSeen = true, false, false, f.events
+	r.open, r.used, r.fresh, r.lastSeen = true, false, false, n
 }
 
 // closeRound ends the round of the callee that its return answers. It is the last one begun by
 // the party that it returns to, by a person, or by any party when it returns to a person. Without
 // such a round it does nothing.
-func (f *Flow) closeRound(m *moment, callee, caller uint8) {
+func (f *talk) closeRound(m *moment, callee, caller uint8) {
 	best := -1
 	for i := range f.pairs {
 		r := &f.pairs[i]
@@ -200,7 +200,7 @@ func (f *Flow) closeRound(m *moment, callee, caller uint8) {
 
 // endRound weighs a round: it is stale when the callee used tools and made no call that it had
 // not made before. A round without tools says nothing, and so does one that a person began.
-func (f *Flow) endRound(m *moment, i int, a answer) {
+func (f *talk) endRound(m *moment, i int, a answer) {
 	r := &f.pairs[i]
 	r.open = false
 	known := false
@@ -236,7 +236,7 @@ func (f *Flow) endRound(m *moment, i int, a answer) {
 
 // pushAnswer remembers the answer in the place of the oldest; one for which all pairs together
 // leave no room is not remembered, and so never makes a later one look old.
-func (f *Flow) pushAnswer(r *pair, a answer) {
+func (f *talk) pushAnswer(r *pair, a answer) {
 	total := 0
 	for i := range f.pairs {
 		total += len(f.pairs[i].answers)
@@ -256,7 +256,7 @@ func (f *Flow) pushAnswer(r *pair, a answer) {
 const slowCall = 15_000
 
 // slow goes by what the producer says it took, and by the times of call and result.
-func (f *Flow) slow(m *moment, c *call) bool {
+func (f *times) slow(m *moment, c *call) bool {
 	return m.ev.DurationMS >= slowCall || int64(f.since(m.at))-int64(c.at) >= slowCall
 }
 
@@ -264,7 +264,7 @@ func (f *Flow) slow(m *moment, c *call) bool {
 // made that call last, a party that it called, and that has not answered, has brought something
 // new. Waiting for children that go on is no loop (decision 80). Only a party that the caller
 // itself called counts, so that no worker's progress excuses the loop of another.
-func (f *Flow) awaits(from uint8, i int) bool {
+func (f *cast) awaits(from uint8, i int) bool {
 	calls := f.parties[from].calls
 	for j := i - 1; j >= 0; j-- {
 		if calls[j].tool != calls[i].tool || calls[j].args != calls[i].args {
@@ -308,7 +308,7 @@ const backOff = 5_000
 const lookAgain = 2_000
 
 // backedOff reports whether the party waited between its last call of the tool and the one at i.
-func (f *Flow) backedOff(p *party, i int) bool {
+func (p *party) backedOff(i int) bool {
 	for j := i - 1; j >= 0; j-- {
 		if p.calls[j].tool == p.calls[i].tool {
 			return int64(p.calls[i].at)-int64(p.calls[j].at) >= backOff
@@ -404,7 +404,7 @@ func (p *party) polls(i int, m *moment) bool {
 // made side by side are one attempt: none is evidence against another, and one of them scores.
 // Points fall by two for anything new and never below 0, so honest work wears off what was
 // counted. The figures are measured on labelled runs (decision 11, EVIDENCE.md).
-func (f *Flow) score(m *moment, p *party, i int) {
+func (p *party) score(m *moment, i int) {
 	c := &p.calls[i]
 	if p.changes(i) {
 		p.points -= min(p.points, 2) // something new, as what brings something new
@@ -628,7 +628,7 @@ func (p *party) brought(i int) bool {
 // results has repeated; the call at i just got its result.
 // A call that is looked at has to have its result already: what is not known yet is not the
 // same.
-func (f *Flow) followCycle(p *party, i int) {
+func (p *party) followCycle(i int) {
 	c := &p.calls[i]
 	// It neither makes a cycle longer nor ends it.
 	if c.flags&callRetry != 0 {
@@ -669,7 +669,7 @@ func rounds(run []uint16, lo, hi int) (best int64, period int) {
 // What the run has come to goes into the moment, as errors or as oks, for the rows that judge
 // it. Errors of a provider that is busy, which are followed apart (see followStorm), neither
 // count nor end it.
-func (f *Flow) followRun(m *moment, p *party, i int) {
+func (f *cast) followRun(m *moment, p *party, i int) {
 	c := &p.calls[i]
 	failed := c.flags&callError != 0
 	worked := !failed && m.ev.Status == events.StatusOK
@@ -712,7 +712,7 @@ func (f *Flow) followRun(m *moment, p *party, i int) {
 // followTurns counts calls in a row, of whatever tools, that brought what their tools had brought
 // the time before: agents also go round by several tools in turn. What is too short to prove
 // anything neither counts nor ends the row; several tools may say "ok" as long as they like.
-func (f *Flow) followTurns(m *moment, p *party, c *call, again bool) {
+func (f *cast) followTurns(m *moment, p *party, c *call, again bool) {
 	i := p.findRun(none, false)
 	if c.flags&callShort != 0 || !again && i == len(p.runs) {
 		return
@@ -735,13 +735,13 @@ func (f *Flow) followTurns(m *moment, p *party, c *call, again bool) {
 // followStorm counts the results of one tool in a row that say that the provider is busy, and
 // that were asked for without a pause: each of them may be another one, so they are not compared.
 // Who waits begins again, and calls that were made side by side are one try.
-func (f *Flow) followStorm(p *party, i int) int64 {
+func (f *cast) followStorm(p *party, i int) int64 {
 	c := &p.calls[i]
 	r := f.runOf(p, c.tool, true)
 	switch {
 	case r == nil:
 		return 1
-	case r.n == 0 || f.backedOff(p, i):
+	case r.n == 0 || p.backedOff(i):
 		r.n = 1
 	case !p.failedBeside(c):
 		r.n = min(1<<15, r.n+1)
@@ -761,7 +761,7 @@ func (p *party) findRun(tool uint8, storm bool) int {
 
 // runOf returns the run that findRun finds, a new one where there is none, and nil where other
 // parties leave no room for it.
-func (f *Flow) runOf(p *party, tool uint8, storm bool) *run {
+func (f *cast) runOf(p *party, tool uint8, storm bool) *run {
 	i := p.findRun(tool, storm)
 	if i == len(p.runs) {
 		total := 0
@@ -822,7 +822,7 @@ func infrastructure(ev *events.Event) bool {
 // A row of hops of which it is unknown whether they came without work is followed in the same
 // place. It is kept apart from one of hops that surely did. Such a row has no streak, and none of
 // its contents are kept, since only ping_pong_other looks at it.
-func (f *Flow) hopRuns(m *moment, all bool) {
+func (f *hopWindow) hopRuns(m *moment, n uint32, all bool) {
 	switch blind := f.blindRing(); {
 	case m.idle && blind:
 		f.clearHops()
@@ -837,7 +837,7 @@ func (f *Flow) hopRuns(m *moment, all bool) {
 	if m.idle && f.streak < 1<<15 && (all || !f.turnsToAnother(m.to)) {
 		f.streak++
 	}
-	h := hop{from: m.from, to: m.to, content: mix(m.ev.Content), n: f.events}
+	h := hop{from: m.from, to: m.to, content: mix(m.ev.Content), n: n}
 	for d := 1; d <= maxRing; d++ {
 		pairSame, contentSame := false, false
 		if i := len(f.ring) - d; i >= 0 {
@@ -864,12 +864,12 @@ func (f *Flow) hopRuns(m *moment, all bool) {
 
 // blindRing reports whether it is unknown of the hops in the ring whether they came without work.
 // Each row of those that surely did has a streak from its first hop on.
-func (f *Flow) blindRing() bool { return len(f.ring) > 0 && f.streak == 0 }
+func (f *hopWindow) blindRing() bool { return len(f.ring) > 0 && f.streak == 0 }
 
 // turnsToAnother reports whether the callee took no part in the last hops without work. A party
 // that goes round in circles talks to the same few. To turn to another party is a step, as in
 // groups that have agreed.
-func (f *Flow) turnsToAnother(callee uint8) bool {
+func (f *hopWindow) turnsToAnother(callee uint8) bool {
 	return len(f.ring) > 0 && !slices.ContainsFunc(f.ring, func(h hop) bool { return h.from == callee || h.to == callee })
 }
 
@@ -886,7 +886,7 @@ func extend(run uint16, more bool) uint16 {
 
 // anyPingPong is the same of calls with any content, also of those of which it is unknown whether
 // they came without work.
-func (f *Flow) anyPingPong(m *moment) int64 {
+func (f *hopWindow) anyPingPong(m *moment) int64 {
 	if m.hop && m.blind {
 		n, _ := rounds(f.pairRun[:], 2, maxRing)
 		return n
@@ -896,7 +896,7 @@ func (f *Flow) anyPingPong(m *moment) int64 {
 
 // pingPong is the number of rounds of the shortest repeating sequence of hops.
 // It speaks only at a hop without work: a cycle that ended must not stop what comes after it.
-func (f *Flow) pingPong(m *moment, run *[maxRing + 1]uint16) int64 {
+func (f *hopWindow) pingPong(m *moment, run *[maxRing + 1]uint16) int64 {
 	if !m.hop || !m.idle {
 		return 0
 	}

@@ -16,8 +16,8 @@ import (
 // agentHead is the number of bytes of the head.
 const agentHead = 11
 
-// putHead writes the lengths of all lists, and the clock.
-func (a *Agent) putHead(b []byte, has byte, version byte) []byte {
+// putAgentHead writes the lengths of all lists, and the clock.
+func putAgentHead(a *Agent, b []byte, has byte, version byte) []byte {
 	b, h := record.Room(b, 11)
 	_ = h[10]
 	h[0] = version
@@ -35,15 +35,15 @@ func (a *Agent) putHead(b []byte, has byte, version byte) []byte {
 	return b
 }
 
-// getHead reads the lengths of all lists, and the clock.
-func (a *Agent) getHead(d *record.Reader, h []byte) {
+// getAgentHead reads the lengths of all lists, and the clock.
+func getAgentHead(a *Agent, d *record.Reader, h []byte) {
 	_ = h[agentHead-1]
 	a.figures = figureSet(h[2])
 	a.clock = d.Stamp(0)
 }
 
-// putReport writes the counts, and the last report of the agent.
-func (a *Agent) putReport(b []byte, has byte) []byte {
+// putAgentReport writes the counts, and the last report of the agent.
+func putAgentReport(a *Agent, b []byte, has byte) []byte {
 	clock := a.clock
 	b = binary.AppendVarint(b, int64(a.last-clock))
 	b = binary.AppendVarint(b, int64(a.reported-clock))
@@ -66,8 +66,8 @@ func (a *Agent) putReport(b []byte, has byte) []byte {
 	return b
 }
 
-// getReport reads the counts, and the last report of the agent.
-func (a *Agent) getReport(d *record.Reader, h []byte) {
+// getAgentReport reads the counts, and the last report of the agent.
+func getAgentReport(a *Agent, d *record.Reader, h []byte) {
 	has := h[1]
 	clock := a.clock
 	a.last = d.Stamp(clock)
@@ -91,8 +91,8 @@ func (a *Agent) getReport(d *record.Reader, h []byte) {
 	}
 }
 
-// putLists writes events, flows and times.
-func (a *Agent) putLists(b []byte, has byte) []byte {
+// putAgentLists writes events, flows and times.
+func putAgentLists(a *Agent, b []byte, has byte) []byte {
 	clock := a.clock
 	if l := a.ids; len(l) > 0 {
 		var e []byte
@@ -117,8 +117,8 @@ func (a *Agent) putLists(b []byte, has byte) []byte {
 	return b
 }
 
-// getLists reads events, flows and times.
-func (a *Agent) getLists(d *record.Reader, h []byte) {
+// getAgentLists reads events, flows and times.
+func getAgentLists(a *Agent, d *record.Reader, h []byte) {
 	has := h[1]
 	clock := a.clock
 	if n := d.Most(h[3], a.mostIDs()); n > 0 {
@@ -146,8 +146,8 @@ func (a *Agent) getLists(d *record.Reader, h []byte) {
 	}
 }
 
-// putOrders writes orders, silence and notes.
-func (a *Agent) putOrders(b []byte, has byte) []byte {
+// putAgentOrders writes orders, silence and notes.
+func putAgentOrders(a *Agent, b []byte, has byte) []byte {
 	clock := a.clock
 	for i := range a.orders {
 		b = a.orders[i].encode(b, clock)
@@ -168,8 +168,8 @@ func (a *Agent) putOrders(b []byte, has byte) []byte {
 	return b
 }
 
-// getOrders reads orders, silence and notes.
-func (a *Agent) getOrders(d *record.Reader, h []byte) {
+// getAgentOrders reads orders, silence and notes.
+func getAgentOrders(a *Agent, d *record.Reader, h []byte) {
 	has := h[1]
 	clock := a.clock
 	for range d.Most(h[9], maxOrders) {
@@ -191,8 +191,8 @@ func (a *Agent) getOrders(d *record.Reader, h []byte) {
 	}
 }
 
-// putTree writes the ledger of a tree, or the account of a budget.
-func (a *Agent) putTree(b []byte, version byte) []byte {
+// putAgentTree writes the ledger of a tree, or the account of a budget.
+func putAgentTree(a *Agent, b []byte, version byte) []byte {
 	clock := a.clock
 	if version == budgetCodecVersion {
 		b = a.budget.AppendBinary(b, clock)
@@ -216,8 +216,8 @@ func (a *Agent) putTree(b []byte, version byte) []byte {
 	return b
 }
 
-// getTree reads the ledger of a tree, or the account of a budget.
-func (a *Agent) getTree(d *record.Reader, h []byte) {
+// getAgentTree reads the ledger of a tree, or the account of a budget.
+func getAgentTree(a *Agent, d *record.Reader, h []byte) {
 	clock := a.clock
 	if !d.Bad() && h[0] == budgetCodecVersion {
 		a.budget.Read(d, clock)
@@ -259,21 +259,21 @@ func (a *Agent) encode(b []byte) []byte {
 		has |= hasShadow
 	}
 	version := a.version()
-	b = a.putHead(b, has, version)
-	b = a.putReport(b, has)
-	b = a.putLists(b, has)
-	b = a.putOrders(b, has)
-	b = a.putTree(b, version)
+	b = putAgentHead(a, b, has, version)
+	b = putAgentReport(a, b, has)
+	b = putAgentLists(a, b, has)
+	b = putAgentOrders(a, b, has)
+	b = putAgentTree(a, b, version)
 	return b
 }
 
 // decode reads the record but for its version, into a value that is empty but for the memory of its slices.
 func (a *Agent) decode(d *record.Reader, h []byte) {
-	a.getHead(d, h)
-	a.getReport(d, h)
-	a.getLists(d, h)
-	a.getOrders(d, h)
-	a.getTree(d, h)
+	getAgentHead(a, d, h)
+	getAgentReport(a, d, h)
+	getAgentLists(a, d, h)
+	getAgentOrders(a, d, h)
+	getAgentTree(a, d, h)
 }
 
 // encode writes an order.

@@ -381,7 +381,12 @@ func (r *record) function(w *bytes.Buffer, doc, head string, params []string, re
 			args += ", " + name
 		}
 	}
-	fmt.Fprintf(w, "\n// %s\nfunc (%s *%s) %s(%s) %s {\n%s%s}\n", doc, r.v, r.typ, head, strings.Join(keep, ", "), result, before, body)
+	value := fmt.Sprintf("%s *%s", r.v, r.typ)
+	if head == "encode" || head == "decode" {
+		fmt.Fprintf(w, "\n// %s\nfunc (%s) %s(%s) %s {\n%s%s}\n", doc, value, head, strings.Join(keep, ", "), result, before, body)
+	} else {
+		fmt.Fprintf(w, "\n// %s\nfunc %s(%s) %s {\n%s%s}\n", doc, head, strings.Join(append([]string{value}, keep...), ", "), result, before, body)
+	}
 	return strings.TrimPrefix(args, ", ")
 }
 
@@ -402,7 +407,7 @@ func (p each) walk(w *writer, f func(part, *writer)) {
 	}
 }
 
-// write writes the functions of the record.
+// write writes the functions of the record. Only encode, decode and AtMost are methods.
 func (r *record) write(b *bytes.Buffer) {
 	if r.headTaken() {
 		fmt.Fprintf(b, "\n// %[1]sHead is the number of bytes of the head.\nconst %[1]sHead = %[2]d\n", strings.ToLower(r.typ), r.head())
@@ -443,10 +448,11 @@ func (r *record) write(b *bytes.Buffer) {
 			p.put(&inner)
 			p.get(&outer)
 		}
-		args := r.function(b, "put"+s.name+" writes "+s.doc+".", "put"+s.name, putEnv, "[]byte", r.putLocals, inner.String()+"return b\n")
-		put.line("b = %s.put%s(%s)", r.v, s.name, args)
-		args = r.function(b, "get"+s.name+" reads "+s.doc+".", "get"+s.name, getEnv, "", r.locals, outer.String())
-		get.line("%s.get%s(%s)", r.v, s.name, args)
+		name := strings.ToUpper(r.typ[:1]) + r.typ[1:] + s.name
+		args := r.function(b, "put"+name+" writes "+s.doc+".", "put"+name, putEnv, "[]byte", r.putLocals, inner.String()+"return b\n")
+		put.line("b = put%s(%s, %s)", name, r.v, args)
+		args = r.function(b, "get"+name+" reads "+s.doc+".", "get"+name, getEnv, "", r.locals, outer.String())
+		get.line("get%s(%s, %s)", name, r.v, args)
 	}
 	put.line("return b")
 	r.function(b, "encode writes "+r.doc+".", "encode", putEnv[:1+strings.Count(r.putTakes+",", ",")], "[]byte", r.putLocals, put.String())

@@ -18,7 +18,7 @@ var flowRecords = []record{{
 		{"Rare", "what few flows have", flowRare},
 		{"", "", []part{further{"more", "h[3]&headHasMore != 0"}}},
 		{"Money", "what was spent in two ways, and the payers", []part{
-			behind{"more", "headHasSums", "f.inParts() && f.wholes != [4]int64{}", append(figures("parts", 4), figures("wholes", 4)...)},
+			behind{"more", "headHasSums", "inParts(f) && f.wholes != [4]int64{}", append(figures("parts", 4), figures("wholes", 4)...)},
 			behind{"more", "headHasPayers", "len(f.payers) > 0", []part{
 				list{field: "payers", limit: "maxPayers", v: "p", add: "payer{}", parts: []part{
 					raw{"b = append(b, byte(p.kind))", "p.kind = budgets.Kind(d.Take(1)[0])", 1, ""}, row{"tag", text}, row{"value", text}}},
@@ -29,16 +29,17 @@ var flowRecords = []record{{
 			// Tools stand before parties, whose calls name tools by their index and are checked as they are read.
 			list{field: "tools", limit: "maxTools", add: "d.String()", parts: []part{row{"", text}}},
 			list{field: "parties", limit: "maxParties", add: "f.addParty()", of: &partyRecord},
-			raw{getText: "if more&headHasSums == 0 {\nf.oneSum()\n}"},
+			raw{getText: "if more&headHasSums == 0 {\nf.oneSum(inParts(f))\n}"},
 			behind{"flags", "flagCalled", "f.anyCalled()", []part{
 				each{"parties", "p", []part{row{"called", codec{3, "", figure.put, "$ = uint16(d.Count(rules.MaxCount))"}}}},
 			}},
 			raw{getText: "d.Index(f.pos, parties)"}, // only now it is known how many there are
 		}},
-		{"Windows", "what rules compare", flowWindows},
+		{"Hops", "the times of hops, and the last ones without work", flowHops},
+		{"Talk", "what parties said to each other, and what is counted by id", flowTalk},
 		{"Orders", "orders, and what a person has set", flowOrders},
 		// An older weir reads a record that ends here.
-		{"", "", []part{unless{"version == plainVersion", "h[0] == plainVersion", "f.recall()"}}},
+		{"", "", []part{unless{"version == plainVersion", "h[0] == plainVersion", "f.recall(f.episode)"}}},
 		{"Incidents", "incidents", []part{
 			each{"orders", "o", []part{row{"incident", codec{8, "", "b = le.AppendUint64(b, uint64($))", "$ = events.Stamp(le.Uint64(d.Take(8)))"}}}},
 			list{field: "incidents", limit: "maxIncidents", v: "r", fixed: []row{{"rule", ruleID}, {"stopped", bit}, {"since", stamp}}},
@@ -88,10 +89,13 @@ var flowRare = []part{
 	behind{"flags", "flagService", `f.service != ""`, []part{row{"service", text}}},
 }
 
-var flowWindows = []part{
+var flowHops = []part{
 	list{field: "rate", limit: "maxRateStamps", v: "r", fixed: []row{{"at", u32}, {"caller", party}}},
 	list{field: "ring", limit: "maxRing", v: "r", fixed: []row{{"from", party}, {"to", party}, {"content", u64}, {"n", u32}}},
 	list{field: "streakAt", limit: "maxBurst", fixed: []row{{"", u32}}},
+}
+
+var flowTalk = []part{
 	list{field: "pairs", limit: "maxPairs", add: "f.addPair()", of: &pairRecord},
 	list{field: "delegations", limit: "maxDelegations", v: "r", fixed: []row{
 		{"from", party}, {"to", party}, {"algorithm", as("events.HashAlgorithm")}, {"content", u64}, {"answer", u64}, {"count", u16}, {"n", u32},
@@ -146,13 +150,16 @@ var partyRecord = record{
 			behind{"has", "partyHasAgent", `p.agent != ""`, []part{row{"agent", text}}},
 			behind{"has", "partyHadTries", "", []part{raw{getText: "d.Take(2)\nd.Ago(clock)"}}}, // nothing uses them any more
 		}},
-		{"Calls", "the calls that rules compare, and runs of results", partyCalls},
-		{"", "", []part{
+		{"Calls", "the calls that rules compare", partyCalls},
+		{"Runs", "the keys of calls, and runs of results", partyRuns},
+		{"Sums", "the last figures of sources that add up by themselves", []part{
 			// As an older weir wrote it: one sum, of tokens alone.
 			behind{"flags", "partyUsage", "", []part{raw{getText: "p.sums = append(p.sums, readTokens(d))"}}},
 			behind{"has", "partyHasSums", "len(p.sums) > 0", []part{
 				list{field: "sums", limit: "maxParties", v: "s", add: "sum{}", parts: append([]part{raw{"b = le.AppendUint32(b, s.by)", "s.by = le.Uint32(d.Take(4))", 4, ""}}, figures("told", 4)...)},
 			}},
+		}},
+		{"", "", []part{
 			further{"more", "le.Uint16(h)&partyHasMore != 0"},
 			behind{"more", "partyHasContext", "p.context != 0", []part{row{"context", codec{5, "", figure.put, "$ = uint32(d.Count(math.MaxUint32))"}}}},
 		}},
@@ -170,6 +177,9 @@ var partyCalls = []part{
 			// The distance in events, at most maxSpan. Without it all results came with the next event, or are not there.
 			{"has", "partyHasDone", "p.anyLate()", row{"done", codec{1, "", "# = byte($ - min(c.n, $))", "if # != 0 {\n$ = c.n + uint32(#)\n}"}}, "c.atOnce()"},
 		}},
+}
+
+var partyRuns = []part{
 	list{field: "seen", limit: "maxSeen", fixed: []row{{"", u32}}},
 	list{field: "runs", limit: "maxRuns", v: "r", fixed: []row{{"tool", tool}, {"failed", codec{1, "", bit.put, "$ = # != 0"}}, {"n", u16}, {"hash", u64}}},
 	behind{"has", "partyHasCycle", "p.cycleRun != [maxPeriod + 1]uint16{}", []part{row{"cycleRun", runs(16)}}},
