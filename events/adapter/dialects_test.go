@@ -153,6 +153,106 @@ var dialects = map[string]func([]step) string{
 		}
 		return written(list{object{"version": 2, "status": "success", "eval": object{"eval_id": "e"}, "samples": list{object{"id": 1, "epoch": 1, "messages": out}}}})
 	},
+	"goose": func(s []step) string {
+		out := list{object{"working_dir": "/", "description": "d", "message_count": 0}}
+		for i, x := range s {
+			out = append(out, object{"role": "assistant", "created": 1795165200 + i, "content": list{object{"type": "toolRequest", "id": storyID("c", i), "toolCall": object{"status": "success",
+				"value": object{"name": "developer__shell", "arguments": object{"command": x.command}}}}}},
+				object{"role": "user", "created": 1795165200 + i, "content": list{object{"type": "toolResponse", "id": storyID("c", i), "toolResult": object{"status": "success",
+					"value": list{object{"type": "text", "text": x.printed, "annotations": object{"priority": 0.0}}}}}}})
+		}
+		return written(out)
+	},
+	"goose exported": func(s []step) string {
+		var out list
+		for i, x := range s {
+			out = append(out, object{"id": storyID("a", i), "role": "assistant", "created": 1795165200 + i, "content": list{object{"type": "toolRequest", "id": storyID("c", i),
+				"toolCall": object{"status": "success", "value": object{"name": "shell", "arguments": object{"command": x.command}}}}}},
+				object{"id": storyID("r", i), "role": "user", "created": 1795165200 + i, "content": list{object{"type": "toolResponse", "id": storyID("c", i), "toolResult": object{"status": "success",
+					"value": object{"content": list{object{"type": "text", "text": x.printed}}, "isError": false}}}}})
+		}
+		return written(list{object{"id": "20261120_1", "working_dir": "/", "conversation": out}})
+	},
+	"goose stream": func(s []step) string {
+		var out list
+		for i, x := range s {
+			out = append(out, object{"type": "message", "message": object{"id": nil, "role": "assistant", "created": 1795165200 + i, "content": list{object{"type": "toolRequest", "id": storyID("c", i),
+				"toolCall": object{"status": "success", "value": object{"name": "shell", "arguments": object{"command": x.command}}}}}}},
+				object{"type": "message", "message": object{"role": "user", "created": 1795165200 + i, "content": list{object{"type": "toolResponse", "id": storyID("c", i), "toolResult": object{"status": "success",
+					"value": object{"content": list{object{"type": "text", "text": x.printed}}}}}}}})
+		}
+		return written(append(out, object{"type": "complete", "total_tokens": 10}))
+	},
+	"cursor": func(s []step) string {
+		out := list{object{"type": "system", "subtype": "init", "apiKeySource": "login", "cwd": "/", "session_id": "s", "model": "m", "permissionMode": "default"}}
+		for i, x := range s {
+			out = append(out, object{"type": "tool_call", "subtype": "started", "call_id": storyID("c", i), "session_id": "s", "tool_call": object{"shellToolCall": object{"args": object{"command": x.command}}}},
+				object{"type": "tool_call", "subtype": "completed", "call_id": storyID("c", i), "session_id": "s", "tool_call": object{"shellToolCall": object{"args": object{"command": x.command},
+					"result": object{"success": object{"exitCode": 0, "stdout": x.printed, "stderr": "", "executionTime": 17 + i}}}}})
+		}
+		return written(out)
+	},
+	"kimi": func(s []step) string {
+		out := list{object{"type": "metadata", "protocol_version": "1.9"}, object{"timestamp": 1795165200.5, "message": object{"type": "TurnBegin", "payload": object{"user_input": "Go"}}}}
+		for i, x := range s {
+			call, _ := json.Marshal(object{"command": x.command})
+			at := 1795165201.25 + 4*float64(i)
+			out = append(out, object{"timestamp": at, "message": object{"type": "ToolCall", "payload": object{"type": "function", "id": storyID("c", i), "function": object{"name": "Shell", "arguments": string(call[:5])}}}},
+				object{"timestamp": at, "message": object{"type": "ToolCallPart", "payload": object{"arguments_part": string(call[5:])}}},
+				object{"timestamp": at + 1, "message": object{"type": "ToolResult", "payload": object{"tool_call_id": storyID("c", i), "return_value": object{"is_error": false, "output": x.printed, "message": "done"}}}})
+		}
+		return written(out)
+	},
+	"kimi context": func(s []step) string {
+		out := list{object{"role": "_system_prompt", "content": "You are."}, object{"role": "_checkpoint", "id": 0}, object{"role": "user", "content": "Go"}}
+		for i, x := range s {
+			call, _ := json.Marshal(object{"command": x.command})
+			out = append(out, object{"role": "assistant", "content": list{object{"type": "think", "think": "hm"}}, "tool_calls": list{object{"type": "function", "id": storyID("c", i),
+				"function": object{"name": "Shell", "arguments": string(call)}}}}, object{"role": "_usage", "token_count": 100 + i},
+				object{"role": "tool", "content": list{object{"type": "text", "text": x.printed}}, "tool_call_id": storyID("c", i)})
+		}
+		return written(out)
+	},
+	"hermes": func(s []step) string {
+		out := list{object{"role": "user", "content": "Go", "timestamp": 1795165200.5}}
+		for i, x := range s {
+			call, _ := json.Marshal(object{"command": x.command})
+			out = append(out, object{"role": "assistant", "content": "", "timestamp": 1795165201.5 + 4*float64(i), "tool_calls": list{object{"id": storyID("c", i), "type": "function",
+				"function": object{"name": "terminal", "arguments": string(call)}}}},
+				object{"role": "tool", "tool_name": "terminal", "tool_call_id": storyID("c", i), "content": x.printed, "timestamp": 1795165202.5 + 4*float64(i)})
+		}
+		return written(list{object{"id": "s", "source": "cli", "model": "m", "messages": out}})
+	},
+	"sharegpt": func(s []step) string {
+		out := list{object{"from": "system", "value": "You call so:\n<tool_call>\n{'name': <function-name>,'arguments': <args-dict>}\n</tool_call>"}, object{"from": "human", "value": "Go"}}
+		for i, x := range s {
+			call, _ := json.Marshal(object{"name": "terminal", "arguments": object{"command": x.command}})
+			said, _ := json.Marshal(object{"tool_call_id": storyID("c", i), "name": "terminal", "content": x.printed})
+			out = append(out, object{"from": "gpt", "value": "I look.\n<tool_call>\n" + string(call) + "\n</tool_call>"},
+				object{"from": "tool", "value": "<tool_response>\n" + string(said) + "\n</tool_response>"})
+		}
+		return written(list{object{"conversations": out, "timestamp": storyAt(0), "model": "m", "completed": true}})
+	},
+	"flink": func(s []step) string {
+		out := list{object{"timestamp": storyAt(0), "logLevel": "VERBOSE", "eventId": "e", "eventType": "_input_event", "eventAttributes": object{"input": "Go"}}}
+		for i, x := range s {
+			out = append(out, object{"timestamp": storyAt(i), "logLevel": "VERBOSE", "eventId": storyID("q", i), "eventType": "_tool_request_event", "eventAttributes": object{"model": "m",
+				"tool_calls": list{object{"id": storyID("c", i), "type": "function", "function": object{"name": "bash", "arguments": object{"command": x.command}}}}}},
+				object{"timestamp": storyAt(i), "logLevel": "VERBOSE", "eventId": storyID("r", i), "eventType": "_tool_response_event", "eventAttributes": object{"request_id": storyID("q", i),
+					"responses": object{storyID("c", i): object{"success": true, "result": x.printed, "executionTimeMs": 5 + i}}, "external_ids": object{storyID("c", i): nil}}})
+		}
+		return written(out)
+	},
+	"flink before 0.4": func(s []step) string {
+		var out list
+		for i, x := range s {
+			out = append(out, object{"timestamp": storyAt(i), "logLevel": "STANDARD", "eventType": "_tool_request_event", "event": object{"eventType": "_tool_request_event", "id": storyID("q", i), "attributes": object{"model": "m",
+				"tool_calls": list{object{"id": storyID("c", i), "type": "function", "function": object{"name": "bash", "arguments": object{"command": x.command}}}}}}},
+				object{"timestamp": storyAt(i), "logLevel": "STANDARD", "eventType": "_tool_response_event", "event": object{"eventType": "_tool_response_event", "id": storyID("r", i), "attributes": object{
+					"request_id": storyID("q", i), "responses": object{storyID("c", i): x.printed}, "external_ids": object{}}}})
+		}
+		return written(out)
+	},
 }
 
 // own is a story in events of weir's own.

@@ -83,6 +83,11 @@ func FuzzAGUI(f *testing.F)         { fuzzChat(f, "agui") }
 func FuzzMessages(f *testing.F)     { fuzzChat(f, "messages") }
 func FuzzSWEAgent(f *testing.F)     { fuzzChat(f, "sweagent") }
 func FuzzInspect(f *testing.F)      { fuzzChat(f, "inspect") }
+func FuzzGoose(f *testing.F)        { fuzzChat(f, "goose") }
+func FuzzCursor(f *testing.F)       { fuzzChat(f, "cursor") }
+func FuzzKimi(f *testing.F)         { fuzzChat(f, "kimi") }
+func FuzzShareGPT(f *testing.F)     { fuzzChat(f, "sharegpt") }
+func FuzzFlink(f *testing.F)        { fuzzChat(f, "flink") }
 
 // TestEveryFormatIsFuzzed holds that each format has a target of its own.
 func TestEveryFormatIsFuzzed(t *testing.T) {

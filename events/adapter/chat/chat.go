@@ -35,6 +35,8 @@ type dialect struct {
 	unique     bool // ids of calls are unique across conversations
 	closes     bool // a record of its own ends the turn, so a text alone does not
 	onePrompt  bool // only the first message of the user is from the user
+	// unfold makes parts of the text of a message; nil where parts are objects.
+	unfold func(*node)
 	// inText finds a call in the text of an answer; nil where calls are parts.
 	inText func(text []byte) (tool string, args []byte)
 	holds  bool // records are held until the first that has a time

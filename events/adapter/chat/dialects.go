@@ -9,7 +9,7 @@ import (
 )
 
 // dialects are all that are read.
-var dialects = []*dialect{claudeStream(), pi(), atif(), agui(), messages(), sweAgent(), inspect()}
+var dialects = []*dialect{claudeStream(), pi(), atif(), agui(), messages(), sweAgent(), inspect(), goose(), cursor(), kimi(), sharegpt(), flink()}
 
 // has returns a score that is certain where one of the first records has these members.
 func has(members ...string) func(*adapter.Head) adapter.Match {
@@ -90,7 +90,7 @@ func message() *level {
 		"functionCall":     {names: map[string]field{"id": call, "name": tool, "args": args}},
 		"functionResponse": {names: map[string]field{"id": call, "name": tool, "response": said}}}
 	return &level{names: map[string]field{"role": role, "type": kind, "content": text, "ts": at, "timestamp": at, "model": model, "tool_call_id": call, "call_id": call,
-		"name": tool, "arguments": args, "output": said, "function": tool, "error": failed, "usage": used},
+		"name": tool, "tool_name": tool, "arguments": args, "output": said, "function": tool, "error": failed, "usage": used},
 		lists: map[string]*level{"content": part, "parts": part, "tool_calls": calls, "function_call": calls},
 		used: usage.Names{"prompt_tokens": usage.Input, "completion_tokens": usage.Output, "input_tokens": usage.Input, "output_tokens": usage.Output, "total_tokens": usage.Total,
 			"cache_read_input_tokens": usage.CacheRead, "cache_creation_input_tokens": usage.CacheCreation}}
@@ -104,7 +104,7 @@ func messages() *dialect {
 		record.lists[list] = message()
 	}
 	record.names["id"], record.names["session_id"], record.names["conversation_id"] = id, session, session
-	return &dialect{name: "messages", title: "lists of messages (OpenAI chat and Responses, Anthropic, Gemini, Roo Code), as array, document or lines", program: "agent", framing: adapter.Documents,
+	return &dialect{name: "messages", title: "lists of messages (OpenAI chat and Responses, Anthropic, Gemini, Roo Code, Hermes, Kimi), as array, document or lines", program: "agent", framing: adapter.Documents,
 		score: scoreMessages, held: true, tokens: adapter.Sometimes, time: adapter.Sometimes, isDocument: func(n *node) bool { return isList(n) && n.kind == "" }, record: record, inText: tagCall}
 }
 
@@ -112,6 +112,8 @@ func messages() *dialect {
 func scoreMessages(head *adapter.Head) adapter.Match {
 	for top := range head.Tops() {
 		switch role, kind := top["role"], top["type"]; {
+		case role == "_system_prompt" || role == "_checkpoint":
+			continue // Kimi writes these among its messages
 		case top.Has("role") && (top.Has("content") || top.Has("parts")) && !top.Has("sessionId"):
 			switch role {
 			case "system", "developer", "user", "assistant", "model", "tool", "function":

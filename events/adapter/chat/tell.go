@@ -23,6 +23,9 @@ func (r *reader) message(v *talk, n *node, emit func(*events.Event)) {
 	if n.passed {
 		return
 	}
+	if r.unfold != nil {
+		r.unfold(n)
+	}
 	now := r.clock.at(n.at)
 	key := cmp.Or(n.id, strconv.Itoa(v.n))
 	if !r.unique || n.id == "" {

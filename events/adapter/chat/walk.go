@@ -33,6 +33,7 @@ const (
 	args           // of a call: an object, or a text that is JSON
 	command        // of a call whose only argument is a command line
 	said           // what a tool returned
+	refused        // what a tool returned when it failed
 	failed         // true, or an error
 	passed         // true marks what a conversation repeats, or only thinks
 	used           // an object of tokens
@@ -43,6 +44,8 @@ type level struct {
 	names  map[string]field
 	within map[string]*level // objects whose members belong to the object around them
 	lists  map[string]*level // lists, or single objects, of things of their own
+	each   *level            // objects whose name is that of a tool
+	byCall field             // what each member is, whose name is the id of a call
 	used   usage.Names
 }
 
@@ -66,14 +69,33 @@ type walker struct {
 func (w *walker) object(l *level, n *node) {
 	for w.c.MaybeObject(); w.c.Member(); {
 		key := w.c.Key()
-		if in := l.within[string(key)]; in != nil && w.c.Peek() == '{' {
+		if l.byCall != unread {
+			if !w.count() {
+				return
+			}
+			m := node{call: adapter.Word(key, events.MaxID/4)}
+			w.member(l, l.byCall, &m)
+			n.nodes = append(n.nodes, m)
+		} else if in := l.within[string(key)]; in != nil && w.c.Peek() == '{' {
 			w.object(in, n)
 		} else if in := l.lists[string(key)]; in != nil && (w.c.Peek() == '[' || w.c.Peek() == '{') {
 			w.list(in, n)
+		} else if f, ok := l.names[string(key)]; !ok && l.each != nil && w.c.Peek() == '{' {
+			n.tool = adapter.Word(key, events.MaxID)
+			w.object(l.each, n)
 		} else {
-			w.member(l, l.names[string(key)], n)
+			w.member(l, f, n)
 		}
 	}
+}
+
+// count counts one more node and reports whether the record may have it.
+func (w *walker) count() bool {
+	if w.nodes++; w.nodes > adapter.MaxItems {
+		w.c.Fail(adapter.TooMany("messages"))
+		return false
+	}
+	return true
 }
 
 // list reads a list of objects, or one object in its place.
@@ -87,8 +109,7 @@ func (w *walker) list(l *level, n *node) {
 		n.nodes = []node{}
 	}
 	for w.c.Array(); w.c.Element(); {
-		if w.nodes++; w.nodes > adapter.MaxItems {
-			w.c.Fail(adapter.TooMany("messages"))
+		if !w.count() {
 			return
 		}
 		n.nodes = append(n.nodes, node{})
@@ -132,6 +153,8 @@ func (w *walker) member(l *level, f field, n *node) {
 		n.args = arguments(c.Raw(), f == command)
 	case said:
 		n.said = returned(c)
+	case refused:
+		n.said, n.failed = returned(c), true
 	case failed:
 		b := c.Peek()
 		c.Skip()
