@@ -53,8 +53,8 @@ type Host struct {
 // Member is one process of a group whose members share the partitions of a topic. Make it
 // with New, then Start, then Stop.
 type Member struct {
-	host   Host
-	o      Options
+	host   *Host
+	o      *Options
 	clock  clock.Clock
 	logger *slog.Logger
 	store  *state.Store
@@ -62,9 +62,7 @@ type Member struct {
 	// folding has the loops of both groups and the asks of trees, copying the replicator.
 	folding, copying *phase.Phase
 
-	// One of each stage; nil until the topics were looked at.
-	flowSet    *partitionSet
-	agentSet   *partitionSet
+	sets       *topicSets
 	replicator *replicator
 	// All owners of this process send by it.
 	activity *sinkkafka.ActivityTopic
@@ -88,7 +86,9 @@ func New(o Options, host Host) *Member {
 		Activity: cmp.Or(t.Activity, names.Activity), DeadLetters: cmp.Or(t.DeadLetters, names.DeadLetters), Orders: cmp.Or(t.Orders, names.Orders)}
 	// Errors of the brokers are distinguished by their codes, which the pump does not know.
 	host.Pump.Trouble = troubleOf
-	return &Member{host: host, o: o, clock: host.Pump.Clock, logger: host.Pump.Logger, store: host.Store,
+	logger := host.Pump.Logger
+	return &Member{host: &host, o: &o, clock: host.Pump.Clock, logger: logger, store: host.Store,
+		sets:    &topicSets{o: &o, host: &host, logger: logger, store: host.Store},
 		folding: phase.New(host.Fail), copying: phase.New(host.Fail),
 		words: newTreeWords(), owners: newOwners(host.Pump.Clock)}
 }
@@ -110,9 +110,9 @@ func (m *Member) Start(ctx context.Context) error {
 		return err
 	}
 	m.replicator = newReplicator(m)
-	m.activity = sinkkafka.NewActivityTopic(m.o.Cluster, m.o.Topics.Activity, len(m.agentSet.partitions))
+	m.activity = sinkkafka.NewActivityTopic(m.o.Cluster, m.o.Topics.Activity, len(m.sets.agents.partitions))
 	m.activity.Gather = m.manyBacklogs
-	for _, l := range []*partitionSet{m.flowSet, m.agentSet} {
+	for _, l := range []*partitionSet{m.sets.flows, m.sets.agents} {
 		m.folding.Run("consumer group "+l.name, func(ctx context.Context) error { return m.run(ctx, l) })
 	}
 	m.copying.Run("verdicts of the group", m.replicator.run)
@@ -124,7 +124,7 @@ func (m *Member) Start(ctx context.Context) error {
 // nothing yet, so an error here affects no other member.
 func (m *Member) findTopics(ctx context.Context) error {
 	for tries := 1; ; tries++ {
-		err := m.checkTopics(ctx)
+		err := m.sets.check(ctx)
 		if !errors.Is(err, kafka.ErrUnreachable) || tries == startTries {
 			return err
 		}
@@ -134,9 +134,6 @@ func (m *Member) findTopics(ctx context.Context) error {
 		}
 	}
 }
-
-// outputs is how many partitions the sets of both stages have together.
-func (m *Member) outputs() int { return len(m.flowSet.partitions) + len(m.agentSet.partitions) }
 
 // memory is what one partition may take.
 // Every partition gets the same part, of all that there are and not of those that it owns: what it owns
@@ -164,7 +161,7 @@ func (m *Member) Turned() time.Time {
 
 // Pumps are those that fold a stage now.
 func (m *Member) Pumps(stage pump.Stage) (out []*pump.Pump) {
-	l := m.setOf(stage)
+	l := m.sets.of(stage)
 	for _, p := range m.owners.all() {
 		if p.set == l {
 			out = append(out, p.pump)
@@ -173,17 +170,10 @@ func (m *Member) Pumps(stage pump.Stage) (out []*pump.Pump) {
 	return out
 }
 
-func (m *Member) setOf(stage pump.Stage) *partitionSet {
-	if stage == pump.AgentStage {
-		return m.agentSet
-	}
-	return m.flowSet
-}
-
 // PumpOf returns the pump that folds a flow, an agent or a project, or an error that names the member
 // that does.
 func (m *Member) PumpOf(stage pump.Stage, key string) (*pump.Pump, error) {
-	l := m.setOf(stage)
+	l := m.sets.of(stage)
 	partition := l.partitionOf(key)
 	if p := m.owners.at(l, partition); p != nil {
 		return p.pump, nil
@@ -201,7 +191,7 @@ func (m *Member) Append(ctx context.Context, entries []state.Entry) error {
 			return err
 		}
 		key := ev.FlowKey()
-		n := m.flowSet.partitionOf(key)
+		n := m.sets.flows.partitionOf(key)
 		byPartition[n] = append(byPartition[n], m.message(key, entries[i].Value))
 	}
 	return m.appendAll(ctx, byPartition)
@@ -213,7 +203,7 @@ func (m *Member) AppendChecks(ctx context.Context, batch []*check.Request) error
 	byPartition := make(map[int][]sinkkafka.Message)
 	for _, q := range batch {
 		key := q.Event.FlowKey()
-		n := m.flowSet.partitionOf(key)
+		n := m.sets.flows.partitionOf(key)
 		byPartition[n] = append(byPartition[n], m.message(key, q.Raw))
 	}
 	return m.appendAll(ctx, byPartition)
@@ -250,9 +240,9 @@ func (m *Member) SetLimits(analyzer.Limits) error { return nil }
 // of that, until it returns false. For the flow "" it calls fn for the records of all partitions, one
 // partition after the other, also those that other members fold. The line is good until fn returns.
 func (m *Member) Events(ctx context.Context, flow string, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
-	numbers := m.flowSet.partitions
+	numbers := m.sets.flows.partitions
 	if flow != "" {
-		numbers = []int{m.flowSet.partitionOf(flow)}
+		numbers = []int{m.sets.flows.partitionOf(flow)}
 	}
 	fn = pump.OfFlow(flow, fn)
 	for _, number := range numbers {
@@ -311,7 +301,7 @@ func (m *Member) Now() events.Stamp {
 func (m *Member) Ready() (why []string, lag int64, clock string) {
 	// A member that has lost one of its groups folds nothing of it, whatever its partitions
 	// look like.
-	for _, l := range []*partitionSet{m.flowSet, m.agentSet} {
+	for _, l := range []*partitionSet{m.sets.flows, m.sets.agents} {
 		if since, err := l.group.Trouble(); err != nil {
 			why = append(why, fmt.Sprintf("not a member of group %s since %s: %v", l.name, since.UTC().Format(time.RFC3339), err))
 		}
@@ -330,7 +320,7 @@ func (m *Member) Ready() (why []string, lag int64, clock string) {
 // as not folded.
 func (m *Member) Progress() (out []pump.Progress) {
 	for _, p := range m.owners.all() {
-		if p.set == m.flowSet {
+		if p.set == m.sets.flows {
 			out = append(out, pump.Progress{Partition: p.partition, Next: p.folded.Load(), End: max(p.reader.Next(), p.reader.HighWatermark())})
 		}
 	}

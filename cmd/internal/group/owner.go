@@ -172,15 +172,15 @@ func (p *partitionOwner) open(ctx context.Context, inOrder bool) (err error) {
 		return fmt.Errorf("take over partition %d of %s: %w", p.output, o.Topics.DeadLetters, err)
 	}
 	options := m.host.Pump
-	options.Partition, options.Source, options.Stage, options.Sources = uint16(p.output), p.set.topic, p.set.stage, len(m.flowSet.partitions)
+	options.Partition, options.Source, options.Stage, options.Sources = uint16(p.output), p.set.topic, p.set.stage, len(m.sets.flows.partitions)
 	options.InOrder = inOrder
 	options.Limits, options.Store, options.Memory = *m.host.Limits(), m.store, m.memory(p.set)
 	options.Sink = &topicVerdicts{topic: sinkkafka.NewVerdicts(p.verdicts, m.clock.Now), own: m.keepOwn}
 	options.DeadLetters = &topicDeadLetters{sinkkafka.NewDeadLetters(p.deadLetters, p.set.topic, p.partition, m.clock.Now)}
 	// The partitions of the agent stage are sources as well: of what a tree passes on to the one above.
 	options.ActivityWaits = true
-	options.Activity = &topicActivity{topic: m.activity.Sender(), source: p.output, place: m.agentSet.partitionOf}
-	options.AgentPartitions = len(m.agentSet.partitions)
+	options.Activity = &topicActivity{topic: m.activity.Sender(), source: p.output, place: m.sets.agents.partitionOf}
+	options.AgentPartitions = len(m.sets.agents.partitions)
 	if p.set.stage == pump.FlowStage {
 		options.Read = p.look
 		// hold starts a goroutine and does not keep the fold waiting.
@@ -242,7 +242,9 @@ const (
 
 // fetchBytes is what the reader of one partition asks of a broker at once.
 // With thousands of partitions the least still adds up to more than allFetches.
-func (m *Member) fetchBytes() int { return min(max(allFetches/m.outputs(), leastFetched), mostFetched) }
+func (m *Member) fetchBytes() int {
+	return min(max(allFetches/m.sets.outputs(), leastFetched), mostFetched)
+}
 
 // place finds where to begin without a checkpoint: far enough back that nothing before
 // it decides a verdict (see Lookback), and the limits of that time are in the log.

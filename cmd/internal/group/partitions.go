@@ -3,8 +3,6 @@ package group
 import (
 	"context"
 	"fmt"
-	"path/filepath"
-	"strconv"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -80,111 +78,9 @@ func NameOf(group string, stage pump.Stage) string {
 	return group
 }
 
-// newPartitionSet returns the one of a stage. Nothing is joined yet.
-func (m *Member) newPartitionSet(stage pump.Stage, topic string, partitions, first int) (*partitionSet, error) {
-	l := &partitionSet{stage: stage, topic: topic, first: first, name: NameOf(m.o.Group, stage)}
-	for i := range partitions {
-		l.partitions = append(l.partitions, i)
-	}
-	o := kafka.GroupOptions{Cluster: m.o.Cluster, Group: l.name, Topic: topic, Partitions: partitions, Holds: func() []kafka.Hold { return m.holds(l) },
-		Address: m.o.Advertise, Logger: m.logger, SessionTimeout: m.o.SessionTimeout, Heartbeat: heartbeat, JoinBackoff: heartbeat}
-	// The id of the member is kept in a file, so that after a crash the next Run takes the old
-	// member out of the group at once.
-	if m.host.StateDir != "" {
-		o.MemberFile = filepath.Join(m.host.StateDir, "member")
-		if stage == pump.AgentStage {
-			o.MemberFile += agentGroup
-		}
-	}
-	var err error
-	l.group, err = kafka.NewGroup(o)
-	return l, err
-}
-
 // run takes part in the group until ctx ends.
 func (m *Member) run(ctx context.Context, l *partitionSet) error {
 	return l.group.Run(ctx, func(ctx context.Context, as kafka.Assignment) { m.fold(ctx, l, as) })
-}
-
-// checkTopics makes the partition sets of both stages, when the topics fit together and the state
-// in the store is of the same topics.
-// It is called again after brokers were unreachable, and begins from the start then.
-func (m *Member) checkTopics(ctx context.Context) error {
-	t := m.o.Topics
-	counts := make(map[string]int)
-	for _, name := range []string{t.Events, t.Activity, t.Verdicts, t.DeadLetters} {
-		n, err := m.o.Cluster.Partitions(ctx, name)
-		if err != nil {
-			return err
-		}
-		counts[name] = n
-	}
-	flows, agents := counts[t.Events], counts[t.Activity]
-	all := flows + agents
-	// Output partitions are 16 bits in the keys of the store.
-	if all > 1<<16 {
-		return fmt.Errorf("topics %s and %s have %d partitions together; weir numbers at most %d", t.Events, t.Activity, all, 1<<16)
-	}
-	for _, name := range []string{t.Verdicts, t.DeadLetters} {
-		// Each needs a partition of its own there, since one writer per partition is what fencing
-		// rests on (decision 22).
-		if counts[name] < all {
-			return fmt.Errorf("topic %s has %d partitions and needs %d: %d for those of %s and behind them %d for those of %s; add them with kafka-topics.sh --alter --topic %s --partitions %d, see weir topics plan",
-				name, counts[name], all, flows, t.Events, agents, t.Activity, name, all)
-		}
-	}
-	// The number of partitions decides where a flow is, so it may never change under a
-	// state.
-	for _, name := range []string{t.Events, t.Activity} {
-		if err := m.samePartitions(name, counts[name]); err != nil {
-			return err
-		}
-	}
-	var err error
-	if m.flowSet, err = m.newPartitionSet(pump.FlowStage, t.Events, flows, 0); err != nil {
-		return err
-	}
-	m.agentSet, err = m.newPartitionSet(pump.AgentStage, t.Activity, agents, flows)
-	return err
-}
-
-// samePartitions fails when the state in the store is of a topic with another number of
-// partitions, for then keys have moved, and output partitions too.
-func (m *Member) samePartitions(topic string, now int) error {
-	// Remembered on the first start, as a cursor of the store.
-	cursor := "partitions:" + topic
-	was, ok, err := m.store.Cursor(cursor)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return m.store.SetCursor(cursor, strconv.AppendInt(nil, int64(now), 10))
-	}
-	if before, err := strconv.Atoi(string(was)); err != nil || before != now {
-		return fmt.Errorf("the state in %s: %w", m.host.StateDir, &kafka.PartitionsChangedError{Topic: topic, Was: before, Now: now})
-	}
-	return nil
-}
-
-// holds returns the partitions whose state the store has, for the group. A partition is assigned
-// preferably to the member that has its state, so that less is folded again.
-func (m *Member) holds(l *partitionSet) (out []kafka.Hold) {
-	partitions, err := m.store.Partitions()
-	if err != nil {
-		m.logger.Warn("the store does not say of which partitions it has the state; others may get them", "topic", l.topic, "error", err)
-	}
-	for _, output := range partitions {
-		// The store numbers the partitions of both stages in one row.
-		partition := int(output) - l.first
-		if partition < 0 || partition >= len(l.partitions) {
-			continue
-		}
-		// A state that cannot be read is not offered. The owner that opens it logs the reason.
-		if meta, ok, err := m.store.Meta(output); err == nil && ok {
-			out = append(out, kafka.Hold{Partition: partition, Next: meta.Next})
-		}
-	}
-	return out
 }
 
 // limitsEvery is how often the limits are put into the log again while events come, so

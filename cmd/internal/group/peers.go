@@ -96,11 +96,11 @@ func (o *ownerAddresses) forget() {
 // that nothing was passed on.
 // The error is check.ErrTimeout when ctx ended before the answer, else one to answer with.
 func (m *Member) Forward(ctx context.Context, flow string, raw []byte) (v *events.Verdict, here bool, err error) {
-	number := m.flowSet.partitionOf(flow)
-	if m.owners.at(m.flowSet, number) != nil {
+	number := m.sets.flows.partitionOf(flow)
+	if m.owners.at(m.sets.flows, number) != nil {
 		return nil, true, nil
 	}
-	address, err := m.ownerOf(ctx, m.flowSet, number)
+	address, err := m.ownerOf(ctx, m.sets.flows, number)
 	if err != nil {
 		return nil, false, err
 	}
@@ -111,11 +111,11 @@ func (m *Member) Forward(ctx context.Context, flow string, raw []byte) (v *event
 // Folds fails when another member folds a flow by now. A check request that was passed on once is
 // not passed on again.
 func (m *Member) Folds(flow string) error {
-	number := m.flowSet.partitionOf(flow)
-	if m.owners.at(m.flowSet, number) != nil {
+	number := m.sets.flows.partitionOf(flow)
+	if m.owners.at(m.sets.flows, number) != nil {
 		return nil
 	}
-	return &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.flowSet.describe(number) + " has another owner now", RetryAfter: 1}
+	return &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.sets.flows.describe(number) + " has another owner now", RetryAfter: 1}
 }
 
 // elsewhere is the error of a request that another member could answer.
@@ -172,7 +172,7 @@ func (m *Member) forward(ctx context.Context, address string, raw []byte) (*even
 // unanswered makes the error for who asked. What has taken too long is ErrTimeout, on which guards
 // go by what they know.
 func (m *Member) unanswered(ctx context.Context, address string, err error) error {
-	m.flowSet.addresses.forget() // it may have changed
+	m.sets.flows.addresses.forget() // it may have changed
 	if ctx.Err() != nil {
 		return check.ErrTimeout
 	}
@@ -184,7 +184,7 @@ func (m *Member) unanswered(ctx context.Context, address string, err error) erro
 // no reachable member folds. It is for lists over all flows, which each member can only answer for its
 // own part.
 func (m *Member) Others(ctx context.Context) (addresses, missed []string) {
-	l := m.flowSet
+	l := m.sets.flows
 	known, err := l.group.Owners(ctx)
 	if err != nil {
 		return nil, []string{fmt.Sprintf("the group does not say who folds the other partitions: %v", err)}

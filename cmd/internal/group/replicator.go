@@ -48,9 +48,9 @@ const lingers = time.Minute
 
 // newReplicator returns one that copies nothing yet.
 func newReplicator(m *Member) *replicator {
-	r := &replicator{member: m, partitions: make([]replicated, m.outputs())}
+	r := &replicator{member: m, partitions: make([]replicated, m.sets.outputs())}
 	for n := range r.partitions {
-		r.partitions[n].always, r.partitions[n].changed = n >= m.agentSet.first, make(chan struct{})
+		r.partitions[n].always, r.partitions[n].changed = n >= m.sets.agents.first, make(chan struct{})
 	}
 	return r
 }
@@ -59,9 +59,9 @@ func newReplicator(m *Member) *replicator {
 // this process until leave is called. fromNow wants none of those that were given before.
 // reached waits until those that there are stand in the log; it returns false when ctx ends before.
 func (m *Member) Follow(flow string, fromNow bool) (reached func(ctx context.Context) bool, leave func()) {
-	outputs := m.flowSet.partitions // numbered as their outputs are
+	outputs := m.sets.flows.partitions // numbered as their outputs are
 	if flow != "" {
-		outputs = []int{m.flowSet.partitionOf(flow)}
+		outputs = []int{m.sets.flows.partitionOf(flow)}
 	}
 	for _, n := range outputs {
 		m.replicator.partitions[n].join(fromNow, 1, time.Time{})

@@ -153,7 +153,7 @@ func (m *Member) treeWord(ctx context.Context, ask TreeAsk) *events.Verdict {
 		case err != nil:
 			// A hand-over looks like this from here; the word comes from the next owner
 			// (see decision 68).
-			m.agentSet.addresses.forget() // it may have changed
+			m.sets.agents.addresses.forget() // it may have changed
 			m.logger.Debug("a tree does not answer; it is asked again", "key", ask.Key, "error", err)
 			_ = retry.Pause(ctx, m.clock, treeAgain) // the loop ends with ctx
 		case w.verdict != nil:
@@ -163,18 +163,18 @@ func (m *Member) treeWord(ctx context.Context, ask TreeAsk) *events.Verdict {
 			ask = *w.next
 		}
 	}
-	m.logger.Warn("whoever folds a tree of flows does not answer in time", "key", ask.Key, "partition", m.agentSet.partitionOf(ask.Key))
+	m.logger.Warn("whoever folds a tree of flows does not answer in time", "key", ask.Key, "partition", m.sets.agents.partitionOf(ask.Key))
 	return nil
 }
 
 // treeWordOnce sends one request to the member that folds the tree. The zero word means that there is
 // no decision yet.
 func (m *Member) treeWordOnce(ctx context.Context, ask TreeAsk) (w word, err error) {
-	number := m.agentSet.partitionOf(ask.Key)
-	if m.owners.at(m.agentSet, number) != nil {
+	number := m.sets.agents.partitionOf(ask.Key)
+	if m.owners.at(m.sets.agents, number) != nil {
 		return m.wordHere(ctx, ask), nil
 	}
-	address, err := m.ownerOf(ctx, m.agentSet, number)
+	address, err := m.ownerOf(ctx, m.sets.agents, number)
 	if err != nil {
 		return w, err
 	}
@@ -228,9 +228,9 @@ func (m *Member) TreeHere(ctx context.Context, request []byte) ([]byte, error) {
 	if err := json.Unmarshal(request, &ask); err != nil || ask.Key == "" || ask.Source < 0 || ask.Offset < 0 {
 		return nil, &problem.Error{Status: http.StatusBadRequest, Detail: "want the key of a tree, and the source and offset of what is asked of it"}
 	}
-	number := m.agentSet.partitionOf(ask.Key)
-	if m.owners.at(m.agentSet, number) == nil {
-		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.agentSet.describe(number) + " has another owner now", RetryAfter: 1}
+	number := m.sets.agents.partitionOf(ask.Key)
+	if m.owners.at(m.sets.agents, number) == nil {
+		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.sets.agents.describe(number) + " has another owner now", RetryAfter: 1}
 	}
 	switch w := m.wordHere(ctx, ask); {
 	case w.next != nil:
