@@ -17,7 +17,6 @@ import (
 	"weir/cmd/internal/retry"
 	"weir/events"
 	"weir/events/kafka"
-	"weir/sink/check"
 	sinkkafka "weir/sink/kafka"
 	"weir/sink/prom"
 	"weir/state"
@@ -53,6 +52,8 @@ type Host struct {
 // Member is one process of a group whose members share the partitions of a topic. Make it
 // with New, then Start, then Stop.
 type Member struct {
+	*topicLog
+
 	host   *Host
 	o      *Options
 	clock  clock.Clock
@@ -87,8 +88,9 @@ func New(o Options, host Host) *Member {
 	// Errors of the brokers are distinguished by their codes, which the pump does not know.
 	host.Pump.Trouble = troubleOf
 	logger := host.Pump.Logger
+	sets := &topicSets{o: &o, host: &host, logger: logger, store: host.Store}
 	return &Member{host: &host, o: &o, clock: host.Pump.Clock, logger: logger, store: host.Store,
-		sets:    &topicSets{o: &o, host: &host, logger: logger, store: host.Store},
+		sets: sets, topicLog: &topicLog{o: &o, clock: host.Pump.Clock, logger: logger, sets: sets},
 		folding: phase.New(host.Fail), copying: phase.New(host.Fail),
 		words: newTreeWords(), owners: newOwners(host.Pump.Clock)}
 }
@@ -181,120 +183,8 @@ func (m *Member) PumpOf(stage pump.Stage, key string) (*pump.Pump, error) {
 	return nil, m.elsewhere(l, partition)
 }
 
-// Append puts events into the partitions of their flows and returns when they are safe
-// there. It may be called again after an error: repeats are dropped by their ids.
-func (m *Member) Append(ctx context.Context, entries []state.Entry) error {
-	byPartition := make(map[int][]sinkkafka.Message)
-	var ev events.Event
-	for i := range entries {
-		if err := events.Decode(entries[i].Value, &ev); err != nil {
-			return err
-		}
-		key := ev.FlowKey()
-		n := m.sets.flows.partitionOf(key)
-		byPartition[n] = append(byPartition[n], m.message(key, entries[i].Value))
-	}
-	return m.appendAll(ctx, byPartition)
-}
-
-// AppendChecks puts check requests into the partitions of their flows. A partition may change hands
-// meanwhile: then another member folds the request, and it times out here.
-func (m *Member) AppendChecks(ctx context.Context, batch []*check.Request) error {
-	byPartition := make(map[int][]sinkkafka.Message)
-	for _, q := range batch {
-		key := q.Event.FlowKey()
-		n := m.sets.flows.partitionOf(key)
-		byPartition[n] = append(byPartition[n], m.message(key, q.Raw))
-	}
-	return m.appendAll(ctx, byPartition)
-}
-
-// appendAll appends to one partition after the other: after an error some records may be there.
-func (m *Member) appendAll(ctx context.Context, byPartition map[int][]sinkkafka.Message) error {
-	for n, messages := range byPartition {
-		if _, err := m.appendTo(ctx, m.o.Topics.Events, n, messages...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// message keys a record by its flow, so that producers of others put it into the same partition.
-func (m *Member) message(key string, value []byte) sinkkafka.Message {
-	return sinkkafka.Message{Key: []byte(key), Value: value}
-}
-
-// A sender that appends events is no owner of the partition. Its records are not fenced, and are
-// distinguished by their ids (decision 6).
-func (m *Member) appendTo(ctx context.Context, topic string, partition int, messages ...sinkkafka.Message) (first int64, err error) {
-	if first, err = sinkkafka.AppendTo(ctx, m.o.Cluster, topic, partition, messages); err != nil {
-		err = fmt.Errorf("append to %s: %w", topic, err)
-	}
-	return first, err
-}
-
 // SetLimits does nothing: the owner of each partition looks what is wanted.
 func (m *Member) SetLimits(analyzer.Limits) error { return nil }
-
-// Events calls fn for the events of a flow that came into the topic at or after since, with the time
-// of that, until it returns false. For the flow "" it calls fn for the records of all partitions, one
-// partition after the other, also those that other members fold. The line is good until fn returns.
-func (m *Member) Events(ctx context.Context, flow string, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
-	numbers := m.sets.flows.partitions
-	if flow != "" {
-		numbers = []int{m.sets.flows.partitionOf(flow)}
-	}
-	fn = pump.OfFlow(flow, fn)
-	for _, number := range numbers {
-		if on, err := m.eventsIn(ctx, number, since, fn); err != nil || !on {
-			return err
-		}
-	}
-	return nil
-}
-
-// eventsIn calls fn for the records of a partition; on is false when fn wants no more.
-func (m *Member) eventsIn(ctx context.Context, number int, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) (on bool, err error) {
-	cluster, topic := m.o.Cluster, m.o.Topics.Events
-	from, err := cluster.OffsetAt(ctx, topic, number, time.UnixMilli(int64(since)))
-	if err != nil {
-		return false, err
-	}
-	_, end, err := cluster.Bounds(ctx, topic, number)
-	if err != nil {
-		return false, err
-	}
-	r := kafka.NewReader(cluster, topic, number, from, kafka.ReaderOptions{})
-	defer r.Close()
-	// The end is that of the beginning: what comes meanwhile is not waited for.
-	var records []kafka.Record
-	for r.Next() < end {
-		records, err = r.Fetch(ctx, records)
-		// Records that have expired between the two questions are skipped.
-		if next, ok := kafka.Behind(err); ok {
-			r.SkipTo(next)
-			continue
-		}
-		if err != nil {
-			return false, err
-		}
-		for i := range records {
-			if !fn(records[i].Value, records[i].Time) {
-				return false, nil
-			}
-		}
-	}
-	return true, nil
-}
-
-// Now is the time of the topics: what the brokers' clocks say, as long as they do. A clock of
-// this machine that is wrong would end orders that stand, and keep those that have expired.
-func (m *Member) Now() events.Stamp {
-	if at, ok := m.o.Cluster.Time(); ok {
-		return at
-	}
-	return events.StampOf(m.clock.Now())
-}
 
 // Ready reports what is wrong, and how many records the fold is behind. It reports no difference of
 // clocks: the clock of the log is that of the brokers, and weir doctor compares it.

@@ -225,27 +225,6 @@ func (p *partitionOwner) open(ctx context.Context, inOrder bool) (err error) {
 	return nil
 }
 
-// readFrom returns a reader from an offset on, which goes on by itself when brokers fail and asks for
-// the member's share of bytes. The caller closes it.
-func (m *Member) readFrom(topic string, partition int, offset int64, o kafka.ReaderOptions) *kafka.Reader {
-	o.Bytes, o.Logger = m.fetchBytes(), m.logger
-	return kafka.NewReader(m.o.Cluster, topic, partition, offset, o)
-}
-
-// What the readers of all partitions ask of brokers at once, of which each keeps some times its
-// part in memory, and what one of them asks at least and at most.
-const (
-	allFetches   = 64 << 20
-	leastFetched = 64 << 10
-	mostFetched  = 1 << 20
-)
-
-// fetchBytes is what the reader of one partition asks of a broker at once.
-// With thousands of partitions the least still adds up to more than allFetches.
-func (m *Member) fetchBytes() int {
-	return min(max(allFetches/m.sets.outputs(), leastFetched), mostFetched)
-}
-
 // place finds where to begin without a checkpoint: far enough back that nothing before
 // it decides a verdict (see Lookback), and the limits of that time are in the log.
 // It fills in where the three logs are begun. With a checkpoint that is good it leaves all
@@ -318,50 +297,6 @@ func (p *partitionOwner) lookback(ctx context.Context, first, end int64) (time.T
 		asOf = min(asOf, last)
 	}
 	return asOf.Add(-back).Time(), nil
-}
-
-// timeAt is the time of the first record from at to before end. There may be none, because marks of
-// transactions and unreadable records are never delivered. Then it is the time of an earlier record,
-// but none before first. It is 0 if the time is unknown, as for records of old clients, which have no
-// time.
-func (m *Member) timeAt(ctx context.Context, topic string, partition int, first, at, end int64) (events.Stamp, error) {
-	for back := int64(1); first < end; back *= 2 {
-		r, ok, err := m.record(ctx, topic, partition, at, end)
-		if err != nil || ok {
-			return max(0, r.Time), err
-		}
-		if at == first {
-			break
-		}
-		at = max(first, at-back)
-	}
-	return 0, nil
-}
-
-// record reads the record at an offset, or the next one before end that there is; false when
-// there is none.
-func (m *Member) record(ctx context.Context, topic string, partition int, offset, end int64) (kafka.Record, bool, error) {
-	r := m.readFrom(topic, partition, offset, kafka.ReaderOptions{})
-	defer r.Close()
-	var records []kafka.Record
-	for r.Next() < end {
-		var err error
-		records, err = r.Fetch(ctx, records)
-		if next, ok := kafka.Behind(err); ok {
-			r.SkipTo(next)
-			continue
-		}
-		if err != nil {
-			return kafka.Record{}, false, err
-		}
-		if len(records) > 0 && records[0].Offset < end {
-			one := records[0]
-			// The reader uses its memory again at the next fetch.
-			one.Value = append([]byte(nil), one.Value...)
-			return one, true, nil
-		}
-	}
-	return kafka.Record{}, false, nil
 }
 
 // errOtherLog says that the state does not belong to the topic.
@@ -565,19 +500,6 @@ func (m *Member) agentsReport(up time.Duration) bool {
 		return m.reporting.Load()
 	}
 	return !slices.ContainsFunc(m.owners.all(), func(p *partitionOwner) bool { return p.set.stage == pump.AgentStage })
-}
-
-// later logs an error of something that is tried again.
-// A broker that is away is no reason to give the partition up: decision 31.
-func (m *Member) later(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil {
-		return nil
-	}
-	if kafka.Final(err) {
-		return err
-	}
-	m.logger.Warn("the log could not be told; it is tried again", "error", err)
-	return nil
 }
 
 // trouble is what keeps the brokers from answering; nil when they do. One sender publishes the
