@@ -29,9 +29,9 @@ func TestAskHasOneDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, lookup = 2 * time.Second, 1500 * time.Millisecond
 		l := &partitionSet{partitions: []int{0}}
-		m := &Member{sets: &topicSets{flows: l}, host: &Host{AnswerTimeout: limit}, clock: clock.System{}, logger: slog.New(slog.DiscardHandler), owners: newOwners(clock.System{})}
+		m := &Member{peers: &peers{sets: &topicSets{flows: l}, host: &Host{AnswerTimeout: limit}, clock: clock.System{}, logger: slog.New(slog.DiscardHandler), owners: newOwners(clock.System{})}}
 		s := &ask.Service{Orders: &ask.GlobalOrders{}, Members: m, Timeout: limit}
-		m.host.Peer = &peer.Peer{Client: &http.Client{Transport: hanging{}}, Keys: func() (k peer.Keys) { return k }}
+		m.peers.host.Peer = &peer.Peer{Client: &http.Client{Transport: hanging{}}, Keys: func() (k peer.Keys) { return k }}
 		asking := make(chan struct{})
 		l.addresses.asking = asking
 		go func() {

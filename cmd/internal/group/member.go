@@ -53,6 +53,7 @@ type Host struct {
 // with New, then Start, then Stop.
 type Member struct {
 	*topicLog
+	*peers
 
 	host   *Host
 	o      *Options
@@ -88,11 +89,14 @@ func New(o Options, host Host) *Member {
 	// Errors of the brokers are distinguished by their codes, which the pump does not know.
 	host.Pump.Trouble = troubleOf
 	logger := host.Pump.Logger
-	sets := &topicSets{o: &o, host: &host, logger: logger, store: host.Store}
-	return &Member{host: &host, o: &o, clock: host.Pump.Clock, logger: logger, store: host.Store,
-		sets: sets, topicLog: &topicLog{o: &o, clock: host.Pump.Clock, logger: logger, sets: sets},
-		folding: phase.New(host.Fail), copying: phase.New(host.Fail),
-		words: newTreeWords(), owners: newOwners(host.Pump.Clock)}
+	c := host.Pump.Clock
+	sets, owners := &topicSets{o: &o, host: &host, logger: logger, store: host.Store}, newOwners(c)
+	return &Member{
+		topicLog: &topicLog{o: &o, clock: c, logger: logger, sets: sets},
+		peers:    &peers{o: &o, host: &host, clock: c, logger: logger, sets: sets, owners: owners},
+		host:     &host, o: &o, clock: c, logger: logger, store: host.Store, sets: sets, owners: owners,
+		folding: phase.New(host.Fail), copying: phase.New(host.Fail), words: newTreeWords(),
+	}
 }
 
 // heartbeat is the interval at which a member polls the group for news and retries to join. The other

@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -92,39 +93,50 @@ func (o *ownerAddresses) forget() {
 	o.until = time.Time{}
 }
 
+// peers are the members of the group, as far as a request goes: which of them folds a flow, and what it
+// answers. Any goroutine may use them once the sets are there.
+type peers struct {
+	o      *Options
+	host   *Host
+	clock  clock.Clock
+	logger *slog.Logger
+	sets   *topicSets
+	owners *owners
+}
+
 // Forward returns the answer of the member that folds a flow. here says that it is this one, and
 // that nothing was passed on.
 // The error is check.ErrTimeout when ctx ended before the answer, else one to answer with.
-func (m *Member) Forward(ctx context.Context, flow string, raw []byte) (v *events.Verdict, here bool, err error) {
-	number := m.sets.flows.partitionOf(flow)
-	if m.owners.at(m.sets.flows, number) != nil {
+func (w *peers) Forward(ctx context.Context, flow string, raw []byte) (v *events.Verdict, here bool, err error) {
+	number := w.sets.flows.partitionOf(flow)
+	if w.owners.at(w.sets.flows, number) != nil {
 		return nil, true, nil
 	}
-	address, err := m.ownerOf(ctx, m.sets.flows, number)
+	address, err := w.ownerOf(ctx, w.sets.flows, number)
 	if err != nil {
 		return nil, false, err
 	}
-	v, err = m.forward(ctx, address, raw)
+	v, err = w.forward(ctx, address, raw)
 	return v, false, err
 }
 
 // Folds fails when another member folds a flow by now. A check request that was passed on once is
 // not passed on again.
-func (m *Member) Folds(flow string) error {
-	number := m.sets.flows.partitionOf(flow)
-	if m.owners.at(m.sets.flows, number) != nil {
+func (w *peers) Folds(flow string) error {
+	number := w.sets.flows.partitionOf(flow)
+	if w.owners.at(w.sets.flows, number) != nil {
 		return nil
 	}
-	return &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.sets.flows.describe(number) + " has another owner now", RetryAfter: 1}
+	return &problem.Error{Status: http.StatusServiceUnavailable, Detail: w.sets.flows.describe(number) + " has another owner now", RetryAfter: 1}
 }
 
 // elsewhere is the error of a request that another member could answer.
 // 421 says that the request is right and the server is not; where to ask stands in the
 // detail.
-func (m *Member) elsewhere(l *partitionSet, partition int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), m.host.AnswerTimeout)
+func (w *peers) elsewhere(l *partitionSet, partition int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), w.host.AnswerTimeout)
 	defer cancel()
-	address, err := m.ownerOf(ctx, l, partition)
+	address, err := w.ownerOf(ctx, l, partition)
 	if err != nil {
 		return err
 	}
@@ -138,9 +150,9 @@ func (m *Member) elsewhere(l *partitionSet, partition int) error {
 // ownerOf returns the address of the member that folds a partition. Its errors say what a client can
 // do: try again in a second, or notify the operator. The address may be two seconds old. A member at
 // an old address answers that it is not the owner.
-func (m *Member) ownerOf(ctx context.Context, l *partitionSet, partition int) (string, error) {
+func (w *peers) ownerOf(ctx context.Context, l *partitionSet, partition int) (string, error) {
 	what := l.describe(partition)
-	known, err := l.addresses.get(ctx, m.clock, m.host.AnswerTimeout, l.group.Owners)
+	known, err := l.addresses.get(ctx, w.clock, w.host.AnswerTimeout, l.group.Owners)
 	if err != nil {
 		return "", &problem.Error{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf("the group does not say who folds %s: %v", what, err), RetryAfter: 1}
 	}
@@ -156,46 +168,46 @@ func (m *Member) ownerOf(ctx context.Context, l *partitionSet, partition int) (s
 
 // forward lets the owner answer. When the owner does not answer in time, the caller gets
 // an error and goes by the active orders that it knows.
-func (m *Member) forward(ctx context.Context, address string, raw []byte) (*events.Verdict, error) {
-	_, body, err := m.host.Peer.Post(ctx, address, check.MemberPath, raw)
+func (w *peers) forward(ctx context.Context, address string, raw []byte) (*events.Verdict, error) {
+	_, body, err := w.host.Peer.Post(ctx, address, check.MemberPath, raw)
 	if err != nil {
-		return nil, m.unanswered(ctx, address, err)
+		return nil, w.unanswered(ctx, address, err)
 	}
 	// A refusal is a verdict like any: members answer each other with 200.
 	v := new(events.Verdict)
 	if err := events.DecodeVerdict(body, v); err != nil {
-		return nil, m.unanswered(ctx, address, err)
+		return nil, w.unanswered(ctx, address, err)
 	}
 	return v, nil
 }
 
 // unanswered makes the error for who asked. What has taken too long is ErrTimeout, on which guards
 // go by what they know.
-func (m *Member) unanswered(ctx context.Context, address string, err error) error {
-	m.sets.flows.addresses.forget() // it may have changed
+func (w *peers) unanswered(ctx context.Context, address string, err error) error {
+	w.sets.flows.addresses.forget() // it may have changed
 	if ctx.Err() != nil {
 		return check.ErrTimeout
 	}
-	m.logger.Warn("the member that folds a flow does not answer", "address", address, "error", err)
+	w.logger.Warn("the member that folds a flow does not answer", "address", address, "error", err)
 	return &problem.Error{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf("the member that folds this flow, at %s, does not answer", address), RetryAfter: 1}
 }
 
 // Others returns the addresses of the other members that fold flows. missed lists the partitions that
 // no reachable member folds. It is for lists over all flows, which each member can only answer for its
 // own part.
-func (m *Member) Others(ctx context.Context) (addresses, missed []string) {
-	l := m.sets.flows
+func (w *peers) Others(ctx context.Context) (addresses, missed []string) {
+	l := w.sets.flows
 	known, err := l.group.Owners(ctx)
 	if err != nil {
 		return nil, []string{fmt.Sprintf("the group does not say who folds the other partitions: %v", err)}
 	}
 	for _, n := range l.partitions {
-		if m.owners.at(l, n) != nil {
+		if w.owners.at(l, n) != nil {
 			continue
 		}
 		switch address := known[n]; {
 		// Its own address means that the partition is on its way here, or from here.
-		case address == "" || address == m.o.Advertise:
+		case address == "" || address == w.o.Advertise:
 			missed = append(missed, l.describe(n)+": nobody who can be reached folds it at this moment")
 		case !slices.Contains(addresses, address):
 			addresses = append(addresses, address)
