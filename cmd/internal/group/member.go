@@ -54,6 +54,7 @@ type Host struct {
 type Member struct {
 	*topicLog
 	*peers
+	*treeAsks
 
 	host   *Host
 	o      *Options
@@ -68,8 +69,6 @@ type Member struct {
 	replicator *replicator
 	// All owners of this process send by it.
 	activity *sinkkafka.ActivityTopic
-	// What trees that are folded here have said, for other members.
-	words *treeWords
 
 	owners *owners // of the partitions that this process folds
 
@@ -90,12 +89,14 @@ func New(o Options, host Host) *Member {
 	host.Pump.Trouble = troubleOf
 	logger := host.Pump.Logger
 	c := host.Pump.Clock
-	sets, owners := &topicSets{o: &o, host: &host, logger: logger, store: host.Store}, newOwners(c)
+	sets, owners, folding := &topicSets{o: &o, host: &host, logger: logger, store: host.Store}, newOwners(c), phase.New(host.Fail)
+	w := &peers{o: &o, host: &host, clock: c, logger: logger, sets: sets, owners: owners}
 	return &Member{
 		topicLog: &topicLog{o: &o, clock: c, logger: logger, sets: sets},
-		peers:    &peers{o: &o, host: &host, clock: c, logger: logger, sets: sets, owners: owners},
+		peers:    w,
+		treeAsks: &treeAsks{host: &host, clock: c, logger: logger, sets: sets, owners: owners, peers: w, running: folding, words: newTreeWords()},
 		host:     &host, o: &o, clock: c, logger: logger, store: host.Store, sets: sets, owners: owners,
-		folding: phase.New(host.Fail), copying: phase.New(host.Fail), words: newTreeWords(),
+		folding: folding, copying: phase.New(host.Fail),
 	}
 }
 

@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/phase"
 	"weir/cmd/internal/problem"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/retry"
@@ -122,40 +125,53 @@ func (w *treeWords) leave(at place) {
 	}
 }
 
+// treeAsks settle the check requests of flows in trees. Any goroutine may use them once the sets are
+// there.
+type treeAsks struct {
+	host    *Host
+	clock   clock.Clock
+	logger  *slog.Logger
+	sets    *topicSets
+	owners  *owners
+	peers   *peers
+	running *phase.Phase // has the requests that wait
+	words   *treeWords   // what trees that are folded here have said, for other members
+}
+
 // hold is called by the pump of a partition of events for each ask that its flow has
 // allowed and whose tree has the last word.
 // It returns at once. ev, key and v lie in memory of the pump that is used again, so what outlives
 // the call is cloned.
-func (m *Member) hold(partition int, offset int64, ev *events.Event, key string, v *events.Verdict) {
-	if !m.host.Hold(ev, v) {
+func (a *treeAsks) hold(partition int, offset int64, ev *events.Event, key string, v *events.Verdict) {
+	if !a.host.Hold(ev, v) {
 		return // no request waits: the record is folded again
 	}
 	ask := TreeAsk{Key: strings.Clone(key), Source: partition, Offset: offset}
 	call := &events.Event{Source: strings.Clone(ev.Source), ID: strings.Clone(ev.ID), CorrelationID: strings.Clone(ev.FlowKey())}
-	m.folding.Run("ask of a tree", func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, m.host.AnswerTimeout)
+	a.running.Run("ask of a tree", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, a.host.AnswerTimeout)
 		defer cancel()
 		// Without a word, the caller gets the answer that its request timed out.
-		if v := m.treeWord(ctx, ask); v != nil {
-			m.host.Settle(call, v)
+		if v := a.word(ctx, ask); v != nil {
+			a.host.Settle(call, v)
 		}
 		return nil
 	})
 }
 
-// treeWord returns the decision of the tree, from any member, or of the parent tree that decides
+// word returns the decision of the tree, from any member, or of the parent tree that decides
 // instead. It returns nil if that is not known in time. Trees pass requests on upwards only, so the
 // loop ends at a root, or when the time of the request is over.
-func (m *Member) treeWord(ctx context.Context, ask TreeAsk) *events.Verdict {
+func (a *treeAsks) word(ctx context.Context, ask TreeAsk) *events.Verdict {
 	for ctx.Err() == nil {
-		w, err := m.treeWordOnce(ctx, ask)
+		w, err := a.wordOnce(ctx, ask)
 		switch {
 		case err != nil:
 			// A hand-over looks like this from here; the word comes from the next owner
 			// (see decision 68).
-			m.sets.agents.addresses.forget() // it may have changed
-			m.logger.Debug("a tree does not answer; it is asked again", "key", ask.Key, "error", err)
-			_ = retry.Pause(ctx, m.clock, treeAgain) // the loop ends with ctx
+			a.sets.agents.addresses.forget() // it may have changed
+			a.logger.Debug("a tree does not answer; it is asked again", "key", ask.Key, "error", err)
+			_ = retry.Pause(ctx, a.clock, treeAgain) // the loop ends with ctx
 		case w.verdict != nil:
 			return w.verdict
 		case w.next != nil:
@@ -163,18 +179,18 @@ func (m *Member) treeWord(ctx context.Context, ask TreeAsk) *events.Verdict {
 			ask = *w.next
 		}
 	}
-	m.logger.Warn("whoever folds a tree of flows does not answer in time", "key", ask.Key, "partition", m.sets.agents.partitionOf(ask.Key))
+	a.logger.Warn("whoever folds a tree of flows does not answer in time", "key", ask.Key, "partition", a.sets.agents.partitionOf(ask.Key))
 	return nil
 }
 
-// treeWordOnce sends one request to the member that folds the tree. The zero word means that there is
+// wordOnce sends one request to the member that folds the tree. The zero word means that there is
 // no decision yet.
-func (m *Member) treeWordOnce(ctx context.Context, ask TreeAsk) (w word, err error) {
-	number := m.sets.agents.partitionOf(ask.Key)
-	if m.owners.at(m.sets.agents, number) != nil {
-		return m.wordHere(ctx, ask), nil
+func (a *treeAsks) wordOnce(ctx context.Context, ask TreeAsk) (w word, err error) {
+	number := a.sets.agents.partitionOf(ask.Key)
+	if a.owners.at(a.sets.agents, number) != nil {
+		return a.wordHere(ctx, ask), nil
 	}
-	address, err := m.ownerOf(ctx, m.sets.agents, number)
+	address, err := a.peers.ownerOf(ctx, a.sets.agents, number)
 	if err != nil {
 		return w, err
 	}
@@ -182,7 +198,7 @@ func (m *Member) treeWordOnce(ctx context.Context, ask TreeAsk) (w word, err err
 	if err != nil {
 		return w, err
 	}
-	status, answer, err := m.host.Peer.Post(ctx, address, check.TreePath, body)
+	status, answer, err := a.host.Peer.Post(ctx, address, check.TreePath, body)
 	switch {
 	case err != nil:
 		return w, fmt.Errorf("%s: %w", address, err)
@@ -202,19 +218,19 @@ func (m *Member) treeWordOnce(ctx context.Context, ask TreeAsk) (w word, err err
 
 // wordHere waits a while for a word of a tree that is folded here; none when it is not said.
 // treePoll bounds it: an owner that loses the tree would never say the word.
-func (m *Member) wordHere(ctx context.Context, ask TreeAsk) word {
+func (a *treeAsks) wordHere(ctx context.Context, ask TreeAsk) word {
 	at := place{ask.Source, ask.Offset}
-	w, said := m.words.get(at)
+	w, said := a.words.get(at)
 	if !w.none() {
 		return w
 	}
 	select {
 	case <-said:
-	case <-m.clock.After(treePoll):
+	case <-a.clock.After(treePoll):
 	case <-ctx.Done():
 	}
-	if w, _ = m.words.get(at); w.none() {
-		m.words.leave(at)
+	if w, _ = a.words.get(at); w.none() {
+		a.words.leave(at)
 	}
 	return w
 }
@@ -223,16 +239,16 @@ func (m *Member) wordHere(ctx context.Context, ask TreeAsk) word {
 // waits for; nothing when it is not said yet.
 // It is for check.TreePath, which only members of the group may call. A nil answer without an error
 // is sent as 204.
-func (m *Member) TreeHere(ctx context.Context, request []byte) ([]byte, error) {
+func (a *treeAsks) TreeHere(ctx context.Context, request []byte) ([]byte, error) {
 	var ask TreeAsk
 	if err := json.Unmarshal(request, &ask); err != nil || ask.Key == "" || ask.Source < 0 || ask.Offset < 0 {
 		return nil, &problem.Error{Status: http.StatusBadRequest, Detail: "want the key of a tree, and the source and offset of what is asked of it"}
 	}
-	number := m.sets.agents.partitionOf(ask.Key)
-	if m.owners.at(m.sets.agents, number) == nil {
-		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.sets.agents.describe(number) + " has another owner now", RetryAfter: 1}
+	number := a.sets.agents.partitionOf(ask.Key)
+	if a.owners.at(a.sets.agents, number) == nil {
+		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Detail: a.sets.agents.describe(number) + " has another owner now", RetryAfter: 1}
 	}
-	switch w := m.wordHere(ctx, ask); {
+	switch w := a.wordHere(ctx, ask); {
 	case w.next != nil:
 		return json.Marshal(TreeWord{Next: w.next})
 	case w.verdict != nil:
@@ -244,11 +260,11 @@ func (m *Member) TreeHere(ctx context.Context, request []byte) ([]byte, error) {
 
 // settled is called by the pump of a partition of activity for each ask that a tree has
 // answered.
-func (m *Member) settled(from pump.Position, v *events.Verdict) {
-	m.words.say(place{from.Source, from.Offset}, word{verdict: v})
+func (a *treeAsks) settled(from pump.Position, v *events.Verdict) {
+	a.words.say(place{from.Source, from.Offset}, word{verdict: v})
 }
 
 // passedOn is called by that pump for each ask that belongs to another tree.
-func (m *Member) passedOn(from pump.Position, next TreeAsk) {
-	m.words.say(place{from.Source, from.Offset}, word{next: &next})
+func (a *treeAsks) passedOn(from pump.Position, next TreeAsk) {
+	a.words.say(place{from.Source, from.Offset}, word{next: &next})
 }
