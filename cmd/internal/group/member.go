@@ -72,6 +72,11 @@ type Member struct {
 
 	owners *owners // of the partitions that this process folds
 
+	counts memberCounts
+}
+
+// memberCounts is what the loops of all partitions count and know together.
+type memberCounts struct {
 	troubles [prom.TroubleCount]atomic.Int64 // times that reading failed
 	commits  [2]atomic.Int64                 // of offsets; at 1 those that failed
 	backlogs atomic.Int64                    // partitions of flows that are far behind, see lags
@@ -118,7 +123,7 @@ func (m *Member) Start(ctx context.Context) error {
 	}
 	m.replicator = newReplicator(m)
 	m.activity = sinkkafka.NewActivityTopic(m.o.Cluster, m.o.Topics.Activity, len(m.sets.agents.partitions))
-	m.activity.Gather = m.manyBacklogs
+	m.activity.Gather = m.counts.manyBacklogs
 	for _, l := range []*partitionSet{m.sets.flows, m.sets.agents} {
 		m.folding.Run("consumer group "+l.name, func(ctx context.Context) error { return m.run(ctx, l) })
 	}
@@ -235,11 +240,11 @@ func (m *Member) Measure(r *prom.Reading) {
 	}
 	// What follows is counted for both groups together.
 	r.Rebalances = m.owners.rebalances()
-	for i := range m.troubles {
-		r.FetchTrouble[i] = m.troubles[i].Load()
+	for i := range m.counts.troubles {
+		r.FetchTrouble[i] = m.counts.troubles[i].Load()
 	}
-	for i := range m.commits {
-		r.Commits[i] = m.commits[i].Load()
+	for i := range m.counts.commits {
+		r.Commits[i] = m.counts.commits[i].Load()
 	}
 }
 

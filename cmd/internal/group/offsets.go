@@ -82,9 +82,9 @@ func (p *partitionOwner) commitLast(ctx context.Context) {
 func (p *partitionOwner) commitOffset(next int64) {
 	m := p.member
 	if err := p.as.Commit(next); err == nil {
-		m.commits[0].Add(1)
+		m.counts.commits[0].Add(1)
 	} else {
-		m.commits[1].Add(1)
+		m.counts.commits[1].Add(1)
 		m.logger.Debug("the group was not told how far the fold is", "topic", p.set.topic, "partition", p.partition, "error", err)
 	}
 }

@@ -213,7 +213,7 @@ func (p *partitionOwner) open(ctx context.Context, inOrder bool) (err error) {
 	}
 	reading := kafka.ReaderOptions{Ahead: p.ahead}
 	if p.set.stage == pump.AgentStage {
-		reading.Gather = m.backlog // each batch of flows would wake it otherwise
+		reading.Gather = m.counts.backlog // each batch of flows would wake it otherwise
 	}
 	p.reader = m.readFrom(p.set.topic, p.partition, p.pump.Next(), reading)
 	p.folded.Store(p.reader.Next())
@@ -342,7 +342,7 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 		}
 		if since, err := p.reader.Trouble(); err != nil && since != p.unread {
 			p.unread = since
-			p.member.troubles[troubleOf(err)].Add(1)
+			p.member.counts.troubles[troubleOf(err)].Add(1)
 		}
 		// With more to come the pump may gather verdicts of several batches into one publication.
 		if err := p.poison.Fold(hard, p.pump, p.take(fetched), p.behind() > 0); err != nil {
@@ -350,7 +350,7 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 		}
 		p.lags(p.behind() > pump.MaxLag)
 		if p.pump.Standing().Reporting.Load() {
-			m.reporting.Store(true)
+			m.counts.reporting.Store(true)
 		}
 		now := m.clock.Now()
 		p.turned.Store(now.UnixMilli())
@@ -416,20 +416,20 @@ func (p *partitionOwner) lags(far bool) {
 	case far == p.far || p.set.stage != pump.FlowStage:
 		return
 	case far:
-		p.member.backlogs.Add(1)
+		p.member.counts.backlogs.Add(1)
 	default:
-		p.member.backlogs.Add(-1)
+		p.member.counts.backlogs.Add(-1)
 	}
 	p.far = far
 }
 
 // backlog reports whether flows are so far behind here that what is made of them, for agents and
 // readers of verdicts, may take a tenth of a second more.
-func (m *Member) backlog() bool { return m.backlogs.Load() > 0 }
+func (c *memberCounts) backlog() bool { return c.backlogs.Load() > 0 }
 
 // manyBacklogs reports whether enough partitions are far behind that some of them may wait for each
 // other. The others still keep all processors busy.
-func (m *Member) manyBacklogs() bool { return m.backlogs.Load() > int64(2*runtime.GOMAXPROCS(0)) }
+func (c *memberCounts) manyBacklogs() bool { return c.backlogs.Load() > int64(2*runtime.GOMAXPROCS(0)) }
 
 // past goes on behind what cannot be read.
 // Expired records make the partition begin anew; a batch that cannot be unpacked becomes one dead
@@ -496,8 +496,8 @@ const unheardFor = time.Minute
 // agentsReport reports whether some agent reports about itself. A member that folds agents learns it
 // from the fold of that report. A member that folds none assumes it after unheardFor.
 func (m *Member) agentsReport(up time.Duration) bool {
-	if m.reporting.Load() || up < unheardFor {
-		return m.reporting.Load()
+	if m.counts.reporting.Load() || up < unheardFor {
+		return m.counts.reporting.Load()
 	}
 	return !slices.ContainsFunc(m.owners.all(), func(p *partitionOwner) bool { return p.set.stage == pump.AgentStage })
 }

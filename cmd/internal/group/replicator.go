@@ -242,7 +242,7 @@ func (m *replicator) follow(ctx context.Context, number int, whole bool) error {
 	}
 	// A client that waits for this need not wait until a broker answers that there is nothing.
 	p.reach(from >= end)
-	r := kafka.NewReader(m.member.o.Cluster, topic, number, from, kafka.ReaderOptions{Bytes: replicatorBytes, Logger: m.member.logger, Gather: m.member.backlog})
+	r := kafka.NewReader(m.member.o.Cluster, topic, number, from, kafka.ReaderOptions{Bytes: replicatorBytes, Logger: m.member.logger, Gather: m.member.counts.backlog})
 	defer r.Close()
 	var records []kafka.Record
 	for ctx.Err() == nil && p.goesOn(m.member.clock.Now()) {
