@@ -164,7 +164,7 @@ func (m *Member) memory(l *partitionSet) int64 {
 func (m *Member) Turned() time.Time {
 	oldest := m.clock.Now()
 	for _, p := range m.owners.all() {
-		if at := time.UnixMilli(p.turned.Load()); at.Before(oldest) && p.trouble() == nil {
+		if at := time.UnixMilli(p.shown.turned.Load()); at.Before(oldest) && p.trouble() == nil {
 			oldest = at
 		}
 	}
@@ -221,7 +221,7 @@ func (m *Member) Ready() (why []string, lag int64, clock string) {
 func (m *Member) Progress() (out []pump.Progress) {
 	for _, p := range m.owners.all() {
 		if p.set == m.sets.flows {
-			out = append(out, pump.Progress{Partition: p.partition, Next: p.folded.Load(), End: max(p.reader.Next(), p.reader.HighWatermark())})
+			out = append(out, pump.Progress{Partition: p.partition, Next: p.shown.folded.Load(), End: max(p.reader.Next(), p.reader.HighWatermark())})
 		}
 	}
 	return out
@@ -233,7 +233,7 @@ func (m *Member) Measure(r *prom.Reading) {
 	for _, p := range m.owners.all() {
 		s := prom.Source{Agents: p.set.stage == pump.AgentStage, Topic: p.set.topic, Partition: p.partition, LagRecords: p.behind()}
 		// By when the log took the last record that was read: nothing newer is folded.
-		if at := p.newest.Load(); s.LagRecords > 0 && at > 0 {
+		if at := p.shown.newest.Load(); s.LagRecords > 0 && at > 0 {
 			s.Lag = max(0, now.Sub(time.UnixMilli(at)))
 		}
 		r.Sources = append(r.Sources, s)

@@ -15,42 +15,51 @@ const (
 	commitsEarly = 8
 )
 
+// offsetCommits is what an owner knows of its commits. The goroutine of a commit has the token and
+// nothing else.
+type offsetCommits struct {
+	last  int64
+	at    time.Time
+	early int           // commits at the end of the log that no second has earned yet
+	token chan struct{} // holds one while no commit is under way
+}
+
 // commit commits the offset of the fold to the group, in parallel to the fold. It is for the tools
 // that watch the lag. silent means that a fetch waited and returned nothing.
 func (p *partitionOwner) commit(silent bool) {
 	// The offset of the pump is used and not that of the reader: what is not published must not be
 	// committed.
 	next, now, behind := p.pump.Next(), p.member.clock.Now(), p.behind() > 0
-	if next == p.committed || !silent && !p.mayCommit(now, behind) {
+	if next == p.commits.last || !silent && !p.commits.may(now, behind) {
 		return
 	}
 	select {
-	case <-p.commits:
+	case <-p.commits.token:
 		// Noted before it has worked: a commit that fails is made good by the next one.
-		p.committed = next
-		p.paceCommits(now, behind)
+		p.commits.last = next
+		p.commits.pace(now, behind)
 		go func() {
 			p.commitOffset(next)
-			p.commits <- struct{}{}
+			p.commits.token <- struct{}{}
 		}()
 	// One is under way; the next turn of the loop comes by here again.
 	default:
 	}
 }
 
-// mayCommit reports whether the pace of commits allows one now. In a backlog no caller waits for it.
-func (p *partitionOwner) mayCommit(now time.Time, behind bool) bool {
-	return seconds(p.committedAt, now) > 0 || !behind && p.early < commitsEarly
+// may reports whether the pace of commits allows one now. In a backlog no caller waits for it.
+func (c *offsetCommits) may(now time.Time, behind bool) bool {
+	return seconds(c.at, now) > 0 || !behind && c.early < commitsEarly
 }
 
-// paceCommits counts a commit. At the end of the log it costs one, and each second earns one. Those
+// pace counts a commit. At the end of the log it costs one, and each second earns one. Those
 // behind a fetch that waited are made whatever it costs, so the debt has an end.
-func (p *partitionOwner) paceCommits(now time.Time, behind bool) {
-	earned := seconds(p.committedAt, now)
+func (c *offsetCommits) pace(now time.Time, behind bool) {
+	earned := seconds(c.at, now)
 	if !behind {
 		earned--
 	}
-	p.early, p.committedAt = min(max(0, p.early-earned), commitsEarly), now
+	c.early, c.at = min(max(0, c.early-earned), commitsEarly), now
 }
 
 // seconds is how many seconds of the clock, of the length of commitEvery, have begun since; after a
@@ -67,11 +76,11 @@ func seconds(since, now time.Time) int {
 // not overtake it.
 func (p *partitionOwner) commitLast(ctx context.Context) {
 	next := p.pump.Next()
-	if next == p.committed {
+	if next == p.commits.last {
 		return
 	}
 	select {
-	case <-p.commits:
+	case <-p.commits.token:
 		p.commitOffset(next)
 	case <-ctx.Done():
 	}

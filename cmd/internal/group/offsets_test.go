@@ -14,8 +14,8 @@ func TestPaceOfCommits(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0)
 	commits := func(seconds int, behind bool) (n int) {
 		for range seconds * turns {
-			if p.mayCommit(at, behind) {
-				p.paceCommits(at, behind)
+			if p.commits.may(at, behind) {
+				p.commits.pace(at, behind)
 				n++
 			}
 			at = at.Add(time.Second / turns)
@@ -39,7 +39,7 @@ func TestPaceOfCommits(t *testing.T) {
 	}
 	for range 10_000 { // each behind a fetch that waited, so without mayCommit
 		at = at.Add(300 * time.Millisecond)
-		p.paceCommits(at, false)
+		p.commits.pace(at, false)
 	}
 	at = at.Add(time.Second)
 	commits(20, true)
@@ -47,10 +47,10 @@ func TestPaceOfCommits(t *testing.T) {
 		t.Errorf("%d commits at the end of a backlog after many in silence, want %d", got, 1+commitsEarly)
 	}
 	at = at.Add(-time.Minute) // a clock that was set
-	if !p.mayCommit(at, true) {
+	if !p.commits.may(at, true) {
 		t.Error("no commit after the clock was set back")
 	}
-	p.paceCommits(at, true)
+	p.commits.pace(at, true)
 	at = at.Add(time.Hour)
 	if got := commits(1, false); got != 1+commitsEarly {
 		t.Errorf("%d commits in a second after an hour of silence, want %d", got, 1+commitsEarly)

@@ -24,14 +24,15 @@ import (
 
 // partitionOwner is a partition that this process folds during one generation of its group. Its
 // goroutine is the one that the group has started for the assignment. The goroutines of requests to
-// the member read the atomics.
+// the member read shown.
 type partitionOwner struct {
 	member    *Member
 	set       *partitionSet
 	partition int // of the topic of the set
 	output    int // its number among those of both stages
 	// What the group has assigned: with it offsets are committed for this generation alone.
-	as kafka.Assignment
+	as   kafka.Assignment
+	hard context.Context // see foldOnce
 
 	reader      *kafka.Reader
 	verdicts    *sinkkafka.Producer
@@ -40,30 +41,38 @@ type partitionOwner struct {
 	// What ended the process twice is found by it, see decision 26.
 	poison *pump.PoisonRecords
 
-	began time.Time
-	// Measured by the time that the machine was up, so that a clock that is set does not tick.
-	appended time.Duration // how long it had been when the last record came or was appended
+	began   time.Time
+	looked  int64         // offset behind the last record that look has seen; guarded by the pump
+	records []pump.Record // memory of the last ones
+	far     bool          // it is one of the member's backlogs, see lags
+	// Compared with the reader's, so that one trouble is counted once however often it is tried.
+	unread time.Time // since when reading failed last
+
+	own     ownRecords
+	commits offsetCommits
+	shown   shownState
+}
+
+// ownRecords is what an owner knows of the records that it appends to its partition. Times are how long
+// the owner had run, measured by the time that the machine was up, so that a clock that is set does not
+// tick.
+type ownRecords struct {
+	appended time.Duration // when the last record came or was appended
 	// Version and time of limits that may be on their way through the log still.
-	limitsAppended   string // version of the limits that was appended last
-	limitsAppendedAt time.Duration
-	reportingAt      time.Duration // uptime when it was last reported that agents report; 0 for never
-	ticks            ticks
+	limits      string // version of the limits that was appended last
+	limitsAt    time.Duration
+	reportingAt time.Duration // when it was last reported that agents report; 0 for never
+	ticks       ticks
+}
+
+// shownState is what the goroutines of requests read of an owner.
+type shownState struct {
 	// caughtUp says that the end of the log was reached once since the partition was
 	// assigned.
 	caughtUp atomic.Bool
-	looked   int64        // offset behind the last record that look has seen; guarded by the pump
 	turned   atomic.Int64 // when the loop turned last, Unix milliseconds
 	folded   atomic.Int64 // up to where what was read is folded
 	newest   atomic.Int64 // when the log took the last record that was read, Unix milliseconds
-	// Compared with the reader's, so that one trouble is counted once however often it is tried.
-	unread      time.Time // since when reading failed last
-	committed   int64
-	committedAt time.Time
-	early       int             // commits at the end of the log that no second has earned yet
-	commits     chan struct{}   // holds a token while no commit is under way
-	far         bool            // it is one of the member's backlogs, see lags
-	records     []pump.Record   // memory of the last ones
-	hard        context.Context // see foldOnce
 }
 
 // errAgain makes a partition be opened anew, behind records that are gone.
@@ -128,8 +137,8 @@ func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignm
 		case <-hard.Done():
 		}
 	})()
-	p := &partitionOwner{member: m, set: l, partition: as.Partition, output: l.output(as.Partition), as: as, commits: make(chan struct{}, 1), hard: hard}
-	p.commits <- struct{}{}
+	p := &partitionOwner{member: m, set: l, partition: as.Partition, output: l.output(as.Partition), as: as, commits: offsetCommits{token: make(chan struct{}, 1)}, hard: hard}
+	p.commits.token <- struct{}{}
 	defer p.close()
 	if err := p.open(ctx, inOrder); err != nil {
 		return err
@@ -216,11 +225,11 @@ func (p *partitionOwner) open(ctx context.Context, inOrder bool) (err error) {
 		reading.Gather = m.counts.backlog // each batch of flows would wake it otherwise
 	}
 	p.reader = m.readFrom(p.set.topic, p.partition, p.pump.Next(), reading)
-	p.folded.Store(p.reader.Next())
+	p.shown.folded.Store(p.reader.Next())
 	// The counts begin with this ownership; an earlier one of the same process was another.
-	p.began, p.committed = m.clock.Now(), p.as.Committed
-	p.appended = clock.Uptime(m.clock, p.began, p.began)
-	p.turned.Store(p.began.UnixMilli())
+	p.began, p.commits.last = m.clock.Now(), p.as.Committed
+	p.own.appended = clock.Uptime(m.clock, p.began, p.began)
+	p.shown.turned.Store(p.began.UnixMilli())
 	m.logger.Info("partition taken over", "topic", p.set.topic, "partition", p.partition, "generation", p.as.Generation, "next", p.pump.Next(), "fresh", options.Start > 0)
 	return nil
 }
@@ -353,13 +362,13 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 			m.counts.reporting.Store(true)
 		}
 		now := m.clock.Now()
-		p.turned.Store(now.UnixMilli())
+		p.shown.turned.Store(now.UnixMilli())
 		up := clock.Uptime(m.clock, p.began, now)
 		p.saw(fetched, up)
 		// Only who is at the end speaks: a tick in the middle of a backlog would be of the wrong time,
 		// and limits there would judge what was sent under others.
 		if p.behind() == 0 {
-			if !p.caughtUp.Swap(true) && p.set.stage == pump.FlowStage {
+			if !p.shown.caughtUp.Swap(true) && p.set.stage == pump.FlowStage {
 				m.host.CaughtUp() // of the first partition that is
 			}
 			if err := p.speak(ctx, up); err != nil {
@@ -367,7 +376,7 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 			}
 		}
 		if !p.pump.Gathered() { // what is committed for others is published
-			p.folded.Store(p.reader.Next())
+			p.shown.folded.Store(p.reader.Next())
 			p.commit(p.pump.Next() == next)
 		}
 	}
@@ -389,10 +398,10 @@ func (p *partitionOwner) saw(folded []kafka.Record, up time.Duration) {
 		return
 	}
 	for i := range folded {
-		p.ticks.see(&folded[i])
+		p.own.ticks.see(&folded[i])
 	}
-	p.appended = up
-	p.newest.Store(int64(p.records[len(folded)-1].Appended))
+	p.own.appended = up
+	p.shown.newest.Store(int64(p.records[len(folded)-1].Appended))
 }
 
 // ahead folds the records that come while run waits for it, as far as they have no effects to publish.
@@ -402,7 +411,7 @@ func (p *partitionOwner) ahead(fetched []kafka.Record) (n int, wait bool) {
 	m := p.member
 	p.saw(fetched[:n], clock.Uptime(m.clock, p.began, m.clock.Now()))
 	if !due {
-		p.folded.Store(p.reader.Next())
+		p.shown.folded.Store(p.reader.Next())
 	}
 	return n, !due
 }
@@ -468,12 +477,12 @@ func (p *partitionOwner) speak(ctx context.Context, up time.Duration) error {
 	limits, _ := p.pump.Limits()
 	since, limitsAppended := p.pump.SinceLimits()
 	// Without that every turn of the loop until the record comes back would append one more.
-	asked := p.limitsAppended == wanted.Version && up-p.limitsAppendedAt < m.host.Tick // and it is on its way
+	asked := p.own.limits == wanted.Version && up-p.own.limitsAt < m.host.Tick // and it is on its way
 	stale := limitsAppended > 0 && now.Sub(since) >= limitsEvery
 	if asked || limits.Version == wanted.Version && since != 0 && !stale {
 		return nil
 	}
-	p.limitsAppended, p.limitsAppendedAt = wanted.Version, up
+	p.own.limits, p.own.limitsAt = wanted.Version, up
 	_, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(*wanted, now)})
 	return m.later(ctx, err)
 }
@@ -482,10 +491,10 @@ func (p *partitionOwner) speak(ctx context.Context, up time.Duration) error {
 func (p *partitionOwner) sayReporting(ctx context.Context, up time.Duration) error {
 	m, known := p.member, p.pump.Standing()
 	seen := events.Stamp(known.Watermark.Load())
-	if known.Reporting.Load() || seen == 0 || !m.agentsReport(up) || p.reportingAt > 0 && up-p.reportingAt < m.host.Tick {
+	if known.Reporting.Load() || seen == 0 || !m.agentsReport(up) || p.own.reportingAt > 0 && up-p.own.reportingAt < m.host.Tick {
 		return nil
 	}
-	p.reportingAt = up
+	p.own.reportingAt = up
 	_, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.ReportingRecord(seen)})
 	return m.later(ctx, err)
 }
@@ -529,7 +538,7 @@ func (p *partitionOwner) ready() (why []string) {
 	if err := p.trouble(); err != nil {
 		why = append(why, err.Error())
 	}
-	if !p.caughtUp.Load() {
+	if !p.shown.caughtUp.Load() {
 		why = append(why, p.set.describe(p.partition)+" has not been folded to its end since it was assigned")
 	} else if p.behind() > pump.MaxLag {
 		why = append(why, p.set.describe(p.partition)+" is behind")

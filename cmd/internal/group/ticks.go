@@ -47,9 +47,9 @@ func (t *ticks) see(r *kafka.Record) {
 // It returns only errors that an operator must fix. All others are logged, and the next turn tries
 // again.
 func (p *partitionOwner) tick(ctx context.Context, up time.Duration, now events.Stamp) error {
-	m, t := p.member, &p.ticks
+	m, t := p.member, &p.own.ticks
 	seen := events.Stamp(p.pump.Standing().Watermark.Load())
-	ahead := seen.Sub(events.Stamp(p.newest.Load())) > aheadBy // of the record that was read last, whatever clock its time is from
+	ahead := seen.Sub(events.Stamp(p.shown.newest.Load())) > aheadBy // of the record that was read last, whatever clock its time is from
 	if !ahead {
 		t.ahead = 0
 	} else if t.read { // and it is what the topic says itself
@@ -61,17 +61,17 @@ func (p *partitionOwner) tick(ctx context.Context, up time.Duration, now events.
 		case up-t.ahead >= aheadFor && seen.Sub(t.taken) > aheadBy:
 			value := pump.TurnBackRecord(seen, t.taken)
 			// Everything that was known of the time is of before the turn.
-			p.ticks, p.appended = ticks{}, up
+			p.own.ticks, p.own.appended = ticks{}, up
 			_, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: value})
 			return m.later(ctx, err)
 		}
 	}
 	// A busy log needs no ticks, unless it is ahead: then only the topic's own time shows
 	// that.
-	if up-p.appended < m.host.Tick && !(ahead && up-t.sent >= m.host.Tick) {
+	if up-p.own.appended < m.host.Tick && !(ahead && up-t.sent >= m.host.Tick) {
 		return nil
 	}
-	p.appended = up
+	p.own.appended = up
 	offset, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.TickRecord(now)})
 	// A tick that may not stand there says nothing about when it was taken.
 	if err == nil {
