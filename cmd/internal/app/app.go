@@ -46,6 +46,8 @@ import (
 // Its parts know each other only by small interfaces that they declare themselves; this is
 // where each is given what it needs. What is nil before Start is opened by that.
 type App struct {
+	*failure
+
 	o      Options
 	clock  clock.Clock
 	logger *slog.Logger
@@ -87,11 +89,6 @@ type App struct {
 	// verdicts on and ends last, so that the last verdicts still go out.
 	intake, leaving *phase.Phase
 	closed          sync.Once
-
-	// err is written before done is closed, and read only after that.
-	done   chan struct{}
-	failed sync.Once
-	err    error
 }
 
 // New checks the options and reads the files that they name. It has no effects.
@@ -102,7 +99,7 @@ func New(o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{o: o, clock: o.Clock, logger: o.Logger, done: make(chan struct{}), budget: budget.New(o.IntakeMemory)}
+	a := &App{o: o, clock: o.Clock, logger: o.Logger, failure: &failure{logger: o.Logger, done: make(chan struct{})}, budget: budget.New(o.IntakeMemory)}
 	a.misnamed.Report = a.reportMisnamed
 	a.openBackend = a.newBackend
 	// Without a prober everything that asks it finds nil, which its methods know.
@@ -383,31 +380,6 @@ func (a *App) watchAccess(ctx context.Context) error {
 
 // Scheme is how the address is spoken to: http, or https.
 func (a *App) Scheme() string { return a.api.Scheme() }
-
-// Fail ends the app with an error that it cannot go on from: it closes Done.
-// The first one counts; what fails after that is mostly its consequence. It ends nothing by
-// itself and may be called by any goroutine.
-func (a *App) Fail(err error) {
-	a.failed.Do(func() {
-		a.err = err
-		a.logger.Error("weir cannot go on", "error", err)
-		close(a.done)
-	})
-}
-
-// Done is closed when something failed that weir cannot go on from. The owner calls
-// Stop, then Err, and ends the process.
-func (a *App) Done() <-chan struct{} { return a.done }
-
-// Err says what closed Done; nil while it is open.
-func (a *App) Err() error {
-	select {
-	case <-a.done:
-		return a.err
-	default:
-		return nil
-	}
-}
 
 // Addr is the address that is listened on, with the port that was chosen.
 // It is known once Start has returned.
