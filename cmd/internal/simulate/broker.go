@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
@@ -39,12 +40,23 @@ type partition struct {
 	taken func(e *entry)
 }
 
+// topics are those of a run, with a plain fold of each partition that is folded.
+type topics struct {
+	clock *clock.Fake
+	// By partition; verdicts and dead letters by output partition: those of the events, then the activity's.
+	events, activity, verdicts, deadLetters []*partition
+	flows                                   []*plainFlows
+	agents                                  []*plainAgents
+	agentPartitions                         int
+	wire                                    []*request
+}
+
 // end is the offset that the next entry gets.
 func (p *partition) end() int64 { return int64(len(p.entries)) }
 
 // append lets a partition take an entry, and everybody who checks look at it.
-func (w *world) append(p *partition, e entry) {
-	e.appended = events.StampOf(w.clock.Now())
+func (t *topics) append(p *partition, e entry) {
+	e.appended = events.StampOf(t.clock.Now())
 	p.entries = append(p.entries, e)
 	if e.value != "" {
 		p.real++
@@ -65,12 +77,12 @@ type request struct {
 }
 
 // arrive lets a request come to its broker.
-func (w *world) arrive(r *request) {
+func (t *topics) arrive(r *request) {
 	if r.fenced && r.epoch != r.to.epoch {
 		return
 	}
 	for _, e := range r.entries {
-		w.append(r.to, e)
+		t.append(r.to, e)
 	}
 }
 
@@ -263,7 +275,7 @@ func (a *activityLog) Send(_ context.Context, list []pump.Repartitioned) error {
 
 // place is the partition of a key among the given number. All parts of the world agree on it, as
 // producers of the Kafka form agree on their hash.
-func (w *world) place(key string, partitions int) int {
+func (t *topics) place(key string, partitions int) int {
 	h := fnv.New32a()
 	h.Write([]byte(key))
 	return int(h.Sum32() % uint32(partitions))

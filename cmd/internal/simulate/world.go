@@ -76,29 +76,14 @@ type Stats struct {
 // world is one run. But for what mu guards it is touched only by the one goroutine whose turn it
 // is: the one that runs the plan, or an owner while all others wait.
 type world struct {
-	plan Plan
-	// The only source of chance. Whatever is drawn from it must be drawn in the same order each time.
-	rand  *rand.Rand
+	chance
+	diary
+	topics
+
 	clock *clock.Fake
 	// Returns when every other goroutine waits, by testing/synctest or alike.
 	settle func()
-	stats  *Stats
-	step   int
-	// No fault happens while it is false: at the end, when everything heals.
-	faulty bool
-	trace  []string
-
-	// mu guards what owners change while others may run, too.
-	mu     sync.Mutex
-	parked []*call
-	broken *Violation
-
-	// The topics by partition; verdicts and dead letters by output partition: those of the events, then the activity's.
-	events, activity, verdicts, deadLetters []*partition
-	flows                                   []*plainFlows
-	agents                                  []*plainAgents
-	agentPartitions                         int
-	wire                                    []*request
+	parked []*call // guarded by mu
 
 	processes []*process
 	owners    []*owner // by partition: its current owner, as the group knows
@@ -114,6 +99,26 @@ type world struct {
 	batch   int
 	traffic traffic
 	guard   watcher
+}
+
+// chance decides which faults happen.
+type chance struct {
+	plan Plan
+	// The only source of chance. Whatever is drawn from it must be drawn in the same order each time.
+	rand  *rand.Rand
+	stats *Stats
+	// No fault happens while it is false: at the end, when everything heals.
+	faulty bool
+}
+
+// diary is what has happened: the last steps, and the first violation.
+type diary struct {
+	step  int
+	trace []string
+
+	// mu guards what owners change while others may run, too: broken, and parked of the world.
+	mu     sync.Mutex
+	broken *Violation
 }
 
 // Run runs a plan. settle returns when all goroutines wait.
@@ -136,7 +141,8 @@ func Run(plan Plan, settle func(), stats *Stats) *Violation {
 // days elsewhere.
 func newWorld(plan Plan, settle func(), stats *Stats) *world {
 	// 29 is any number: it makes the stream this simulation's own.
-	w := &world{plan: plan, rand: rand.New(rand.NewPCG(plan.Seed, 29)), clock: clock.NewFake(), settle: settle, stats: stats, faulty: true}
+	c := clock.NewFake()
+	w := &world{chance: chance{plan: plan, rand: rand.New(rand.NewPCG(plan.Seed, 29)), stats: stats, faulty: true}, topics: topics{clock: c}, clock: c, settle: settle}
 	// How many partitions the events and the activity have.
 	sources, agents := 1+w.rand.IntN(3), 1+w.rand.IntN(2)
 	w.agentPartitions = agents
@@ -174,32 +180,32 @@ func newWorld(plan Plan, settle func(), stats *Stats) *world {
 }
 
 // sourceOf is the log that a partition folds.
-func (w *world) sourceOf(partition int) (p *partition, agents bool) {
-	if partition < len(w.events) {
-		return w.events[partition], false
+func (t *topics) sourceOf(partition int) (p *partition, agents bool) {
+	if partition < len(t.events) {
+		return t.events[partition], false
 	}
-	return w.activity[partition-len(w.events)], true
+	return t.activity[partition-len(t.events)], true
 }
 
 // fold is the plain fold of a partition.
-func (w *world) fold(partition int) *plain {
-	if partition < len(w.flows) {
-		return &w.flows[partition].plain
+func (t *topics) fold(partition int) *plain {
+	if partition < len(t.flows) {
+		return &t.flows[partition].plain
 	}
-	return &w.agents[partition-len(w.flows)].plain
+	return &t.agents[partition-len(t.flows)].plain
 }
 
 // allowed reports whether faults of a kind may happen now.
-func (w *world) allowed(f Faults) bool { return w.faulty && w.plan.Without&f == 0 }
+func (c *chance) allowed(f Faults) bool { return c.faulty && c.plan.Without&f == 0 }
 
 // fault reports whether a fault of a kind happens, which it does with a chance of one in once.
-func (w *world) fault(f Faults, once int) bool {
+func (c *chance) fault(f Faults, once int) bool {
 	// A kind that is left out is rolled for like the others, so that the rest of the run
 	// stays what it was as far as that can be.
-	if hit := w.rand.IntN(once) == 0; !hit || !w.allowed(f) {
+	if hit := c.rand.IntN(once) == 0; !hit || !c.allowed(f) {
 		return false
 	}
-	w.stats.fault(f)
+	c.stats.fault(f)
 	return true
 }
 
@@ -220,11 +226,11 @@ func (w *world) park(c *call) {
 }
 
 // violate keeps the first violation. Those that follow are mostly of the same cause.
-func (w *world) violate(invariant, format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.broken == nil {
-		w.broken = &Violation{w.step, invariant, fmt.Sprintf(format, args...), slices.Clone(w.trace)}
+func (d *diary) violate(invariant, format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.broken == nil {
+		d.broken = &Violation{d.step, invariant, fmt.Sprintf(format, args...), slices.Clone(d.trace)}
 	}
 }
 
@@ -232,11 +238,11 @@ func (w *world) violate(invariant, format string, args ...any) {
 const mostTraced = 40
 
 // note remembers what has happened, for the trace of a violation.
-func (w *world) note(format string, args ...any) {
-	if len(w.trace) == mostTraced {
-		w.trace = slices.Delete(w.trace, 0, 1)
+func (d *diary) note(format string, args ...any) {
+	if len(d.trace) == mostTraced {
+		d.trace = slices.Delete(d.trace, 0, 1)
 	}
-	w.trace = append(w.trace, fmt.Sprintf("%6d  ", w.step)+fmt.Sprintf(format, args...))
+	d.trace = append(d.trace, fmt.Sprintf("%6d  ", d.step)+fmt.Sprintf(format, args...))
 }
 
 // waiting returns who waits, in an order that does not depend on who came first.
