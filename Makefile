@@ -254,10 +254,10 @@ rename: ## give the module the path MODULE=example.org/you/weir, in imports, go.
 	@[ -n "$(MODULE)" ] || { echo 'rename: set the new path: make rename MODULE=example.org/you/weir'; exit 1; }
 	@$(GO) run ./cmd/internal/tools/rename $(MODULE)
 
-.PHONY: guards-load
-guards-load: ## the guards of Go (300 in flight), Python (150 threads) and TypeScript (1,000) and batches for T (5m) beside loops that are stopped and kills of weir, or with BROKERS of a member of a group: 0 wrong, lost or doubled answers
+.PHONY: answers
+answers: ## check calls with the guards of Go, Python and TypeScript by stream, batch and request for T (5m) at RATE (2000) a second, beside kills of weir: no answer wrong, lost or doubled; ANSWERS=-group, or -real on Apache Kafka
 	@npm ci --silent --no-audit --no-fund --prefix sink/guard/typescript
-	$(GO) test -count=1 -timeout 0 -run TestGuardsUnderLoad -v ./cmd/weir -guards-load $(or $(T),5m) $(if $(BROKERS),-guards-brokers $(BROKERS))
+	cd $(E2E) && $(GO) run ./trial answers -for $(or $(T),5m) -rate $(or $(RATE),2000) $(ANSWERS)
 
 .PHONY: siege soak
 soak: ## run weir for T (1h) under kills, set clocks, a full disk, other limits and HOSTILE (8) senders, then a group whose broker goes away; bin/*.csv have the plots

@@ -38,6 +38,22 @@ type asks struct {
 	last  time.Time // of the last check
 	// The zero time lets the first try begin at once.
 	resume time.Time // when to try to open one again
+
+	requests chan struct{} // has room for mostRequests
+}
+
+// mostRequests is how many checks go by requests of their own at one time, as all that were on a
+// stream when it broke. Each needs a connection, and weir rejects requests beyond some hundreds.
+const mostRequests = 64
+
+// enter waits for the turn of a request. leave must be called behind it.
+func (a *asks) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case a.requests <- struct{}{}:
+		return func() { <-a.requests }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // stream returns the stream, if there is one, and has it opened when it is needed.

@@ -218,7 +218,7 @@ func newGuard(o Options) (*Guard, error) {
 	if o.Bounds == (Bounds{}) {
 		o.Bounds = defaultBounds()
 	}
-	g := &Guard{o: o, closeIdle: closeIdle, logger: o.Logger, now: time.Now, word: strings.ToLower(rand.Text()[:10]), limits: newLimiter(o.MostFlows), signed: newSigned(o.Keys, o.MostOrders), acks: make(chan ack, 1024), unseen: newUnseen(), flights: newFlights(), ready: make(chan struct{})}
+	g := &Guard{o: o, closeIdle: closeIdle, logger: o.Logger, now: time.Now, word: strings.ToLower(rand.Text()[:10]), limits: newLimiter(o.MostFlows), signed: newSigned(o.Keys, o.MostOrders), acks: make(chan ack, 1024), unseen: newUnseen(), flights: newFlights(), ready: make(chan struct{}), asks: asks{requests: make(chan struct{}, mostRequests)}}
 	g.bounds.Store(&o.Bounds)
 	return g, nil
 }

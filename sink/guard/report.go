@@ -321,6 +321,11 @@ func (g *Guard) answer(ctx context.Context, ask []byte) (status int, body []byte
 			return status, body, err
 		}
 	}
+	leave, err := g.asks.enter(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer leave()
 	resp, err := g.do(ctx, http.MethodPost, "/v1/check", ask, http.Header{"Content-Type": {"application/json"}})
 	if err != nil {
 		return 0, nil, err

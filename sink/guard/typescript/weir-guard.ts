@@ -472,6 +472,7 @@ const mostReports = 1024;
 const forgetUnseen = 60_000; // milliseconds after which a flow with few checks makes room for another one
 const heardWithin = 5_000; // milliseconds within which telemetry is expected to report a call that was checked
 const mostAsks = 64; // in one request
+const mostRequests = 32; // of asks at one time
 const mostMessage = (1 << 18) + 4096; // characters of a message of the stream: a verdict, its id and its signature
 const mostId = 1024; // characters of the id of a message
 const mostAnswer = 1 << 20; // bytes of any other answer
@@ -500,6 +501,8 @@ function message(): Message {
 /** An ask that waits for its answer. */
 interface Asking {
   line: string;
+  /** When it has waited for too long, by performance.now. */
+  late: number;
   answer: (body: unknown) => void;
   fail: (err: unknown) => void;
 }
@@ -565,7 +568,8 @@ export class Guard {
   private unsent = false; // the last batch of reports did not reach weir
   private readonly doubted = new Map<string, { checks: number; since: number }>(); // flows that are only checked
   private doubts = 3; // how many of them are looked up at weir
-  private asks: Asking[] = []; // of this moment
+  private asks: Asking[] = []; // that wait for a request
+  private requests = 0; // of asks, under way
   private reporting: Promise<void> | undefined;
   private lastId = "";
   private heard = new Map<string, { revision: number; until: number }>(); // by order: the last revision
@@ -1359,21 +1363,33 @@ export class Guard {
    * calls are, share a request: weir judges each as if it had come alone. */
   private askBy(line: string): Promise<unknown> {
     return new Promise((answer, fail) => {
-      if (this.asks.push({ line, answer, fail }) > 1) return;
-      queueMicrotask(() => {
-        const asks = this.asks;
-        this.asks = [];
-        while (asks.length > 0) void this.askTogether(asks.splice(0, mostAsks));
-      });
+      if (this.asks.push({ line, late: performance.now() + this.askTimeout, answer, fail }) === 1) queueMicrotask(() => this.sendAsks());
     });
   }
 
+  /** Makes requests of what waits. When many are under way, the others wait for the end of one and
+   * share the next: each request needs a connection, of which weir gives an address some hundreds. */
+  private sendAsks(): void {
+    while (this.asks.length > 0 && this.requests < mostRequests) {
+      const asks = this.asks.splice(0, mostAsks);
+      this.requests++;
+      void this.askTogether(asks).finally(() => {
+        this.requests--;
+        this.sendAsks();
+      });
+    }
+  }
+
   private async askTogether(asks: Asking[]): Promise<void> {
-    const alone = (a: Asking) =>
-      this.call("POST", "/v1/check", { "content-type": "application/json" }, a.line, this.askTimeout).then((text) => a.answer(parse(text))).catch(a.fail);
+    const left = asks[0]!.late - performance.now(); // of the one that has waited for the longest
+    const ask = (type: string, body: string) => {
+      if (left <= 0) return Promise.reject(new Error(`no answer in ${this.askTimeout} ms`));
+      return this.call("POST", "/v1/check", { "content-type": type }, body, Math.ceil(left));
+    };
+    const alone = (a: Asking) => ask("application/json", a.line).then((text) => a.answer(parse(text))).catch(a.fail);
     if (asks.length === 1) return alone(asks[0]!);
     try {
-      const text = await this.call("POST", "/v1/check", { "content-type": "application/x-ndjson" }, asks.map((a) => a.line + "\n").join(""), this.askTimeout);
+      const text = await ask("application/x-ndjson", asks.map((a) => a.line + "\n").join(""));
       const answers = text.trimEnd().split("\n").map((line) => object(parse(line), "the answer"));
       if (answers.length !== asks.length) throw new Error(`weir gives ${answers.length} answers to ${asks.length} asks`);
       asks.forEach((a, i) => {
@@ -1383,7 +1399,7 @@ export class Guard {
       });
     } catch (err) {
       // An older weir takes one at a time, and some are too long together.
-      if (err instanceof StatusError && (err.status === 400 || err.status === 413 || err.status === 415)) asks.forEach(alone);
+      if (err instanceof StatusError && (err.status === 400 || err.status === 413 || err.status === 415)) await Promise.all(asks.map(alone));
       else asks.forEach((a) => a.fail(err));
     }
   }

@@ -58,6 +58,7 @@ _MOST_MESSAGE = (1 << 18) + 4096  # bytes of a message of the stream: a verdict,
 _MOST_ID = 1024  # characters of the id of a message
 _MOST_ANSWER = 1 << 20  # bytes of any other answer
 _MOST_ASKS = 64  # that one request may make, as weir has it
+_MOST_REQUESTS = 32  # of asks at one time; weir rejects those beyond some hundreds
 _MOST_IDLE = 8  # connections of asks that are kept while nobody uses them
 _IDLE = 30.0  # seconds that one is kept for; weir would close it after 120
 _MOST_BOUND = 1 << 40  # more than any limit of weir
@@ -392,6 +393,7 @@ class Guard:
         self._serial, self._word = 0, secrets.token_hex(4)  # of ids: guards of one name would else give one id to two asks
         self._under_way = 0  # asks
         self._gathering: Optional[_Asks] = None  # those that the next request will make
+        self._requests = threading.BoundedSemaphore(_MOST_REQUESTS)  # of asks
         self._parked: List[Tuple[float, int, Any]] = []  # connections of asks that are free: since when, of which process
         self._reports: "queue.Queue[_Report]" = queue.Queue(1024)
         self._settling = threading.Condition(self._lock)  # of _pending
@@ -1271,7 +1273,8 @@ class Guard:
     def _ask_by(self, line: str) -> Dict[str, Any]:
         """Returns what weir answers to a line that asks. Asks that several threads make at the
         same moment share a request: weir judges each as if it had come alone. None waits for a
-        request that is under way."""
+        request that is under way, unless _MOST_REQUESTS are."""
+        until = time.monotonic() + self._ask_timeout
         with self._lock:
             asks = self._gathering
             leads = asks is None or asks.process != os.getpid() or len(asks.lines) >= _MOST_ASKS
@@ -1283,20 +1286,26 @@ class Guard:
             several = self._under_way > 1
         try:
             if leads:
+                entered = False
                 try:
                     if several:
                         _give_way()
+                    entered = self._requests.acquire(timeout=self._ask_timeout)  # others join meanwhile
                 finally:
                     with self._lock:
                         if self._gathering is asks:
                             self._gathering = None
-                    self._ask_together(asks)
+                    try:
+                        self._ask_together(asks, until if entered else 0.0)
+                    finally:
+                        if entered:
+                            self._requests.release()
             else:
                 asks.answered.wait()
             if asks.error is not None:
                 raise asks.error
             if not asks.answers:
-                return self._ask_alone(line)
+                return self._ask_alone(line, self._ask_timeout)
             status, body = asks.answers[place]
             if status != 200:
                 raise _StatusError(status, body)
@@ -1305,22 +1314,28 @@ class Guard:
             with self._lock:
                 self._under_way -= 1
 
-    def _ask_alone(self, line: str) -> Dict[str, Any]:
-        _, body = self._call("POST", "/v1/check", line.encode(), self._ask_timeout, {"Content-Type": "application/json"}, keep=True)
+    def _ask_alone(self, line: str, timeout: float) -> Dict[str, Any]:
+        _, body = self._call("POST", "/v1/check", line.encode(), timeout, {"Content-Type": "application/json"}, keep=True)
         return _object(_parse(body), "the answer")
 
-    def _ask_together(self, asks: _Asks) -> None:
-        """Makes the request that asks share, if there are several and weir takes them."""
+    def _ask_together(self, asks: _Asks, until: float) -> None:
+        """Makes the request that asks share. Of several that weir does not take together, none has
+        an answer then."""
         try:
-            if len(asks.lines) > 1:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise socket.timeout(f"no answer in {self._ask_timeout:g} s")
+            if len(asks.lines) == 1:
+                asks.answers = [(200, self._ask_alone(asks.lines[0], left))]
+            else:
                 text = "".join(line + "\n" for line in asks.lines).encode()
-                _, body = self._call("POST", "/v1/check", text, self._ask_timeout, {"Content-Type": "application/x-ndjson"}, keep=True)
+                _, body = self._call("POST", "/v1/check", text, left, {"Content-Type": "application/x-ndjson"}, keep=True)
                 answers = [_object(_parse(line), "the answer") for line in body.splitlines()]
                 if len(answers) != len(asks.lines):
                     raise ConnectionError(f"weir gives {len(answers)} answers to {len(asks.lines)} asks")
                 asks.answers = [(int(a["status"]), _object(a["body"], "the answer")) for a in answers]
         except _StatusError as err:
-            if err.status not in (400, 413, 415):  # an older weir takes one at a time, and some are too long together
+            if len(asks.lines) == 1 or err.status not in (400, 413, 415):  # an older weir takes one at a time, and some are too long together
                 asks.error = err
         except BaseException as err:  # what ends this thread leaves the others without an answer
             asks.error = err if isinstance(err, Exception) else ConnectionError("the request was given up")
@@ -1379,7 +1394,7 @@ class Guard:
     def _call(self, method: str, path: str, body: Optional[bytes], timeout: float, headers: Mapping[str, str] = {}, keep: bool = False) -> Tuple[int, bytes]:
         """Sends a request and returns what is answered. With keep the connection stays open for
         the next one: who asks before each call would otherwise connect before each call."""
-        conn = self._idle() if keep else None
+        conn = self._idle(timeout) if keep else None
         used = conn is not None
         if conn is None:
             conn = self._connection(_Deadline(timeout))
@@ -1406,7 +1421,7 @@ class Guard:
             if not (keep and whole and self._park(conn)):
                 conn.close()
 
-    def _idle(self) -> Any:
+    def _idle(self, timeout: float) -> Any:
         """A connection that was used a moment ago, by this process, and is free; None when there
         is none."""
         while True:
@@ -1415,7 +1430,7 @@ class Guard:
                     return None
                 since, process, conn = self._parked.pop()
             if process == os.getpid() and time.monotonic() - since < _IDLE and not _heard_from(conn):
-                conn.until.put_off()
+                conn.until.put_off(timeout)
                 return conn
             conn.close()
 
@@ -1647,8 +1662,10 @@ class _Deadline:
         self._seconds = seconds
         self.put_off()
 
-    def put_off(self) -> float:
-        """Begins anew. It returns when that was."""
+    def put_off(self, seconds: Optional[float] = None) -> float:
+        """Begins anew, with other seconds if they are given. It returns when that was."""
+        if seconds is not None:
+            self._seconds = seconds
         now = time.monotonic()
         self._at = now + self._seconds
         return now

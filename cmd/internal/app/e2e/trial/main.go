@@ -6,6 +6,7 @@
 //	trial bench   catch-up and latency
 //	trial peers   catch-up beside a program on Kafka Streams, over flows of several kinds
 //	trial growth  what one process costs as flows and partitions become more
+//	trial answers check calls by all guards beside kills, and hold each answer to be the check's own
 //	trial lines   make the mistakes that users make and print what they see
 //	trial judge BROKER          compare once more, with a broker whose data a storm left
 //	trial on-kafka COMMAND...   run a command with KAFKA_ADDR naming an Apache Kafka
@@ -40,7 +41,7 @@ func main() {
 // command runs one of the commands. Each reads its own flags; an error is printed, and
 // makes the exit status 1, so that make stops.
 func command(ctx context.Context, args []string) error {
-	usage := errors.New("usage: trial storm|soak|bench|peers|growth|lines [FLAGS]; -h lists them")
+	usage := errors.New("usage: trial storm|soak|bench|peers|growth|answers|lines [FLAGS]; -h lists them")
 	if len(args) == 0 {
 		return usage
 	}
@@ -57,6 +58,8 @@ func command(ctx context.Context, args []string) error {
 		return peersCommand(ctx, args[1:])
 	case "growth":
 		return growthCommand(ctx, args[1:])
+	case "answers":
+		return answersCommand(ctx, args[1:])
 	case "judge":
 		return judgeCommand(ctx, args[1:])
 	case "lines":

@@ -49,7 +49,7 @@ type member struct {
 	dir    string // its state
 	// listen is for requests; the trial reads /readyz there.
 	listen  string
-	brokers string
+	brokers string // "": it is no member of a group
 	group   string
 	flags   []string // further ones
 
@@ -104,7 +104,10 @@ func (m *member) start() error {
 	}
 	defer log.Close()
 	// Flags that are given again take the place of these, as that of the metrics in a soak.
-	args := append([]string{"run", "--metrics", "127.0.0.1:0", "--brokers", m.brokers, "--group", m.group, "--state", m.dir, "--listen", m.listen, "--log-format", "json"}, m.flags...)
+	args := append([]string{"run", "--metrics", "127.0.0.1:0", "--state", m.dir, "--listen", m.listen, "--log-format", "json"}, m.flags...)
+	if m.brokers != "" {
+		args = append(args, "--brokers", m.brokers, "--group", m.group)
+	}
 	r := &run{cmd: exec.Command(m.binary, args...), done: make(chan struct{})}
 	// The child has the file itself, so no goroutine has to copy what it says.
 	r.cmd.Stdout, r.cmd.Stderr = log, log

@@ -52,13 +52,16 @@ func (s *server) readAll(ctx context.Context, topic string, fn func(r *kgo.Recor
 	}
 	defer reader.Close()
 	// A broker that gives no records any more would otherwise be waited for without end.
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	silence := time.AfterFunc(3*time.Minute, cancel)
+	defer silence.Stop()
 	for left > 0 {
 		fetched := reader.PollFetches(ctx)
 		if err := fetched.Err0(); err != nil {
 			return nil, fmt.Errorf("read topic %s: %w", topic, err)
 		}
+		silence.Reset(3 * time.Minute)
 		fetched.EachRecord(func(r *kgo.Record) {
 			// The ends were taken before: what members append meanwhile is left alone.
 			if r.Offset >= ends[r.Partition] {

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain is the broker that a trial starts, where this program is started as one.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "broker" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestAnswers checks calls by the guard of Go and by streams, batches and requests while weir is killed,
+// alone and in a group. trial answers does it for long, with the guards of Python and TypeScript.
+func TestAnswers(t *testing.T) {
+	for _, group := range []bool{false, true} {
+		t.Run(map[bool]string{false: "one weir", true: "group"}[group], func(t *testing.T) {
+			t.Parallel()
+			var out strings.Builder
+			a := &answers{weirs: &weirs{group: group}, lasts: 6 * time.Second, rate: 2000, kills: 1, seed: 1, out: &out}
+			ok, err := a.run(t.Context())
+			if t.Log(out.String()); err != nil || !ok {
+				t.Errorf("well: %v, error: %v", ok, err)
+			}
+		})
+	}
+}
