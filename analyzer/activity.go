@@ -11,7 +11,7 @@ import (
 // before anything was.
 // It is what the promise to the agent stage rests on: silence is judged up to the least of
 // what all source partitions say (decision 38).
-func (e *Engine) LowWatermark(at events.Stamp) events.Stamp {
+func (e *settings) LowWatermark(at events.Stamp) events.Stamp {
 	return max(0, at.Add(-activity.Grace-e.limits.Agents.Report))
 }
 
@@ -20,7 +20,7 @@ func (e *Engine) LowWatermark(at events.Stamp) events.Stamp {
 // flow has to fold.
 // Such an event has no flow whose state could keep it, so nothing is kept here. The agent
 // stage detects repeats.
-func (e *Engine) Relay(p *Partition, ev *events.Event, fx *Effects) bool {
+func (e *relay) Relay(p *Partition, ev *events.Event, fx *Effects) bool {
 	if ev.CorrelationID != "" {
 		return false
 	}
@@ -50,7 +50,7 @@ func (e *Engine) Relay(p *Partition, ev *events.Event, fx *Effects) bool {
 
 // repartition passes on what the agent stage needs of an event that the flow has counted.
 // A refused check request is passed on by noteTry and not here: it was no call.
-func (e *Engine) repartition(f *Flow, m *moment, fx *Effects) {
+func (e *relay) repartition(f *Flow, m *moment, fx *Effects) {
 	if e.agents.Trees {
 		e.passSpent(f, m, fx)
 	}
@@ -71,7 +71,7 @@ func (e *Engine) repartition(f *Flow, m *moment, fx *Effects) {
 }
 
 // passWord passes on what an agent says of itself, or others of it.
-func (e *Engine) passWord(ev *events.Event, when events.Stamp, fx *Effects) {
+func (e *relay) passWord(ev *events.Event, when events.Stamp, fx *Effects) {
 	// A status is about its sender. A note, a request or a review is about the party that it
 	// names, else about its author.
 	about := ev.To
@@ -93,7 +93,7 @@ func (e *Engine) passWord(ev *events.Event, when events.Stamp, fx *Effects) {
 // passCall passes on a call between agents, if some row counts it.
 // It may pass on a call three times: to the agent, to its project and as the opening of a flow.
 // Each goes to another key or as another kind, because each is counted by itself.
-func (e *Engine) passCall(f *Flow, m *moment, fx *Effects) {
+func (e *relay) passCall(f *Flow, m *moment, fx *Effects) {
 	ev := m.ev
 	if ev.CorrelationSource == events.CorrelationPrincipal {
 		return // it is counted in the flow that its caller names
@@ -141,7 +141,7 @@ func (f *counts) passWake(m *moment, fx *Effects) {
 
 // passAck passes on an acknowledgement of an order that is not the flow's own. It may be
 // about the callee, the caller or the project: each knows its own orders.
-func (e *Engine) passAck(ev *events.Event, when events.Stamp, fx *Effects) {
+func (e *relay) passAck(ev *events.Event, when events.Stamp, fx *Effects) {
 	fx.Counts.Acked(events.ReasonCount, ev.Ack)
 	if a := fx.Say(ev.To, ev, when); a != nil {
 		a.Ack = ev.Ack
@@ -158,7 +158,7 @@ func (e *Engine) passAck(ev *events.Event, when events.Stamp, fx *Effects) {
 }
 
 // leaveNote has the agent stage keep a note with the agent that the event is of.
-func (e *Engine) leaveNote(m *moment, summary string, tags []string, fx *Effects) {
+func (e *relay) leaveNote(m *moment, summary string, tags []string, fx *Effects) {
 	if a := fx.Say(m.ev.From, m.ev, m.when); a != nil {
 		// It is weir's own note, about the agent that sent the event.
 		a.Kind, a.To, a.From = events.NoteAdded, m.ev.From, events.Party{Agent: activity.NoteAuthor}

@@ -473,7 +473,7 @@ func (e *Engine) applyUsage(f *Flow, m *moment) {
 
 // price returns what tokens of which the event reports no cost cost by the table; 0 when it has no
 // price for the model. Of a cumulative figure only the growth is priced, split as the whole figure is.
-func (e *Engine) price(ev *events.Event, grown int64) int64 {
+func (e *settings) price(ev *events.Event, grown int64) int64 {
 	if ev.Usage.Scope != events.UsageCumulative {
 		cost, _ := e.limits.Prices.Cost(ev)
 		return cost

@@ -36,7 +36,7 @@ func fundsOf(f *Flow) funds {
 }
 
 // beginCharge notes what the flow had spent before the event, and what the event says of who pays.
-func (e *Engine) beginCharge(f *Flow, m *moment) {
+func (e *relay) beginCharge(f *Flow, m *moment) {
 	m.funds = fundsOf(f)
 	for i := range e.limits.Budgets {
 		s := &e.limits.Budgets[i].Scope
@@ -100,7 +100,7 @@ func spentOn(b *budgets.Budget, was, is funds, ev *events.Event) int64 {
 
 // charge passes on what the event has spent, or asks, to the account of each budget. It runs behind
 // passSpent: where a check asks the tree of the flow, the accounts are asked before it.
-func (e *Engine) charge(f *Flow, m *moment, fx *Effects) {
+func (e *relay) charge(f *Flow, m *moment, fx *Effects) {
 	ev := m.ev
 	if ev.CorrelationSource == events.CorrelationPrincipal {
 		return // it is counted in the flow that its caller names
@@ -131,7 +131,7 @@ func (e *Engine) charge(f *Flow, m *moment, fx *Effects) {
 
 // askAgain asks the accounts about a check that was folded before, because its answer was lost. An
 // account knows the check by its id and counts nothing.
-func (e *Engine) askAgain(f *Flow, ev *events.Event, fx *Effects) {
+func (e *relay) askAgain(f *Flow, ev *events.Event, fx *Effects) {
 	is := funds{calls: 1}
 	if ev.Kind == events.AgentCall {
 		is.hops = 1
@@ -141,7 +141,7 @@ func (e *Engine) askAgain(f *Flow, ev *events.Event, fx *Effects) {
 
 // askAccounts asks the first account about a check. The event names all accounts, and the tree last
 // where it was to be asked.
-func (e *Engine) askAccounts(f *Flow, ev *events.Event, when events.Stamp, was, is funds, fx *Effects) {
+func (e *relay) askAccounts(f *Flow, ev *events.Event, when events.Stamp, was, is funds, fx *Effects) {
 	var chain []events.Attribute
 	for i := range e.limits.Budgets {
 		b := &e.limits.Budgets[i]

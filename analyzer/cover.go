@@ -108,7 +108,7 @@ func (f *sanctions) covered(o *order, at events.Stamp) bool {
 // uncover publishes the orders whose cover is gone.
 // emit checks once more whether another order covers it. It is called after whatever may have
 // removed an order: an event, a deadline, other limits.
-func (e *Engine) uncover(f *Flow, m *moment, fx *Effects) {
+func (e *verdictWriter) uncover(f *Flow, m *moment, fx *Effects) {
 	for i := range f.orders {
 		if o := &f.orders[i]; o.hidden && o.Expires > m.at {
 			e.emit(f, o, m, fx)

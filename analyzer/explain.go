@@ -87,7 +87,7 @@ func (l *Limits) RulesThatNeed(what rules.Need) (names []string) {
 // View returns the flow for people and programs. Its strings are its own.
 // It shows the flow as of its own clock; what is due by the partition's time has to be fired
 // before.
-func (e *Engine) View(f *Flow) View {
+func (e *verdictWriter) View(f *Flow) View {
 	v := View{Flow: strings.Clone(f.key), Root: strings.Clone(f.root), Service: strings.Clone(f.service), Episode: int(f.episode) + 1, Start: events.RFC3339(f.start), Last: events.RFC3339(f.last),
 		Events: int64(f.events), Status: "ok", Incomplete: f.flags&flagIncomplete != 0, Stack: []string{}, Parties: []PartyView{}, Hops: int64(f.hops),
 		ToolCalls: int64(f.toolCalls), Turns: int64(f.turns), Tokens: f.tokens[2], CostUSD: float64(f.cost) / 1e6,
@@ -141,7 +141,7 @@ func (e *Engine) View(f *Flow) View {
 // Measure appends the counters of the flow to dst, as View shows them, and returns how many calls
 // it made between agents, how long that took, and whether it was stopped in its time, as far as it
 // remembers. It is for what looks at many flows, and builds nothing else of a View.
-func (e *Engine) Measure(dst []rules.CounterView, f *Flow) (counters []rules.CounterView, hops int64, lasted time.Duration, offended bool) {
+func (e *settings) Measure(dst []rules.CounterView, f *Flow) (counters []rules.CounterView, hops int64, lasted time.Duration, offended bool) {
 	var m moment
 	m.begin(f.clock)
 	return e.counters(dst, f, &m), int64(f.hops), f.last.Sub(f.start), len(f.offences) > 0
@@ -178,7 +178,7 @@ func (f *sanctions) overridden(r RuleID, at events.Stamp) bool {
 // counters appends what a flow has used up of each budget and how far each
 // pattern has come, whatever the last event was.
 // Rows without Show have nothing to show between events and are left out.
-func (e *Engine) counters(out []rules.CounterView, f *Flow, m *moment) []rules.CounterView {
+func (e *settings) counters(out []rules.CounterView, f *Flow, m *moment) []rules.CounterView {
 	for i := range Rules {
 		rule := &Rules[i]
 		s := e.setting(rule.ID, f, m)

@@ -16,27 +16,49 @@ import (
 // Engine folds events by one set of limits. It is immutable and safe for use by
 // many goroutines; a change of limits is a new Engine.
 type Engine struct {
-	limits Limits
+	orderWriter
 	// Rows that no limit and no override turns on are in no list.
 	byKind [32][]*FlowRule // rows that are on, by the kind they follow
+}
+
+// settings are the limits by which flows are judged.
+type settings struct {
+	limits Limits
 	// Rows that shrink while the partition is busy (Load.Scale).
 	scaled RuleSet
-	// Without it answers carry figures only to asks that want them (decision 60).
-	tells   bool         // of some limit weir reports to the model how much remains
-	version uint32       // of the limits, as orders keep it
-	agents  agents.Wants // what the agent stage receives
-	stage   *agents.Engine
 	// What tags do to each row; nil where they do nothing.
-	byTag   [RuleCount]rules.Exempt
-	tagged  bool                // they do something to some row
+	byTag  [RuleCount]rules.Exempt
+	tagged bool // they do something to some row
+}
+
+// relay passes to the agent stage what concerns it.
+type relay struct {
+	settings
+	agents agents.Wants // what the agent stage receives
+	stage  *agents.Engine
+}
+
+// verdictWriter writes verdicts and answers.
+type verdictWriter struct {
+	relay
+	// Without it answers carry figures only to asks that want them (decision 60).
+	tells bool // of some limit weir reports to the model how much remains
+}
+
+// orderWriter gives orders, renews and widens them, and lifts them.
+type orderWriter struct {
+	verdictWriter
+	version uint32              // of the limits, as orders keep it
 	observe func(RuleID, int64) // see Observing; nil but in backtests
 }
 
 // New returns an engine for the limits, which must be valid (see limitfile.Validate).
 // It checks nothing itself.
 func New(l Limits) *Engine {
-	e := &Engine{limits: l, scaled: l.Load.Scale, version: standing.VersionOf(l.Version), agents: agents.WantsOf(&l.Agents), stage: agents.New(l.Agents, agents.Terms{
-		TTL: l.Order.TTL, Grace: l.Order.Grace, Hold: l.Order.Hold, Idle: l.Flow.Idle, MaxAge: l.Flow.MaxAge, WarnOnly: l.WarnOnly, Exempt: l.Exempt, Version: l.Version, Budgets: l.Budgets})}
+	e := new(Engine)
+	e.limits, e.scaled, e.version, e.agents = l, l.Load.Scale, standing.VersionOf(l.Version), agents.WantsOf(&l.Agents)
+	e.stage = agents.New(l.Agents, agents.Terms{
+		TTL: l.Order.TTL, Grace: l.Order.Grace, Hold: l.Order.Hold, Idle: l.Flow.Idle, MaxAge: l.Flow.MaxAge, WarnOnly: l.WarnOnly, Exempt: l.Exempt, Version: l.Version, Budgets: l.Budgets})
 	for i := range Rules {
 		e.byTag[i] = rules.ExemptOf(Rules[i].Name, l.Exempt)
 		e.tagged = e.tagged || e.byTag[i] != nil
@@ -80,7 +102,7 @@ func (e *Engine) Observing(observe func(row RuleID, value int64)) *Engine {
 
 // mayFire reports whether the row can give a verdict at all; rows that cannot are
 // not walked.
-func (e *Engine) mayFire(r RuleID) bool {
+func (e *settings) mayFire(r RuleID) bool {
 	if !e.limits.Rules[r].Mute() {
 		return true
 	}
@@ -93,12 +115,12 @@ func (e *Engine) mayFire(r RuleID) bool {
 }
 
 // Agents returns the engine of the agent stage, which judges by the same limits.
-func (e *Engine) Agents() *agents.Engine { return e.stage }
+func (e *relay) Agents() *agents.Engine { return e.stage }
 
 // Limits returns what the engine judges by. The caller must not change what its
 // slices hold.
 // They are the engine's own and not a copy.
-func (e *Engine) Limits() *Limits { return &e.limits }
+func (e *settings) Limits() *Limits { return &e.limits }
 
 // Effects is what one or more steps of flows brought about. What those of the agent stage bring
 // about is part of it, so that who runs both keeps one.
@@ -283,7 +305,7 @@ func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
 // beginEpisode starts a new episode after silence, at the greatest age, or when a
 // user speaks in a flow whose id stands for a whole conversation.
 // It counts the new episode in fx, by which Step sees that there was one.
-func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
+func (e *orderWriter) beginEpisode(f *Flow, m *moment, fx *Effects) {
 	fl := &e.limits.Flow
 	switch {
 	case f.events == 0:
@@ -413,7 +435,7 @@ func (f *Flow) noteAge(s rules.Setting, at events.Stamp) {
 // Due is when the flow wants to be looked at even if nothing comes; zero for never.
 // The pump keeps it in an index by time and calls Advance when the watermark has passed it; it
 // changes with each Step.
-func (e *Engine) Due(f *Flow) events.Stamp {
+func (e *settings) Due(f *Flow) events.Stamp {
 	at, _ := e.next(f)
 	return at
 }
@@ -424,7 +446,7 @@ const dueDuration = -1
 // next returns the next deadline, and the order that it is about, or dueDuration.
 // Of deadlines that fall together the age comes first, then orders as they stand: the order of
 // verdicts must be the same in each fold.
-func (e *Engine) next(f *Flow) (at events.Stamp, what int) {
+func (e *settings) next(f *Flow) (at events.Stamp, what int) {
 	what = dueDuration
 	if d := e.durationDue(f); d != 0 {
 		at = d
@@ -441,7 +463,7 @@ func (e *Engine) next(f *Flow) (at events.Stamp, what int) {
 // spoken of, if the episode lives so long. Who is done grows no older.
 // It is 0 where the episode ends sooner: the next event begins another one then, whose age is
 // 0.
-func (e *Engine) durationDue(f *Flow) events.Stamp {
+func (e *settings) durationDue(f *Flow) events.Stamp {
 	if f.events == 0 || f.aged == agedStopped || f.flags&flagEnded != 0 || f.held(f.clock) { // for a flow that waits, time stands still
 		return 0
 	}
@@ -482,7 +504,7 @@ const (
 )
 
 // exempt reports whether the limits exempt the tool from rules about repetition.
-func (e *Engine) exempt(tool string) bool {
+func (e *settings) exempt(tool string) bool {
 	for i := range e.limits.Tools {
 		if t := &e.limits.Tools[i]; t.Exempt && t.Name == tool {
 			return true

@@ -24,7 +24,7 @@ func (e *Engine) judge(f *Flow, m *moment, fx *Effects) {
 // It is called for each row of each event, so it leaves as soon as it is known that nothing
 // can come of the row: the value is below all thresholds, and nothing is to be lifted. An offence
 // lowers the stop to the warning at most, and arms nothing.
-func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
+func (e *orderWriter) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 	r := rule.ID
 	if m.user || rule.Repeat && m.exempt {
 		return // nothing ever refuses a user's message
@@ -87,13 +87,13 @@ func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 // partial reports whether the event shows too little for the row to be lifted by it: its sender
 // says that it was sampled, or that the flow has no id. Otherwise any sender could lift a block by
 // saying so.
-func (e *Engine) partial(rule *FlowRule, m *moment) bool {
+func (e *settings) partial(rule *FlowRule, m *moment) bool {
 	return m.ev != nil && (sampleOf(m.ev) > 1 && !rule.Grows || e.unidentified(m.ev))
 }
 
 // unidentified reports whether the event says that its flow is a party's, and such flows are never
 // stopped.
-func (e *Engine) unidentified(ev *events.Event) bool {
+func (e *settings) unidentified(ev *events.Event) bool {
 	return ev.CorrelationSource == events.CorrelationPrincipal && e.limits.WarnOnly>>events.CorrelationPrincipal&1 == 1
 }
 
@@ -131,7 +131,7 @@ func (rule *FlowRule) paceOf(f *Flow, set *rules.Setting, m *moment) int64 {
 // They do not where a person released the flow. Neither do they where the id was guessed or is
 // used for more than one piece of work (Limits.WarnOnly). At a deadline there is no event to look
 // at, only the flow's own record.
-func (e *Engine) mayStop(f *Flow, m *moment, set *rules.Setting) bool {
+func (e *settings) mayStop(f *Flow, m *moment, set *rules.Setting) bool {
 	switch {
 	case set.Mode == rules.ModeWarn, m.at < f.released:
 		return false
@@ -189,7 +189,7 @@ func (f *cast) ordered(a, b uint8) (uint8, uint8) {
 //
 // observed is what was measured. scope, a and b name the parties of the order. They are those of
 // the row unless it holds the flow.
-func (e *Engine) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *moment, set *rules.Setting, observed int64, scope events.ScopeKind, a, b uint8, fx *Effects) {
+func (e *orderWriter) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *moment, set *rules.Setting, observed int64, scope events.ScopeKind, a, b uint8, fx *Effects) {
 	subject, action := "", rule.Action
 	if rule.Subject != nil {
 		subject = rule.Subject(m.ev)
@@ -253,14 +253,14 @@ func (e *Engine) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *moment, se
 
 // awaitPerson has an order hold the flow until a person decides, for so long at most. It is
 // looked at then, and ends a little later, so that the halt that follows it leaves no gap.
-func (e *Engine) awaitPerson(o *order, at events.Stamp) {
+func (e *settings) awaitPerson(o *order, at events.Stamp) {
 	o.Until(at, at.Add(e.limits.Order.Hold))
 	o.Expires = o.Due.Add(e.limits.Order.TTL / 5)
 }
 
 // hold has the flow wait from now on because of an order that held it from its next call on,
 // which is this one: asked for, it was not made.
-func (e *Engine) hold(f *Flow, o *order, m *moment, fx *Effects) {
+func (e *verdictWriter) hold(f *Flow, o *order, m *moment, fx *Effects) {
 	o.Phase, o.picks, o.kind, o.Begun = standing.Stop, selectAll, events.KindUnset, m.at
 	o.edges, o.calls, o.subject, o.content = o.edges[:0], o.calls[:0], "", events.Hash{}
 	// The call that was asked for would have been one more.
@@ -331,7 +331,7 @@ func (o *order) changed(f *Flow, m *moment, rule *FlowRule) bool {
 // lift anything.
 // Only orders at the phase from or above go; the row that gave it is the only one that may
 // take it.
-func (e *Engine) lift(rule *FlowRule, f *Flow, m *moment, a, b uint8, from standing.Phase, fx *Effects) {
+func (e *verdictWriter) lift(rule *FlowRule, f *Flow, m *moment, a, b uint8, from standing.Phase, fx *Effects) {
 	if m.late || len(f.orders) == 0 {
 		return
 	}
@@ -349,7 +349,7 @@ func (e *Engine) lift(rule *FlowRule, f *Flow, m *moment, a, b uint8, from stand
 // clear revokes an order; a stop is revoked by a verdict.
 // The verdict is the Allow that ends it for dispatchers. No verdict is published for an order
 // that was never published, because a wider order covered it or it only warned.
-func (e *Engine) clear(f *Flow, o *order, m *moment, fx *Effects) {
+func (e *verdictWriter) clear(f *Flow, o *order, m *moment, fx *Effects) {
 	waited := events.Stamp(0)
 	if o.holdsFlow() || o.lapsed {
 		waited = o.Begun
@@ -372,7 +372,7 @@ func (e *Engine) clear(f *Flow, o *order, m *moment, fx *Effects) {
 // clearByUser takes back what a user's event makes void: patterns always, budgets
 // when the event began an episode with clean counters.
 // Orders of earlier episodes go as well. A person's stop (Fixed) stays.
-func (e *Engine) clearByUser(f *Flow, m *moment, fx *Effects) {
+func (e *verdictWriter) clearByUser(f *Flow, m *moment, fx *Effects) {
 	fresh := f.start == m.at
 	for i := len(f.orders) - 1; i >= 0; i-- {
 		if o := &f.orders[i]; !Rules[o.rule].Fixed && (fresh || o.episode != f.episode || Rules[o.rule].Cleans) {
@@ -396,7 +396,7 @@ func (f *sanctions) stopped() bool {
 // review takes back the orders that other limits gave and that these would not: who
 // raises a limit, or turns a rule off, wants it to hold for the flows that it stops.
 // Lowered limits need nothing here, because the next call is judged by them (see decision 20).
-func (e *Engine) review(f *Flow, m *moment, fx *Effects) {
+func (e *orderWriter) review(f *Flow, m *moment, fx *Effects) {
 	for i := len(f.orders) - 1; i >= 0; i-- {
 		o := &f.orders[i]
 		if o.Limits == e.version || Rules[o.rule].Fixed {
@@ -417,7 +417,7 @@ func (e *Engine) review(f *Flow, m *moment, fx *Effects) {
 
 // clearBudgets takes back the orders about budgets, which are whole again in a new
 // episode. The offences stay, and orders about patterns stand out their time.
-func (e *Engine) clearBudgets(f *Flow, m *moment, fx *Effects) {
+func (e *verdictWriter) clearBudgets(f *Flow, m *moment, fx *Effects) {
 	for i := len(f.orders) - 1; i >= 0; i-- {
 		if Rules[f.orders[i].rule].Lasts {
 			e.clear(f, &f.orders[i], m, fx)
@@ -455,7 +455,7 @@ func (o *order) holds(f *Flow) bool {
 // episode comes while the flow may be silent, and stands no longer than the episode if nothing
 // more comes: the first call after the break begins another one.
 // The millisecond makes it end just behind the episode and not with it.
-func (e *Engine) ttl(f *Flow, o *order, at events.Stamp) time.Duration {
+func (e *settings) ttl(f *Flow, o *order, at events.Stamp) time.Duration {
 	ttl := e.limits.Order.TTL
 	if o.rule == ruleOfAge {
 		ttl = min(ttl, f.episodeEnds(&e.limits).Add(time.Millisecond).Sub(at))
@@ -465,7 +465,7 @@ func (e *Engine) ttl(f *Flow, o *order, at events.Stamp) time.Duration {
 
 // orderDue renews an order that still holds, or ends it.
 // The index i stays good: emit changes no order's place, and what is dropped is dropped last.
-func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
+func (e *orderWriter) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 	o := &f.orders[i]
 	switch {
 	case o.Action == events.Hold && o.Phase == standing.Stop: // no person has decided
@@ -531,7 +531,7 @@ func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 // have known of if there is one.
 // It is judged by when the order began to refuse (Order.Early), not by when a dispatcher
 // received it, of which nothing is known.
-func (e *Engine) broken(f *Flow, c *announced, m *moment) (strictest *order, known bool) {
+func (e *orderWriter) broken(f *Flow, c *announced, m *moment) (strictest *order, known bool) {
 	for i := range f.orders {
 		o := &f.orders[i]
 		if !f.refuses(o, c) {
@@ -554,7 +554,7 @@ func (f *callStack) refuses(o *order, c *announced) bool {
 // pair (or the whole tool), to the agent, to the flow.
 // It widens by one step at a time at most: each of the cases is looked at from the widest
 // down, and a step that was left out is never made up for.
-func (e *Engine) attempt(f *Flow, o *order, m *moment, fx *Effects) {
+func (e *orderWriter) attempt(f *Flow, o *order, m *moment, fx *Effects) {
 	o.Attempt()
 	if o.Action == events.Throttle || o.haltsFlow() {
 		return // a throttled caller may ask whether it is time; and nothing is wider than the flow
@@ -582,7 +582,7 @@ func (e *Engine) attempt(f *Flow, o *order, m *moment, fx *Effects) {
 // much.
 // The narrow order stays, because it is published again when the wide one is lifted (decision
 // 54). The wide one is a halt, but a pair is only denied: its parties may still call others.
-func (e *Engine) widen(f *Flow, o *order, m *moment, wide uint8, scope events.ScopeKind, a, b uint8, fx *Effects) {
+func (e *orderWriter) widen(f *Flow, o *order, m *moment, wide uint8, scope events.ScopeKind, a, b uint8, fx *Effects) {
 	action := events.Halt
 	if scope == events.ScopePair {
 		action = events.Deny
@@ -615,7 +615,7 @@ func (e *Engine) widen(f *Flow, o *order, m *moment, wide uint8, scope events.Sc
 
 // stands makes a wider order active from now on, by the limits in force. tried is how many
 // attempts were made against it since it was issued.
-func (e *Engine) stands(o *order, m *moment, tried uint16) {
+func (e *orderWriter) stands(o *order, m *moment, tried uint16) {
 	o.Stand(m.at, e.limits.Order.TTL)
 	o.Tried, o.Limits = tried, e.version
 }

@@ -192,7 +192,7 @@ func Balanced() Limits {
 // varies reports whether settings may differ from the file's for some flows or
 // events, so that setting has to be asked.
 // It is the fast way out: without it every row of every event would copy its setting.
-func (e *Engine) varies(f *Flow) bool {
+func (e *settings) varies(f *Flow) bool {
 	return e.scaled != 0 || len(e.limits.Overrides) > 0 || len(f.overrides) > 0 || e.tagged && len(f.marks) > 0
 }
 
@@ -200,7 +200,7 @@ func (e *Engine) varies(f *Flow) bool {
 // What counts later wins: load, the overrides of the limits file, its exemptions, what a person
 // gave the flow.
 // So a person's grant holds as given, however busy everything is.
-func (e *Engine) setting(r RuleID, f *Flow, m *moment) rules.Setting {
+func (e *settings) setting(r RuleID, f *Flow, m *moment) rules.Setting {
 	s := e.limits.Rules[r]
 	if e.scaled.Has(r) && m.busy {
 		s = s.Scale(e.limits.Load.Percent)
@@ -254,7 +254,7 @@ func (o *Override) covers(f *Flow, m *moment) bool {
 }
 
 // spares reports whether the tags of the event's tool keep a row from giving any order about it.
-func (e *Engine) spares(r RuleID, f *Flow, m *moment) bool {
+func (e *settings) spares(r RuleID, f *Flow, m *moment) bool {
 	if e.byTag[r] == nil || len(f.marks) == 0 {
 		return false
 	}

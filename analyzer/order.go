@@ -266,7 +266,7 @@ type announced struct {
 // announce reads the call out of the event without changing the flow.
 // It is asked before the call is counted, so parties and tools that it would bring in are
 // none.
-func (e *Engine) announce(f *Flow, ev *events.Event) announced {
+func (e *settings) announce(f *Flow, ev *events.Event) announced {
 	c := announced{kind: ev.Kind, from: none, to: none, tool: none, args: ev.Tool.ArgsHash, argsSim: ev.Tool.ArgsSim.Value, content: ev.Content, turn: ev.TurnID, task: ev.TaskID, conversation: ev.ConversationID}
 	// By the same identity as when it is counted, see Identity.
 	if !ev.From.IsZero() {

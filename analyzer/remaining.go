@@ -14,7 +14,7 @@ import (
 // refuses nothing also says so in words.
 // Only limits that would refuse are reported. Rows in shadow mode and flows that are only warned
 // have nothing to report (decision 60).
-func (e *Engine) addRemaining(f *Flow, m *moment, answer *events.Verdict) {
+func (e *verdictWriter) addRemaining(f *Flow, m *moment, answer *events.Verdict) {
 	if !e.tells && !m.ev.Tell {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 // ReportsDue reports whether waiting reports have to be passed on: at is the time of the log now,
 // and last its time before. They are due once in Limits.Agents.Report. A caller that checks
 // before each time that it reports as LowWatermark keeps the promise of that time.
-func (e *Engine) ReportsDue(last, at events.Stamp) bool {
+func (e *settings) ReportsDue(last, at events.Stamp) bool {
 	every := events.Stamp(e.limits.Agents.Report.Milliseconds())
 	return every <= 0 || at/every != last/every
 }
@@ -122,7 +122,7 @@ func (f *callStack) markActive(i uint8) {
 }
 
 // tried notes that the event's party did something although its call came to nothing.
-func (e *Engine) tried(f *Flow, m *moment) {
+func (e *relay) tried(f *Flow, m *moment) {
 	if e.agents.Silence && m.from != none {
 		f.act(m.from, m.when)
 	}
@@ -237,7 +237,7 @@ func (f *sanctions) stands(i uint8, action events.Action, at events.Stamp) bool 
 // verdicts, it adds those that did something lately: an order may make them wait.
 // A report waits in the partition until ReportsDue (decision 75), so repeating it costs nothing.
 // Before any agent reports, nothing is sent (decision 102).
-func (e *Engine) report(p *Partition, f *Flow, at events.Stamp, judged bool, fx *Effects) {
+func (e *relay) report(p *Partition, f *Flow, at events.Stamp, judged bool, fx *Effects) {
 	if !e.agents.Silence {
 		return
 	}
@@ -290,7 +290,7 @@ func (p *party) agentID() string {
 // noteTry reports to the agent stage that the event's party tried a call that the order refuses.
 // It is sent at once the first time and at a number of attempts at which a rule may trigger. Else
 // it is sent together with those that follow (decision 75).
-func (e *Engine) noteTry(f *Flow, o *order, m *moment, fx *Effects) {
+func (e *relay) noteTry(f *Flow, o *order, m *moment, fx *Effects) {
 	if e.agents.Attempts == nil {
 		return
 	}

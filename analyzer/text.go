@@ -14,7 +14,7 @@ import (
 // is kept: what was refused, what was seen, what the limit is.
 // The sentence is that of the limits (Texts) or of the row, with words in braces (decision
 // 71). Ids that come from events are made printable: they end up in terminals and logs.
-func (e *Engine) message(f *Flow, o *order, m *moment, window int64, limit, observed float64) string {
+func (e *verdictWriter) message(f *Flow, o *order, m *moment, window int64, limit, observed float64) string {
 	head := o.Head(o.kind)
 	// Only where attempts have made it wider than the rule's own scope.
 	if o.wide > 0 && o.Attempts > 0 && o.scope != Rules[o.rule].Scope {

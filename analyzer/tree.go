@@ -24,7 +24,7 @@ import (
 // It runs before the event is counted, so that m.before is what the event did not add. Flows
 // of a principal report nothing: their calls are counted in the flow that the caller names
 // (decision 63).
-func (e *Engine) join(f *Flow, m *moment, began bool, fx *Effects) {
+func (e *relay) join(f *Flow, m *moment, began bool, fx *Effects) {
 	m.before = f.spent()
 	var moved ledger.Amount
 	// Only the first name counts: what was reported to one tree stays there.
@@ -49,7 +49,7 @@ func (e *Engine) join(f *Flow, m *moment, began bool, fx *Effects) {
 
 // belong reports, under a name by which others know the flow, to which tree it belongs. It also
 // reports how much of what was counted there the flow itself reports to that tree.
-func (e *Engine) belong(f *Flow, name string, moved ledger.Amount, m *moment, fx *Effects) {
+func (e *relay) belong(f *Flow, name string, moved ledger.Amount, m *moment, fx *Effects) {
 	if name != "" && name != f.root {
 		fx.SaySpent(name, m.ev, m.when, activity.WorkBelongs, moved).RootCorrelationID = f.root
 	}
@@ -74,7 +74,7 @@ func (f *counts) spent() ledger.Amount {
 // tree then gives the answer to a check request.
 // An event that spends nothing and is no check request is not passed on. It sets fx.Asked, by
 // which the pump knows that the tree decides last.
-func (e *Engine) passSpent(f *Flow, m *moment, fx *Effects) {
+func (e *relay) passSpent(f *Flow, m *moment, fx *Effects) {
 	ev := m.ev
 	if ev.CorrelationSource == events.CorrelationPrincipal {
 		return // it is counted in the flow that its caller names

@@ -12,7 +12,7 @@ import (
 
 // emit publishes the order as it stands now, unless a wider one says as much. Every string in the verdict is its
 // own: the flow's strings may alias a record that is about to be overwritten.
-func (e *Engine) emit(f *Flow, o *order, m *moment, fx *Effects) {
+func (e *verdictWriter) emit(f *Flow, o *order, m *moment, fx *Effects) {
 	// A revocation is always published, or guards would honor the order until it ends.
 	if o.hidden = o.Action != events.Allow && f.covered(o, m.at); o.hidden {
 		return
@@ -31,7 +31,7 @@ func (e *Engine) emit(f *Flow, o *order, m *moment, fx *Effects) {
 // is armed the refused call would have been the one over the limit.
 // It is no verdict of the log: it has the order's id and revision, by which the caller may follow
 // the stream.
-func (e *Engine) answer(f *Flow, o *order, m *moment) *events.Verdict {
+func (e *verdictWriter) answer(f *Flow, o *order, m *moment) *events.Verdict {
 	armed := *o
 	if o.Phase == standing.Armed {
 		// Only in the copy: the order itself stays armed, since the call that was asked for is
@@ -45,14 +45,14 @@ func (e *Engine) answer(f *Flow, o *order, m *moment) *events.Verdict {
 
 // allowed is the answer to a call that nothing is said against.
 // Its id is made of flow and event and has no revision, for there is no order behind it.
-func (e *Engine) allowed(f *Flow, m *moment) *events.Verdict {
+func (e *settings) allowed(f *Flow, m *moment) *events.Verdict {
 	return &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64String(f.key+"\x00"+m.ev.ID), 16), Time: events.RFC3339(m.at),
 		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeFlow, ID: strings.Clone(f.key)}, Action: events.Allow,
 		Reason: standing.Allowed, ConfigVersion: e.limits.Version, CorrelationID: strings.Clone(m.ev.CorrelationID), Degraded: e.degraded(e.scaled != 0, m)}
 }
 
 // degraded says whether what is judged by has shrunk because everything is busy.
-func (e *Engine) degraded(scaled bool, m *moment) string {
+func (e *settings) degraded(scaled bool, m *moment) string {
 	if scaled && m.busy {
 		return events.DegradedLoad
 	}
@@ -62,7 +62,7 @@ func (e *Engine) degraded(scaled bool, m *moment) string {
 // verdict is the order as dispatchers, people and models get it, as of the moment. It changes
 // nothing, so views use it too. An Allow carries no match and no figures: it ends the order
 // with this id.
-func (e *Engine) verdict(f *Flow, o *order, m *moment) events.Verdict {
+func (e *verdictWriter) verdict(f *Flow, o *order, m *moment) events.Verdict {
 	// What all orders have in common is said by package standing; here what an order about a
 	// flow adds.
 	rule := &Rules[o.rule]
@@ -103,7 +103,7 @@ func (e *Engine) verdict(f *Flow, o *order, m *moment) events.Verdict {
 // describe copies the ids of the event that dispatchers and people look for.
 // At a deadline there is none. Names of parties are those of the flow where it has them, so
 // that they equal those in Match.
-func (e *Engine) describe(v *events.Verdict, f *Flow, o *order, m *moment) {
+func (e *verdictWriter) describe(v *events.Verdict, f *Flow, o *order, m *moment) {
 	if m.ev == nil {
 		return
 	}
@@ -149,7 +149,7 @@ func trigger(f *Flow, m *moment) *events.Trigger {
 // confidence says how well what was counted is known: estimated from a sample, counted in a
 // flow whose id was guessed, or exact.
 // A sample comes first: it makes every figure a guess, however the flow is known.
-func (e *Engine) confidence(f *Flow, m *moment) string {
+func (e *verdictWriter) confidence(f *Flow, m *moment) string {
 	switch {
 	case m.ev != nil && sampleOf(m.ev) > 1:
 		return "estimated"

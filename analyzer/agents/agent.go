@@ -39,8 +39,7 @@ const MaxRecord = 16 << 10
 // It belongs to the one goroutine that steps it. Only the kind in its key shows what it is the state
 // of: the fields of the other kinds stay empty.
 type Agent struct {
-	// With the kind before the colon, as activity.AgentKey gives it.
-	key   string
+	subject
 	clock events.Stamp // latest time folded; never runs backwards
 	last  events.Stamp // when it did something last
 	// It grows by at least one with each verdict, also when the stuck episode that it was
@@ -51,24 +50,11 @@ type Agent struct {
 	events uint32
 	ids    []uint64 // (source, id) of the last reports, notes and requests
 
-	// What it reports of itself.
-	reports uint32 // agent.status events
-	// maxGaps of them, sorted; the mean gap of them is what cadence_broken goes by.
-	stamps []events.Stamp // of the last reports, newest last
-	// The last report as it came: what it did not contain is empty, and figures says which figures
-	// it had.
-	status string
-	margin string
-	health string
-	// From 0 to 1, as the agent says.
-	coherence float64
-	risk      float64
-	figures   figureSet
-	reported  events.Stamp // the last report
+	selfReport
 
 	// What flows report of it.
 	// Written only for agents whose silence is judged, see watched.
-	works []agentWork
+	workList
 
 	// What is counted, per row with a window.
 	messages []events.Stamp // that escaped, or all; by true time, newest last
@@ -76,8 +62,8 @@ type Agent struct {
 	tries    []events.Stamp // calls against standing orders
 	caps     agentCap
 
-	orders []order
-	stuck  stuck
+	orderList
+	stuck stuck
 	// It runs beside stuck with its own deadlines, so that a row may be tried without touching
 	// what is done.
 	shadow stuck // by rows in shadow mode: it has no ladder
@@ -91,9 +77,38 @@ type Agent struct {
 
 	budget budgets.Account // of a budget over flows; its memory is kept as that of the tree
 
-	marks rules.Marks // tags of the agent, by which limits may exempt
-	tags  []string    // memory of the tags of notes that were decoded
+	tags []string // memory of the tags of notes that were decoded
 }
+
+// subject is what the state is of.
+type subject struct {
+	// With the kind before the colon, as activity.AgentKey gives it.
+	key   string
+	marks rules.Marks // tags of the agent, by which limits may exempt
+}
+
+// selfReport is what an agent reports of itself.
+type selfReport struct {
+	reports uint32 // agent.status events
+	// maxGaps of them, sorted; the mean gap of them is what cadence_broken goes by.
+	stamps []events.Stamp // of the last reports, newest last
+	// The last report as it came: what it did not contain is empty, and figures says which figures
+	// it had.
+	status string
+	margin string
+	health string
+	// From 0 to 1, as the agent says.
+	coherence float64
+	risk      float64
+	figures   figureSet
+	reported  events.Stamp // the last report
+}
+
+// orderList is the orders about an agent.
+type orderList struct{ orders []order }
+
+// workList is what flows last reported of an agent.
+type workList struct{ works []agentWork }
 
 // figureSet says which figures the last report had. One that is missing is
 // never safe, see safe.
@@ -172,7 +187,7 @@ type Note struct {
 }
 
 // Key returns the key of the agent or project (see activity.AgentKey).
-func (a *Agent) Key() string { return a.key }
+func (a *subject) Key() string { return a.key }
 
 // Events returns how many events were folded. An agent that was never worth
 // remembering has none and needs no record.
@@ -189,6 +204,6 @@ func (a *Agent) Reset(key string) {
 	tree, budget := a.tree, a.budget
 	tree.Reset()
 	budget.Reset()
-	*a = Agent{key: key, ids: a.ids[:0], stamps: a.stamps[:0], works: a.works[:0], messages: a.messages[:0], opened: a.opened[:0],
-		tries: a.tries[:0], orders: a.orders[:0], notes: a.notes[:0], tags: a.tags[:0], tree: tree, budget: budget, grants: a.grants[:0], marks: a.marks[:0]}
+	*a = Agent{subject: subject{key: key, marks: a.marks[:0]}, ids: a.ids[:0], selfReport: selfReport{stamps: a.stamps[:0]}, workList: workList{a.works[:0]}, messages: a.messages[:0], opened: a.opened[:0],
+		tries: a.tries[:0], orderList: orderList{a.orders[:0]}, notes: a.notes[:0], tags: a.tags[:0], tree: tree, budget: budget, grants: a.grants[:0]}
 }

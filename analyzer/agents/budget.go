@@ -17,23 +17,23 @@ import (
 // The account of a budget in the stage of agents.
 
 // isBudget reports whether the key is that of an account.
-func (a *Agent) isBudget() bool { return strings.HasPrefix(a.key, budgets.Prefix) }
+func (a *subject) isBudget() bool { return strings.HasPrefix(a.key, budgets.Prefix) }
 
 // IsAccount reports whether the agent is the account of a budget.
-func (a *Agent) IsAccount() bool { return a.isBudget() }
+func (a *subject) IsAccount() bool { return a.isBudget() }
 
 // IsAccount reports whether the record is of the account of a budget, without reading all of it.
 func IsAccount(record []byte) bool { return len(record) > 0 && record[0] == budgetCodecVersion }
 
 // budgetOf returns the budget of an account; nil where the limits have it no longer.
-func (e *Engine) budgetOf(a *Agent) *budgets.Budget {
+func (e *settings) budgetOf(a *Agent) *budgets.Budget {
 	name, _, _ := budgets.Split(a.key)
 	return budgets.Named(e.terms.Budgets, name)
 }
 
 // payment is one step of an account.
 type payment struct {
-	e  *Engine
+	e  *treeJudge
 	a  *Agent
 	b  *budgets.Budget // nil where the limits have it no longer
 	m  *moment
@@ -41,7 +41,7 @@ type payment struct {
 }
 
 // payment returns the step of an account at a moment.
-func (e *Engine) payment(a *Agent, m *moment, fx *activity.Effects) *payment {
+func (e *treeJudge) payment(a *Agent, m *moment, fx *activity.Effects) *payment {
 	return &payment{e, a, e.budgetOf(a), m, fx}
 }
 

@@ -101,7 +101,7 @@ func (p *payment) end() {
 }
 
 // budgetDue fires the deadline of an account: a window ends, or a block is renewed.
-func (e *Engine) budgetDue(a *Agent, at events.Stamp, fx *activity.Effects) {
+func (e *treeJudge) budgetDue(a *Agent, at events.Stamp, fx *activity.Effects) {
 	due := deadlineOf(at)
 	p := e.payment(a, &due, fx)
 	a.clock = max(a.clock, at)

@@ -86,7 +86,11 @@ func fillAny(t *testing.T, r *rand.Rand, v reflect.Value, path string, elements,
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			fillAny(t, r, v.Field(i), path+"."+v.Type().Field(i).Name, elements, text)
+			name := path + "." + v.Type().Field(i).Name
+			if v.Type().Field(i).Anonymous {
+				name = path // its fields are fields of the agent
+			}
+			fillAny(t, r, v.Field(i), name, elements, text)
 		}
 	default:
 		t.Fatalf("%s has a kind that this test does not know: %s", path, v.Kind())

@@ -30,7 +30,10 @@ type Terms struct {
 
 // Engine folds what concerns agents, projects and trees by one set of limits. It is
 // immutable and safe for use by many goroutines; a change of limits is a new one.
-type Engine struct {
+type Engine struct{ treeJudge }
+
+// settings are the limits by which agents, trees and budgets are judged.
+type settings struct {
 	limits  Limits
 	terms   Terms
 	version uint32 // of the limits, as orders keep it
@@ -42,9 +45,19 @@ type Engine struct {
 	counting []RuleID // the rows that are on and count events of agents and projects
 }
 
+// orderWriter counts, gives orders and writes verdicts about agents.
+type orderWriter struct{ settings }
+
+// recoverer follows the silence of agents and climbs the ladder of recovery.
+type recoverer struct{ orderWriter }
+
+// treeJudge judges trees of flows and budgets over flows.
+type treeJudge struct{ recoverer }
+
 // New returns an engine for limits, which must be valid (see limitfile.Validate).
 func New(l Limits, t Terms) *Engine {
-	e := &Engine{limits: l, terms: t, version: standing.VersionOf(t.Version)}
+	e := new(Engine)
+	e.limits, e.terms, e.version = l, t, standing.VersionOf(t.Version)
 	for r := range RuleCount {
 		e.byTag[r] = rules.ExemptOf(Rules[r].Name, t.Exempt)
 		if l.Rules[r].Mute() {
@@ -146,7 +159,7 @@ func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Eff
 // Watched reports whether what flows report of the agent can change anything about it.
 // The pump remembers a no, so that agents that never report cost one look into memory
 // (decision 75).
-func (e *Engine) Watched(a *Agent) bool {
+func (e *settings) Watched(a *Agent) bool {
 	return !a.isProject() && !a.isTree() && !a.isBudget() && !a.isWake() && e.watched(a)
 }
 
@@ -184,7 +197,7 @@ func eventOf(r *activity.Report, what uint64, at events.Stamp, fx *activity.Effe
 // was folded before.
 // The time of an event is taken as it is, late or not: windows are filled in whatever order
 // events come (decision 41).
-func (e *Engine) begin(a *Agent, ev *events.Event, m *moment, fx *activity.Effects) bool {
+func (e *orderWriter) begin(a *Agent, ev *events.Event, m *moment, fx *activity.Effects) bool {
 	if !a.isTree() && (!a.isBudget() || ev.Kind == events.OverrideSet) && a.repeats(ev) { // a flow reports each event once to its tree and to the accounts of budgets
 		fx.Counts.Duplicates++
 		return false
@@ -212,7 +225,7 @@ func (e *Engine) begin(a *Agent, ev *events.Event, m *moment, fx *activity.Effec
 }
 
 // mark keeps the tags that the event reports of the agent.
-func (a *Agent) mark(ev *events.Event) {
+func (a *subject) mark(ev *events.Event) {
 	for _, p := range [...]*events.Party{&ev.From, &ev.To} {
 		if activity.AgentKey(*p) == a.key {
 			a.marks.Add(0, p.Tags)
@@ -225,7 +238,7 @@ func (a *Agent) mark(ev *events.Event) {
 
 // mode returns what the row may do about the agent at a time: as the limits say, or what its tags
 // leave of that.
-func (e *Engine) mode(r RuleID, a *Agent, at events.Stamp) rules.Mode {
+func (e *settings) mode(r RuleID, a *Agent, at events.Stamp) rules.Mode {
 	mode := e.limits.Rules[r].Mode
 	if x := e.byTag[r]; x != nil && len(a.marks) > 0 {
 		return x.Mode(mode, at, a.marks, 0)
@@ -241,7 +254,7 @@ const lastStamp events.Stamp = 1 << 52
 // dropped without a trace, so that agents that need no state need no record.
 // A review or an acknowledgement of an unknown agent cannot be about an active
 // order.
-func (e *Engine) concerns(a *Agent, ev *events.Event) bool {
+func (e *settings) concerns(a *Agent, ev *events.Event) bool {
 	// A tree is begun by what a flow spends, or by a grant that comes before that.
 	if a.isTree() {
 		return e.trees && (a.events > 0 || ev.Kind == events.AgentActivity || ev.Kind == events.OverrideSet && ev.Override != nil)
@@ -273,7 +286,7 @@ func (e *Engine) concerns(a *Agent, ev *events.Event) bool {
 }
 
 // isProject reports by the key whether only caps are counted.
-func (a *Agent) isProject() bool { return strings.HasPrefix(a.key, activity.ProjectPrefix) }
+func (a *subject) isProject() bool { return strings.HasPrefix(a.key, activity.ProjectPrefix) }
 
 // repeats reports whether the event was folded before, as far as that is remembered. One
 // call may be reported as a message, as the opening of a flow and as refused.
@@ -349,7 +362,7 @@ func (e *Engine) Advance(p *Partition, a *Agent, now events.Stamp, fx *activity.
 }
 
 // Due is when the agent wants to be looked at even if nothing comes; zero for never.
-func (e *Engine) Due(a *Agent) events.Stamp {
+func (e *settings) Due(a *Agent) events.Stamp {
 	at, _ := e.next(a)
 	return at
 }
@@ -368,7 +381,7 @@ const (
 // next returns the next deadline and what it is about. Each that fires must move
 // or end its deadline: one that stays where it was would fire for ever.
 // Of those that fall together orders come first, then recovery, then silence.
-func (e *Engine) next(a *Agent) (at events.Stamp, what agentDue) {
+func (e *settings) next(a *Agent) (at events.Stamp, what agentDue) {
 	if o := a.earliestOrder(); o != nil {
 		at = o.Due
 	}
@@ -386,7 +399,7 @@ func (e *Engine) next(a *Agent) (at events.Stamp, what agentDue) {
 
 // advanceOrders fires the deadlines of orders up to now: what is counted goes by the
 // time of events at once.
-func (e *Engine) advanceOrders(a *Agent, now events.Stamp, fx *activity.Effects) {
+func (e *orderWriter) advanceOrders(a *Agent, now events.Stamp, fx *activity.Effects) {
 	for o := a.earliestOrder(); o != nil && o.Due <= now; o = a.earliestOrder() {
 		e.orderDue(a, o, fx)
 	}

@@ -11,7 +11,7 @@ import (
 
 // noted keeps a note with the agent that it is about. A note with the tags stuck and help
 // calls for help; any other by the agent itself shows that it lives.
-func (e *Engine) noted(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
+func (e *recoverer) noted(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	n := m.ev.Note
 	if n == nil {
 		return

@@ -23,7 +23,7 @@ func (o *order) refuses(action events.Action, at events.Stamp) bool {
 }
 
 // orderFor returns the order that stands for the reason, or nil.
-func (a *Agent) orderFor(reason events.Reason) *order {
+func (a *orderList) orderFor(reason events.Reason) *order {
 	for i := range a.orders {
 		if Rules[a.orders[i].rule].Reason == reason {
 			return &a.orders[i]
@@ -34,7 +34,7 @@ func (a *Agent) orderFor(reason events.Reason) *order {
 
 // dropOrder takes the order out; pointers to orders behind it point to the next one
 // afterwards.
-func (a *Agent) dropOrder(o *order) {
+func (a *orderList) dropOrder(o *order) {
 	for i := range a.orders {
 		if &a.orders[i] == o {
 			a.orders = a.orders[:i+copy(a.orders[i:], a.orders[i+1:])]
@@ -44,7 +44,7 @@ func (a *Agent) dropOrder(o *order) {
 }
 
 // earliestOrder returns the order with the earliest deadline; nil for none.
-func (a *Agent) earliestOrder() *order {
+func (a *orderList) earliestOrder() *order {
 	var first *order
 	for i := range a.orders {
 		if o := &a.orders[i]; first == nil || o.Due < first.Due {
@@ -58,7 +58,7 @@ func (a *Agent) earliestOrder() *order {
 // It does not look at what stands before it has found a phase: most events come nowhere near a
 // limit. An order is only ever tightened here; what falls below its limit ends by its own
 // time.
-func (e *Engine) judge(r RuleID, a *Agent, m *moment, t *tally, fx *activity.Effects) {
+func (e *orderWriter) judge(r RuleID, a *Agent, m *moment, t *tally, fx *activity.Effects) {
 	rule, set := &Rules[r], e.setting(r, a, m.at)
 	if set.Mode == rules.ModeOff {
 		return // the agent is exempt: rows that are off are not counted
@@ -134,7 +134,7 @@ func floorOf(rule *Rule, set *rules.Setting) int64 {
 
 // issue publishes the order as of now. Throttles and warnings end when the window has
 // moved on. A halt is looked at before it ends, and renewed while it is ignored.
-func (e *Engine) issue(a *Agent, o *order, m *moment, expires events.Stamp, fx *activity.Effects) {
+func (e *orderWriter) issue(a *Agent, o *order, m *moment, expires events.Stamp, fx *activity.Effects) {
 	switch {
 	// It is looked at when no person has decided, and ends a little later, so that the halt that
 	// follows leaves no gap.
@@ -153,7 +153,7 @@ func (e *Engine) issue(a *Agent, o *order, m *moment, expires events.Stamp, fx *
 // orderDue fires the deadline of an order: it ends, or is renewed.
 // A throttle that has run out is not lifted by a verdict: dispatchers know when it ends
 // (decision 42).
-func (e *Engine) orderDue(a *Agent, o *order, fx *activity.Effects) {
+func (e *orderWriter) orderDue(a *Agent, o *order, fx *activity.Effects) {
 	at := deadlineOf(o.Due)
 	m := &at
 	a.clock = max(a.clock, m.at)
@@ -171,11 +171,11 @@ func (e *Engine) orderDue(a *Agent, o *order, fx *activity.Effects) {
 	}
 	if o.Action == events.Halt || o.Action == events.Hold {
 		switch {
-		case o.lapsed(e):
+		case o.lapsed(&e.settings):
 			a.dropOrder(o)
 			return
 		// The tree is over, and its budget whole again.
-		case a.isTree() && m.at >= a.treeEnds(e):
+		case a.isTree() && m.at >= a.treeEnds(&e.settings):
 			a.dropOrder(o)
 			return
 		case o.Tried > 0:
@@ -202,7 +202,7 @@ func (e *Engine) orderDue(a *Agent, o *order, fx *activity.Effects) {
 // project, refused it.
 // It is counted once in the metrics, by the first row of the table whose order was ignored, and
 // by each order for itself.
-func (e *Engine) defied(a *Agent, m *moment, fx *activity.Effects) {
+func (e *orderWriter) defied(a *Agent, m *moment, fx *activity.Effects) {
 	// RuleCount stands for none.
 	leaked, tried := RuleCount, RuleCount // the first row whose order refuses the message
 	for i := range a.orders {
@@ -238,7 +238,7 @@ func (e *Engine) defied(a *Agent, m *moment, fx *activity.Effects) {
 // refusedBy takes an acknowledgement that a dispatcher refused a call by one of the
 // agent's orders; false when it is about something else.
 // An acknowledgement that says that the order was not applied is known and counts for nothing.
-func (e *Engine) refusedBy(a *Agent, m *moment, fx *activity.Effects) bool {
+func (e *orderWriter) refusedBy(a *Agent, m *moment, fx *activity.Effects) bool {
 	id := uint64(0)
 	if m.ev.Ack != nil {
 		id = standing.OrderOf(m.ev.Ack.VerdictID)
@@ -260,7 +260,7 @@ func (e *Engine) refusedBy(a *Agent, m *moment, fx *activity.Effects) bool {
 
 // reviewOrders takes back the orders that other limits gave and that these would not.
 // As with orders about flows (decision 20).
-func (e *Engine) reviewOrders(a *Agent, m *moment, fx *activity.Effects) {
+func (e *orderWriter) reviewOrders(a *Agent, m *moment, fx *activity.Effects) {
 	for i := len(a.orders) - 1; i >= 0; i-- {
 		o := &a.orders[i]
 		if o.Limits == e.version {

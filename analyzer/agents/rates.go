@@ -9,7 +9,7 @@ import (
 )
 
 // count counts the event for every row that counts the like.
-func (e *Engine) count(a *Agent, m *moment, fx *activity.Effects) {
+func (e *orderWriter) count(a *Agent, m *moment, fx *activity.Effects) {
 	for _, r := range e.counting {
 		switch {
 		case !e.countsEvent(r, a, m.ev):
@@ -24,7 +24,7 @@ func (e *Engine) count(a *Agent, m *moment, fx *activity.Effects) {
 // countsEvent reports whether the row, which is on, counts the event, which is about a.
 // The key shows what a is, and the event only has its kind: messages count for
 // their receiver, refused calls for their caller.
-func (e *Engine) countsEvent(r RuleID, a *Agent, ev *events.Event) bool {
+func (e *settings) countsEvent(r RuleID, a *Agent, ev *events.Event) bool {
 	switch Rules[r].Counts {
 	case CountedEscaped:
 		return ev.Kind == events.AgentCall && !a.isProject() && (e.limits.Rules[r].All || escaped(ev))
@@ -52,7 +52,7 @@ func escaped(ev *events.Event) bool {
 // reports.
 // One report stands for all tries of up to a minute (decision 75), all counted at the time
 // of the last. More than maxStamps of them change nothing.
-func (e *Engine) countRefusals(a *Agent, m *moment, fx *activity.Effects) {
+func (e *orderWriter) countRefusals(a *Agent, m *moment, fx *activity.Effects) {
 	for range min(max(1, m.ev.AgentState.TotalUpdates), maxStamps) {
 		for i := range a.orders {
 			// The flow whose order refused the call has reported the attempt.
@@ -65,11 +65,11 @@ func (e *Engine) countRefusals(a *Agent, m *moment, fx *activity.Effects) {
 }
 
 // on reports whether the row says anything at all.
-func (e *Engine) on(r RuleID) bool { return !e.limits.Rules[r].Mute() }
+func (e *settings) on(r RuleID) bool { return !e.limits.Rules[r].Mute() }
 
 // countStamp counts by true times.
 // An event too late to count fills no window, and nothing comes of it.
-func (e *Engine) countStamp(r RuleID, a *Agent, m *moment, fx *activity.Effects) {
+func (e *orderWriter) countStamp(r RuleID, a *Agent, m *moment, fx *activity.Effects) {
 	set := &e.limits.Rules[r]
 	width := windowOf(set)
 	stamps := a.stampsOf(r)
@@ -80,7 +80,7 @@ func (e *Engine) countStamp(r RuleID, a *Agent, m *moment, fx *activity.Effects)
 
 // countCap counts in buckets, for numbers and windows that are too large for stamps.
 // The window ends with the newest bucket, also for an event that comes late.
-func (e *Engine) countCap(r RuleID, a *Agent, m *moment, fx *activity.Effects) {
+func (e *orderWriter) countCap(r RuleID, a *Agent, m *moment, fx *activity.Effects) {
 	if !a.caps.count(m.when, bucketOf(&e.limits.Rules[r])) {
 		return
 	}
@@ -102,7 +102,7 @@ func (a *Agent) stampsOf(r RuleID) *[]events.Stamp {
 
 // tallyAt is what a row counts in the window that ends at a time, whatever comes after.
 // It may put a cap into other buckets, and leaves all else as it is.
-func (e *Engine) tallyAt(r RuleID, a *Agent, at events.Stamp) tally {
+func (e *settings) tallyAt(r RuleID, a *Agent, at events.Stamp) tally {
 	set := &e.limits.Rules[r]
 	if Rules[r].Counts.OfTree() {
 		return tally{n: a.treeValue(Rules[r].Counts, nil, at), ends: a.treeEnds(e)}

@@ -30,7 +30,7 @@ func (a *Agent) about(s *stuck, action events.Action) finding {
 // order gives the order about a stuck agent that holds from now on.
 // It stands until the step is due; 0 where the step has no end, and then until the agent is
 // heard of.
-func (e *Engine) order(a *Agent, s *stuck, action events.Action, m *moment, fx *activity.Effects) {
+func (e *recoverer) order(a *Agent, s *stuck, action events.Action, m *moment, fx *activity.Effects) {
 	x := a.about(s, action)
 	s.issued = m.at
 	x.Issued, x.Expires = s.issued, s.due
@@ -65,7 +65,7 @@ func silentFor(since, at events.Stamp) int64 { return int64(max(0, at-since)+999
 // recovery is what the verdict reports of the agent.
 // The strings are copies, because the agent's may alias a record that is about to be
 // overwritten.
-func (e *Engine) recovery(a *Agent, s *stuck, at events.Stamp) *events.Recovery {
+func (e *recoverer) recovery(a *Agent, s *stuck, at events.Stamp) *events.Recovery {
 	r := &events.Recovery{
 		SafeToResume: e.safe(a),
 		Coherence:    a.coherence,
@@ -89,7 +89,7 @@ func (e *Engine) recovery(a *Agent, s *stuck, at events.Stamp) *events.Recovery 
 // not safe.
 // The figures in limits are hundredths, so that limits have no fractions. An agent whose void
 // is active is never safe.
-func (e *Engine) safe(a *Agent) bool {
+func (e *settings) safe(a *Agent) bool {
 	l := &e.limits
 	return a.figures&(hasCoherence|hasRisk|hasVoid) == hasCoherence|hasRisk &&
 		a.coherence > float64(l.SafeCoherence)/100 && a.risk < float64(l.SafeRisk)/100
@@ -97,7 +97,7 @@ func (e *Engine) safe(a *Agent) bool {
 
 // climb takes the first step of the ladder.
 // It is a resume where that is safe, and else a review by another agent.
-func (e *Engine) climb(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
+func (e *recoverer) climb(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	a.stuck.reviewer, a.stuck.extended = "", false
 	if e.safe(a) {
 		e.resume(a, m, fx)
@@ -107,14 +107,14 @@ func (e *Engine) climb(p *Partition, a *Agent, m *moment, fx *activity.Effects) 
 }
 
 // resume orders the agent to go on, and gives it Limits.ResumeWithin to report.
-func (e *Engine) resume(a *Agent, m *moment, fx *activity.Effects) {
+func (e *recoverer) resume(a *Agent, m *moment, fx *activity.Effects) {
 	a.stuck.step, a.stuck.due = stepResume, m.at.Add(e.limits.ResumeWithin)
 	e.intervene(a, events.Resume, m, fx)
 }
 
 // reviewStuck asks another agent. Without one the agent is archived.
 // The reviewer is one of this partition's agents: others are not known here (decision 40).
-func (e *Engine) reviewStuck(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
+func (e *recoverer) reviewStuck(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	reviewer := p.choose(a.name(), m.at)
 	if reviewer == "" {
 		e.archive(a, m, fx)
@@ -128,7 +128,7 @@ func (e *Engine) reviewStuck(p *Partition, a *Agent, m *moment, fx *activity.Eff
 // archive ends the ladder and notifies people. An archived agent is not archived again.
 // The notice follows at once and has a step of its own, so that views show that people were
 // notified.
-func (e *Engine) archive(a *Agent, m *moment, fx *activity.Effects) {
+func (e *recoverer) archive(a *Agent, m *moment, fx *activity.Effects) {
 	s := &a.stuck
 	s.due = 0
 	if s.step >= stepArchived {
@@ -141,7 +141,7 @@ func (e *Engine) archive(a *Agent, m *moment, fx *activity.Effects) {
 }
 
 // intervene gives an order of the ladder and leaves a note about it with the agent.
-func (e *Engine) intervene(a *Agent, action events.Action, m *moment, fx *activity.Effects) {
+func (e *recoverer) intervene(a *Agent, action events.Action, m *moment, fx *activity.Effects) {
 	e.order(a, &a.stuck, action, m, fx)
 	what, did := "Stuck agent ", string(action)
 	switch action {
@@ -157,7 +157,7 @@ func (e *Engine) intervene(a *Agent, action events.Action, m *moment, fx *activi
 // unheard takes the next step when an order to resume did not help: a review, unless
 // there was one.
 // It is called when the time of the step is over and when a resumed agent falls silent again.
-func (e *Engine) unheard(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
+func (e *recoverer) unheard(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	switch s := &a.stuck; {
 	case !e.limits.Recover && s.rule != ruleOfRescue:
 		// The limits changed on the way: people are notified, and nothing else is ordered.
@@ -173,7 +173,7 @@ func (e *Engine) unheard(p *Partition, a *Agent, m *moment, fx *activity.Effects
 
 // recoveryDue fires when the time of a step of the ladder is over.
 // A review without an answer ends in the archive: the reviewer may be stuck as well.
-func (e *Engine) recoveryDue(p *Partition, a *Agent, at events.Stamp, fx *activity.Effects) {
+func (e *recoverer) recoveryDue(p *Partition, a *Agent, at events.Stamp, fx *activity.Effects) {
 	m := deadlineOf(at)
 	a.clock = max(a.clock, at)
 	switch a.stuck.step {
@@ -188,7 +188,7 @@ func (e *Engine) recoveryDue(p *Partition, a *Agent, at events.Stamp, fx *activi
 
 // rescueAsked handles a request for help for the agent.
 // The right to use admin is checked where events come in (decision 46).
-func (e *Engine) rescueAsked(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
+func (e *recoverer) rescueAsked(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	if r := m.ev.Rescue; r != nil {
 		e.rescue(p, a, m, r.Admin, fx)
 	}
@@ -198,7 +198,7 @@ func (e *Engine) rescueAsked(p *Partition, a *Agent, m *moment, fx *activity.Eff
 // unless a person with the right to do so reports that they do.
 // The mode of the row decides how far it goes: shadow and warn notify people. enforce
 // climbs, also where recovery of silent agents is off (Limits.Recover).
-func (e *Engine) rescue(p *Partition, a *Agent, m *moment, admin bool, fx *activity.Effects) {
+func (e *recoverer) rescue(p *Partition, a *Agent, m *moment, admin bool, fx *activity.Effects) {
 	s := &a.stuck
 	mode := e.mode(ruleOfRescue, a, m.at)
 	by := m.ev.From.ID()
@@ -232,7 +232,7 @@ func (e *Engine) rescue(p *Partition, a *Agent, m *moment, admin bool, fx *activ
 // refuse answers a request for help for an agent that needs none. Nothing stands
 // because of it.
 // It is a notice with a reason of its own, so that who asked learns it from the stream.
-func (e *Engine) refuse(a *Agent, m *moment, shadow bool, fx *activity.Effects) {
+func (e *recoverer) refuse(a *Agent, m *moment, shadow bool, fx *activity.Effects) {
 	x := finding{Order: standing.Order{Action: events.Notify, Shadow: shadow, Since: m.at}, rule: ruleOfRescue, reason: RescueRefused,
 		detail: detailOf(m.ev), recovery: e.recovery(a, &stuck{requestedBy: m.ev.From.ID()}, m.at)}
 	x.recovery.Certainty = ""
@@ -256,7 +256,7 @@ func detailOf(ev *events.Event) string {
 // reviewed folds the answer of a reviewer. The agent itself has no say, and when no review is
 // open there is nothing to decide.
 // Any other agent that answers is treated as the reviewer: not only the chosen one may know.
-func (e *Engine) reviewed(_ *Partition, a *Agent, m *moment, fx *activity.Effects) {
+func (e *recoverer) reviewed(_ *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	s, r := &a.stuck, m.ev.Review
 	if r == nil || s.step != stepReview || activity.AgentKey(m.ev.From) == a.key {
 		return
@@ -279,7 +279,7 @@ func (e *Engine) reviewed(_ *Partition, a *Agent, m *moment, fx *activity.Effect
 // given the time of silence again, and a reviewer the time of a review once more.
 // It has to name the last order of the episode (names). A reviewer can ask for more time once,
 // or an open review would never end.
-func (e *Engine) acknowledged(_ *Partition, a *Agent, m *moment, _ *activity.Effects) {
+func (e *recoverer) acknowledged(_ *Partition, a *Agent, m *moment, _ *activity.Effects) {
 	s, ack := &a.stuck, m.ev.Ack
 	if ack == nil || !ack.Applied || s.due == 0 || !a.names(ack.VerdictID, s) {
 		return
@@ -294,7 +294,7 @@ func (e *Engine) acknowledged(_ *Partition, a *Agent, m *moment, _ *activity.Eff
 
 // names reports whether the verdict is the last one of the episode.
 // An id is made of the order and the revision, in hexadecimal digits (decision 7).
-func (a *Agent) names(verdict string, s *stuck) bool {
+func (a *subject) names(verdict string, s *stuck) bool {
 	_, revision, _ := strings.Cut(verdict, "-")
 	n, err := strconv.ParseInt(revision, 16, 64)
 	return err == nil && n == s.revision && standing.OrderOf(verdict) == a.verdictOrder(stuckGroup, s.since)

@@ -66,7 +66,7 @@ var doingByFlow = [activity.WorkCount]doing{activity.AtWork: acting, activity.In
 // does not contain is unknown afterwards.
 // A report that is older than the last one counts for the cadence and as a sign of life, and
 // changes nothing else.
-func (e *Engine) reported(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
+func (e *recoverer) reported(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	s := m.ev.AgentState
 	if s == nil {
 		return
@@ -100,7 +100,7 @@ func (e *Engine) reported(p *Partition, a *Agent, m *moment, fx *activity.Effect
 // twice is one report.
 // The oldest time gives way. One older than all that are kept counts as a report and is not
 // kept.
-func (a *Agent) countReport(at events.Stamp) {
+func (a *selfReport) countReport(at events.Stamp) {
 	i, known := slices.BinarySearch(a.stamps, at)
 	if known {
 		return
@@ -121,7 +121,7 @@ func (a *Agent) countReport(at events.Stamp) {
 
 // atWork folds what a flow reports of the agent.
 // A report about an agent that is not watched is only a sign of life.
-func (e *Engine) atWork(a *Agent, m *moment, flow uint64, w activity.Work, fx *activity.Effects) {
+func (e *recoverer) atWork(a *Agent, m *moment, flow uint64, w activity.Work, fx *activity.Effects) {
 	d := doingByFlow[w]
 	if e.watched(a) {
 		w := a.workOf(flow)
@@ -137,7 +137,7 @@ func (e *Engine) atWork(a *Agent, m *moment, flow uint64, w activity.Work, fx *a
 }
 
 // workOf returns what the flow said last; nil for nothing. The flow is a hash of its key.
-func (a *Agent) workOf(flow uint64) *agentWork {
+func (a *workList) workOf(flow uint64) *agentWork {
 	for i := range a.works {
 		if a.works[i].flow == flow {
 			return &a.works[i]
@@ -148,7 +148,7 @@ func (a *Agent) workOf(flow uint64) *agentWork {
 
 // addWork makes room for one more flow. Flows in which the agent rests go first, then
 // those of which nothing was heard for the longest time.
-func (a *Agent) addWork(flow uint64) *agentWork {
+func (a *workList) addWork(flow uint64) *agentWork {
 	if len(a.works) < maxFlows {
 		a.works = append(a.works, agentWork{flow: flow})
 		return &a.works[len(a.works)-1]
@@ -173,7 +173,7 @@ func (a *Agent) addWork(flow uint64) *agentWork {
 // watched reports whether the agent's silence is judged: it has promised to report, or
 // all are watched.
 // One report is a promise for good: who stops reporting is what the rules look for.
-func (e *Engine) watched(a *Agent) bool { return a.reports > 0 || e.limits.WatchAll }
+func (e *settings) watched(a *Agent) bool { return a.reports > 0 || e.limits.WatchAll }
 
 // quiet is what is known of an agent's silence.
 // It is worked out anew each time and never stored.
@@ -188,7 +188,7 @@ type quiet struct {
 // that one flow in which it is in a tool or waits is enough.
 // An agent that no flow reports at work, and that reports nothing itself, is not
 // expected to report.
-func (e *Engine) quietOf(a *Agent) quiet {
+func (e *settings) quietOf(a *Agent) quiet {
 	// A reviewer who says "keep" gives it time from then on, though nothing was heard of it.
 	q := quiet{since: max(a.last, a.stuck.silentSince)}
 	if !e.watched(a) {
@@ -239,7 +239,7 @@ func (e *Engine) quietOf(a *Agent) quiet {
 // of it. If it was silent, that is over.
 // It is called for each event that reports the agent. A late report of an earlier time ends the
 // episode only if it shows that there was no silence.
-func (e *Engine) heard(a *Agent, m *moment, at events.Stamp, fx *activity.Effects) {
+func (e *recoverer) heard(a *Agent, m *moment, at events.Stamp, fx *activity.Effects) {
 	// What it did before is no news: it was silent afterwards all the same.
 	spoke := at > a.last
 	a.last = max(a.last, at)
@@ -253,7 +253,7 @@ func (e *Engine) heard(a *Agent, m *moment, at events.Stamp, fx *activity.Effect
 
 // excused reports whether a late report shows that the agent was not silent when it
 // was found to be.
-func (e *Engine) excused(a *Agent, s *stuck) bool {
+func (e *settings) excused(a *Agent, s *stuck) bool {
 	if !Rules[s.rule].Silence {
 		return false // the episode began with a request for help
 	}
@@ -264,7 +264,7 @@ func (e *Engine) excused(a *Agent, s *stuck) bool {
 // cleared takes the order about a stuck agent back.
 // Silence that is to be counted from a later time than the agent was heard of last
 // (silentSince) outlives it: a reviewer said "keep".
-func (e *Engine) cleared(a *Agent, s *stuck, m *moment, fx *activity.Effects) {
+func (e *recoverer) cleared(a *Agent, s *stuck, m *moment, fx *activity.Effects) {
 	x := a.about(s, events.Allow)
 	e.publish(a, m, &x, fx)
 	// It is taken out before the episode is forgotten.
@@ -285,7 +285,7 @@ const minCadence = 5
 // silenceAllowed is how long, in milliseconds, the agent may be silent before the row
 // calls it stuck (certain) or potentially stuck; Off when it never does.
 // For cadence_broken it is the longer of the threshold and the set number of mean gaps.
-func (e *Engine) silenceAllowed(a *Agent, r RuleID, certain bool) events.Stamp {
+func (e *settings) silenceAllowed(a *Agent, r RuleID, certain bool) events.Stamp {
 	rule, set := &Rules[r], &e.limits.Rules[r]
 	// Off is the greatest number, so it never comes.
 	threshold := set.Warn
@@ -305,11 +305,11 @@ func (e *Engine) silenceAllowed(a *Agent, r RuleID, certain bool) events.Stamp {
 
 // silenceMode is the mode of a row about silence, of which no exemption ends: what ended would
 // have to be looked at when it does.
-func (e *Engine) silenceMode(r RuleID, a *Agent) rules.Mode { return e.mode(r, a, 0) }
+func (e *settings) silenceMode(r RuleID, a *Agent) rules.Mode { return e.mode(r, a, 0) }
 
 // meanGap is the mean time between the last reports, in seconds; 0 when there are too few.
-func (a *Agent) meanGap() (seconds float64) {
-	if !hasCadence(a) {
+func (a *selfReport) meanGap() (seconds float64) {
+	if a.reports < minCadence || len(a.stamps) < 2 {
 		return 0
 	}
 	gaps := len(a.stamps) - 1
@@ -327,7 +327,7 @@ type alarm struct {
 // Of those that fall together stuck comes before potentially stuck, then the table order.
 // Rows in shadow mode have an episode of their own, so that what they find does not hide what
 // others do.
-func (e *Engine) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
+func (e *settings) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
 	shadow := s == &a.shadow
 	for r := range RuleCount {
 		rule, mode := &Rules[r], e.silenceMode(r, a)
@@ -357,7 +357,7 @@ func (e *Engine) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
 // news reports whether it would change anything that the agent is found stuck, or
 // potentially stuck, by a row of that mode.
 // Without it a deadline would fire for ever at the same time.
-func (e *Engine) news(a *Agent, s *stuck, certain bool, mode rules.Mode) bool {
+func (e *settings) news(a *Agent, s *stuck, certain bool, mode rules.Mode) bool {
 	switch {
 	case s.since == 0:
 		return true
@@ -374,7 +374,7 @@ func (e *Engine) news(a *Agent, s *stuck, certain bool, mode rules.Mode) bool {
 // silenceDue is when silence has to be judged next; 0 for never.
 // The partition keeps it in its index of deadlines and calls Advance when the watermark of reports has
 // passed it.
-func (e *Engine) silenceDue(a *Agent) events.Stamp {
+func (e *settings) silenceDue(a *Agent) events.Stamp {
 	q := e.quietOf(a)
 	if !q.counts || a.isTree() {
 		return 0
@@ -390,7 +390,7 @@ func (e *Engine) silenceDue(a *Agent) events.Stamp {
 // silent judges the silence of the agent when silenceDue has come.
 // It decides by the row: some only warn, those in shadow mode notify no party that acts, others
 // begin the ladder.
-func (e *Engine) silent(p *Partition, a *Agent, at events.Stamp, fx *activity.Effects) {
+func (e *recoverer) silent(p *Partition, a *Agent, at events.Stamp, fx *activity.Effects) {
 	m := deadlineOf(at)
 	a.clock = max(a.clock, at)
 	q := e.quietOf(a)
@@ -431,7 +431,7 @@ func (e *Engine) silent(p *Partition, a *Agent, at events.Stamp, fx *activity.Ef
 // silent is given for silent, potentially_stuck and stuck.
 // Silent is for people alone: the silence is longer than the time between two reports of an agent at
 // work, and no rule has triggered yet.
-func (e *Engine) condition(a *Agent, at events.Stamp) (state, waiting string, silentSince events.Stamp) {
+func (e *settings) condition(a *Agent, at events.Stamp) (state, waiting string, silentSince events.Stamp) {
 	q := e.quietOf(a)
 	switch s := &a.stuck; {
 	// What the ladder has come to goes before what the agent does now.

@@ -17,7 +17,7 @@ import (
 
 // isTree reports by the key whether it is a tree, of which only the ledger, its orders and its
 // grants are used.
-func (a *Agent) isTree() bool { return strings.HasPrefix(a.key, activity.TreePrefix) }
+func (a *subject) isTree() bool { return strings.HasPrefix(a.key, activity.TreePrefix) }
 
 // treeCall is a flow of the tree and what it spends, or asks to spend.
 type treeCall struct {
@@ -79,7 +79,7 @@ const maxPassed = 16
 // here before that was known, as spent by that flow. It leaves out what the flow reports to that
 // tree itself.
 // The ledger here begins anew then, so that nothing counts in two trees.
-func (e *Engine) belongs(a *Agent, m *moment, fx *activity.Effects) {
+func (e *treeJudge) belongs(a *Agent, m *moment, fx *activity.Effects) {
 	e.heardOfTree(a, m, fx)
 	root, l := m.ev.RootCorrelationID, &a.tree
 	if m.ev.Sequence > 0 && a.within != "" && a.within != a.name() {
@@ -161,7 +161,7 @@ func (a *Agent) shorten(ev *events.Event, when events.Stamp, fx *activity.Effect
 
 // clearTree takes back what stands.
 // Each order that bound anybody is lifted by a verdict.
-func (e *Engine) clearTree(a *Agent, m *moment, fx *activity.Effects) {
+func (e *treeJudge) clearTree(a *Agent, m *moment, fx *activity.Effects) {
 	for len(a.orders) > 0 {
 		o := &a.orders[0]
 		if o.Phase > standing.Warn && o.Expires > m.at {
@@ -176,7 +176,7 @@ func (e *Engine) clearTree(a *Agent, m *moment, fx *activity.Effects) {
 // whole again, as that of a flow is.
 // Children that were silent as long are forgotten with their shares. A tree that waits for a
 // person does not begin anew.
-func (e *Engine) heardOfTree(a *Agent, m *moment, fx *activity.Effects) {
+func (e *treeJudge) heardOfTree(a *Agent, m *moment, fx *activity.Effects) {
 	l := &a.tree
 	idle := events.Stamp(e.terms.Idle.Milliseconds())
 	if !l.Began() || (m.at-l.Last > idle || m.at.Sub(l.Start) > e.terms.MaxAge) && !e.treeWaits(a, m.at) {
@@ -192,7 +192,7 @@ func (e *Engine) heardOfTree(a *Agent, m *moment, fx *activity.Effects) {
 // Asks of all flows of a tree come here one after the other, which is what makes a budget
 // exact (decision 68). What was spent without an ask counts even when an order forbids it: it
 // happened.
-func (e *Engine) spend(a *Agent, m *moment, fx *activity.Effects) {
+func (e *treeJudge) spend(a *Agent, m *moment, fx *activity.Effects) {
 	l, ev := &a.tree, m.ev
 	e.heardOfTree(a, m, fx)
 	if a.passUp(m, fx) {
@@ -265,9 +265,9 @@ func amountOf(counts Counted) int { return int(counts - CountedTreeCalls) }
 // judgeTree compares what the row measures with its limit, after a report of the flow.
 // Rows about the whole tree are judged as any other. Those about one flow notify that flow by an
 // order of its own and keep only a warning for the tree.
-func (e *Engine) judgeTree(r RuleID, a *Agent, c *ledger.Child, call *treeCall, m *moment, fx *activity.Effects) {
+func (e *treeJudge) judgeTree(r RuleID, a *Agent, c *ledger.Child, call *treeCall, m *moment, fx *activity.Effects) {
 	rule, set := &Rules[r], e.setting(r, a, m.at)
-	t := tally{n: a.treeValue(rule.Counts, call, m.at), ends: a.treeEnds(e)}
+	t := tally{n: a.treeValue(rule.Counts, call, m.at), ends: a.treeEnds(&e.settings)}
 	if rule.Counts != CountedTreeDepth && rule.Counts != CountedTreeChildren && rule.Counts != CountedTreeSpawns {
 		e.judge(r, a, m, &t, fx)
 		return
@@ -293,7 +293,7 @@ func (e *Engine) judgeTree(r RuleID, a *Agent, c *ledger.Child, call *treeCall, 
 
 // treeEnds is when the tree is over if nothing more comes.
 // The budget of a tree is whole again then, so no order about it has to stand longer.
-func (a *Agent) treeEnds(e *Engine) events.Stamp { return a.tree.Last.Add(e.terms.Idle) + 1 }
+func (a *Agent) treeEnds(e *settings) events.Stamp { return a.tree.Last.Add(e.terms.Idle) + 1 }
 
 // boundFor is how long an order about the tree above lasts for a flow that names only its parent, in
 // milliseconds. Such a flow may not learn that the order was lifted.
@@ -301,7 +301,7 @@ const boundFor events.Stamp = 60_000
 
 // bindFlow sends each order that refuses its calls to a flow that came through another tree, and so
 // knows nothing of this one. It sends them again when the first has run out.
-func (e *Engine) bindFlow(a *Agent, c *ledger.Child, m *moment, fx *activity.Effects) {
+func (e *treeJudge) bindFlow(a *Agent, c *ledger.Child, m *moment, fx *activity.Effects) {
 	if c == nil || c.NotifiedAt > m.at {
 		return
 	}
@@ -333,7 +333,7 @@ const shareAgain events.Stamp = 10_000
 // treeFinding says to one flow that the tree has no room for it.
 // What is refused for want of a share is only put off: shares come back when other flows end
 // or fall silent.
-func (e *Engine) treeFinding(r RuleID, a *Agent, observed int64, m *moment) *finding {
+func (e *settings) treeFinding(r RuleID, a *Agent, observed int64, m *moment) *finding {
 	rule, set := &Rules[r], e.setting(r, a, m.at)
 	x := &finding{rule: r, flow: m.ev.CorrelationID, group: string(rule.Reason) + "\x00" + m.ev.CorrelationID}
 	action := rule.Action
@@ -362,7 +362,7 @@ func (e *Engine) treeFinding(r RuleID, a *Agent, observed int64, m *moment) *fin
 // treeRefuses returns why the tree refuses the call that is asked for; nil when it does not.
 // It looks at standing orders first, then at what the call would bring each row to. A refused
 // ask spends nothing.
-func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.Effects) *events.Verdict {
+func (e *treeJudge) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.Effects) *events.Verdict {
 	for i := range a.orders {
 		o := &a.orders[i]
 		if !o.refuses(events.Halt, m.at) && !o.refuses(events.Hold, m.at) {
@@ -422,7 +422,7 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.E
 			of := amountOf(rule.Counts)
 			needs := max(1, call.spends[of])
 			if spent := l.Spent[of] + needs; spent >= set.Stop { // as after a grant has expired: nothing stands
-				e.judge(r, a, m, &tally{n: spent, ends: a.treeEnds(e)}, fx)
+				e.judge(r, a, m, &tally{n: spent, ends: a.treeEnds(&e.settings)}, fx)
 				if o := a.orderFor(rule.Reason); o != nil && o.Binds() {
 					v := e.verdict(a, m, o.finding())
 					return &v
@@ -452,7 +452,7 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.E
 // treeAllows is the answer to a call that no rule refuses, with the remaining budget of the
 // tree.
 // Figures are worked out only where the request or the limits want them (decision 60).
-func (e *Engine) treeAllows(a *Agent, m *moment) *events.Verdict {
+func (e *settings) treeAllows(a *Agent, m *moment) *events.Verdict {
 	v := &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64String(a.key+"\x00"+m.ev.ID), 16), Time: events.RFC3339(m.at),
 		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeTree, ID: strings.Clone(a.name())}, Action: events.Allow,
 		Reason: standing.Allowed, ConfigVersion: e.terms.Version, CorrelationID: strings.Clone(m.ev.CorrelationID), RootCorrelationID: strings.Clone(a.name())}
@@ -505,7 +505,7 @@ const maxTreeGrants = 7
 
 // setting is the setting of the row, with what a person has granted.
 // A row that is off stays off in effect: its events are not judged at all.
-func (e *Engine) setting(r RuleID, a *Agent, at events.Stamp) rules.Setting {
+func (e *settings) setting(r RuleID, a *Agent, at events.Stamp) rules.Setting {
 	set := e.limits.Rules[r]
 	set.Mode = e.mode(r, a, at)
 	for i := range a.grants {
@@ -523,7 +523,7 @@ func (e *Engine) setting(r RuleID, a *Agent, at events.Stamp) rules.Setting {
 // has spent where that is more, and takes back what stands because of it.
 // Without a limit there is nothing to add to. A second grant adds to the first and takes its
 // place (decision 62).
-func (e *Engine) grantTree(a *Agent, m *moment, fx *activity.Effects) {
+func (e *treeJudge) grantTree(a *Agent, m *moment, fx *activity.Effects) {
 	e.heardOfTree(a, m, fx)
 	if a.passUp(m, fx) {
 		return
@@ -566,7 +566,7 @@ func (e *Engine) grantTree(a *Agent, m *moment, fx *activity.Effects) {
 // releaseTree takes back what stands against the tree, because a person said so.
 // With a time (Operator.For) nothing of the tree is limited for so long; without one it is
 // judged again with its next call.
-func (e *Engine) releaseTree(a *Agent, m *moment, fx *activity.Effects) {
+func (e *treeJudge) releaseTree(a *Agent, m *moment, fx *activity.Effects) {
 	e.heardOfTree(a, m, fx)
 	if a.passUp(m, fx) {
 		return
@@ -585,7 +585,7 @@ func (e *Engine) releaseTree(a *Agent, m *moment, fx *activity.Effects) {
 
 // holdTree has the tree wait from now on because of an order that held it from its next call
 // on, which is this one: asked for, it was not made.
-func (e *Engine) holdTree(a *Agent, o *order, m *moment, fx *activity.Effects) {
+func (e *treeJudge) holdTree(a *Agent, o *order, m *moment, fx *activity.Effects) {
 	o.Phase, o.Begun = standing.Stop, m.at
 	if rules.OneByOne(Rules[o.rule].Unit) {
 		o.Observed++
@@ -596,10 +596,10 @@ func (e *Engine) holdTree(a *Agent, o *order, m *moment, fx *activity.Effects) {
 // treeWaits reports whether the tree waits for a person, or is halted because no person decided:
 // silence brings it no new budget then.
 // A shadow order makes no flow wait.
-func (e *Engine) treeWaits(a *Agent, at events.Stamp) bool {
+func (e *treeJudge) treeWaits(a *Agent, at events.Stamp) bool {
 	for i := range a.orders {
 		o := &a.orders[i]
-		if o.Phase == standing.Stop && !o.Shadow && o.Expires > at && (o.Action == events.Hold || o.lapsed(e)) {
+		if o.Phase == standing.Stop && !o.Shadow && o.Expires > at && (o.Action == events.Hold || o.lapsed(&e.settings)) {
 			return true
 		}
 	}
@@ -608,7 +608,7 @@ func (e *Engine) treeWaits(a *Agent, at events.Stamp) bool {
 
 // lapsed reports whether no person has decided in time about a tree that waited.
 // The action alone does not show it: a halt by a row that holds has no other cause.
-func (o *order) lapsed(e *Engine) bool {
+func (o *order) lapsed(e *settings) bool {
 	return o.Action == events.Halt && o.Phase == standing.Stop && e.limits.Rules[o.rule].Hold
 }
 

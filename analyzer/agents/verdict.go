@@ -37,7 +37,7 @@ const maxDetail = 512
 // overwritten.
 // It sets the revision in the finding; who keeps an order copies it from there or from the
 // agent.
-func (e *Engine) publish(a *Agent, m *moment, x *finding, fx *activity.Effects) {
+func (e *orderWriter) publish(a *Agent, m *moment, x *finding, fx *activity.Effects) {
 	// Event time, as of flows: an agent that is folded again from its middle counts on as
 	// it did the first time.
 	a.revision = max(a.revision+1, int64(m.at))
@@ -47,7 +47,7 @@ func (e *Engine) publish(a *Agent, m *moment, x *finding, fx *activity.Effects) 
 
 // verdict is the finding as dispatchers, people and models get it.
 // A view calls it, too, so it changes nothing.
-func (e *Engine) verdict(a *Agent, m *moment, x *finding) events.Verdict {
+func (e *orderWriter) verdict(a *Agent, m *moment, x *finding) events.Verdict {
 	rule := &Rules[x.rule]
 	id := strings.Clone(a.name())
 	order := a.verdictOrder(x.orderGroup(), x.Since)
@@ -99,7 +99,7 @@ func (e *Engine) verdict(a *Agent, m *moment, x *finding) events.Verdict {
 }
 
 // name is the id of the agent or project, without the kind before the colon.
-func (a *Agent) name() string {
+func (a *subject) name() string {
 	_, id, _ := strings.Cut(a.key, ":")
 	return id
 }
@@ -107,7 +107,7 @@ func (a *Agent) name() string {
 // verdictOrder is the same for all verdicts about one order.
 // It is made of the key, the group and when the offence began, so it comes out the same in
 // each fold (decision 7).
-func (a *Agent) verdictOrder(group string, since events.Stamp) uint64 {
+func (a *subject) verdictOrder(group string, since events.Stamp) uint64 {
 	var d xxhash.Digest
 	d.Reset()
 	_, _ = d.WriteString(a.key)
@@ -169,7 +169,7 @@ func confidenceOf(ev *events.Event) string {
 // fixed words and numbers, and of what the limits say.
 // Ladders and notices have words of their own. Only what counts against a limit takes the text
 // of the limits (decision 71).
-func (e *Engine) text(x *finding) string {
+func (e *orderWriter) text(x *finding) string {
 	rule := &Rules[x.rule]
 	code := string(x.reasonCode())
 	limit, observed := x.Figures(rule.Unit)

@@ -59,7 +59,7 @@ type NoteView struct {
 // View returns the agent as it stands at the watermark of its partition. Its strings
 // are its own.
 // Only the goroutine that owns the agent may call it; what it returns may go anywhere.
-func (e *Engine) View(p *Partition, a *Agent) View {
+func (e *orderWriter) View(p *Partition, a *Agent) View {
 	clone := strings.Clone
 	// Everything that an agent reports of itself is copied; a kind of its own is set below.
 	v := View{Agent: clone(a.name()), Kind: events.ScopeAgent, Events: a.Events(), Reports: int64(a.reports),
@@ -125,7 +125,7 @@ func (e *Engine) View(p *Partition, a *Agent) View {
 // counters measures what is counted of the agent in the windows that end at the
 // watermark, or at its clock when that is ahead.
 // The depth of a tree is of one flow, so there is nothing to show of it.
-func (e *Engine) counters(p *Partition, a *Agent) (out []rules.CounterView) {
+func (e *settings) counters(p *Partition, a *Agent) (out []rules.CounterView) {
 	look := *a // the window of a cap may have to be put into other buckets
 	for r := range RuleCount {
 		counts := Rules[r].Counts
@@ -175,7 +175,7 @@ func (s recoveryStep) action() events.Action {
 // come to, then one line per order and per note that weir left.
 // Text of others is left out but for names, which are made printable: it would make golden
 // files depend on what agents write.
-func (e *Engine) Explain(p *Partition, a *Agent) string {
+func (e *orderWriter) Explain(p *Partition, a *Agent) string {
 	v := e.View(p, a)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s=%s state=%s", v.Kind, standing.Printable(v.Agent), v.State)

@@ -14,12 +14,12 @@ import (
 // first in margin, and the last message in health. A conversation has no other use for these.
 
 // isWake reports by the key whether the state is of a conversation.
-func (a *Agent) isWake() bool { return strings.HasPrefix(a.key, activity.WakePrefix) }
+func (a *subject) isWake() bool { return strings.HasPrefix(a.key, activity.WakePrefix) }
 
 // woken counts a flow that an agent opened in the conversation. It counts if the agent was the one
 // that was woken last, or sent the same message as before. An agent that hands out one task after
 // the other goes in no circle.
-func (e *Engine) woken(a *Agent, m *moment, fx *activity.Effects) {
+func (e *orderWriter) woken(a *Agent, m *moment, fx *activity.Effects) {
 	said := m.ev.Content.String()
 	again := a.status != "" && m.ev.From.ID() == a.status || said != "" && said == a.health
 	if len(a.notes) == maxNotes {
@@ -37,7 +37,7 @@ func (e *Engine) woken(a *Agent, m *moment, fx *activity.Effects) {
 }
 
 // moved begins anew: an agent worked, or a person spoke. An order that was given is lifted.
-func (e *Engine) moved(a *Agent, m *moment, fx *activity.Effects) {
+func (e *orderWriter) moved(a *Agent, m *moment, fx *activity.Effects) {
 	a.messages = a.messages[:0]
 	for i := len(a.orders) - 1; i >= 0; i-- {
 		if o := &a.orders[i]; o.Phase > 0 && o.Expires > m.at {
