@@ -90,6 +90,9 @@ func printReceipt(env *cli.Env, a *api.HandOrderView, r *orders.Receipt) error {
 	}
 	f := r.Flights
 	fmt.Fprintf(&b, "in flight at the stop: %d, ended %d (cancelled %d), running %d, unknown %d\n", f.Calls, f.Ended, f.Cancelled, f.Running, f.Unknown)
+	for i := range r.Runtimes {
+		fmt.Fprintf(&b, "  %s\n", runtimeText(&r.Runtimes[i]))
+	}
 	for i := range f.Open {
 		fmt.Fprintf(&b, "  not ended: %s\n", openText(&f.Open[i]))
 	}
@@ -112,4 +115,19 @@ func openText(c *orders.OpenSeen) string {
 		return text + "cancelling failed: " + c.Why
 	}
 	return text + "its program gives the guard no way to cancel it"
+}
+
+// runtimeText says what a runtime has answered to the request to cancel.
+func runtimeText(p *orders.RuntimePart) string {
+	switch p.State {
+	case orders.RuntimeCancelled:
+		text := fmt.Sprintf("runtime %s: took the request to cancel, cancelled %d", p.Runtime, p.Cancelled)
+		for _, n := range p.NotCancelled {
+			text += fmt.Sprintf("\n    not cancelled: flow %s: %s", n.Flow, n.Why)
+		}
+		return text
+	case orders.RuntimeFailed:
+		return fmt.Sprintf("runtime %s: refused to cancel: %s", p.Runtime, p.Why)
+	}
+	return strings.TrimSuffix(fmt.Sprintf("runtime %s: the request to cancel is not delivered yet: %s", p.Runtime, p.Why), ": ")
 }

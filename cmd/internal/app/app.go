@@ -30,7 +30,9 @@ import (
 	"weir/cmd/internal/peer"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
+	"weir/cmd/internal/runtimes"
 	"weir/cmd/internal/selftest"
+	"weir/cmd/internal/switchfile"
 	"weir/events"
 	"weir/sink/jsonl"
 	"weir/sink/otlp"
@@ -77,6 +79,8 @@ type App struct {
 	byHand      *orders.Book
 	desk        *orders.Desk // of receipts
 	linkKey     sync.Mutex   // of who makes the secret of links
+	hand        *switchfile.Settings
+	callers     []*runtimes.Caller
 	degraded    *ask.Degraded
 	checks      *ask.Service // of the three above and the backend
 	members     members      // nil: this process is alone
@@ -120,6 +124,9 @@ func New(o Options) (*App, error) {
 	}
 	if a.limits, err = limits.New(limits.Options{File: o.LimitsFile, Limits: o.Limits, Prices: table, Poll: o.LimitsPoll, Clock: o.Clock, Logger: o.Logger}); err != nil {
 		return nil, err
+	}
+	if a.hand, err = switchfile.Read(o.SwitchFile); err != nil {
+		return nil, fmt.Errorf("settings of the switch: %w", err)
 	}
 	a.keys.path = o.OrderKeysFile
 	if err := a.keys.load(); err != nil {
@@ -280,12 +287,12 @@ func (a *App) open() (err error) {
 	a.degraded.Fold, a.degraded.Append, a.degraded.Now = folded{a.backend}, a.backend.Append, a.backend.Now
 	a.orders.Log, a.orders.Above, a.checks.Log = a.backend, folded{a.backend}.Above, a.backend
 	a.orders.Principal = api.PrincipalOf
-	a.byHand = a.newBook()
 	if a.o.AuditFile != "" {
 		if a.audit, err = access.OpenAudit(a.o.AuditFile); err != nil {
 			return err
 		}
 	}
+	a.byHand = a.newBook()
 	if a.o.VerdictFile != "" {
 		if a.file, err = jsonl.Open(a.o.VerdictFile); err != nil {
 			return err
@@ -317,6 +324,9 @@ func (a *App) runAll() {
 	}
 	if a.hook != nil {
 		a.forward(forwarder.ToWebhook(a.o.WebhookURL, a.hook))
+	}
+	for _, c := range a.callers {
+		a.forward(forwarder.ToRuntime(c.Runtime.Name, c.Deliver))
 	}
 	if a.otlp != nil {
 		a.forward(forwarder.ToOTLP(a.o.OTLPLogs, a.otlp))

@@ -5,9 +5,12 @@ import (
 	"crypto/sha256"
 	"errors"
 
+	"weir/cmd/internal/access"
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/orders"
+	"weir/cmd/internal/runtimes"
 	"weir/events"
+	"weir/events/byhand"
 )
 
 // newBook makes what keeps the orders that persons give about scopes: in the state, or in a topic that
@@ -19,7 +22,45 @@ func (a *App) newBook() *orders.Book {
 	}
 	a.desk = &orders.Desk{Book: b, Guards: new(orders.Guards)}
 	b.Changed = a.desk.Changed
+	for _, r := range a.hand.Runtimes {
+		a.callers = append(a.callers, &runtimes.Caller{Runtime: r, Book: b, Audit: cancelAudit{a}, Store: a.store, Now: a.clock.Now, Logger: a.logger})
+	}
+	if len(a.callers) > 0 {
+		a.desk.Runtimes = a.runtimeParts
+	}
 	return b
+}
+
+// runtimeParts returns what runtimes have answered about an order.
+func (a *App) runtimeParts(o *byhand.Order) (parts []orders.RuntimePart) {
+	for _, c := range a.callers {
+		if p := c.Part(o); p != nil {
+			parts = append(parts, *p)
+		}
+	}
+	return parts
+}
+
+// cancelAudit writes requests to runtimes to the audit log.
+type cancelAudit struct{ a *App }
+
+func (c cancelAudit) record(o *byhand.Order, runtime, stage string) access.Record {
+	return access.Record{Time: c.a.clock.Now().UTC(), Stage: stage, ID: o.VerdictID() + "/" + runtime, Principal: "weir", By: o.By, Peer: "runtime " + runtime,
+		Kind: "order.cancel", Event: o.VerdictID(), Flow: o.Scope.String(), Reason: o.Reason}
+}
+
+// Requested writes the line before the request is sent.
+func (c cancelAudit) Requested(o *byhand.Order, runtime string) error {
+	return c.a.audit.Write(c.record(o, runtime, access.Asked))
+}
+
+// Answered writes the line of the answer.
+func (c cancelAudit) Answered(o *byhand.Order, runtime string, status int, detail string) {
+	r := c.record(o, runtime, access.Answered)
+	r.Status, r.Detail = status, detail
+	if err := c.a.audit.Write(r); err != nil {
+		c.a.logger.Error("the audit log does not have the answer of a runtime", "runtime", runtime, "order", o.ID(), "error", err)
+	}
 }
 
 // look looks at an event that comes in.

@@ -58,6 +58,8 @@ type Options struct {
 	// OrdersFile keeps the orders by hand a second time, outside of the state; "" does not. The
 	// members of a group have them in a topic instead.
 	OrdersFile string
+	// SwitchFile has the settings of orders by hand, see package switchfile; "" has none.
+	SwitchFile string
 
 	// TrustUsers are the sources that are believed when they say that a user has spoken, see
 	// gate.ParseTrust; default gate.DefaultTrust.

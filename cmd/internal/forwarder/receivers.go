@@ -65,3 +65,9 @@ func ToOTLP(url string, exporter *otlp.Exporter) *Forwarder {
 		return len(verdicts), nil
 	}}
 }
+
+// ToRuntime returns a forwarder that has a program that runs agents cancel the work of orders by hand.
+// Log, cursors, clock and logger are left to the caller.
+func ToRuntime(name string, deliver func(ctx context.Context, verdicts []state.Entry) (int, error)) *Forwarder {
+	return &Forwarder{Name: "runtime " + name, Cursor: "runtime:" + name, Deliver: deliver}
+}

@@ -17,6 +17,8 @@ type Part struct {
 	Confirmed Confirmed      `json:"confirmed"`
 	// Observed is how many calls of the scope were reported that began after Enforced.
 	Observed int64 `json:"observed"`
+	// Runtimes is what programs that run agents have answered to this process.
+	Runtimes []RuntimePart `json:"runtimes,omitempty"`
 }
 
 // Receipt says from acknowledgements whether an order has taken hold. It is made of the parts of all
@@ -34,11 +36,13 @@ type Receipt struct {
 	Unreached []string `json:"unreached"`
 	Confirmed
 	Observed int64 `json:"observed_after"` // calls of the scope that were reported, and began after the stop
+	// Runtimes are the programs that run agents, with their answers to the request to cancel.
+	Runtimes []RuntimePart `json:"runtimes"`
 }
 
 // NewReceipt returns the receipt of a record to which no process has said anything yet.
 func NewReceipt(o *byhand.Order) *Receipt {
-	return &Receipt{Verdict: o.VerdictID(), Given: o.Time, Unreached: []string{}, Confirmed: Confirmed{Missing: []GuardSeen{}, Flights: Flights{Open: []OpenSeen{}}}}
+	return &Receipt{Verdict: o.VerdictID(), Given: o.Time, Unreached: []string{}, Confirmed: Confirmed{Missing: []GuardSeen{}, Flights: Flights{Open: []OpenSeen{}}}, Runtimes: []RuntimePart{}}
 }
 
 // Add adds what a process says.
@@ -51,6 +55,7 @@ func (r *Receipt) Add(process string, p Part) {
 	}
 	r.Confirmed.Add(p.Confirmed)
 	r.Observed += p.Observed
+	r.addRuntimes(p.Runtimes)
 }
 
 // Miss notes a process that could not be asked.
@@ -68,8 +73,9 @@ func (r *Receipt) Close() *Receipt {
 // Desk makes the parts of this process. Book and Guards are set before anything is called. Any
 // goroutine may use it.
 type Desk struct {
-	Book   *Book
-	Guards *Guards
+	Book     *Book
+	Guards   *Guards
+	Runtimes Runtimes // nil for none
 
 	mu       sync.Mutex
 	enforced map[string]enforcement // by id of the order
@@ -124,13 +130,18 @@ func (d *Desk) Observe(ev *events.Event) {
 func (d *Desk) Part(verdict string) Part {
 	d.mu.Lock()
 	var p Part
+	var order *byhand.Order
 	stops := true
 	for _, e := range d.enforced {
 		if e.order.VerdictID() == verdict {
+			order = e.order
 			p.Enforced, p.Observed, stops = events.RFC3339(e.at), e.observed, e.order.Order == byhand.Stop
 		}
 	}
 	d.mu.Unlock()
+	if order != nil && d.Runtimes != nil {
+		p.Runtimes = d.Runtimes(order)
+	}
 	p.Confirmed = d.Guards.Confirm(verdict, stops, d.Book.Now())
 	return p
 }

@@ -1,0 +1,155 @@
+// Package switchfile reads the settings of the switch (weir stop): second signatures, drills, runtimes to
+// notify, and approvals.
+package switchfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"weir/events"
+	"weir/events/byhand"
+	"weir/sink/recipient"
+)
+
+// Settings are what a file says. The zero Settings is that of no file.
+type Settings struct {
+	Runtimes []Runtime `yaml:"runtimes"`
+}
+
+// Runtime is a program that runs agents and that cancels their work when weir requests it.
+type Runtime struct {
+	Name string `yaml:"name"`
+	// Agent is a pattern of the agents that it runs; "" means all.
+	Agent string `yaml:"agent"`
+	// URLFile holds the URL, or URL is it.
+	URL     string `yaml:"url"`
+	URLFile string `yaml:"url-file"`
+	// SecretFile holds the key of the signatures.
+	SecretFile string `yaml:"secret-file"`
+
+	Secret []byte `yaml:"-"` // of SecretFile
+}
+
+// The bounds of a file.
+const (
+	maxFile     = 1 << 20 // bytes
+	maxRuntimes = 100
+	minSecret   = 16 // bytes
+)
+
+// Read reads a file and the files that it names, which are relative to its folder. "" has no settings.
+func Read(path string) (*Settings, error) {
+	s := new(Settings)
+	if path == "" {
+		return s, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("%s: it has %d bytes; want at most %d", path, len(text), maxFile)
+	}
+	if hasContent(text) {
+		if err := yaml.Load(text, s, yaml.WithKnownFields(), yaml.WithUniqueKeys()); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if err := s.check(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+func (s *Settings) check(dir string) error {
+	if len(s.Runtimes) > maxRuntimes {
+		return fmt.Errorf("it has %d runtimes; want at most %d", len(s.Runtimes), maxRuntimes)
+	}
+	seen := make(map[string]bool)
+	for i := range s.Runtimes {
+		r := &s.Runtimes[i]
+		if err := r.check(dir); err != nil {
+			return fmt.Errorf("runtimes[%d]: %w", i, err)
+		}
+		if seen[r.Name] {
+			return fmt.Errorf("runtimes[%d]: name %q is used twice", i, r.Name)
+		}
+		seen[r.Name] = true
+	}
+	return nil
+}
+
+func (r *Runtime) check(dir string) (err error) {
+	if r.Name == "" || len(r.Name) > events.MaxID || strings.ContainsFunc(r.Name, func(c rune) bool { return c <= ' ' }) {
+		return fmt.Errorf("name %q: want up to %d bytes without spaces", r.Name, events.MaxID)
+	}
+	if r.Agent == "" {
+		r.Agent = "*"
+	}
+	if _, err := byhand.ParseScope("agent:" + r.Agent); err != nil {
+		return err
+	}
+	if r.URL, err = oneOf(dir, "url", r.URL, r.URLFile); err != nil {
+		return err
+	}
+	if r.Secret, err = secret(dir, r.SecretFile); err != nil {
+		return err
+	}
+	return nil
+}
+
+// oneOf returns the URL that is given itself or in a file.
+func oneOf(dir, name, url, file string) (string, error) {
+	if (url == "") == (file == "") {
+		return "", fmt.Errorf("want either %s or %s-file", name, name)
+	}
+	if file != "" {
+		text, err := os.ReadFile(inFolder(dir, file))
+		if err != nil {
+			return "", err
+		}
+		url = strings.TrimSpace(string(text))
+	}
+	if _, err := recipient.Parse(url); err != nil {
+		return "", err
+	}
+	return url, nil
+}
+
+// secret reads the key of signatures. Without one a receiver could not tell weir from others.
+func secret(dir, file string) ([]byte, error) {
+	if file == "" {
+		return nil, errors.New("secret-file is missing: requests to cancel are signed")
+	}
+	text, err := os.ReadFile(inFolder(dir, file))
+	if err != nil {
+		return nil, err
+	}
+	if text = bytes.TrimSpace(text); len(text) < minSecret {
+		return nil, fmt.Errorf("%s has %d bytes; want at least %d", file, len(text), minSecret)
+	}
+	return text, nil
+}
+
+func inFolder(dir, file string) string {
+	if filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(dir, file)
+}
+
+// hasContent reports whether a file has more than comments.
+func hasContent(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,50 @@
+package switchfile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func write(t *testing.T, files map[string]string) (path string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "switch.yaml")
+}
+
+func TestRead(t *testing.T) {
+	s, err := Read(write(t, map[string]string{"switch.yaml": "runtimes:\n- {name: a, url-file: url, secret-file: key}\n", "url": "https://x.example/c\n", "key": strings.Repeat("k", minSecret)}))
+	if err != nil || len(s.Runtimes) != 1 || s.Runtimes[0].Agent != "*" || s.Runtimes[0].URL != "https://x.example/c" || len(s.Runtimes[0].Secret) != minSecret {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, text := range []string{"", "# nothing\n"} {
+		if s, err := Read(write(t, map[string]string{"switch.yaml": text})); err != nil || len(s.Runtimes) != 0 {
+			t.Errorf("%q: %+v, %v", text, s, err)
+		}
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	key := strings.Repeat("k", minSecret)
+	for text, want := range map[string]string{
+		"runtime: []\n": "runtime",
+		"runtimes:\n- {name: a, url: http://x, secret-file: key}\n- {name: a, url: http://x, secret-file: key}\n": "twice",
+		"runtimes:\n- {name: a b, url: http://x, secret-file: key}\n":                                             "without spaces",
+		"runtimes:\n- {name: a, secret-file: key}\n":                                                              "either url",
+		"runtimes:\n- {name: a, url: ftp://x, secret-file: key}\n":                                                "no endpoint",
+		"runtimes:\n- {name: a, url: http://x}\n":                                                                 "secret-file is missing",
+		"runtimes:\n- {name: a, url: http://x, secret-file: short}\n":                                             "want at least",
+		"runtimes:\n- {name: a, url: http://x, secret-file: none}\n":                                              "no such file",
+	} {
+		_, err := Read(write(t, map[string]string{"switch.yaml": text, "key": key, "short": "x"}))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
