@@ -189,6 +189,23 @@ func Decode(text []byte) (*Order, error) {
 	return o, o.Check()
 }
 
+// Appended fills in what the record of a log lacks if weir did not write it: the time of the record
+// counts.
+func (o *Order) Appended(at events.Stamp) {
+	if o.Time == 0 {
+		o.Time = events.RFC3339(at)
+	}
+	if o.Since == 0 {
+		o.Since = o.Time
+	}
+	if o.Revision == 0 {
+		o.Revision = int64(at)
+	}
+	if o.Expires == 0 && o.Order == Stop {
+		o.Expires = events.RFC3339(events.Stamp(o.Time).Add(events.DefaultStop))
+	}
+}
+
 // Encode writes the record.
 func (o *Order) Encode() []byte {
 	text, err := json.Marshal(o)

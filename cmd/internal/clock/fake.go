@@ -15,7 +15,7 @@ type Fake struct {
 }
 
 type waiting struct {
-	until time.Time
+	until time.Duration // by Uptime: hands that are set move no timer
 	ring  chan time.Time
 }
 
@@ -40,7 +40,7 @@ func (c *Fake) After(d time.Duration) <-chan time.Time {
 		ring <- c.now
 		return ring
 	}
-	c.waiting = append(c.waiting, waiting{c.now.Add(d), ring})
+	c.waiting = append(c.waiting, waiting{c.up + d, ring})
 	select {
 	case c.asked <- struct{}{}:
 	default:
@@ -58,7 +58,7 @@ func (c *Fake) Advance(d time.Duration) {
 	c.now, c.up = c.now.Add(d), c.up+d
 	kept := c.waiting[:0]
 	for _, w := range c.waiting {
-		if w.until.After(c.now) {
+		if w.until > c.up {
 			kept = append(kept, w)
 			continue
 		}

@@ -10,7 +10,6 @@ import (
 
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/retry"
-	"weir/events"
 	"weir/events/byhand"
 	"weir/events/kafka"
 	sinkkafka "weir/sink/kafka"
@@ -122,17 +121,6 @@ func (t *OrderTopic) read(r *kafka.Record, take func(*byhand.Order)) {
 		t.logger.Error("a record of the topic of orders is no order and is ignored", "topic", t.topic, "offset", r.Offset, "error", err)
 		return
 	}
-	if o.Time == 0 {
-		o.Time = events.RFC3339(r.Time)
-	}
-	if o.Since == 0 {
-		o.Since = o.Time
-	}
-	if o.Revision == 0 {
-		o.Revision = int64(r.Time)
-	}
-	if o.Expires == 0 && o.Order == byhand.Stop {
-		o.Expires = events.RFC3339(events.Stamp(o.Time).Add(events.DefaultStop))
-	}
+	o.Appended(r.Time)
 	take(o)
 }

