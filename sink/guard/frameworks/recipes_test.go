@@ -14,11 +14,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/cmd/weirtest"
 )
 
 // recipe is a section of RECIPES.md and what it is run with.
 type recipe struct {
 	title   string
+	number  string // of the journey
 	command func(dir string) []string
 	// own says that the framework ends a run of equal calls itself before weir does.
 	own bool
@@ -30,18 +33,24 @@ func inPython(environment, model string) func(string) []string {
 	}
 }
 
+func inNode(model string) func(string) []string {
+	return func(dir string) []string {
+		return []string{"node", filepath.Join("testdata", "recipes", model), filepath.Join(dir, "node")}
+	}
+}
+
 var recipes = []recipe{
-	{title: "LangGraph", command: inPython("python", "langgraph_model.py")},
-	{title: "OpenAI Agents SDK", command: inPython("python", "openai_agents_model.py")},
-	{title: "CrewAI", command: inPython("crewai", "crewai_model.py"), own: true},
-	{title: "Pydantic AI", command: inPython("python", "pydantic_ai_model.py")},
-	{title: "Google ADK", command: inPython("python", "google_adk_model.py")},
-	{title: "AG2", command: inPython("python", "ag2_model.py")},
-	{title: "Strands Agents", command: inPython("python", "strands_model.py")},
-	{title: "OpenAI client", command: inPython("python", "openai_model.py")},
-	{title: "AI SDK (TypeScript)", command: func(dir string) []string {
-		return []string{"node", filepath.Join("testdata", "recipes", "ai_model.mjs"), filepath.Join(dir, "node")}
-	}},
+	{title: "LangGraph", number: "J2", command: inPython("python", "langgraph_model.py")},
+	{title: "OpenAI Agents SDK", number: "J3", command: inPython("python", "openai_agents_model.py")},
+	{title: "CrewAI", number: "J4", command: inPython("crewai", "crewai_model.py"), own: true},
+	{title: "Pydantic AI", number: "J6", command: inPython("python", "pydantic_ai_model.py")},
+	{title: "Google ADK", number: "J7", command: inPython("python", "google_adk_model.py")},
+	{title: "AG2", number: "J8", command: inPython("python", "ag2_model.py")},
+	{title: "Strands Agents", number: "J9", command: inPython("python", "strands_model.py")},
+	{title: "OpenAI client", number: "J10", command: inPython("python", "openai_model.py")},
+	{title: "AI SDK (TypeScript)", number: "J5", command: inNode("ai_model.mjs")},
+	{title: "Other frameworks (Python)", number: "J10", command: inPython("python", "functions_model.py")},
+	{title: "Other frameworks (TypeScript)", number: "J10", command: inNode("langchain_model.mjs")},
 }
 
 const (
@@ -103,19 +112,16 @@ func TestRecipes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	weir := os.Getenv("WEIR_BIN")
-	if weir == "" {
-		weir = filepath.Join(t.TempDir(), "weir")
-		if out, err := exec.Command("go", "build", "-o", weir, "weir/cmd/weir").CombinedOutput(); err != nil {
-			t.Fatalf("weir does not build: %v\n%s", err, out)
-		}
-	}
+	weir := weirtest.Binary(t)
 	for _, r := range recipes {
 		t.Run(strings.ReplaceAll(r.title, " ", "_"), func(t *testing.T) {
 			code := r.code(t, string(text))
+			j := weirtest.NewJourney(t, r.number+" "+r.title, "of 40 equal calls at most 7 run, of an honest run all; weir killed: it goes on")
+			j.Lines = strings.Count(code, "\n")
 			t.Run("equal", func(t *testing.T) {
 				w := startWeir(t, weir)
 				got := r.run(t, dir, code, w.url)
+				j.Saw("%d equal ran", got.Ran)
 				if got.Ran < 1 || got.Ran > mostEqual {
 					t.Errorf("%d of %d equal calls ran, want %d at most: %s", got.Ran, allCalls, mostEqual, got.Error)
 				}
@@ -124,13 +130,17 @@ func TestRecipes(t *testing.T) {
 				}
 			})
 			t.Run("honest", func(t *testing.T) {
-				if got := r.run(t, dir, code, startWeir(t, weir).url, "RECIPE_MODE=honest"); got.Ran != allCalls || got.Error != "" {
+				got := r.run(t, dir, code, startWeir(t, weir).url, "RECIPE_MODE=honest")
+				j.Saw("%d honest", got.Ran)
+				if got.Ran != allCalls || got.Error != "" {
 					t.Errorf("%d of %d calls ran: %s", got.Ran, allCalls, got.Error)
 				}
 			})
 			t.Run("killed", func(t *testing.T) {
 				w := startWeir(t, weir)
-				if got := r.run(t, dir, code, w.url, "RECIPE_MODE=honest", "RECIPE_KILL="+strconv.Itoa(w.pid)); got.Ran != allCalls || got.Error != "" {
+				got := r.run(t, dir, code, w.url, "RECIPE_MODE=honest", "RECIPE_KILL="+strconv.Itoa(w.pid))
+				j.Saw("%d with weir killed", got.Ran)
+				if got.Ran != allCalls || got.Error != "" {
 					t.Errorf("%d of %d calls ran: %s", got.Ran, allCalls, got.Error)
 				}
 			})
@@ -140,7 +150,9 @@ func TestRecipes(t *testing.T) {
 				if strings.Contains(code, "await ") {
 					closed = strings.Replace(code, `"`+pageURL+`")`, `"`+pageURL+`", { failClosed: true })`, 1)
 				}
-				if got := r.run(t, dir, closed, w.url, "RECIPE_MODE=honest", "RECIPE_KILL="+strconv.Itoa(w.pid)); got.Ran != 3 {
+				got := r.run(t, dir, closed, w.url, "RECIPE_MODE=honest", "RECIPE_KILL="+strconv.Itoa(w.pid))
+				j.Saw("%d with fail_closed", got.Ran)
+				if got.Ran != 3 {
 					t.Errorf("%d calls ran, want the 3 before weir was killed: %s", got.Ran, got.Error)
 				}
 			})

@@ -1,0 +1,61 @@
+"""The guard before plain functions, for frameworks without an adapter here.
+
+    search = guarded(guard, search, flow=cid, source="planner")
+
+Most frameworks make a tool of a function: give them the guarded one.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any, Callable, Dict, TypeVar, cast
+
+from . import Guard
+
+__all__ = ["guarded"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def guarded(guard: Guard, fn: F, *, ask: bool = True, **call: Any) -> F:
+    """The same function, checked before each call; fn may be async. Name, signature and documentation stay, because
+    frameworks describe the tool by them. Weir counts each call and reads the hash of its result. A refused call does not
+    run: it returns a text for the model. call are fields of Call; flow may be a function that returns the flow, the
+    caller is "agent" and the tool is the name of fn unless call has others. A generator function is not supported."""
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise TypeError(f"{fn.__name__} is a generator function; guard a function that returns its result")
+    signature = inspect.signature(fn)
+    about: Dict[str, Any] = {"source": "agent", "tool": getattr(fn, "__name__", "function"), **call}
+
+    def begin(args: Any, kwargs: Any) -> Dict[str, Any]:
+        try:
+            arguments: Any = dict(signature.bind(*args, **kwargs).arguments)
+        except TypeError:  # the function itself reports it
+            arguments = {"args": list(args), **kwargs}
+        flow = about.get("flow", "")
+        return {**about, "flow": flow() if callable(flow) else flow, "arguments": arguments, "ask": ask}
+
+    if inspect.iscoroutinefunction(fn):
+
+        @functools.wraps(fn)
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            begun = await guard.abegin(**begin(args, kwargs))
+            if begun.decision.stopped:
+                return begun.decision.agent_message
+            with begun:
+                begun.result = await fn(*args, **kwargs)
+                return begun.result
+
+        return cast(F, awaited)
+
+    @functools.wraps(fn)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        begun = guard.begin(**begin(args, kwargs))
+        if begun.decision.stopped:
+            return begun.decision.agent_message
+        with begun:
+            begun.result = fn(*args, **kwargs)
+            return begun.result
+
+    return cast(F, called)
