@@ -168,15 +168,8 @@ gateways: ## the real Envoy, Traefik, Caddy and nginx, each asking weir
 	WEIR_GATEWAYS=$(CURDIR)/$(GATEWAYS) $(GO) test -count=1 -v ./sink/check/gateways
 
 .PHONY: journeys
-journeys: setup ## what a new user does, by the commands and the code that stand on the pages; prints a table
-	$(GO) test -count=1 -v ./cmd/weir/journeys
-	$(GO) test -list '^TestBackupAndKill$$' ./cmd/weir | grep ^Test && $(GO) test -count=1 -v -run '^TestBackupAndKill$$' ./cmd/weir
-	sink/check/clients/install.sh $(CURDIR)/$(CLIENTS) claude-code
-	WEIR_CLIENTS=$(CURDIR)/$(CLIENTS) $(GO) test -count=1 -v -run '^TestFirstHook$$' ./sink/check/clients
-	cd cmd/weir/deploy && $(GO) test -list '^TestCompose$$' . | grep ^Test && $(GO) test -count=1 -v -run TestCompose .
-	$(GO) test -list '^TestRecipes$$' ./sink/guard/frameworks | grep ^Test
-	sink/guard/frameworks/install.sh $(CURDIR)/bin/frameworks
-	WEIR_FRAMEWORKS=$(CURDIR)/bin/frameworks $(GO) test -count=1 -v -run TestRecipes ./sink/guard/frameworks
+journeys: setup ## what a new user does, with the files of a release and the commands and code of the pages; BASE=REVISION is upgraded from; prints a table
+	GO="$(GO)" BASE="$(BASE)" cmd/internal/tools/journeys/journeys.sh
 
 .PHONY: openapi
 openapi: ## the description of the HTTP API is up to date and valid OpenAPI 3.1; make update writes it
@@ -185,7 +178,7 @@ openapi: ## the description of the HTTP API is up to date and valid OpenAPI 3.1;
 .PHONY: openapi-clients
 openapi-clients: ## a Java and a Rust client are generated from the description, compiled, and stopped by weir
 	mvn -q -B dependency:copy -Dartifact=org.openapitools:openapi-generator-cli:7.17.0 -DoutputDirectory=$(CURDIR)/bin/openapi || echo "*** NOT THERE: openapi-generator ***" >&2
-	cd cmd/internal/tools/openapi && WEIR_OPENAPI_GENERATOR=$(CURDIR)/bin/openapi/openapi-generator-cli-7.17.0.jar $(GO) test -count=1 -v -timeout 30m -run TestGeneratedClients .
+	cd cmd/internal/tools/openapi && WEIR_OPENAPI_GENERATOR=$(CURDIR)/bin/openapi/openapi-generator-cli-7.17.0.jar $(GO) test -count=1 -v -timeout 30m -run 'TestGeneratedClients|TestDotnet' .
 
 guards: ## the guards installed as packages, before the tools of real frameworks
 	sink/guard/frameworks/install.sh $(CURDIR)/bin/frameworks

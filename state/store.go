@@ -232,12 +232,11 @@ func (s *Store) safe(version uint64) error {
 
 // formatMagic begins the value of the format key, outside of the versioned values, so
 // that every weir can read it.
-const (
-	// formatVersion grows when an older weir could not read what is written, or would read it
-	// wrong.
-	formatMagic   = "weir"
-	formatVersion = 5
-)
+const formatMagic = "weir"
+
+// Format is the number of the format that this weir writes. It reads all formats up to it. It grows when an older
+// weir could not read what is written, or would read it wrong.
+const Format = 5
 
 // checkFormat reports whether the database has yet to be given the format of this weir, being
 // empty or older, or refuses a format that it does not know.
@@ -260,16 +259,16 @@ func (s *Store) checkFormat() (fresh bool, err error) {
 		return false, damaged("format", fmt.Errorf("%q is not one; %s", v, advice))
 	}
 	n := binary.BigEndian.Uint32(number)
-	if n > formatVersion {
+	if n > Format {
 		return false, fmt.Errorf("%w: %d, this weir knows formats up to %d; run the newer weir again, or one with a directory of its own",
-			ErrNewer, n, formatVersion)
+			ErrNewer, n, Format)
 	}
-	return n < formatVersion, nil
+	return n < Format, nil
 }
 
 // formatOp gives the database the format of this weir. Its value has no seal, see formatMagic.
 func formatOp() *op {
-	return &op{entry: badger.Entry{Key: []byte{formatPrefix}, Value: binary.BigEndian.AppendUint32([]byte(formatMagic), formatVersion)}}
+	return &op{entry: badger.Entry{Key: []byte{formatPrefix}, Value: binary.BigEndian.AppendUint32([]byte(formatMagic), Format)}}
 }
 
 // Close waits for the calls under way, wakes those who wait for a log to grow, and

@@ -5,10 +5,12 @@ import (
 	"context"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 
 	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/cli"
+	"weir/state"
 )
 
 // version and revision are set by the linker in releases and images, which are built without
@@ -23,12 +25,13 @@ type build struct {
 	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
 	System   string `json:"system"`
+	State    int    `json:"state_format"` // of the state folder, see OPERATIONS.md
 }
 
 // buildOf reads what Go recorded in the program; ok is false if Go recorded nothing. What the
 // linker set wins, because only a release sets it.
 func buildOf(info *debug.BuildInfo, ok bool, version, revision string) build {
-	b := build{Version: version, Revision: revision, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: version, Revision: revision, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, State: state.Format}
 	if !ok {
 		info = &debug.BuildInfo{}
 	}
@@ -69,7 +72,7 @@ func versionCommand() cli.Command {
 				b := buildOf(info, ok, version, revision)
 				return env.Value(b, func() error {
 					t := env.Table()
-					rows := [][2]string{{"weir", b.Version}, {"revision", b.revision()}, {"go", b.Go}, {"system", b.System}}
+					rows := [][2]string{{"weir", b.Version}, {"revision", b.revision()}, {"go", b.Go}, {"system", b.System}, {"state format", strconv.Itoa(b.State)}}
 					for _, r := range rows {
 						if err := t.Row(cli.Text(r[0], r[1])...); err != nil {
 							return err

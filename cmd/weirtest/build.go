@@ -32,9 +32,16 @@ func findRoot() string {
 	return ""
 }
 
+// Programs is the variable that names a folder with weir and weir-hook of a release. They are tested then.
+const Programs = "WEIR_PROGRAMS"
+
 // Build makes weir and weir-hook from the sources in this repository and returns their folder. All test
 // programs share the folder, so the first of them links and the others find the programs up to date.
+// It returns the folder of Programs if that is set.
 var Build = sync.OnceValues(func() (folder string, err error) {
+	if released := os.Getenv(Programs); released != "" {
+		return filepath.Abs(released)
+	}
 	folder = filepath.Join(Root(), "bin", "test")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", err
@@ -47,9 +54,9 @@ var Build = sync.OnceValues(func() (folder string, err error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
-	// Without the commit in the program, a commit alone needs no new link.
+	// Without the commit in the program, a commit alone needs no new link. A release is built without cgo as well.
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", folder+"/", "./cmd/weir", "./cmd/weir-hook")
-	cmd.Dir = Root()
+	cmd.Dir, cmd.Env = Root(), append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build weir: %w\n%s", err, out)
 	}

@@ -129,6 +129,24 @@ func (w *Weir) Await(text string) string {
 	}
 }
 
+// AwaitAny waits until the log has one of the texts, and returns it.
+func (w *Weir) AwaitAny(texts ...string) string {
+	w.t.Helper()
+	for deadline := time.After(patience); ; {
+		log := w.Log()
+		for _, text := range texts {
+			if strings.Contains(log, text) {
+				return text
+			}
+		}
+		select {
+		case <-deadline:
+			w.t.Fatalf("none of %q in the log within %s:\n%s", texts, patience, log)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
 // Address returns the address in the first line of the log whose message is msg. The log has to be JSON.
 func (w *Weir) Address(msg string) string {
 	w.t.Helper()

@@ -2,12 +2,10 @@ package journeys
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,29 +17,26 @@ const patience = 5 * time.Minute
 
 // journey is a user in an empty environment who follows one section of a page.
 type journey struct {
-	*testing.T
+	*weirtest.Journey
 	page    string
 	blocks  []block
 	dir     string // the working folder
 	address string // of weir; stands in for the one that pages name
 	env     []string
-	lines   int // that the user wrote
-	begun   time.Time
-	promise string
 }
 
 // pageAddress is where weir listens unless a setting names another address.
 const pageAddress = "127.0.0.1:8080"
 
-// follow begins a journey. The promise is what the page says, for the table.
-func follow(t *testing.T, page, heading, promise string) *journey {
+// follow begins a journey by its name, such as "J2 LangGraph". The promise is what the page says, for the table.
+func follow(t *testing.T, name, page, heading, promise string) *journey {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("journeys run without -short, by make journeys")
 	}
 	t.Parallel()
 	home := t.TempDir()
-	j := &journey{T: t, page: page, blocks: blocksOf(t, page, heading), dir: filepath.Join(home, "work"), address: weirtest.Address(t), begun: time.Now(), promise: promise}
+	j := &journey{Journey: weirtest.NewJourney(t, name, promise), page: page, blocks: blocksOf(t, page, heading), dir: filepath.Join(home, "work"), address: weirtest.Address(t)}
 	if err := os.Mkdir(j.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +46,6 @@ func follow(t *testing.T, page, heading, promise string) *journey {
 	}
 	// The last three keep a journey from the ports of others on this machine.
 	j.env = []string{"HOME=" + home, "PATH=" + folder + ":/usr/bin:/bin", "LC_ALL=C.UTF-8", "WEIR_LISTEN=" + j.address, "WEIR_METRICS=127.0.0.1:0", "WEIR_SERVER=http://" + j.address}
-	t.Cleanup(func() { arrived(j) })
 	return j
 }
 
@@ -66,7 +60,7 @@ func (j *journey) next(language string) block {
 		j.Fatalf("%s:%d: the block is in %q, want %q", j.page, b.line, b.language, language)
 	}
 	j.blocks = j.blocks[1:]
-	j.lines += b.lines()
+	j.Lines += b.lines()
 	b.text = strings.ReplaceAll(b.text, pageAddress, j.address)
 	return b
 }
@@ -120,32 +114,4 @@ func (j *journey) done() {
 	for _, b := range j.blocks {
 		j.Errorf("%s:%d: no test runs this block", j.page, b.line)
 	}
-}
-
-// table has a row for each journey that has ended.
-var table struct {
-	sync.Mutex
-	rows []string
-}
-
-func arrived(j *journey) {
-	happened := "kept"
-	switch {
-	case j.Skipped():
-		happened = "not tested"
-	case j.Failed():
-		happened = "BROKEN"
-	}
-	table.Lock()
-	defer table.Unlock()
-	table.rows = append(table.rows, fmt.Sprintf("%-18s %6.1f s %4d  %-10s  %s", strings.TrimPrefix(j.Name(), "Test"), time.Since(j.begun).Seconds(), j.lines, happened, j.promise))
-}
-
-// TestMain prints the table.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if len(table.rows) > 0 {
-		fmt.Printf("%-18s %8s %4s  %-10s  %s\n%s\n", "JOURNEY", "TOOK", "LINES", "PROMISE", "", strings.Join(table.rows, "\n"))
-	}
-	os.Exit(code)
 }

@@ -13,7 +13,7 @@ import (
 
 // TestLimits goes from a log to limits, applies them, and has a flow stopped by them.
 func TestLimits(t *testing.T) {
-	j := follow(t, "cmd/weir/TUTORIAL.md", "From a log to limits", "suggested limits stop no flow of the log, and stop a longer one")
+	j := follow(t, "J15 limits", "cmd/weir/TUTORIAL.md", "From a log to limits", "suggested limits stop no flow of the log, but a longer one")
 	if err := os.WriteFile(filepath.Join(j.dir, "agents.jsonl"), honestLog(), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,9 @@ func TestLimits(t *testing.T) {
 	}
 	j.has(string(limits), "max_tool_calls: {warn: off, stop: 14}")
 	j.serve()
-	j.has(j.run(), `"accepted":60`, "max_tool_calls")
+	out := j.run()
+	j.has(out, `"accepted":60`, "max_tool_calls")
+	j.Saw("0 of 120 flows stopped; the longer one is")
 	j.done()
 }
 

@@ -14,7 +14,7 @@ import (
 // TestReadme runs each command of the README in a clone, where a log of the user's own lies. Targets of
 // make have tests of their own, and a command that needs brokers is left to the journey on Kafka.
 func TestReadme(t *testing.T) {
-	j := follow(t, "README.md", "", "each command works in a clone")
+	j := follow(t, "README", "README.md", "", "each command works in a clone")
 	j.withGo()
 	if out, err := exec.Command("git", "clone", "--quiet", weirtest.Root(), filepath.Join(j.dir, "weir")).CombinedOutput(); err != nil {
 		t.Fatalf("clone: %v\n%s", err, out)
@@ -47,7 +47,8 @@ func TestReadme(t *testing.T) {
 			}
 		}
 	}
-	if j.lines < 4 {
-		t.Errorf("only %d commands of the README ran", j.lines)
+	j.Saw("%d commands ran", j.Lines)
+	if j.Lines < 4 {
+		t.Errorf("only %d commands of the README ran", j.Lines)
 	}
 }

@@ -15,6 +15,8 @@ import (
 // TestFirstHook is what a new user does: the command of the README in a home without settings, then Claude Code.
 // Of 40 equal calls at most 7 run, and an honest run loses none.
 func TestFirstHook(t *testing.T) {
+	j := weirtest.NewJourney(t, "J11 Claude Code", "of 40 equal calls at most 7 run, of an honest run all")
+	j.Lines = 1 // the command of the README
 	dir, weir := begin(t)
 	c := all[slices.IndexFunc(all, func(c client) bool { return c.name == "claude-code" })]
 	c.find(t, dir)
@@ -56,6 +58,7 @@ func TestFirstHook(t *testing.T) {
 			asked, _ := r.model.told()
 			ran := r.lines(filepath.Join(project, "ran"))
 			t.Logf("%s %s: %d of %d calls ran (%v)", c.name, c.installed(t), ran, asked, err)
+			j.Saw("%d of %d calls ran in %s", ran, asked, p.name)
 			if !p.ran(ran) {
 				t.Errorf("%d of %d calls ran\n%s", ran, asked, tail(out))
 			}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"weir/cmd/weirtest"
 )
 
 // quietBut404 fails when the console of an empty weir's page has an error. The browser itself
@@ -22,6 +24,7 @@ func (b *tab) quietBut404(path string, loads int) {
 // TestFirstHour opens every page on an empty weir before the first event. It then runs the
 // command that a page shows, and each page has to show the stop without a reload.
 func TestFirstHour(t *testing.T) {
+	j := weirtest.NewJourney(t, "J1 page", "pages opened before the first event help, then show the stop")
 	w := start(t)
 	// Each open page waits in a tab of its own.
 	filled := []struct{ path, empty, full string }{
@@ -59,6 +62,7 @@ func TestFirstHour(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput(); err != nil || strings.Count(string(out), `"accepted":1`) != 24 {
 		t.Fatalf("the command of the page: %v\n%s\n%s", err, command, out)
 	}
+	j.Lines = strings.Count(strings.TrimSpace(command), "\n") + 1
 	for i, p := range filled {
 		tabs[i].until(p.full)
 		if eval[bool](tabs[i], `document.querySelector(".empty") !== null`) {
@@ -67,6 +71,7 @@ func TestFirstHour(t *testing.T) {
 		tabs[i].quiet(p.path + " after the first loop")
 		tabs[i].shoot("first_" + strings.Trim(strings.NewReplacer("/", "_", "?id=", "_").Replace(p.path), "_"))
 	}
+	j.Saw("%d pages filled by the command of the page, %d more without a fault; the console is quiet", len(filled), 6)
 }
 
 // TestOneStop sends one loop: the first page counts one stop, folds the verdicts of the incident

@@ -2,7 +2,8 @@
 # Builds what a release has, and publishes nothing: archives, packages for Debian and RPM, the guards for Python and npm,
 # the Helm chart, the context of the image, a bill of materials for each program, and checksums.
 #
-# usage, at the top of the repository: release.sh VERSION FOLDER     PLATFORMS="linux/amd64 ..." builds fewer
+# usage, at the top of the repository: release.sh VERSION FOLDER
+# PLATFORMS="linux/amd64 ..." builds fewer programs, PACKAGERS="deb rpm" fewer packages
 #
 # It uses go build and nfpm. goreleaser would compile 1,788 packages to run the same two steps.
 set -euo pipefail
@@ -14,7 +15,8 @@ rm -rf "$out" && mkdir -p "$out"
 out=$(cd "$out" && pwd)
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 go build -o "$work/sbom" ./cmd/internal/tools/sbom
-go build -modfile=cmd/internal/tools/nfpm/go.mod -o "$work/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm
+packagers=${PACKAGERS-deb rpm}
+[ -z "$packagers" ] || go build -modfile=cmd/internal/tools/nfpm/go.mod -o "$work/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm
 # Equal trees give equal archives: no owner, the time of the commit, a fixed order.
 when=$(git log -1 --format=%ct)
 pack() { tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$when" -C "$2" -cf - "${@:3}" | gzip -n >"$1"; }
@@ -30,7 +32,7 @@ for platform in ${PLATFORMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64};
   [ "$os" = linux ] || continue
   # The unit names /usr/local/bin, where an operator installs by hand; packages install below /usr/bin.
   sed -e '/^#/d' -e 's#/usr/local/bin/weir#/usr/bin/weir#' cmd/weir/deploy/weir.service >"$work/weir.service"
-  for packager in deb rpm; do
+  for packager in $packagers; do
     VERSION=$number ARCH=$arch FILES=$work/$name UNIT=$work/weir.service \
       "$work/nfpm" package --config cmd/internal/tools/release/nfpm.yaml --packager "$packager" --target "$out/"
   done
