@@ -162,9 +162,11 @@ func (e *relay) askAccounts(f *Flow, ev *events.Event, when events.Stamp, was, i
 		return
 	}
 	// The tree is asked by the activity that passSpent has made, if there is one.
-	tree := slices.IndexFunc(fx.Activity, func(a activity.Activity) bool { return a.Event.Ask })
+	// fx may hold that of other steps as well.
+	mine := fx.Activity[fx.began:]
+	tree := slices.IndexFunc(mine, func(a activity.Activity) bool { return a.Event.Ask })
 	if tree >= 0 {
-		a := &fx.Activity[tree]
+		a := &mine[tree]
 		chain = append(chain, events.Attribute{Name: a.Key, Value: []byte("0")})
 		a.Key, a.Event.Attributes, a.Event.Time = chain[0].Name, chain, checked(ev, when)
 	} else {

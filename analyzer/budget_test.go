@@ -1,11 +1,14 @@
 package analyzer_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"weir/analyzer"
 	"weir/analyzer/budgets"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -67,6 +70,50 @@ func TestRecordKeepsWhoPays(t *testing.T) {
 			if !got[k] {
 				t.Errorf("event %d: %v; want %s", i, got, x.want)
 			}
+		}
+	}
+}
+
+// TestChecksOfABacklog folds checks of several flows, repeats among them, with effects that are gathered,
+// as a backlog is folded, and with effects that are taken after each step. Both send the same to the
+// accounts and to trees.
+func TestChecksOfABacklog(t *testing.T) {
+	t.Parallel()
+	scope, _ := budgets.ParseScope("team")
+	team := budgets.Budget{Name: "team-day", Scope: scope, Measure: budgets.Calls, Window: budgets.Window{Period: budgets.Day}, Hard: 90, Soft: budgets.Off, Hint: budgets.Off, Action: events.Deny}
+	for _, trees := range []bool{false, true} {
+		l := analyzer.Balanced()
+		l.Budgets = append(l.Budgets, team)
+		if !trees {
+			for i := range l.Agents.Rules {
+				l.Agents.Rules[i].Mode = rules.ModeOff
+			}
+		}
+		e := analyzer.New(l)
+		sent := func(gathered bool) (out []string) {
+			var p analyzer.Partition
+			var flows [3]analyzer.Flow
+			var fx analyzer.Effects
+			take := func() {
+				for i := range fx.Activity {
+					out = append(out, fx.Activity[i].Key+" "+string(fx.Activity[i].Event.AppendJSON(nil)))
+				}
+				fx.Reset()
+			}
+			for i := range 12 {
+				ev := events.Event{ID: fmt.Sprint("c", i/6), Source: "s", Time: 1_795_780_800_000 + events.Stamp(i), CorrelationID: fmt.Sprint("f", i%3), TeamID: fmt.Sprint("t", i%3),
+					Kind: events.AgentCall, Ask: true, From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}}
+				e.Step(&p, &flows[i%3], &ev, &fx)
+				if !gathered {
+					take()
+				}
+			}
+			take()
+			return out
+		}
+		one, gathered := sent(false), sent(true)
+		if !slices.Equal(one, gathered) || len(one) < 12 {
+			t.Errorf("trees %v: one by one\n%s\ngathered\n%s", trees, strings.Join(one, "\n"), strings.Join(gathered, "\n"))
 		}
 	}
 }

@@ -129,7 +129,8 @@ func (e *settings) Limits() *Limits { return &e.limits }
 type Effects struct {
 	activity.Effects
 
-	m moment
+	m     moment
+	began int // where the activity of the step at hand begins
 	// The flow as it was before an ask, to take a refused one back.
 	scratch Flow
 }
@@ -149,7 +150,7 @@ func (e *Engine) Fold(p Partition, f *Flow, ev *events.Event) (Partition, *Flow,
 // encode or clone the flow before the bytes under ev change.
 // The Answer of fx is of this event alone; verdicts and activity are added to what is there.
 func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
-	fx.Answer, fx.Asked = nil, false
+	fx.Answer, fx.Asked, fx.began = nil, false, len(fx.Activity)
 	if f.events == 0 && f.key == "" {
 		f.Reset(ev.FlowKey())
 	}
