@@ -1,0 +1,21 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+// TestBudgets is the trial of budgets, in short with less of everything. The bound of the stream
+// allows for a busy machine.
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	s := &storm{flows: 60, partitions: 8, out: t.Output()}
+	m := &market{callers: 16, dollars: 5, kills: 2, latency: 30 * time.Second}
+	if !testing.Short() {
+		s.flows, s.partitions, m.dollars, m.kills = 1000, 64, 50, 5
+	}
+	ok, err := m.run(t.Context(), s)
+	if err != nil || !ok {
+		t.Errorf("ok %v, %v", ok, err)
+	}
+}
