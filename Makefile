@@ -140,6 +140,7 @@ e2e: ## kill, freeze, join and drop members under 1,000,000 events and compare w
 e2e-short: ## the same faults with fewer events
 	cd $(E2E) && $(GO) run ./trial storm $(SHORT)
 	$(call on_kafka,$(GO) run ./trial storm -real $(SHORT))
+	$(call on_kafka,$(GO) run ./trial budgets -real -latency 30s)
 
 .PHONY: upgrade
 upgrade: ## exchange the members of a group from BASE=REVISION for this tree's and back, under load and kills
