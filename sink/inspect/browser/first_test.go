@@ -107,3 +107,21 @@ func TestOneStop(t *testing.T) {
 	}
 	b.quiet("one stop")
 }
+
+// TestFirstEvents opens the page of a flow before its first event: it shows the flow while it begins, and its stop,
+// without a click.
+func TestFirstEvents(t *testing.T) {
+	w, b := start(t), openTab(t)
+	b.open(w.url + "/ui/flow?id=slow-loop")
+	b.until(`document.querySelector(".empty") !== null`)
+	pair := func(n int) {
+		for range n {
+			w.send(w.call("slow-loop", "agent-0", "agent-1"), w.call("slow-loop", "agent-1", "agent-0"))
+		}
+	}
+	pair(1)
+	b.until(`document.querySelector("main").innerText.includes("2 events")`)
+	pair(11)
+	b.until(`document.querySelector(".why h3") !== null`)
+	b.quietBut404("/ui/flow?id=slow-loop", 2)
+}

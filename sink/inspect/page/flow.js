@@ -6,6 +6,11 @@ import { diagram, asList, asMermaid, sentence } from "./diagram.js";
 import { incidents, whyIncident, explainCommand } from "./why.js";
 import { begin } from "./begin.js";
 
+// A page that was opened before the first event of its flow keeps itself current for this long, in ms, or until
+// it shows a stop: its reader waits for events and has nothing to read yet.
+const first = 60_000;
+let waiting = { flow: "", until: 0 };
+
 export default async function ({ main, signal, parameters, remember, go }) {
   const flow = parameters.get("id") ?? "";
   const all = parameters.get("all") === "1" ? "1" : "";
@@ -16,7 +21,11 @@ export default async function ({ main, signal, parameters, remember, go }) {
   if (!story) {
     main.append(el("h1", {}, "Flow ", name(flow, 80)), begin("weir has no event of this flow"),
       el("p", {}, "Check the correlation_id that the producer sends, or look for it in ", el("a", { href: "/ui/flows" }, "all flows"), ". This page shows the flow when its first event arrives."));
-    const arrived = ({ flows }) => !signal.aborted && flows.some((f) => f.flow === flow) && go(location.pathname + location.search, { replace: true });
+    const arrived = ({ flows }) => {
+      if (signal.aborted || !flows.some((f) => f.flow === flow)) return;
+      waiting = { flow, until: Date.now() + first };
+      go(location.pathname + location.search, { replace: true });
+    };
     every(() => get(`/v1/flows?${query({ q: flow })}`, signal).then(arrived, () => {}), signal);
     return;
   }
@@ -151,7 +160,8 @@ export default async function ({ main, signal, parameters, remember, go }) {
   every(async () => {
     const now = await get(`/v1/inspect/flow?${query({ flow })}`, signal).catch(() => story.view);
     const more = now.events - story.view.events;
-    if (more > 0 && !signal.aborted) news.replaceChildren(button(`${many(more, "new event")}: show ${more === 1 ? "it" : "them"}`, reload));
+    if (more > 0 && !signal.aborted && !stopped && at === total && waiting.flow === flow && Date.now() < waiting.until) reload();
+    else if (more > 0 && !signal.aborted) news.replaceChildren(button(`${many(more, "new event")}: show ${more === 1 ? "it" : "them"}`, reload));
     // Its tree may be stopped, or granted more, without an event of its own.
     else if (now.status !== story.view.status && !signal.aborted) news.replaceChildren(button(`The flow is ${now.status} now: show why`, reload));
     else news.replaceChildren();
