@@ -84,5 +84,10 @@ func proposed(what string, paths map[string]string) string {
 	if len(mapping) < leastGuesses {
 		return ""
 	}
-	return fmt.Sprintf("it is nearest to %s; try --map '%s', and correct it by weir events describe map", what, strings.Join(mapping, ","))
+	// No name looks like that of a flow, and without one a mapping is rejected.
+	flow := ""
+	if !slices.ContainsFunc(mapping, func(m string) bool { return strings.HasPrefix(m, "correlation_id=") }) {
+		flow = " with ,flow=PATH of the member that one run has throughout"
+	}
+	return fmt.Sprintf("it is nearest to %s; try --map '%s'%s, and correct it by weir events describe map", what, strings.Join(mapping, ","), flow)
 }

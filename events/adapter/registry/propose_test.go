@@ -12,7 +12,8 @@ func TestProposals(t *testing.T) {
 		"timestamp,session,caller,callee,text,cost\n2026,s1,a,b,hello,0.1\n":   "nearest to a table (CSV); try --map 'correlation_id=.session,time=.timestamp,from=.caller,to=.callee,message=.text,cost_usd=.cost'",
 		"Timestamp;Session;Caller\n2026;s1;a\n":                                "--map 'correlation_id=.Session,time=.Timestamp,from=.Caller'",
 		"2026-11-20 14:00:00 INFO planner -> coder: please fix the bug, now\n": `nearest to lines of text, such as a console log`,
-		`{"a":1}`: "looks like none of",
+		"time,agent,tool,args\n2026,a,b,c\n":                                   "--map 'time=.time,from=.agent,tool=.tool,args=.args' with ,flow=PATH of the member that one run has throughout, and",
+		`{"a":1}`:                                                              "looks like none of",
 	} {
 		if _, err := Detect([]byte(head)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v\nwant %s", head, err, want)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Callable, Dict, TypeVar, cast
+from typing import Any, Callable, Dict, Optional, TypeVar, cast
 
 from . import Guard
 
@@ -18,11 +18,19 @@ __all__ = ["guarded"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def guarded(guard: Guard, fn: F, *, ask: bool = True, **call: Any) -> F:
+def _opaque(value: Any) -> bool:
+    """An object that is written as its address, which differs in each call."""
+    kind = type(value)
+    return kind.__repr__ is object.__repr__ and kind.__str__ is object.__str__
+
+
+def guarded(guard: Guard, fn: F, *, ask: bool = True, arguments: Optional[Callable[..., Any]] = None, **call: Any) -> F:
     """The same function, checked before each call; fn may be async. Name, signature and documentation stay, because
     frameworks describe the tool by them. Weir counts each call and reads the hash of its result. A refused call does not
     run: it returns a text for the model. call are fields of Call; flow may be a function that returns the flow, the
-    caller is "agent" and the tool is the name of fn unless call has others. A generator function is not supported."""
+    caller is "agent" and the tool is the name of fn unless call has others. All arguments are hashed but objects
+    without a text of their own. If a framework passes more than those of the model, such as a context, arguments gets
+    them and returns what to hash. A generator function is not supported."""
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise TypeError(f"{fn.__name__} is a generator function; guard a function that returns its result")
     signature = inspect.signature(fn)
@@ -30,11 +38,11 @@ def guarded(guard: Guard, fn: F, *, ask: bool = True, **call: Any) -> F:
 
     def begin(args: Any, kwargs: Any) -> Dict[str, Any]:
         try:
-            arguments: Any = dict(signature.bind(*args, **kwargs).arguments)
+            given: Any = arguments(*args, **kwargs) if arguments else {k: v for k, v in signature.bind(*args, **kwargs).arguments.items() if not _opaque(v)}
         except TypeError:  # the function itself reports it
-            arguments = {"args": list(args), **kwargs}
+            given = {"args": list(args), **kwargs}
         flow = about.get("flow", "")
-        return {**about, "flow": flow() if callable(flow) else flow, "arguments": arguments, "ask": ask}
+        return {**about, "flow": flow() if callable(flow) else flow, "arguments": given, "ask": ask}
 
     if inspect.iscoroutinefunction(fn):
 

@@ -1,7 +1,8 @@
-from common import CALLS, arguments, run
+from common import CALLS, arguments, cid, run
 from common import search as found
 from smolagents import Model
 from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction, MessageRole
+from weir_guard.functions import guarded
 
 
 class Script(Model):
@@ -23,4 +24,15 @@ def search(query: str) -> str:
     return found(query)
 
 
+class Refusing:
+    """A guard that refuses each call with the arguments that it would hash."""
+
+    def begin(self, **about):
+        self.decision, self.stopped, self.agent_message = self, True, about["arguments"]
+        return self
+
+
+# A context that a framework passes is another object in each call: it must not hide that calls are equal.
+hashed = guarded(Refusing(), lambda query, context: "", flow=cid)("x", context=object())
+assert hashed == {"query": "x"}, hashed
 run({"model": Script(), "search": search})
