@@ -74,6 +74,7 @@ type source struct {
 	marks   *string
 
 	since events.Stamp // costs count from then on; all of the log when no flag sets it
+	trees bool         // the trial adds up costs by flow, agent and tool
 }
 
 // newSource declares the flags of all that a source consists of. --marks is among them because
@@ -119,6 +120,9 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 		// Costs are counted in the same fold, since they depend on what was said before each
 		// call.
 		t.Count(s.since)
+		if s.trees {
+			t.Trees = costs.NewForest(costs.MostNodes)
+		}
 		trials = append(trials, t)
 	}
 	// Each event goes to all trials before the next one is read, since the reader uses its

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +30,9 @@ input_cost_per_token and output_cost_per_token of each model in US dollars. Pric
 cache reads, cache writes and reasoning may follow. Limits in US dollars count the same
 costs. What stops would have saved is an estimate, printed with its assumption.
 
+--tree prints one flow, the flows that descend from it, their agents and their tools.
+Each call and each token is in OWN of one line, and in ALL of the lines above it.
+
 Without a FILE a running weir folds its own log again with its current limits. With
 --brokers the topic of events is read. The metrics weir_spent_* and weir_waste_* count
 the same since weir started.`,
@@ -38,6 +40,7 @@ the same since weir started.`,
 			"weir costs --since 7d",
 			"weir costs logs/ --since 7d",
 			"weir costs logs/ --prices prices.json --by agent",
+			"weir costs --tree order-7 logs/",
 			"weir costs --brokers kafka-1:9092 --from -7d -o json",
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
@@ -45,8 +48,9 @@ the same since weir started.`,
 			// Days are understood here, too, which Go's durations have none of.
 			since := fs.String("since", "", "count only this `DURATION` before now, such as 7d or 36h; flows are judged from their beginning")
 			by := fs.String("by", "", "list these alone: one of "+strings.Join(costLists, ", "))
+			tree := fs.String("tree", "", "print what this `FLOW` and its descendants spent, as a tree")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				return runCosts(ctx, env, o, server, args, *since, *o.Prices, *by)
+				return runCosts(ctx, env, o, server, args, *since, costsView{by: *by, tree: *tree})
 			}
 		},
 	}
@@ -59,9 +63,9 @@ var costLists = []string{"rule", "service", "agent", "tool", "tenant"}
 // Without any, it asks a running weir, unless brokers are set by a flag, the environment or
 // the configuration file and --server is not given. An explicit --server takes precedence over
 // brokers that are set for good.
-func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.ServerFlags, args []string, since, prices, by string) error {
-	if by != "" && !slices.Contains(costLists, by) {
-		return cli.Usage("--by %s: there is no such list", by).Advise("give one of %s", strings.Join(costLists, ", "))
+func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.ServerFlags, args []string, since string, view costsView) error {
+	if err := view.check(); err != nil {
+		return err
 	}
 	long := time.Duration(0)
 	if since != "" {
@@ -82,18 +86,19 @@ func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.Serve
 			return err
 		}
 		if server.Given() || !o.brokers.Given() {
-			return runningCosts(ctx, env, server, long, prices, by)
+			return runningCosts(ctx, env, server, long, *o.Prices, view)
 		}
 		// A FILE would be left unread without a word.
 	} else if server.Given() {
 		return cli.Usage("more than one place is named").Advise("give either --server or a FILE")
 	}
+	o.trees = view.tree != ""
 	_, tried, err := o.one(ctx, env, args, false)
 	if err != nil {
 		return err
 	}
 	// In the form in which a running weir answers, so that both print alike.
-	if err := printCosts(env, costs.NewReport(tried.Costs()), by); err != nil {
+	if err := view.print(env, tried); err != nil {
 		return err
 	}
 	return o.reading.done(env)
@@ -103,7 +108,7 @@ func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.Serve
 //
 // The server folds its log by the limits and prices that it runs with. So --prices is
 // refused here: it would be silently without effect. long is how far back, 0 for all.
-func runningCosts(ctx context.Context, env *cli.Env, server *client.ServerFlags, long time.Duration, prices, by string) error {
+func runningCosts(ctx context.Context, env *cli.Env, server *client.ServerFlags, long time.Duration, prices string, view costsView) error {
 	if prices != "" {
 		return cli.Usage("--prices is for logs").Advise("a running weir prices tokens by the file of weir run --prices")
 	}
@@ -111,11 +116,21 @@ func runningCosts(ctx context.Context, env *cli.Env, server *client.ServerFlags,
 	if err != nil {
 		return err
 	}
+	if view.tree != "" {
+		if long != 0 {
+			return cli.Usage("--since and --tree are not supported together for a running weir").Advise("omit --since, or give a FILE")
+		}
+		tree, err := c.FlowCosts(ctx, view.tree)
+		if err != nil {
+			return err
+		}
+		return printCostTree(env, &tree)
+	}
 	reported, err := c.Costs(ctx, long)
 	if err != nil {
 		return err
 	}
-	return printCosts(env, &reported, by)
+	return printCosts(env, &reported, view.by)
 }
 
 // printCosts prints the sums and the lists. by is the one list to print in full, "" for the

@@ -30,7 +30,7 @@ func TestFirstLoadIsSmall(t *testing.T) {
 		return w
 	}
 	names := []string{"", "flows?rule=x", "flow?id=%3Cscript%3E", "assets/icon.svg", "assets/style.css"}
-	for _, module := range []string{"app", "dom", "api", "now", "flows", "flow", "why", "diagram", "scenarios", "limits", "backtest", "agents", "agent", "budgets", "sheet", "bykey", "act"} {
+	for _, module := range []string{"app", "dom", "api", "now", "flows", "flow", "why", "diagram", "scenarios", "limits", "backtest", "agents", "agent", "budgets", "costs", "sheet", "bykey", "act"} {
 		names = append(names, "assets/"+module+".js")
 	}
 	for _, name := range names {

@@ -53,6 +53,7 @@ func (a *Server) inspectorRoutes() []route {
 		}},
 		{"GET", "/v1/inspect/flow", reader, byQuery("flow", a.serveFlow)},
 		{"GET", "/v1/inspect/events", reader, a.turns.of(byQuery("flow", a.serveFlowEvents))},
+		{"GET", "/v1/inspect/costs", reader, limited(1, byQuery("flow", flowCosts{a}.serve))},
 		{"POST", "/v1/inspect/stop", operator, byQuery("flow", a.serveOrder(events.OperatorStop))},
 		{"POST", "/v1/inspect/release", operator, byQuery("flow", a.serveOrder(events.OperatorRelease))},
 		{"POST", "/v1/inspect/grant", operator, byQuery("flow", a.serveGrant)},

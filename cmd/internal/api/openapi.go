@@ -28,7 +28,7 @@ func serveOpenAPI(w http.ResponseWriter, _ *http.Request) error {
 // these types.
 func Bodies() map[string]any {
 	return map[string]any{
-		"Accepted": intakeAnswer{}, "EvaluateAnswer": check.EvaluateAnswer{}, "FlowList": pump.FlowList{}, "Flow": analyzer.View{}, "Limits": LimitsAnswer{}, "DeadLetters": deadLettersAnswer{}, "Costs": costs.Report{},
+		"Accepted": intakeAnswer{}, "EvaluateAnswer": check.EvaluateAnswer{}, "FlowList": pump.FlowList{}, "Flow": analyzer.View{}, "Limits": LimitsAnswer{}, "DeadLetters": deadLettersAnswer{}, "Costs": costs.Report{}, "FlowCosts": costs.Tree{},
 		"AgentList": pump.AgentList{}, "Agent": agents.View{}, "NoteList": pump.NoteList{}, "HealthCheck": HealthCheck{}, "Health": healthAnswer{}, "Ready": readyAnswer{}, "Reloaded": reloadAnswer{},
 		"Order": OperatorOrder{}, "OrderGiven": OperatorAnswer{}, "Grant": GrantOrder{}, "Granted": GrantAnswer{}, "LimitOverride": OverrideOrder{},
 		"StopAll": StopAll{}, "AllStopped": StopAllAnswer{}, "HandOrder": HandOrder{}, "HandOrderView": HandOrderView{}, "HandOrderList": HandOrderList{}, "HandRelease": HandRelease{}, "HandLink": HandLink{}, "HandLinkMade": HandLinkAnswer{},

@@ -60,6 +60,17 @@ func TestCostsOfTrees(t *testing.T) {
 		`weir_waste_by_rule_usd_total{after="stop",price="reported",rule="max_tree_tokens_exceeded"} 0.004`,
 		`weir_spent_tokens_total{after="nothing",price="reported"} 900`, // neither flow was judged itself
 	)
+	// The tree has both flows below the root, which had no event itself.
+	r.want(r.do("POST", "/v1/events", wasteful(r.fake, "top", 0, 1, `"usage":{"input_tokens":100,"output_tokens":50,"cost_usd":0.002}`)), 202)
+	r.want(r.do("POST", "/v1/events", wasteful(r.fake, "beside", 0, 1, `"usage":{"input_tokens":100,"output_tokens":50,"cost_usd":0.002}`)), 202)
+	r.folded()
+	for _, path := range []string{"/v1/flows/top/costs", "/v1/inspect/costs?flow=top"} {
+		var tree costs.Tree
+		if r.get(path, &tree); len(tree.Nodes) != 9 || tree.Nodes[0].All != (costs.Spent{Calls: 7, Tokens: 1050, Reported: 14_000}) || tree.Nodes[0].Own != (costs.Spent{}) {
+			t.Errorf("%s: %+v", path, tree.Nodes)
+		}
+	}
+	r.want(r.do("GET", "/v1/flows/absent/costs", ""), 404)
 }
 
 // TestCosts adds up by hand what is spent after a warning and after a stop, in metrics and as weir

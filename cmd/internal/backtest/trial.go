@@ -128,6 +128,9 @@ type Trial struct {
 	// needs it.
 	Steps bool
 
+	// Trees, if not nil, adds up what is spent by flow, agent and tool.
+	Trees *costs.Forest
+
 	// The same fold as that of a running weir, with agents and trees.
 	replay *pump.Replay
 	flows  map[string]*Flow
@@ -220,9 +223,15 @@ func (t *Trial) Costs() *costs.Costs { return t.ledger.Costs() }
 // note enters the event that was folded into the flow, which was as before says until then.
 func (t *Trial) note(ev *events.Event, f, before *Flow) {
 	if ev.Time < t.from {
+		if t.Trees != nil { // its place in the tree counts
+			t.Trees.Note(ev, costs.Spent{})
+		}
 		return
 	}
 	spent := costs.By(t.Limits.Prices, ev, f.Calls-before.Calls, f.Tokens-before.Tokens, f.Cost-before.Cost)
+	if t.Trees != nil {
+		t.Trees.Note(ev, spent)
+	}
 	switch {
 	case before.Stopped != nil:
 		t.ledger.Note(ev, spent, costs.AfterStop, before.Stopped.Rule)

@@ -300,6 +300,11 @@ func (c *Client) Costs(ctx context.Context, since time.Duration) (report costs.R
 	return report, err
 }
 
+// FlowCosts asks what a flow and its descendants have spent.
+func (c *Client) FlowCosts(ctx context.Context, flow string) (tree costs.Tree, err error) {
+	return tree, c.Get(ctx, "/v1/flows/"+url.PathEscape(flow)+"/costs", &tree)
+}
+
 // View returns one flow; false when the server does not know it.
 // In a group the error names the member that folds it.
 func (c *Client) View(ctx context.Context, flow string) (v analyzer.View, ok bool, err error) {

@@ -579,7 +579,7 @@ func (t *emitter) answer(s *span, to events.Party) *events.Event {
 	t.setWork(e, s, e.From.Agent)
 	// The sum of the run is emitted beside its requests, as an aggregate.
 	if s.usage.Known {
-		e.Usage = s.usage
+		e.Usage = ownUsage(s)
 	}
 	t.emit(e)
 	return e

@@ -72,6 +72,7 @@ type span struct {
 	status   events.Status
 	failure  string
 	usage    events.Usage
+	below    events.Usage // of a visit: the sums of the next visits below it, see nestUsage
 	model    string
 	provider string
 

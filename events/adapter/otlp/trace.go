@@ -188,6 +188,7 @@ func (t *trace) prepare() {
 			}
 		}
 	}
+	t.nestUsage(ordered)
 }
 
 // byStart orders spans by their beginnings. An outer span goes before an inner one that begins

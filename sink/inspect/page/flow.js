@@ -5,6 +5,7 @@ import { actions as orders, mark } from "./act.js";
 import { diagram, asList, asMermaid, sentence } from "./diagram.js";
 import { incidents, whyIncident, explainCommand } from "./why.js";
 import { begin } from "./begin.js";
+import { costsOf } from "./costs.js";
 
 // A page that was opened before the first event of its flow keeps itself current for this long, in ms, or until
 // it shows a stop: its reader waits for events and has nothing to read yet.
@@ -87,7 +88,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
   const timeline = el("ol", { class: "timeline" }, incidents(story.said, (s) => s.verdict).map((list) => el("li", {}, said(list.at(-1)),
     list.length > 1 && el("details", {}, el("summary", {}, many(list.length - 1, "earlier verdict")), el("ol", { class: "timeline" }, list.slice(0, -1).reverse().map((s) => el("li", {}, said(s))))))));
 
-  main.append(heading, facts, told, acts, actions, el("div", { class: "two story" },
+  main.append(heading, facts, told, acts, actions, costsOf(flow, signal), el("div", { class: "two story" },
     el("div", {}, reasons, stack, el("section", { "aria-labelledby": "counters" }, el("h2", { id: "counters" }, "Counters against limits"), counters),
       el("section", { "aria-labelledby": "timeline" }, el("h2", { id: "timeline" }, "Verdicts"), story.said.length ? timeline : el("p", { class: "faint" }, "No verdicts yet."))),
     el("section", { "aria-labelledby": "calls" }, el("h2", { id: "calls" }, "Calls"), scrubber, story.truncated && el("p", {}, `Only the first ${number(total)} events are shown.`), picture.node, asList(story),

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"weir/cmd/internal/backtest"
+	"weir/cmd/internal/cli"
+	"weir/cmd/internal/costs"
+)
+
+// costsView is what weir costs prints of the figures.
+type costsView struct {
+	by   string // one list in full; "" for the beginning of all
+	tree string // a flow, as a tree in the place of lists
+}
+
+// check refuses what does not exist.
+func (v costsView) check() error {
+	switch {
+	case v.by != "" && !slices.Contains(costLists, v.by):
+		return cli.Usage("--by %s: there is no such list", v.by).Advise("give one of %s", strings.Join(costLists, ", "))
+	case v.by != "" && v.tree != "":
+		return cli.Usage("--by and --tree are not supported together").Advise("give one of them")
+	}
+	return nil
+}
+
+// print prints what was folded.
+func (v costsView) print(env *cli.Env, tried *backtest.Trial) error {
+	if v.tree == "" {
+		return printCosts(env, costs.NewReport(tried.Costs()), v.by)
+	}
+	tree, ok := tried.Trees.Tree(v.tree)
+	if !ok {
+		return cli.Failure("the log has no event of flow %q", v.tree).Advise("weir replay LOG lists the flows of a log")
+	}
+	return printCostTree(env, &tree)
+}
+
+// printCostTree prints a node per line, below the node that it is a part of.
+func printCostTree(env *cli.Env, tree *costs.Tree) error {
+	return env.Value(tree, func() error {
+		t := env.Table("SPENT BY", "CALLS", "OWN", "ALL", "SHARE")
+		right := func(text string) cli.Cell { return cli.Cell{Text: text, Right: true} }
+		for _, n := range tree.Nodes {
+			if err := t.Row(cli.Cell{Text: strings.Repeat("  ", n.Depth) + n.Title()}, right(cli.Grouped(n.All.Calls)), right(costs.Text(n.Own)), right(costs.Text(n.All)),
+				right(share(&n.All, &tree.Nodes[0].All))); err != nil {
+				return err
+			}
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		if tree.Truncated {
+			env.Notice("the tree has more than %s; what the others spent is in OWN of the line above them", cli.Count(costs.MostNodes, "node"))
+		}
+		return nil
+	})
+}
+
+// share is the part of the whole in percent: of the money, else of the tokens, else of the calls.
+func share(part, whole *costs.Spent) string {
+	for _, x := range [...][2]int64{{part.Cost(), whole.Cost()}, {part.Tokens, whole.Tokens}, {part.Calls, whole.Calls}} {
+		if x[1] > 0 {
+			return fmt.Sprintf("%.1f %%", 100*float64(x[0])/float64(x[1]))
+		}
+	}
+	return "-"
+}
