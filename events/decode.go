@@ -406,6 +406,8 @@ func (s *scanner) usage(dst *Usage) bool {
 			ok = s.dollars(&dst.CostMicroUSD)
 		case usageCacheInInput:
 			ok = s.tri(&dst.CacheInInput)
+		case usageBatch:
+			ok = s.bool(&dst.Batch)
 		}
 		if !ok {
 			return s.in(&o)

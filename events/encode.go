@@ -167,6 +167,9 @@ func (w *writer) usage(u *Usage) {
 	}
 	w.int("total_tokens", u.Total)
 	w.dollars("cost_usd", u.CostMicroUSD)
+	if u.Batch {
+		w.bool("batch", true)
+	}
 	w.close()
 }
 

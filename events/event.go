@@ -249,6 +249,8 @@ type Usage struct {
 	// source does not say.
 	CacheInInput Tri
 	CostMicroUSD int64 // millionths of a US dollar
+	// Batch says that the request was one of a batch, which providers charge less for.
+	Batch bool
 }
 
 // AgentState is what an agent.status tells of its agent. Coherence and Risk lie between 0 and

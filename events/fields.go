@@ -322,12 +322,13 @@ const (
 	usageTotal
 	usageCost
 	usageCacheInInput
+	usageBatch
 )
 
 var usageFields = newFields([]string{usageScope: "scope", usageInput: "input_tokens", usageOutput: "output_tokens",
 	usageCacheRead: "cache_read_input_tokens", usageCacheCreation: "cache_creation_input_tokens",
 	usageReasoning: "reasoning_output_tokens", usageTotal: "total_tokens", usageCost: "cost_usd",
-	usageCacheInInput: "cache_in_input"})
+	usageCacheInInput: "cache_in_input", usageBatch: "batch"})
 
 // Fields of an agent's state, as it reports it.
 const (

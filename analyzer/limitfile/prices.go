@@ -12,7 +12,7 @@ import (
 )
 
 // priceKeys are the keys of a model, in the order in which they are written.
-var priceKeys = []string{"input", "output", "cache_read", "cache_write", "reasoning"}
+var priceKeys = []string{"input", "output", "cache_read", "cache_write", "reasoning", "batch_input", "batch_output"}
 
 // WithPrices returns the limits with the prices of the models that they do not price themselves,
 // and with the version that belongs to both.
@@ -30,7 +30,7 @@ func (r *reader) prices(n *yaml.Node) (t prices.Table) {
 	for key, v := range r.pairs("prices", n) {
 		path := join("prices", key.Value)
 		f := r.fields(path, v, priceKeys...)
-		var read [5]int64
+		var read [7]int64
 		for i, k := range priceKeys {
 			switch {
 			case f[k] != nil:
@@ -38,13 +38,13 @@ func (r *reader) prices(n *yaml.Node) (t prices.Table) {
 			// The others have a default, see prices.Plain.
 			case i < 2 && v.Kind == yaml.MappingNode:
 				r.fail(v, path+"."+k, "give US dollars for a million tokens", "is missing")
-			case i == 4:
+			case i == 4, i == 6:
 				read[i] = read[1]
 			default:
 				read[i] = read[0]
 			}
 		}
-		t = append(t, prices.Model{Name: key.Value, Price: prices.Price{Input: read[0], Output: read[1], CacheRead: read[2], CacheWrite: read[3], Reasoning: read[4]}})
+		t = append(t, prices.Model{Name: key.Value, Price: prices.Price{Input: read[0], Output: read[1], CacheRead: read[2], CacheWrite: read[3], Reasoning: read[4], BatchInput: read[5], BatchOutput: read[6]}})
 	}
 	return t
 }
@@ -59,7 +59,8 @@ func describePrices(t prices.Table) object {
 		for _, x := range []struct {
 			key       string
 			is, usual int64
-		}{{"cache_read", p.CacheRead, usual.CacheRead}, {"cache_write", p.CacheWrite, usual.CacheWrite}, {"reasoning", p.Reasoning, usual.Reasoning}} {
+		}{{"cache_read", p.CacheRead, usual.CacheRead}, {"cache_write", p.CacheWrite, usual.CacheWrite}, {"reasoning", p.Reasoning, usual.Reasoning},
+			{"batch_input", p.BatchInput, usual.BatchInput}, {"batch_output", p.BatchOutput, usual.BatchOutput}} {
 			if x.is != x.usual {
 				o.put(x.key, usd(x.is))
 			}
@@ -79,7 +80,7 @@ func (c *checker) prices(t prices.Table) {
 		path := join("prices", t[i].Name)
 		c.text(path, t[i].Name, maxName)
 		p := &t[i].Price
-		for j, v := range [...]int64{p.Input, p.Output, p.CacheRead, p.CacheWrite, p.Reasoning} {
+		for j, v := range [...]int64{p.Input, p.Output, p.CacheRead, p.CacheWrite, p.Reasoning, p.BatchInput, p.BatchOutput} {
 			if v < 0 || v > prices.Most {
 				c.fail(path+"."+priceKeys[j], "give US dollars for a million tokens", "want 0 to 1000000")
 			}
@@ -102,6 +103,8 @@ func priceSchema() object {
 		{"cache_read", usd("A million input tokens that the cache gave. As input when not given.")},
 		{"cache_write", usd("A million input tokens that are written into the cache. As input when not given.")},
 		{"reasoning", usd("A million reasoning tokens. As output when not given.")},
+		{"batch_input", usd("A million input tokens of a batch. The cache costs as much less. As input when not given.")},
+		{"batch_output", usd("A million output tokens of a batch. Reasoning costs as much less. As output when not given.")},
 	})
 	return append(o, pair{"required", list{"input", "output"}})
 }

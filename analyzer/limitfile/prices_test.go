@@ -11,7 +11,7 @@ import (
 // TestPricesInTheLog holds that limits with prices come back from the log as they went in, so that
 // a replay prices as the running weir did.
 func TestPricesInTheLog(t *testing.T) {
-	l, err := Parse("l", []byte("profile: balanced\nprices:\n  m-2: {input: 3, output: 15, cache_read: 0.3, cache_write: 3.75}\n  m-1: {input: 0.000001, output: 0}\n"))
+	l, err := Parse("l", []byte("profile: balanced\nprices:\n  m-2: {input: 3, output: 15, cache_read: 0.3, cache_write: 3.75, batch_input: 1.5}\n  m-1: {input: 0.000001, output: 0}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,8 +19,8 @@ func TestPricesInTheLog(t *testing.T) {
 	if l.Version == plain.Version {
 		t.Error("limits with and without prices have the same version")
 	}
-	want := prices.Table{{Name: "m-1", Price: prices.Price{Input: 1, CacheRead: 1, CacheWrite: 1}},
-		{Name: "m-2", Price: prices.Price{Input: 3_000_000, Output: 15_000_000, CacheRead: 300_000, CacheWrite: 3_750_000, Reasoning: 15_000_000}}}
+	want := prices.Table{{Name: "m-1", Price: prices.Price{Input: 1, CacheRead: 1, CacheWrite: 1, BatchInput: 1}},
+		{Name: "m-2", Price: prices.Price{Input: 3_000_000, Output: 15_000_000, CacheRead: 300_000, CacheWrite: 3_750_000, Reasoning: 15_000_000, BatchInput: 1_500_000, BatchOutput: 15_000_000}}}
 	if !reflect.DeepEqual(l.Prices, want) {
 		t.Errorf("read %+v, want %+v", l.Prices, want)
 	}

@@ -20,6 +20,8 @@ type Price struct {
 	CacheRead  int64 // input that the provider's cache gave
 	CacheWrite int64 // input that was written into the cache
 	Reasoning  int64 // output that the model only thought
+	// Of requests of a batch. The cache and reasoning cost as much less as input and output do.
+	BatchInput, BatchOutput int64
 }
 
 // Most is the highest price: one US dollar for a token.
@@ -27,7 +29,10 @@ const Most = 1_000_000_000_000
 
 // Plain returns the price of a model of which only input and output are known. Cached input then
 // costs as much as other input, and reasoning as much as other output.
-func Plain(input, output int64) Price { return Price{input, output, input, input, output} }
+// Requests of a batch cost as much as others.
+func Plain(input, output int64) Price {
+	return Price{input, output, input, input, output, input, output}
+}
 
 // Model is the price of one model, by the name that logs have for it.
 type Model struct {
@@ -117,7 +122,23 @@ func (t Table) Cost(ev *events.Event) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
+	if ev.Usage.Batch && (p.BatchInput != p.Input || p.BatchOutput != p.Output) {
+		return p.batch().cost(split(ev)), true
+	}
 	return p.cost(split(ev)), true
+}
+
+// batch is the price of a model for requests of a batch.
+func (p *Price) batch() *Price {
+	less := func(price, batch, usual int64) int64 {
+		if usual == 0 {
+			return price
+		}
+		hi, lo := bits.Mul64(uint64(price), uint64(batch))
+		return rounded(hi, lo, uint64(usual))
+	}
+	return &Price{p.BatchInput, p.BatchOutput, less(p.CacheRead, p.BatchInput, p.Input), less(p.CacheWrite, p.BatchInput, p.Input),
+		less(p.Reasoning, p.BatchOutput, p.Output), p.BatchInput, p.BatchOutput}
 }
 
 // Growth returns what part of the usage costs: grown of all tokens of a cumulative figure.

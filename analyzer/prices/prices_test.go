@@ -47,6 +47,22 @@ func TestSplit(t *testing.T) {
 	f("google", events.Usage{Input: 10, Output: 5, Reasoning: 3}, Tokens{Input: 10, Output: 5, Reasoning: 3})
 }
 
+// TestBatch holds that in a batch the cache and reasoning cost as much less as input and output do.
+func TestBatch(t *testing.T) {
+	table := Table{{"half", Price{Input: 2e6, Output: 8e6, CacheRead: 1e6, CacheWrite: 3e6, Reasoning: 4e6, BatchInput: 1e6, BatchOutput: 4e6}}, {"plain", Plain(2e6, 8e6)}, {"zero", Price{BatchInput: 1e6, Reasoning: 5}}}
+	f := func(model string, u events.Usage, want int64) {
+		t.Helper()
+		u.Batch = true
+		if got, ok := table.Cost(&events.Event{Model: model, Provider: "openai", Usage: u}); !ok || got != want {
+			t.Errorf("%s %+v: %d %v, want %d", model, u, got, ok, want)
+		}
+	}
+	u := events.Usage{Input: 10, CacheRead: 4, CacheCreation: 2, Output: 6, Reasoning: 5}
+	f("half", u, 4*1+4*1/2+2*3/2+1*4+5*2)
+	f("plain", u, 10*2+6*8)
+	f("zero", u, 4)
+}
+
 // TestCost holds the rounding, and that what does not fit becomes the greatest number.
 func TestCost(t *testing.T) {
 	table := Table{{"m", Plain(500_000, 1)}, {"most", Plain(Most, Most)}}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/costs"
 	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/otlp"
 )
 
 // wasteful is rounds n to m of a flow whose agent coder makes one call over and over, with an
@@ -133,14 +136,19 @@ func TestCosts(t *testing.T) {
 	r.scraped(`weir_spent_tokens_total{after="stop",price="reported"} 150`, `weir_waste_by_agent_usd_total{after="stop",agent="coder",price="reported"} 0.002`)
 }
 
+// attribute is one of a span, with a comma behind it.
+func attribute(key, value string) string {
+	return fmt.Sprintf(`{"key":%q,"value":{"stringValue":%q}},`, key, value)
+}
+
 // TestPricesOfProviders holds that the same prices give the same dollars everywhere, for the usage
 // forms of five providers, against sums computed by hand.
 func TestPricesOfProviders(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "prices.json")
 	if err := os.WriteFile(file, []byte(`{
-		"gpt-x": {"input_cost_per_token": 2.5e-06, "cache_read_input_token_cost": 1.25e-06, "output_cost_per_token": 1e-05},
+		"gpt-x": {"input_cost_per_token": 2.5e-06, "cache_read_input_token_cost": 1.25e-06, "output_cost_per_token": 1e-05, "input_cost_per_token_batches": 1.25e-06, "output_cost_per_token_batches": 5e-06},
 		"claude-x": {"input_cost_per_token": 3e-06, "cache_read_input_token_cost": 3e-07, "cache_creation_input_token_cost": 3.75e-06, "output_cost_per_token": 1.5e-05},
-		"gemini/gemini-x": {"input_cost_per_token": 1.25e-06, "cache_read_input_token_cost": 1.25e-07, "output_cost_per_token": 1e-05},
+		"gemini/gemini-x": {"input_cost_per_token": 1.25e-06, "cache_read_input_token_cost": 1.25e-07, "output_cost_per_token": 1e-05, "output_cost_per_reasoning_token": 4e-06},
 		"nova-x": {"input_cost_per_token": 8e-07, "cache_read_input_token_cost": 2e-07, "output_cost_per_token": 3.2e-06},
 		"deepseek-x": {"input_cost_per_token": 2.8e-07, "cache_read_input_token_cost": 2.8e-08, "output_cost_per_token": 4.2e-07}}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -164,13 +172,15 @@ func TestPricesOfProviders(t *testing.T) {
 		// 0.1 x 3.00 + 0.9 x 0.30 + 0.2 x 3.75 + 0.02 x 15.00 = 1.62.
 		{`"provider":"anthropic","model":"claude-x","usage":{"input_tokens":100000,"cache_read_input_tokens":900000,"cache_creation_input_tokens":200000,"output_tokens":20000}`, 1_620_000},
 		// Google counts cached tokens in the prompt, and thoughts beside the candidates:
-		// 0.1 x 1.25 + 0.3 x 0.125 + 0.08 x 10.00 = 0.9625.
-		{`"provider":"gemini","model":"gemini-x","usage":{"input_tokens":400000,"cache_read_input_tokens":300000,"output_tokens":50000,"reasoning_output_tokens":30000,"total_tokens":480000}`, 962_500},
+		// 0.1 x 1.25 + 0.3 x 0.125 + 0.05 x 10.00 + 0.03 x 4.00 = 0.7825.
+		{`"provider":"gemini","model":"gemini-x","usage":{"input_tokens":400000,"cache_read_input_tokens":300000,"output_tokens":50000,"reasoning_output_tokens":30000,"total_tokens":480000}`, 782_500},
 		// Bedrock counts cached tokens beside the input and in the total:
 		// 0.2 x 0.80 + 1 x 0.20 + 0.1 x 3.20 = 0.68.
 		{`"provider":"aws.bedrock","model":"nova-x","usage":{"input_tokens":200000,"cache_read_input_tokens":1000000,"output_tokens":100000,"total_tokens":1300000}`, 680_000},
 		// DeepSeek counts cache hits in the prompt: 0.5 x 0.28 + 1.5 x 0.028 + 0.3 x 0.42 = 0.308.
 		{`"provider":"deepseek","model":"deepseek-x","usage":{"input_tokens":2000000,"cache_read_input_tokens":1500000,"output_tokens":300000,"total_tokens":2300000}`, 308_000},
+		// The first as a batch, at half the price: 0.2 x 1.25 + 0.8 x 0.625 + 0.5 x 5.00 = 3.25.
+		{`"provider":"openai","model":"gpt-x-2026-08-06","usage":{"input_tokens":1000000,"cache_read_input_tokens":800000,"output_tokens":500000,"reasoning_output_tokens":300000,"total_tokens":1500000,"batch":true}`, 3_250_000},
 	}
 	r := begin(t, Options{Metrics: "127.0.0.1:0", Limits: limits, PricesFile: file})
 	trial, err := backtest.NewTrial(t.Context(), limitfile.WithPrices(limits, table))
@@ -199,11 +209,32 @@ func TestPricesOfProviders(t *testing.T) {
 			t.Errorf("backtest after %s: %+v and %d, want %d millionths", q.usage, got, trial.Flows()[0].Cost, sum)
 		}
 	}
-	r.scraped(`weir_spent_usd_total{after="nothing",price="file"} 10.0705`)
+	r.scraped(`weir_spent_usd_total{after="nothing",price="file"} 13.1405`)
 	var told costs.Report
-	if r.get("/v1/costs", &told); told.Total.All.Priced != 10_070_500 || told.Total.All.Reported != 0 {
+	if r.get("/v1/costs", &told); told.Total.All.Priced != 13_140_500 || told.Total.All.Reported != 0 {
 		t.Errorf("costs: %+v", told.Total)
 	}
-	// The fifth request went above the ten dollars.
-	r.want(r.do("POST", "/v1/check", `{"id":"c","source":"s1","time":"`+events.RFC3339(events.StampOf(r.fake.Now())).String()+`","correlation_id":"f","from":{"agent":"coder"},"to":{"agent":"b"},"kind":"agent.call"}`), 402, "max_cost_exceeded", "10.07")
+	var tree costs.Tree
+	if r.get("/v1/flows/f/costs", &tree); tree.Nodes[0].All.Priced != 13_140_500 || trial.Costs().Total.All.Priced != 13_140_500 {
+		t.Errorf("the tree: %+v", tree.Nodes[0])
+	}
+	// Spans with old and new names of attributes cost the same as the second request.
+	for _, written := range []string{"gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens", "gen_ai.usage.cache_write.input_tokens"} {
+		span := `{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"b000000000000003","name":"chat","startTimeUnixNano":"1771900001200000000","endTimeUnixNano":"1771900001300000000","attributes":[` +
+			attribute("gen_ai.operation.name", "chat") + attribute("gen_ai.provider.name", "anthropic") + attribute("gen_ai.request.model", "claude-x") + attribute("gen_ai.usage.input_tokens", "100000") +
+			attribute("gen_ai.usage.cache_read.input_tokens", "900000") + attribute(written, "200000") + strings.TrimSuffix(attribute("gen_ai.usage.output_tokens", "20000"), ",") + `]}]}]}]}`
+		read := otlp.Format().New(adapter.Options{})
+		cost, n := int64(0), 0
+		emit := func(ev *events.Event) {
+			if ev.Kind == events.LLMCall {
+				cost, _ = table.Cost(ev)
+				n++
+			}
+		}
+		if err := errors.Join(read.Decode([]byte(span), emit), read.Flush(emit)); err != nil || n != 1 || cost != 1_620_000 {
+			t.Errorf("%s: %d requests for %d millionths, %v", written, n, cost, err)
+		}
+	}
+	// The last request went above the ten dollars.
+	r.want(r.do("POST", "/v1/check", `{"id":"c","source":"s1","time":"`+events.RFC3339(events.StampOf(r.fake.Now())).String()+`","correlation_id":"f","from":{"agent":"coder"},"to":{"agent":"b"},"kind":"agent.call"}`), 402, "max_cost_exceeded", "13.14")
 }

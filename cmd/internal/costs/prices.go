@@ -17,6 +17,9 @@ type listed struct {
 	CacheRead  *float64 `json:"cache_read_input_token_cost"`
 	CacheWrite *float64 `json:"cache_creation_input_token_cost"`
 	Reasoning  *float64 `json:"output_cost_per_reasoning_token"`
+
+	BatchInput  *float64 `json:"input_cost_per_token_batches"`
+	BatchOutput *float64 `json:"output_cost_per_token_batches"`
 }
 
 // ReadPrices reads a price file in the form that LiteLLM publishes: an object with a member for
@@ -97,6 +100,7 @@ func (x *listed) price() (prices.Price, error) {
 		{"input_cost_per_token", x.Input, nil, &p.Input}, {"output_cost_per_token", x.Output, nil, &p.Output},
 		{"cache_read_input_token_cost", x.CacheRead, x.Input, &p.CacheRead}, {"cache_creation_input_token_cost", x.CacheWrite, x.Input, &p.CacheWrite},
 		{"output_cost_per_reasoning_token", x.Reasoning, x.Output, &p.Reasoning},
+		{"input_cost_per_token_batches", x.BatchInput, x.Input, &p.BatchInput}, {"output_cost_per_token_batches", x.BatchOutput, x.Output, &p.BatchOutput},
 	} {
 		usd := f.usd
 		if usd == nil {

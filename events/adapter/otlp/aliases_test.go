@@ -66,7 +66,7 @@ func TestAliases(t *testing.T) {
 	f(map[string]string{"gen_ai.operation.name": "execute_tool"}, map[field]string{toolName: "search", input: `{"q":"x"}`, output: `{"found":3}`, correlationID: "flow-1", parentCorrelationID: "p", rootCorrelationID: "r",
 		turnID: "turn-1", errorType: "timeout", errorMessage: "it took too long", agentID: "id-7"})
 	f(map[string]string{"gen_ai.operation.name": "chat"}, map[field]string{inputTokens: "12", outputTokens: "3", cacheReadTokens: "5", cacheCreationTokens: "6",
-		reasoningTokens: "2", totalTokens: "15", costUSD: "0.25", model: "m-1", provider: "acme", agentName: "planner"})
+		reasoningTokens: "2", totalTokens: "15", costUSD: "0.25", serviceTier: "batch", model: "m-1", provider: "acme", agentName: "planner"})
 	f(map[string]string{"gen_ai.operation.name": "invoke_agent"}, map[field]string{agentName: "coder", calledBy: "planner", input: "do it", output: "done",
 		invocationStatus: "cancelled"})
 	f(map[string]string{"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "coder", "gen_ai.caller.name": "planner"}, map[field]string{callerType: "human"})

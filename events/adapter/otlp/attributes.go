@@ -66,6 +66,7 @@ const (
 	reasoningTokens
 	totalTokens
 	costUSD
+	serviceTier
 	model
 	provider
 	invocationStatus // how a run of an agent ended
@@ -154,6 +155,7 @@ var aliases = [fields][]string{
 		"ai.usage.reasoningTokens", "gen_ai.usage.reasoning_tokens"},
 	totalTokens: {"gen_ai.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens", "llm.usage.total_tokens", "usage.total_tokens"},
 	costUSD:     {"gen_ai.usage.cost", "operation.cost", "llm.cost.total"},
+	serviceTier: {"openai.response.service_tier", "gen_ai.openai.response.service_tier", "gen_ai.response.service_tier", "gen_ai.request.service_tier"},
 
 	model:    {"gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.response.model", "ai.model.id", "langfuse.observation.model.name", "mlflow.llm.model"},
 	provider: {"gen_ai.provider.name", "gen_ai.system", "llm.provider", "ai.model.provider", "llm.system", "mlflow.llm.provider"},

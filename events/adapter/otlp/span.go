@@ -371,6 +371,7 @@ func (s *span) readUsage(a *attributes) {
 	u.CacheRead, u.CacheCreation = a.number(cacheReadTokens), a.number(cacheCreationTokens)
 	u.Reasoning = a.number(reasoningTokens)
 	u.CostMicroUSD, _ = usage.Cost(a.text[costUSD])
+	u.Batch = string(a.text[serviceTier]) == "batch"
 }
 
 // failure is what went wrong, in words that are the same the next time.
