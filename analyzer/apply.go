@@ -1,13 +1,11 @@
 package analyzer
 
 import (
-	"math"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer/ledger"
-	"weir/analyzer/prices"
 	"weir/analyzer/record"
 	"weir/analyzer/rules"
 	"weir/events"
@@ -439,9 +437,7 @@ func (e *Engine) applyUsage(f *Flow, m *moment) {
 	if !u.Known {
 		return
 	}
-	if m.ev.Kind == events.LLMCall && u.Scope == events.UsageDelta && m.from != none && e.mayFire(ruleOfContext) {
-		f.parties[m.from].context = uint32(min(prices.Context(m.ev), math.MaxUint32))
-	}
+	e.noteContext(f, m)
 	spent, sums := [4]int64{u.Input, u.Output, u.Total, u.CostMicroUSD}, &f.parts
 	switch u.Scope {
 	case events.UsageAggregate:

@@ -83,8 +83,11 @@ const (
 	partyHasMore = 1 << 15 // of the length of the name
 )
 
-// partyHasContext is the first bit of the second byte of a party.
-const partyHasContext byte = 1 << 0
+// Bits of the second byte of a party.
+const (
+	partyHasContext byte = 1 << iota
+	partyHasCourse       // how the context grew
+)
 
 // Bits of the second byte of the head.
 const (

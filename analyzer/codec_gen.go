@@ -656,7 +656,7 @@ func (f *Flow) AtMost() int {
 	}
 	for l, i := f.parties, 0; i < len(l); i++ {
 		p := &l[i]
-		n += 67 + len(p.name) + len(p.agent) + 48*len(p.calls) + 4*len(p.seen) + 12*len(p.runs) + 44*len(p.sums)
+		n += 105 + len(p.name) + len(p.agent) + 48*len(p.calls) + 4*len(p.seen) + 12*len(p.runs) + 44*len(p.sums)
 	}
 	for l, i := f.pairs, 0; i < len(l); i++ {
 		p := &l[i]
@@ -881,6 +881,9 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	if p.context != 0 {
 		more |= partyHasContext
 	}
+	if p.course.calls != 0 {
+		more |= partyHasCourse
+	}
 	b, h := record.Room(b, 22)
 	_ = h[21]
 	if le.PutUint16(h, uint16(len(p.name))); more != 0 {
@@ -913,6 +916,9 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	if more&partyHasContext != 0 {
 		b = binary.AppendUvarint(b, uint64(p.context))
 	}
+	if more&partyHasCourse != 0 {
+		b = p.course.encode(b)
+	}
 	return b
 }
 
@@ -944,9 +950,12 @@ func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int)
 	getPartyCalls(p, d, h, tools)
 	getPartyRuns(p, d, h, tools)
 	getPartySums(p, d, h)
-	more := readMore(d, le.Uint16(h)&partyHasMore != 0, partyHasContext)
+	more := readMore(d, le.Uint16(h)&partyHasMore != 0, partyHasContext|partyHasCourse)
 	if more&partyHasContext != 0 {
 		p.context = uint32(d.Count(math.MaxUint32))
+	}
+	if more&partyHasCourse != 0 {
+		p.course.decode(d)
 	}
 }
 

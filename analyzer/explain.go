@@ -54,6 +54,8 @@ type PartyView struct {
 	Parent string `json:"parent,omitempty"`
 	Calls  int    `json:"calls_compared"` // tool calls that rules compare
 	Points int    `json:"circling_points,omitempty"`
+	// Context is nil while no rule about contexts is on.
+	Context *ContextView `json:"context,omitempty"`
 }
 
 // OffenceView is what the flow was stopped for before.
@@ -108,7 +110,7 @@ func (e *verdictWriter) View(f *Flow) View {
 	for i := range f.parties {
 		p := &f.parties[i]
 		if p.flags&partyActive != 0 {
-			v.Parties = append(v.Parties, PartyView{strings.Clone(p.name), strings.Clone(f.nameOf(p.parent)), len(p.calls), int(p.points)})
+			v.Parties = append(v.Parties, PartyView{strings.Clone(p.name), strings.Clone(f.nameOf(p.parent)), len(p.calls), int(p.points), p.contextView()})
 		}
 	}
 	var at moment

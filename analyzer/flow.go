@@ -223,6 +223,7 @@ type party struct {
 	chain    uint16 // tool calls in this turn
 	points   uint16 // of circling
 	context  uint32 // input tokens of its last model call, where a rule counts them
+	course   course // of these, from call to call
 	calls    []call
 	// As Flow.pairRun, of tool calls with their results; index is the period.
 	cycleRun [maxPeriod + 1]uint16
@@ -552,6 +553,7 @@ func (f *Flow) newEpisode(at events.Stamp) {
 		p.parent = none
 		p.flags &^= partyActive | partyWorked | partyPlaced | partyBeside
 		p.revisits, p.called, p.chain, p.open = 0, 0, 0, 0
+		p.course = course{}
 	}
 	f.clearPatterns(false)
 }

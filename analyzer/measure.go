@@ -451,11 +451,3 @@ func mostDefied(f *Flow) (most int64) {
 	}
 	return most
 }
-
-// contextTokens is the context of the party whose model was called.
-func contextTokens(f *Flow, m *moment, _ *rules.Setting) int64 {
-	if m.from == none {
-		return 0
-	}
-	return int64(f.parties[m.from].context)
-}

@@ -57,6 +57,8 @@ const (
 	RuleCallsPerAgent
 	RuleHotPolling
 	RuleContextTokens
+	RuleContextGrowth
+	RuleSpawnContext
 	RuleCount
 )
 
@@ -519,6 +521,27 @@ var Rules = [RuleCount]FlowRule{
 		Needs:   rules.NeedTokens,
 		Default: rules.Stop(rules.Off, rules.Off)},
 		Value: contextTokens, Match: matchParty},
+	{ID: RuleContextGrowth, On: kinds(events.LLMCall), Scope: events.ScopeSession, Lifts: true, Row: rules.Row{
+		Name: "context_growth", Reason: "context_growth", Unit: events.UnitTimes,
+		About:  "How often the next model call of one party costs the median of its first five, because its context has grown. By the prices of the model, else by tokens. From warn on, the answers to its checks advise it to compact the context or to hand the work off. A cheaper call lifts the order.",
+		Text:   "{head}the next model call of {from} costs {n} times the median of its first calls {bound}",
+		Advice: "{what}Compact the context, or hand the work off to a new session with a short summary. Then go on.",
+		Hint:   "The flow guard expects your next model call to cost {n} times what your first ones did. Compact the context, or hand the work off to a new session with a short summary.",
+		Action: events.Deny, Status: 402, From: "weir",
+		Needs:   rules.NeedTokens,
+		Default: rules.Stop(rules.Off, rules.Off)},
+		Show:  widest(func(p *party) int64 { return p.course.times() }),
+		Value: contextGrowth, Match: matchParty},
+	{ID: RuleSpawnContext, On: kinds(events.LLMCall), Scope: events.ScopeSession, Lifts: true, Row: rules.Row{
+		Name: "max_spawn_context_tokens", Reason: "max_spawn_context_tokens_exceeded", Unit: events.UnitTokens,
+		About:  "Input tokens of the last model call of one party, as in max_context_tokens. At stop it may call no agent until its context is smaller; its tools it may use.",
+		Text:   "{head}{n} tokens in the context of {from}, which may call no agent {bound}",
+		Advice: "{what}Compact the context before you start another agent, or do the work yourself.",
+		Hint:   "The flow guard counts {n} tokens in the context. Compact it before you start another agent.",
+		Action: events.Deny, Status: 402, From: "weir",
+		Needs:   rules.NeedTokens | rules.NeedCaller,
+		Default: rules.Stop(rules.Off, rules.Off)},
+		Value: contextTokens, Match: matchCaller},
 }
 
 // The rows that the fold itself looks for.
@@ -533,7 +556,10 @@ const (
 	ruleOfPoints = RuleCircling     // what its exemptions leave alone adds no points
 	ruleOfTries  = RuleHammering    // it is about calls that were asked for and refused
 
-	ruleOfContext = RuleContextTokens // what it measures is kept only where it is on
+	// What these measure is kept only where one of them is on.
+	ruleOfContext = RuleContextTokens
+	ruleOfGrowth  = RuleContextGrowth
+	ruleOfSpawns  = RuleSpawnContext
 )
 
 // RuleNamed returns the row that the limits file calls name.

@@ -35,6 +35,8 @@ const (
 	MaxCallsPerAgent        Reason = "max_calls_per_agent_exceeded"
 	HotPolling              Reason = "hot_polling"
 	MaxContextTokens        Reason = "max_context_tokens_exceeded"
+	ContextGrowth           Reason = "context_growth"
+	MaxSpawnContextTokens   Reason = "max_spawn_context_tokens_exceeded"
 	AgentMessageRate        Reason = "agent_message_rate_exceeded"
 	MaxAgentMessages        Reason = "max_agent_messages_exceeded"
 	MaxProjectMessages      Reason = "max_project_messages_exceeded"
@@ -91,6 +93,8 @@ var reasons = [...]Reason{
 	MaxCallsPerAgent,
 	HotPolling,
 	MaxContextTokens,
+	ContextGrowth,
+	MaxSpawnContextTokens,
 	AgentMessageRate,
 	MaxAgentMessages,
 	MaxProjectMessages,

@@ -25,6 +25,7 @@ const (
 	UnitTokens   Unit = "tokens"
 	UnitUSD      Unit = "usd"
 	UnitFlows    Unit = "flows"
+	UnitTimes    Unit = "times" // a multiple
 	UnitNone     Unit = "none"
 )
 

@@ -175,6 +175,12 @@ func rounded(hi, lo, by uint64) int64 {
 	return int64(min(n, math.MaxInt64))
 }
 
+// Parts returns the tokens of the event by what they cost.
+func Parts(ev *events.Event) Tokens { return split(ev) }
+
+// Of returns what the tokens cost, in millionths of a US dollar.
+func (p *Price) Of(n Tokens) int64 { return p.cost(n) }
+
 // Context returns the input tokens of the event, those of the cache included.
 func Context(ev *events.Event) int64 {
 	n := split(ev)

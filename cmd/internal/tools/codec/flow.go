@@ -162,9 +162,15 @@ var partyRecord = record{
 		{"", "", []part{
 			further{"more", "le.Uint16(h)&partyHasMore != 0"},
 			behind{"more", "partyHasContext", "p.context != 0", []part{row{"context", codec{5, "", figure.put, "$ = uint32(d.Count(math.MaxUint32))"}}}},
+			behind{"more", "partyHasCourse", "p.course.calls != 0", []part{
+				raw{"b = p.course.encode(b)", "p.course.decode(d)", maxCourse, ""},
+			}},
 		}},
 	},
 }
+
+// maxCourse is the most bytes of a course: three bytes, and numbers of at most 32 bits.
+const maxCourse = 3 + 7*5
 
 var partyCalls = []part{
 	// Calls of a party have all the same size.
