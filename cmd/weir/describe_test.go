@@ -200,7 +200,7 @@ func TestSourcesDocument(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Sources
 
-Whose logs weir reads, what to set there, and what weir can and cannot tell from them. Generated from the table in registry/sources.go by the tests of
+Whose logs weir reads, what to set there, and what weir can and cannot tell from them. Generated from the sources.go of each adapter by the tests of
 cmd/weir with -update; weir events describe NAME says the same of one. GUIDES.md has five lines for each.
 
 Every command is also one for live traffic: weir run --follow FILE reads a file while it grows, --follow FORMAT=FILE where its beginning does not tell the

@@ -80,6 +80,57 @@ func Formats() []adapter.Format {
 	}, chat.Formats())
 }
 
+// sources is the table: each adapter has its own rows. Sample is a recorded log below events/adapter/testdata; a test
+// holds SOURCES.md to the same rows.
+//
+// Where several rows have one format, its name stands for the first of them, see Source.
+func sources() []adapter.Source {
+	return slices.Concat(
+		// Events of weir's own go first: nothing has to be read into them.
+		canonical.Sources(),
+		cloudevents.Sources(),
+		// From here to voltagent are spans, and between them the exports of those who collect spans.
+		// The general row stands before the libraries of which something is particular.
+		otlp.Sources(),
+		langfuse.Sources(),
+		phoenix.Sources(),
+		spanjson.Sources(),
+		litellm.Sources(),
+		otlp.LibrarySources(),
+		// Agents that write code, by the logs that they keep of themselves.
+		claudecode.Sources(),
+		claudehooks.Sources(),
+		codex.Sources(),
+		copilot.Sources(),
+		geminicli.Sources(),
+		qwencode.Sources(),
+		opencode.Sources(),
+		cline.Sources(),
+		otlplogs.Sources(),
+		// Libraries and services, by records of a form of their own.
+		managedagents.Sources(),
+		openaiagents.Sources(),
+		langsmith.Sources(),
+		crewai.Sources(),
+		autogen.Sources(),
+		openhands.Sources(),
+		llamaindex.Sources(),
+		adk.Sources(),
+		// Traffic between agents, clients and servers, as a component in between recorded it.
+		mcp.Sources(),
+		a2a.Sources(),
+		agentgateway.Sources(),
+		// Single programs, and recorded runs.
+		caco.Sources(),
+		tinyagi.Sources(),
+		trace.Sources(),
+		// Transcripts of one reader, by their dialects.
+		chat.Sources(),
+		// Mappings have the last row, where Source looks for it.
+		mapped.Sources(),
+	)
+}
+
 // ErrUnknown is returned when no format has a name or fits an input.
 // Both errors are matched by errors.Is; the text behind them is for people.
 var ErrUnknown = errors.New("unknown format")
