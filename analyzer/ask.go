@@ -19,29 +19,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 	m.busy = p.busy
 	c := e.announce(f, m.ev)
 	if o := f.refusing(&f.callStack, &c); o != nil {
-		fx.Counts.Refused++
-		fx.Counts.Attempts++
-		fx.Counts.RefusedBy[Rules[o.rule].Reason.Place()]++
-		// For the answer only; the call is not counted, so apply does not run.
-		m.from, m.to, m.tool = c.from, c.to, c.tool
-		// The call that would go over the limit is the one at which the flow begins to wait.
-		if o.Action == events.Hold && o.Phase == standing.Armed {
-			e.hold(f, o, m, fx)
-		}
-		f.stops(o, fx)
-		fx.Answer = e.answer(f, o, m)
-		e.addRemaining(f, m, fx.Answer)
-		e.tried(f, m)
-		// A call that was in flight when the order went out is no attempt (decision 8).
-		if _, known := e.broken(f, &c, m); known {
-			if o.Action != events.Throttle { // a throttled caller may ask whether it is time
-				e.noteTry(f, o, m, fx)
-			}
-			e.attempt(f, o, m, fx)
-			// The row about hammering is about asks alone, so it has no kind of event and is
-			// judged here.
-			e.judgeRow(&Rules[ruleOfTries], f, m, fx)
-		}
+		e.refuse(f, o, &c, m, fx)
 		return
 	}
 	// The partition as well: a refused call is no load.
@@ -59,28 +37,10 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 			continue
 		}
 		if v.Stops() && v.Effective == events.EffectiveNow && !lastLoop(v, m) {
-			fx.Counts.Refused++
-			fx.Counts.Attempts++
-			if r, ok := RuleNamed(v.RuleID); ok {
-				fx.Counts.RefusedBy[Rules[r].Reason.Place()]++
-			}
 			// The watermark was moved before the copy was made, so time does not run
 			// backwards.
 			*p = load
-			undone := takeBack(f, before)
-			e.tried(f, m)
-			// A copy, because what stands in fx.Verdicts may move when more are added.
-			answer := *v
-			fx.Answer = &answer
-			e.addRemaining(f, m, fx.Answer)
-			// The call stays counted, and so does all that it brought about.
-			if !undone {
-				return
-			}
-			// Effects that the call would have had are not reported: that a budget is used up,
-			// that one is near, that an order ends.
-			stops := slices.DeleteFunc(fx.Verdicts[given:], func(v events.Verdict) bool { return v.Effective != events.EffectiveNow })
-			fx.Verdicts = fx.Verdicts[:given+len(stops)]
+			e.undo(f, before, given, i, m, fx)
 			return
 		}
 		// Several rows may warn; the last one is what the answer says.
@@ -137,6 +97,57 @@ func (f *sanctions) refusing(on *callStack, c *announced) *order {
 		}
 	}
 	return best
+}
+
+// refuse answers a call that an active order refuses.
+func (e *Engine) refuse(f *Flow, o *order, c *announced, m *moment, fx *Effects) {
+	fx.Counts.Refused++
+	fx.Counts.Attempts++
+	fx.Counts.RefusedBy[Rules[o.rule].Reason.Place()]++
+	// For the answer only; the call is not counted, so apply does not run.
+	m.from, m.to, m.tool = c.from, c.to, c.tool
+	// The call that would go over the limit is the one at which the flow begins to wait.
+	if o.Action == events.Hold && o.Phase == standing.Armed {
+		e.hold(f, o, m, fx)
+	}
+	f.stops(o, fx)
+	fx.Answer = e.answer(f, o, m)
+	e.addRemaining(f, m, fx.Answer)
+	e.tried(f, m)
+	// A call that was in flight when the order went out is no attempt (decision 8).
+	if _, known := e.broken(f, c, m); known {
+		if o.Action != events.Throttle { // a throttled caller may ask whether it is time
+			e.noteTry(f, o, m, fx)
+		}
+		e.attempt(f, o, m, fx)
+		// The row about hammering is about asks alone, so it has no kind of event and is
+		// judged here.
+		e.judgeRow(&Rules[ruleOfTries], f, m, fx)
+	}
+}
+
+// undo answers a call that the fold has stopped by the verdict at i, and undoes what it counted. The first verdict of
+// the call is the one at given.
+func (e *Engine) undo(f, before *Flow, given, i int, m *moment, fx *Effects) {
+	fx.Counts.Refused++
+	fx.Counts.Attempts++
+	if r, ok := RuleNamed(fx.Verdicts[i].RuleID); ok {
+		fx.Counts.RefusedBy[Rules[r].Reason.Place()]++
+	}
+	undone := takeBack(f, before)
+	e.tried(f, m)
+	// A copy, because what stands in fx.Verdicts may move when more are added.
+	answer := fx.Verdicts[i]
+	fx.Answer = &answer
+	e.addRemaining(f, m, fx.Answer)
+	// The call stays counted, and so does all that it brought about.
+	if !undone {
+		return
+	}
+	// Effects that the call would have had are not reported: that a budget is used up,
+	// that one is near, that an order ends.
+	stops := slices.DeleteFunc(fx.Verdicts[given:], func(v events.Verdict) bool { return v.Effective != events.EffectiveNow })
+	fx.Verdicts = fx.Verdicts[:given+len(stops)]
 }
 
 // takeBack undoes what a refused call counted. It keeps the offences and the orders that refuse
@@ -237,27 +248,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 	ev := m.ev
 	switch {
 	case ev.Kind == events.OperatorStop && ev.Operator != nil:
-		o := f.orderOf(Rules[ruleOfPerson].Reason, events.ScopeFlow, none, none, "")
-		if o == nil {
-			o = f.addOrder()
-			*o = order{Order: standing.Order{Since: m.at, Begun: m.at}, a: none, b: none, edges: o.edges[:0], calls: o.calls[:0]}
-		}
-		// An order that a person has given before is given again, from now on, with the same id.
-		if o.incident == 0 || o.episode != f.episode {
-			o.incident = f.incidentOf(ruleOfPerson, m.at)
-		}
-		o.rule, o.Phase, o.Action, o.scope, o.episode = ruleOfPerson, standing.Stop, events.Halt, events.ScopeFlow, f.episode
-		stands := ev.Operator.For
-		if stands <= 0 {
-			stands = events.DefaultStop
-		}
-		o.Until(m.at, m.at.Add(stands))
-		e.emit(f, o, m, fx)
-		for i := len(f.orders) - 1; i >= 0; i-- { // a person has decided
-			if f.orders[i].holdsFlow() {
-				e.clear(f, &f.orders[i], m, fx)
-			}
-		}
+		e.stopByHand(f, m, fx)
 	case ev.Kind == events.OperatorRelease && ev.Operator != nil:
 		// clear takes the order out, so the first one is another each time.
 		for len(f.orders) > 0 {
@@ -274,52 +265,81 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 			fx.SayTo(activity.TreePrefix, f.treeOf(), ev, m.when).Override = ev.Override
 		}
 	case ev.Kind == events.OverrideSet && ev.Override != nil && ev.Override.Scope == events.ScopeFlow:
-		r, ok := RuleNamed(ev.Override.Rule)
-		if !ok {
-			return
+		if r, ok := RuleNamed(ev.Override.Rule); ok {
+			e.override(f, r, m, fx)
 		}
-		mode := e.limits.Rules[r].Mode
-		// An override that says no mode leaves the one in force.
-		if given, ok := rules.ParseMode(ev.Override.Mode); ok && ev.Override.Mode != "" {
-			mode = given
+	}
+}
+
+// stopByHand gives a person's order to stop the flow.
+func (e *Engine) stopByHand(f *Flow, m *moment, fx *Effects) {
+	o := f.orderOf(Rules[ruleOfPerson].Reason, events.ScopeFlow, none, none, "")
+	if o == nil {
+		o = f.addOrder()
+		*o = order{Order: standing.Order{Since: m.at, Begun: m.at}, a: none, b: none, edges: o.edges[:0], calls: o.calls[:0]}
+	}
+	// An order that a person has given before is given again, from now on, with the same id.
+	if o.incident == 0 || o.episode != f.episode {
+		o.incident = f.incidentOf(ruleOfPerson, m.at)
+	}
+	o.rule, o.Phase, o.Action, o.scope, o.episode = ruleOfPerson, standing.Stop, events.Halt, events.ScopeFlow, f.episode
+	stands := m.ev.Operator.For
+	if stands <= 0 {
+		stands = events.DefaultStop
+	}
+	o.Until(m.at, m.at.Add(stands))
+	e.emit(f, o, m, fx)
+	for i := len(f.orders) - 1; i >= 0; i-- { // a person has decided
+		if f.orders[i].holdsFlow() {
+			e.clear(f, &f.orders[i], m, fx)
 		}
-		// A second grant adds up with the first (decision 62).
-		limit := e.setting(r, f, m) // with what was granted before
-		n := 0
-		for _, o := range f.overrides {
-			if o.rule != r && o.expires > m.at {
-				f.overrides[n] = o
-				n++
-			}
+	}
+}
+
+// override sets or grants another limit of the rule for the flow.
+func (e *Engine) override(f *Flow, r RuleID, m *moment, fx *Effects) {
+	ev := m.ev
+	mode := e.limits.Rules[r].Mode
+	// An override that says no mode leaves the one in force.
+	if given, ok := rules.ParseMode(ev.Override.Mode); ok && ev.Override.Mode != "" {
+		mode = given
+	}
+	// A second grant adds up with the first (decision 62).
+	limit := e.setting(r, f, m) // with what was granted before
+	n := 0
+	for _, o := range f.overrides {
+		if o.rule != r && o.expires > m.at {
+			f.overrides[n] = o
+			n++
 		}
-		// The oldest gives way. Overrides are a person's, so there are few.
-		if f.overrides = f.overrides[:n]; n == maxOverrides {
-			f.overrides = f.overrides[:copy(f.overrides, f.overrides[1:])]
+	}
+	// The oldest gives way. Overrides are a person's, so there are few.
+	if f.overrides = f.overrides[:n]; n == maxOverrides {
+		f.overrides = f.overrides[:copy(f.overrides, f.overrides[1:])]
+	}
+	f.endIncident(r)
+	own := flowOverride{rule: r, mode: mode, warn: ev.Override.Warn, stop: ev.Override.Stop, expires: ev.Override.Expires}
+	if ev.Override.Extra > 0 {
+		most := e.granted(f, m, r, ev.Override.Extra, limit)
+		fx.Counts.Granted[Rules[r].Reason.Place()]++
+		// No warning before it: who was granted twenty calls is not warned at the first.
+		own.warn, own.stop = events.Optional{Set: true, Value: most}, events.Optional{Set: true, Value: most}
+	}
+	f.overrides = append(f.overrides, own)
+	// Its deadline is worked out from what it has said.
+	if r == ruleOfAge {
+		f.aged = agedNot // it has another threshold to pass
+	}
+	for i := range f.orders {
+		if f.orders[i].rule == r {
+			// A version that no limits have, so that review does not pass over it.
+			f.orders[i].Limits = ^e.version // to be looked at again
 		}
-		f.endIncident(r)
-		own := flowOverride{rule: r, mode: mode, warn: ev.Override.Warn, stop: ev.Override.Stop, expires: ev.Override.Expires}
-		if ev.Override.Extra > 0 {
-			most := e.granted(f, m, r, ev.Override.Extra, limit)
-			fx.Counts.Granted[Rules[r].Reason.Place()]++
-			// No warning before it: who was granted twenty calls is not warned at the first.
-			own.warn, own.stop = events.Optional{Set: true, Value: most}, events.Optional{Set: true, Value: most}
-		}
-		f.overrides = append(f.overrides, own)
-		// Its deadline is worked out from what it has said.
-		if r == ruleOfAge {
-			f.aged = agedNot // it has another threshold to pass
-		}
-		for i := range f.orders {
-			if f.orders[i].rule == r {
-				// A version that no limits have, so that review does not pass over it.
-				f.orders[i].Limits = ^e.version // to be looked at again
-			}
-		}
-		e.review(f, m, fx)
-		for i := len(f.orders) - 1; i >= 0; i-- { // what was hammered at is open again
-			if f.orders[i].rule == ruleOfTries && mostDefied(f) == 0 {
-				e.clear(f, &f.orders[i], m, fx)
-			}
+	}
+	e.review(f, m, fx)
+	for i := len(f.orders) - 1; i >= 0; i-- { // what was hammered at is open again
+		if f.orders[i].rule == ruleOfTries && mostDefied(f) == 0 {
+			e.clear(f, &f.orders[i], m, fx)
 		}
 	}
 }

@@ -165,18 +165,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	}
 	m := &fx.m
 	if f.repeated(ev, when, fx) {
-		// A repeat that asks has to be answered, or who lost an answer would wait for ever.
-		if ev.Ask {
-			m.begin(f.clock)
-			m.ev, m.user = ev, ev.By() == events.OriginUser
-			fx.Answer = e.again(f, m)
-			if e.agents.Trees && !m.user && fx.Answer.Action == events.Allow {
-				f.passAgain(f.clock, ev, fx)
-			}
-			if len(e.limits.Budgets) > 0 && !m.user && fx.Answer.Action == events.Allow && ev.Kind.Asked() {
-				e.askAgain(f, ev, fx)
-			}
-		}
+		e.repeat(f, m, ev, fx)
 		return
 	}
 	// What was due before the event happened before it: orders that had run out by then refuse
@@ -215,6 +204,33 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 		e.review(f, m, fx)
 		e.uncover(f, m, fx)
 	}
+	e.fold(p, f, m, fx)
+	// What covered another order may have been lifted by this event.
+	if len(f.orders) > 0 {
+		e.uncover(f, m, fx)
+	}
+	e.report(p, f, m.at, len(fx.Verdicts) > given, fx)
+}
+
+// repeat answers an event that was folded before, where it asks: a caller that lost an answer would wait for ever.
+func (e *Engine) repeat(f *Flow, m *moment, ev *events.Event, fx *Effects) {
+	if !ev.Ask {
+		return
+	}
+	m.begin(f.clock)
+	m.ev, m.user = ev, ev.By() == events.OriginUser
+	fx.Answer = e.again(f, m)
+	if e.agents.Trees && !m.user && fx.Answer.Action == events.Allow {
+		f.passAgain(f.clock, ev, fx)
+	}
+	if len(e.limits.Budgets) > 0 && !m.user && fx.Answer.Action == events.Allow && ev.Kind.Asked() {
+		e.askAgain(f, ev, fx)
+	}
+}
+
+// fold applies the event, by what it is.
+func (e *Engine) fold(p *Partition, f *Flow, m *moment, fx *Effects) {
+	ev := m.ev
 	switch {
 	case ev.Kind == events.VerdictAck:
 		e.applyAck(f, m, fx)
@@ -229,11 +245,6 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 			fx.Answer = e.allowed(f, m)
 		}
 	}
-	// What covered another order may have been lifted by this event.
-	if len(f.orders) > 0 {
-		e.uncover(f, m, fx)
-	}
-	e.report(p, f, m.at, len(fx.Verdicts) > given, fx)
 }
 
 // MaxSkew is how far a producer's clock may be ahead of the log's before the event is counted

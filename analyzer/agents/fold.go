@@ -130,30 +130,36 @@ func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Eff
 			e.payment(a, m, fx).pay()
 			break
 		}
-		switch work(ev) {
-		case activity.WorkOpened:
-			e.defied(a, m, fx)
-			e.count(a, m, fx)
-		case activity.WorkWoken:
-			e.woken(a, m, fx)
-		case activity.WorkMoved:
-			e.moved(a, m, fx)
-		case activity.WorkRefused:
-			e.countRefusals(a, m, fx)
-		case activity.WorkSpent, activity.WorkEnded:
-			e.spend(a, m, fx)
-		case activity.WorkBelongs:
-			e.belongs(a, m, fx)
-		case activity.WorkSpoken:
-			e.heard(a, m, m.when, fx)
-		default: // of an older weir, which reported each party in an event
-			// Such events may stand in an activity log that is folded again.
-			if w, ok := activity.WorkNamed(work(ev)); ok {
-				e.atWork(a, m, xxhash.Sum64String(ev.CorrelationID), w, fx)
-			}
-		}
+		e.flowReported(a, m, fx)
 	}
 	p.gauge.move(was, a.gaugeCell())
+}
+
+// flowReported folds what a flow reports of the agent.
+func (e *Engine) flowReported(a *Agent, m *moment, fx *activity.Effects) {
+	ev := m.ev
+	switch work(ev) {
+	case activity.WorkOpened:
+		e.defied(a, m, fx)
+		e.count(a, m, fx)
+	case activity.WorkWoken:
+		e.woken(a, m, fx)
+	case activity.WorkMoved:
+		e.moved(a, m, fx)
+	case activity.WorkRefused:
+		e.countRefusals(a, m, fx)
+	case activity.WorkSpent, activity.WorkEnded:
+		e.spend(a, m, fx)
+	case activity.WorkBelongs:
+		e.belongs(a, m, fx)
+	case activity.WorkSpoken:
+		e.heard(a, m, m.when, fx)
+	default: // of an older weir, which reported each party in an event
+		// Such events may stand in an activity log that is folded again.
+		if w, ok := activity.WorkNamed(work(ev)); ok {
+			e.atWork(a, m, xxhash.Sum64String(ev.CorrelationID), w, fx)
+		}
+	}
 }
 
 // Watched reports whether what flows report of the agent can change anything about it.

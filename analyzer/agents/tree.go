@@ -363,28 +363,8 @@ func (e *settings) treeFinding(r RuleID, a *Agent, observed int64, m *moment) *f
 // It looks at standing orders first, then at what the call would bring each row to. A refused
 // ask spends nothing.
 func (e *treeJudge) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.Effects) *events.Verdict {
-	for i := range a.orders {
-		o := &a.orders[i]
-		if !o.refuses(events.Halt, m.at) && !o.refuses(events.Hold, m.at) {
-			continue
-		}
-		if o.Action == events.Hold && o.Phase == standing.Armed {
-			e.holdTree(a, o, m, fx)
-		}
-		if !o.Early(m.when, true, e.terms.Grace) {
-			o.Attempt()
-		}
-		// A copy as the answer shows it: the call that was refused would have been the one
-		// over the limit.
-		shown := *o
-		if shown.Phase == standing.Armed {
-			shown.Phase = standing.Stop
-			if rules.OneByOne(Rules[o.rule].Unit) {
-				shown.Observed++
-			}
-		}
-		v := e.verdict(a, m, shown.finding())
-		return &v
+	if v := e.orderRefuses(a, m, fx); v != nil {
+		return v
 	}
 	// Its id was guessed, or stands for more than one piece of work: such a flow is never
 	// stopped for a budget.
@@ -417,26 +397,11 @@ func (e *treeJudge) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activit
 			}
 			would = l.Living() + 1
 		default:
-			// What a call will take of tokens and money is not known before it is made: then there
-			// has to be something left.
-			of := amountOf(rule.Counts)
-			needs := max(1, call.spends[of])
-			if spent := l.Spent[of] + needs; spent >= set.Stop { // as after a grant has expired: nothing stands
-				e.judge(r, a, m, &tally{n: spent, ends: a.treeEnds(&e.settings)}, fx)
-				if o := a.orderFor(rule.Reason); o != nil && o.Binds() {
-					v := e.verdict(a, m, o.finding())
-					return &v
-				}
+			v, n := e.spentBy(r, a, call, own, &set, m, fx)
+			if v != nil {
+				return v
 			}
-			if own != nil && own.Spent[of]+needs <= set.Reserve {
-				continue // it was set aside
-			}
-			if own == nil && !call.root {
-				needs = max(needs, set.Reserve)
-			}
-			// What others may still count on is as good as spent; a new flow has to find room
-			// for a whole share.
-			would = l.Spent[of] + l.Reserved(of, set.Reserve, call.flow) + needs
+			would = n
 		}
 		if would >= set.Stop {
 			x := e.treeFinding(r, a, would, m)
@@ -447,6 +412,59 @@ func (e *treeJudge) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activit
 		}
 	}
 	return nil
+}
+
+// orderRefuses returns the verdict of an active order that refuses the call; nil if none does.
+func (e *treeJudge) orderRefuses(a *Agent, m *moment, fx *activity.Effects) *events.Verdict {
+	for i := range a.orders {
+		o := &a.orders[i]
+		if !o.refuses(events.Halt, m.at) && !o.refuses(events.Hold, m.at) {
+			continue
+		}
+		if o.Action == events.Hold && o.Phase == standing.Armed {
+			e.holdTree(a, o, m, fx)
+		}
+		if !o.Early(m.when, true, e.terms.Grace) {
+			o.Attempt()
+		}
+		// A copy as the answer shows it: the call that was refused would have been the one
+		// over the limit.
+		shown := *o
+		if shown.Phase == standing.Armed {
+			shown.Phase = standing.Stop
+			if rules.OneByOne(Rules[o.rule].Unit) {
+				shown.Observed++
+			}
+		}
+		v := e.verdict(a, m, shown.finding())
+		return &v
+	}
+	return nil
+}
+
+// spentBy returns what would be spent with the call, in the unit of the row, or why the tree refuses it.
+func (e *treeJudge) spentBy(r RuleID, a *Agent, call *treeCall, own *ledger.Child, set *rules.Setting, m *moment, fx *activity.Effects) (*events.Verdict, int64) {
+	rule, l := &Rules[r], &a.tree
+	// What a call will take of tokens and money is not known before it is made: then there
+	// has to be something left.
+	of := amountOf(rule.Counts)
+	needs := max(1, call.spends[of])
+	if spent := l.Spent[of] + needs; spent >= set.Stop { // as after a grant has expired: nothing stands
+		e.judge(r, a, m, &tally{n: spent, ends: a.treeEnds(&e.settings)}, fx)
+		if o := a.orderFor(rule.Reason); o != nil && o.Binds() {
+			v := e.verdict(a, m, o.finding())
+			return &v, 0
+		}
+	}
+	if own != nil && own.Spent[of]+needs <= set.Reserve {
+		return nil, 0 // it was set aside
+	}
+	if own == nil && !call.root {
+		needs = max(needs, set.Reserve)
+	}
+	// What others may still count on is as good as spent; a new flow has to find room
+	// for a whole share.
+	return nil, l.Spent[of] + l.Reserved(of, set.Reserve, call.flow) + needs
 }
 
 // treeAllows is the answer to a call that no rule refuses, with the remaining budget of the

@@ -180,11 +180,7 @@ func (e *orderWriter) Explain(p *Partition, a *Agent) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s=%s state=%s", v.Kind, standing.Printable(v.Agent), v.State)
 	// Only what is known is written, so a line contains no more than the agent has reported.
-	field := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, " %s=%s", name, standing.Printable(value))
-		}
-	}
+	field := func(name, value string) { writeField(&b, name, value) }
 	field("waiting", v.Waiting)
 	if v.SilentS > 0 {
 		fmt.Fprintf(&b, " silent=%ss", standing.Number(v.SilentS))
@@ -204,21 +200,8 @@ func (e *orderWriter) Explain(p *Partition, a *Agent) string {
 			fmt.Fprintf(&b, " %s=%s", c.Rule, standing.Number(c.Observed))
 		}
 	}
-	if x := v.Budget; x != nil {
-		fmt.Fprintf(&b, " spent=%s", standing.Number(x.Spent))
-		if x.Reserved > 0 {
-			fmt.Fprintf(&b, " reserved=%s", standing.Number(x.Reserved))
-		}
-		if x.Limit != nil {
-			fmt.Fprintf(&b, " limit=%s left=%s", standing.Number(*x.Limit), standing.Number(*x.Left))
-		}
-		field("window", x.Window)
-		if x.State != "ok" {
-			field("is", x.State)
-		}
-		if x.Before != nil {
-			fmt.Fprintf(&b, " before=%s", standing.Number(x.Before.Spent))
-		}
+	if v.Budget != nil {
+		explainBudget(&b, v.Budget)
 	}
 	b.WriteByte('\n')
 	if s := &a.stuck; s.since != 0 {
@@ -247,4 +230,29 @@ func (e *orderWriter) Explain(p *Partition, a *Agent) string {
 		}
 	}
 	return b.String()
+}
+
+// writeField writes a name and its value, if there is one.
+func writeField(b *strings.Builder, name, value string) {
+	if value != "" {
+		fmt.Fprintf(b, " %s=%s", name, standing.Printable(value))
+	}
+}
+
+// explainBudget writes what the account of a budget holds.
+func explainBudget(b *strings.Builder, x *budgets.View) {
+	fmt.Fprintf(b, " spent=%s", standing.Number(x.Spent))
+	if x.Reserved > 0 {
+		fmt.Fprintf(b, " reserved=%s", standing.Number(x.Reserved))
+	}
+	if x.Limit != nil {
+		fmt.Fprintf(b, " limit=%s left=%s", standing.Number(*x.Limit), standing.Number(*x.Left))
+	}
+	writeField(b, "window", x.Window)
+	if x.State != "ok" {
+		writeField(b, "is", x.State)
+	}
+	if x.Before != nil {
+		fmt.Fprintf(b, " before=%s", standing.Number(x.Before.Spent))
+	}
 }

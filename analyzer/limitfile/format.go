@@ -106,7 +106,24 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 	if d := &l.Degraded; !sparse || *d != analyzer.DefaultDegraded() { // limits that say nothing of it keep their version
 		o.put("degraded", object{{"after", duration(d.After)}, {"until", duration(d.Until)}, {"percent", integer(d.Percent)}, {"scale", degraded}})
 	}
-	// Sections that only people fill in are left out when there is nothing in them.
+	describeLists(&o, l)
+	if len(status) > 0 {
+		o.put("http_status", status)
+	}
+	if len(said) > 0 {
+		o.put("texts", said)
+	}
+	if len(l.Prices) > 0 {
+		o.put("prices", describePrices(l.Prices))
+	}
+	if len(l.Budgets) > 0 {
+		o.put("budgets", describeBudgets(l.Budgets))
+	}
+	return o
+}
+
+// describeLists writes the sections that only people fill in, where there is something in them.
+func describeLists(o *object, l *analyzer.Limits) {
 	if len(l.Tools) > 0 {
 		tools := object{}
 		for _, t := range l.Tools {
@@ -128,19 +145,6 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 		}
 		o.put("exempt", exempt)
 	}
-	if len(status) > 0 {
-		o.put("http_status", status)
-	}
-	if len(said) > 0 {
-		o.put("texts", said)
-	}
-	if len(l.Prices) > 0 {
-		o.put("prices", describePrices(l.Prices))
-	}
-	if len(l.Budgets) > 0 {
-		o.put("budgets", describeBudgets(l.Budgets))
-	}
-	return o
 }
 
 // describeOrders writes the section about orders.

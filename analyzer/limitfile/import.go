@@ -126,82 +126,100 @@ func (r *reader) importFile(data []byte) []byte {
 	if s == nil {
 		return nil
 	}
-	// What was not carried over stands in it as well.
-	comment := "# Imported from the " + s.file + " of the " + s.profile + " system."
-	rules, flow := object{}, object{}
-	shared := map[string]any{}      // what goes to a path that has no key of its own
-	from := map[string]*yaml.Node{} // what each path of the new file was made of
-	for k, v := range r.pairs(path, root) {
+	x := carrier{reader: r, s: s, from: map[string]*yaml.Node{}}
+	x.carry(path, root)
+	// What the file does not say is as that system has it by itself.
+	doc := object{{"profile", word(s.profile)}}
+	if len(x.flow) > 0 {
+		doc.put("flow", x.flow)
+	}
+	if len(x.rules) > 0 {
+		doc.put("rules", x.rules)
+	}
+	out := printYAML(x.comment, doc)
+	r.importedProblems(out, x.from)
+	return out
+}
+
+// carrier carries the limits of another system over into sections of a limits file.
+type carrier struct {
+	*reader
+	s           *system
+	comment     string // what was not carried over stands in it as well
+	rules, flow object
+	shared      map[string]any        // what goes to a path that has no key of its own
+	from        map[string]*yaml.Node // what each path of the new file was made of
+}
+
+// carry reads each key of the file.
+func (x *carrier) carry(path string, root *yaml.Node) {
+	x.comment = "# Imported from the " + x.s.file + " of the " + x.s.profile + " system."
+	x.rules, x.flow, x.shared = object{}, object{}, map[string]any{}
+	for k, v := range x.pairs(path, root) {
 		here := join(path, k.Value)
-		key := s.key(snake(k.Value))
+		key := x.s.key(snake(k.Value))
 		if key == nil {
 			// Those systems have limits for single agents beside the general ones.
-			hint := meant(snake(k.Value), s.names())
+			hint := meant(snake(k.Value), x.s.names())
 			if strings.Contains(snake(k.Value), "agent") || strings.Contains(snake(k.Value), "project") {
 				hint = "limits for one agent or project are overrides in a limits file, with a reason and an end"
 			}
-			r.fail(k, here, hint, "the %s system has no such limit", s.profile)
+			x.fail(k, here, hint, "the %s system has no such limit", x.s.profile)
 			continue
 		}
-		if before := from[key.path]; before != nil {
-			r.fail(k, here, "keep one of them", "says the same as %s in line %d", before.Value, before.Line)
+		if before := x.from[key.path]; before != nil {
+			x.fail(k, here, "keep one of them", "says the same as %s in line %d", before.Value, before.Line)
 			continue
 		}
 		// Before the value is looked at, so that a second key with the same meaning is reported even
 		// if the first is no number.
-		from[key.path] = k
-		if !r.scalar(here, "a number", v) {
+		x.from[key.path] = k
+		if !x.scalar(here, "a number", v) {
 			continue
 		}
 		n, ok := wholeNumber(v)
 		if !ok {
-			r.fail(v, here, "", "want a whole number that is not negative, got %s", describe(v))
+			x.fail(v, here, "", "want a whole number that is not negative, got %s", describe(v))
 		}
 		// In the gateway's file 0 means that no number is given.
 		if !ok || n == 0 && key.unset {
 			continue // the number of the profile
 		}
-		// A path of two parts is of the section flow, one of three of a rule.
-		section, rest, _ := strings.Cut(key.path, ".")
-		rule, field, deep := strings.Cut(rest, ".")
-		if !deep {
-			flow.put(rest, key.write(n))
-			continue
-		}
-		// A limit without a rule here is noted in the file. Otherwise people would believe it to be
-		// in force.
-		if _, ok := analyzer.RowNamed(rule); !ok {
-			comment += fmt.Sprintf("\n# Not carried over: %s %d, for weir has no rule %s.", pathKey(k.Value), n, rule)
-			continue
-		}
-		if section == "rules" && field == "warn" {
-			comment += "\n# " + rule + " only warns, as in the profile; write max instead to refuse."
-		}
-		rules.putIn(rule, field, key.write(n))
-		// A later key may say the same for itself, so it is put in at the end.
-		if key.also != "" {
-			shared[key.also] = key.write(n)
-		}
+		x.put(k, key, n)
 	}
 	// It holds one path at most, so the order of the map does not show.
-	for path, k := range shared {
-		if from[path] == nil {
+	for path, k := range x.shared {
+		if x.from[path] == nil {
 			_, rule, _ := strings.Cut(path, ".")
 			rule, field, _ := strings.Cut(rule, ".")
-			rules.putIn(rule, field, k)
+			x.rules.putIn(rule, field, k)
 		}
 	}
-	// What the file does not say is as that system has it by itself.
-	doc := object{{"profile", word(s.profile)}}
-	if len(flow) > 0 {
-		doc.put("flow", flow)
+}
+
+// put writes the number of one key where it belongs.
+func (x *carrier) put(k *yaml.Node, key *systemKey, n int64) {
+	// A path of two parts is of the section flow, one of three of a rule.
+	section, rest, _ := strings.Cut(key.path, ".")
+	rule, field, deep := strings.Cut(rest, ".")
+	if !deep {
+		x.flow.put(rest, key.write(n))
+		return
 	}
-	if len(rules) > 0 {
-		doc.put("rules", rules)
+	// A limit without a rule here is noted in the file. Otherwise people would believe it to be
+	// in force.
+	if _, ok := analyzer.RowNamed(rule); !ok {
+		x.comment += fmt.Sprintf("\n# Not carried over: %s %d, for weir has no rule %s.", pathKey(k.Value), n, rule)
+		return
 	}
-	out := printYAML(comment, doc)
-	r.importedProblems(out, from)
-	return out
+	if section == "rules" && field == "warn" {
+		x.comment += "\n# " + rule + " only warns, as in the profile; write max instead to refuse."
+	}
+	x.rules.putIn(rule, field, key.write(n))
+	// A later key may say the same for itself, so it is put in at the end.
+	if key.also != "" {
+		x.shared[key.also] = key.write(n)
+	}
 }
 
 // putIn adds a field to the object at key, which is made if it is not there. Fields stand in

@@ -64,6 +64,40 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	top := r.fields("", root, keys...)
 	// Everything below changes these limits, and what the file does not say stays as it is.
 	l := r.base(top["profile"])
+	r.flowSections(top, &l)
+	// Before overrides, which begin from what the rules of this file say.
+	for key, v := range r.pairs("rules", top["rules"]) {
+		if row, ok := r.rule(join("rules", key.Value), key); ok {
+			r.setting("rules."+key.Value, &row, v, row.Setting(&l))
+		}
+	}
+	r.agents(top["agents"], &l.Agents)
+	r.loads(top, &l)
+	l.Tools = r.tools(top["tools"], l.Tools)
+	for i, n := range r.items("overrides", top["overrides"]) {
+		l.Overrides = append(l.Overrides, r.override(index("overrides", i), n, &l.Rules))
+	}
+	for i, n := range r.items("exempt", top["exempt"]) {
+		l.Exempt = append(l.Exempt, r.exemption(index("exempt", i), n))
+	}
+	r.answers(top, &l)
+	l.Prices = r.prices(top["prices"])
+	l.Budgets = r.budgets(top["budgets"])
+	r.validate(&l)
+	// After validate, which has put equal limits into one form.
+	l.Version = Version(&l)
+	if v, ok := r.text("version", top["version"]); ok {
+		// It would stand in verdicts, where a hash is expected.
+		if _, err := events.ParseHash(v); err != nil {
+			r.fail(top["version"], "version", "the record was not written by weir", "is no hash")
+		}
+		l.Version = v
+	}
+	return l
+}
+
+// flowSections reads what is about flows, orders and attempts.
+func (r *reader) flowSections(top map[string]*yaml.Node, l *analyzer.Limits) {
 	// Editors read it. Here it only has to be text.
 	r.text("$schema", top["$schema"])
 	if i, ok := r.choice("identity", top["identity"], identities); ok {
@@ -82,14 +116,11 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	r.integer("escalate.agent", f["agent"], &l.Escalate.Agent)
 	r.integer("escalate.flow", f["flow"], &l.Escalate.Flow)
 	r.sources("warn_only", top["warn_only"], &l.WarnOnly)
-	// Before overrides, which begin from what the rules of this file say.
-	for key, v := range r.pairs("rules", top["rules"]) {
-		if row, ok := r.rule(join("rules", key.Value), key); ok {
-			r.setting("rules."+key.Value, &row, v, row.Setting(&l))
-		}
-	}
-	r.agents(top["agents"], &l.Agents)
-	f = r.fields("load", top["load"], "high", "low", "percent", "scale")
+}
+
+// loads reads what is judged by while weir is busy, or behind.
+func (r *reader) loads(top map[string]*yaml.Node, l *analyzer.Limits) {
+	f := r.fields("load", top["load"], "high", "low", "percent", "scale")
 	r.integer("load.high", f["high"], &l.Load.High)
 	r.integer("load.low", f["low"], &l.Load.Low)
 	r.integer("load.percent", f["percent"], &l.Load.Percent)
@@ -103,18 +134,15 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	if n := f["scale"]; n != nil {
 		l.Degraded.Scale = r.ruleSet("degraded.scale", n)
 	}
-	l.Tools = r.tools(top["tools"], l.Tools)
-	for i, n := range r.items("overrides", top["overrides"]) {
-		l.Overrides = append(l.Overrides, r.override(index("overrides", i), n, &l.Rules))
-	}
-	for i, n := range r.items("exempt", top["exempt"]) {
-		l.Exempt = append(l.Exempt, r.exemption(index("exempt", i), n))
-	}
+}
+
+// answers reads the statuses and texts of rules, also of those of which nothing else can be set.
+func (r *reader) answers(top map[string]*yaml.Node, l *analyzer.Limits) {
 	for key, v := range r.pairs("http_status", top["http_status"]) {
 		if row, ok := r.anyRule(join("http_status", key.Value), key); ok {
 			// Also for rows of which nothing else can be set: the status of a person's stop may
 			// be chosen.
-			set := row.HTTPStatus(&l)
+			set := row.HTTPStatus(l)
 			status := int64(*set)
 			r.integer("http_status."+key.Value, v, &status)
 			// Any number above is refused as 1000 is, and fits.
@@ -124,23 +152,10 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	for key, v := range r.pairs("texts", top["texts"]) {
 		if row, ok := r.anyRule(join("texts", key.Value), key); ok {
 			if text, ok := r.text("texts."+key.Value, v); ok {
-				*row.TextOf(&l) = text
+				*row.TextOf(l) = text
 			}
 		}
 	}
-	l.Prices = r.prices(top["prices"])
-	l.Budgets = r.budgets(top["budgets"])
-	r.validate(&l)
-	// After validate, which has put equal limits into one form.
-	l.Version = Version(&l)
-	if v, ok := r.text("version", top["version"]); ok {
-		// It would stand in verdicts, where a hash is expected.
-		if _, err := events.ParseHash(v); err != nil {
-			r.fail(top["version"], "version", "the record was not written by weir", "is no hash")
-		}
-		l.Version = v
-	}
-	return l
 }
 
 // identities are the words for analyzer.Identity, in the order of its values.
@@ -434,22 +449,7 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 			s.Reserve = 0
 		}
 	}
-	switch n := f["window"]; {
-	case n == nil:
-	// An unused window would be a limit that is silently not there.
-	case row.Window == "":
-		r.fail(n, path+".window", "delete the key", "the rule has no window")
-	// A window of time is written as a duration.
-	case row.Window == "seconds":
-		d := time.Duration(s.Window) * time.Second
-		r.duration(path+".window", n, &d)
-		if d%time.Second != 0 {
-			r.fail(n, path+".window", "", "want whole seconds, got %s", describe(n))
-		}
-		s.Window = int64(d / time.Second)
-	default:
-		r.integer(path+".window", n, &s.Window)
-	}
+	r.window(path+".window", row, f["window"], s)
 	if n, words := f["count"], countWords(row); n != nil && words == nil {
 		r.fail(n, path+".count", "only "+analyzer.RowsThat((*analyzer.Row).ChoosesCount)+" choose what they count", "means nothing here")
 	} else {
@@ -466,6 +466,26 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 		s.Extends = false
 	}
 	r.boolean(path+".extend_on_progress", f["extend_on_progress"], &s.Extends)
+}
+
+// window reads the window of a setting, which may not be there.
+func (r *reader) window(path string, row *analyzer.Row, n *yaml.Node, s *rules.Setting) {
+	switch {
+	case n == nil:
+	// An unused window would be a limit that is silently not there.
+	case row.Window == "":
+		r.fail(n, path, "delete the key", "the rule has no window")
+	// A window of time is written as a duration.
+	case row.Window == "seconds":
+		d := time.Duration(s.Window) * time.Second
+		r.duration(path, n, &d)
+		if d%time.Second != 0 {
+			r.fail(n, path, "", "want whole seconds, got %s", describe(n))
+		}
+		s.Window = int64(d / time.Second)
+	default:
+		r.integer(path, n, &s.Window)
+	}
 }
 
 // warnBelow drops a warning that the file did not give and that could no longer

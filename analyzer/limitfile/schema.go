@@ -18,99 +18,10 @@ import (
 // on several places, such as a warning above its stop, only Parse sees. Editors check with it while a
 // file is written; it checks less than Parse.
 func JSONSchema() []byte {
-	// One walk over the rows fills in all that names rules, so that a new row is in the schema
-	// at once.
-	limits, names, status, said := object{}, list{}, object{}, object{}
-	for _, r := range analyzer.Rows() {
-		if !r.Fixed {
-			limits.put(r.Name, ruleSchema(&r))
-			// Overrides and load are about rules of flows alone.
-			if !r.OfAgents() {
-				names = append(names, r.Name)
-			}
-		}
-		if r.Text != "" && !r.Fixed {
-			said.put(r.Name, object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("512")}})
-		}
-		// A row that refuses nothing has no status.
-		if r.Status != 0 {
-			status.put(r.Name, object{{"type", "integer"}, {"minimum", number("400")}, {"maximum", number("599")}})
-		}
-	}
-	// The names are those of this binary: the schema of another weir may know others.
-	profiles := list{}
-	// The words are listed, because an editor shows nothing else of them.
-	stands := "What people are told of the orders of a rule, where it is not the rule's own text. Words in it that stand for something:"
-	for _, w := range rules.Words {
-		stands += " " + w[0] + " " + w[1] + ";"
-	}
-	for _, p := range Profiles() {
-		profiles = append(profiles, p)
-	}
 	doc := closed(
 		"What weir judges by: a profile and what differs from it. A key that is not there is as the profile has it.",
-		object{
-			// The sections stand in the order in which Format writes them.
-			{"$schema", object{{"type", "string"}, {"description", "For editors; not read."}}},
-			{"profile", object{{"enum", profiles}, {"default", "balanced"}, {"description", "The limits that this file changes. 'none' has every rule off."}}},
-			{"identity", object{{"enum", texts(identities)}, {"description", "What makes two parties the same: the session (else the agent), or the agent (else the session)."}}},
-			{"flow", closed("When an episode of a flow ends and its counters begin again.", object{
-				{"idle", durationSchema("Silence that ends an episode.")},
-				{"max_age", durationSchema("Longest episode; also how long it is remembered what a flow was stopped for.")},
-				{"user_starts", sourceSchema("Where a user's call begins a new episode, by how the correlation id was found: where it stands for a whole conversation.")},
-			})},
-			{"orders", closed("How long orders to dispatchers stand.", object{
-				{"ttl", durationSchema("How long an order stands; it is renewed while it holds.")},
-				{"grace", durationSchema("Calls seen so soon after an order were under way, not made against it.")},
-				{"hold", durationSchema("How long a flow that a rule holds (action: hold) waits for a person; then it is halted. 1h when not said, and no longer than flow.max_age.")},
-			})},
-			{"escalate", closed("After how many calls against an order it is widened. 0 means never.", object{
-				{"pair", countSchema(0, "To the pair, or the whole tool.")},
-				{"agent", countSchema(0, "To the agent.")},
-				{"flow", countSchema(0, "To the flow.")},
-			})},
-			{"warn_only", sourceSchema("Flows that are warned and never stopped, by how the correlation id was found.")},
-			{"rules", closed("The rules that differ from the profile. A rule is a mapping, a mode, or a number. A warning of the profile that a new stop comes before is dropped.", limits)},
-			{"agents", closed("What rules about agents share. They are judged over all flows; those about silence, by what agents tell of themselves and by what flows tell of them.", object{
-				{"report", durationSchema("How soon a flow tells what its parties did, once in so long for each, from the first agent.status of any agent on; 0s turns it off. No silence is judged below twice as much.")},
-				{"patience", durationSchema("How long an agent is believed to be in a tool or to wait.")},
-				{"own_notes", object{{"enum", texts(noteWords)}, {"description", "Whether the agent's own note with the tags stuck and help needs proof, that it is stuck or may be, or is believed."}}},
-				{"watch", object{{"enum", texts(watchWords)}, {"description", "Whose silence is judged: that of agents that have told their status once, or that of all."}}},
-				{"recovery", object{{"enum", texts(recoveryWords)}, {"description", "automatic: a stuck agent is resumed, reviewed or archived by orders. off: it is only told of."}}},
-				{"resume_within", durationSchema("How long an agent has to report after an order to resume, before it is reviewed.")},
-				{"review_within", durationSchema("How long a reviewer has, before the agent is archived.")},
-				{"safe_coherence", shareSchema("An agent may be resumed without a review above it.")},
-				{"safe_risk", shareSchema("An agent may be resumed without a review below it.")},
-			})},
-			{"load", closed("Limits that shrink while everything together is busy.", object{
-				{"high", countSchema(0, "Hops per minute above which limits shrink. 0 turns it off.")},
-				{"low", countSchema(0, "Hops per minute below which they return.")},
-				{"percent", object{{"type", "integer"}, {"minimum", number("1")}, {"maximum", number("100")}, {"description", "What is left of a limit."}}},
-				{"scale", listSchema(object{{"enum", names}}, "The rules whose limits shrink.")},
-			})},
-			{"degraded", closed("What calls that are asked for are judged by while the fold is behind: they do not wait for it, but are answered by what it had folded last.", object{
-				{"after", durationSchema("How long the fold is behind when the mode begins. 0s turns it off: then asks wait, and fail when they have waited too long.")},
-				{"until", durationSchema("How long the fold has kept up again when the mode ends.")},
-				{"percent", object{{"type", "integer"}, {"minimum", number("1")}, {"maximum", number("100")}, {"description", "What is left of a limit meanwhile."}}},
-				{"scale", listSchema(object{{"enum", names}}, "The rules whose limits shrink. By default rates alone.")},
-			})},
-			{"tools", object{
-				{"description", "What single tools are exempt from."}, {"type", "object"}, {"propertyNames", nameSchema("")},
-				{"additionalProperties", closed("", object{
-					{"ignore_args", listSchema(nameSchema(""), "Top-level arguments that change from call to call and say nothing.")},
-					{"exempt", object{{"type", "boolean"}, {"description", "From every rule about repetition."}}},
-				})},
-			}},
-			{"overrides", object{{"description", "Other limits for one project, agent, tool or flow, for a reason and until a time."}, {"type", "array"}, {"items", overrideSchema(names)}}},
-			{"exempt", object{{"description", "Flows, agents and tools that rules leave alone because of their tags, for a reason. A flow is exempt that has one of the tags, and in any flow the calls of an agent, or of a tool, that has one."}, {"type", "array"}, {"items", exemptSchema()}}},
-			{"http_status", closed("HTTP status of a refusal, where it is not the rule's own.", status)},
-			{"texts", closed(strings.TrimSuffix(stands, ";")+".", said)},
-			{"prices", object{
-				{"description", "What the tokens of a model cost, in US dollars for a million, where an event reports no cost. --prices FILE adds the models that are not here."}, {"type", "object"},
-				{"propertyNames", nameSchema("")}, {"additionalProperties", priceSchema()},
-			}},
-			{"budgets", object{{"description", "What tenants, teams, agents, tools or all together may spend in a window, over all flows."}, {"type", "array"}, {"maxItems", integer(maxBudgets)}, {"items", budgetSchema()}}},
-		})
+		// The sections stand in the order in which Format writes them.
+		slices.Concat(flowSections(), ruleSections(), listSections()))
 	// The id is a name and no address: nothing is ever loaded from there.
 	doc = append(object{
 		{"$schema", "https://json-schema.org/draft/2020-12/schema"},
@@ -140,6 +51,155 @@ func closed(about string, properties object) object {
 		o.put("description", about)
 	}
 	return append(o, pair{"type", "object"}, pair{"additionalProperties", false}, pair{"properties", properties})
+}
+
+// rulesInSchema is all in a schema that names rules. One walk over the rows makes it, so that a new row is in the schema at
+// once.
+type rulesInSchema struct {
+	limits object // of each rule
+	names  list   // of the rules about flows, which overrides and load are about
+	status object // of the rules that refuse
+	texts  object // of the rules that have a text
+}
+
+func namedInRules() (n rulesInSchema) {
+	for _, r := range analyzer.Rows() {
+		if !r.Fixed {
+			n.limits.put(r.Name, ruleSchema(&r))
+			// Overrides and load are about rules of flows alone.
+			if !r.OfAgents() {
+				n.names = append(n.names, r.Name)
+			}
+		}
+		if r.Text != "" && !r.Fixed {
+			n.texts.put(r.Name, object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("512")}})
+		}
+		// A row that refuses nothing has no status.
+		if r.Status != 0 {
+			n.status.put(r.Name, object{{"type", "integer"}, {"minimum", number("400")}, {"maximum", number("599")}})
+		}
+	}
+	return n
+}
+
+// flowSections is what limits say of flows, orders and attempts.
+func flowSections() object {
+	// The names are those of this binary: the schema of another weir may know others.
+	profiles := list{}
+	for _, p := range Profiles() {
+		profiles = append(profiles, p)
+	}
+	return object{
+		{"$schema", object{{"type", "string"}, {"description", "For editors; not read."}}},
+		{"profile", object{{"enum", profiles}, {"default", "balanced"}, {"description", "The limits that this file changes. 'none' has every rule off."}}},
+		{"identity", object{{"enum", texts(identities)}, {"description", "What makes two parties the same: the session (else the agent), or the agent (else the session)."}}},
+		{"flow", closed("When an episode of a flow ends and its counters begin again.", object{
+			{"idle", durationSchema("Silence that ends an episode.")},
+			{"max_age", durationSchema("Longest episode; also how long it is remembered what a flow was stopped for.")},
+			{"user_starts", sourceSchema("Where a user's call begins a new episode, by how the correlation id was found: where it stands for a whole conversation.")},
+		})},
+		{"orders", closed("How long orders to dispatchers stand.", object{
+			{"ttl", durationSchema("How long an order stands; it is renewed while it holds.")},
+			{"grace", durationSchema("Calls seen so soon after an order were under way, not made against it.")},
+			{"hold", durationSchema("How long a flow that a rule holds (action: hold) waits for a person; then it is halted. 1h when not said, and no longer than flow.max_age.")},
+		})},
+		{"escalate", closed("After how many calls against an order it is widened. 0 means never.", object{
+			{"pair", countSchema(0, "To the pair, or the whole tool.")},
+			{"agent", countSchema(0, "To the agent.")},
+			{"flow", countSchema(0, "To the flow.")},
+		})},
+		{"warn_only", sourceSchema("Flows that are warned and never stopped, by how the correlation id was found.")},
+	}
+}
+
+// ruleSections is what limits say of rules, and of what many rules share.
+func ruleSections() object {
+	rules := namedInRules()
+	return object{
+		{"rules", closed("The rules that differ from the profile. A rule is a mapping, a mode, or a number. A warning of the profile that a new stop comes before is dropped.", rules.limits)},
+		{"agents", closed("What rules about agents share. They are judged over all flows; those about silence, by what agents tell of themselves and by what flows tell of them.", object{
+			{"report", durationSchema("How soon a flow tells what its parties did, once in so long for each, from the first agent.status of any agent on; 0s turns it off. No silence is judged below twice as much.")},
+			{"patience", durationSchema("How long an agent is believed to be in a tool or to wait.")},
+			{"own_notes", object{{"enum", texts(noteWords)}, {"description", "Whether the agent's own note with the tags stuck and help needs proof, that it is stuck or may be, or is believed."}}},
+			{"watch", object{{"enum", texts(watchWords)}, {"description", "Whose silence is judged: that of agents that have told their status once, or that of all."}}},
+			{"recovery", object{{"enum", texts(recoveryWords)}, {"description", "automatic: a stuck agent is resumed, reviewed or archived by orders. off: it is only told of."}}},
+			{"resume_within", durationSchema("How long an agent has to report after an order to resume, before it is reviewed.")},
+			{"review_within", durationSchema("How long a reviewer has, before the agent is archived.")},
+			{"safe_coherence", shareSchema("An agent may be resumed without a review above it.")},
+			{"safe_risk", shareSchema("An agent may be resumed without a review below it.")},
+		})},
+		{"load", closed("Limits that shrink while everything together is busy.", object{
+			{"high", countSchema(0, "Hops per minute above which limits shrink. 0 turns it off.")},
+			{"low", countSchema(0, "Hops per minute below which they return.")},
+			{"percent", object{{"type", "integer"}, {"minimum", number("1")}, {"maximum", number("100")}, {"description", "What is left of a limit."}}},
+			{"scale", listSchema(object{{"enum", rules.names}}, "The rules whose limits shrink.")},
+		})},
+		{"degraded", closed("What calls that are asked for are judged by while the fold is behind: they do not wait for it, but are answered by what it had folded last.", object{
+			{"after", durationSchema("How long the fold is behind when the mode begins. 0s turns it off: then asks wait, and fail when they have waited too long.")},
+			{"until", durationSchema("How long the fold has kept up again when the mode ends.")},
+			{"percent", object{{"type", "integer"}, {"minimum", number("1")}, {"maximum", number("100")}, {"description", "What is left of a limit meanwhile."}}},
+			{"scale", listSchema(object{{"enum", rules.names}}, "The rules whose limits shrink. By default rates alone.")},
+		})},
+	}
+}
+
+// listSections is what limits say of single tools, flows, models and budgets.
+func listSections() object {
+	named := namedInRules()
+	// The words are listed, because an editor shows nothing else of them.
+	stands := "What people are told of the orders of a rule, where it is not the rule's own text. Words in it that stand for something:"
+	for _, w := range rules.Words {
+		stands += " " + w[0] + " " + w[1] + ";"
+	}
+	return object{
+		{"tools", object{
+			{"description", "What single tools are exempt from."}, {"type", "object"}, {"propertyNames", nameSchema("")},
+			{"additionalProperties", closed("", object{
+				{"ignore_args", listSchema(nameSchema(""), "Top-level arguments that change from call to call and say nothing.")},
+				{"exempt", object{{"type", "boolean"}, {"description", "From every rule about repetition."}}},
+			})},
+		}},
+		{"overrides", object{{"description", "Other limits for one project, agent, tool or flow, for a reason and until a time."}, {"type", "array"}, {"items", overrideSchema(named.names)}}},
+		{"exempt", object{{"description", "Flows, agents and tools that rules leave alone because of their tags, for a reason. A flow is exempt that has one of the tags, and in any flow the calls of an agent, or of a tool, that has one."}, {"type", "array"}, {"items", exemptSchema()}}},
+		{"http_status", closed("HTTP status of a refusal, where it is not the rule's own.", named.status)},
+		{"texts", closed(strings.TrimSuffix(stands, ";")+".", named.texts)},
+		{"prices", object{
+			{"description", "What the tokens of a model cost, in US dollars for a million, where an event reports no cost. --prices FILE adds the models that are not here."}, {"type", "object"},
+			{"propertyNames", nameSchema("")}, {"additionalProperties", priceSchema()},
+		}},
+		{"budgets", object{{"description", "What tenants, teams, agents, tools or all together may spend in a window, over all flows."}, {"type", "array"}, {"maxItems", integer(maxBudgets)}, {"items", budgetSchema()}}},
+	}
+}
+
+// windowSchema is what may stand at the window of a rule that has one.
+func windowSchema(r *analyzer.Row) object {
+	// A duration is bounded in words alone, since JSON Schema cannot compare texts.
+	least, widest, _ := r.Windows()
+	switch r.Window {
+	case "seconds":
+		return durationSchema("How far back it looks, from " + Amount(events.UnitSeconds, least) + " to " + Amount(events.UnitSeconds, widest) + ".")
+	// Windows that are counts are whole numbers.
+	case "gaps":
+		return object{{"type", "integer"}, {"minimum", integer(least)}, {"maximum", integer(widest)}, {"description", "How many mean gaps between its reports have to pass as well."}}
+	}
+	return object{{"type", "integer"}, {"minimum", integer(least)}, {"maximum", integer(widest)}, {"description", "How many calls of the party it looks at, the last one included."}}
+}
+
+// countsOf describes the words of a rule that chooses what it counts.
+func countsOf(r *analyzer.Row) string {
+	switch {
+	case r.OfAgents():
+		return "escaped: messages without a correlation id of their own, which no rule of a flow sees together. all: every message."
+	case r.Unknown:
+		return "idle: hops of which the log tells that no work came before. unknown: also those of which it cannot tell, for all rules about hops without work."
+	case r.Newcomers:
+		return "talkers: hops to somebody who took part in the last eight. all: every hop."
+	case r.Returns:
+		return "distinct: each turn id once. changes: every change of the turn id, so that going back and forth between two counts."
+	case r.Beginning:
+		return "sliding: the calls of the window that ends now. beginning: those of the first window of an episode, and none after it."
+	}
+	return "delegations: calls of which transfer_mode says that they return. all: every call of a party to itself."
 }
 
 // ruleSchema is what may stand at the name of a rule: a mode, a number where the row measures
@@ -178,38 +238,15 @@ func ruleSchema(r *analyzer.Row) object {
 	if r.Shares {
 		keys.put("reserve", described(threshold(r.Unit, stopMost(r, 0), 1), "How much of the limit each flow below the root may count on while it is at work: what it has not spent of that nobody else can spend, and a flow for which there is no share left is refused. Off by default."))
 	}
-	// A duration is bounded in words alone, since JSON Schema cannot compare texts.
-	least, widest, _ := r.Windows()
-	switch r.Window {
-	case "":
-	case "seconds":
-		keys.put("window", durationSchema("How far back it looks, from "+Amount(events.UnitSeconds, least)+" to "+Amount(events.UnitSeconds, widest)+"."))
-	// Windows that are counts are whole numbers.
-	case "gaps":
-		keys.put("window", object{{"type", "integer"}, {"minimum", integer(least)}, {"maximum", integer(widest)}, {"description", "How many mean gaps between its reports have to pass as well."}})
-	default:
-		keys.put("window", object{{"type", "integer"}, {"minimum", integer(least)}, {"maximum", integer(widest)}, {"description", "How many calls of the party it looks at, the last one included."}})
+	if r.Window != "" {
+		keys.put("window", windowSchema(r))
 	}
 	if r.Blind {
 		keys.put("ignore_results", object{{"type", "boolean"}, {"description", "Count a call whatever its results were, and not only without results."}})
 	}
-	// The usual word comes first, in the list and in the text.
 	if words := countWords(r); words != nil {
-		about := "escaped: messages without a correlation id of their own, which no rule of a flow sees together. all: every message."
-		switch {
-		case r.OfAgents():
-		case r.Unknown:
-			about = "idle: hops of which the log tells that no work came before. unknown: also those of which it cannot tell, for all rules about hops without work."
-		case r.Newcomers:
-			about = "talkers: hops to somebody who took part in the last eight. all: every hop."
-		case r.Returns:
-			about = "distinct: each turn id once. changes: every change of the turn id, so that going back and forth between two counts."
-		case r.Beginning:
-			about = "sliding: the calls of the window that ends now. beginning: those of the first window of an episode, and none after it."
-		default:
-			about = "delegations: calls of which transfer_mode says that they return. all: every call of a party to itself."
-		}
-		keys.put("count", object{{"enum", texts(words)}, {"description", about}})
+		// The usual word comes first, in the list and in the text.
+		keys.put("count", object{{"enum", texts(words)}, {"description", countsOf(r)}})
 	}
 	if r.Paced {
 		keys.put("paced", object{{"type", "boolean"}, {"description", "Whether parties that call more slowly than once in 20 s (60 s) get twice (six times) the room."}})

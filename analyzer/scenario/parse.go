@@ -275,17 +275,7 @@ func (s *scanner) action() (a action, err error) {
 		}
 	case s.take("=>"):
 		a.verb = verbReturn
-		if s.i < len(s.s) && (nameByte(s.s, s.i) || s.has(`"`)) {
-			if a.to, err = s.name("whom it answers"); err != nil {
-				return a, err
-			}
-		}
-		if s.take("?") {
-			a.ended = '?'
-			a.text, err = s.text()
-		} else {
-			a.text, err = s.colon()
-		}
+		err = s.answer(&a)
 	case s.take("!"):
 		a.verb = verbTool
 		err = s.tool(&a)
@@ -322,6 +312,22 @@ func (s *scanner) action() (a action, err error) {
 		err = fmt.Errorf("%s: only calls can be asked for: ?a->b or ?a!tool:args, the result apart as a<tool:args=text", at)
 	}
 	return a, err
+}
+
+// answer reads which party gets an answer, and what it says.
+func (s *scanner) answer(a *action) (err error) {
+	if s.i < len(s.s) && (nameByte(s.s, s.i) || s.has(`"`)) {
+		if a.to, err = s.name("whom it answers"); err != nil {
+			return err
+		}
+	}
+	if s.take("?") {
+		a.ended = '?'
+		a.text, err = s.text()
+	} else {
+		a.text, err = s.colon()
+	}
+	return err
 }
 
 // status reads the status that an agent reports, which may be empty, and the agent that it took
