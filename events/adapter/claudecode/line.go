@@ -134,6 +134,12 @@ func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) 
 	case l.uuid == "" && l.message == "":
 		return nil, n, missing("uuid")
 	}
+	l.hash()
+	return l, n, nil
+}
+
+// hash keeps hashes of the text, which is not kept itself.
+func (l *line) hash() {
 	// The text of other lines is not needed.
 	if l.kind == "user" || l.ended {
 		l.said, l.sim = fingerprint.Content(l.text), fingerprint.Text(l.text)
@@ -146,7 +152,6 @@ func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) 
 	l.refused = l.meta && bytes.HasPrefix(l.text, stopFeedback)
 	// A parsed line may wait until others are emitted, and its text is not needed then.
 	l.text = nil
-	return l, n, nil
 }
 
 // id reads an id. Half the room of an event's id is left for what is put behind it.

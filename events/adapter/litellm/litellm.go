@@ -177,20 +177,9 @@ func (r *reader) request(record []byte, emit func(*events.Event)) error {
 	}
 	// The id of the call is the same in all forms of the log.
 	id := adapter.Word([]byte(cmp.Or(q.CallID, q.RequestID, q.ID)), events.MaxID/2)
-	start, end := spanrow.Time(q.Start), spanrow.Time(q.End)
-	// Payloads have seconds with a fraction, which spanrow does not read.
-	if seconds, ok := epoch(q.Start); ok {
-		start = seconds
-	}
-	if seconds, ok := epoch(q.End); ok {
-		end = seconds
-	}
+	start, end := q.times()
 	if id == "" || start.IsZero() {
 		return adapter.Missing("startTime", "the request has no id or no startTime")
-	}
-	// An end before the start is none.
-	if end.Before(start) {
-		end = start
 	}
 	var m metadata
 	_ = unwrapped(q.Metadata, &m) // other forms have none of it
@@ -207,21 +196,7 @@ func (r *reader) request(record []byte, emit func(*events.Event)) error {
 	}
 	// Calls are named within their flow, since servers count their ids from 0.
 	flow := begin(events.LLMCall, id, start).FlowKey()
-	last, toolResults := q.toolResults()
-	for i := range toolResults {
-		// Results were there when the request was made.
-		e := begin(events.ToolResult, callID(flow, toolResults[i].CallID)+"/end", start)
-		// The tool is known by the call, which stands in the messages before.
-		for j := range last.Calls {
-			if c := &last.Calls[j]; c.ID == toolResults[i].CallID {
-				e.Tool = r.tool(c)
-			}
-		}
-		result := []byte(spanrow.Text(toolResults[i].Content))
-		e.Status = events.StatusOK
-		e.Content, e.Sim = fingerprint.Result(result)
-		emit(e)
-	}
+	r.results(&q, flow, start, begin, emit)
 	if m.MCPTool != nil { // the proxy made the call itself
 		tool := r.tool(&toolCall{Function: function{m.MCPTool.Name, string(m.MCPTool.Arguments)}})
 		tool.Server = adapter.Word([]byte(m.MCPTool.Server), events.MaxID)
@@ -249,6 +224,40 @@ func (r *reader) request(record []byte, emit func(*events.Event)) error {
 		emit(e)
 	}
 	return nil
+}
+
+// times returns when the request began and ended. An end before the start is none.
+func (q *request) times() (start, end time.Time) {
+	start, end = spanrow.Time(q.Start), spanrow.Time(q.End)
+	// Payloads have seconds with a fraction, which spanrow does not read.
+	if seconds, ok := epoch(q.Start); ok {
+		start = seconds
+	}
+	if seconds, ok := epoch(q.End); ok {
+		end = seconds
+	}
+	if end.Before(start) {
+		end = start
+	}
+	return start, end
+}
+
+// results emits the results that the request brings. They were there when it was made.
+func (r *reader) results(q *request, flow string, start time.Time, begin func(events.Kind, string, time.Time) *events.Event, emit func(*events.Event)) {
+	last, toolResults := q.toolResults()
+	for i := range toolResults {
+		e := begin(events.ToolResult, callID(flow, toolResults[i].CallID)+"/end", start)
+		// The tool is known by the call, which stands in the messages before.
+		for j := range last.Calls {
+			if c := &last.Calls[j]; c.ID == toolResults[i].CallID {
+				e.Tool = r.tool(c)
+			}
+		}
+		result := []byte(spanrow.Text(toolResults[i].Content))
+		e.Status = events.StatusOK
+		e.Content, e.Sim = fingerprint.Result(result)
+		emit(e)
+	}
 }
 
 // toolResults returns the last answer of the model before the request, and the results behind it, which

@@ -79,15 +79,7 @@ func read(record []byte) (*line, error) {
 		}
 	}
 	c.End()
-	switch {
-	case c.Err() != nil:
-	case l.kind == "":
-		c.Fail(events.CodeMissingField, "kind", "want the kind of every event")
-	case l.id == "":
-		c.Fail(events.CodeMissingField, "id", "want the id of every event")
-	case l.at == 0:
-		c.Fail(events.CodeMissingField, "timestamp", "want the time of every event, in ISO 8601")
-	}
+	l.require(c)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
@@ -110,6 +102,19 @@ func read(record []byte) (*line, error) {
 		l.failure = fingerprint.Error(l.text)
 	}
 	return l, nil
+}
+
+// require fails for an event without what each has.
+func (l *line) require(c *jsonwalk.Cursor) {
+	switch {
+	case c.Err() != nil:
+	case l.kind == "":
+		c.Fail(events.CodeMissingField, "kind", "want the kind of every event")
+	case l.id == "":
+		c.Fail(events.CodeMissingField, "id", "want the id of every event")
+	case l.at == 0:
+		c.Fail(events.CodeMissingField, "timestamp", "want the time of every event, in ISO 8601")
+	}
 }
 
 // stamp reads a time. It is a local one without a zone; taken for UTC it is right

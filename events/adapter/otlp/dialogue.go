@@ -106,37 +106,87 @@ func (r *reading) look(p []byte) {
 func (r *reading) item(c *jsonwalk.Cursor) { r.itemOf(nil, c) }
 
 func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
-	var kind, id, name, args, result, built []byte
-	var class string // of what its constructor was given, as LangChain writes messages down
-	var within [][]byte
-	// They are read when it is known what the item is, since members come in any order.
+	x := item{role: role}
+	// Members come in any order, so they are read before it is known what the item is.
+	x.read(c)
+	// LangChain writes a message as the class and what its constructor was given.
+	if role, known := roles[x.class]; known && len(x.built) > 0 {
+		if inner := jsonwalk.New(x.built); inner.Peek() == '{' {
+			r.itemOf([]byte(role), inner)
+		}
+		return
+	}
+	switch string(x.kind) {
+	// AutoGen's messages, whose parts have no type of their own.
+	case "ToolCallRequestEvent", "ToolCallExecutionEvent":
+		c := jsonwalk.New(x.result)
+		for c.MaybeArray(); c.Element(); {
+			r.useOf(string(x.kind) == "ToolCallRequestEvent", c)
+		}
+		return
+	case "tool_call", "function_call", "tool_use", "tool-call":
+		// A call or a result holds no messages, so nothing within it is looked at.
+		r.call(x.id, x.name, x.args)
+		return
+	case "tool_call_response", "function_call_output", "tool_result", "tool-result":
+		r.result(x.id, x.result)
+		return
+	}
+	switch cmp.Or(string(x.role), string(x.kind)) {
+	// Chat completions mark a result by its role and the id of its call.
+	case "tool":
+		if len(x.id) > 0 {
+			r.result(x.id, x.result)
+			return
+		}
+	case "assistant", "model", "ai":
+		// A new answer: what was asked and brought before is settled.
+		r.calls, r.results = nil, nil
+	case "user", "human":
+		r.user(x.within...)
+	}
+	// A wrapper, or a message whose parts are items themselves.
+	for _, p := range x.within {
+		r.look(p)
+	}
+}
+
+// item is a message, a part of one, or a wrapper, as its members were read.
+type item struct {
+	kind, role, id, name, args, result, built []byte
+	class                                     string // of what its constructor was given, as LangChain writes messages down
+	within                                    [][]byte
+}
+
+// read reads the members. Those that may hold messages are kept in within.
+func (x *item) read(c *jsonwalk.Cursor) {
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
 		case "type":
-			kind = scalar(c)
+			x.kind = scalar(c)
 		case "role":
-			role = scalar(c)
+			x.role = scalar(c)
 		case "call_id", "tool_call_id", "tool_use_id", "toolCallId":
-			id = scalar(c)
+			x.id = scalar(c)
 		case "id":
 			// The id of a LangChain object is the path of its class, whose last part says what
 			// it is.
 			if c.Peek() == '[' {
 				for c.Array(); c.Element(); {
-					class = string(scalar(c))
+					x.class = string(scalar(c))
 				}
-			} else if v := scalar(c); len(id) == 0 {
-				id = v
+			} else if v := scalar(c); len(x.id) == 0 {
+				x.id = v
 			}
 		case "name", "toolName":
-			name = scalar(c)
+			x.name = scalar(c)
 		case "arguments", "args":
-			args = c.Raw()
+			x.args = c.Raw()
 		// Which of both it is is known when the type is: a call has arguments, all else may
 		// hold messages.
 		case "input": // of a tool, or messages
-			args = c.Raw()
-			within = append(within, args)
+			x.args = c.Raw()
+			x.within = append(x.within, x.args)
 		case "function":
 			if c.Peek() != '{' {
 				c.Skip()
@@ -145,62 +195,22 @@ func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
 			for c.Object(); c.Member(); {
 				switch string(c.Key()) {
 				case "name":
-					name = scalar(c)
+					x.name = scalar(c)
 				case "arguments":
-					args = c.Raw()
+					x.args = c.Raw()
 				}
 			}
 			// Chat completions write the type only in some versions.
-			kind = []byte("function_call")
+			x.kind = []byte("function_call")
 		case "content", "response", "result", "output":
-			result = c.Raw()
-			within = append(within, result)
+			x.result = c.Raw()
+			x.within = append(x.within, x.result)
 		// update is of LangGraph's commands, which hold the messages that a tool wrote.
 		case "parts", "tool_calls", "messages", "choices", "message", "update":
-			within = append(within, c.Raw())
+			x.within = append(x.within, c.Raw())
 		case "kwargs":
-			built = c.Raw()
+			x.built = c.Raw()
 		}
-	}
-	// LangChain writes a message as the class and what its constructor was given.
-	if role, known := roles[class]; known && len(built) > 0 {
-		if inner := jsonwalk.New(built); inner.Peek() == '{' {
-			r.itemOf([]byte(role), inner)
-		}
-		return
-	}
-	switch string(kind) {
-	// AutoGen's messages, whose parts have no type of their own.
-	case "ToolCallRequestEvent", "ToolCallExecutionEvent":
-		c := jsonwalk.New(result)
-		for c.MaybeArray(); c.Element(); {
-			r.useOf(string(kind) == "ToolCallRequestEvent", c)
-		}
-		return
-	case "tool_call", "function_call", "tool_use", "tool-call":
-		// A call or a result holds no messages, so nothing within it is looked at.
-		r.call(id, name, args)
-		return
-	case "tool_call_response", "function_call_output", "tool_result", "tool-result":
-		r.result(id, result)
-		return
-	}
-	switch cmp.Or(string(role), string(kind)) {
-	// Chat completions mark a result by its role and the id of its call.
-	case "tool":
-		if len(id) > 0 {
-			r.result(id, result)
-			return
-		}
-	case "assistant", "model", "ai":
-		// A new answer: what was asked and brought before is settled.
-		r.calls, r.results = nil, nil
-	case "user", "human":
-		r.user(within...)
-	}
-	// A wrapper, or a message whose parts are items themselves.
-	for _, p := range within {
-		r.look(p)
 	}
 }
 

@@ -45,12 +45,38 @@ type emitter struct {
 func (t *emitter) emitUntil(until int64, complete bool) {
 	// What spans are may have changed with those that came since the last turn.
 	t.prepare()
-	var moments []moment
+	moments, roots, rest := t.ended(until, complete)
+	// What was emitted is let go of: only spans keeps it, for those that come later.
+	clear(t.pending[len(rest):])
+	t.pending = rest
+	slices.SortStableFunc(moments, inTime)
+	// A trace of which something was emitted before its workflow came has begun already.
+	late := t.begun
+	t.begun = t.begun || len(moments) > 0
+	for _, m := range moments {
+		t.emitMoment(m, late)
+	}
+	if !complete {
+		return
+	}
+	// A handoff that no agent followed is emitted before the answers.
+	t.unanswered()
+	for _, s := range t.answers {
+		t.answer(s, events.Party{})
+	}
+	t.answers = nil
+	for _, s := range roots {
+		t.flow(s, events.FlowEnd, "end", s.end)
+	}
+}
+
+// ended returns the moments of the spans that ended by until, the workflows among them that nothing is above, and the
+// spans that stay pending.
+func (t *emitter) ended(until int64, complete bool) (moments []moment, roots, rest []*span) {
 	// The room of pending is used again for what stays.
-	rest := t.pending[:0]
+	rest = t.pending[:0]
 	t.oldest = 0
 	// Workflows without anything above them are flows of their own.
-	var roots []*span
 	for _, s := range t.pending {
 		if s.end > until && !complete {
 			rest = append(rest, s)
@@ -86,44 +112,28 @@ func (t *emitter) emitUntil(until int64, complete bool) {
 			t.silent(s.why())
 		}
 	}
-	// What was emitted is let go of: only spans keeps it, for those that come later.
-	clear(t.pending[len(rest):])
-	t.pending = rest
-	slices.SortStableFunc(moments, inTime)
-	// A trace of which something was emitted before its workflow came has begun already.
-	late := t.begun
-	t.begun = t.begun || len(moments) > 0
-	for _, m := range moments {
-		switch s := m.span; {
-		case s.kind == workflow:
-			if !late { // else the flow began without it
-				t.flow(s, events.FlowStart, "start", s.start)
-			}
-		case s.kind == visit && m.begin:
-			t.enter(s)
-		case s.kind == visit:
-			t.leave(s)
-		case s.kind == inference && m.begin:
-			t.bring(s)
-		case s.kind == inference:
-			t.inference(s)
-		case m.begin:
-			t.use(s)
-		default:
-			t.result(s)
+	return moments, roots, rest
+}
+
+// emitMoment emits what happened at the beginning or the end of a span. A late workflow has begun without its span.
+func (t *emitter) emitMoment(m moment, late bool) {
+	switch s := m.span; {
+	case s.kind == workflow:
+		if !late { // else the flow began without it
+			t.flow(s, events.FlowStart, "start", s.start)
 		}
-	}
-	if !complete {
-		return
-	}
-	// A handoff that no agent followed is emitted before the answers.
-	t.unanswered()
-	for _, s := range t.answers {
-		t.answer(s, events.Party{})
-	}
-	t.answers = nil
-	for _, s := range roots {
-		t.flow(s, events.FlowEnd, "end", s.end)
+	case s.kind == visit && m.begin:
+		t.enter(s)
+	case s.kind == visit:
+		t.leave(s)
+	case s.kind == inference && m.begin:
+		t.bring(s)
+	case s.kind == inference:
+		t.inference(s)
+	case m.begin:
+		t.use(s)
+	default:
+		t.result(s)
 	}
 }
 
