@@ -54,45 +54,50 @@ silent for longer than its limits allow. An agent that is known to wait is not s
 				}
 			},
 		},
-		{
-			Name: "show", Args: "AGENT", Short: "print the state of one agent",
-			Setup: func(fs *pflag.FlagSet) cli.Run {
-				target := newTarget(fs, true)
-				project := fs.Bool("project", false, "AGENT is the id of a project")
-				tree := fs.Bool("tree", false, "AGENT is the correlation id of the root of a tree of flows")
-				return func(ctx context.Context, env *cli.Env, args []string) error {
-					if err := cli.Want(args, 1, 1, "the id of an AGENT"); err != nil {
-						return err
-					}
-					k, done, err := target.open(ctx, env)
-					if err != nil {
-						return err
-					}
-					defer done()
-					// The same id may be an agent's, a project's and a flow's: only the kind
-					// shows which is meant.
-					kind := events.ScopeAgent
-					switch {
-					case *project:
-						kind = events.ScopeProject
-					case *tree:
-						kind = events.ScopeTree
-					}
-					v, ok, err := k.Agent(ctx, kind, args[0])
-					if err != nil {
-						return err
-					}
-					// An agent that is not known is a failure and not an empty answer, so that
-					// a misspelled name does not look like a healthy agent.
-					if !ok {
-						return cli.Failure("nothing is known of %s %s", kind, args[0]).Advise("weir agents ls lists those that are")
-					}
-					return env.Value(v, func() error { return showAgent(env, &v) })
-				}
-			},
-		},
+		showAgentCommand(),
 		rescueCommand(),
 	}}
+}
+
+// showAgentCommand is weir agents show.
+func showAgentCommand() cli.Command {
+	return cli.Command{
+		Name: "show", Args: "AGENT", Short: "print the state of one agent",
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			target := newTarget(fs, true)
+			project := fs.Bool("project", false, "AGENT is the id of a project")
+			tree := fs.Bool("tree", false, "AGENT is the correlation id of the root of a tree of flows")
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := cli.Want(args, 1, 1, "the id of an AGENT"); err != nil {
+					return err
+				}
+				k, done, err := target.open(ctx, env)
+				if err != nil {
+					return err
+				}
+				defer done()
+				// The same id may be an agent's, a project's and a flow's: only the kind
+				// shows which is meant.
+				kind := events.ScopeAgent
+				switch {
+				case *project:
+					kind = events.ScopeProject
+				case *tree:
+					kind = events.ScopeTree
+				}
+				v, ok, err := k.Agent(ctx, kind, args[0])
+				if err != nil {
+					return err
+				}
+				// An agent that is not known is a failure and not an empty answer, so that
+				// a misspelled name does not look like a healthy agent.
+				if !ok {
+					return cli.Failure("nothing is known of %s %s", kind, args[0]).Advise("weir agents ls lists those that are")
+				}
+				return env.Value(v, func() error { return showAgent(env, &v) })
+			}
+		},
+	}
 }
 
 // rescueCommand is weir agents rescue. The request goes into the log as an event, and the fold

@@ -401,90 +401,116 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 		Differences []backtest.Difference `json:"differences,omitempty"`
 	}{r, round(elapsed.Seconds(), 1000), d.Against, d.Other, d.Differences}
 	return env.Value(value, func() error {
-		rate := ""
-		// Below that the rate would measure the start of the process and not the fold.
-		if s := elapsed.Seconds(); s >= 0.1 {
-			rate = fmt.Sprintf(" in %.1f s (%s a second)", s, cli.Grouped(int64(float64(r.Events)/s)))
-		}
-		// The tables write to the same place and return its errors, so they are ignored here.
-		say := func(format string, args ...any) { _, _ = cli.Fprintf(env.Out, format+"\n", args...) }
-		say("%s of %s%s, judged by the profile %s", cli.Count(r.Events, "event"), cli.Count(int64(r.Flows), "flow"), rate, r.Profile)
-		say("would be stopped: %d, in %s; warned: %d (the stopped included)", r.Stopped, cli.Count(int64(r.StoppedTimes), "incident"), r.Warned)
-		// What is not known is left out: a log without tokens or money has none after a stop
-		// either.
-		if r.Stopped > 0 {
-			after := fmt.Sprintf("%s of %s calls", cli.Grouped(r.CallsAfterStop), cli.Grouped(r.Calls))
-			if r.Tokens > 0 {
-				after += fmt.Sprintf(", %s of %s tokens", cli.Grouped(r.TokensAfterStop), cli.Grouped(r.Tokens))
-			}
-			if r.Cost > 0 {
-				after += fmt.Sprintf(", %s of %s", costs.Dollars(r.CostAfterStop, 2), costs.Dollars(r.Cost, 2))
-			}
-			say("after the stop came %s", after)
-		}
-		// A rule that has nothing to measure looks like one that found nothing. So what the
-		// log does not report is printed before the rules.
-		if line := coverage.Line(r.Blind); line != "" {
-			say("%s", line)
-		}
-		for i := range r.BlindFlows {
-			say("%s", &r.BlindFlows[i])
-		}
-		if r.WarnsOnly != "" {
-			say("%s", r.WarnsOnly)
-		}
-		say("")
-		t := env.Table("RULE", "FLOWS", "P50", "P99", "MAX", "WARNS AT", "STOPS AT", "WARNED FIRST", "STOPPED FIRST", "VALUES").Secondary("VALUES", "P50", "P99", "WARNED FIRST")
-		for _, x := range r.Rules {
-			// Rules that measured nothing would fill the screen; JSON has them.
-			if x.Measured == 0 {
-				continue
-			}
-			n := func(s string) cli.Cell { return cli.Cell{Text: s, Right: true} }
-			v := func(v int64) cli.Cell { return n(rowAmount(x.Unit, &v)) }
-			if err := t.Row(cli.Cell{Text: x.Rule}, n(cli.Grouped(int64(x.Measured))), v(x.P50), v(x.P99), v(x.Max), n(rowAmount(x.Unit, x.Warn)), n(rowAmount(x.Unit, x.Stop)),
-				n(fmt.Sprint(x.Warned)), n(fmt.Sprint(x.Stopped)), cli.Cell{Text: backtest.Spark(x.Bars)}); err != nil {
-				return err
-			}
-		}
-		if err := t.Flush(); err != nil {
+		printFlows(env, r, elapsed)
+		if err := printRules(env, r); err != nil {
 			return err
 		}
-		if d.Against != "" {
-			say("\nagainst %s: %d flows differ, %d instead of %d would be stopped", d.Against, len(d.Differences), d.Other.Stopped, r.Stopped)
-			for _, x := range d.Differences[:min(shownStops, len(d.Differences))] {
-				say("  %q: %s -> %s", x.Flow, outcomeText(x.Was), outcomeText(x.Is))
-			}
-			if n := len(d.Differences) - shownStops; n > 0 {
-				say("and %d more; --report FILE.html lists them", n)
-			}
-		}
-		if len(r.Exempted) > 0 {
-			say("\nlet through by exemptions, %s that would have been stopped but for tags:", cli.Count(int64(len(r.Exempted)), "flow"))
-			for _, s := range r.Exempted[:min(shownStops, len(r.Exempted))] {
-				say("  %q by %s at call %d, %d calls after", s.Flow, s.Rule, s.Call, s.CallsAfter)
-			}
-		}
+		printCompared(env, d)
 		if len(r.Stops) == 0 {
 			return nil
 		}
-		say("\nto review (weir review mark FLOW right|wrong):")
-		t = env.Table("FLOW", "RULE", "REASON", "WHO", "AT CALL", "CALLS AFTER", "MARK", "WHY").Secondary("MARK", "WHO", "REASON")
-		// Those that would have saved most stand first.
-		for _, s := range r.Stops[:min(shownStops, len(r.Stops))] {
-			if err := t.Row(cli.Cell{Text: s.Flow}, cli.Cell{Text: s.Rule}, cli.Cell{Text: string(s.Reason)}, cli.Cell{Text: s.Who()}, cli.Cell{Text: fmt.Sprint(s.Call), Right: true}, cli.Cell{Text: fmt.Sprint(s.CallsAfter), Right: true},
-				cli.Cell{Text: s.Mark}, cli.Cell{Text: s.Message}); err != nil {
-				return err
-			}
+		return printStops(env, r)
+	})
+}
+
+// printer prints lines. The tables write to the same place and return its errors, so lines ignore them.
+func printer(env *cli.Env) func(format string, args ...any) {
+	return func(format string, args ...any) { _, _ = cli.Fprintf(env.Out, format+"\n", args...) }
+}
+
+// printFlows prints how many flows would be stopped, what came after, and what the log does not report.
+func printFlows(env *cli.Env, r *backtest.Report, elapsed time.Duration) {
+	say := printer(env)
+	rate := ""
+	// Below that the rate would measure the start of the process and not the fold.
+	if s := elapsed.Seconds(); s >= 0.1 {
+		rate = fmt.Sprintf(" in %.1f s (%s a second)", s, cli.Grouped(int64(float64(r.Events)/s)))
+	}
+	say("%s of %s%s, judged by the profile %s", cli.Count(r.Events, "event"), cli.Count(int64(r.Flows), "flow"), rate, r.Profile)
+	say("would be stopped: %d, in %s; warned: %d (the stopped included)", r.Stopped, cli.Count(int64(r.StoppedTimes), "incident"), r.Warned)
+	// What is not known is left out: a log without tokens or money has none after a stop
+	// either.
+	if r.Stopped > 0 {
+		after := fmt.Sprintf("%s of %s calls", cli.Grouped(r.CallsAfterStop), cli.Grouped(r.Calls))
+		if r.Tokens > 0 {
+			after += fmt.Sprintf(", %s of %s tokens", cli.Grouped(r.TokensAfterStop), cli.Grouped(r.Tokens))
 		}
-		if err := t.Flush(); err != nil {
+		if r.Cost > 0 {
+			after += fmt.Sprintf(", %s of %s", costs.Dollars(r.CostAfterStop, 2), costs.Dollars(r.Cost, 2))
+		}
+		say("after the stop came %s", after)
+	}
+	// A rule that has nothing to measure looks like one that found nothing. So what the
+	// log does not report is printed before the rules.
+	if line := coverage.Line(r.Blind); line != "" {
+		say("%s", line)
+	}
+	for i := range r.BlindFlows {
+		say("%s", &r.BlindFlows[i])
+	}
+	if r.WarnsOnly != "" {
+		say("%s", r.WarnsOnly)
+	}
+	say("")
+}
+
+// printRules prints what each rule measured.
+func printRules(env *cli.Env, r *backtest.Report) error {
+	t := env.Table("RULE", "FLOWS", "P50", "P99", "MAX", "WARNS AT", "STOPS AT", "WARNED FIRST", "STOPPED FIRST", "VALUES").Secondary("VALUES", "P50", "P99", "WARNED FIRST")
+	for _, x := range r.Rules {
+		// Rules that measured nothing would fill the screen; JSON has them.
+		if x.Measured == 0 {
+			continue
+		}
+		n := func(s string) cli.Cell { return cli.Cell{Text: s, Right: true} }
+		v := func(v int64) cli.Cell { return n(rowAmount(x.Unit, &v)) }
+		if err := t.Row(cli.Cell{Text: x.Rule}, n(cli.Grouped(int64(x.Measured))), v(x.P50), v(x.P99), v(x.Max), n(rowAmount(x.Unit, x.Warn)), n(rowAmount(x.Unit, x.Stop)),
+			n(fmt.Sprint(x.Warned)), n(fmt.Sprint(x.Stopped)), cli.Cell{Text: backtest.Spark(x.Bars)}); err != nil {
 			return err
 		}
-		if n := len(r.Stops) - shownStops; n > 0 {
+	}
+	return t.Flush()
+}
+
+// printCompared prints what other limits judge differently, and what exemptions let through.
+func printCompared(env *cli.Env, d *backtest.Document) {
+	r, say := d.Report, printer(env)
+	if d.Against != "" {
+		say("\nagainst %s: %d flows differ, %d instead of %d would be stopped", d.Against, len(d.Differences), d.Other.Stopped, r.Stopped)
+		for _, x := range d.Differences[:min(shownStops, len(d.Differences))] {
+			say("  %q: %s -> %s", x.Flow, outcomeText(x.Was), outcomeText(x.Is))
+		}
+		if n := len(d.Differences) - shownStops; n > 0 {
 			say("and %d more; --report FILE.html lists them", n)
 		}
-		return nil
-	})
+	}
+	if len(r.Exempted) > 0 {
+		say("\nlet through by exemptions, %s that would have been stopped but for tags:", cli.Count(int64(len(r.Exempted)), "flow"))
+		for _, s := range r.Exempted[:min(shownStops, len(r.Exempted))] {
+			say("  %q by %s at call %d, %d calls after", s.Flow, s.Rule, s.Call, s.CallsAfter)
+		}
+	}
+}
+
+// printStops prints the stops that would have saved most.
+func printStops(env *cli.Env, r *backtest.Report) error {
+	say := printer(env)
+	say("\nto review (weir review mark FLOW right|wrong):")
+	t := env.Table("FLOW", "RULE", "REASON", "WHO", "AT CALL", "CALLS AFTER", "MARK", "WHY").Secondary("MARK", "WHO", "REASON")
+	// Those that would have saved most stand first.
+	for _, s := range r.Stops[:min(shownStops, len(r.Stops))] {
+		if err := t.Row(cli.Cell{Text: s.Flow}, cli.Cell{Text: s.Rule}, cli.Cell{Text: string(s.Reason)}, cli.Cell{Text: s.Who()}, cli.Cell{Text: fmt.Sprint(s.Call), Right: true}, cli.Cell{Text: fmt.Sprint(s.CallsAfter), Right: true},
+			cli.Cell{Text: s.Mark}, cli.Cell{Text: s.Message}); err != nil {
+			return err
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if n := len(r.Stops) - shownStops; n > 0 {
+		say("and %d more; --report FILE.html lists them", n)
+	}
+	return nil
 }
 
 // outcomeText says what became of a flow, for the comparison of two sets of limits. When is
@@ -677,20 +703,9 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 	if err != nil {
 		return err
 	}
-	// Several files of labels are taken as one: a share of good flows is promised over all of
-	// them.
-	said := &labelFile{name: strings.Join(labels, ", ")}
-	for _, name := range labels {
-		in, err := open(env, name)
-		if err != nil {
-			return err
-		}
-		l, err := readLabels(in, by)
-		in.Close()
-		if err != nil {
-			return err
-		}
-		said.traces, said.fields = append(said.traces, l.traces...), l.fields
+	said, err := readAllLabels(env, labels, by)
+	if err != nil {
+		return err
 	}
 	limits, tried, err := s.one(ctx, env, args, true)
 	if err != nil {
@@ -748,6 +763,24 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 		}
 	}
 	return backtest.WriteLimits(env.Out, limits.Profile, list)
+}
+
+// readAllLabels reads several files of labels as one: a share of good flows is promised over all of them.
+func readAllLabels(env *cli.Env, labels []string, by criteria) (*labelFile, error) {
+	said := &labelFile{name: strings.Join(labels, ", ")}
+	for _, name := range labels {
+		in, err := open(env, name)
+		if err != nil {
+			return nil, err
+		}
+		l, err := readLabels(in, by)
+		in.Close()
+		if err != nil {
+			return nil, err
+		}
+		said.traces, said.fields = append(said.traces, l.traces...), l.fields
+	}
+	return said, nil
 }
 
 // fewGood is below how many good flows limits of a share of 1 % rest on two flows or less.

@@ -83,19 +83,7 @@ func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
 	if err != nil {
 		return err
 	}
-	command := hookCommand(env)
-	// Only what was given here by a flag: a variable of this shell may not be set where the
-	// agent starts.
-	if *p.URL != "" {
-		command = append(command, "--server", *p.URL)
-	}
-	if *p.TokenFile != "" {
-		command = append(command, "--token-file", quotedForShell(*p.TokenFile))
-	}
-	// What a hook does while weir is unreachable is set once, in its command.
-	if closed {
-		command = append(command, "--closed")
-	}
+	command := commandOf(env, p, closed)
 	if *h.plugin != "" {
 		return h.writePlugin(env, strings.Join(command, " "), c.Base, closed)
 	}
@@ -134,26 +122,53 @@ func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
 	if path == "" {
 		return cli.Usage("--install: there is no home folder").Advise("name the file with --settings FILE")
 	}
-	if string(text) == string(old) {
-		env.Notice("%s has the hooks of weir already.", path)
-	} else {
-		env.Notice("--- %s\n+++ %s, with the hooks of weir", path, path)
-		for line := range strings.Lines(lineDiff(string(old), string(text))) {
-			env.Notice("%s", strings.TrimSuffix(line, "\n"))
-		}
-		if !*h.yes && !agrees(env, path) {
-			return cli.Failure("nothing was written to %s", path).Advise("answer y, or give --yes")
-		}
-		if err := replaceFile(path, text); err != nil {
-			return err
-		}
-		env.Notice("%s was written.", path)
+	if err := h.replace(env, path, old, text); err != nil {
+		return err
 	}
 	// What remains to be done by hand, such as to say that the hooks may run; said also when
 	// nothing changed.
 	if config.Note != "" {
 		env.Notice("%s", config.Note)
 	}
+	return nil
+}
+
+// commandOf is the command that the agent will run. A variable of this shell may not be set where the agent starts, so
+// only flags count.
+func commandOf(env *cli.Env, p *target, closed bool) []string {
+	command := hookCommand(env)
+	// Only what was given here by a flag: a variable of this shell may not be set where the
+	// agent starts.
+	if *p.URL != "" {
+		command = append(command, "--server", *p.URL)
+	}
+	if *p.TokenFile != "" {
+		command = append(command, "--token-file", quotedForShell(*p.TokenFile))
+	}
+	// What a hook does while weir is unreachable is set once, in its command.
+	if closed {
+		command = append(command, "--closed")
+	}
+	return command
+}
+
+// replace writes the settings if they differ and the user agrees.
+func (h *hookSetup) replace(env *cli.Env, path string, old, text []byte) error {
+	if string(text) == string(old) {
+		env.Notice("%s has the hooks of weir already.", path)
+		return nil
+	}
+	env.Notice("--- %s\n+++ %s, with the hooks of weir", path, path)
+	for line := range strings.Lines(lineDiff(string(old), string(text))) {
+		env.Notice("%s", strings.TrimSuffix(line, "\n"))
+	}
+	if !*h.yes && !agrees(env, path) {
+		return cli.Failure("nothing was written to %s", path).Advise("answer y, or give --yes")
+	}
+	if err := replaceFile(path, text); err != nil {
+		return err
+	}
+	env.Notice("%s was written.", path)
 	return nil
 }
 

@@ -86,9 +86,16 @@ would be rejected.`,
 				return func(_ context.Context, env *cli.Env, args []string) error { return diffLimits(env, args) }
 			},
 		},
-		{
-			Name: "import", Args: "[FILE|-]", Short: "turn the limits of another guard, or of a framework, into a limits file",
-			Long: `Reads the limits file of another guard and prints it as a limits file of weir. It knows
+		importCommand(),
+		overrideCommand(),
+	}}
+}
+
+// importCommand is weir limits import.
+func importCommand() cli.Command {
+	return cli.Command{
+		Name: "import", Args: "[FILE|-]", Short: "turn the limits of another guard, or of a framework, into a limits file",
+		Long: `Reads the limits file of another guard and prints it as a limits file of weir. It knows
 config/system_caps.json, budgets.yaml (also inside its ConfigMap), the protection block
 of settings.json, and recursion-limits.json. An unknown name is an error.
 
@@ -98,15 +105,13 @@ max_turns (AutoGen). FILE is code in Python or TypeScript, configuration in YAML
 JSON, a workflow, or a command line. Without FILE it prints the framework's defaults.
 Comments explain what each setting became and what weir has no rule for. Verdicts use
 the framework's own sentence.`,
-			Examples: []string{"weir limits import config/system_caps.json > limits.yaml", "weir limits import --from langgraph app.py > limits.yaml",
-				"echo 'claude -p --max-turns 30' | weir limits import --from claude-code -"},
-			Setup: func(fs *pflag.FlagSet) cli.Run {
-				from := cli.NewChoice(fs, "from", "", "read the settings of this `FRAMEWORK`: "+strings.Join(limitfile.Frameworks(), ", "), limitfile.Frameworks()...)
-				return func(_ context.Context, env *cli.Env, args []string) error { return importLimits(env, from.Value, args) }
-			},
+		Examples: []string{"weir limits import config/system_caps.json > limits.yaml", "weir limits import --from langgraph app.py > limits.yaml",
+			"echo 'claude -p --max-turns 30' | weir limits import --from claude-code -"},
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			from := cli.NewChoice(fs, "from", "", "read the settings of this `FRAMEWORK`: "+strings.Join(limitfile.Frameworks(), ", "), limitfile.Frameworks()...)
+			return func(_ context.Context, env *cli.Env, args []string) error { return importLimits(env, from.Value, args) }
 		},
-		overrideCommand(),
-	}}
+	}
 }
 
 // limitsNamed returns the limits of a file or, when there is none of that name, of a

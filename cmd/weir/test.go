@@ -140,6 +140,11 @@ func testFiles(env *cli.Env, files []string, update bool, limitFlags *operate.Li
 	if err := lines.Flush(); err != nil {
 		return err
 	}
+	return tested(env, files, ran, differ, update)
+}
+
+// tested reports how many cases ran, and how many differ.
+func tested(env *cli.Env, files []string, ran, differ int, update bool) error {
 	switch {
 	case differ > 0:
 		return cli.Failure("%d of %s differ", differ, cli.Count(int64(ran), "case")).Advise("lines with - were expected, lines with + were said; weir test --update keeps what was said")

@@ -137,21 +137,9 @@ func (a attributes) complete(data []byte) ([]byte, error) {
 	if data[0] != '{' {
 		return data, nil
 	}
-	has, kind := map[string]bool{}, ""
-	c := jsonwalk.New(data)
-	for c.Object(); c.Member(); {
-		// The fields of an event may also be spelled without underscores and in camel case.
-		name := strings.ReplaceAll(strings.ToLower(string(c.Key())), "_", "")
-		has[name] = true
-		if name == "kind" {
-			kind = string(c.Text())
-		} else {
-			c.Skip()
-		}
-	}
-	c.End()
-	if c.Err() != nil {
-		return nil, c.Err()
+	has, kind, err := members(data)
+	if err != nil {
+		return nil, err
 	}
 	// weir.agent.call.v1 is an event of the kind agent.call.
 	told, ours := strings.CutPrefix(a["type"], "weir.")
@@ -208,4 +196,22 @@ func (a attributes) complete(data []byte) ([]byte, error) {
 		out = out[:len(out)-1]
 	}
 	return append(out, rest...), nil
+}
+
+// members returns which members the data has, spelled alike, and its kind.
+func members(data []byte) (has map[string]bool, kind string, err error) {
+	has = map[string]bool{}
+	c := jsonwalk.New(data)
+	for c.Object(); c.Member(); {
+		// The fields of an event may also be spelled without underscores and in camel case.
+		name := strings.ReplaceAll(strings.ToLower(string(c.Key())), "_", "")
+		has[name] = true
+		if name == "kind" {
+			kind = string(c.Text())
+		} else {
+			c.Skip()
+		}
+	}
+	c.End()
+	return has, kind, c.Err()
 }

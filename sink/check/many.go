@@ -33,15 +33,8 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 	if err == nil {
 		format, err = ParseDenyFormat(r.URL.Query().Get("deny"))
 	}
-	switch {
-	// Faults of the body as a whole; those of a line are answered in its place.
-	case err != nil:
-	case len(body) > events.MaxEventBytes:
-		err = &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes; ask for fewer calls at once", events.MaxEventBytes)}
-	case len(lines) == 0:
-		err = &Error{http.StatusBadRequest, "the body asks for nothing; send one event a line"}
-	case len(lines) > MostAsks:
-		err = &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body asks for %d calls; ask for at most %d at once", len(lines), MostAsks)}
+	if err == nil {
+		err = faultOf(body, lines)
 	}
 	if err != nil {
 		h.Fail(w, r, err)
@@ -143,4 +136,17 @@ func appendStatus(dst []byte, status int) []byte {
 	dst = append(dst, `"status":`...)
 	dst = strconv.AppendInt(dst, int64(status), 10)
 	return append(dst, `,"body":`...)
+}
+
+// faultOf is what is wrong with the body as a whole; a fault of a line is answered in its place.
+func faultOf(body []byte, lines [][]byte) error {
+	switch {
+	case len(body) > events.MaxEventBytes:
+		return &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes; ask for fewer calls at once", events.MaxEventBytes)}
+	case len(lines) == 0:
+		return &Error{http.StatusBadRequest, "the body asks for nothing; send one event a line"}
+	case len(lines) > MostAsks:
+		return &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body asks for %d calls; ask for at most %d at once", len(lines), MostAsks)}
+	}
+	return nil
 }

@@ -112,27 +112,11 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 			err = cause
 		}
 	}()
-	header := http.Header{"Accept": {eventStream}, byhand.GuardHeader: {g.word + " " + url.PathEscape(g.o.Source)}}
-	// Weir goes on behind that verdict.
-	if g.lastID != "" {
-		header.Set("Last-Event-ID", g.lastID)
-	}
-	resp, err := g.do(ctx, http.MethodGet, "/v1/verdicts", nil, header)
+	resp, err := g.connect(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		if resp.StatusCode == http.StatusBadRequest {
-			g.lastID = "" // weir has another log than the one that was followed
-			g.full.Store(false)
-		}
-		return false, statusError(resp)
-	}
-	// A proxy's page in the place of the stream would be read as one without orders.
-	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != eventStream || packed(resp) {
-		return false, fmt.Errorf("what answers is no stream of verdicts: Content-Type %.100q, Content-Encoding %.100q", resp.Header.Get("Content-Type"), resp.Header.Get("Content-Encoding"))
-	}
 	g.counts.Connections.Add(1)
 	g.hearTime(resp.Header.Get("Date"))
 	principal := resp.Header.Get(byhand.PrincipalHeader)
@@ -182,6 +166,37 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 			m.field(line)
 		}
 	}
+}
+
+// connect asks for the stream of verdicts, from the last one that was read on. The caller closes the body.
+func (g *Guard) connect(ctx context.Context) (resp *http.Response, err error) {
+	header := http.Header{"Accept": {eventStream}, byhand.GuardHeader: {g.word + " " + url.PathEscape(g.o.Source)}}
+	// Weir goes on behind that verdict.
+	if g.lastID != "" {
+		header.Set("Last-Event-ID", g.lastID)
+	}
+	resp, err = g.do(ctx, http.MethodGet, "/v1/verdicts", nil, header)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			resp.Body.Close()
+			resp = nil
+		}
+	}()
+	if resp.StatusCode != http.StatusOK {
+		if resp.StatusCode == http.StatusBadRequest {
+			g.lastID = "" // weir has another log than the one that was followed
+			g.full.Store(false)
+		}
+		return resp, statusError(resp)
+	}
+	// A proxy's page in the place of the stream would be read as one without orders.
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != eventStream || packed(resp) {
+		return resp, fmt.Errorf("what answers is no stream of verdicts: Content-Type %.100q, Content-Encoding %.100q", resp.Header.Get("Content-Type"), resp.Header.Get("Content-Encoding"))
+	}
+	return resp, nil
 }
 
 // tooLong passes over the rest of a message that is longer than any verdict.

@@ -122,45 +122,56 @@ func (w *flowWriter) event(ev *events.Event) string {
 	if ev.SampledRate > 1 {
 		number("sampled", ev.SampledRate)
 	}
-	if u := ev.Usage; u.Known {
-		number("in", u.Input)
-		number("out", u.Output)
-		number("total", u.Total)
-		number("cached", u.CacheRead)
-		number("written", u.CacheCreation)
-		number("reasoning", u.Reasoning)
-		// Tokens are priced by the model.
-		add("model", ev.Model)
-		add("provider", ev.Provider)
-		if u.CostMicroUSD > 0 {
-			add("cost", strconv.FormatFloat(float64(u.CostMicroUSD)/1e6, 'f', -1, 64))
-		}
-		if u.Scope == events.UsageCumulative || u.Scope == events.UsageAggregate {
-			add("usage", u.Scope.String())
-		}
+	if ev.Usage.Known {
+		addUsage(ev, add, number)
 	}
 	// The case notes it for its reader, since rules about near texts may then give another
 	// result.
 	w.similar = w.similar || ev.Sim != (events.Fingerprint{})
-	wait := ""
-	// The first event sets the clock, and waits for nothing.
-	// An event that came late is written as such, for the order of the log has to stay.
-	switch gap := ev.Time.Sub(w.clock); {
-	case w.clock == 0:
-		w.clock = ev.Time
-	// The clock stays where it is, as that of the flow does.
-	case gap < 0:
-		wait = "+0s "
-		add("late", (-gap).String())
-	default:
-		if w.clock = ev.Time; gap != time.Second {
-			wait = "+" + gap.String() + " "
-		}
-	}
+	wait, late := w.wait(ev.Time)
+	add("late", late)
 	if len(fields) > 0 {
 		act += "[" + strings.Join(fields, " ") + "]"
 	}
 	return wait + act
+}
+
+// addUsage writes what a call of a model used.
+func addUsage(ev *events.Event, add func(key, value string), number func(key string, n int64)) {
+	u := &ev.Usage
+	number("in", u.Input)
+	number("out", u.Output)
+	number("total", u.Total)
+	number("cached", u.CacheRead)
+	number("written", u.CacheCreation)
+	number("reasoning", u.Reasoning)
+	// Tokens are priced by the model.
+	add("model", ev.Model)
+	add("provider", ev.Provider)
+	if u.CostMicroUSD > 0 {
+		add("cost", strconv.FormatFloat(float64(u.CostMicroUSD)/1e6, 'f', -1, 64))
+	}
+	if u.Scope == events.UsageCumulative || u.Scope == events.UsageAggregate {
+		add("usage", u.Scope.String())
+	}
+}
+
+// wait returns the time that passes before an event, and how late it came. It sets the clock.
+func (w *flowWriter) wait(at events.Stamp) (wait, late string) {
+	// The first event sets the clock, and waits for nothing.
+	// An event that came late is written as such, for the order of the log has to stay.
+	switch gap := at.Sub(w.clock); {
+	case w.clock == 0:
+		w.clock = at
+	// The clock stays where it is, as that of the flow does.
+	case gap < 0:
+		return "+0s ", (-gap).String()
+	default:
+		if w.clock = at; gap != time.Second {
+			return "+" + gap.String() + " ", ""
+		}
+	}
+	return "", ""
 }
 
 // act returns the sign of an event, and the fields that belong to its kind.

@@ -160,14 +160,9 @@ func (a *Audit) Write(records ...Record) error {
 	// with a line about the removal. A file that was only renamed still has a name. It is written
 	// until Reopen, as log rotation requires.
 	if on, ok := st.Sys().(*syscall.Stat_t); ok && on.Nlink == 0 { // what is written there goes with the process
-		old := a.file
-		if err := a.open(); err != nil {
-			return fmt.Errorf("%w; the one before was removed while it was in use", err)
-		}
-		_ = old.Close()
-		begun, err := json.Marshal(Record{Time: records[0].Time, Stage: Begun, Detail: "the file before this one was removed while it was in use"})
+		begun, err := a.beginAgain(records[0].Time)
 		if err != nil {
-			return fmt.Errorf("audit log: %w", err)
+			return err
 		}
 		out = slices.Concat(begun, []byte("\n"), out)
 	}
@@ -190,6 +185,20 @@ func (a *Audit) Write(records ...Record) error {
 		return fmt.Errorf("audit log: %w", err)
 	}
 	return nil
+}
+
+// beginAgain opens a new file in the place of one that was removed, and returns its first line.
+func (a *Audit) beginAgain(at time.Time) ([]byte, error) {
+	old := a.file
+	if err := a.open(); err != nil {
+		return nil, fmt.Errorf("%w; the one before was removed while it was in use", err)
+	}
+	_ = old.Close()
+	begun, err := json.Marshal(Record{Time: at, Stage: Begun, Detail: "the file before this one was removed while it was in use"})
+	if err != nil {
+		return nil, fmt.Errorf("audit log: %w", err)
+	}
+	return begun, nil
 }
 
 // admits reports whether a refusal is written, and counts it if it is not.

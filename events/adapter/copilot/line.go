@@ -93,14 +93,7 @@ func (l *line) readData(c *jsonwalk.Cursor) {
 			l.content = c.TextOf("content")
 		// Code and message are of a use that failed or was refused.
 		case "error":
-			for c.MaybeObject(); c.Member(); {
-				switch string(c.Key()) {
-				case "message":
-					l.message = c.Text()
-				case "code":
-					l.code = string(c.Text())
-				}
-			}
+			l.readError(c)
 		// Newer versions report how a command ended beside its output.
 		case "shellExecution":
 			for c.MaybeObject(); c.Member(); {
@@ -119,6 +112,18 @@ func (l *line) readData(c *jsonwalk.Cursor) {
 			if !counts.Member(c, &l.used) {
 				c.Skip()
 			}
+		}
+	}
+}
+
+// readError reads why a use failed or was refused.
+func (l *line) readError(c *jsonwalk.Cursor) {
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "message":
+			l.message = c.Text()
+		case "code":
+			l.code = string(c.Text())
 		}
 	}
 }

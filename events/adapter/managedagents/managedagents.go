@@ -201,16 +201,7 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 	case "agent.tool_use", "agent.mcp_tool_use", "agent.custom_tool_use":
 		r.use(n, emit)
 	case "agent.tool_result", "agent.mcp_tool_result", "user.custom_tool_result":
-		e := r.begin(n, "", events.ToolResult)
-		// The result has the id of its use, so that both are one call.
-		// The name of the tool is left to the pairing, which saw the use.
-		e.ID, e.Tool.CallID = n.use+"/result", n.use
-		said := n.text()
-		if n.failed {
-			e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(said), "error")
-		}
-		pairing.Returned(e, said)
-		r.pair.Pair(e, emit)
+		r.result(n, emit)
 	case "agent.thread_message_sent", "agent.thread_message_received":
 		r.message(n, emit)
 	// Only its time is of use, for how long the request took.
@@ -226,6 +217,20 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 		r.pair.Pair(e, emit)
 	}
 	return nil
+}
+
+// result emits what a use of a tool brought.
+func (r *reader) result(n *entry, emit func(*events.Event)) {
+	e := r.begin(n, "", events.ToolResult)
+	// The result has the id of its use, so that both are one call.
+	// The name of the tool is left to the pairing, which saw the use.
+	e.ID, e.Tool.CallID = n.use+"/result", n.use
+	said := n.text()
+	if n.failed {
+		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(said), "error")
+	}
+	pairing.Returned(e, said)
+	r.pair.Pair(e, emit)
 }
 
 // begin fills what all events of an entry share. Without a session the last message of the

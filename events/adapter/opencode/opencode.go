@@ -253,27 +253,7 @@ func (r *reader) message(s, m *info, parts *jsonwalk.Cursor, asked bool, emit fu
 	if s.parent != "" {
 		turn.By.Agent = cmp.Or(m.agent, program)
 	}
-	var text []byte
-	synthetic := false
-	var uses []transcript.Use
-	for parts.MaybeArray(); parts.Element(); {
-		var p part
-		p.read(parts)
-		switch p.kind {
-		case "text":
-			// Synthetic text is what the program puts beside what the user wrote.
-			if !p.synthetic && len(p.text) > 0 {
-				text = append(append(text, p.text...), '\n')
-			}
-			synthetic = synthetic || p.synthetic
-		case "tool":
-			if u := p.use(s.id); u.At != 0 {
-				uses = append(uses, *u)
-			}
-		}
-	}
-	// Texts are joined by line breaks, of which the last is none of the user's.
-	text = bytes.TrimSpace(text)
+	text, synthetic, uses := readParts(s, parts)
 	switch m.role {
 	// A user's message begins the flow, and names it.
 	case "user":
@@ -308,4 +288,26 @@ func (r *reader) message(s, m *info, parts *jsonwalk.Cursor, asked bool, emit fu
 		}
 	}
 	return asked
+}
+
+// readParts returns what the parts of a message say, whether some of it is synthetic, and the uses of tools in it.
+func readParts(s *info, parts *jsonwalk.Cursor) (text []byte, synthetic bool, uses []transcript.Use) {
+	for parts.MaybeArray(); parts.Element(); {
+		var p part
+		p.read(parts)
+		switch p.kind {
+		case "text":
+			// Synthetic text is what the program puts beside what the user wrote.
+			if !p.synthetic && len(p.text) > 0 {
+				text = append(append(text, p.text...), '\n')
+			}
+			synthetic = synthetic || p.synthetic
+		case "tool":
+			if u := p.use(s.id); u.At != 0 {
+				uses = append(uses, *u)
+			}
+		}
+	}
+	// Texts are joined by line breaks, of which the last is none of the user's.
+	return bytes.TrimSpace(text), synthetic, uses
 }

@@ -95,13 +95,16 @@ func read(record []byte) (*line, error) {
 			l.readStats(jsonwalk.New(value), state == "full_state")
 		}
 	}
-	// Only hashes leave this function as content; text and args are read from the record while
-	// it is there.
+	l.hash()
+	return l, nil
+}
+
+// hash keeps hashes of the text, while the record is there.
+func (l *line) hash() {
 	l.said, l.sim = fingerprint.Content(l.text), fingerprint.Text(l.text)
 	if l.status == events.StatusError {
 		l.failure = fingerprint.Error(l.text)
 	}
-	return l, nil
 }
 
 // require fails for an event without what each has.

@@ -471,6 +471,11 @@ func (b *batch) span(c *jsonwalk.Cursor, scope string) {
 	if c.Err() != nil {
 		return
 	}
+	b.keep(s, trace, ok, at, &a)
+}
+
+// keep takes a span into the batch, if its trace, id and times are good.
+func (b *batch) keep(s *span, trace string, ok bool, at int, a *attributes) {
 	const (
 		// A time in seconds, milliseconds or microseconds is before it, and all that has passed
 		// between such times would be nothing.
@@ -493,7 +498,7 @@ func (b *batch) span(c *jsonwalk.Cursor, scope string) {
 		if s.parent == s.id {
 			s.parent = 0
 		}
-		s.make(&a, b.ignore)
+		s.make(a, b.ignore)
 		b.spans = append(b.spans, traced{trace, s})
 	}
 }

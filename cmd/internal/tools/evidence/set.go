@@ -278,19 +278,27 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 			o.note(&given[j])
 		}
 	}
+	s.noteMost(trial, runs, base)
+	return s.labelled(trial, runs), nil
+}
+
+// noteMost notes the greatest value of each row in each run. Of a session with several flows that of any of them counts.
+func (s *set) noteMost(trial *backtest.Trial, runs map[string]*outcome, base string) {
 	for _, f := range trial.Flows() {
 		name := base
 		if s.kind != nil {
 			name = f.ID
 		}
-		// Of a session with several flows the greatest value of any of them counts.
 		if o := runs[name]; o != nil {
 			for row := range o.most {
 				o.most[row] = max(o.most[row], f.Most(analyzer.RuleID(row)))
 			}
 		}
 	}
-	var out []*outcome
+}
+
+// labelled returns the runs of which the right result is known, and what calibrated limits do to them.
+func (s *set) labelled(trial *backtest.Trial, runs map[string]*outcome) (out []*outcome) {
 	for name, o := range runs {
 		if s.kind != nil {
 			o.loop = s.kind.loop(s.label[name])
@@ -312,7 +320,7 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 		s.shares = trial.Savings(shares, good, failed)
 		s.unseen = trial.Unseen(shares, splits, good, failed)
 	}
-	return out, nil
+	return out
 }
 
 // splits is how often runs are halved to see what calibrated limits do to others.
