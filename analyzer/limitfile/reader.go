@@ -15,15 +15,20 @@ import (
 	"weir/events"
 )
 
-// reader takes values out of a tree and notes what is wrong with them. Every
+// nodeReader takes values out of a tree and notes what is wrong with them. Every
 // method does nothing for a nil node, which is a key that was not given. A key with a problem
 // leaves the value as it was, and reading goes on.
-type reader struct {
+type nodeReader struct {
 	// problems are all that were found, so that a person mends a file once and not once for
 	// each.
 	problems Problems
 	at       map[string]place // where each path stands
-	recorded bool             // the file is a record of weir's own log
+}
+
+// reader reads the sections of a limits file.
+type reader struct {
+	nodeReader
+	recorded bool // the file is a record of weir's own log
 }
 
 // place is a line and a column, from 1.
@@ -31,19 +36,19 @@ type place struct{ line, column int }
 
 // newReader returns a reader for a file of that name, which is for messages alone.
 func newReader(name string) *reader {
-	return &reader{problems: Problems{Name: name}, at: map[string]place{"": {1, 1}}}
+	return &reader{nodeReader: nodeReader{problems: Problems{Name: name}, at: map[string]place{"": {1, 1}}}}
 }
 
 // fail notes what is wrong at the node. The path is where a person finds it, the hint how to
 // go on; it may be empty.
-func (r *reader) fail(n *yaml.Node, path, hint, format string, args ...any) {
+func (r *nodeReader) fail(n *yaml.Node, path, hint, format string, args ...any) {
 	r.problems.Add(Problem{Line: n.Line, Column: n.Column, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 // plain refuses what a limits file does without: anchors, aliases, merge keys, tags. With them
 // a value would stand at another line than where it counts, and two readers might not agree.
 // Children of what is refused are looked at, too, since they may hold more of it.
-func (r *reader) plain(n *yaml.Node) {
+func (r *nodeReader) plain(n *yaml.Node) {
 	const hint = "write the values out"
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -63,7 +68,7 @@ func (r *reader) plain(n *yaml.Node) {
 
 // fields returns the values of a mapping by key. Keys that are not known are
 // problems. It is for mappings whose keys are fixed; those named by people are read by pairs.
-func (r *reader) fields(path string, n *yaml.Node, known ...string) map[string]*yaml.Node {
+func (r *nodeReader) fields(path string, n *yaml.Node, known ...string) map[string]*yaml.Node {
 	out := map[string]*yaml.Node{}
 	for key, v := range r.pairs(path, n) {
 		if slices.Contains(known, key.Value) {
@@ -91,7 +96,7 @@ func (r *reader) fields(path string, n *yaml.Node, known ...string) map[string]*
 // pairs yields keys and values of a mapping, in the order of the file. A key that
 // is given twice or has no value is a problem and is left out. It also notes where each value
 // stands, for problems that are found later.
-func (r *reader) pairs(path string, n *yaml.Node) func(func(*yaml.Node, *yaml.Node) bool) {
+func (r *nodeReader) pairs(path string, n *yaml.Node) func(func(*yaml.Node, *yaml.Node) bool) {
 	return func(yield func(*yaml.Node, *yaml.Node) bool) {
 		if n == nil || n.Kind == yaml.AliasNode {
 			return
@@ -136,7 +141,7 @@ func (r *reader) pairs(path string, n *yaml.Node) func(func(*yaml.Node, *yaml.No
 }
 
 // items returns the members of a list. A single value is no list of one.
-func (r *reader) items(path string, n *yaml.Node) []*yaml.Node {
+func (r *nodeReader) items(path string, n *yaml.Node) []*yaml.Node {
 	if n == nil || n.Kind == yaml.AliasNode {
 		return nil
 	}
@@ -153,7 +158,7 @@ func (r *reader) items(path string, n *yaml.Node) []*yaml.Node {
 
 // scalar reports whether the node is a single value; if not, it is a problem. Aliases are
 // refused by plain already.
-func (r *reader) scalar(path, want string, n *yaml.Node) bool {
+func (r *nodeReader) scalar(path, want string, n *yaml.Node) bool {
 	if n == nil || n.Kind == yaml.AliasNode {
 		return false
 	}
@@ -166,7 +171,7 @@ func (r *reader) scalar(path, want string, n *yaml.Node) bool {
 
 // text reads a name or a sentence. Numbers and the like are refused, for YAML would have
 // changed them.
-func (r *reader) text(path string, n *yaml.Node) (string, bool) {
+func (r *nodeReader) text(path string, n *yaml.Node) (string, bool) {
 	if !r.scalar(path, "text", n) {
 		return "", false
 	}
@@ -179,7 +184,7 @@ func (r *reader) text(path string, n *yaml.Node) (string, bool) {
 
 // choice reads one of the names and returns its index. Case matters; the hint says how it is
 // spelled.
-func (r *reader) choice(path string, n *yaml.Node, names []string) (int, bool) {
+func (r *nodeReader) choice(path string, n *yaml.Node, names []string) (int, bool) {
 	if !r.scalar(path, "one of "+strings.Join(names, ", "), n) {
 		return 0, false
 	}
@@ -195,7 +200,7 @@ func (r *reader) choice(path string, n *yaml.Node, names []string) (int, bool) {
 }
 
 // boolean reads true or false and none of the other words that YAML once had for them.
-func (r *reader) boolean(path string, n *yaml.Node, set *bool) {
+func (r *nodeReader) boolean(path string, n *yaml.Node, set *bool) {
 	if !r.scalar(path, "true or false", n) {
 		return
 	}
@@ -209,14 +214,14 @@ func (r *reader) boolean(path string, n *yaml.Node, set *bool) {
 
 // either reads one of two words; set receives whether it is the second. The first word is the
 // usual one.
-func (r *reader) either(path string, n *yaml.Node, words []string, set *bool) {
+func (r *nodeReader) either(path string, n *yaml.Node, words []string, set *bool) {
 	if i, ok := r.choice(path, n, words); ok {
 		*set = i == 1
 	}
 }
 
 // share reads a part of one, as hundredths.
-func (r *reader) share(path string, n *yaml.Node, set *int64) {
+func (r *nodeReader) share(path string, n *yaml.Node, set *int64) {
 	if !r.scalar(path, "a number from 0 to 1", n) {
 		return
 	}
@@ -229,7 +234,7 @@ func (r *reader) share(path string, n *yaml.Node, set *int64) {
 }
 
 // integer reads a whole number that is not negative.
-func (r *reader) integer(path string, n *yaml.Node, set *int64) {
+func (r *nodeReader) integer(path string, n *yaml.Node, set *int64) {
 	if !r.scalar(path, "a number", n) {
 		return
 	}
@@ -242,7 +247,7 @@ func (r *reader) integer(path string, n *yaml.Node, set *int64) {
 }
 
 // duration reads a duration as Go writes it. A bare number is refused: its unit is unknown.
-func (r *reader) duration(path string, n *yaml.Node, set *time.Duration) {
+func (r *nodeReader) duration(path string, n *yaml.Node, set *time.Duration) {
 	if !r.scalar(path, "a duration", n) {
 		return
 	}
@@ -260,7 +265,7 @@ func (r *reader) duration(path string, n *yaml.Node, set *time.Duration) {
 }
 
 // time reads a point in time; 0 for one that was not given.
-func (r *reader) time(path string, n *yaml.Node) events.Stamp {
+func (r *nodeReader) time(path string, n *yaml.Node) events.Stamp {
 	if !r.scalar(path, "a time", n) {
 		return 0
 	}
@@ -273,7 +278,7 @@ func (r *reader) time(path string, n *yaml.Node) events.Stamp {
 
 // sources reads a list of correlation sources into a bit set. The list replaces the profile's,
 // also when it is empty.
-func (r *reader) sources(path string, n *yaml.Node, set *uint16) {
+func (r *nodeReader) sources(path string, n *yaml.Node, set *uint16) {
 	if n == nil {
 		return
 	}
@@ -293,7 +298,7 @@ func (r *reader) sources(path string, n *yaml.Node, set *uint16) {
 
 // amount reads a threshold in the unit of its rule: a number or off, dollars for
 // money, a number of seconds or a duration for time.
-func (r *reader) amount(path string, n *yaml.Node, unit events.Unit) (int64, bool) {
+func (r *nodeReader) amount(path string, n *yaml.Node, unit events.Unit) (int64, bool) {
 	want := "a whole number or off"
 	switch unit {
 	case events.UnitUSD:
@@ -365,7 +370,7 @@ func dependsOn(key string) []string {
 // place returns the place of the path, or of what contains it. A path may be missing in the file
 // because its value is the profile's. It is then reported at what contains it, finally at the beginning
 // of the file.
-func (r *reader) place(path string) place {
+func (r *nodeReader) place(path string) place {
 	for {
 		// It ends at the file itself, whose place is always known.
 		if at, ok := r.at[path]; ok || path == "" {
