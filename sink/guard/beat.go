@@ -92,7 +92,7 @@ func (f *flights) wake() {
 
 // byHand takes note of an order by hand that the guard enforces from now on, or that was released. It
 // cancels the calls that the order binds.
-func (f *flights) byHand(g *Guard, v *events.Verdict) {
+func (f *flights) byHand(g *follower, v *events.Verdict) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	defer f.wake()

@@ -147,7 +147,7 @@ func (g *Guard) Spent(ctx context.Context, c Call, model string, used events.Usa
 }
 
 // reportEvent queues an event about a flow; when there is no room it is dropped and counted.
-func (g *Guard) reportEvent(flow string, ev *events.Event) {
+func (g *reporter) reportEvent(flow string, ev *events.Event) {
 	g.pending.add(flow)
 	select {
 	case g.acks <- ack{ev: ev, flow: flow}:

@@ -51,7 +51,7 @@ const (
 
 // follow keeps the table up to date until ctx ends.
 // It runs in one goroutine of the guard, which alone uses lastID.
-func (g *Guard) follow(ctx context.Context) {
+func (g *follower) follow(ctx context.Context) {
 	span := shortestWait
 	for {
 		reached := false
@@ -81,7 +81,7 @@ func (g *Guard) follow(ctx context.Context) {
 }
 
 // feed runs Options.Follow until ctx ends, and again a while after each panic of it.
-func (g *Guard) feed(ctx context.Context) {
+func (g *follower) feed(ctx context.Context) {
 	for {
 		err := g.caught("follow", func() error { g.o.Follow(ctx, Feed{g}); return nil })
 		if err == nil {
@@ -100,7 +100,7 @@ func (g *Guard) feed(ctx context.Context) {
 // stream reads verdicts from one connection. reached reports whether all orders that were active
 // when it began were read.
 // The error is never nil: every stream ends.
-func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
+func (g *follower) stream(ctx context.Context) (reached bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// One timer for all: no answer, no sign of life and single bytes end alike.
@@ -169,7 +169,7 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 }
 
 // connect asks for the stream of verdicts, from the last one that was read on. The caller closes the body.
-func (g *Guard) connect(ctx context.Context) (resp *http.Response, err error) {
+func (g *follower) connect(ctx context.Context) (resp *http.Response, err error) {
 	header := http.Header{"Accept": {eventStream}, byhand.GuardHeader: {g.word + " " + url.PathEscape(g.o.Source)}}
 	// Weir goes on behind that verdict.
 	if g.lastID != "" {
@@ -200,7 +200,7 @@ func (g *Guard) connect(ctx context.Context) (resp *http.Response, err error) {
 }
 
 // tooLong passes over the rest of a message that is longer than any verdict.
-func (g *Guard) tooLong(m *message) {
+func (g *follower) tooLong(m *message) {
 	if m.long {
 		return
 	}
@@ -212,7 +212,7 @@ func (g *Guard) tooLong(m *message) {
 // The id counts also for what is no verdict, or the same would be sent again and again. It counts
 // after the message was taken: an order that a panic kept out is read again, and the guard is stale
 // until then.
-func (g *Guard) deliver(m *message) {
+func (g *follower) deliver(m *message) {
 	before, full := g.lastID, g.full.Load()
 	if len(m.data) > 0 && (m.event == "" || m.event == "message") { // else a gap, of orders that have expired
 		g.take(m.data, m.signature)
@@ -238,7 +238,7 @@ func sendable(id string) bool {
 
 // take takes in a verdict. What is not signed as it should be is not even read.
 // It may be called by several goroutines, by way of Feed.
-func (g *Guard) take(verdict []byte, signature string) {
+func (g *follower) take(verdict []byte, signature string) {
 	if err := g.signed.verify(verdict, signature); err != nil {
 		g.ignore(err)
 		return
@@ -275,7 +275,7 @@ func (g *Guard) take(verdict []byte, signature string) {
 
 // leaveOut counts an order that the guard cannot hold, and logs why. Without it the guard does not know all
 // orders, so it is stale until they were read again.
-func (g *Guard) leaveOut(why string) {
+func (g *follower) leaveOut(why string) {
 	g.counts.LeftOut.Add(1)
 	if !g.full.Swap(true) {
 		g.logger.Error(why, "weir", g.o.URL, "most_orders", g.o.MostOrders)
@@ -285,7 +285,7 @@ func (g *Guard) leaveOut(why string) {
 
 // hasRoom reports whether the table has room for an order that it does not hold yet. Events of a
 // mere sender can fill the table with orders of rules, which must not keep out those of an operator.
-func (g *Guard) hasRoom(v *events.Verdict) bool {
+func (g *follower) hasRoom(v *events.Verdict) bool {
 	most := g.o.MostOrders
 	if v.ByHand != nil {
 		return true // weir bounds them itself
@@ -298,7 +298,7 @@ func (g *Guard) hasRoom(v *events.Verdict) bool {
 
 // mayReread reports whether orders were left out that there is room for now. It says yes once a
 // minute at most, since weir may send much of its log then.
-func (g *Guard) mayReread() bool {
+func (g *follower) mayReread() bool {
 	if !g.full.Load() || g.table.Len() > g.o.MostOrders/4*3 || time.Since(g.reread) < time.Minute {
 		return false
 	}
@@ -307,7 +307,7 @@ func (g *Guard) mayReread() bool {
 }
 
 // unreadable counts messages that are no verdict. Only the first is logged: one sender may send many.
-func (g *Guard) unreadable(err error) {
+func (g *follower) unreadable(err error) {
 	if g.counts.Unreadable.Add(1) == 1 {
 		g.logger.Warn("what is no verdict came among them, and is passed over; more are only counted", "error", err)
 	}
@@ -384,7 +384,7 @@ func (l *lines) next(passed func()) ([]byte, error) {
 
 // learn asks weir for its limits. What goes wrong leaves the bounds as they were.
 // It runs beside the stream, which it must not hold up.
-func (g *Guard) learn(ctx context.Context) {
+func (g *follower) learn(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, g.o.StaleAfter)
 	defer cancel()
 	resp, err := g.do(ctx, http.MethodGet, "/v1/limits", nil, nil)
@@ -443,7 +443,7 @@ func (r rule) window() time.Duration {
 }
 
 // do sends a request to weir.
-func (g *Guard) do(ctx context.Context, method, path string, body []byte, header http.Header) (*http.Response, error) {
+func (g *base) do(ctx context.Context, method, path string, body []byte, header http.Header) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, g.o.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -477,7 +477,7 @@ func statusError(resp *http.Response) error {
 
 // Feed is how verdicts come to a guard that does not follow weir itself, see
 // Options.Follow. Its methods may be called by many goroutines.
-type Feed struct{ g *Guard }
+type Feed struct{ g *follower }
 
 // Take takes a verdict as JSON. Those about one flow come in the order in which they
 // were given; to hear one again does no harm. What is no verdict is counted. The

@@ -63,48 +63,63 @@ const mostIdle = 64
 // Guard answers whether calls may be made. Any goroutine may use it.
 // Check reads state, table and clock by atomics; only the local limiter takes a lock.
 type Guard struct {
+	follower
+	unseen *unseen
+	asks   asks
+	warned atomic.Bool // that a call was decided before the orders were known
+	// What goes wrong often is logged once, until it has gone well.
+	unasked   atomic.Bool
+	end       context.CancelFunc
+	closeIdle func() // connections that only this guard has
+}
+
+// base is what all of a guard needs: its options, its clocks and its counts.
+type base struct {
 	o      Options
 	logger *slog.Logger
 	now    func() time.Time
 	// It is replaced whole with each connection.
-	heard atomic.Pointer[timeOfWeir] // of weir's clock; nil before it said anything
-
-	table Table
+	heard  atomic.Pointer[timeOfWeir] // of weir's clock; nil before it said anything
+	ticked atomic.Int64               // the time as of the last tick; 0 when nothing ticks
+	counts Counts
 	// As weir says with each connection; nil before.
 	principal atomic.Pointer[string]
-	signed    *signed
-	ticked    atomic.Int64  // the time as of the last tick; 0 when nothing ticks
-	state     atomic.Uint32 // of the table
-	full      atomic.Bool   // orders were left out and not read again; keeps state from being fresh
-	limits    *limiter
-	bounds    atomic.Pointer[Bounds]
-	counts    Counts
-	// It has room for 1,024; see acknowledge.
-	acks    chan ack
-	pending pending
-	unseen  *unseen
-	flights flights
-	asks    asks
-	// Of the stream, for the follower alone: the last message, the one before the first order that
-	// was left out, and when orders were read again last.
-	lastID, leftAfter string
-	reread            time.Time
 	// Of the ids that it gives to events, together with the time. The word is this guard's alone:
 	// guards of one Source would else give one id to two asks, and the second would be taken for
 	// the first sent again.
 	serial atomic.Int64
 	word   string
-	// It is closed once, when the orders were known for the first time.
-	ready  chan struct{}
-	once   sync.Once
-	warned atomic.Bool // that a call was decided before the orders were known
-	// What goes wrong often is logged once, until it has gone well.
-	unreached, unasked atomic.Bool
-	end                context.CancelFunc
 	// Everything that Close waits for.
 	working sync.WaitGroup
+}
 
-	closeIdle func() // connections that only this guard has
+// reporter sends acknowledgements and reports to weir.
+type reporter struct {
+	base
+	// It has room for 1,024; see acknowledge.
+	acks    chan ack
+	pending pending
+}
+
+// follower reads the stream of verdicts into the table of orders.
+type follower struct {
+	reporter
+	table   Table
+	signed  *signed
+	state   atomic.Uint32 // of the table
+	full    atomic.Bool   // orders were left out and not read again; keeps state from being fresh
+	limits  *limiter
+	bounds  atomic.Pointer[Bounds]
+	flights flights
+	// Of the stream, for the follower alone: the last message, the one before the first order that
+	// was left out, and when orders were read again last.
+	lastID, leftAfter string
+	reread            time.Time
+	// It is closed once, when the orders were known for the first time.
+	ready chan struct{}
+	once  sync.Once
+	// It is logged once that weir is unreachable, until it was reached.
+	unreached atomic.Bool
 }
 
 // The states of the table.
@@ -218,7 +233,10 @@ func newGuard(o Options) (*Guard, error) {
 	if o.Bounds == (Bounds{}) {
 		o.Bounds = defaultBounds()
 	}
-	g := &Guard{o: o, closeIdle: closeIdle, logger: o.Logger, now: time.Now, word: strings.ToLower(rand.Text()[:10]), limits: newLimiter(o.MostFlows), signed: newSigned(o.Keys, o.MostOrders), acks: make(chan ack, 1024), unseen: newUnseen(), flights: newFlights(), ready: make(chan struct{}), asks: asks{requests: make(chan struct{}, mostRequests)}}
+	g := &Guard{closeIdle: closeIdle, unseen: newUnseen(), asks: asks{requests: make(chan struct{}, mostRequests)}}
+	g.o, g.logger, g.now, g.word = o, o.Logger, time.Now, strings.ToLower(rand.Text()[:10])
+	g.limits, g.signed, g.acks = newLimiter(o.MostFlows), newSigned(o.Keys, o.MostOrders), make(chan ack, 1024)
+	g.flights, g.ready = newFlights(), make(chan struct{})
 	g.bounds.Store(&o.Bounds)
 	return g, nil
 }
@@ -270,7 +288,7 @@ func (g *Guard) Check(ctx context.Context, c Call) (d Decision) {
 }
 
 // failOpen counts a panic of a decision, logs the first with its stack, and lets the call through.
-func (g *Guard) failOpen(p any) Decision {
+func (g *base) failOpen(p any) Decision {
 	if g.counts.Faults.Add(1) == 1 {
 		g.logFault("the guard failed and let a call through: please report this; more faults are only counted", "check", p)
 	}
@@ -310,7 +328,7 @@ func (g *Guard) check(c *Call) Decision {
 
 // introduce fills in what orders of persons may name and a call seldom says: the program that calls and
 // the principal that weir knows it by.
-func (g *Guard) introduce(c *Call) {
+func (g *base) introduce(c *Call) {
 	if c.Service == "" {
 		c.Service = g.o.Source
 	}
@@ -356,7 +374,7 @@ func (g *Guard) withoutOrders(c *Call, state uint32) Decision {
 
 // observe passes a decision to Options.Observe. The function cannot change the decision:
 // it gets copies, and a panic in it is only counted.
-func (g *Guard) observe(c *Call, d *Decision) {
+func (g *base) observe(c *Call, d *Decision) {
 	if g.o.Observe == nil {
 		return
 	}
@@ -374,7 +392,7 @@ func (g *Guard) observe(c *Call, d *Decision) {
 // stamp is the time by which orders end. Where the clock of this machine and weir's are
 // clocksApart, weir's counts, which goes on as time passes here: by one that is ahead no order
 // would stand.
-func (g *Guard) stamp() events.Stamp {
+func (g *base) stamp() events.Stamp {
 	now := g.now()
 	// A monotonic difference, which no change of this machine's clock touches.
 	if h := g.heard.Load(); h != nil {
@@ -393,7 +411,7 @@ const clocksApart = 5 * time.Second
 type timeOfWeir struct{ weirs, here time.Time }
 
 // hearTime takes in what an answer says of weir's clock, if it does.
-func (g *Guard) hearTime(date string) {
+func (g *base) hearTime(date string) {
 	weirs, err := http.ParseTime(date)
 	if err != nil {
 		return
@@ -407,7 +425,7 @@ func (g *Guard) hearTime(date string) {
 
 // about is the time to within a tick: to ask for it exactly takes as long as all the
 // rest of a Check. An order may stand a tick longer by that.
-func (g *Guard) about() events.Stamp {
+func (g *base) about() events.Stamp {
 	if at := g.ticked.Load(); at != 0 {
 		return events.Stamp(at)
 	}
@@ -420,7 +438,7 @@ const tick = 100 * time.Millisecond
 // becomeFresh is called when every order that stood at the beginning of the stream is
 // in the table.
 // What the limiter counted meanwhile is forgotten: the orders count again.
-func (g *Guard) becomeFresh() {
+func (g *follower) becomeFresh() {
 	if g.full.Load() {
 		g.state.CompareAndSwap(never, stale)
 		g.once.Do(func() { close(g.ready) }) // what there is room for is known
@@ -440,7 +458,7 @@ func (g *Guard) becomeFresh() {
 
 // becomeStale is called when orders may be missing. It does nothing before the orders were
 // known once, so the state stays never.
-func (g *Guard) becomeStale(why error) {
+func (g *follower) becomeStale(why error) {
 	if g.state.CompareAndSwap(fresh, stale) {
 		g.counts.Stales.Add(1)
 		g.logger.Warn("orders may be missing; those that are known stay in force", "weir", g.o.URL, "error", why)

@@ -7,7 +7,7 @@ import (
 
 // start runs fn in a goroutine of the guard, which Close waits for. A panic of it ends that goroutine
 // and never the program that is guarded.
-func (g *Guard) start(what string, fn func()) {
+func (g *base) start(what string, fn func()) {
 	g.working.Go(func() {
 		_ = g.caught(what, func() error { fn(); return nil })
 	})
@@ -15,14 +15,14 @@ func (g *Guard) start(what string, fn func()) {
 
 // caught calls fn and returns its error, or its panic as one: the guard then goes on as if weir
 // were unreachable.
-func (g *Guard) caught(what string, fn func() error) (err error) {
+func (g *base) caught(what string, fn func() error) (err error) {
 	defer g.recovered(what, &err)
 	return fn()
 }
 
 // recovered turns a panic into an error, counts it, and logs the first with its stack. It has to be
 // deferred itself, because recover works nowhere else.
-func (g *Guard) recovered(what string, err *error) {
+func (g *base) recovered(what string, err *error) {
 	p := recover()
 	if p == nil {
 		return
@@ -35,7 +35,7 @@ func (g *Guard) recovered(what string, err *error) {
 
 // logFault logs a panic with its stack. The handler of the logger is the caller's and may be what
 // panicked.
-func (g *Guard) logFault(message, what string, p any) {
+func (g *base) logFault(message, what string, p any) {
 	defer func() { _ = recover() }()
 	g.logger.Error(message, "in", what, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 }

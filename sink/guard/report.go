@@ -32,7 +32,7 @@ type ack struct {
 // acknowledge queues that the order was applied. When there is no room it is dropped
 // and counted, because a dispatcher must not wait.
 // See Counts.AcksDropped.
-func (g *Guard) acknowledge(c *Call, v *events.Verdict, at events.Stamp) {
+func (g *reporter) acknowledge(c *Call, v *events.Verdict, at events.Stamp) {
 	select {
 	case g.acks <- ack{call: *c, order: v, at: at}:
 	default:
@@ -52,7 +52,7 @@ type outgoing struct {
 
 // report sends the queue until ctx ends, and then the remaining entries.
 // One goroutine runs it; the memory is used again for each batch.
-func (g *Guard) report(ctx context.Context) {
+func (g *reporter) report(ctx context.Context) {
 	var r outgoing
 	for {
 		r = outgoing{body: r.body[:0], flows: r.flows[:0]}
@@ -73,7 +73,7 @@ func (g *Guard) report(ctx context.Context) {
 }
 
 // gather waits for the next report, or the end of ctx, and takes what has come meanwhile with it.
-func (g *Guard) gather(ctx context.Context, r *outgoing) {
+func (g *reporter) gather(ctx context.Context, r *outgoing) {
 	select {
 	case a := <-g.acks:
 		r.enter(g, &a)
@@ -90,7 +90,7 @@ func (g *Guard) gather(ctx context.Context, r *outgoing) {
 }
 
 // enter adds one report. A panic costs this report alone.
-func (r *outgoing) enter(g *Guard, a *ack) {
+func (r *outgoing) enter(g *reporter, a *ack) {
 	count, dropped := &r.acks, &g.counts.AcksDropped
 	if a.ev != nil {
 		count, dropped = &r.calls, &g.counts.ReportsDropped
@@ -114,7 +114,7 @@ func (r *outgoing) enter(g *Guard, a *ack) {
 // deliverAcks sends a body until weir takes it; false when it was dropped. When ctx has ended it
 // tries once.
 // Meanwhile refusals gather in the queue, and those beyond it are dropped.
-func (g *Guard) deliverAcks(ctx context.Context, r *outgoing) bool {
+func (g *reporter) deliverAcks(ctx context.Context, r *outgoing) bool {
 	for span := shortestWait; ; span = min(2*span, longestWait) {
 		// The context of the guard does not cut a request, so that Close sends all pending
 		// reports.
@@ -146,7 +146,7 @@ func (g *Guard) deliverAcks(ctx context.Context, r *outgoing) bool {
 
 // appendAck appends the line that reports a refusal to weir, and logs it. The goroutine
 // that reports does this, so that it costs the call no time.
-func (g *Guard) appendAck(dst []byte, a *ack) []byte {
+func (g *reporter) appendAck(dst []byte, a *ack) []byte {
 	ev := a.call.event(events.VerdictAck)
 	// An attempt is identified by its flow; whether it came with work is unknown for a call that
 	// was not made.
@@ -159,7 +159,7 @@ func (g *Guard) appendAck(dst []byte, a *ack) []byte {
 }
 
 // stampEvent gives the event an id of its own and a time.
-func (g *Guard) stampEvent(ev *events.Event, at events.Stamp) {
+func (g *base) stampEvent(ev *events.Event, at events.Stamp) {
 	ev.Source, ev.Time = g.o.Source, at
 	// The time is part of it, so a guard that starts again with the same Source does not
 	// repeat ids.
@@ -171,7 +171,7 @@ func (g *Guard) stampEvent(ev *events.Event, at events.Stamp) {
 type refusedError struct{ error }
 
 // send posts events, one per line.
-func (g *Guard) send(ctx context.Context, lines []byte) error {
+func (g *reporter) send(ctx context.Context, lines []byte) error {
 	resp, err := g.do(ctx, http.MethodPost, "/v1/events", lines, http.Header{"Content-Type": {"application/x-ndjson"}})
 	if err != nil {
 		return err

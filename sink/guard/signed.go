@@ -103,7 +103,7 @@ func (s *signed) sweep(now events.Stamp) {
 }
 
 // ignore counts an order that is not taken, and logs the first of each kind.
-func (g *Guard) ignore(why error) {
+func (g *follower) ignore(why error) {
 	count, logged := &g.counts.Forged, &g.signed.forged
 	switch {
 	case errors.Is(why, sign.ErrUnsigned):
