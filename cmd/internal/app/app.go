@@ -78,7 +78,8 @@ type App struct {
 	orders      *ask.GlobalOrders
 	byHand      *orders.Book
 	desk        *orders.Desk // of receipts
-	linkKey     sync.Mutex   // of who makes the secret of links
+	known       *orders.Known
+	linkKey     sync.Mutex // of who makes the secret of links
 	hand        *switchfile.Settings
 	callers     []*runtimes.Caller
 	degraded    *ask.Degraded
@@ -312,6 +313,7 @@ func (a *App) runAll() {
 	a.run(a.intake, "access", a.watchAccess)
 	a.run(a.intake, "orders of all flows", a.orders.Run)
 	a.run(a.intake, "orders by hand", a.byHand.Run)
+	a.run(a.intake, "guards of receipts", a.known.Run)
 	if a.selfTest != nil {
 		a.selfTest.Log, a.selfTest.Verdicts = folded{a.backend}, a.verdicts
 	}

@@ -21,6 +21,10 @@ func (a *App) newBook() *orders.Book {
 		b.Log = group.NewOrderTopic(*a.o.Kafka, a.clock, a.logger)
 	}
 	a.desk = &orders.Desk{Book: b, Guards: new(orders.Guards)}
+	a.known = &orders.Known{Cursors: a.store, Guards: a.desk.Guards, Now: a.backend.Now, Clock: a.clock, Logger: a.logger}
+	if err := a.known.Load(); err != nil {
+		a.logger.Warn("receipts of orders by hand may miss guards until they follow again", "error", err)
+	}
 	b.Changed = a.desk.Changed
 	for _, r := range a.hand.Runtimes {
 		a.callers = append(a.callers, &runtimes.Caller{Runtime: r, Book: b, Audit: cancelAudit{a}, Store: a.store, Now: a.clock.Now, Logger: a.logger})

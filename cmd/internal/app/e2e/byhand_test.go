@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,8 +15,11 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"weir/cmd/internal/orders"
 	"weir/cmd/weirtest"
 	"weir/events"
+	"weir/sink/guard"
+	"weir/sink/guard/kafkaguard"
 )
 
 // byHand is a group with an admin token, and what is sent to its members.
@@ -135,4 +140,57 @@ func TestMemberOrdersByHand(t *testing.T) {
 	}
 	h.order(d, "DELETE", "/v1/orders/agent:b*", `{"reason":"over","by":"bob"}`)
 	h.until("the release is known", func() bool { return h.ask(c, events.OriginAgent) == http.StatusOK })
+}
+
+// TestReceiptOfAGroup has one guard follow a member by its heartbeats and another one the topics of Kafka.
+// The order is given, and its receipt requested, at the other member. The receipt is complete when both
+// guards enforce the order, and names the guard that is silent.
+func TestReceiptOfAGroup(t *testing.T) {
+	h := newByHand(t)
+	a, b := h.member(), h.member()
+	h.until("both have partitions", func() bool { return len(a.Places()) == 2 && len(b.Places()) == 2 })
+	g, err := kafkaguard.New(kafkaguard.Options{Options: guard.Options{URL: "http://" + a.Addr(), Source: "kafka", Quiet: true}, Cluster: h.cluster, Topic: h.topics.Verdicts, Orders: h.topics.Orders})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if err := g.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	beat := func(held string) {
+		t.Helper()
+		body := fmt.Sprintf(`{"guard":"other","instance":"i","language":"go","held":[%s]}`, held)
+		res, err := http.Post("http://"+a.Addr()+"/v1/guards", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusNoContent {
+			t.Fatal(res.Status)
+		}
+	}
+	receipt := func() (r orders.Receipt) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(h.order(b, "GET", "/v1/orders/all/receipt", "")), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	missing := func(r orders.Receipt) bool {
+		return len(r.Missing) == 1 && r.Missing[0].Guard == "other" && r.Guards == 1 && r.Members == 2 && !r.Complete
+	}
+	beat("")
+	h.order(b, "POST", "/v1/orders", `{"scope":"all","reason":"a test","by":"ann","for_s":600}`)
+	h.until("the guard of Kafka obeys", func() bool {
+		d := g.Check(t.Context(), guard.Call{Flow: "f", FromAgent: "a", ToAgent: "b"})
+		return d.Reason == events.OperatorStopped
+	})
+	h.until("the other guard is missing", func() bool { beat(""); return missing(receipt()) })
+	id := receipt().Verdict
+	h.until("the receipt is complete", func() bool {
+		beat(strconv.Quote(id))
+		r := receipt()
+		return r.Complete && r.Guards == 2 && r.Members == 2
+	})
+	h.until("the guard that is silent is named", func() bool { return missing(receipt()) })
 }

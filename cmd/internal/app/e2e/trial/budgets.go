@@ -100,7 +100,7 @@ func (m *market) run(ctx context.Context, s *storm) (ok bool, err error) {
 	m.trio, err = newTrio(ctx, s, "weir-budgets-", func(dir string) ([]string, error) {
 		file := filepath.Join(dir, "limits.yaml")
 		return []string{"--limits", file}, os.WriteFile(file, fmt.Appendf(nil, teamDay, m.dollars), 0o600)
-	})
+	}, itself)
 	defer func() { err = errors.Join(err, m.end(ok && err == nil)) }()
 	if err != nil {
 		return false, err

@@ -8,6 +8,7 @@
 //	trial growth  what one process costs as flows and partitions become more
 //	trial answers check calls by all guards beside kills, and hold each answer to be the check's own
 //	trial budgets spend a daily budget of a team in a group of three, through kills
+//	trial switch  stop all calls by hand in a group of three, through kills and partitions
 //	trial lines   make the mistakes that users make and print what they see
 //	trial judge BROKER          compare once more, with a broker whose data a storm left
 //	trial on-kafka COMMAND...   run a command with KAFKA_ADDR naming an Apache Kafka
@@ -42,7 +43,7 @@ func main() {
 // command runs one of the commands. Each reads its own flags; an error is printed, and
 // makes the exit status 1, so that make stops.
 func command(ctx context.Context, args []string) error {
-	usage := errors.New("usage: trial storm|soak|bench|peers|growth|answers|budgets|lines [FLAGS]; -h lists them")
+	usage := errors.New("usage: trial storm|soak|bench|peers|growth|answers|budgets|switch|lines [FLAGS]; -h lists them")
 	if len(args) == 0 {
 		return usage
 	}
@@ -63,6 +64,8 @@ func command(ctx context.Context, args []string) error {
 		return answersCommand(ctx, args[1:])
 	case "budgets":
 		return budgetsCommand(ctx, args[1:])
+	case "switch":
+		return switchCommand(ctx, args[1:])
 	case "judge":
 		return judgeCommand(ctx, args[1:])
 	case "lines":

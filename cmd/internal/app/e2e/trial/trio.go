@@ -23,9 +23,9 @@ type trio struct {
 	turn   atomic.Int64 // which member is asked next
 }
 
-// newTrio starts the broker, creates the topics and starts three members with further flags. The
-// caller calls end, also after an error.
-func newTrio(ctx context.Context, s *storm, prefix string, flags func(dir string) ([]string, error)) (t *trio, err error) {
+// newTrio starts the broker, creates the topics and starts three members with further flags. They reach
+// each other at what advertise returns for their addresses. The caller calls end, also after an error.
+func newTrio(ctx context.Context, s *storm, prefix string, flags func(dir string) ([]string, error), advertise func(listen string) (url string, err error)) (t *trio, err error) {
 	s.soak, s.topics = &soak{}, defaultTopics()
 	t = &trio{storm: s, client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	if s.dir, err = os.MkdirTemp("", prefix); err != nil {
@@ -52,7 +52,11 @@ func newTrio(ctx context.Context, s *storm, prefix string, flags func(dir string
 		if err != nil {
 			return t, err
 		}
-		m.flags = append(m.flags[:len(m.flags):len(m.flags)], "--advertise", "http://"+m.listen)
+		url, err := advertise(m.listen)
+		if err != nil {
+			return t, err
+		}
+		m.flags = append(m.flags[:len(m.flags):len(m.flags)], "--advertise", url)
 		s.members = append(s.members, m)
 		if err := m.start(); err != nil {
 			return t, err
@@ -60,6 +64,9 @@ func newTrio(ctx context.Context, s *storm, prefix string, flags func(dir string
 	}
 	return t, t.ready(ctx)
 }
+
+// itself is the URL of an address.
+func itself(listen string) (string, error) { return "http://" + listen, nil }
 
 // ready waits until all members have caught up.
 func (t *trio) ready(ctx context.Context) error {
