@@ -63,11 +63,11 @@ func (c *Checkpoint) Size() (bytes int64, writes int) {
 // MaxCheckpoint returns how large a checkpoint may be: the bytes and writes that
 // Checkpoint.Size counts. It follows from the size of the memtable.
 // It is the same as long as the store is open.
-func (s *Store) MaxCheckpoint() (bytes int64, writes int) { return s.maxBytes, s.maxCount }
+func (c *capacity) MaxCheckpoint() (bytes int64, writes int) { return c.maxBytes, c.maxCount }
 
 // MaxValue returns how many bytes a record, an entry of a log, a cursor or a
 // partition's state may have.
-func (s *Store) MaxValue() int { return s.maxValue }
+func (c *capacity) MaxValue() int { return c.maxValue }
 
 // Commit writes a checkpoint in one synced transaction: after a crash either all of
 // it is there or nothing. The values and the state may be reused when it returns.
@@ -179,9 +179,9 @@ func (m *checkpointMemory) dueKey(partition uint16, r *Record, due events.Stamp)
 
 // Meta returns what the last checkpoint of a partition said; false when there is none.
 // Its errors are ErrDamaged, ErrClosed and those of reading.
-func (s *Store) Meta(partition uint16) (Meta, bool, error) {
+func (r *tables) Meta(partition uint16) (Meta, bool, error) {
 	key := partitionPrefix(metaPrefix, partition)
-	content, ok, err := s.get(key)
+	content, ok, err := r.get(key)
 	if err != nil || !ok {
 		return Meta{}, false, err
 	}
@@ -205,9 +205,9 @@ func decodeMeta(content []byte) (Meta, error) {
 
 // Partitions returns the partitions that have a checkpoint, in order.
 // Forget takes a partition from among them.
-func (s *Store) Partitions() ([]uint16, error) {
+func (r *tables) Partitions() ([]uint16, error) {
 	var out []uint16
-	err := s.each([]byte{metaPrefix}, func(item *badger.Item) error {
+	err := r.each([]byte{metaPrefix}, func(item *badger.Item) error {
 		if len(item.Key()) != 1+partitionBytes {
 			return damaged("checkpoints", fmt.Errorf("key %x has a wrong length", item.Key()))
 		}
@@ -224,12 +224,12 @@ const DueUnknown events.Stamp = -1
 // Load returns a record and its deadline, or false when there is none. The value is the
 // caller's. While a Commit of the same record is under way it may return either version.
 // A record that was changed on disk is ErrDamaged.
-func (s *Store) Load(partition uint16, sub Subject, key string) (record []byte, due events.Stamp, ok bool, err error) {
+func (r *tables) Load(partition uint16, sub Subject, key string) (record []byte, due events.Stamp, ok bool, err error) {
 	if err := sub.check(); err != nil {
 		return nil, 0, false, err
 	}
 	k := appendRecordKey(make([]byte, 0, recordOverhead+len(key)), partition, sub, key)
-	v, err := s.value(k)
+	v, err := r.value(k)
 	if v == nil || err != nil {
 		return nil, 0, false, err
 	}
@@ -242,12 +242,12 @@ func (s *Store) Load(partition uint16, sub Subject, key string) (record []byte, 
 // Records calls fn for each record of a subject in the order of the keys, as of one
 // moment between two checkpoints. The value must not be kept or changed after fn has
 // returned. An error of fn ends the iteration and is returned.
-func (s *Store) Records(partition uint16, sub Subject, fn func(key string, value []byte) error) error {
+func (r *tables) Records(partition uint16, sub Subject, fn func(key string, value []byte) error) error {
 	if err := sub.check(); err != nil {
 		return err
 	}
 	var memory []byte
-	return s.each(partitionPrefix(byte(sub), partition), func(item *badger.Item) error {
+	return r.each(partitionPrefix(byte(sub), partition), func(item *badger.Item) error {
 		// Badger lends the value for the time of this call, and its memory may be the file
 		// itself.
 		return item.Value(func(v []byte) error {
@@ -265,13 +265,13 @@ func (s *Store) Records(partition uint16, sub Subject, fn func(key string, value
 // time and key are before all.
 //
 // Other subjects of the partition stand among them in the index and are passed over.
-func (s *Store) Due(partition uint16, sub Subject, after events.Stamp, key string, fn func(due events.Stamp, key string) bool) error {
+func (r *tables) Due(partition uint16, sub Subject, after events.Stamp, key string, fn func(due events.Stamp, key string) bool) error {
 	prefix := partitionPrefix(duePrefix, partition)
 	start := prefix // so that damaged keys before the first are reported
 	if after != 0 || key != "" {
 		start = append(appendDueKey(nil, partition, sub, after, key), 0) // the next key that there may be
 	}
-	return s.eachFrom(prefix, start, func(item *badger.Item) error {
+	return r.eachFrom(prefix, start, func(item *badger.Item) error {
 		of, due, key, err := parseDueKey(item.Key())
 		// A key that cannot be read ends it with ErrDamaged, also one of another subject.
 		if err == nil && of == sub && !fn(due, key) {

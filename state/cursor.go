@@ -4,8 +4,8 @@ import "fmt"
 
 // Cursor returns what SetCursor kept under a name; false when there is nothing.
 // The value is the caller's.
-func (s *Store) Cursor(name string) ([]byte, bool, error) {
-	return s.get(append([]byte{cursorPrefix}, name...))
+func (r *tables) Cursor(name string) ([]byte, bool, error) {
+	return r.get(append([]byte{cursorPrefix}, name...))
 }
 
 // SetCursor stores the position of a reader, in the reader's own form, and returns

@@ -27,12 +27,12 @@ type DeadLetter struct {
 // as journal entries do. A source that is read again after a crash may store the same
 // letter twice, with equal Source and Position.
 // The caller may reuse the letters afterwards.
-func (s *Store) DeadLetter(deadLetters ...DeadLetter) error {
+func (t *logTable) DeadLetter(deadLetters ...DeadLetter) error {
 	entries := make([]Entry, len(deadLetters))
 	for i := range deadLetters {
 		entries[i] = Entry{Appended: deadLetters[i].Appended, Value: deadLetters[i].encode()}
 	}
-	_, err := s.deadLetters().Append(entries)
+	_, err := t.deadLetters().Append(entries)
 	if err != nil {
 		return fmt.Errorf("keep dead letter: %w", err)
 	}
@@ -41,8 +41,8 @@ func (s *Store) DeadLetter(deadLetters ...DeadLetter) error {
 
 // DeadLetters appends to dst at most limit letters from a sequence number on, and
 // returns the extended slice. Its errors are those of Log.Read.
-func (s *Store) DeadLetters(from int64, limit int, dst []DeadLetter) ([]DeadLetter, error) {
-	entries, err := s.deadLetters().Read(from, limit, nil)
+func (t *logTable) DeadLetters(from int64, limit int, dst []DeadLetter) ([]DeadLetter, error) {
+	entries, err := t.deadLetters().Read(from, limit, nil)
 	for i := range entries {
 		d, derr := decodeDeadLetter(&entries[i])
 		if derr != nil {
@@ -55,10 +55,10 @@ func (s *Store) DeadLetters(from int64, limit int, dst []DeadLetter) ([]DeadLett
 
 // DeadLetterCount returns how many letters there have ever been, expired ones
 // included: the sequence number of the next.
-func (s *Store) DeadLetterCount() int64 { return s.deadLetters().End() }
+func (t *logTable) DeadLetterCount() int64 { return t.deadLetters().End() }
 
 // deadLetters is one log for all partitions and intakes, since people read it as one list.
-func (s *Store) deadLetters() *Log { return s.log([]byte{deadKind}) }
+func (t *logTable) deadLetters() *Log { return t.log([]byte{deadKind}) }
 
 // encode is the value of the log's entry. When it came is not in it: that is the entry's own
 // time.

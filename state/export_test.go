@@ -46,7 +46,7 @@ func InMemory(s *Store) bool { return s.inMemory() }
 // SegmentsStored returns the numbers of the segments that have entries.
 func SegmentsStored(s *Store) (out []uint32) {
 	if s.inMemory() { // the logs hold their entries
-		for _, l := range s.logs {
+		for _, l := range s.byID {
 			for _, start := range l.starts {
 				if !slices.Contains(out, start.segment) {
 					out = append(out, start.segment)
@@ -112,7 +112,7 @@ func (kv Stored) Store(s *Store) error {
 		b.set(kv.Key, kv.Value, kv.Expires)
 	}
 	err := s.writer.write(b)
-	for _, l := range s.logs { // what is read is what is stored, as after a restart
+	for _, l := range s.byID { // what is read is what is stored, as after a restart
 		l.dropRecent(len(l.recent))
 	}
 	return err

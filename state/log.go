@@ -20,6 +20,12 @@ type Entry struct {
 	Value    []byte
 }
 
+// logTable has the logs of a store that were asked for, by id. The lock of calls guards it.
+type logTable struct {
+	store *Store
+	byID  map[string]*Log
+}
+
 // Log is an append-only sequence of entries with the dense offsets 0, 1, 2, ...
 // Its methods may be called by any number of goroutines.
 type Log struct {
@@ -48,13 +54,13 @@ const (
 )
 
 // Journal returns the journal of a partition: what the embedded form takes in.
-func (s *Store) Journal(partition uint16) *Log {
-	return s.log(partitionPrefix(journalKind, partition))
+func (t *logTable) Journal(partition uint16) *Log {
+	return t.log(partitionPrefix(journalKind, partition))
 }
 
 // Verdicts returns the verdict log of a partition in the embedded form.
-func (s *Store) Verdicts(partition uint16) *Log {
-	return s.log(partitionPrefix(verdictKind, partition))
+func (t *logTable) Verdicts(partition uint16) *Log {
+	return t.log(partitionPrefix(verdictKind, partition))
 }
 
 // Derived is the journal of a partition whose entries can be made again of what else is in the
@@ -64,21 +70,21 @@ func (s *Store) Verdicts(partition uint16) *Log {
 // but when much has gathered, and a crash may take the last entries back.
 //
 // It has to be asked for before Journal is, of the same partition.
-func (s *Store) Derived(partition uint16) *Log {
-	l := s.Journal(partition)
-	l.derived = !s.inMemory() // where nothing is written
+func (t *logTable) Derived(partition uint16) *Log {
+	l := t.Journal(partition)
+	l.derived = !t.store.inMemory() // where nothing is written
 	return l
 }
 
 // log returns the one Log of an id, so that all who use it see the same end and wait for the
 // same growth.
-func (s *Store) log(id []byte) *Log {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.logs[string(id)]
+func (t *logTable) log(id []byte) *Log {
+	t.store.mu.Lock()
+	defer t.store.mu.Unlock()
+	l := t.byID[string(id)]
 	if l == nil {
-		l = &Log{store: s, id: id, shut: s.closed}
-		s.logs[string(id)] = l
+		l = &Log{store: t.store, id: id, shut: t.store.closed}
+		t.byID[string(id)] = l
 	}
 	return l
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -15,9 +16,19 @@ const endOfTime = math.MaxUint64
 // errStop ends an iteration without an error.
 var errStop = errors.New("stop")
 
+// tables reads what transactions have written.
+type tables struct {
+	calls
+	db *badger.DB
+
+	// snapshot guards committed, and the moment in which an iterator is made, see eachFrom.
+	snapshot  sync.RWMutex
+	committed uint64 // version of the last transaction; written by the writer only
+}
+
 // get returns the content of the newest version of a key; false when there is none.
-func (s *Store) get(key []byte) ([]byte, bool, error) {
-	v, err := s.value(key)
+func (r *tables) get(key []byte) ([]byte, bool, error) {
+	v, err := r.value(key)
 	if v == nil || err != nil {
 		return nil, false, err
 	}
@@ -29,12 +40,12 @@ func (s *Store) get(key []byte) ([]byte, bool, error) {
 }
 
 // value returns the newest version of a key as it is stored; nil when there is none.
-func (s *Store) value(key []byte) ([]byte, error) {
-	if err := s.enter(); err != nil {
+func (r *tables) value(key []byte) ([]byte, error) {
+	if err := r.enter(); err != nil {
 		return nil, err
 	}
-	defer s.leave()
-	v, err := getValue(s.db, key)
+	defer r.leave()
+	v, err := getValue(r.db, key)
 	switch {
 	case errors.Is(err, badger.ErrKeyNotFound):
 		return nil, nil
@@ -57,8 +68,8 @@ func getValue(db *badger.DB, key []byte) ([]byte, error) {
 }
 
 // each calls fn for all keys of a prefix as of the last transaction.
-func (s *Store) each(prefix []byte, fn func(*badger.Item) error) error {
-	return s.eachFrom(prefix, prefix, fn)
+func (r *tables) each(prefix []byte, fn func(*badger.Item) error) error {
+	return r.eachFrom(prefix, prefix, fn)
 }
 
 // eachFrom is each from a key on.
@@ -66,19 +77,19 @@ func (s *Store) each(prefix []byte, fn func(*badger.Item) error) error {
 // What differs from iterate is the moment: each sees synced transactions only. iterate sees
 // whatever is there, which is enough before the store is open, for the writer, and for entries
 // that never change.
-func (s *Store) eachFrom(prefix, start []byte, fn func(*badger.Item) error) error {
-	if err := s.enter(); err != nil {
+func (r *tables) eachFrom(prefix, start []byte, fn func(*badger.Item) error) error {
+	if err := r.enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer r.leave()
 	// An iterator keeps the tables that it was made from, so only the moment of its
 	// making has to be shielded from a compaction that drops what is newer by then.
-	s.snapshot.RLock()
+	r.snapshot.RLock()
 	// The writer moves committed when a transaction is synced, so nothing is seen that a crash
 	// could take back.
-	txn := s.db.NewTransactionAt(s.committed, false)
+	txn := r.db.NewTransactionAt(r.committed, false)
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
-	s.snapshot.RUnlock()
+	r.snapshot.RUnlock()
 	return walk(txn, it, start, fn)
 }
 
@@ -125,4 +136,15 @@ func describe(key []byte) string {
 		return fmt.Sprintf("cursor %q", key[1:])
 	}
 	return fmt.Sprintf("key %q", key)
+}
+
+// advance makes a transaction the one that iterations read, and lets compactions drop
+// what it has replaced.
+func (r *tables) advance(version uint64) {
+	r.snapshot.Lock()
+	defer r.snapshot.Unlock()
+	// Both at one moment, or an iteration could read as of a version that a compaction has just
+	// dropped.
+	r.committed = version
+	r.db.SetDiscardTs(version)
 }

@@ -159,7 +159,7 @@ func (w *writer) trimHeld() {
 func (w *writer) forget(old []segment) {
 	s := w.store
 	s.mu.Lock()
-	for _, l := range s.logs {
+	for _, l := range s.byID {
 		l.forget(old[len(old)-1].number)
 	}
 	s.mu.Unlock()

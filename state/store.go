@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -19,8 +18,11 @@ import (
 
 // Store is an open state. Its methods may be called by any number of goroutines.
 type Store struct {
+	tables
+	logTable
+	capacity
+
 	options   Options
-	db        *badger.DB
 	directory *directory // nil in memory
 	disk      disk
 	reserve   *reserve
@@ -33,22 +35,14 @@ type Store struct {
 	// Both are made by open; watched is closed at once where there is nothing to look for.
 	closing, watched chan struct{} // closed when the look for files shall end, and when it has
 
-	// They follow from the memtable that Badger was opened with, and do not change.
+	older bool // the format is yet to be written, see formatOp; of the writer after open
+}
+
+// capacity follows from the memtable that Badger was opened with, and does not change.
+type capacity struct {
 	maxBytes int64 // of one transaction, for its entries
 	maxCount int
 	maxValue int
-
-	mu     sync.Mutex
-	closed bool
-	logs   map[string]*Log // by id
-	// closed and users are protected by mu together: once closed is set no call starts.
-	users sync.WaitGroup // calls under way
-
-	older bool // the format is yet to be written, see formatOp; of the writer after open
-
-	// snapshot guards committed, and the moment in which an iterator is made, see eachFrom.
-	snapshot  sync.RWMutex
-	committed uint64 // version of the last transaction; written by the writer only
 }
 
 // Open opens the state in dir and creates it when there is none; "" keeps it in
@@ -72,7 +66,8 @@ func open(dir string, o Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{options: o, logs: make(map[string]*Log), closing: make(chan struct{}), watched: make(chan struct{})}
+	s := &Store{options: o, closing: make(chan struct{}), watched: make(chan struct{})}
+	s.logTable = logTable{store: s, byID: make(map[string]*Log)}
 	path := ""
 	if dir == "" {
 		s.disk.free, s.reserve = boundless, new(reserve)
@@ -280,7 +275,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	for _, l := range s.logs {
+	for _, l := range s.byID {
 		l.close()
 	}
 	s.mu.Unlock()
@@ -362,29 +357,4 @@ func (s *Store) Size() (tables, values int64) {
 		}
 	}
 	return tables, values
-}
-
-// enter begins a call, which leave ends. Close waits for the calls that have begun.
-func (s *Store) enter() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return ErrClosed
-	}
-	s.users.Add(1)
-	return nil
-}
-
-// leave ends a call.
-func (s *Store) leave() { s.users.Done() }
-
-// advance makes a transaction the one that iterations read, and lets compactions drop
-// what it has replaced.
-func (s *Store) advance(version uint64) {
-	s.snapshot.Lock()
-	defer s.snapshot.Unlock()
-	// Both at one moment, or an iteration could read as of a version that a compaction has just
-	// dropped.
-	s.committed = version
-	s.db.SetDiscardTs(version)
 }
