@@ -51,7 +51,8 @@ func (e *relay) join(f *Flow, m *moment, began bool, fx *Effects) {
 // reports how much of what was counted there the flow itself reports to that tree.
 func (e *relay) belong(f *Flow, name string, moved ledger.Amount, m *moment, fx *Effects) {
 	if name != "" && name != f.root {
-		fx.SaySpent(name, m.ev, m.when, activity.WorkBelongs, moved).RootCorrelationID = f.root
+		a := fx.SayTree(name, m.ev, m.when, activity.TreeReport{Work: activity.WorkBelongs, Flow: m.ev.CorrelationID, Root: f.root, Spends: moved})
+		a.SampledRate, a.Tell = m.ev.SampledRate, m.ev.Tell
 	}
 }
 
@@ -105,8 +106,8 @@ func (f *identity) passAgain(at events.Stamp, ev *events.Event, fx *Effects) {
 // saySpent fills in the flow that reports. The id of the activity is that of the event, so the
 // tree detects repeats by it.
 func (f *identity) saySpent(ev *events.Event, when events.Stamp, status string, n ledger.Amount, asks bool, fx *Effects) {
-	a := fx.SaySpent(f.treeOf(), ev, when, status, n)
-	a.CorrelationID, a.ParentCorrelationID, a.Ask = f.key, f.parent, asks
+	a := fx.SayTree(f.treeOf(), ev, when, activity.TreeReport{Work: status, Flow: f.key, Parent: f.parent, Spends: n})
+	a.SampledRate, a.Tell, a.Ask = ev.SampledRate, ev.Tell, asks
 	if n[ledger.Cost] > 0 && ev.Usage.CostMicroUSD == 0 {
 		a.Model = ev.Model // says that the table of prices has priced it
 	}

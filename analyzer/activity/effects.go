@@ -3,7 +3,6 @@ package activity
 import (
 	"strconv"
 	"unsafe"
-	"weir/analyzer/ledger"
 	"weir/events"
 
 	"github.com/cespare/xxhash/v2"
@@ -146,15 +145,4 @@ func (s *saying) id(flow uint64, party string, at events.Stamp) string {
 	n := len(s.bytes)
 	s.bytes = strconv.AppendUint(s.bytes, h^h>>33, 16)
 	return s.from(n)
-}
-
-// SaySpent adds an activity that reports to the tree of the root what was spent, or that requests a check
-// from it. The activity is made of the event; SaySpent returns its event to be filled in.
-func (fx *Effects) SaySpent(root string, ev *events.Event, when events.Stamp, status string, n ledger.Amount) *events.Event {
-	a := fx.SayTo(TreePrefix, root, ev, when)
-	a.Kind, a.AgentState = events.AgentActivity, fx.State(status)
-	a.SampledRate, a.Tell = ev.SampledRate, ev.Tell
-	a.Work = events.Work{Known: n[ledger.Calls] > 0, ToolCalls: n[ledger.Calls]}
-	a.Usage = events.Usage{Known: n[ledger.Tokens]+n[ledger.Cost] > 0, Total: n[ledger.Tokens], CostMicroUSD: n[ledger.Cost]}
-	return a
 }

@@ -26,28 +26,23 @@ type treeCall struct {
 	spends       ledger.Amount
 }
 
-// treeCallOf reads what a flow said by activity.SaySpent.
-func (a *Agent) treeCallOf(ev *events.Event) (c treeCall) {
-	c.flow, c.root = xxhash.Sum64String(ev.CorrelationID), ev.CorrelationID == a.name()
-	if ev.ParentCorrelationID != "" {
-		c.parent = xxhash.Sum64String(ev.ParentCorrelationID)
+// treeCallOf is what a report says of a flow of the tree.
+func (a *Agent) treeCallOf(r *activity.TreeReport) (c treeCall) {
+	c.flow, c.root, c.spends = xxhash.Sum64String(r.Flow), r.Flow == a.name(), r.Spends
+	if r.Parent != "" {
+		c.parent = xxhash.Sum64String(r.Parent)
 	}
-	c.spends = spentBy(ev)
 	return c
-}
-
-// spentBy is what the flow spent since its last report, or asks to spend.
-func spentBy(ev *events.Event) ledger.Amount {
-	return ledger.Amount{ledger.Calls: ev.Work.ToolCalls, ledger.Tokens: ev.Usage.Total, ledger.Cost: ev.Usage.CostMicroUSD}
 }
 
 // Spends is what a flow reports to its tree by the event, as spent or as a request to spend. It is
 // false for an event that reports neither.
 func Spends(ev *events.Event) (ledger.Amount, bool) {
-	if w := work(ev); ev.Kind != events.AgentActivity || w != activity.WorkSpent && w != activity.WorkEnded {
+	r := activity.TreeReportOf(ev)
+	if ev.Kind != events.AgentActivity || r.Work != activity.WorkSpent && r.Work != activity.WorkEnded {
 		return ledger.Amount{}, false
 	}
-	return spentBy(ev), true
+	return r.Spends, true
 }
 
 // TreeJudged returns the reasons for which the tree is warned and stopped now; "" for none. It is also
@@ -71,7 +66,7 @@ func (a *Agent) TreeJudged() (warned, stopped events.Reason) {
 }
 
 // maxPassed is through how many trees something is passed on.
-// Sequence of the event counts them. It bounds what a circle of names, or a line of thousands,
+// It bounds what a circle of names, or a line of thousands,
 // can make of one event.
 const maxPassed = 16
 
@@ -81,23 +76,23 @@ const maxPassed = 16
 // The ledger here begins anew then, so that nothing counts in two trees.
 func (e *treeJudge) belongs(a *Agent, m *moment, fx *activity.Effects) {
 	e.heardOfTree(a, m, fx)
-	root, l := m.ev.RootCorrelationID, &a.tree
-	if m.ev.Sequence > 0 && a.within != "" && a.within != a.name() {
-		a.within = root // further up, see shorten
+	r, l := activity.TreeReportOf(m.ev), &a.tree
+	if r.Hops > 0 && a.within != "" && a.within != a.name() {
+		a.within = r.Root // further up, see shorten
 	}
-	if a.within != "" || root == "" || root == a.name() {
+	if a.within != "" || r.Root == "" || r.Root == a.name() {
 		return
 	}
-	a.within = root
+	a.within = r.Root
 	// What stood here was about sums that the tree above holds now.
 	e.clearTree(a, m, fx)
 	left := l.Spent
-	for i, moved := range spentBy(m.ev) {
+	for i, moved := range r.Spends {
 		left[i] = max(0, left[i]-moved)
 	}
 	if left != (ledger.Amount{}) {
-		up := fx.SaySpent(root, m.ev, m.when, activity.WorkSpent, left)
-		up.CorrelationID, up.TaskID, up.Sequence = a.name(), a.name(), 1
+		up := fx.SayTree(r.Root, m.ev, m.when, activity.TreeReport{Work: activity.WorkSpent, Flow: a.name(), First: a.name(), Hops: 1, Spends: left})
+		up.SampledRate, up.Tell = m.ev.SampledRate, m.ev.Tell
 		up.ID = "before:" + up.ID // the event itself may have spent something as well
 	}
 	l.Begin(l.Start)
@@ -128,22 +123,24 @@ func (a *Agent) TreeAbove() string {
 // It returns false for a tree that is a root, or where the line is too long: then it is judged
 // here.
 func (a *Agent) passUp(m *moment, fx *activity.Effects) bool {
-	ev := m.ev
-	if ev.Sequence > 0 && ev.TaskID == a.name() {
+	ev, r := m.ev, activity.TreeReportOf(m.ev)
+	if r.Hops > 0 && r.First == a.name() {
 		a.within = a.name() // it came back: of flows that name each other in a circle the first by name is the root
 	}
-	if a.within == "" || a.within == a.name() || ev.Sequence >= maxPassed {
+	if a.within == "" || a.within == a.name() || r.Hops >= maxPassed {
 		return false
 	}
 	up := fx.SayTo(activity.TreePrefix, a.within, ev, m.when)
 	*up = *ev
-	up.Time, up.Sequence = m.when, ev.Sequence+1
-	if up.TaskID == "" || a.name() < up.TaskID {
-		up.TaskID = a.name() // the first by name of those that it was passed on by
+	up.Time = m.when
+	r.Hops++
+	if r.First == "" || a.name() < r.First {
+		r.First = a.name()
 	}
-	if up.ParentCorrelationID == "" && up.CorrelationID != a.name() {
-		up.ParentCorrelationID = a.name()
+	if r.Parent == "" && r.Flow != a.name() {
+		r.Parent = a.name()
 	}
+	r.PutRoute(up)
 	// The pump goes on asking until a tree gives an answer.
 	fx.Asked = ev.Ask
 	return true
@@ -152,10 +149,9 @@ func (a *Agent) passUp(m *moment, fx *activity.Effects) bool {
 // shorten asks the tree that the event came through first to pass on directly to this one. In a long
 // line of flows each names the one before, as in a run that is begun anew again and again. Without it,
 // each further flow would be further away than anything is passed on.
-func (a *Agent) shorten(ev *events.Event, when events.Stamp, fx *activity.Effects) {
-	if first := ev.ParentCorrelationID; ev.Sequence > 1 && first != "" && first != a.name() {
-		to := fx.SayTo(activity.TreePrefix, first, ev, when)
-		to.Kind, to.AgentState, to.RootCorrelationID, to.Sequence = events.AgentActivity, fx.State(activity.WorkBelongs), a.name(), ev.Sequence
+func (a *Agent) shorten(ev *events.Event, r *activity.TreeReport, when events.Stamp, fx *activity.Effects) {
+	if r.Hops > 1 && r.Parent != "" && r.Parent != a.name() {
+		fx.SayTree(r.Parent, ev, when, activity.TreeReport{Work: activity.WorkBelongs, Flow: r.Flow, Root: a.name(), Hops: r.Hops})
 	}
 }
 
@@ -198,8 +194,9 @@ func (e *treeJudge) spend(a *Agent, m *moment, fx *activity.Effects) {
 	if a.passUp(m, fx) {
 		return
 	}
-	a.shorten(ev, m.when, fx)
-	call := a.treeCallOf(ev)
+	r := activity.TreeReportOf(ev)
+	a.shorten(ev, &r, m.when, fx)
+	call := a.treeCallOf(&r)
 	if ev.Ask {
 		// Only check requests are remembered by id: deltas are reported once by their position in the log.
 		if a.repeats(ev) { // it was allowed, and its answer was lost
@@ -223,15 +220,15 @@ func (e *treeJudge) spend(a *Agent, m *moment, fx *activity.Effects) {
 		c = l.Hear(call.flow, call.parent, m.when)
 	}
 	l.Spend(c, call.spends)
-	if ev.Sequence > 0 && !ev.Ask {
+	if r.Hops > 0 && !ev.Ask {
 		e.bindFlow(a, c, m, fx)
 	}
-	for r := range RuleCount {
-		if Rules[r].Counts.OfTree() && e.on(r) {
-			e.judgeTree(r, a, c, &call, m, fx)
+	for rule := range RuleCount {
+		if Rules[rule].Counts.OfTree() && e.on(rule) {
+			e.judgeTree(rule, a, c, &call, m, fx)
 		}
 	}
-	if work(ev) == activity.WorkEnded {
+	if r.Work == activity.WorkEnded {
 		l.End(call.flow)
 	}
 	if ev.Ask {
