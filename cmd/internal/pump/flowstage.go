@@ -22,6 +22,7 @@ type flowStage struct {
 	// scratch is the flow at hand. Its strings alias the record that it was decoded from, which
 	// must stay as it is until another flow is decoded, see fold.keep.
 	scratch analyzer.Flow
+	meter   flowMeter
 	// had is what the effects held before the step or deadline at hand.
 	had struct{ verdicts, activity, reports int }
 }
@@ -128,9 +129,9 @@ func (s *flowStage) step(ev *events.Event) {
 	// before and after measure what the step between them has changed. hush runs last, because after
 	// needs the effects of the step.
 	s.begin()
-	s.before()
+	s.meter.before()
 	s.judge().Step(&s.partition, &s.scratch, ev, &s.fold.fx)
-	s.after(ev)
+	s.meter.after(ev)
 	s.hush()
 }
 
@@ -140,7 +141,7 @@ func (s *flowStage) advance(now events.Stamp) {
 	s.judge().Advance(&s.partition, &s.scratch, now, &s.fold.fx)
 	// A deadline warns and stops as an event does.
 	s.fold.open.judged.hear(s.fold.fx.Verdicts[s.had.verdicts:])
-	s.stands()
+	s.meter.stands()
 	s.hush()
 }
 

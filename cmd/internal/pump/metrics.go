@@ -31,15 +31,11 @@ type meter struct {
 	quota    quota // of lines about verdicts
 	refusals quota // of lines about calls that were refused
 
-	late, duplicates, expired int64           // of the fold, before the event at hand
-	aside                     activity.Counts // of the fold, before an event of the self-test
-	idle                      time.Duration   // silence that ends an episode, by the limits in force
 	// 0 stands for a verdict of a deadline, of which no time to publication is measured.
 	came     []events.Stamp      // when the log took what brought about each verdict that waits
 	scratch  analyzer.Flow       // one that is live no more
 	limits   []rules.CounterView // of that one
 	covering covering
-	spent    spent // by the flow, before the event at hand
 }
 
 func newMeter(o *Options, at *frontier) meter {
@@ -47,34 +43,44 @@ func newMeter(o *Options, at *frontier) meter {
 		quota: quota{clock: o.Clock, most: linesPerSecond}, refusals: quota{clock: o.Clock, most: refusedPerSecond}}
 }
 
+// flowMeter counts what the events of flows were, and which flows are live.
+type flowMeter struct {
+	of *flowStage
+
+	late, duplicates, expired int64           // of the fold, before the event at hand
+	aside                     activity.Counts // of the fold, before an event of the self-test
+	had                       spent           // by the flow, before the event at hand
+	idle                      time.Duration   // silence that ends an episode, by the limits in force
+}
+
 // before is called before an event is folded.
-func (s *flowStage) before() {
-	c, n := s.fold.meter, &s.fold.fx.Counts
-	if s.fold.open.own {
+func (m *flowMeter) before() {
+	n := &m.of.fold.fx.Counts
+	if m.of.fold.open.own {
 		// after resets the counts to this value, as if the event had not been there.
-		c.aside = *n
+		m.aside = *n
 		return
 	}
-	c.late, c.duplicates, c.expired = n.Late, n.Duplicates, n.TooLate
-	c.spent = s.spent()
+	m.late, m.duplicates, m.expired = n.Late, n.Duplicates, n.TooLate
+	m.had = m.spent()
 }
 
 // after is called when it is folded.
-func (s *flowStage) after(ev *events.Event) {
-	f := s.fold
-	c, n := f.meter, &f.fx.Counts
+func (m *flowMeter) after(ev *events.Event) {
+	f := m.of.fold
+	n := &f.fx.Counts
 	if f.open.own {
-		*n = c.aside
+		*n = m.aside
 		return
 	}
 	outcome := prom.Folded
 	switch {
 	// The counts of the step show the outcome of the event.
-	case n.Duplicates != c.duplicates:
+	case n.Duplicates != m.duplicates:
 		outcome = prom.Duplicate
-	case n.TooLate != c.expired:
+	case n.TooLate != m.expired:
 		outcome = prom.Expired
-	case n.Late != c.late:
+	case n.Late != m.late:
 		outcome = prom.Late
 	}
 	f.meter.counted.Events[ev.Kind][outcome]++
@@ -83,35 +89,35 @@ func (s *flowStage) after(ev *events.Event) {
 		return
 	}
 	if f.o.Store != nil { // a replay counts for itself what it reads
-		c.covering.add(ev, f.engine.Limits().Prices)
+		f.meter.covering.add(ev, f.engine.Limits().Prices)
 	}
 	// A stop in shadow mode refuses no call.
 	refused := f.fx.Answer != nil && ev.Ask && f.fx.Answer.Stops() && f.fx.Answer.Mode != events.ModeShadow
 	if refused || ev.Kind == events.VerdictAck && ev.Ack != nil && ev.Ack.Applied {
 		f.meter.reportRefused(ev, f.fx.Answer)
 	}
-	s.spend(ev, refused)
-	f.open.judged.hear(f.fx.Verdicts[s.had.verdicts:])
+	m.spend(ev, refused)
+	f.open.judged.hear(f.fx.Verdicts[m.of.had.verdicts:])
 	if ev.Kind == events.AgentCall && !refused { // what was refused was not called
 		f.meter.counted.Calls[ev.By()]++
-		f.meter.counted.Depths[min(s.scratch.Depth(), prom.MaxDepth)]++
+		f.meter.counted.Depths[min(m.of.scratch.Depth(), prom.MaxDepth)]++
 	}
 	// Kept for fade, which runs when no flow is at hand.
-	c.idle = f.engine.Limits().Flow.Idle
+	m.idle = f.engine.Limits().Flow.Idle
 	r := f.open
 	if !r.live {
 		r.live, r.standing = true, analyzer.Free
 		f.memory.cache.live[r.standing]++
 		f.meter.counted.Opened++
 	}
-	r.ended, r.last = ev.Kind == events.FlowEnd, s.scratch.Last()
-	s.stands()
+	r.ended, r.last = ev.Kind == events.FlowEnd, m.of.scratch.Last()
+	m.stands()
 }
 
 // stands notes how the flow in scratch stands, if it is live.
-func (s *flowStage) stands() {
-	r, live := s.fold.open, &s.fold.memory.cache.live
-	if now := s.scratch.Standing(); r.live && now != r.standing {
+func (m *flowMeter) stands() {
+	r, live := m.of.fold.open, &m.of.fold.memory.cache.live
+	if now := m.of.scratch.Standing(); r.live && now != r.standing {
 		live[r.standing]--
 		live[now]++
 		r.standing = now
@@ -121,7 +127,7 @@ func (s *flowStage) stands() {
 func (s *flowStage) tally(records int64) {
 	m := s.fold.meter
 	m.counted.Records += records
-	s.fade()
+	s.meter.fade()
 	m.covered(s.fold.engine.Limits())
 	for i, n := range s.fold.memory.cache.live {
 		m.standing.Live[i].Store(n)
@@ -140,11 +146,11 @@ const (
 // fade finds the flows that have fallen silent and takes them out of memory: few of them
 // speak again, and the store has them. They stand in the order in which they
 // were last used, so only those are looked at.
-func (s *flowStage) fade() {
-	f, c, measured := s.fold, s.fold.memory.cache, 0
+func (m *flowMeter) fade() {
+	f, c, measured := m.of.fold, m.of.fold.memory.cache, 0
 	for range mostFading {
 		r := c.fading
-		if r == &c.ends || r.live && r.last.Add(f.meter.idle) > s.seen() {
+		if r == &c.ends || r.live && r.last.Add(m.idle) > m.of.seen() {
 			break
 		}
 		// It need not be looked at again before its next event, which makes it the newest.

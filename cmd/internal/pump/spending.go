@@ -41,19 +41,19 @@ type spent struct {
 }
 
 // spent is what the flow at hand has spent so far in its episode.
-func (s *flowStage) spent() (x spent) {
-	x.episode, x.tokens, x.cost = s.scratch.Spent()
+func (m *flowMeter) spent() (x spent) {
+	x.episode, x.tokens, x.cost = m.of.scratch.Spent()
 	return x
 }
 
 // spend notes what the event spent that was folded into the flow at hand, by how the flow was
 // judged before it. A call that was refused was not made.
-func (s *flowStage) spend(ev *events.Event, refused bool) {
-	f := s.fold
+func (m *flowMeter) spend(ev *events.Event, refused bool) {
+	f := m.of.fold
 	if f.o.Store == nil { // no reader exists
 		return
 	}
-	was, is, calls := f.meter.spent, s.spent(), int64(0)
+	was, is, calls := m.had, m.spent(), int64(0)
 	if ev.Refusable() && !refused {
 		calls = 1
 	}

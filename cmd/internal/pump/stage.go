@@ -107,5 +107,7 @@ func newStage(f *fold) folding {
 	if f.o.Stage == AgentStage {
 		return &agentStage{fold: f, sources: newSources(f.o.Sources)}
 	}
-	return &flowStage{fold: f, own: analyzer.New(selftest.Limits())}
+	s := &flowStage{fold: f, own: analyzer.New(selftest.Limits())}
+	s.meter.of = s
+	return s
 }
