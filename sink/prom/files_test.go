@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v4"
 
+	"weir/analyzer/budgets"
 	"weir/sink/guard"
 	"weir/sink/prom/guardprom"
 )
@@ -132,6 +133,8 @@ func known(t *testing.T) map[string]bool {
 	read := func(r *Reading) {
 		everything(1)(r)
 		wasted(1)(r)
+		limit := 50.0
+		r.Budgets = []budgets.View{{Budget: "team-day", Value: "payments", Limit: &limit, Before: &budgets.PastView{}}}
 	}
 	for _, gather := range []prometheus.Gatherer{registry, New(Options{Read: read, Requests: requests()}).Registry()} {
 		families, err := gather.Gather()
