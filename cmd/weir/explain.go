@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/rules"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/costs"
 	"weir/events"
 )
 
@@ -137,6 +139,11 @@ func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 	if v.CostUSD > 0 {
 		cli.Fprintf(b, ", %.2f US dollars", v.CostUSD)
 	}
+	for i := range v.Parties {
+		if p := &v.Parties[i]; p.Context != nil {
+			b.WriteString("\n" + contextText(p))
+		}
+	}
 	// From the root to the party that has control; each party waits for the next.
 	if len(v.Stack) > 0 {
 		cli.Fprintf(b, "\ncall stack: %s", strings.Join(v.Stack, " > "))
@@ -146,6 +153,19 @@ func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 		cli.Fprintf(b, "\nreleased by an operator until %s", v.Released)
 	}
 	b.WriteByte('\n')
+}
+
+// contextText is the context of a party, how it grows, and what its next model call costs.
+func contextText(p *analyzer.PartyView) string {
+	c := p.Context
+	text := fmt.Sprintf("context of %s: %s, %.0f %% from the cache, %s more with each call", p.Name, cli.Count(c.Tokens, "token"), 100*c.Cached, cli.Grouped(c.Slope))
+	if c.Next != nil {
+		text += fmt.Sprintf("; the next call costs %s", costs.Dollars(int64(math.Round(*c.Next*1e6)), 4))
+	}
+	if c.Times > 0 {
+		text += fmt.Sprintf("; %d times the first calls", c.Times)
+	}
+	return text
 }
 
 // writeOrder says what stands, why, and what it refuses.

@@ -142,6 +142,8 @@ export default async function ({ main, signal, parameters, remember, go }) {
     row("Time", view.start && [moment(view.start), " to ", moment(view.last), " (", ago(view.last), ")"]);
     row("Tokens", view.tokens && number(view.tokens));
     row("Cost", view.cost_usd && money(view.cost_usd));
+    row("Contexts", (view.parties ?? []).filter((p) => p.context).map(({ name: of, context: c }, i) => [i ? el("br") : "", name(of, 30), `: ${number(c.tokens)} tokens, ${Math.round(c.cached_share * 100)} % from the cache, ${number(c.slope_tokens)} more with each call`,
+      c.next_call_usd ? `; the next call costs ${money(c.next_call_usd)}` : "", c.times_first_calls ? `; ${number(c.times_first_calls)} times the first calls` : ""]));
     row("Not reported", plain(story.blind));
     told.replaceChildren(...rows);
     const orders = view.orders ?? [];
