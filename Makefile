@@ -70,6 +70,7 @@ build: ## bin/weir, and bin/weir-hook for coding agents
 RACE = events/... analyzer state/... cmd/internal/pump cmd/internal/group cmd/internal/embedded cmd/internal/ask cmd/internal/api sink/check sink/guard
 race: ## the race detector where goroutines share state
 	$(GO) test -short -race -vet=off -timeout 30m $(addprefix ./,$(RACE))
+	$(GO) test -race -vet=off -run 'OwnAnswer|CostsOneAnswer' ./cmd/internal/app
 
 race-all: ## the race detector over everything
 	$(GO) test -race -timeout 60m ./...

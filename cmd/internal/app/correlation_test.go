@@ -14,13 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"weir/analyzer/limitfile"
 	"weir/cmd/internal/app/checktest"
 	"weir/cmd/internal/ask"
 	"weir/cmd/internal/clock"
 	"weir/sink/check"
 )
 
-var correlations = flag.Int("correlations", 4, "rounds of the law of correlation")
+var correlations = flag.Int("correlations", 6, "rounds of the law of correlation")
 
 // faulty panics while it is waited for some answers, whose requests are not in the log.
 type faulty struct{ ask.Log }
@@ -66,25 +67,31 @@ func (l *sharedLog) String() string {
 	return l.text.String()
 }
 
-// TestEachCheckGetsItsOwnAnswer sends streams, batches and requests at the same time, and holds that
-// each check has one answer, which is its own.
+// TestEachCheckGetsItsOwnAnswer sends streams, batches and requests, and checks of a guard, at the same
+// time, and holds that each check has one answer, which is its own.
 func TestEachCheckGetsItsOwnAnswer(t *testing.T) {
 	t.Parallel()
-	r := begin(t, Options{Clock: clock.System{}})
+	limits, err := limitfile.Parse("test", []byte(checktest.HeldLimits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := begin(t, Options{Clock: clock.System{}, Limits: limits, AnswerTimeout: 5 * time.Minute})
 	for round := range *correlations {
 		var all sync.WaitGroup
-		count := []int{1, check.MostAsks + 1, 600, 5000}[round%4]
+		count := []int{1, check.MostAsks - 1, check.MostAsks, check.MostAsks + 1, 1000, 5000}[round%6]
 		for side := range 3 {
 			random := rand.New(rand.NewPCG(uint64(round), uint64(side)))
 			name := fmt.Sprintf("r%d-s%d", round, side)
-			kinds := []string{checktest.Allowed, checktest.Refused, checktest.Wrong}[:1+(round+side)%3]
-			stream := checktest.New(random, name+"-stream", count/(side+1)+1, kinds...)
+			kinds := []string{checktest.Allowed, checktest.Refused, checktest.Held, checktest.Wrong}[:1+(round+side)%4]
+			stream := checktest.New(random, name+"-stream", max(1, count/(side+1)), kinds...)
 			batch := checktest.New(random, name+"-batch", 1+random.IntN(check.MostAsks), kinds...)
 			single := checktest.New(random, name+"-single", 20, kinds...)
 			all.Go(func() { stream.Stream(t, r.Addr(), random, nil) })
 			all.Go(func() { batch.Batch(t, r.Addr()) })
 			all.Go(func() { single.Requests(t, r.Addr()) })
 		}
+		guarded := checktest.New(rand.New(rand.NewPCG(uint64(round), 3)), fmt.Sprintf("r%d-guard", round), count, checktest.Allowed, checktest.Held)
+		all.Go(func() { guarded.Guard(t, r.Addr()) })
 		all.Wait()
 	}
 }

@@ -11,19 +11,27 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"weir/cmd/internal/pump/pumptest"
+	"weir/events"
 	"weir/sink/check"
+	"weir/sink/guard"
 )
 
 // The kinds of checks. A weir that plants panics does so in flows with Panic in their names.
 const (
 	Allowed = "allowed"
 	Refused = "refused"
+	Held    = "held" // a call of a tool, by HeldLimits
 	Wrong   = "wrong"
 	Panic   = "panic"
 )
+
+// HeldLimits has a flow wait for a person with its first call of a tool.
+const HeldLimits = "profile: balanced\nrules: {max_tool_calls: {stop: 1, action: hold}}\n"
 
 // Checks are lines that ask, each in a flow of its own, and what their answers have to be.
 type Checks struct {
@@ -31,11 +39,12 @@ type Checks struct {
 	Excused []int
 
 	lines [][]byte
+	calls []guard.Call
 	flows []string
 	kinds []string
 }
 
-var statusOf = map[string]int{Allowed: http.StatusOK, Refused: http.StatusBadRequest, Wrong: http.StatusBadRequest, Panic: http.StatusInternalServerError}
+var statusOf = map[string]int{Allowed: http.StatusOK, Refused: http.StatusBadRequest, Held: http.StatusPaymentRequired, Wrong: http.StatusBadRequest, Panic: http.StatusInternalServerError}
 
 // New makes so many checks of the kinds.
 func New(random *rand.Rand, name string, count int, kinds ...string) *Checks {
@@ -44,13 +53,17 @@ func New(random *rand.Rand, name string, count int, kinds ...string) *Checks {
 		kind := kinds[random.IntN(len(kinds))]
 		flow := fmt.Sprintf("%s-%s-%d", name, kind, n)
 		ev := pumptest.Call(flow, n, "a-"+flow, "b-"+flow)
-		if kind == Refused {
+		switch kind {
+		case Refused:
 			ev = pumptest.SelfCall(flow, n)
+		case Held:
+			ev.Kind, ev.Tool.Name = events.ToolCall, "t"
 		}
 		line := ev.AppendJSON(nil)
 		if kind == Wrong {
 			line = line[:len(line)-1]
 		}
+		c.calls = append(c.calls, guard.CallIn(ev))
 		c.lines, c.flows, c.kinds = append(c.lines, line), append(c.flows, flow), append(c.kinds, kind)
 	}
 	return c
@@ -76,7 +89,7 @@ func (c *Checks) answered(t testing.TB, n, status int, body string) {
 	if slices.Contains(c.Excused, status) {
 		return
 	}
-	verdict := c.kinds[n] == Allowed || c.kinds[n] == Refused
+	verdict := c.kinds[n] == Allowed || c.kinds[n] == Refused || c.kinds[n] == Held
 	if status != statusOf[c.kinds[n]] || verdict != strings.Contains(body, `"correlation_id":"`+c.flows[n]+`"`) {
 		t.Errorf("the answer to %s has status %d and body %s", c.flows[n], status, body)
 	}
@@ -167,4 +180,26 @@ func (c *Checks) Requests(t testing.TB, address string) {
 		}
 		c.answered(t, n, resp.StatusCode, string(body))
 	}
+}
+
+// Guard sends all checks at one time by a Go guard, whose decisions have to be those of weir: only
+// Allowed and Held are for it.
+func (c *Checks) Guard(t testing.TB, address string) {
+	g, err := guard.New(guard.Options{URL: "http://" + address, Quiet: true, AskTimeout: 5 * time.Minute})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer g.Close()
+	var all sync.WaitGroup
+	for n, call := range c.calls {
+		all.Go(func() {
+			d := g.Ask(t.Context(), call)
+			held := d.Action == events.Hold && d.Verdict.CorrelationID == c.flows[n]
+			if d.Source != guard.FromWeir || d.Stopped() != (c.kinds[n] == Held) || d.Stopped() != held {
+				t.Errorf("the decision about %s is %s by %s, by %+v", c.flows[n], d.Action, d.Source, d.Verdict)
+			}
+		})
+	}
+	all.Wait()
 }

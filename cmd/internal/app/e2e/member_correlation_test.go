@@ -7,28 +7,42 @@ import (
 	"sync"
 	"testing"
 
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/app"
 	"weir/cmd/internal/app/checktest"
 	"weir/sink/check"
 )
 
-// TestMemberCorrelation sends streams, batches and requests to both members of a group, which
+// TestMemberCorrelation sends streams, batches and requests, and checks of guards, to both members of a group, which
 // forward about half of the checks to each other, and holds that each has one answer, which is its
 // own.
 func TestMemberCorrelation(t *testing.T) {
-	g := newGroup(t, startBroker(t), 4)
-	members := g.two()
-	var all sync.WaitGroup
-	for i, m := range members {
-		random := rand.New(rand.NewPCG(1, uint64(i)))
-		name, kinds := fmt.Sprintf("m%d", i), []string{checktest.Allowed, checktest.Refused, checktest.Wrong}
-		stream := checktest.New(random, name+"-stream", 400, kinds...)
-		batch := checktest.New(random, name+"-batch", check.MostAsks, kinds...)
-		single := checktest.New(random, name+"-single", 20, kinds...)
-		all.Go(func() { stream.Stream(t, m.Addr(), random, nil) })
-		all.Go(func() { batch.Batch(t, m.Addr()) })
-		all.Go(func() { single.Requests(t, m.Addr()) })
+	limits, err := limitfile.Parse("test", []byte(checktest.HeldLimits))
+	if err != nil {
+		t.Fatal(err)
 	}
-	all.Wait()
+	g := newGroup(t, startBroker(t), 4)
+	members := g.two(func(o *app.Options) { o.Limits = limits })
+	counts := []int{1, check.MostAsks - 1, check.MostAsks, check.MostAsks + 1, 1000, 5000}
+	if testing.Short() {
+		counts = []int{check.MostAsks, 400}
+	}
+	for round, count := range counts {
+		var all sync.WaitGroup
+		for i, m := range members {
+			random := rand.New(rand.NewPCG(uint64(round), uint64(i)))
+			name, kinds := fmt.Sprintf("r%d-m%d", round, i), []string{checktest.Allowed, checktest.Refused, checktest.Held, checktest.Wrong}
+			stream := checktest.New(random, name+"-stream", count, kinds...)
+			batch := checktest.New(random, name+"-batch", min(count, check.MostAsks), kinds...)
+			single := checktest.New(random, name+"-single", 20, kinds...)
+			guarded := checktest.New(random, name+"-guard", count, checktest.Allowed, checktest.Held)
+			all.Go(func() { stream.Stream(t, m.Addr(), random, nil) })
+			all.Go(func() { batch.Batch(t, m.Addr()) })
+			all.Go(func() { single.Requests(t, m.Addr()) })
+			all.Go(func() { guarded.Guard(t, m.Addr()) })
+		}
+		all.Wait()
+	}
 }
 
 // TestMemberCorrelationWithoutAPeer ends a member while the other one forwards checks to it: each

@@ -565,13 +565,16 @@ func TestMemberPartitions(t *testing.T) {
 
 // two starts two members that reach each other, and returns when each has two of the four
 // partitions and has folded what is there.
-func (g *members) two() (members []*running) {
+func (g *members) two(change ...func(*app.Options)) (members []*running) {
 	for range 2 {
 		o := g.options(g.t.TempDir())
 		// On a busy machine answers and heartbeats are late. That must not look like a lost answer, nor
 		// move partitions.
 		o.Listen, o.AnswerTimeout = weirtest.Address(g.t), time.Minute
 		o.Kafka.Advertise, o.Kafka.SessionTimeout = "http://"+o.Listen, 30*time.Second
+		for _, fn := range change {
+			fn(&o)
+		}
 		members = append(members, g.start(o))
 	}
 	g.until("both have partitions", func() bool { return len(members[0].Places()) == 2 && len(members[1].Places()) == 2 })

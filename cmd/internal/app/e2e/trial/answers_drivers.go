@@ -242,6 +242,9 @@ type openedStream struct {
 func openStream(ctx context.Context, url string) *openedStream {
 	ctx, cancel := context.WithCancel(ctx)
 	body, out := io.Pipe()
+	// The client waits until its body is read no more, whatever becomes of the context.
+	context.AfterFunc(ctx, func() { _ = out.Close() })
+	defer time.AfterFunc(answerTimeout, cancel).Stop()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+check.StreamPath, body)
 	if err == nil {
 		r.Header.Set("Content-Type", "application/x-ndjson")
