@@ -101,7 +101,7 @@ func (m *Message) unwrap(value []byte) (inside []byte, wrapping string, err erro
 	// What is text may be the line of a log, and an adapter says what is wrong with it.
 	if b := value[0]; b != '{' && b != '[' && !isText(value) {
 		if _, framed := m.header("__value_schema_id"); framed {
-			return nil, "", refuse(events.CodeSyntax, "the value belongs to a schema registry and is no JSON; let its producer write JSON or JSON Schema")
+			return nil, "", refuse(events.CodeSyntax, "the value is Avro or Protobuf of a schema registry: name the registry with --schema-registry")
 		}
 		return nil, "", refuse(events.CodeSyntax, "the value begins with the bytes % x: want JSON, or OTLP spans or logs in protobuf", value[:min(8, len(value))])
 	}

@@ -94,8 +94,8 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	f(message("\x00\x00\x00"), "want the frame of a schema registry, or JSON")
-	f(message("\x00\x00\x00\x00\x07\x02\x06foo"), "schema 7 of a schema registry, and its value is no JSON but Avro or Protobuf")
-	f(message("\x02\x06foo\x00\x01", "__value_schema_id", "\x01guid"), "let its producer write JSON or JSON Schema")
+	f(message("\x00\x00\x00\x00\x07\x02\x06foo"), "schema 7 of a schema registry, and its value is Avro or Protobuf")
+	f(message("\x02\x06foo\x00\x01", "__value_schema_id", "\x01guid"), "name the registry with --schema-registry")
 	f(message("\xff\xfe\x00"), "begins with the bytes ff fe 00")
 	f(message("{}", "content-type", "application/cloudevents-batch+json"), "a batch of CloudEvents")
 	f(message("{}", "content-type", "application/cloudevents+avro"), "want application/cloudevents+json")
@@ -105,7 +105,7 @@ func TestRefused(t *testing.T) {
 	f(message(`{"specversion":"1.0","id":"1","source":"s","type":"t","data_base64":"?"}`), "data_base64")
 	f(message(`{"specversion":"1.0","id":"1","source":"s","type":"weir.agent.call.v1","data":{"kind":"tool.call"}}`), "the kind of its data tool.call")
 	f(message(`{"specversion":"1.0","id":"1","source":"s","type":"weir.agent.dance.v1","data":{}}`), `no event has the kind "agent.dance"`)
-	f(message(strings.Repeat("\x00\x00\x00\x00\x07", 9)+"{}"), "no JSON")
+	f(message(strings.Repeat("\x00\x00\x00\x00\x07", 9)+"{}"), "name the registry")
 	nested := `{"to":{}}`
 	for range 5 {
 		quoted, err := json.Marshal(nested)

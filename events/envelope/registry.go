@@ -9,7 +9,7 @@ import (
 
 // unframe takes off the frame of a schema registry: a zero byte, the id of the schema
 // in 4 bytes, and the value. JSON stands there as it is; Avro and Protobuf need their
-// schema, and weir asks no registry.
+// schema, which kafka.Cluster.Values gets from a registry before.
 //
 // Most serializers write it; those that keep the id in a header leave the value alone.
 func unframe(value []byte) ([]byte, string, error) {
@@ -22,7 +22,7 @@ func unframe(value []byte) ([]byte, string, error) {
 		return nil, "", ErrEmpty
 	}
 	if b := inside[0]; b != '{' && b != '[' {
-		return nil, "", refuse(events.CodeSyntax, "schema %d of a schema registry, and its value is no JSON but Avro or Protobuf; let its producer write JSON or JSON Schema", id)
+		return nil, "", refuse(events.CodeSyntax, "schema %d of a schema registry, and its value is Avro or Protobuf: name the registry with --schema-registry", id)
 	}
 	return inside, fmt.Sprintf("schema registry (schema %d)", id), nil
 }

@@ -23,11 +23,14 @@ import (
 // There are two ways to the brokers: links of this package's own, which say what is wrong and
 // never wait without a bound, and the library's pooled client for all that has no hurry.
 type Cluster struct {
-	Brokers     []string       // host:port of at least one broker; the others are found by it
-	ClientID    string         // by what name the brokers log this program; default "weir"
-	TLS         *tls.Config    // nil: no TLS
-	SASL        sasl.Mechanism // nil: no login
-	DialTimeout time.Duration  // longest time to reach one broker, TLS and login included, and to wait for its next word; default 10 s
+	Brokers  []string       // host:port of at least one broker; the others are found by it
+	ClientID string         // by what name the brokers log this program; default "weir"
+	TLS      *tls.Config    // nil: no TLS
+	SASL     sasl.Mechanism // nil: no login
+	// Values puts JSON in place of the value of each record that is read; nil: values stay as they are. Its
+	// error is one that time heals: the record is read again later.
+	Values      func(*Record) error
+	DialTimeout time.Duration // longest time to reach one broker, TLS and login included, and to wait for its next word; default 10 s
 
 	once      sync.Once
 	client    *kafkago.Client

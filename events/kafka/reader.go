@@ -536,10 +536,31 @@ func (r *Reader) take(dst []Record) []Record {
 			return dst
 		}
 		r.damaged = 0
+		if err := r.translate(dst[start:]); err != nil {
+			dst = dst[:start]
+			if start == 0 {
+				r.rest = nil
+				r.setBack(err)
+			}
+			return dst
+		}
 		r.rest = rest
 		r.next.Store(t.Last + 1)
 	}
 	return dst
+}
+
+// translate puts JSON in place of values that need a schema.
+func (r *Reader) translate(records []Record) error {
+	if r.cluster.Values == nil {
+		return nil
+	}
+	for i := range records {
+		if err := r.cluster.Values(&records[i]); err != nil {
+			return fmt.Errorf("topic %s: the record at offset %d: %w", r.topic, records[i].Offset, err)
+		}
+	}
+	return nil
 }
 
 // refuse makes the batch one that the caller must step over.

@@ -56,6 +56,7 @@ var laws = []law{
 	{folder: "events/envelope", may: []string{"weir/events", "weir/events/adapter", "google.golang.org/protobuf"}, not: append([]string{"weir/events/kafka"}, noIO...)},
 	{folder: "events/jsonl", may: []string{"weir/events", "weir/events/adapter", "github.com/cespare/xxhash/v2"}, not: []string{"net"}},
 	{folder: "events/kafka", may: []string{"weir/events", "weir/events/rawconn", "github.com/segmentio/kafka-go", "github.com/klauspost/compress", "golang.org/x/oauth2"}},
+	{folder: "events/kafka/schemaregistry", may: []string{"weir/events/kafka/recordbatch", "github.com/linkedin/goavro", "github.com/bufbuild/protocompile", "google.golang.org/protobuf", "golang.org/x/sync"}},
 	{folder: "events/kafka/mskiam", may: []string{"github.com/segmentio/kafka-go", "github.com/aws/aws-sdk-go-v2"}},
 	{folder: "events/rawconn"},
 	{folder: "analyzer", may: append([]string{"weir/analyzer/activity", "weir/analyzer/agents", "weir/analyzer/budgets", "weir/analyzer/ledger", "weir/analyzer/prices", "weir/analyzer/record", "weir/analyzer/rules", "weir/analyzer/standing"}, fold...), not: noIO},

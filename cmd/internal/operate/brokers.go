@@ -37,6 +37,7 @@ type BrokerFlags struct {
 	user          string
 	password      *config.Secret
 	token         tokenFlags
+	schemas       schemaFlags
 }
 
 // NewBrokerFlags declares the flags, and that of the configuration file.
@@ -62,6 +63,7 @@ func NewBrokerFlags(fs *pflag.FlagSet) *BrokerFlags {
 	fs.StringVar(&b.user, "kafka-user", "", "log in as `USER`; for oauthbearer the id of the client")
 	b.password = config.NewSecret(fs, "kafka-password-file", "`FILE` with the password; for oauthbearer the secret of the client")
 	b.token.declare(fs)
+	b.schemas.declare(fs)
 	return b
 }
 
@@ -124,6 +126,9 @@ func (b *BrokerFlags) Connect() (*kafka.Cluster, error) {
 	security := kafka.Security{TLS: b.tls, CAFile: b.ca, CertFile: b.cert, KeyFile: b.key, Mechanism: b.sasl.Value, User: b.user, Password: password}
 	if err = b.token.fill(&security, hosts); err == nil {
 		err = c.Secure(security)
+	}
+	if err == nil {
+		err = b.schemas.fill(c)
 	}
 	if err != nil {
 		return nil, cli.Usage("%w", err)

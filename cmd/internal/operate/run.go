@@ -34,7 +34,7 @@ func RunCommand() cli.Command {
 			{Title: "State", Flags: []string{"state", "in-memory", "retention", "memory", "checkpoint-every"}},
 			{Title: "Verdicts out", Flags: []string{"verdict-file", "webhook", "webhook-format", "webhook-secret-file", "otlp-logs", "otlp-headers-file", "order-keys-file"}},
 			{Title: "Access", Flags: []string{"access-file", "intake-token-file", "admin-token-file", "audit-file", "tls-cert-file", "tls-key-file", "tls-client-ca-file"}},
-			{Title: "Kafka", Flags: []string{"brokers", "group", "advertise", "horizon", "member-key-file", "events-topic", "verdicts-topic", "activity-topic", "dead-letter-topic", "orders-topic", "kafka-ca-file", "kafka-cert-file", "kafka-key-file", "kafka-password-file", "kafka-sasl", "kafka-tls", "kafka-user", "kafka-token-file", "kafka-token-url", "kafka-token-audience", "kafka-token-scope", "kafka-sasl-extension", "kafka-aws-region"}},
+			{Title: "Kafka", Flags: []string{"brokers", "group", "advertise", "horizon", "member-key-file", "events-topic", "verdicts-topic", "activity-topic", "dead-letter-topic", "orders-topic", "kafka-ca-file", "kafka-cert-file", "kafka-key-file", "kafka-password-file", "kafka-sasl", "kafka-tls", "kafka-user", "kafka-token-file", "kafka-token-url", "kafka-token-audience", "kafka-token-scope", "kafka-sasl-extension", "kafka-aws-region", "schema-registry", "schema-registry-user", "schema-registry-password-file"}},
 		},
 		Long: `Receives events by POST /v1/events (one JSON object, or one per line) and from followed
 files. Keeps them in a journal. Publishes verdicts by GET /v1/verdicts (a stream), to a

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"weir/events"
+)
+
+// inAvro is an event as a producer with a schema registry writes it.
+func inAvro(ev *events.Event) []byte {
+	value := []byte{0, 0, 0, 0, 7}
+	text := func(s string) { value = append(binary.AppendVarint(value, int64(len(s))), s...) }
+	for _, s := range []string{ev.ID, ev.Time.Time().Format(time.RFC3339), ev.Kind.String(), ev.CorrelationID, ev.From.Agent} {
+		text(s)
+	}
+	value = binary.AppendVarint(value, 1) // the second of its types
+	text(ev.To.Agent)
+	if ev.HadWork == events.Unknown {
+		return binary.AppendVarint(value, 0)
+	}
+	return append(binary.AppendVarint(value, 1), byte(ev.HadWork-events.No)) // false or true
+}
+
+const avroOfEvents = `{\"type\":\"record\",\"name\":\"Event\",\"fields\":[{\"name\":\"id\",\"type\":\"string\"},{\"name\":\"time\",\"type\":\"string\"},{\"name\":\"kind\",\"type\":\"string\"},` +
+	`{\"name\":\"correlation_id\",\"type\":\"string\"},{\"name\":\"from\",\"type\":{\"type\":\"record\",\"name\":\"Party\",\"fields\":[{\"name\":\"agent\",\"type\":\"string\"}]}},` +
+	`{\"name\":\"to\",\"type\":[\"null\",\"Party\"]},{\"name\":\"had_work\",\"type\":[\"null\",\"boolean\"]}]}`
+
+// TestSchemaRegistry runs weir on events in Avro. The registry is away at first: nothing is lost and
+// nothing goes to the dead-letter queue meanwhile.
+func TestSchemaRegistry(t *testing.T) {
+	b := startBroker(t)
+	n := newNames(t)
+	var here atomic.Bool
+	asked := make(chan struct{}, 64)
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		user, password, _ := r.BasicAuth()
+		switch {
+		case user != "key" || password != "open sesame":
+			w.WriteHeader(http.StatusUnauthorized)
+		case !here.Load():
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case r.URL.Path != "/schemas/ids/7":
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			fmt.Fprintf(w, `{"schema":"%s"}`, avroOfEvents)
+		}
+	}))
+	t.Cleanup(registry.Close)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("open sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	login := []string{"--schema-registry", registry.URL, "--schema-registry-user", "key", "--schema-registry-password-file", secret}
+
+	expects(t, 0, []string{"created"}, n.flags("topics create --partitions 3 --replication 1", b)...)
+	var list []kafkago.Message
+	for i := range 14 {
+		for j, pair := range [][2]string{{"planner", "coder"}, {"coder", "planner"}} {
+			ev := events.Event{ID: fmt.Sprint(i, "-", j), Time: events.Stamp(1795165200000 + 2000*i + 1000*j), Kind: events.AgentCall, CorrelationID: "loop",
+				From: events.Party{Agent: pair[0]}, To: events.Party{Agent: pair[1]}, HadWork: events.No}
+			list = append(list, kafkago.Message{Key: []byte("loop"), Value: inAvro(&ev)})
+		}
+	}
+	b.produce(t, n.events, nil, list...)
+	s := serve(t, n.flags("run --listen 127.0.0.1:0 --metrics= --self-test 0 --log-format json", b, login...)...)
+	s.Await("weir is running")
+	<-asked
+	<-asked // it asks again
+	here.Store(true)
+	b.stopped(t, s, n.verdicts, "loop")
+	for _, letter := range b.all(t, n.deadLetters) {
+		if !bytes.Contains(letter.Value, []byte("weir_mark")) {
+			t.Errorf("a dead letter: %s", letter.Value)
+		}
+	}
+	expects(t, 0, []string{"would be stopped: 1"}, append([]string{"backtest", "--brokers", b.Addr, "--events-topic", n.events}, login...)...)
+	if code := s.End(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d\n%s", code, s.Log())
+	}
+}

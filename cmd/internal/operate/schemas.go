@@ -1,0 +1,46 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/pflag"
+
+	"weir/cmd/internal/config"
+	"weir/events/kafka"
+	"weir/events/kafka/schemaregistry"
+)
+
+// schemaFlags say where the schemas of values lie.
+type schemaFlags struct {
+	url, user string
+	password  *config.Secret
+}
+
+func (f *schemaFlags) declare(fs *pflag.FlagSet) {
+	fs.StringVar(&f.url, "schema-registry", "", "read Avro, Protobuf and JSON Schema by the schema registry at this `URL`")
+	fs.StringVar(&f.user, "schema-registry-user", "", "log in to the schema registry as `USER`")
+	f.password = config.NewSecret(fs, "schema-registry-password-file", "`FILE` with the password for the schema registry")
+}
+
+// fill makes a cluster read values by their schemas. It opens no connection.
+func (f *schemaFlags) fill(c *kafka.Cluster) error {
+	password, err := f.password.Read()
+	if err != nil {
+		return fmt.Errorf("password for the schema registry: %w", err)
+	}
+	if f.url == "" {
+		if f.user != "" {
+			return errors.New("--schema-registry-user needs --schema-registry")
+		}
+		return nil
+	}
+	r, err := schemaregistry.New(schemaregistry.Options{URL: f.url, User: f.user, Password: string(password)})
+	if err != nil {
+		return err
+	}
+	c.Values = r.Values(context.Background(), slog.Default())
+	return nil
+}
