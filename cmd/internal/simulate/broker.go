@@ -19,10 +19,11 @@ type entry struct {
 	// dead letters their code. "" makes the entry a mark, which no reader is given.
 	value string
 	// The subject of a record of activity, and its place in the events. Unused elsewhere.
-	key     string
-	from    pump.Position
-	id      string // of a verdict
-	trigger int64  // of a verdict or a dead letter
+	key      string
+	from     pump.Position
+	id       string // of a verdict
+	trigger  int64  // of a verdict or a dead letter
+	injected bool   // by the adversary
 	// Under which it was written. verdictTaken holds it against that of the partition.
 	epoch int
 }

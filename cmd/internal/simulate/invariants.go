@@ -18,6 +18,7 @@ import (
 func (w *world) eventTaken(n int) func(*entry) {
 	return func(e *entry) {
 		w.flows[n].fold(w.events[n].end()-1, e.appended, []byte(e.value))
+		w.adversary.taken(w, n, e)
 	}
 }
 
@@ -350,6 +351,7 @@ func (w *world) checkEnd() {
 		}
 	}
 	w.checkOnce()
+	w.adversary.checkEnd(w)
 }
 
 // checkOnce compares what was folded with the events that were confirmed to producers: each of them
@@ -381,7 +383,7 @@ func (w *world) checkOnce() {
 			must(f.UnmarshalBinary(x.key, []byte(record.value)))
 			// The events of a flow without a correlation id go to the agents, and are no flow of their
 			// own.
-			if x.subject == state.FlowSubject && f.Events() != int64(len(flows[x.key])) && !strings.HasPrefix(x.key, "agent:") {
+			if x.subject == state.FlowSubject && f.Events() != int64(len(flows[x.key])) && !strings.HasPrefix(x.key, "agent:") && !w.adversary.touches(x.key) {
 				w.violate("what was acknowledged is folded once", "partition %d, flow %q: %d events folded, %d in the log", n, x.key, f.Events(), len(flows[x.key]))
 			}
 		}

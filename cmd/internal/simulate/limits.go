@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"net/http"
 	"sync"
 
 	"weir/analyzer"
@@ -9,6 +10,7 @@ import (
 	"weir/analyzer/rules"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
+	"weir/events"
 )
 
 // firstLimits are in force until the log says otherwise.
@@ -17,7 +19,17 @@ func firstLimits() analyzer.Limits {
 	l := pumptest.Limits()
 	l.Agents.Recover = true
 	limitTrees(&l)
+	limitFlows(&l)
 	return l
+}
+
+// limitFlows sets budgets that flows use up within a run.
+func limitFlows(l *analyzer.Limits) {
+	for i := range l.Rules {
+		if r, s := &analyzer.Rules[i], &l.Rules[i]; r.Status == http.StatusPaymentRequired && r.Unit == events.UnitCalls {
+			s.Mode, s.Warn, s.Stop, s.Max = rules.ModeEnforce, rules.Off, 20, true
+		}
+	}
 }
 
 // treeLimit is how many calls the flows of a tree may make together, by whatever limits.
@@ -55,6 +67,7 @@ var limits = func() (out []analyzer.Limits) {
 		must(err)
 		l.Agents.Recover = true
 		limitTrees(&l)
+		limitFlows(&l)
 		l.Version = limitfile.Version(&l)
 		out = append(out, l)
 	}

@@ -55,6 +55,9 @@ func TestSimulation(t *testing.T) {
 		}
 		t.Fatalf("seed %d breaks: %s\n%s\nthe last steps:\n%s\nagain: %s", s, broken.Invariant, broken.Error(), strings.Join(broken.Trace, "\n"), command(plan))
 	}
+	if n >= 10 && (stats.Injected == 0 || stats.RefusedAlone == 0) {
+		t.Errorf("the adversary tries nothing: %+v", *stats)
+	}
 	t.Logf("%d runs in %v: %+v", n, time.Since(start).Round(time.Millisecond), *stats)
 }
 

@@ -70,6 +70,7 @@ type Stats struct {
 	Runs, Steps, Events, Verdicts, Activity, Commits, Owners int
 	PassedUp                                                 int    // records of activity by trees to those above
 	Settled                                                  [2]int // asks that trees allowed, and refused
+	Injected, RefusedAlone                                   int    // events of the adversary, and checks in its targets that are refused without them
 	Faults                                                   map[string]int
 }
 
@@ -99,6 +100,8 @@ type world struct {
 	batch   int
 	traffic traffic
 	guard   watcher
+	// Who sends into flows of others.
+	adversary *adversary
 }
 
 // chance decides which faults happen.
@@ -154,8 +157,11 @@ func newWorld(plan Plan, settle func(), stats *Stats) *world {
 		room := int64(6000 + w.rand.IntN(12_000)) // beside that for the state of the partition
 		w.maxCheckpoint, w.unwritten, w.exact = pump.PartitionRoom+room, 3*room+4096, false
 	}
+	place := func(key string) int { return w.place(key, agents) }
+	var alone []*plainFlows
 	for n := range sources {
-		w.flows = append(w.flows, newPlainFlows(n, firstLimits(), func(key string) int { return w.place(key, len(w.activity)) }))
+		w.flows = append(w.flows, newPlainFlows(n, firstLimits(), place))
+		alone = append(alone, newPlainFlows(n, firstLimits(), place))
 		// What is taken is folded plainly at once, and checked.
 		w.events = append(w.events, &partition{taken: w.eventTaken(n)})
 	}
@@ -175,6 +181,7 @@ func newWorld(plan Plan, settle func(), stats *Stats) *world {
 	// No partition has an owner yet; assign gives them away.
 	w.owners = make([]*owner, sources+agents)
 	w.traffic.flows = 6 + w.rand.IntN(50)
+	w.adversary = newAdversary(plan.Seed, alone)
 	stats.Runs++
 	return w
 }
@@ -277,8 +284,11 @@ func (w *world) turn() {
 		return
 	}
 	switch x := w.rand.IntN(100); {
-	case x < 45:
+	case x < 35:
 		w.produce()
+	case x < 45:
+		w.adversary.turn(w)
+		w.settle()
 	case x < 60:
 		w.pass(time.Duration(w.rand.IntN(2500)) * time.Millisecond)
 	case x < 63:
