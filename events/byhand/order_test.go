@@ -78,3 +78,15 @@ func TestRecords(t *testing.T) {
 		}
 	}
 }
+
+// TestScopesAreBounded has as many scopes as an order may name, and one more.
+func TestScopesAreBounded(t *testing.T) {
+	for _, list := range []string{"within", "except"} {
+		for _, n := range []int{MaxScopes - 1, MaxScopes, MaxScopes + 1} {
+			text := `{"order":"stop","scope":"all","by":"a","reason":"r","` + list + `":["tenant:t0"` + strings.Repeat(`,"tenant:t"`, n-1) + `]}`
+			if _, err := Decode([]byte(text)); (err == nil) != (n <= MaxScopes) {
+				t.Errorf("%d scopes in %s: %v", n, list, err)
+			}
+		}
+	}
+}

@@ -40,6 +40,16 @@ func TestRefusedFiles(t *testing.T) {
 	f("{}", "names nobody", none)
 	f("- ann", "names of principals", none)
 	f("ann:", "roles: [ingest, ask]", none)
+	many := func(n int) (text string) {
+		for i := range n {
+			text += fmt.Sprintf("p%d: {token-sha256: %064x, roles: ask}\n", i, i)
+		}
+		return text
+	}
+	f(many(maxPrincipals+1), "more than 1000 principals", none)
+	if _, err := New(Options{File: write(t, filepath.Join(dir, "access.yaml"), many(maxPrincipals))}); err != nil {
+		t.Errorf("%d principals: %v", maxPrincipals, err)
+	}
 	f("ann: {roles: ask}", "nobody can be this", none)
 	f("ann: {token-file: token}", "may do nothing", none)
 	f("ann: {token-file: token, roles: []}", "want a text or a list", none)

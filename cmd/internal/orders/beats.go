@@ -118,7 +118,8 @@ type guardState struct {
 type Guards struct {
 	mu     sync.Mutex
 	byName map[string]*guardState
-	full   int // guards that found no room
+	// full is when a guard found no room last; 0 before. It is not known until it has come in.
+	full events.Stamp
 }
 
 // nameOf distinguishes processes of guards. The principal is part of it, so that no principal can
@@ -138,8 +139,8 @@ func (g *Guards) Heard(principal string, b Beat, now events.Stamp) {
 	}
 	s := g.byName[name]
 	if s == nil {
-		if g.forget(now); len(g.byName) >= mostGuards {
-			g.full++
+		if g.hasNoRoom(now) {
+			g.full = now
 			return
 		}
 		if g.byName == nil {
@@ -165,14 +166,22 @@ func (g *Guards) Connected(principal, guard, instance string, now events.Stamp) 
 	if g.byName[name] != nil {
 		return
 	}
-	if g.forget(now); len(g.byName) >= mostGuards {
-		g.full++
+	if g.hasNoRoom(now) {
+		g.full = now
 		return
 	}
 	if g.byName == nil {
 		g.byName = make(map[string]*guardState)
 	}
 	g.byName[name] = &guardState{beat: Beat{Guard: guard, Instance: instance}, seen: now}
+}
+
+// hasNoRoom reports whether no further guard can be named. The caller holds mu.
+func (g *Guards) hasNoRoom(now events.Stamp) bool {
+	if len(g.byName) >= mostGuards { // to look at each of them for each new one takes long
+		g.forget(now)
+	}
+	return len(g.byName) >= mostGuards
 }
 
 // forget drops guards that were not heard of for long. The caller holds mu.
@@ -232,7 +241,7 @@ func (g *Guards) Confirm(verdict string, stops bool, now events.Stamp) Confirmed
 	defer g.mu.Unlock()
 	g.forget(now)
 	out := Confirmed{Missing: []GuardSeen{}, Flights: Flights{Open: []OpenSeen{}}}
-	if g.full > 0 { // at least one guard is not known
+	if g.full != 0 && now.Sub(g.full) <= forgotten { // at least one guard is not known
 		out.More = 1
 	}
 	order, _, _ := strings.Cut(verdict, "-")
