@@ -270,9 +270,9 @@ func TimeOf(ev *events.Event) (when events.Stamp, clamped bool) {
 	return ev.Time, false
 }
 
-// isCheck reports whether a dispatcher waits for the answer before it sends the call. An event
-// that only claims so, because its sender may not check, is a report.
-func isCheck(ev *events.Event) bool { return ev.Ask && !ev.Claimed }
+// isCheck reports whether a dispatcher waits for the answer before it sends the call. Whether its
+// claim about a user is believed is another matter. Intakes make reports of what others call a check.
+func isCheck(ev *events.Event) bool { return ev.Ask && ev.Kind.Asked() }
 
 // isOrder reports whether the event is an order of a person, which intakes admit from operators
 // alone.

@@ -121,6 +121,34 @@ func TestOnlyACheckMakesACheckARepeat(t *testing.T) {
 	}
 }
 
+// TestWhatACheckSaysOfItselfIsChecked sends a loop of checks that call themselves claims, sampled,
+// or set off by a user, after reports with their ids: as many pass and count as of plain ones.
+func TestWhatACheckSaysOfItselfIsChecked(t *testing.T) {
+	const at = events.Stamp(1_795_000_000_000)
+	want, hops := checked(loopOf(at, 60, true))
+	for name, say := range map[string]func(*events.Event){
+		"claimed":            func(ev *events.Event) { ev.Claimed = true },
+		"a claimed sample":   func(ev *events.Event) { ev.Claimed, ev.SampledRate = true, 1000 },
+		"a claim of a user":  func(ev *events.Event) { ev.Claimed, ev.Origin = true, events.OriginUser },
+		"a sampled user":     func(ev *events.Event) { ev.Claimed, ev.Origin, ev.SampledRate = true, events.OriginUser, 1000 },
+		"a claimed schedule": func(ev *events.Event) { ev.Claimed, ev.Origin = true, events.OriginScheduler },
+		"a claimed applet":   func(ev *events.Event) { ev.Claimed, ev.Origin = true, events.OriginApplet },
+		"a claimed system":   func(ev *events.Event) { ev.Claimed, ev.Origin = true, events.OriginSystem },
+	} {
+		for _, slow := range []time.Duration{0, time.Minute} {
+			loop, before := loopOf(at, 60, true), notesAt(at, 0, 60)
+			for i := range loop {
+				before[i].ID, before[i].Source = loop[i].ID, loop[i].Source
+				loop[i].Time = loop[i].Time.Add(-slow)
+				say(&loop[i])
+			}
+			if got, counted := checked(before, loop); got != want || counted != hops {
+				t.Errorf("%s, a clock that is slow by %v: %d pass and %d count, want %d and %d", name, slow, got, counted, want, hops)
+			}
+		}
+	}
+}
+
 // TestToolCallOfAUserIsRefused: a person's stop refuses tool calls, whatever they say of their
 // origin.
 func TestToolCallOfAUserIsRefused(t *testing.T) {

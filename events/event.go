@@ -61,7 +61,7 @@ type Event struct {
 	Origin Origin // who set it off; OriginUnset when the producer did not say (see By)
 	// Claimed only takes a right away, so nobody gains by sending or leaving it out (decision
 	// 59).
-	Claimed bool // that a user set it off, or that it is a check, is only its sender's claim; written by intakes
+	Claimed bool // that a user set it off is only its sender's claim; written by intakes
 	// Allowed, an Ask is the call itself and is not told again (decision 9).
 	Ask  bool // asked before it is sent: refused it counts as an attempt, not as a call
 	Tell bool // with Ask: the answer is to say what is left of each limit, see Verdict.Remaining
@@ -127,13 +127,14 @@ type Event struct {
 
 // By tells who set the event off: what the producer said, or, when it did not, a human for an
 // agent.call without a caller and an agent for everything else. An agent that only claims to
-// be the user is an agent: a user's message takes orders back, so who could claim to be one
-// could free himself (decision 59). A tool call is no message, so that of a user is an agent's:
-// otherwise it would pass the stop of a person.
+// be the user, a scheduler or the system is an agent: a user's message takes orders back, and only
+// agents count in the rules between agents, so who could claim otherwise could free himself
+// (decision 59). A tool call is no message, so that of a user is an agent's: otherwise it would
+// pass the stop of a person.
 func (e *Event) By() Origin {
 	human := e.From.IsZero() || e.From.Type == PartyHuman
 	switch {
-	case e.Origin == OriginUser && (e.Claimed && !human || e.Kind == ToolCall):
+	case e.Claimed && !human, e.Origin == OriginUser && e.Kind == ToolCall:
 		return OriginAgent
 	case e.Origin != OriginUnset:
 		return e.Origin

@@ -163,7 +163,11 @@ func prepare(body []byte, ev *events.Event, room []byte, by *sender) ([]byte, er
 	}
 	// Only an event that was changed is written anew: what the producer wrote goes into the
 	// log as it is.
-	if begin(ev) || !ev.Ask {
+	changed := begin(ev)
+	if ev.CorrelationSource == events.CorrelationPrincipal { // gateways make such checks, beside another one
+		ev.CorrelationSource, changed = events.CorrelationExplicit, true
+	}
+	if changed || !ev.Ask {
 		ev.Ask = true
 		return ev.AppendJSON(slices.Grow(room[:0], len(body)+askRoom)), nil
 	}

@@ -169,3 +169,44 @@ func TestHookPromptsLiftNoStop(t *testing.T) {
 		}
 	}
 }
+
+// TestReportsTakeNoCheckAway has a sender report calls as if they were checks, with the ids of the
+// checks that a dispatcher makes next, and lets the dispatcher call itself a timer. Each check has
+// the answer that it has without them.
+func TestReportsTakeNoCheckAway(t *testing.T) {
+	t.Parallel()
+	for name, report := range map[string]string{
+		"none":           "",
+		"of a call":      `"kind":"agent.call","from":{"agent":"b"},"to":{"agent":"a"},"ask":true`,
+		"to a person":    `"kind":"agent.call","from":{"agent":"b"},"to":{"agent":"ann","type":"human"},"ask":true`,
+		"marked as such": `"kind":"agent.call","from":{"agent":"b"},"to":{"agent":"a"},"ask":true,"claimed":true`,
+		"of a loop":      `"kind":"task.loop","from":{"agent":"b"},"task":{"id":"x"},"ask":true`,
+	} {
+		for _, more := range []string{"", `,"origin":"scheduler"`, `,"origin":"system","claimed":true,"sampled_rate":1000`, `,"correlation_source":"principal"`} {
+			r := begin(t, Options{})
+			at := func(n int) string { return r.clock.Now().Add(time.Duration(n) * time.Second).Format(time.RFC3339) }
+			passed := 0
+			for n := range 20 {
+				if report != "" {
+					r.want(r.do("POST", "/v1/events", fmt.Sprintf(`{"id":"%d","source":"d","time":%q,"correlation_id":"f",%s}`, n, at(0), report)), 202)
+					r.folded()
+				}
+				from, to := "a", "b"
+				if n%2 == 1 {
+					from, to = to, from
+				}
+				got := r.do("POST", "/v1/check", fmt.Sprintf(`{"id":"%d","source":"d","time":%q,"correlation_id":"f","kind":"agent.call","from":{"agent":%q},"to":{"agent":%q},"content_hash":"xxh64:0000000000000001","had_work":false%s}`, n, at(0), from, to, more))
+				if got.status == 409 {
+					t.Fatalf("a report %s, a check that says %q: %s", name, more, got.body)
+				}
+				if got.status == 200 {
+					passed++
+				}
+			}
+			// Reported calls clear patterns, see SECURITY.md.
+			if passed > 6 && !strings.Contains(report, `"to":{"agent":"a"}`) {
+				t.Errorf("a report %s, checks that say %q: %d of 20 calls of a loop pass", name, more, passed)
+			}
+		}
+	}
+}

@@ -83,15 +83,26 @@ next:
 	return t, nil
 }
 
-// Weigh notes in an event that a user has set it off, or that it is a check, by its sender's
-// claim alone, when the source is not trusted with that. Only what comes in as a check is one.
+// Weigh notes in an event that somebody else than an agent has set it off by its sender's claim
+// alone, when the source is not trusted with that. Only what comes in as a check is one: of all else it makes a report. A check
+// that nobody waits for would take its id away from another one, and spend nothing in a tree.
 // It reports whether the event has changed.
 func (t Trust) Weigh(s Source, ev *events.Event) (changed bool) {
-	if ev.Claimed || s == Admin || s == Topic || t>>s&1 == 1 || ev.By() != events.OriginUser && (!ev.Ask || s == Ask) {
+	if s == Admin || s == Topic || t>>s&1 == 1 {
 		return false
 	}
-	ev.Claimed = true
-	return true
+	if ev.Ask && s != Ask {
+		ev.Ask, changed = false, true
+	}
+	// Only gateways of weir make events about a client beside those about its flow. They count in no
+	// tree and no budget.
+	if ev.CorrelationSource == events.CorrelationPrincipal && s != Ask {
+		ev.CorrelationSource, changed = events.CorrelationExplicit, true
+	}
+	if !ev.Claimed && ev.By() != events.OriginAgent {
+		ev.Claimed, changed = true, true
+	}
+	return changed
 }
 
 // right is what it takes to send a kind.
