@@ -26,3 +26,6 @@ func ReasonAt(place int) Reason {
 // SelfTestFlows is how the ids of the flows begin in which weir itself makes loops, to
 // see whether they are stopped. Producers may not use such ids, and nobody is shown them.
 const SelfTestFlows = "weir-selftest/"
+
+// DrillFlow is the flow that the orders of drills bind, see byhand.DrillOf. No sender may use it.
+const DrillFlow = SelfTestFlows + "drill"

@@ -61,6 +61,7 @@ Dispatchers, guards, gateways and hooks act on its orders before they send a cal
 		mcpCommand(),
 		testCommand(),
 		stopScopeCommand(),
+		drillCommand(),
 		releaseScopeCommand(),
 		ordersCommand(),
 		flowsCommand(),

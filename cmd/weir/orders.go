@@ -105,9 +105,13 @@ func (s *scopeFlags) order(env *cli.Env, h *hand, args []string, long time.Durat
 
 // stopScope gives the order.
 func (h *hand) stopScope(ctx context.Context, env *cli.Env, o api.HandOrder) error {
-	var a api.HandOrderView
-	if err := h.give(ctx, env, "/v1/orders", o, &a); err != nil {
+	var given givenOrder
+	if err := h.give(ctx, env, "/v1/orders", o, &given); err != nil {
 		return err
+	}
+	a := given.HandOrderView
+	if given.waits() {
+		return given.print(env)
 	}
 	return env.Value(a, func() error {
 		if _, err := cli.Fprintf(env.Out, "%s %s until %s\n", scopeText(&a), env.Painted("is stopped", cli.Bad), a.Expires); err != nil {
@@ -215,7 +219,7 @@ func ordersCommand() cli.Command {
 				}
 			},
 		},
-		linkCommand(),
+		linkCommand(), confirmCommand(), withdrawCommand(),
 	}}
 }
 
@@ -255,7 +259,7 @@ func listOrders(ctx context.Context, env *cli.Env, server *client.ServerFlags, a
 	if len(list.Orders) == 0 {
 		env.Notice("nothing is stopped by hand")
 	}
-	return nil
+	return noticeProposals(ctx, env, c)
 }
 
 // linkCommand is weir orders link.

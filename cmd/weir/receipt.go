@@ -20,9 +20,13 @@ const receiptEvery = 200 * time.Millisecond
 
 // stopAndWait gives an order and waits until all have confirmed it, or for so long.
 func (h *hand) stopAndWait(ctx context.Context, env *cli.Env, o api.HandOrder, most time.Duration) error {
-	var a api.HandOrderView
-	if err := h.give(ctx, env, "/v1/orders", o, &a); err != nil {
+	var given givenOrder
+	if err := h.give(ctx, env, "/v1/orders", o, &given); err != nil {
 		return err
+	}
+	a := given.HandOrderView
+	if given.waits() {
+		return given.print(env)
 	}
 	c, err := h.Client(env)
 	if err != nil {

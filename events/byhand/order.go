@@ -136,8 +136,13 @@ func (o *Order) ID() string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// VerdictID is the id of the verdict of this record.
-func (o *Order) VerdictID() string { return fmt.Sprintf("%s-%x", o.ID(), o.Revision) }
+// VerdictID is the id of the verdict of this record. Its last digits are of the content: two members may
+// give records in the same millisecond, and a confirmation of one is none of the other.
+func (o *Order) VerdictID() string {
+	h := fnv.New32a()
+	_, _ = h.Write(o.Encode())
+	return fmt.Sprintf("%s-%x%04x", o.ID(), o.Revision, h.Sum32()&0xffff)
+}
 
 // Stops reports whether the order refuses calls at a time.
 func (o *Order) Stops(now events.Stamp) bool {

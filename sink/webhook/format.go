@@ -101,7 +101,10 @@ func noticeOf(v *events.Verdict) (n notice, ok bool) {
 		n.command = grantCommand(v.Unit, flow) + "\nweir flows stop --reason \"WHY\" " + flow
 		n.fact("Waits until", v.ExpiresAt.String()+", then it is halted")
 	case events.Halt:
-		// A halt that waits for the next call may never come to pass.
+		// A halt that waits for the next call may never come to pass, and one of a drill stops nothing.
+		if v.Scope.ID == events.DrillFlow {
+			return n, false
+		}
 		if v.Effective != events.EffectiveNow {
 			return n, false
 		}

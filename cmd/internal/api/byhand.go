@@ -25,6 +25,8 @@ const linksPath = "/v1/order-links"
 type Orders struct {
 	Book *orders.Book
 	Desk *orders.Desk
+	// Proposals are the stops that wait for a second person.
+	Proposals *orders.Proposals
 	// Secrets sign links. The first one signs, all are accepted. The error says why there are none.
 	Secrets func() ([][]byte, error)
 }
@@ -34,7 +36,7 @@ type Orders struct {
 type handOrders struct{ *Server }
 
 func (h handOrders) routes() []route {
-	return []route{
+	return slices.Concat(secondPerson{h}.routes(), drills{h}.routes(), []route{
 		{"POST", ordersPath, operator, h.serveGive},
 		{"POST", stopAllPath, operator, h.serveStopAll},
 		{"GET", ordersPath, reader, h.serveList},
@@ -46,7 +48,7 @@ func (h handOrders) routes() []route {
 		{"POST", linksPath, operator, h.serveLink},
 		{"GET", linksPath + "/{token}", public, h.serveLinkPage},
 		{"POST", linksPath + "/{token}", public, h.serveUse},
-	}
+	})
 }
 
 // HandOrder is the body of POST /v1/orders.
@@ -103,7 +105,19 @@ func (h handOrders) serveGive(w http.ResponseWriter, r *http.Request) error {
 	if err := narrow(visitOf(r.Context()).who, o); err != nil {
 		return err
 	}
+	if h.byHand.Proposals.Needs(o) {
+		return secondPerson{h}.propose(w, r, &asked, o)
+	}
 	return h.give(w, r, *o, long, nil)
+}
+
+// long is how long the stop lasts.
+func (a *HandOrder) long() (time.Duration, error) {
+	long, err := holding(a.ForS)
+	if long == 0 {
+		long = events.DefaultStop
+	}
+	return long, err
 }
 
 // order is the record of what was asked, and how long the stop lasts.
@@ -112,11 +126,8 @@ func (a *HandOrder) order(r *http.Request) (o *byhand.Order, long time.Duration,
 	if err != nil {
 		return nil, 0, err
 	}
-	if long, err = holding(a.ForS); err != nil {
+	if long, err = a.long(); err != nil {
 		return nil, 0, err
-	}
-	if long == 0 {
-		long = events.DefaultStop
 	}
 	o = &byhand.Order{Order: byhand.Stop, Scope: a.Scope, Within: a.Within, Except: a.Except, Reason: a.Reason, By: by}
 	if err := o.Check(); err != nil {

@@ -58,6 +58,9 @@ func (h handOrders) serveLink(w http.ResponseWriter, r *http.Request) error {
 	if err := narrow(visitOf(r.Context()).who, o); err != nil {
 		return err
 	}
+	if h.byHand.Proposals.Needs(o) {
+		return &problem.Error{Status: http.StatusConflict, Detail: "an order of this scope needs two persons, and a link is of one: give it by POST " + ordersPath}
+	}
 	secrets, err := h.byHand.Secrets()
 	if err != nil {
 		return &problem.Error{Status: http.StatusConflict, Detail: err.Error()}

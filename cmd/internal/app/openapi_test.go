@@ -182,7 +182,11 @@ func TestOpenAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := people(t, Options{Authz: true, StateDir: dir, Limits: limits}, everybody())
+	settings := filepath.Join(t.TempDir(), "switch.yaml")
+	if err := os.WriteFile(settings, []byte("two-persons: [service]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := people(t, Options{Authz: true, StateDir: dir, Limits: limits, SwitchFile: settings}, everybody())
 	d := describedBy(t, r)
 	f := func(want int, who, method, path, target, body string, header ...string) reply {
 		t.Helper()
@@ -392,9 +396,35 @@ func (d *described) scopes(f caller) {
 	f(410, "", "POST", link+"/{token}", target.Path, "")
 	f(410, "", "GET", link+"/{token}", target.Path, "")
 	f(200, "ann", "DELETE", one, all+"/tenant:acme", d.example("DELETE", one, "release"))
+	d.second(f)
 	f(400, "ann", "POST", "/v1/flows/stop", "", "{")
 	f(202, "ann", "POST", "/v1/flows/stop", "", d.example("POST", "/v1/flows/stop", "all"))
 	f(200, "ann", "DELETE", one, all+"/all", d.example("DELETE", one, "release"))
+}
+
+// second calls what is about a second person, and drills.
+func (d *described) second(f caller) {
+	const waiting, drill = "/v1/order-proposals", "/v1/order-drills"
+	propose := func() (id string) {
+		got := f(202, "ann", "POST", "/v1/orders", "", `{"scope":"service:shop","reason":"a test"}`)
+		var p api.OrderProposal
+		if err := json.Unmarshal([]byte(got.body), &p); err != nil {
+			d.t.Fatal(err)
+		}
+		return p.ID
+	}
+	id := propose()
+	f(200, "eve", "GET", waiting, "", "")
+	f(403, "ann", "POST", waiting+"/{id}", waiting+"/"+id, "")
+	f(200, "root", "POST", waiting+"/{id}", waiting+"/"+id, "")
+	f(404, "root", "POST", waiting+"/{id}", waiting+"/"+id, "")
+	f(200, "ann", "DELETE", "/v1/orders/{id}", "/v1/orders/service:shop", d.example("DELETE", "/v1/orders/{id}", "release"))
+	f(200, "ann", "DELETE", waiting+"/{id}", waiting+"/"+propose(), "")
+	f(404, "ann", "DELETE", waiting+"/{id}", waiting+"/x", "")
+	// Without guards a drill waits for none.
+	f(204, "dan", "POST", "/v1/guards", "", `{"guard":"shop","instance":"a1b2c3","language":"go","held":[],"in_flight":0,"closed":true}`)
+	f(200, "ann", "POST", drill, "", d.example("POST", drill, "drill"))
+	f(400, "ann", "POST", drill, "", "{}")
 }
 
 // readings calls what is read.

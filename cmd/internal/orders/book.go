@@ -4,6 +4,7 @@
 package orders
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -237,7 +238,10 @@ func revisionOf(o *byhand.Order) int64 {
 func (b *Book) take(o *byhand.Order) {
 	b.mu.Lock()
 	id := o.ID()
-	if old := b.orders[id]; old != nil && old.Revision >= o.Revision || !b.remembers(o) {
+	if old := b.orders[id]; old != nil && !newer(o, old) || !b.remembers(o) {
+		if old != nil && newer(old, o) && old.Revision == o.Revision {
+			put(&b.unsaved, old) // a compacted log would keep the record that came last
+		}
 		b.mu.Unlock()
 		return
 	}
@@ -255,11 +259,17 @@ func (b *Book) take(o *byhand.Order) {
 	}
 }
 
+// newer reports whether a counts before b of the same key. Two members may give records in the same
+// millisecond; each of them then decides alike: a stop counts before a release.
+func newer(a, b *byhand.Order) bool {
+	return cmp.Or(cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.Order, b.Order), bytes.Compare(a.Encode(), b.Encode())) > 0
+}
+
 func put(m *map[string]*byhand.Order, o *byhand.Order) {
 	if *m == nil {
 		*m = make(map[string]*byhand.Order)
 	}
-	if old := (*m)[o.ID()]; old == nil || old.Revision < o.Revision {
+	if old := (*m)[o.ID()]; old == nil || newer(o, old) {
 		(*m)[o.ID()] = o
 	}
 }
@@ -335,13 +345,13 @@ func sorted(m map[string]*byhand.Order) []*byhand.Order {
 	return out
 }
 
-// List returns the orders that refuse calls now, or with all those as well that are remembered, the
+// List returns the orders that refuse calls now, without those of drills, or with all those as well that are remembered, the
 // oldest first. They must not be changed.
 func (b *Book) List(all bool) []*byhand.Order {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.Now()
-	return slices.DeleteFunc(sorted(b.orders), func(o *byhand.Order) bool { return !all && !o.Stops(now) })
+	return slices.DeleteFunc(sorted(b.orders), func(o *byhand.Order) bool { return !all && (!o.Stops(now) || o.IsDrill()) })
 }
 
 // active returns the records of stops that are kept. It takes no lock: Observe asks it

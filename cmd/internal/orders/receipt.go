@@ -102,7 +102,7 @@ func (d *Desk) Changed(o *byhand.Order) {
 			delete(d.enforced, id)
 		}
 	}
-	if old, ok := d.enforced[o.ID()]; ok && old.order.Revision >= o.Revision {
+	if old, ok := d.enforced[o.ID()]; ok && !newer(o, old.order) {
 		return
 	}
 	d.enforced[o.ID()] = enforcement{order: o, verdict: o.Verdict(), at: now}

@@ -108,7 +108,7 @@ func (c *Caller) wanted(line []byte) *byhand.Order {
 		return nil
 	}
 	o := c.Book.Get(orders.IDOf(v.ID))
-	if o == nil || o.VerdictID() != v.ID || !o.Stops(events.StampOf(c.Now())) || !c.concerns(o) {
+	if o == nil || o.IsDrill() || o.VerdictID() != v.ID || !o.Stops(events.StampOf(c.Now())) || !c.concerns(o) {
 		return nil
 	}
 	return o

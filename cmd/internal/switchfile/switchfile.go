@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -19,7 +20,18 @@ import (
 
 // Settings are what a file says. The zero Settings is that of no file.
 type Settings struct {
-	Runtimes []Runtime `yaml:"runtimes"`
+	// TwoPersons are kinds of scopes of which a stop needs two persons, and SecondWithin is how long
+	// the first waits for the second.
+	TwoPersons   []events.ScopeKind `yaml:"two-persons"`
+	SecondWithin time.Duration      `yaml:"second-within"`
+	Drills       []Drill            `yaml:"drills"`
+	Runtimes     []Runtime          `yaml:"runtimes"`
+}
+
+// Drill throws the switch in shadow again and again.
+type Drill struct {
+	Scope byhand.Scope  `yaml:"scope"`
+	Every time.Duration `yaml:"every"`
 }
 
 // Runtime is a program that runs agents and that cancels their work when weir requests it.
@@ -40,7 +52,11 @@ type Runtime struct {
 const (
 	maxFile     = 1 << 20 // bytes
 	maxRuntimes = 100
+	maxDrills   = 32
 	minSecret   = 16 // bytes
+	minEvery    = time.Minute
+	minSecond   = time.Second
+	maxSecond   = 24 * time.Hour
 )
 
 // Read reads a file and the files that it names, which are relative to its folder. "" has no settings.
@@ -70,6 +86,22 @@ func Read(path string) (*Settings, error) {
 func (s *Settings) check(dir string) error {
 	if len(s.Runtimes) > maxRuntimes {
 		return fmt.Errorf("it has %d runtimes; want at most %d", len(s.Runtimes), maxRuntimes)
+	}
+	for _, k := range s.TwoPersons {
+		if !byhand.Known(k) {
+			return fmt.Errorf("two-persons: %q is no kind of scope", k)
+		}
+	}
+	if s.SecondWithin != 0 && (s.SecondWithin < minSecond || s.SecondWithin > maxSecond) {
+		return fmt.Errorf("second-within is %v; want from %v to %v", s.SecondWithin, minSecond, maxSecond)
+	}
+	if len(s.Drills) > maxDrills {
+		return fmt.Errorf("it has %d drills; want at most %d", len(s.Drills), maxDrills)
+	}
+	for i, d := range s.Drills {
+		if d.Scope.Kind == "" || d.Every < minEvery {
+			return fmt.Errorf("drills[%d]: want a scope, and every of at least %v", i, minEvery)
+		}
 	}
 	seen := make(map[string]bool)
 	for i := range s.Runtimes {

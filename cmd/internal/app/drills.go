@@ -1,0 +1,54 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"weir/cmd/internal/api"
+	"weir/cmd/internal/orders"
+	"weir/cmd/internal/retry"
+	"weir/cmd/internal/switchfile"
+	"weir/events"
+	"weir/events/byhand"
+)
+
+// drillPatience is how long a drill on a schedule waits for confirmations.
+const drillPatience = 10 * time.Second
+
+// proposals makes what keeps stops that need a second person.
+func (a *App) proposals() *orders.Proposals {
+	return &orders.Proposals{Kinds: a.hand.TwoPersons, Within: cmp.Or(a.hand.SecondWithin, orders.DefaultSecond), Book: a.byHand}
+}
+
+// runDrills begins the drills of the settings.
+func (a *App) runDrills() {
+	for _, d := range a.hand.Drills {
+		a.run(a.intake, "drill", func(ctx context.Context) error { return a.drill(ctx, d) })
+	}
+}
+
+// drill runs one drill on its schedule. The members of a group have one schedule: who finds that another
+// has run the drill a short time ago waits for the next turn.
+func (a *App) drill(ctx context.Context, d switchfile.Drill) error {
+	own := byhand.DrillOf(d.Scope)
+	for {
+		if err := retry.Pause(ctx, a.clock, d.Every); err != nil {
+			return err
+		}
+		if last := a.byHand.Get(own.ID()); last != nil && a.byHand.Now().Sub(events.Stamp(last.Time)) < d.Every/2 {
+			continue
+		}
+		report, err := api.DrillOf(a.api).Run(ctx, d.Scope, "weir", "a drill on schedule", drillPatience)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			a.logger.Error("a drill of the switch could not be run", "scope", d.Scope.String(), "error", err)
+		case report.Complete:
+			a.logger.Info("a drill of the switch is confirmed by all", "scope", d.Scope.String(), "guards", report.Receipt.Guards, "members", report.Receipt.Members, "took_ms", report.TookMS)
+		default:
+			a.logger.Error("a drill of the switch is not confirmed by all: they would not obey weir stop", "scope", d.Scope.String(), "guards", report.Receipt.Missing, "members", report.Receipt.Unreached)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/pflag"
+
+	"weir/cmd/internal/api"
+	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
+	"weir/events"
+)
+
+// givenOrder is the answer to an order: the order, or a proposal that a second person has to confirm.
+type givenOrder struct {
+	api.HandOrderView
+	Until events.RFC3339 `json:"until,omitzero"`
+}
+
+func (g *givenOrder) waits() bool { return g.Until != 0 }
+
+func (g *givenOrder) print(env *cli.Env) error {
+	return env.Value(g, func() error {
+		_, err := cli.Fprintf(env.Out, "%s is not stopped yet: a second person has to confirm it until %s\n", scopeText(&g.HandOrderView), g.Until)
+		env.Notice("confirm it with: weir orders confirm %s", g.ID)
+		return err
+	})
+}
+
+// confirmCommand is weir orders confirm.
+func confirmCommand() cli.Command {
+	return cli.Command{
+		Name: "confirm", Args: "ID", Short: "confirm a stop that needs two persons",
+		Long: `Gives a stop that another person has proposed. weir knows persons by the principals of
+--access-file. The settings of --switch-file say which stops need two persons, and how long
+the first waits. weir orders ls shows what waits.`,
+		Examples: []string{"weir orders confirm 0123456789abcdef --token-file ann.token"},
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			server := client.NewServerFlags(fs)
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				var a api.HandOrderView
+				if err := proposal(ctx, env, server, http.MethodPost, args, &a); err != nil {
+					return err
+				}
+				return env.Value(a, func() error {
+					_, err := cli.Fprintf(env.Out, "%s %s until %s\n", scopeText(&a), env.Painted("is stopped", cli.Bad), a.Expires)
+					return err
+				})
+			}
+		},
+	}
+}
+
+// withdrawCommand is weir orders withdraw.
+func withdrawCommand() cli.Command {
+	return cli.Command{
+		Name: "withdraw", Args: "ID", Short: "withdraw a stop that waits for a second person",
+		Long:     "The stop is not given.",
+		Examples: []string{"weir orders withdraw 0123456789abcdef --token-file ann.token"},
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			server := client.NewServerFlags(fs)
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				var a api.OrderProposal
+				if err := proposal(ctx, env, server, http.MethodDelete, args, &a); err != nil {
+					return err
+				}
+				return env.Value(a, func() error {
+					_, err := cli.Fprintf(env.Out, "the stop of %s is withdrawn\n", a.Scope)
+					return err
+				})
+			}
+		},
+	}
+}
+
+// proposal sends a request about a proposal and decodes the answer.
+func proposal(ctx context.Context, env *cli.Env, server *client.ServerFlags, method string, args []string, out any) error {
+	if err := cli.Want(args, 1, 1, "the ID of a proposal; weir orders ls shows it"); err != nil {
+		return err
+	}
+	c, err := server.Client(env)
+	if err != nil {
+		return err
+	}
+	resp, err := c.Do(ctx, method, "/v1/order-proposals/"+url.PathEscape(args[0]), nil, nil)
+	if err != nil {
+		return wantsToken(err, true)
+	}
+	defer resp.Body.Close()
+	return json.NewDecoder(resp.Body).Decode(out)
+}
+
+// noticeProposals names the stops that wait for a second person.
+func noticeProposals(ctx context.Context, env *cli.Env, c *client.Client) error {
+	resp, err := c.Do(ctx, http.MethodGet, "/v1/order-proposals", nil, nil)
+	if err != nil {
+		return nil // an older weir
+	}
+	defer resp.Body.Close()
+	var list api.OrderProposalList
+	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
+		return err
+	}
+	for _, p := range list.Proposals {
+		env.Notice("waits for a second person until %s: %s by %s: weir orders confirm %s", p.Until, p.Scope, p.By, p.ID)
+	}
+	return nil
+}
