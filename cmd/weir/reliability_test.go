@@ -8,12 +8,16 @@ import (
 	"testing"
 )
 
-// TestReliability holds that each test exists which RELIABILITY.md names as a proof, and
+// TestReliability holds that each test exists which RELIABILITY.md and BOUNDS.md name as a proof, and
 // that each row names one or says that nothing is promised.
 func TestReliability(t *testing.T) {
-	text, err := os.ReadFile("RELIABILITY.md")
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	for _, page := range []string{"RELIABILITY.md", "BOUNDS.md"} {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, b...)
 	}
 	name := regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz)[A-Za-z0-9]+)`")
 	declared := map[string]string{} // by folder, all its tests

@@ -83,10 +83,10 @@ next:
 	return t, nil
 }
 
-// Weigh notes in an event that somebody else than an agent has set it off by its sender's claim
-// alone, when the source is not trusted with that. Only what comes in as a check is one: of all else it makes a report. A check
-// that nobody waits for would take its id away from another one, and spend nothing in a tree.
-// It reports whether the event has changed.
+// Weigh notes in an event that by the claim of its sender alone no agent has set it off, when the
+// source is not trusted with that. Only what comes in as a check is one: of all else it makes a
+// report. A check whose answer has no reader would take its id away from another one, and spend
+// nothing in a tree. It reports whether the event has changed.
 func (t Trust) Weigh(s Source, ev *events.Event) (changed bool) {
 	if s == Admin || s == Topic || t>>s&1 == 1 {
 		return false

@@ -100,7 +100,7 @@ type world struct {
 	batch   int
 	traffic traffic
 	guard   watcher
-	// Who sends into flows of others.
+	// It sends into flows of others.
 	adversary *adversary
 }
 
