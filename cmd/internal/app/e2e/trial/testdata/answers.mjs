@@ -37,7 +37,7 @@ class Lane {
   next() {
     this.end();
     this.serial++;
-    Object.assign(this, { allowed: 0, refused: 0, missing: 0, since: 0, row: 0, left: o.most, over: false, kind: "work", flow: `${this.name}-${this.serial}`, most: o.most });
+    Object.assign(this, { allowed: 0, refused: 0, missing: 0, row: 0, left: o.most, over: false, kind: "work", flow: `${this.name}-${this.serial}`, most: o.most });
     const r = below(32);
     if (r < 4) Object.assign(this, { kind: "stopped", flow: `stopped-${below(o.stopped)}`, calls: 1 + below(6) });
     else if (r < 6) Object.assign(this, { kind: "loop", most: o.loops, calls: o.loops + 3 });
@@ -67,7 +67,6 @@ class Lane {
     } else if (ofWeir) this.remaining(d);
     if (!ofWeir) {
       this.missing++;
-      this.since++;
       if (this.kind === "loop") this.row = 0;
     } else if (d.stopped) {
       this.refused++;
@@ -76,14 +75,14 @@ class Lane {
     } else {
       this.allowed++;
       this.row++;
-      this.since = 0;
     }
   }
 
   remaining(d) {
     const left = d.remaining.find((r) => r.rule === "max_total_calls")?.left ?? -1;
     if (this.over || this.row >= this.most) wrong(`${this.flow}: allowed after ${this.row} of ${this.most} calls, or after it was refused`);
-    if (!(this.left - 1 - this.since <= left && left <= this.left - 1)) wrong(`${this.flow}: ${left} calls are left after ${this.left} and ${this.since} without an answer`);
+    if (!(o.most - 1 - this.allowed - this.missing <= left && left <= this.left - 1))
+      wrong(`${this.flow}: ${left} calls are left after ${this.left}, ${this.allowed} allowed and ${this.missing} without an answer`);
     this.left = left;
   }
 }

@@ -41,7 +41,7 @@ class Lane:
     def next(self):
         self.end()
         self.serial += 1
-        self.allowed = self.refused = self.missing = self.since = self.row = 0
+        self.allowed = self.refused = self.missing = self.row = 0
         self.left, self.over = o["most"], False
         self.kind, self.flow, self.most = "work", "%s-%d" % (self.name, self.serial), o["most"]
         r = self.random.randrange(32)
@@ -83,7 +83,6 @@ class Lane:
                 self.remaining(d)
             if not of_weir:
                 self.missing += 1
-                self.since += 1
                 self.row = 0 if self.kind == "loop" else self.row
             elif d.stopped:
                 self.refused += 1
@@ -92,14 +91,13 @@ class Lane:
             else:
                 self.allowed += 1
                 self.row += 1
-                self.since = 0
 
     def remaining(self, d):
         left = next((r.left for r in d.remaining if r.rule == "max_total_calls"), -1)
         if self.over or self.row >= self.most:
             wrong("%s: allowed after %d of %d calls, or after it was refused" % (self.flow, self.row, self.most))
-        if not self.left - 1 - self.since <= left <= self.left - 1:
-            wrong("%s: %s calls are left after %s and %d without an answer" % (self.flow, left, self.left, self.since))
+        if not o["most"] - 1 - self.allowed - self.missing <= left <= self.left - 1:
+            wrong("%s: %s calls are left after %s, %d allowed and %d without an answer" % (self.flow, left, self.left, self.allowed, self.missing))
         self.left = left
 
 
