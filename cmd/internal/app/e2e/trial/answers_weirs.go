@@ -37,8 +37,9 @@ func unix(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 const mostCalls = 60
 
 // answersLimits leaves two rules. Rules about time would stop flows in a way that depends on
-// how busy the machine is.
+// how busy the machine is, and a flow without answers for long would begin anew.
 const answersLimits = `profile: none
+flow: {idle: 1h}
 degraded: {after: 0s}
 rules:
   max_total_calls: {max: 60}
