@@ -17,7 +17,7 @@ import (
 	"weir/sink/guard"
 )
 
-// teamDay is a limits file of six lines: so many dollars a day for each team.
+// teamDay is a limits file of six lines: the dollars a day for each team are to be filled in.
 const teamDay = `budgets:
 - name: team-day
   scope: team

@@ -315,7 +315,7 @@ func (d *dispatcher) read() []try {
 	return d.tries[:len(d.tries):len(d.tries)]
 }
 
-// enough waits until so many checks began after a time.
+// enough waits until a number of checks began after a time.
 func (w *switches) enough(ctx context.Context, tries int, since time.Time) error {
 	next := time.Now()
 	return eventually(ctx, 10*time.Minute, "enough checks during the stop", func() (bool, error) {

@@ -80,7 +80,7 @@ func (t *trio) ready(ctx context.Context) error {
 	})
 }
 
-// end ends what is left of the members and the broker. ok removes the folder.
+// end ends the remaining members and the broker. ok removes the folder.
 func (t *trio) end(ok bool) (err error) {
 	t.abandon()
 	if t.server != nil {
