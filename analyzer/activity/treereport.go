@@ -8,7 +8,7 @@ import (
 // TreeReport is what a flow reports to its tree, or a tree to the one above it.
 //
 // In the log it is an event of the kind agent.activity, or an order to a tree that is passed on. Such an
-// event has no field of its own for what is said here and uses those that an event of an agent leaves
+// event has no field of its own for such a report and uses those that an event of an agent leaves
 // empty. TreeReportOf, SayTree and PutRoute are the only code that knows which. The bytes stay those of
 // earlier versions, so that the members of a group can be exchanged one by one.
 type TreeReport struct {

@@ -16,9 +16,9 @@ import (
 func drillCommand() cli.Command {
 	return cli.Command{
 		Name: "drill", Args: "SCOPE", Short: "test weir stop without stopping anything",
-		Long: `Gives an order that takes the way of weir stop and refuses no call, waits until all guards
-and members have confirmed it, and releases it. The report names each guard and member that
-has not confirmed, and so would not obey a stop. The exit code is 1 then.
+		Long: `Gives an order that takes the way of weir stop and refuses no call. It waits until all
+guards and members have confirmed the order, and releases it. The report names each guard
+and member that has not confirmed, and so would not obey a stop. The exit code is 1 then.
 
 ` + scopeHelp + `
 

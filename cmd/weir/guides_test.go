@@ -43,8 +43,8 @@ agents by make clients. weir events describe NAME says more.
 	b.WriteString(`
 ## Not read
 
-Cursor keeps its chats in a database of the editor and in files of which this project has no recording, and its agent is in no registry (npm's cursor-agent is somebody
-else's) and runs only with Cursor's own service: neither its sessions nor its hooks were tried. What its models do can be seen at a gateway, what its MCP servers do by their spans or a proxy.
+The editor Cursor keeps its chats in a database. The stream of its agent is read, as its documentation describes it: the agent runs only with Cursor's own service and was not tried, nor were its hooks.
+Calls of its models can be seen at a gateway, and those of its MCP servers by spans or a proxy.
 `)
 	document(t, "../../events/adapter/GUIDES.md", b.String())
 }

@@ -34,9 +34,9 @@ func (g *givenOrder) print(env *cli.Env) error {
 func confirmCommand() cli.Command {
 	return cli.Command{
 		Name: "confirm", Args: "ID", Short: "confirm a stop that needs two persons",
-		Long: `Gives a stop that another person has proposed. weir knows persons by the principals of
---access-file. The settings of --switch-file say which stops need two persons, and how long
-the first waits. weir orders ls shows what waits.`,
+		Long: `Gives a stop that another person has proposed. weir knows persons by the principals
+of --access-file. The settings of --switch-file say which stops need two persons,
+and how long the first waits. weir orders ls shows the stops that wait.`,
 		Examples: []string{"weir orders confirm 0123456789abcdef --token-file ann.token"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			server := client.NewServerFlags(fs)

@@ -450,6 +450,8 @@ func (d *described) readings(r *running, f caller) {
 		f(200, "eve", "GET", "/v1/flows/{id}", "/v1/flows/"+flow, "")
 	}
 	f(404, "eve", "GET", "/v1/flows/{id}", "/v1/flows/unknown", "")
+	f(200, "eve", "GET", "/v1/flows/{id}/costs", "/v1/flows/flow-1/costs", "")
+	f(404, "eve", "GET", "/v1/flows/{id}/costs", "/v1/flows/unknown/costs", "")
 	for _, path := range []string{"/v1/limits", "/v1/health_check", "/v1/marks", "/v1/backup", "/healthz", "/readyz", "/openapi.json", "/ui/"} {
 		f(200, "eve", "GET", path, "", "")
 	}
@@ -465,6 +467,8 @@ func (d *described) page(r *running, f caller) {
 		f(200, "eve", "GET", path, path+"?flow=flow-1"+more, "")
 		f(404, "eve", "GET", path, path+"?flow=unknown"+more, "")
 	}
+	f(200, "eve", "GET", "/v1/inspect/costs", "/v1/inspect/costs?flow=flow-1", "")
+	f(404, "eve", "GET", "/v1/inspect/costs", "/v1/inspect/costs?flow=unknown", "")
 	f(400, "eve", "GET", "/v1/inspect/events", "/v1/inspect/events?flow=flow-1&limit=x", "")
 	f(400, "eve", "GET", "/v1/inspect/view", "/v1/inspect/view?flow=flow-1&at=x", "")
 	f(200, "eve", "GET", "/v1/inspect/agent", "/v1/inspect/agent?agent=planner", "")

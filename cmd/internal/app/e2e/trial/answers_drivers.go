@@ -21,7 +21,7 @@ import (
 )
 
 // driver checks calls by one guard in one way. All lanes make their next call at the same moments, so
-// that so many are in flight.
+// that this number is in flight.
 type driver struct {
 	name, way string
 	lanes     int

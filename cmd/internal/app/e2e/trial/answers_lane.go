@@ -71,7 +71,7 @@ func (s *seen) doubled(format string, args ...any) {
 	}
 }
 
-// answer is what came of a check.
+// answer is the outcome of a check.
 type answer struct {
 	ofWeir  bool // and not from memory, or none
 	none    bool // nothing decided
@@ -143,7 +143,7 @@ func (l *lane) next() {
 	}
 }
 
-// end writes what came of the flow.
+// end writes the outcome of the flow.
 func (l *lane) end() {
 	if l.made > 0 {
 		l.seen.mu.Lock()
@@ -206,7 +206,7 @@ func (l *lane) refusedBy(order string) {
 	}
 }
 
-// remaining holds an allowance against what is left of the limit.
+// remaining holds an allowance against the remaining limit.
 func (l *lane) remaining(left float64) {
 	if l.over || l.row >= l.most {
 		l.seen.wrong("%s: allowed after %d of %d calls, or after it was refused", l.flow, l.row, l.most)
@@ -225,7 +225,7 @@ func orderOf(verdict string) string {
 	return verdict[:16]
 }
 
-// leftOf is what is left of the limit of calls; -1 where it is not there.
+// leftOf is the remaining number of calls of the limit; -1 where there is none.
 func leftOf(list []events.Remaining) float64 {
 	for _, r := range list {
 		if r.Unit == events.UnitCalls && r.Limit == mostCalls {

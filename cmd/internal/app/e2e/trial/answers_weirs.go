@@ -113,13 +113,13 @@ func (w *weirs) ready(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, why)
 	}
-	// On a machine that is too busy some have no answer in time, whoever owns their partitions.
+	// On a machine that is too busy some have no answer in time, on any member.
 	_ = eventually(ctx, time.Minute, "checks to be answered", func() (bool, error) { return w.answers(ctx), nil })
 	return nil
 }
 
 // answers reports whether each member has an answer to checks of flows in all partitions. A member
-// that was killed may be ready before others know who owns its partitions.
+// that was killed may be ready before others know the owners of its partitions.
 func (w *weirs) answers(ctx context.Context) bool {
 	w.probes++
 	for n := range w.members {
