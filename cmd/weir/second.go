@@ -78,7 +78,7 @@ func withdrawCommand() cli.Command {
 
 // proposal sends a request about a proposal and decodes the answer.
 func proposal(ctx context.Context, env *cli.Env, server *client.ServerFlags, method string, args []string, out any) error {
-	if err := cli.Want(args, 1, 1, "the ID of a proposal; weir orders ls shows it"); err != nil {
+	if err := cli.Want(args, 1, 1, "the ID of a proposal (see weir orders ls)"); err != nil {
 		return err
 	}
 	c, err := server.Client(env)
