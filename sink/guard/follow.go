@@ -24,7 +24,7 @@ import (
 // one try to the next.
 const (
 	shortestWait = 100 * time.Millisecond
-	longestWait  = 30 * time.Second
+	longestWait  = 5 * time.Second
 )
 
 var (
