@@ -37,7 +37,8 @@ An exception of agents (--except agent:NAME) holds for calls of which caller and
 are excepted. The running weir has to have an admin token, and wants it.
 
 With --wait the exit code is 1 if a guard or a member of weir has not confirmed the order
-in time. The receipt names each. The order is in force all the same.`,
+in time. The receipt names each. The order is in force all the same. The exit code is 3 if
+nothing is stopped yet, because a second person has to confirm the order.`,
 		Examples: []string{
 			`weir stop all --reason "runaway bill" --wait 10s --token-file admin.token`,
 			`weir stop all --reason "bad release" --for 2h --except agent:billing --token-file admin.token`,
@@ -206,7 +207,8 @@ func ordersCommand() cli.Command {
 	return cli.Command{Name: "orders", Short: "list orders by hand, make links for them", Commands: []cli.Command{
 		{
 			Name: "ls", Short: "list the active orders by hand",
-			Long:     "Orders of weir stop. Stops of single flows are listed by weir flows ls.",
+			Long: `Orders of weir stop. Stops of single flows are listed by weir flows ls. A stop that waits
+for a second person has the state waits, how long it would last, and until when it waits.`,
 			Examples: []string{"weir orders ls", "weir orders ls --all -o json"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				server := client.NewServerFlags(fs)
@@ -241,15 +243,30 @@ func listOrders(ctx context.Context, env *cli.Env, server *client.ServerFlags, a
 	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
 		return err
 	}
-	lines := cli.NewLines(env, func(a *api.HandOrderView) []cli.Cell {
+	second, err := waiting(ctx, c)
+	if err != nil {
+		return err
+	}
+	lines := cli.NewLines(env, func(v *any) []cli.Cell {
+		if p, waits := (*v).(*waitingStop); waits {
+			return p.cells()
+		}
+		a := (*v).(*api.HandOrderView)
 		state := "stopped"
 		if !a.Active {
 			state = "ended"
 		}
 		return []cli.Cell{{Text: a.ID}, {Text: scopeText(a)}, {Text: state}, {Text: a.Since.String()}, {Text: a.Expires.String()}, {Text: a.By}, {Text: a.Reason}}
 	}, "ORDER", "SCOPE", "STATE", "SINCE", "UNTIL", "BY", "REASON")
+	rows := make([]any, 0, len(list.Orders)+len(second))
 	for i := range list.Orders {
-		if err := lines.Print(&list.Orders[i]); err != nil {
+		rows = append(rows, &list.Orders[i])
+	}
+	for _, p := range second {
+		rows = append(rows, &waitingStop{p, true})
+	}
+	for i := range rows {
+		if err := lines.Print(&rows[i]); err != nil {
 			return err
 		}
 	}
@@ -259,7 +276,10 @@ func listOrders(ctx context.Context, env *cli.Env, server *client.ServerFlags, a
 	if len(list.Orders) == 0 {
 		env.Notice("nothing is stopped by hand")
 	}
-	return noticeProposals(ctx, env, c)
+	for _, p := range second {
+		env.Notice("a second person confirms the stop of %s with: weir orders confirm %s", p.Scope, p.ID)
+	}
+	return nil
 }
 
 // linkCommand is weir orders link.

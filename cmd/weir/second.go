@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -22,12 +23,17 @@ type givenOrder struct {
 
 func (g *givenOrder) waits() bool { return g.Until != 0 }
 
+// print says that nothing is stopped, by the exit code as well.
 func (g *givenOrder) print(env *cli.Env) error {
-	return env.Value(g, func() error {
+	err := env.Value(g, func() error {
 		_, err := cli.Fprintf(env.Out, "%s is not stopped yet: a second person has to confirm it until %s\n", scopeText(&g.HandOrderView), g.Until)
 		env.Notice("confirm it with: weir orders confirm %s", g.ID)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return cli.Exit(cli.CodeFinding)
 }
 
 // confirmCommand is weir orders confirm.
@@ -93,19 +99,26 @@ func proposal(ctx context.Context, env *cli.Env, server *client.ServerFlags, met
 	return json.NewDecoder(resp.Body).Decode(out)
 }
 
-// noticeProposals names the stops that wait for a second person.
-func noticeProposals(ctx context.Context, env *cli.Env, c *client.Client) error {
+// waitingStop is a line of weir orders ls about a stop that waits for a second person.
+type waitingStop struct {
+	api.OrderProposal
+	Waits bool `json:"waits_for_second_person"`
+}
+
+func (p *waitingStop) cells() []cli.Cell {
+	o := api.HandOrderView{Scope: p.Scope, Except: p.Except}
+	long := time.Duration(p.ForS) * time.Second
+	return []cli.Cell{{Text: p.ID}, {Text: scopeText(&o)}, {Text: "waits"}, {Text: "for " + long.String()}, {Text: p.Until.String()}, {Text: p.By}, {Text: p.Reason}}
+}
+
+// waiting returns the stops that wait for a second person.
+func waiting(ctx context.Context, c *client.Client) ([]api.OrderProposal, error) {
 	resp, err := c.Do(ctx, http.MethodGet, "/v1/order-proposals", nil, nil)
 	if err != nil {
-		return nil // an older weir
+		return nil, nil // an older weir
 	}
 	defer resp.Body.Close()
 	var list api.OrderProposalList
-	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
-		return err
-	}
-	for _, p := range list.Proposals {
-		env.Notice("waits for a second person until %s: %s by %s: weir orders confirm %s", p.Until, p.Scope, p.By, p.ID)
-	}
-	return nil
+	err = json.NewDecoder(resp.Body).Decode(&list)
+	return list.Proposals, err
 }

@@ -189,6 +189,30 @@ func (k *Keeper) HasAdmin() bool { return k.now.Load().hasAdmin }
 // As long as there is none, programs on this machine may send and ask without a token.
 func (k *Keeper) HasIntake() bool { return k.now.Load().hasIntake }
 
+// TwoMayStop reports whether one principal of the access file may propose a stop and another confirm it. Who
+// confirms may give orders about all.
+func (k *Keeper) TwoMayStop() bool {
+	now := k.now.Load()
+	may := make(map[string]bool) // by name: whether about all
+	note := func(p *Principal) {
+		if p.Named && p.roles&Operate != 0 && !p.Bound() {
+			may[p.Name] = len(p.Orders()) == 0
+		}
+	}
+	for _, p := range now.byToken {
+		note(p)
+	}
+	for _, p := range now.byCertificate {
+		note(p)
+	}
+	for _, all := range may {
+		if all {
+			return len(may) >= 2
+		}
+	}
+	return false
+}
+
 // Strict reports whether everybody has to say who he is, also on this machine.
 // It is the options that decide, not the files: one that is taken away opens nothing.
 func (k *Keeper) Strict() bool { return k.o.File != "" || k.o.Certificates }

@@ -98,7 +98,11 @@ func (s secondPerson) serveConfirm(w http.ResponseWriter, r *http.Request) error
 	}
 	o := q.Order
 	o.By += " and " + second
-	return s.give(w, r, o, q.Long, expect)
+	err = s.give(w, r, o, q.Long, expect)
+	if e, ok := errors.AsType[*problem.Error](err); ok && e.Status == http.StatusGone { // it has changed this moment
+		return proposalProblem(orders.ErrVoid)
+	}
+	return err
 }
 
 // serveWithdraw is DELETE /v1/order-proposals/{id}.
@@ -115,8 +119,11 @@ func (s secondPerson) serveWithdraw(w http.ResponseWriter, r *http.Request) erro
 
 func proposalProblem(err error) error {
 	status := http.StatusNotFound
-	if errors.Is(err, orders.ErrSamePerson) {
+	switch {
+	case errors.Is(err, orders.ErrSamePerson):
 		status = http.StatusForbidden
+	case errors.Is(err, orders.ErrVoid):
+		status = http.StatusGone
 	}
 	return &problem.Error{Status: status, Detail: err.Error()}
 }

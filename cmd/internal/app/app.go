@@ -129,6 +129,9 @@ func New(o Options) (*App, error) {
 	if a.hand, err = switchfile.Read(o.SwitchFile); err != nil {
 		return nil, fmt.Errorf("settings of the switch: %w", err)
 	}
+	if len(a.hand.TwoPersons) > 0 && !a.access.TwoMayStop() {
+		return nil, fmt.Errorf("settings of the switch: %w", errTwoPersons)
+	}
 	a.keys.path = o.OrderKeysFile
 	if err := a.keys.load(); err != nil {
 		return nil, err

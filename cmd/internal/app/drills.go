@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"weir/cmd/internal/api"
@@ -12,6 +13,9 @@ import (
 	"weir/events"
 	"weir/events/byhand"
 )
+
+// errTwoPersons is the error of settings that let no principal stop anything.
+var errTwoPersons = errors.New("two-persons needs --access-file with at least two principals that may stop, one of them without orders")
 
 // drillPatience is how long a drill on a schedule waits for confirmations.
 const drillPatience = 10 * time.Second

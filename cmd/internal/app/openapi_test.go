@@ -413,11 +413,12 @@ func (d *described) second(f caller) {
 		}
 		return p.ID
 	}
-	id := propose()
+	id, void := propose(), propose()
 	f(200, "eve", "GET", waiting, "", "")
 	f(403, "ann", "POST", waiting+"/{id}", waiting+"/"+id, "")
 	f(200, "root", "POST", waiting+"/{id}", waiting+"/"+id, "")
 	f(404, "root", "POST", waiting+"/{id}", waiting+"/"+id, "")
+	f(410, "root", "POST", waiting+"/{id}", waiting+"/"+void, "")
 	f(200, "ann", "DELETE", "/v1/orders/{id}", "/v1/orders/service:shop", d.example("DELETE", "/v1/orders/{id}", "release"))
 	f(200, "ann", "DELETE", waiting+"/{id}", waiting+"/"+propose(), "")
 	f(404, "ann", "DELETE", waiting+"/{id}", waiting+"/x", "")

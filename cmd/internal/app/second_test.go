@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,12 +65,15 @@ func TestStopOfAllNeedsTwoPersons(t *testing.T) {
 	r.want(r.as("ann", "DELETE", "/v1/orders/all", `{"reason":"over"}`), 200)
 	late := propose()
 	fake.Advance(5 * time.Minute)
-	r.want(r.as("bob", "POST", late, ""), 404, "timed out")
+	r.want(r.as("bob", "POST", late, ""), 404, "has expired")
 	void := propose() // the order changes meanwhile
 	other := propose()
 	fake.Advance(time.Millisecond)
 	r.want(r.as("root", "POST", void, ""), 200)
-	r.want(r.as("root", "POST", other, ""), 410)
+	r.want(r.as("root", "POST", other, ""), 410, "the order of this scope has changed since")
+	if got := r.as("ann", "GET", "/v1/order-proposals", ""); strings.Contains(got.body, other[len("/v1/order-proposals/"):]) {
+		t.Errorf("a proposal that is void is listed: %s", got.body)
+	}
 	// A narrower stop needs one person.
 	r.want(r.as("ann", "POST", "/v1/orders", `{"scope":"agent:x","reason":"a test"}`), 200)
 	audit, err := os.ReadFile(filepath.Join(dir, "audit.jsonl"))
@@ -83,14 +87,29 @@ func TestStopOfAllNeedsTwoPersons(t *testing.T) {
 	}
 }
 
-// TestTwoPersonsNeedNames holds that a token that many share does not stand for a person.
+// TestTwoPersonsNeedNames holds that a token that many share does not stand for a person, and that weir does
+// not start where no principal could stop anything.
 func TestTwoPersonsNeedNames(t *testing.T) {
 	t.Parallel()
-	h := beginHand(t, Options{SwitchFile: switchFile(t, "two-persons: [all]\n")})
-	h.want(h.order("/v1/orders", `{"scope":"all","reason":"a test","by":"ann"}`), 403, "access-file")
-	if got := h.asks(func(*events.Event) {}); got != 200 {
-		t.Errorf("a call is answered by %d", got)
+	settings := switchFile(t, "two-persons: [all]\n")
+	admin := filepath.Join(t.TempDir(), "admin")
+	if err := os.WriteFile(admin, []byte(secretOf("admin")), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	for name, people := range map[string]map[string]string{
+		"none": nil, "one": {"ann": "roles: operate", "dan": "roles: ask"},
+		"within": {"ann": `roles: operate, orders: ["tenant:a"]`, "bob": `roles: operate, orders: ["tenant:a"]`},
+	} {
+		o := Options{Listen: "127.0.0.1:0", AdminTokenFile: admin, SwitchFile: settings}
+		if people != nil {
+			o.AccessFile = writePeople(t, t.TempDir(), people)
+		}
+		if _, err := New(o); !errors.Is(err, errTwoPersons) {
+			t.Errorf("%s: %v, want %v", name, err, errTwoPersons)
+		}
+	}
+	r := people(t, Options{SwitchFile: settings, AdminTokenFile: admin}, map[string]string{"ann": "roles: operate", "bob": "roles: operate"})
+	r.want(r.as("admin", "POST", "/v1/orders", `{"scope":"all","reason":"a test","by":"ann"}`), 403, "access-file")
 }
 
 // TestDrillStopsNothing holds that a drill names the guard that does not confirm, and refuses no call.

@@ -123,7 +123,7 @@ var laws = []law{
 	{folder: "cmd/internal/retry", may: []string{"weir/state", "weir/cmd/internal/clock"}, not: []string{"net", "os"}},
 	{folder: "cmd/internal/embedded", may: append(backend, "weir/events", "weir/sink/check"), not: []string{"os", "weir/events/kafka"}},
 	{folder: "cmd/internal/orders", may: []string{"weir/events", "weir/state", "weir/sink/guard", "weir/cmd/internal/clock"}, not: []string{"net", "weir/events/kafka"}},
-	{folder: "cmd/internal/switchfile", may: []string{"go.yaml.in/yaml/v4", "weir/events", "weir/sink/recipient"}},
+	{folder: "cmd/internal/switchfile", may: []string{"go.yaml.in/yaml/v4", "weir/analyzer/strictyaml", "weir/analyzer/spelling", "weir/events", "weir/sink/recipient"}},
 	{folder: "cmd/internal/runtimes", may: []string{"weir/events", "weir/state", "weir/sink/recipient", "weir/sink/webhook", "weir/cmd/internal/orders", "weir/cmd/internal/switchfile"}, not: []string{"os"}},
 	{folder: "cmd/internal/peer", may: []string{"weir/events", "weir/sink/sign"}, not: []string{"os"}},
 	{folder: "cmd/internal/group", may: append(backend, "weir/events/byhand", "weir/cmd/internal/peer", "weir/events", "weir/sink/kafka", "weir/sink/check", "github.com/segmentio/kafka-go"), not: []string{"os"}},

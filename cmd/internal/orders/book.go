@@ -253,10 +253,24 @@ func (b *Book) take(o *byhand.Order) {
 	b.Enforce(o.Verdict())
 	b.show()
 	b.mu.Unlock()
-	b.Logger.Warn("an order by hand is in force", "order", id, "what", o.Order, "scope", o.Scope.String(), "by", o.By, "reason", o.Reason, "until", o.Expires.String())
+	b.report(o)
 	if b.Changed != nil {
 		b.Changed(o)
 	}
+}
+
+// report logs what a record has changed.
+func (b *Book) report(o *byhand.Order) {
+	level, what := slog.LevelWarn, "an order by hand is in force"
+	switch stops := o.Order == byhand.Stop; {
+	case o.IsDrill() && stops:
+		level, what = slog.LevelInfo, "a drill began"
+	case o.IsDrill():
+		level, what = slog.LevelInfo, "a drill ended"
+	case !stops:
+		level, what = slog.LevelInfo, "an order by hand is lifted"
+	}
+	b.Logger.Log(context.Background(), level, what, "order", o.ID(), "scope", o.Scope.String(), "by", o.By, "reason", o.Reason, "until", o.Expires.String())
 }
 
 // newer reports whether a counts before b of the same key. Two members may give records in the same

@@ -32,7 +32,8 @@ const mostProposals = 256
 // The errors of proposals.
 var (
 	ErrSamePerson  = errors.New("a second person has to confirm the order: this principal has given it")
-	ErrNoProposal  = errors.New("there is no such proposal: it was confirmed, withdrawn, or has timed out")
+	ErrNoProposal  = errors.New("there is no such proposal: it has expired, or was confirmed or withdrawn")
+	ErrVoid        = errors.New("the order of this scope has changed since it was proposed; propose it again if it is still needed")
 	ErrProposals   = errors.New("too many orders wait for a second person; withdraw some")
 	ErrNotTwoNames = errors.New("this order needs two persons, which weir knows by the principals of --access-file")
 )
@@ -59,6 +60,9 @@ func (p *Proposals) Propose(o byhand.Order, long time.Duration, first string) (P
 	defer p.mu.Unlock()
 	p.forget()
 	if len(p.list) >= mostProposals {
+		p.list = slices.DeleteFunc(p.list, p.void)
+	}
+	if len(p.list) >= mostProposals {
 		return Proposal{}, ErrProposals
 	}
 	var id [8]byte
@@ -74,12 +78,15 @@ func (p *Proposals) forget() {
 	p.list = slices.DeleteFunc(p.list, func(q Proposal) bool { return q.Until <= now })
 }
 
-// List returns those that wait, the oldest first.
+// void reports whether the order has changed since. Such a proposal is kept until it expires, to say why it is of no use.
+func (p *Proposals) void(q Proposal) bool { return revisionOf(p.Book.Get(q.Order.ID())) != q.revision }
+
+// List returns those that can be confirmed, the oldest first.
 func (p *Proposals) List() []Proposal {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.forget()
-	return slices.Clone(p.list)
+	return slices.DeleteFunc(slices.Clone(p.list), p.void)
 }
 
 // Take removes a proposal for a second person and returns it with the revision that its order has to
@@ -93,7 +100,10 @@ func (p *Proposals) Take(id, second string) (Proposal, *int64, error) {
 		return Proposal{}, nil, ErrNoProposal
 	}
 	q := p.list[at]
-	if q.First == second {
+	switch {
+	case second != "" && p.void(q):
+		return q, nil, ErrVoid
+	case q.First == second:
 		return q, nil, ErrSamePerson
 	}
 	p.list = slices.Delete(p.list, at, at+1)

@@ -11,8 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v4"
-
+	"weir/analyzer/strictyaml"
 	"weir/events"
 	"weir/events/byhand"
 	"weir/sink/recipient"
@@ -50,7 +49,6 @@ type Runtime struct {
 
 // The bounds of a file.
 const (
-	maxFile     = 1 << 20 // bytes
 	maxRuntimes = 100
 	maxDrills   = 32
 	minSecret   = 16 // bytes
@@ -69,11 +67,19 @@ func Read(path string) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s: it has %d bytes; want at most %d", path, len(text), maxFile)
+	p := &strictyaml.Problems{Name: path}
+	docs := strictyaml.Documents(text, 0, p)
+	if len(docs) > 1 {
+		p.Add(strictyaml.Problem{Line: docs[1].Line, Column: docs[1].Column, Message: "a second document begins", Hint: "write all settings in one"})
 	}
-	if hasContent(text) {
-		if err := yaml.Load(text, s, yaml.WithKnownFields(), yaml.WithUniqueKeys()); err != nil {
+	if len(docs) > 0 {
+		(&form{p}).mapping("", docs[0])
+	}
+	if err := p.Err(); err != nil {
+		return nil, err
+	}
+	if len(docs) > 0 {
+		if err := docs[0].Decode(s); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
@@ -87,11 +93,6 @@ func (s *Settings) check(dir string) error {
 	if len(s.Runtimes) > maxRuntimes {
 		return fmt.Errorf("it has %d runtimes; want at most %d", len(s.Runtimes), maxRuntimes)
 	}
-	for _, k := range s.TwoPersons {
-		if !byhand.Known(k) {
-			return fmt.Errorf("two-persons: %q is no kind of scope", k)
-		}
-	}
 	if s.SecondWithin != 0 && (s.SecondWithin < minSecond || s.SecondWithin > maxSecond) {
 		return fmt.Errorf("second-within is %v; want from %v to %v", s.SecondWithin, minSecond, maxSecond)
 	}
@@ -99,8 +100,11 @@ func (s *Settings) check(dir string) error {
 		return fmt.Errorf("it has %d drills; want at most %d", len(s.Drills), maxDrills)
 	}
 	for i, d := range s.Drills {
-		if d.Scope.Kind == "" || d.Every < minEvery {
-			return fmt.Errorf("drills[%d]: want a scope, and every of at least %v", i, minEvery)
+		if d.Scope.Kind == "" {
+			return fmt.Errorf("drills[%d]: scope is missing, such as all", i)
+		}
+		if d.Every < minEvery {
+			return fmt.Errorf("drills[%d]: every is %v; want at least %v, such as 24h", i, d.Every, minEvery)
 		}
 	}
 	seen := make(map[string]bool)
@@ -154,7 +158,7 @@ func oneOf(dir, name, url, file string) (string, error) {
 	return url, nil
 }
 
-// secret reads the key of signatures. Without one a receiver could not tell weir from others.
+// secret reads the key of signatures. Without one a receiver cannot distinguish weir from others.
 func secret(dir, file string) ([]byte, error) {
 	if file == "" {
 		return nil, errors.New("secret-file is missing: requests to cancel are signed")
@@ -174,14 +178,4 @@ func inFolder(dir, file string) string {
 		return file
 	}
 	return filepath.Join(dir, file)
-}
-
-// hasContent reports whether a file has more than comments.
-func hasContent(text []byte) bool {
-	for line := range bytes.Lines(text) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
-			return true
-		}
-	}
-	return false
 }
