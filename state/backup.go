@@ -36,7 +36,7 @@ var ErrNoBackup = errors.New("not a whole backup of a state")
 // what a crash at that moment would leave. It returns how many keys it has written.
 func (s *Store) Backup(ctx context.Context, w io.Writer) (keys int64, err error) {
 	if s.inMemory() {
-		return 0, errors.New("a state in memory has no backup")
+		return 0, ErrInMemory
 	}
 	if err := s.writer.flush(); err != nil {
 		return 0, fmt.Errorf("back up state: %w", err)
@@ -111,7 +111,7 @@ func restore(ctx context.Context, dir string, r io.Reader, o Options) (keys int6
 	if err != nil {
 		return 0, err
 	}
-	d, err := openDirectory(dir, o.LockWait)
+	d, err := openDirectory(dir, o.LockWait, o.Logger)
 	if err != nil {
 		return 0, err
 	}
@@ -144,41 +144,55 @@ func restore(ctx context.Context, dir string, r io.Reader, o Options) (keys int6
 // loadBackup puts all keys of a backup into an empty database, under the versions that they had, by
 // which the chain sees that none is missing. last is the newest version.
 func loadBackup(ctx context.Context, db *badger.DB, r io.Reader) (keys int64, last uint64, err error) {
+	loader := db.NewKVLoader(16)
+	keys, err = readBackup(ctx, r, func(kv *pb.KV) error {
+		last = max(last, kv.Version)
+		return loader.Set(kv)
+	})
+	// What is being written is waited for before the database is closed.
+	if finished := loader.Finish(); err == nil {
+		err = finished
+	}
+	return keys, last, err
+}
+
+// CheckBackup reads a backup to its end and returns how many keys it has. One that is cut off or
+// changed is ErrNoBackup.
+func CheckBackup(ctx context.Context, r io.Reader) (keys int64, err error) {
+	return readBackup(ctx, r, func(*pb.KV) error { return nil })
+}
+
+// readBackup calls set for each key of a backup.
+func readBackup(ctx context.Context, r io.Reader, set func(*pb.KV) error) (keys int64, err error) {
 	in := &summed{in: bufio.NewReaderSize(r, backupBuffer), sum: crc64.New(backupSums)}
 	magic := make([]byte, len(backupMagic))
 	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != backupMagic {
-		return 0, 0, fmt.Errorf("%w: it does not begin as one", ErrNoBackup)
+		return 0, fmt.Errorf("%w: it does not begin as one", ErrNoBackup)
 	}
-	loader := db.NewKVLoader(16)
-	defer func() {
-		if err != nil { // what is being written is waited for before the database is closed
-			_ = loader.Finish()
-		}
-	}()
 	for {
 		if err := context.Cause(ctx); err != nil {
-			return keys, last, err
+			return keys, err
 		}
 		kv, err := in.frame()
 		if err != nil {
-			return keys, last, fmt.Errorf("%w: it breaks off after %d keys: %w", ErrNoBackup, keys, err)
+			return keys, fmt.Errorf("%w: it breaks off after %d keys: %w", ErrNoBackup, keys, err)
 		}
 		if len(kv.Key) == 0 {
 			if kv.Version != uint64(keys) {
-				return keys, last, fmt.Errorf("%w: it has %d keys and names %d", ErrNoBackup, keys, kv.Version)
+				return keys, fmt.Errorf("%w: it has %d keys and names %d", ErrNoBackup, keys, kv.Version)
 			}
 			break
 		}
-		keys, last = keys+1, max(last, kv.Version)
-		if err := loader.Set(kv); err != nil {
-			return keys, last, err
+		keys++
+		if err := set(kv); err != nil {
+			return keys, err
 		}
 	}
 	want, got := in.sum.Sum64(), make([]byte, 8)
 	if _, err := io.ReadFull(in.in, got); err != nil || binary.BigEndian.Uint64(got) != want {
-		return keys, last, fmt.Errorf("%w: its checksum is wrong", ErrNoBackup)
+		return keys, fmt.Errorf("%w: its checksum is wrong", ErrNoBackup)
 	}
-	return keys, last, loader.Finish()
+	return keys, nil
 }
 
 // summed reads a backup and sums it up.

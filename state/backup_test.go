@@ -126,3 +126,29 @@ func TestBackupDamaged(t *testing.T) {
 	}
 	refused("cut by its last byte", b.Bytes()[:b.Len()-1])
 }
+
+// A backup is checked without being restored.
+func TestCheckBackup(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), small())
+	if _, err := s.Journal(0).Append([]state.Entry{{Value: []byte("one")}}); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	keys, err := s.Backup(t.Context(), &b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := state.CheckBackup(t.Context(), bytes.NewReader(b.Bytes())); n != keys || err != nil {
+		t.Errorf("%d keys of %d: %v", n, keys, err)
+	}
+	for _, cut := range []int{0, b.Len() / 2, b.Len() - 1} {
+		if _, err := state.CheckBackup(t.Context(), bytes.NewReader(b.Bytes()[:cut])); !errors.Is(err, state.ErrNoBackup) {
+			t.Errorf("of %d bytes: %v", cut, err)
+		}
+	}
+	m := open(t, "", small())
+	if _, err := m.Backup(t.Context(), &b); !errors.Is(err, state.ErrInMemory) {
+		t.Errorf("in memory: %v", err)
+	}
+}

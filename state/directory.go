@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,7 +37,7 @@ const (
 // openDirectory creates the directory below dir when it is missing, and locks it.
 //
 // Other users lose access to it, because events and verdicts contain what agents did.
-func openDirectory(dir string, wait time.Duration) (*directory, error) {
+func openDirectory(dir string, wait time.Duration, logger *slog.Logger) (*directory, error) {
 	d := &directory{path: filepath.Join(dir, directoryName)}
 	for _, path := range []string{filepath.Clean(dir), d.path} {
 		switch info, err := os.Stat(path); {
@@ -66,7 +67,7 @@ func openDirectory(dir string, wait time.Duration) (*directory, error) {
 	}
 	d.file = file
 	// The lock belongs to the open file: it ends with the process, however that ends.
-	if err := d.lock(wait); err != nil {
+	if err := d.lock(wait, logger); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	// The file is for people and for the message of the next one who comes; the lock is what
@@ -80,7 +81,8 @@ func openDirectory(dir string, wait time.Duration) (*directory, error) {
 
 // lock tries for a while, because the lock of a killed process is there until the
 // kernel has taken the process apart.
-func (d *directory) lock(wait time.Duration) error {
+func (d *directory) lock(wait time.Duration, logger *slog.Logger) error {
+	waits := false
 	for end := time.Now().Add(wait); ; time.Sleep(lockRetry) {
 		err := syscall.Flock(int(d.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
@@ -92,6 +94,9 @@ func (d *directory) lock(wait time.Duration) error {
 			return fmt.Errorf("lock %s: %w", d.path, err)
 		case time.Now().After(end):
 			return fmt.Errorf("%w: %s is locked%s; stop that one, or give this one a directory of its own", ErrLocked, d.path, d.holder())
+		case !waits:
+			waits = true
+			logger.Warn("the state is locked"+d.holder()+": weir waits for that process to end", "path", d.path, "at_most", wait.String())
 		}
 	}
 }

@@ -28,6 +28,9 @@ var (
 	// ErrNewer says that the state was written by a newer weir.
 	ErrNewer = errors.New("state has a newer format")
 
+	// ErrInMemory says that nothing of the state outlives its process.
+	ErrInMemory = errors.New("a state in memory has no backup")
+
 	// ErrDamaged says that what is on disk is not what was written.
 	ErrDamaged = errors.New("state is damaged")
 )

@@ -40,7 +40,8 @@ type Options struct {
 	// after the files were removed. It may be nil.
 	Failed func(error)
 
-	// Logger gets Badger's messages as warnings and for debugging; nil drops them.
+	// Logger gets Badger's messages as warnings and for debugging, and one when Open begins to
+	// wait for a lock; nil drops them.
 	Logger *slog.Logger
 
 	// For tests; zero values mean freeBytes, datasync, time.Now, how long this has

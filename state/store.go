@@ -73,7 +73,7 @@ func open(dir string, o Options) (_ *Store, err error) {
 		s.disk.free, s.reserve = boundless, new(reserve)
 	} else {
 		// The lock comes first: nothing may be looked at while another process writes.
-		if s.directory, err = openDirectory(dir, o.LockWait); err != nil {
+		if s.directory, err = openDirectory(dir, o.LockWait, o.Logger); err != nil {
 			return nil, err
 		}
 		path = s.directory.path
@@ -145,7 +145,7 @@ func (s *Store) inMemory() bool { return s.directory == nil }
 
 // advice is what a person needs who finds the state damaged.
 const advice = "if the events come from Kafka, the state is only a cache of them: move the directory away and start again; " +
-	"in the embedded form the directory holds the journal itself: keep it, and restore it from a copy"
+	"in the embedded form the directory holds the journal itself: keep it, and make a new one of a backup: weir restore BACKUP --state NEW"
 
 // openBadger opens the database. An error is the system's, which may heal, or ErrDamaged. Reporting
 // damage for a full disk or a missing right would make an operator discard a good state.

@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -230,7 +231,12 @@ func TestLockOfAnotherProcess(t *testing.T) {
 	}
 	o := small()
 	o.LockWait = 50 * time.Millisecond
+	var log bytes.Buffer
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	_, err := state.Open(dir, o)
+	if want := fmt.Sprint("the state is locked by process ", cmd.Process.Pid, ": weir waits"); strings.Count(log.String(), want) != 1 {
+		t.Errorf("%q is not in the log once:\n%s", want, log.String())
+	}
 	if !errors.Is(err, state.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprint(" by process ", cmd.Process.Pid, ";")) {
 		t.Fatal(err)
 	}
@@ -396,7 +402,7 @@ func TestManifest(t *testing.T) {
 		must(t, damage(path))
 		for range 2 {
 			_, err = state.Open(dir, small())
-			if !errors.Is(err, state.ErrDamaged) || !strings.Contains(err.Error(), "journal itself") {
+			if !errors.Is(err, state.ErrDamaged) || !strings.Contains(err.Error(), "weir restore BACKUP --state NEW") {
 				t.Fatal(err)
 			}
 		}

@@ -58,11 +58,14 @@ func backUp(ctx context.Context, c *client.Client, path string) (n int64, err er
 	}
 	defer resp.Body.Close()
 	part := path + ".part"
-	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return 0, err
 	}
 	n, err = io.Copy(f, resp.Body)
+	if err == nil {
+		_, err = state.CheckBackup(ctx, io.NewSectionReader(f, 0, n))
+	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return n, fmt.Errorf("the backup is not whole: %w", err)
 	}

@@ -3,13 +3,16 @@ package main
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"weir/analyzer/budgets"
+	"weir/analyzer/limitfile"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
 	"weir/cmd/internal/pump"
 	"weir/events"
 )
@@ -61,12 +64,50 @@ func listBudgets(ctx context.Context, env *cli.Env, target *target, q pump.Budge
 	if err := lines.Flush(); err != nil {
 		return err
 	}
-	if len(list.Budgets) == 0 {
-		env.Notice("nothing counts for a budget yet: write budgets in the limits file, and send events that name their scope")
+	if len(list.Budgets) == 0 && (q.Budget != "" || q.Value != "") {
+		env.Notice("no account matches --budget and --value")
+	} else if len(list.Budgets) == 0 {
+		return noticeBudgets(ctx, env, k, target)
 	}
 	if list.Truncated {
 		env.Notice("there are more accounts: --limit, --budget and --value choose")
 	}
+	return nil
+}
+
+// noticeBudgets says why there is no account: the limits have no budgets, or no event counts for one.
+func noticeBudgets(ctx context.Context, env *cli.Env, k known, target *target) error {
+	var have []budgets.Budget
+	switch c, running := k.(*client.Client); {
+	case running:
+		var active api.LimitsAnswer
+		if err := c.Get(ctx, "/v1/limits", &active); err != nil {
+			return err
+		}
+		l, err := limitfile.ParseJSON("the active limits", active.Document)
+		if err != nil {
+			return err
+		}
+		have = l.Budgets
+	case len(*target.logs) > 0:
+		l, err := target.LimitFlags.Limits()
+		if err != nil {
+			return err
+		}
+		have = l.Budgets
+	default:
+		env.Notice("the state has no account of a budget")
+		return nil
+	}
+	if len(have) == 0 {
+		env.Notice("the limits have no budgets: write them under budgets in the limits file")
+		return nil
+	}
+	names := make([]string, len(have))
+	for i := range have {
+		names[i] = have[i].Name + " (" + have[i].Scope.String() + ")"
+	}
+	env.Notice("no event counts for a budget yet; send events that name the scope of: %s", strings.Join(names, ", "))
 	return nil
 }
 

@@ -30,8 +30,9 @@ input_cost_per_token and output_cost_per_token of each model in US dollars. Pric
 cache reads, cache writes and reasoning may follow. Limits in US dollars count the same
 costs. What stops would have saved is an estimate, printed with its assumption.
 
---tree prints one flow, the flows that descend from it, their agents and their tools.
-Each call and each token is in OWN of one line, and in ALL of the lines above it.
+--tree takes an id or a unique beginning of one. It prints the flow, the flows that
+descend from it, their agents and their tools. Each call and each token is in OWN of
+one line, and in ALL of the lines above it.
 
 Without a FILE a running weir folds its own log again with its current limits. With
 --brokers the topic of events is read. The metrics weir_spent_* and weir_waste_* count
@@ -120,7 +121,7 @@ func runningCosts(ctx context.Context, env *cli.Env, server *client.ServerFlags,
 		if long != 0 {
 			return cli.Usage("--since and --tree are not supported together for a running weir").Advise("omit --since, or give a FILE")
 		}
-		tree, err := c.FlowCosts(ctx, view.tree)
+		tree, err := flowTree(ctx, c, view.tree)
 		if err != nil {
 			return err
 		}
@@ -177,6 +178,7 @@ func printCosts(env *cli.Env, c *costs.Report, by string) error {
 				say("and %d more; --by %s lists them", n, costLists[i])
 			}
 		}
+		noticePrices(env, &c.Total.All)
 		return nil
 	})
 }

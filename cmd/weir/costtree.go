@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
 	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
 	"weir/cmd/internal/costs"
 )
 
@@ -33,8 +37,13 @@ func (v costsView) print(env *cli.Env, tried *backtest.Trial) error {
 		return printCosts(env, costs.NewReport(tried.Costs()), v.by)
 	}
 	tree, ok := tried.Trees.Tree(v.tree)
+	if begin := tried.Trees.Flows(v.tree); !ok && len(begin) == 1 {
+		tree, ok = tried.Trees.Tree(begin[0])
+	} else if !ok && len(begin) > 1 {
+		return cli.Failure("%q may be one of %d flows", v.tree, len(begin)).Advise("for example %s", begin[0])
+	}
 	if !ok {
-		return cli.Failure("the log has no event of flow %q", v.tree).Advise("weir replay LOG lists the flows of a log")
+		return cli.Failure("the log has no event of flow %q", v.tree).Advise("weir flows ls --log FILE lists the flows of a log")
 	}
 	return printCostTree(env, &tree)
 }
@@ -53,11 +62,32 @@ func printCostTree(env *cli.Env, tree *costs.Tree) error {
 		if err := t.Flush(); err != nil {
 			return err
 		}
+		noticePrices(env, &tree.Nodes[0].All)
 		if tree.Truncated {
 			env.Notice("the tree has more than %s; what the others spent is in OWN of the line above them", cli.Count(costs.MostNodes, "node"))
 		}
 		return nil
 	})
+}
+
+// noticePrices says how tokens without a price get one.
+func noticePrices(env *cli.Env, s *costs.Spent) {
+	if s.Unpriced > 0 {
+		env.Notice("for an unknown price give --prices FILE, to weir run or with a log")
+	}
+}
+
+// flowTree asks a running weir for the tree of a flow, by its id or a unique beginning of it.
+func flowTree(ctx context.Context, c *client.Client, name string) (costs.Tree, error) {
+	tree, err := c.FlowCosts(ctx, name)
+	if e, ok := errors.AsType[*client.StatusError](err); !ok || e.Status != http.StatusNotFound {
+		return tree, err
+	}
+	v, err := find(ctx, c, name)
+	if err != nil {
+		return tree, err
+	}
+	return c.FlowCosts(ctx, v.Flow)
 }
 
 // share is the part of the whole in percent: of the money, else of the tokens, else of the calls.

@@ -106,7 +106,8 @@ func TestHand(t *testing.T) {
 	call("a-third", 3, "operator_stop")
 	f(0, []string{"agent:b", "stopped", "a test"}, "orders", "ls")
 	f(0, []string{"agent:b is released"}, with("release", "agent:b")...)
-	f(1, []string{"agent:b is not stopped by hand"}, with("release", "agent:b")...)
+	f(1, []string{"agent:b is not stopped by hand", "weir orders ls lists what is"}, with("release", "agent:b")...)
+	f(1, []string{"there is no such order; the active one is: tool:rm within tenant:t except agent:x", "weir release tool:rm --within tenant:t"}, with("release", "tool:rm")...)
 	f(0, []string{"tool:rm within tenant:t is released"}, with("release", "tool:rm", "--within", "tenant:t")...)
 	f(0, []string{"nothing is stopped by hand"}, "orders", "ls")
 	f(0, []string{"ended"}, "orders", "ls", "--all")
@@ -118,6 +119,17 @@ func TestHand(t *testing.T) {
 	}
 	resp.Body.Close()
 	call("a-third", 3, "operator_stop")
+
+	f(1, []string{"the limits in force have no budgets"}, with("budgets", "grant", "day", "t", "5")...)
+	f(0, []string{"the limits have no budgets"}, "budgets", "ls", "--token-file", token)
+	f(1, []string{"HTTP 409", "in memory (--in-memory) and has no backup"}, "backup", filepath.Join(dir, "none"), "--token-file", token)
+	if left, _ := filepath.Glob(filepath.Join(dir, "none*")); len(left) > 0 {
+		t.Errorf("a backup of nothing leaves %v", left)
+	}
+	if out := f(0, nil, "costs", "--tree", "anoth"); !strings.Contains(out, "another") {
+		t.Errorf("by the beginning of an id, weir costs --tree prints %q", out)
+	}
+	f(1, []string{"there is no flow"}, "costs", "--tree", "no-such-flow")
 
 	without := startRun(t, "--in-memory")
 	defer without.end(syscall.SIGTERM)

@@ -186,7 +186,7 @@ func (h *hand) releaseScope(ctx context.Context, env *cli.Env, path, name string
 	}
 	resp, err := c.Do(ctx, http.MethodDelete, path, body, http.Header{"Content-Type": {"application/json"}})
 	if e, ok := errors.AsType[*client.StatusError](err); ok && e.Status == http.StatusNotFound {
-		return cli.Failure("%s is not stopped by hand", name).Advise("weir orders lists what is")
+		return notStopped(ctx, c, name)
 	}
 	if err != nil {
 		return wantsToken(err, true)
@@ -200,6 +200,26 @@ func (h *hand) releaseScope(ctx context.Context, env *cli.Env, path, name string
 		_, err := cli.Fprintf(env.Out, "%s is released\n", scopeText(&a))
 		return err
 	})
+}
+
+// notStopped is the error that there is no such order. It names one of the same scope within others.
+func notStopped(ctx context.Context, c *client.Client, name string) error {
+	var list api.HandOrderList
+	if err := c.Get(ctx, "/v1/orders", &list); err != nil {
+		return err
+	}
+	for i := range list.Orders {
+		o := &list.Orders[i]
+		if o.Scope.String() != name {
+			continue
+		}
+		hint := "weir release " + name
+		for _, s := range o.Within {
+			hint += " --within " + s.String()
+		}
+		return cli.Failure("there is no such order; the active one is: %s", scopeText(o)).Advise("%s", hint)
+	}
+	return cli.Failure("%s is not stopped by hand", name).Advise("weir orders ls lists what is")
 }
 
 // ordersCommand is weir orders: the orders by hand, and links that give one.

@@ -51,6 +51,18 @@ func (p *Principal) Flow(id string) bool { return p == nil || matches(p.flows, i
 // Source reports whether it may send events of the source.
 func (p *Principal) Source(name string) bool { return p == nil || matches(p.sources, name) }
 
+// SomeSource is a source that it may send events of, as an example; "" where it is not bound to any.
+func (p *Principal) SomeSource() string {
+	if !p.BoundToSources() {
+		return ""
+	}
+	begin, star := strings.CutSuffix(p.sources[0], "*")
+	if star {
+		begin += "1"
+	}
+	return begin
+}
+
 // Orders are the scopes that its orders have to be within; none: it may give orders about all.
 func (p *Principal) Orders() []byhand.Scope {
 	if p == nil {

@@ -84,8 +84,11 @@ func (a *Server) serveBudgetGrant(w http.ResponseWriter, r *http.Request) error 
 		for i := range limits.Budgets {
 			names = append(names, limits.Budgets[i].Name)
 		}
-		return &problem.Error{Status: http.StatusNotFound, Code: string(events.CodeInvalidValue), Field: "budget",
-			Detail: fmt.Sprintf("the limits in force have no budget %q; they have: %s", asked.Budget, strings.Join(names, ", "))}
+		detail := fmt.Sprintf("the limits in force have no budget %q; they have: %s", asked.Budget, strings.Join(names, ", "))
+		if len(names) == 0 {
+			detail = "the limits in force have no budgets: write them under budgets in the limits file"
+		}
+		return &problem.Error{Status: http.StatusNotFound, Code: string(events.CodeInvalidValue), Field: "budget", Detail: detail}
 	}
 	x, err := asked.override(r, a, b)
 	if err != nil {

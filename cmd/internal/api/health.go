@@ -40,8 +40,9 @@ type readyAnswer struct {
 	Ready bool     `json:"ready"`
 	Why   []string `json:"why"` // what is wrong; empty when ready
 	// Lag is how many records wait to be folded, of all partitions that are folded here.
-	Lag     int64 `json:"lag_records"`
-	DiskMiB int64 `json:"disk_free_mib"`
+	Lag int64 `json:"lag_records"`
+	// DiskMiB is absent for a state in memory.
+	DiskMiB *int64 `json:"disk_free_mib,omitempty"`
 	// Degraded says in which mode calls are judged that is not that of quiet times. Weir is
 	// ready then: it answers, under limits of that mode.
 	Degraded []ask.DegradedStatus `json:"degraded,omitempty"`
@@ -102,7 +103,9 @@ func (a *Server) readiness() readyAnswer {
 	out := readyAnswer{Why: []string{}, SelfTest: a.selfTest.State()}
 	// The answer says how much is free also while it is enough, for who looks in time.
 	free, floor := a.store.Free()
-	out.DiskMiB = free >> 20
+	if floor > 0 { // else the state is in memory
+		out.DiskMiB = new(free >> 20)
+	}
 	_, out.Limits = a.limits.State()
 	out.Follow = a.reading.States()
 	out.Misplaced = a.misplaced()

@@ -118,7 +118,11 @@ func (a *Server) newServer() *http.Server {
 func (a *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler {
+			switch p := recover(); p {
+			case nil:
+			case http.ErrAbortHandler:
+				panic(p) // else the answer would end as if all of it had come
+			default:
 				a.writeError(w, r, check.PanicOf(p))
 			}
 		}()

@@ -252,7 +252,7 @@ func (v *visit) owns(ev *events.Event) error {
 	case !v.who.Flow(ev.FlowKey()):
 		return &events.DecodeError{Code: events.CodeInvalidValue, Field: "correlation_id", Offset: -1, Reason: fmt.Sprintf("flow %q is none of those of %s", ev.FlowKey(), v.who.Name)}
 	case !v.who.Source(ev.Source):
-		return &events.DecodeError{Code: events.CodeInvalidValue, Field: "source", Offset: -1, Reason: fmt.Sprintf("source %q is none of those of %s", ev.Source, v.who.Name)}
+		return &events.DecodeError{Code: events.CodeInvalidValue, Field: "source", Offset: -1, Reason: fmt.Sprintf("source %q is none of those of %s: write one that is, for example \"source\": %q", ev.Source, v.who.Name, v.who.SomeSource())}
 	}
 	if err := ownPayers(v.who, ev); err != nil {
 		return err

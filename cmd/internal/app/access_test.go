@@ -119,6 +119,7 @@ func TestTenants(t *testing.T) {
 	none := call(mine, 3, "a", "b")
 	none.CorrelationID = ""
 	send("one", none, 400)
+	r.want(r.as("src", "POST", "/v1/check", `{"kind":"agent.call","correlation_id":"f","from":{"agent":"a"},"to":{"agent":"b"}}`), 400, `for example \"source\": \"s-1\"`)
 	for _, above := range []func(*events.Event){func(ev *events.Event) { ev.ParentCorrelationID = theirs }, func(ev *events.Event) { ev.RootCorrelationID = theirs },
 		func(ev *events.Event) {
 			ev.CorrelationSource, ev.RootCorrelationID, ev.ConversationID = events.CorrelationPrompt, mine, theirs
@@ -203,6 +204,9 @@ func TestReadyNamesNothing(t *testing.T) {
 		}
 	}
 	r.want(r.as("eve", "GET", "/readyz", ""), 200, "a_secret_word", "a-followed-file")
+	if got := r.as("eve", "GET", "/readyz", ""); strings.Contains(got.body, "disk_free_mib") {
+		t.Errorf("a state in memory has free disk space: %s", got.body)
+	}
 }
 
 // TestNarrowedStreams takes flows away from a principal while it follows the verdicts.

@@ -185,7 +185,7 @@ func TestEndToEnd(t *testing.T) {
 	r.want(r.do("GET", "/healthz", ""), 200, `"ok":true`)
 	r.want(r.do("POST", "/v1/events", lines(selfCall("f1", 1), call("f1", 2, "a", "b"), selfCall("f/2", 1))), 202, `"accepted":3`, `"refused":[]`)
 	r.folded()
-	r.want(r.do("GET", "/readyz", ""), 200, `"ready":true`, `"why":[]`)
+	r.want(r.do("GET", "/readyz", ""), 200, `"ready":true`, `"why":[]`, `"disk_free_mib":`)
 	verdicts := r.verdictLines()
 	if len(verdicts) < 2 || !strings.Contains(verdicts[0], `"reason_code":"self_call"`) {
 		t.Fatalf("verdicts %q", verdicts)

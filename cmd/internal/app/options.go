@@ -30,7 +30,7 @@ type Options struct {
 	// StateDir is where journal, verdict log and state are kept; "" keeps them in
 	// memory, for demonstrations and tests.
 	StateDir string
-	// State is how they are kept. RecordTTL and JournalTTL default to DefaultRetention;
+	// State is how they are kept. Its Logger defaults to Logger. RecordTTL and JournalTTL default to DefaultRetention;
 	// negative means for ever.
 	State state.Options
 
@@ -179,6 +179,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.State.Logger == nil {
+		o.State.Logger = o.Logger
 	}
 	return o, o.resolveFollowed()
 }

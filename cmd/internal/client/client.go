@@ -188,6 +188,12 @@ func (c *Client) Send(ctx context.Context, method, path string, body io.Reader, 
 	if e.Status == http.StatusNotFound && e.detail == "" {
 		return nil, cli.Failure("what answers at %s is not weir's API: it does not know %s (HTTP 404)", c.Base, path).Advise("metrics have a port of their own; name the address of the page with --server URL")
 	}
+	if e.Status == http.StatusUnauthorized {
+		if c.Token == "" {
+			e.detail = "this weir requires a token" // what the server says is for programs
+		}
+		return nil, cli.Failure("%w", e).Advise("give the file with it: --token-file FILE, or %s", TokenVariable)
+	}
 	return nil, e
 }
 

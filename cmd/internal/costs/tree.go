@@ -3,6 +3,7 @@ package costs
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"weir/events"
 )
@@ -198,6 +199,17 @@ func (f *Forest) room() bool {
 	}
 	f.nodes++
 	return true
+}
+
+// Flows returns the flows whose ids begin so.
+func (f *Forest) Flows(begin string) (ids []string) {
+	for id := range f.flows {
+		if strings.HasPrefix(id, begin) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // Tree returns what the flow and its descendants have spent; false for a flow that had no event. It
