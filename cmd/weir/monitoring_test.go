@@ -50,7 +50,7 @@ func TestMonitoring(t *testing.T) {
 		t.Skip("a real Prometheus runs without -short")
 	}
 	limits := filepath.Join(t.TempDir(), "limits.yaml")
-	quick := "profile: balanced\nflow: {idle: 2s}\norders: {ttl: 5s}\n" // so that flows are closed and deadlines fire while the test looks
+	quick := "profile: balanced\nflow: {idle: 2s}\norders: {ttl: 5s}\nbudgets: [{name: team-day, scope: team, window: day, measure: calls, hard: 3}]\n" // so that flows are closed and deadlines fire while the test looks
 	write(t, limits, quick)
 	r := startRun(t, "--in-memory", "--limits", limits, "--metrics", "127.0.0.1:0", "--self-test", "6s")
 	var line struct{ Address string }
@@ -215,7 +215,24 @@ func (l *load) extra(ctx context.Context, n int) error {
 	if err := l.post(ctx, waste(fmt.Sprint("waste-", n))); err != nil {
 		return err
 	}
+	if err := l.spend(ctx, flow); err != nil {
+		return err
+	}
 	return l.post(ctx, slices.Concat(line, line, []byte("nonsense\n")))
+}
+
+// spend checks a call of a team whose budget is soon spent.
+func (l *load) spend(ctx context.Context, flow string) error {
+	call := events.Event{Time: events.StampOf(time.Now()), Kind: events.AgentCall, ID: "spend-" + flow, CorrelationID: "spend-" + flow, TeamID: "payments", From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url+"/v1/check", bytes.NewReader(call.AppendJSON(nil)))
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	return res.Body.Close()
 }
 
 // waste is a flow that makes one call over and over, and reports its costs.
