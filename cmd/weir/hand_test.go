@@ -102,7 +102,7 @@ func TestHand(t *testing.T) {
 
 	f(0, []string{"tool:rm within tenant:t except agent:x is stopped until 20"}, with("stop", "tool:rm", "--within", "tenant:t", "--except", "agent:x", "--for", "1h")...)
 	call("a-third", 0)
-	f(0, []string{"agent:b is stopped until 20", "no call in scope was admitted by a check", "1 process of weir and 0 guards have confirmed", "calls observed after the stop: 0"}, with("stop", "agent:b", "--wait", "10s")...)
+	f(0, []string{"agent:b is stopped until 20", "no call in scope was admitted by a check", "1 process of weir and 0 guards have confirmed\n", "calls observed after the stop: 0"}, with("stop", "agent:b", "--wait", "10s")...)
 	call("a-third", 3, "operator_stop")
 	f(0, []string{"agent:b", "stopped", "a test"}, "orders", "ls")
 	f(0, []string{"agent:b is released"}, with("release", "agent:b")...)
@@ -134,7 +134,7 @@ func TestHand(t *testing.T) {
 	without := startRun(t, "--in-memory")
 	defer without.end(syscall.SIGTERM)
 	code, _, errs := weir(t, "", with("flows", "stop", "f", "--server", without.url)...)
-	if code != 1 || !strings.Contains(errs, "without an admin token file") {
+	if code != 1 || !strings.Contains(errs, "without --admin-token-file") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }

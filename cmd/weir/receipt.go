@@ -76,33 +76,38 @@ func getReceipt(ctx context.Context, c *client.Client, id string, r *orders.Rece
 // printReceipt says in sentences what was acknowledged, and by which guards it was not.
 func printReceipt(env *cli.Env, a *api.HandOrderView, r *orders.Receipt) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s is stopped until %s\n", scopeText(a), a.Expires)
+	cli.Fprintf(&b, "%s is stopped until %s\n", scopeText(a), a.Expires)
 	if r.Complete {
-		fmt.Fprintf(&b, "since %s no call in scope was admitted by a check\n", r.Since)
+		cli.Fprintf(&b, "since %s no call in scope was admitted by a check\n", r.Since)
 	} else {
-		fmt.Fprintf(&b, "not confirmed by all: calls in scope may still be made\n")
+		cli.Fprintf(&b, "not confirmed by all: calls in scope may still be made\n")
 	}
-	fmt.Fprintf(&b, "%s of weir and %s have confirmed\n", cli.Count(int64(r.Members), "process"), cli.Count(int64(r.Guards), "guard"))
+	cli.Fprintf(&b, "%s of weir and %s have confirmed\n", cli.Count(int64(r.Members), "process"), cli.Count(int64(r.Guards), "guard"))
 	for _, m := range r.Missing {
-		fmt.Fprintf(&b, "  missing: guard %s (%s): %s\n", m.Guard, m.Instance, m.Why)
+		cli.Fprintf(&b, "  missing: guard %s (%s): %s\n", m.Guard, m.Instance, m.Why)
 	}
 	if r.More > 0 {
-		fmt.Fprintf(&b, "  missing: %s more\n", cli.Count(int64(r.More), "guard"))
+		cli.Fprintf(&b, "  missing: %s more\n", cli.Count(int64(r.More), "guard"))
 	}
 	for _, why := range r.Unreached {
-		fmt.Fprintf(&b, "  missing: %s\n", why)
+		cli.Fprintf(&b, "  missing: %s\n", why)
 	}
 	f := r.Flights
-	fmt.Fprintf(&b, "in flight at the stop: %d, ended %d (cancelled %d), running %d, unknown %d\n", f.Calls, f.Ended, f.Cancelled, f.Running, f.Unknown)
+	cli.Fprintf(&b, "in flight at the stop: %d, ended %d (cancelled %d), running %d, unknown %d\n", f.Calls, f.Ended, f.Cancelled, f.Running, f.Unknown)
 	for i := range r.Runtimes {
-		fmt.Fprintf(&b, "  %s\n", runtimeText(&r.Runtimes[i]))
+		cli.Fprintf(&b, "  %s\n", runtimeText(&r.Runtimes[i]))
 	}
 	for i := range f.Open {
-		fmt.Fprintf(&b, "  not ended: %s\n", openText(&f.Open[i]))
+		cli.Fprintf(&b, "  not ended: %s\n", openText(&f.Open[i]))
 	}
-	fmt.Fprintf(&b, "calls observed after the stop: %d\n", r.Observed)
-	_, err := cli.Fprintf(env.Out, "%s", b.String())
-	return err
+	cli.Fprintf(&b, "calls observed after the stop: %d\n", r.Observed)
+	// Each line by itself, because what is printed stays on its line.
+	for line := range strings.Lines(b.String()) {
+		if _, err := cli.Fprintf(env.Out, "%s\n", strings.TrimSuffix(line, "\n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openText names a call that has not ended, and says why.

@@ -93,7 +93,7 @@ func (d *door) admit(r *http.Request, n need) (*access.Principal, *problem.Error
 	case p.May(needs[n]) && p != nil, p == nil && free:
 		return p, nil
 	case orders && !d.keeper.HasAdmin():
-		return nil, &problem.Error{Status: http.StatusForbidden, Detail: "this changes something, and weir was started without an admin token file; start it with one"}
+		return nil, &problem.Error{Status: http.StatusForbidden, Detail: "this changes something, and weir was started without --admin-token-file FILE; write a token into FILE and start weir with it"}
 	// The response to a known principal names the missing role. A shared token that gives no
 	// orders gets 401 and a hint to the admin token instead, since its holder may well have
 	// both.

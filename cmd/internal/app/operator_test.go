@@ -82,8 +82,8 @@ func TestOrdersNeedTheAdminToken(t *testing.T) {
 		}
 	}
 	without := begin(t, Options{})
-	f(without, "", 403, "without an admin token file")
-	f(without, adminSecret, 403, "without an admin token file")
+	f(without, "", 403, "without --admin-token-file")
+	f(without, adminSecret, 403, "without --admin-token-file")
 	with := begin(t, Options{AdminTokenFile: tokenFile(t, adminSecret), IntakeTokenFile: tokenFile(t, intakeSecret)})
 	f(with, "", 401, "send the token")
 	f(with, "wrong", 401, "is not the admin token")

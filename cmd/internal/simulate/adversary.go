@@ -166,7 +166,10 @@ func (a *adversary) untouched(verdicts []said) map[string][]string {
 	out := make(map[string][]string)
 	for i := range verdicts {
 		if v := verdictOf(verdicts[i].line); v.CorrelationID != "" && !a.touches(v.CorrelationID) {
-			out[v.CorrelationID] = append(out[v.CorrelationID], verdicts[i].line)
+			// A renewal that falls due as limits change names those of before or after: it is made with
+			// the next record, which may be one of a sender.
+			v.ConfigVersion = ""
+			out[v.CorrelationID] = append(out[v.CorrelationID], string(v.AppendJSON(nil)))
 		}
 	}
 	return out
