@@ -26,7 +26,7 @@ func (f failing) Backup(_ context.Context, w io.Writer) (int64, error) {
 }
 
 // A backup that fails before its first byte is answered by a status. One that fails later breaks off,
-// so that nobody takes it for a whole one.
+// so that no client takes it for a whole one.
 func TestBackupFails(t *testing.T) {
 	for _, after := range []int{0, 1, 1 << 20} {
 		a := &Server{store: failing{after: after}, logger: slog.New(slog.DiscardHandler)}

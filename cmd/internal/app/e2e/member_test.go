@@ -166,11 +166,13 @@ func (g *members) folded(members ...*running) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	// What is committed has passed on its activity.
+	// Ticks go on meanwhile, so the ends are those of now. What is committed has passed on its activity.
+	ends := g.ends(g.topics.Events)
 	g.until("all events are folded", func() bool {
 		committed, err := group.Committed(g.t.Context())
-		return err == nil && g.reached(g.topics.Events, 0, committed)
+		return err == nil && reachedAll(ends, 0, committed)
 	})
+	ends = g.ends(g.topics.Activity)
 	g.until("all activity is folded", func() bool {
 		next := map[int]int64{}
 		for _, m := range members {
@@ -178,18 +180,26 @@ func (g *members) folded(members ...*running) {
 				next[p.Partition] = p.Next
 			}
 		}
-		return g.reached(g.topics.Activity, g.partitions, next)
+		return reachedAll(ends, g.partitions, next)
 	})
 }
 
-// reached reports whether the places, numbered from first on, are the ends of a topic.
-func (g *members) reached(topic string, first int, places map[int]int64) bool {
+// ends returns the ends of the partitions of a topic.
+func (g *members) ends(topic string) (list []int64) {
 	g.t.Helper()
 	for n := range g.partitions {
 		_, end, err := g.cluster.Bounds(g.t.Context(), topic, n)
 		if err != nil {
 			g.t.Fatal(err)
 		}
+		list = append(list, end)
+	}
+	return list
+}
+
+// reachedAll reports whether the places, numbered from first on, have come to the ends.
+func reachedAll(ends []int64, first int, places map[int]int64) bool {
+	for n, end := range ends {
 		if places[first+n] < end {
 			return false
 		}
