@@ -56,11 +56,7 @@ func cursorLine(r *reader, n *node, emit func(*events.Event)) bool {
 		}
 	case "result":
 		v := r.talk(n)
-		status := events.StatusOK
-		if n.failed {
-			status = events.StatusError
-		}
-		r.log.Answer(&v.turn, v.turn.Session+"/result", r.clock.at(n.at), status, n.said, emit)
+		r.ended(v, v.turn.Session+"/result", n, emit)
 	}
 	return true // settings and thoughts
 }

@@ -41,13 +41,7 @@ func kimiLine(r *reader, n *node, emit func(*events.Event)) bool {
 	if v == nil {
 		v = r.begin("kimi-"+strconv.FormatInt(int64(now), 36), "")
 	}
-	turn := v.turn
-	if n.parent != "" {
-		turn.By, _ = r.tasks.Get(n.parent)
-		if turn.By.IsZero() {
-			turn.By = events.Party{Session: turn.Session + "/" + n.parent, Agent: "subagent"}
-		}
-	}
+	turn := r.turn(v, n)
 	if n.kind == "ToolCallPart" {
 		if s, ok := r.open.Get(v.pending.ID); ok {
 			s.add(n.text)

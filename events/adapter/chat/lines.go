@@ -21,13 +21,18 @@ func claudeLine(r *reader, n *node, emit func(*events.Event)) bool {
 		return false
 	case "result":
 		v := r.talk(n)
-		status := events.StatusOK
-		if n.failed {
-			status = events.StatusError
-		}
-		r.log.Answer(&v.turn, n.id, r.clock.at(n.at), status, n.said, emit)
+		r.ended(v, n.id, n, emit)
 	}
 	return true // settings, hooks and pieces of messages
+}
+
+// ended emits the record that ends a turn, of which key is the id.
+func (r *reader) ended(v *talk, key string, n *node, emit func(*events.Event)) {
+	status := events.StatusOK
+	if n.failed {
+		status = events.StatusError
+	}
+	r.log.Answer(&v.turn, key, r.clock.at(n.at), status, n.said, emit)
 }
 
 // piLine reads the lines of a session of Pi that are no message: the first names the session.

@@ -31,13 +31,7 @@ func (r *reader) message(v *talk, n *node, emit func(*events.Event)) {
 	if !r.unique || n.id == "" {
 		key = v.turn.Session + "/" + key
 	}
-	turn := v.turn
-	if n.parent != "" {
-		turn.By, _ = r.tasks.Get(n.parent)
-		if turn.By.IsZero() {
-			turn.By = events.Party{Session: v.turn.Session + "/" + n.parent, Agent: "subagent"}
-		}
-	}
+	turn := r.turn(v, n)
 	calls, results := r.parts(v, n)
 	r.tokens(&turn, n, key, now, emit)
 	for i := range calls {
@@ -57,6 +51,20 @@ func (r *reader) message(v *talk, n *node, emit func(*events.Event)) {
 		v.turn.Prompt = key
 		r.log.Prompt(&v.turn, key, now, n.text, emit)
 	}
+}
+
+// turn returns the turn of a record, by the agent that acts: a subagent where the record names the
+// call that gave it its task.
+func (r *reader) turn(v *talk, n *node) transcript.Turn {
+	turn := v.turn
+	if n.parent == "" {
+		return turn
+	}
+	turn.By, _ = r.tasks.Get(n.parent)
+	if turn.By.IsZero() {
+		turn.By = events.Party{Session: turn.Session + "/" + n.parent, Agent: "subagent"}
+	}
+	return turn
 }
 
 func isAnswer(role string) bool { return role == "assistant" || role == "model" || role == "agent" }
