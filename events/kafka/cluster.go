@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -28,8 +29,8 @@ type Cluster struct {
 	TLS      *tls.Config    // nil: no TLS
 	SASL     sasl.Mechanism // nil: no login
 	// Values puts JSON in place of the value of each record that is read; nil: values stay as they are. Its
-	// error is one that time heals: the record is read again later.
-	Values      func(*Record) error
+	// error is one that time heals: the record is read again later. What it leaves it logs to the Reader's logger.
+	Values      func(*Record, *slog.Logger) error
 	DialTimeout time.Duration // longest time to reach one broker, TLS and login included, and to wait for its next word; default 10 s
 
 	once      sync.Once

@@ -556,7 +556,7 @@ func (r *Reader) translate(records []Record) error {
 		return nil
 	}
 	for i := range records {
-		if err := r.cluster.Values(&records[i]); err != nil {
+		if err := r.cluster.Values(&records[i], r.o.Logger); err != nil {
 			return fmt.Errorf("topic %s: the record at offset %d: %w", r.topic, records[i].Offset, err)
 		}
 	}

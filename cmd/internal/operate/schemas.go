@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/spf13/pflag"
 
@@ -41,6 +40,6 @@ func (f *schemaFlags) fill(c *kafka.Cluster) error {
 	if err != nil {
 		return err
 	}
-	c.Values = r.Values(context.Background(), slog.Default())
+	c.Values = r.Values(context.Background())
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -52,7 +53,8 @@ func open(t *testing.T, answers map[string]any) (*registry, func(*recordbatch.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g, r.Values(t.Context(), nil)
+	values := r.Values(t.Context())
+	return g, func(record *recordbatch.Record) error { return values(record, slog.New(slog.DiscardHandler)) }
 }
 
 // framed puts the frame of a registry around a value.

@@ -22,9 +22,9 @@ const (
 // Values returns what puts JSON in place of a record's value, for kafka.Cluster. Its error is one
 // that time heals, such as a registry that is away. A value that no schema fits stays as it is, so that it gets to
 // the dead-letter queue unchanged; the first of them are logged.
-func (r *Registry) Values(ctx context.Context, log *slog.Logger) func(*recordbatch.Record) error {
+func (r *Registry) Values(ctx context.Context) func(*recordbatch.Record, *slog.Logger) error {
 	var logged atomic.Int64
-	return func(record *recordbatch.Record) error {
+	return func(record *recordbatch.Record, log *slog.Logger) error {
 		path, value := pathOf(record)
 		if path == "" {
 			return nil
@@ -41,7 +41,7 @@ func (r *Registry) Values(ctx context.Context, log *slog.Logger) func(*recordbat
 				return nil
 			}
 		}
-		if n := logged.Add(1); n <= 5 && log != nil {
+		if n := logged.Add(1); n <= 5 {
 			log.Warn("a value cannot be read by its schema and goes to the dead-letter queue", "offset", record.Offset, "schema", path, "err", refused)
 		}
 		return nil
