@@ -61,13 +61,7 @@ func (w *weirs) begin(ctx context.Context, dir string) error {
 	brokers, count := "", 1
 	w.storm = &storm{real: w.real, partitions: 6, dir: dir, soak: &soak{}, topics: defaultTopics(), binary: binary, out: io.Discard}
 	if w.group {
-		if w.storm.server, err = newServer(w.real, filepath.Join(dir, "broker")); err != nil {
-			return err
-		}
-		if err := w.storm.server.start(ctx); err != nil {
-			return err
-		}
-		if err := w.storm.createTopics(ctx); err != nil {
+		if err := w.storm.startBroker(ctx); err != nil {
 			return err
 		}
 		brokers, count = w.storm.server.addr, 3
@@ -162,13 +156,7 @@ func (w *weirs) post(ctx context.Context, n int, path, kind string, body []byte)
 	}
 	r.Header.Set("Content-Type", kind)
 	r.Header.Set("Authorization", "Bearer "+answersToken)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, text, err
+	return answerTo(http.DefaultClient, r)
 }
 
 func stoppedFlow(n int) string { return fmt.Sprintf("stopped-%d", n) }

@@ -216,6 +216,18 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 	return r.ok(), nil
 }
 
+// startBroker starts the broker in the folder of the trial and creates the topics. The caller stops
+// the server if there is one, also after an error.
+func (s *storm) startBroker(ctx context.Context) (err error) {
+	if s.server, err = newServer(s.real, filepath.Join(s.dir, "broker")); err != nil {
+		return err
+	}
+	if err = s.server.start(ctx); err != nil {
+		return err
+	}
+	return s.createTopics(ctx)
+}
+
 // createTopics lets weir make its topics, as users do.
 func (s *storm) createTopics(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, s.binary, "topics", "create", "--brokers", s.server.addr, "--partitions", fmt.Sprint(s.partitions), "--replication", "1")

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -38,13 +37,7 @@ func newTrio(ctx context.Context, s *storm, prefix string, flags func(dir string
 	if err != nil {
 		return t, err
 	}
-	if s.server, err = newServer(s.real, filepath.Join(s.dir, "broker")); err != nil {
-		return t, err
-	}
-	if err = s.server.start(ctx); err != nil {
-		return t, err
-	}
-	if err = s.createTopics(ctx); err != nil {
+	if err = s.startBroker(ctx); err != nil {
 		return t, err
 	}
 	for n := range 3 {
@@ -139,13 +132,18 @@ func (t *trio) once(ctx context.Context, url string, body []byte) (int, []byte, 
 		return 0, nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := t.client.Do(req)
+	return answerTo(t.client, req)
+}
+
+// answerTo sends a request and returns status and body of the answer.
+func answerTo(client *http.Client, req *http.Request) (status int, body []byte, err error) {
+	resp, err := client.Do(req)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, text, err
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
 }
 
 // may checks a call and reports whether it may be made.
