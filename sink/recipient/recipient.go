@@ -43,6 +43,18 @@ func WithoutURL(err error) error {
 	return err
 }
 
+// Outcome returns what a status means: nil for 2xx, a *Refusal for what is no use to send again, and
+// another error for what may pass later.
+func Outcome(resp *http.Response) error {
+	switch code := resp.StatusCode; {
+	case code >= 200 && code < 300:
+		return nil
+	case code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests:
+		return &Refusal{Status: resp.Status}
+	}
+	return fmt.Errorf("status %s", resp.Status)
+}
+
 // Counts is what was done with verdicts. Any goroutine may read it.
 // It is zero at the start of the program.
 type Counts struct {

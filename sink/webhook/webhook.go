@@ -171,17 +171,15 @@ func (h *Hook) try(ctx context.Context, position int64, body, verdict []byte) (a
 	}
 	defer resp.Body.Close()
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again
-	switch code := resp.StatusCode; {
-	case code >= 200 && code < 300:
-		return 0, nil
-	case code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests:
-		return 0, &recipient.Refusal{Status: resp.Status}
+	err = recipient.Outcome(resp)
+	if _, refused := errors.AsType[*recipient.Refusal](err); err == nil || refused {
+		return 0, err
 	}
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
 		// Cut, so that it cannot overflow.
 		after = time.Duration(min(s, 1<<20)) * time.Second
 	}
-	return after, fmt.Errorf("status %s", resp.Status)
+	return after, err
 }
 
 // Sign returns the value of the signature header: the time in seconds and, over that

@@ -193,18 +193,14 @@ func (c *Caller) post(ctx context.Context, o *byhand.Order) (status int, a Answe
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
-	switch code := resp.StatusCode; {
-	case code >= 200 && code < 300:
-		if json.Unmarshal(text, &a) != nil { // the answer is optional
-			a = Answer{}
-		}
-		a.NotCancelled = append([]orders.Unreleased{}, a.NotCancelled[:min(len(a.NotCancelled), mostNamed)]...)
-		return code, a, nil
-	case code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests:
-		return code, a, &recipient.Refusal{Status: resp.Status}
-	default:
-		return code, a, fmt.Errorf("status %s", resp.Status)
+	if err := recipient.Outcome(resp); err != nil {
+		return resp.StatusCode, a, err
 	}
+	if json.Unmarshal(text, &a) != nil { // the answer is optional
+		a = Answer{}
+	}
+	a.NotCancelled = append([]orders.Unreleased{}, a.NotCancelled[:min(len(a.NotCancelled), mostNamed)]...)
+	return resp.StatusCode, a, nil
 }
 
 // load reads the results of an earlier process.
