@@ -237,8 +237,8 @@ evidence: ## measure the rules on recorded runs: TRACES="FOLDER..." writes analy
 	@[ -n "$(TRACES)" ] || { echo 'evidence: say where the recorded runs are: make evidence TRACES="FOLDER..."'; exit 1; }
 	$(GO) run ./cmd/internal/tools/evidence $(TRACES) > analyzer/EVIDENCE.md.new && mv analyzer/EVIDENCE.md.new analyzer/EVIDENCE.md
 
-simulate: ## whole groups with crashes, hand-overs and failing disks and brokers, by SEEDS (1000) from FIRST (1)
-	$(GO) test -count=1 -timeout 0 -run TestSimulation -v ./cmd/internal/simulate -seeds $(or $(SEEDS),1000) -first $(or $(FIRST),1)
+simulate: ## whole groups with crashes, hand-overs and failing disks and brokers, and orders by hand, by SEEDS (1000) from FIRST (1)
+	$(GO) test -count=1 -timeout 0 -run '^Test(Switch)?Simulation$$' -v ./cmd/internal/simulate -seeds $(or $(SEEDS),1000) -first $(or $(FIRST),1)
 
 .PHONY: release
 release: ## bin/release: archives, deb, rpm, SBOM, wheel, npm tarball, Helm chart, image context and checksums of VERSION=v1.2.3; publishes nothing

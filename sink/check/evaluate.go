@@ -30,7 +30,7 @@ const EvaluatePath = "/api/v1/hooks:evaluate"
 // Before a model is asked (preflight), what is new in its messages is reported: prompts, calls and
 // results. Calls of the last answer that were not checked are checked then, when they have run; so a
 // client that asks before models alone is stopped one call late. A request to a model is refused as well
-// while an order stops all calls of its flow.
+// while an order stops all calls of its flow, or an order of a person about a scope stops the request.
 //
 // Errors have a status, by which the SDKs go on or not as their own setting says (fail_open).
 type Evaluate struct {
@@ -39,8 +39,11 @@ type Evaluate struct {
 	Append func(ctx context.Context, lines [][]byte) error
 	// Order returns an active order that stops all calls of a flow, or nil.
 	Order func(ctx context.Context, flow string) *events.Verdict
-	Fail  func(w http.ResponseWriter, r *http.Request, err error)
-	Now   func() time.Time
+	// Begins returns the order of a person about a scope that refuses a request to a model, or nil. nil
+	// refuses none.
+	Begins func(ctx context.Context, ev *events.Event) *events.Verdict
+	Fail   func(w http.ResponseWriter, r *http.Request, err error)
+	Now    func() time.Time
 
 	mu sync.Mutex
 	// seen are ids of events that were reported or checked, with the verdict that refused a call when it
@@ -67,6 +70,9 @@ type evaluation struct {
 		Conversation string `json:"conversation_id"`
 		Trace        string `json:"trace_id"`
 		Span         string `json:"span_id"`
+		Model        struct {
+			Name string `json:"name"`
+		} `json:"model"`
 	} `json:"context"`
 	Input struct {
 		Messages []evaluatedMessage `json:"messages"`
@@ -199,6 +205,10 @@ type talked struct {
 
 // judge reports what is new, and checks the calls that may be about to run.
 func (t *talked) judge(in *evaluation) error {
+	if v := t.begins(in); v != nil {
+		t.said(v)
+		return nil // what is new is reported with the first request that is allowed
+	}
 	last := -1 // the last message with calls
 	for i := range in.Input.Messages {
 		for _, p := range in.Input.Messages[i].Parts {
@@ -243,6 +253,16 @@ func (t *talked) judge(in *evaluation) error {
 		}
 	}
 	return nil
+}
+
+// begins returns the order of a person about a scope that refuses a request to a model; nil for none.
+func (t *talked) begins(in *evaluation) *events.Verdict {
+	if t.Begins == nil || in.Phase != "preflight" {
+		return nil
+	}
+	ev := t.base
+	ev.Kind, ev.Model, ev.ID, ev.Time = events.LLMCall, clip(in.Context.Model.Name), t.unique(), events.StampOf(t.Now())
+	return t.Begins(t.ctx, &ev)
 }
 
 // message reports one message, of whose calls when says what to do.

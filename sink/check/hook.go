@@ -38,6 +38,9 @@ type Hook struct {
 	// Append appends events that are no asks, each of one line.
 	// The lines belong to it afterwards.
 	Append func(ctx context.Context, lines [][]byte) error
+	// Begins returns the order of a person that refuses a prompt, by which a flow begins, or nil. nil
+	// refuses none.
+	Begins func(ctx context.Context, ev *events.Event) *events.Verdict
 	// Failed is called with each fault, whether the agent was allowed to go on or not.
 	Failed func(err error)
 	Now    func() time.Time
@@ -131,6 +134,9 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 	// Asks one by one and in their order: an input seldom has more than one.
 	for i := range list {
 		ev := &list[i]
+		if refused, ok := h.promptRefused(ctx, in, ev); ok {
+			return refused, nil
+		}
 		if ev.Kind != events.ToolCall && ev.Kind != events.AgentCall || ev.By() == events.OriginUser || !ev.Ask {
 			rest = append(rest, ev.AppendJSON(nil))
 			continue
@@ -161,6 +167,19 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 		err = h.Append(ctx, rest)
 	}
 	return answer, err
+}
+
+// promptRefused returns the refusal of a prompt while an order of a person stops what it would begin.
+// Rules refuse no prompt. A program that reads no such answer has its first use of a tool refused.
+func (h *Hook) promptRefused(ctx context.Context, in *hookInput, ev *events.Event) (answer HookAnswer, ok bool) {
+	if h.Begins == nil || in.event != "UserPromptSubmit" || ev.Kind != events.AgentCall || in.program == copilot {
+		return answer, false
+	}
+	v := h.Begins(ctx, ev)
+	if v == nil {
+		return answer, false
+	}
+	return in.refusedPrompt("weir " + string(v.Reason) + ": " + agentText(v)), true
 }
 
 // read makes events of the input. They own what they hold.

@@ -289,22 +289,31 @@ func (in *hookInput) note(text string) (a HookAnswer) {
 	return a
 }
 
+// refusedPrompt refuses a prompt, in the form that the program reads.
+func (in *hookInput) refusedPrompt(reason string) (a HookAnswer) {
+	switch in.program {
+	case openHands:
+		a.Decision, a.Reason = "deny", reason
+	case cline:
+		a.Cancel, a.ErrorMessage = true, reason
+	default:
+		a.Decision, a.Reason = "block", reason
+	}
+	return a
+}
+
 // refusal refuses the use of a tool, in the form that the program reads.
 func (in *hookInput) refusal(action events.Action, reason string) (a HookAnswer) {
 	switch {
-	case in.program == openHands:
-		a.Decision, a.Reason = "deny", reason
-		return a
-	case in.program == cline:
-		a.Cancel, a.ErrorMessage = true, reason
-		return a
+	case in.program == openHands, in.program == cline:
+		return in.refusedPrompt(reason)
 	case in.camel:
 		a.Permission, a.PermissionReason = "deny", reason
 		return a
 	}
 	// Claude Code, Codex and Qwen Code take either of these, Gemini CLI the first and
 	// Copilot CLI the second.
-	a.Decision, a.Reason = "block", reason
+	a = in.refusedPrompt(reason)
 	a.Output = &HookOutput{Event: "PreToolUse", Decision: "deny", Reason: reason}
 	// Of these two programs it ends the run; the others get the refusal alone.
 	if (action == events.Halt || action == events.Hold) && (in.program == claudeCode || in.program == gemini) {

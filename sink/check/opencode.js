@@ -28,7 +28,7 @@ async function tell(input) {
 
 // What only tells must never stop anything.
 async function record(input) {
-  try { await tell(input) } catch {}
+  try { return await tell(input) } catch {}
 }
 
 export const Weir = async () => ({
@@ -43,7 +43,8 @@ export const Weir = async () => ({
   },
   "chat.message": async (input, output) => {
     const prompt = (output.parts ?? []).map((part) => part.text ?? "").join("\n")
-    await record({ hook_event_name: "UserPromptSubmit", session_id: input.sessionID, prompt })
+    const answer = await record({ hook_event_name: "UserPromptSubmit", session_id: input.sessionID, prompt })
+    if (answer?.decision) throw new Error(answer.reason) // a person has stopped what it would begin
   },
   "tool.execute.before": async (input, output) => {
     let answer

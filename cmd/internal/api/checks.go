@@ -46,6 +46,7 @@ type checking struct {
 	paid        func(who *access.Principal) *problem.Error
 	byPrincipal func(v *visit) bool
 	mayOperate  func(r *http.Request) bool
+	begins      func(ctx context.Context, ev *events.Event) *events.Verdict // see Parts
 	lookAt      func(flow string) (view *analyzer.View, known bool, err error)
 }
 
@@ -53,7 +54,7 @@ type checking struct {
 func (a *Server) checking() *checking {
 	return &checking{checker: a.checker, log: a.log, store: a.store, deadLetters: a.deadLetters, program: a.program, trust: a.trust, door: &a.door, hints: a.hints, metrics: a.metrics,
 		clock: a.clock, logger: a.logger, requests: a.o.Requests, streams: a.o.Streams, gateways: a.o.Authz,
-		fail: a.writeError, paid: a.paid, byPrincipal: a.byPrincipal, mayOperate: a.mayOperate, lookAt: a.lookAt}
+		fail: a.writeError, paid: a.paid, byPrincipal: a.byPrincipal, mayOperate: a.mayOperate, begins: a.begins, lookAt: a.lookAt}
 }
 
 // routes are those of the group.
@@ -80,6 +81,7 @@ func (c *checking) hookRoutes() []route {
 		c.logger.Warn("a hook was not answered as it should be", "error", err)
 	}, c.clock.Now)
 	evaluate := check.NewEvaluate(c.timed(prom.RouteHook), c.appendHooked, c.wholeFlow, c.fail, c.clock.Now)
+	hook.Begins, evaluate.Begins = c.begins, c.begins
 	return []route{
 		{"POST", check.HookPath, asker, limited(c.requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
 			visitOf(r.Context()).orders = c.mayOperate(r)

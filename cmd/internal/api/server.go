@@ -225,6 +225,9 @@ type Parts struct {
 	Checks  Checks
 	Members Members // nil when this process is alone
 
+	// Begins returns the answer of the order by hand that refuses work which no check announces; nil
+	// for none.
+	Begins func(ctx context.Context, ev *events.Event) *events.Verdict
 	// Standing returns what Checks would refuse calls of a flow by, or warns of, because of its
 	// tree.
 	Standing func(ctx context.Context, flow, root string) ([]*events.Verdict, error)
@@ -265,6 +268,7 @@ type Server struct {
 	byHand      Orders
 	checker     Checks
 	members     Members
+	begins      func(ctx context.Context, ev *events.Event) *events.Verdict
 	standing    func(ctx context.Context, flow, root string) ([]*events.Verdict, error)
 
 	listener    net.Listener
@@ -323,7 +327,7 @@ func (a *Server) Listen() (err error) {
 // The error is about the port of gateways; that of metrics is none to end for. When the
 // main port or that of gateways fails later, the program does.
 func (a *Server) Serve(p Parts) error {
-	a.auditLog, a.byHand = p.Audit, p.Orders
+	a.auditLog, a.byHand, a.begins = p.Audit, p.Orders, p.Begins
 	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.deadLetters, a.selfTest, a.degraded, a.checker, a.members, a.standing = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.DeadLetters, p.SelfTest, p.Degraded, p.Checks, p.Members, p.Standing
 	a.server = a.newServer()
 	go a.watchTrend(p.Program.Ending())

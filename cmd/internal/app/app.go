@@ -262,7 +262,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		return err
 	}
 	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
-		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Orders: api.Orders{Book: a.byHand, Desk: a.desk, Proposals: a.proposals(), Secrets: a.linkSecrets}, Checks: a.checks, Members: a.members, Standing: a.orders.Standing}); err != nil {
+		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Orders: api.Orders{Book: a.byHand, Desk: a.desk, Proposals: a.proposals(), Secrets: a.linkSecrets}, Checks: a.checks, Members: a.members, Begins: a.orders.Begins, Standing: a.orders.Standing}); err != nil {
 		return err
 	}
 	a.runDrills()

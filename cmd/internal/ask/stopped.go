@@ -28,6 +28,16 @@ func (w *GlobalOrders) callIn(ctx context.Context, ev *events.Event) guard.Call 
 	return c
 }
 
+// Begins returns the answer of the order by hand that refuses work which is about to begin and that no
+// check announces, such as a prompt of a person; nil for none. The attempt is logged.
+func (w *GlobalOrders) Begins(ctx context.Context, ev *events.Event) *events.Verdict {
+	v := w.stopped(ctx, ev)
+	if v == nil {
+		return nil
+	}
+	return w.refuseStopped(ctx, ev, v)
+}
+
 // refuseStopped answers by the order that refuses.
 func (w *GlobalOrders) refuseStopped(ctx context.Context, ev *events.Event, v *events.Verdict) *events.Verdict {
 	c := w.callIn(ctx, ev)

@@ -76,10 +76,10 @@ func run(folder string, names []string) (survived int, err error) {
 		}
 		tried++
 		start := time.Now()
-		by, err := find(tree, path)
+		by, test, err := find(tree, path)
 		// The seed that has found the fault is played on the sound program, too.
 		if m := bySeed.FindStringSubmatch(by); m != nil && err == nil {
-			if out, serr := exec.Command(sound, "-test.run", "TestSimulation", "-seed", m[1]).CombinedOutput(); serr != nil {
+			if out, serr := exec.Command(sound, "-test.run", byRun.FindStringSubmatch(test)[1], "-seed", m[1]).CombinedOutput(); serr != nil {
 				err = fmt.Errorf("%s, and does so without the fault: %s", by, bySeed.Find(out))
 			}
 		}
@@ -127,21 +127,23 @@ func copyTree(to string) error {
 
 // How what found a fault is read off the output of go test.
 var (
+	byRun   = regexp.MustCompile(`-run (\S+)`)
 	bySeed  = regexp.MustCompile(`seed (\d+) breaks: .*`)
 	byTest  = regexp.MustCompile(`--- FAIL: (\S+)`)
 	byPanic = regexp.MustCompile(`(?m)^panic: (.*)`)
 )
 
-// find applies a patch, says what finds it, and takes it back.
+// find applies a patch, says what finds it and which test was run, and takes it back.
 //
 // The error is why the patch does not count as found. A patch that does not build proves
 // nothing and is one, too.
-func find(tree, path string) (by string, err error) {
+func find(tree, path string) (by, test string, err error) {
 	patch, err := os.ReadFile(path)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	test, in := simulation, "."
+	test = simulation
+	in := "."
 	head, _, _ := bytes.Cut(patch, []byte("diff --git"))
 	fault := ""
 	for line := range strings.Lines(string(head)) {
@@ -155,14 +157,14 @@ func find(tree, path string) (by string, err error) {
 			in = value
 		// A misspelled line would run another test than was meant.
 		default:
-			return "", fmt.Errorf("the patch begins with %q", line)
+			return "", "", fmt.Errorf("the patch begins with %q", line)
 		}
 	}
 	if fault == "" {
-		return "", fmt.Errorf("the patch does not say what its fault is")
+		return "", "", fmt.Errorf("the patch does not say what its fault is")
 	}
 	if out, err := apply(tree, patch); err != nil {
-		return "", fmt.Errorf("the patch does not apply: %s", out)
+		return "", "", fmt.Errorf("the patch does not apply: %s", out)
 	}
 	// The next patch has to find the copy as it was.
 	defer func() {
@@ -176,22 +178,22 @@ func find(tree, path string) (by string, err error) {
 	out, err := command.CombinedOutput()
 	switch {
 	case err == nil:
-		return "", fmt.Errorf("survives: %s", fault)
+		return "", "", fmt.Errorf("survives: %s", fault)
 	case bytes.Contains(out, []byte("[build failed]")), bytes.Contains(out, []byte("[setup failed]")):
-		return "", fmt.Errorf("does not build: %s", out)
+		return "", "", fmt.Errorf("does not build: %s", out)
 	}
 	// A simulation that fails says by which seed, which says more than the name of the
 	// test.
 	if s := bySeed.Find(out); s != nil {
-		return string(s), nil
+		return string(s), test, nil
 	}
 	if m := byTest.FindSubmatch(out); m != nil {
-		return string(m[1]), nil
+		return string(m[1]), test, nil
 	}
 	if m := byPanic.FindSubmatch(out); m != nil {
-		return "panic: " + string(m[1]), nil
+		return "panic: " + string(m[1]), test, nil
 	}
-	return "", fmt.Errorf("go test fails and does not say by what: %s", out)
+	return "", "", fmt.Errorf("go test fails and does not say by what: %s", out)
 }
 
 // The copy lies in no repository of its own, and one that is somewhere above it must not be
