@@ -36,6 +36,7 @@ type moment struct {
 	set      rules.Setting // of the row that is judged
 	from, to uint8
 	tool     uint8
+	source   uint32 // short hash of the name of the event's source
 	// A retry is what the producer says is one (retry_of), and a look again at what others
 	// still work on (decision 80). Rules about repetition pass over it.
 	retry  bool // legally repeats a call
@@ -251,7 +252,7 @@ func (f *Flow) noWork(m *moment, caller *party, unknown bool) bool {
 		f.worked(m.from)
 		return false
 	}
-	known := ev.HadWork == events.No || ev.Work.Known || f.reporting.reports(ev.Source)
+	known := ev.HadWork == events.No || ev.Work.Known || f.reporting.reports(m.source)
 	if m.blind = !known && !unknown; m.blind {
 		f.flags |= flagWorkUnknown
 	}
@@ -277,8 +278,7 @@ func (f *Flow) worked(i uint8) {
 }
 
 // reports returns whether the source was seen to report tool use in this flow.
-func (f *sources) reports(source string) bool {
-	h := shortHash(source)
+func (f *sources) reports(h uint32) bool {
 	for _, r := range f {
 		if r == h {
 			return true
@@ -289,8 +289,7 @@ func (f *sources) reports(source string) bool {
 
 // setReports notes that the source reports tools. From then on, no report from it means that
 // none were used.
-func (f *sources) setReports(source string) {
-	h := shortHash(source)
+func (f *sources) setReports(h uint32) {
 	for i, r := range f {
 		if r == h {
 			return
@@ -334,7 +333,7 @@ func (e *Engine) applyToolCall(f *Flow, m *moment) {
 	ev := m.ev
 	f.toolCalls++
 	if !isUnnamed(ev) { // else it may have been the work of anybody
-		f.reporting.setReports(ev.Source)
+		f.reporting.setReports(m.source)
 	}
 	m.retry = ev.Tool.RetryOf != ""
 	m.exempt = e.exempt(ev.Tool.Name)
@@ -377,7 +376,7 @@ func (e *Engine) applyToolCall(f *Flow, m *moment) {
 func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	ev := m.ev
 	if !isUnnamed(ev) {
-		f.reporting.setReports(ev.Source)
+		f.reporting.setReports(m.source)
 	}
 	m.exempt = e.exempt(ev.Tool.Name)
 	if m.from == none || ev.Status == events.StatusInputRequired {
@@ -664,10 +663,10 @@ func (f *rates) stampRate(m *moment) {
 
 // shortHash is a hash of a name in 32 bits, for lists of a few names: half the room, and a
 // collision among sixteen is of no account.
-func shortHash(s string) uint32 {
-	h := xxhash.Sum64String(s)
-	return uint32(h>>32) ^ uint32(h) | 1 // never 0, which means none
-}
+func shortHash(s string) uint32 { return short(xxhash.Sum64String(s)) }
+
+// short is never 0, which means none.
+func short(h uint64) uint32 { return uint32(h>>32) ^ uint32(h) | 1 }
 
 // mix makes hashes of unlike algorithms unlike numbers.
 func mix(h events.Hash) uint64 {

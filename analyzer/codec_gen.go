@@ -220,8 +220,9 @@ func putFlowNames(f *Flow, b []byte, flags flowFlags) []byte {
 		var e []byte
 		b, e = record.Room(b, 8*len(l))
 		for i := range l {
-			x := e[8*i:][:8]
+			x := e[:8]
 			le.PutUint64(x, l[i])
+			e = e[8:]
 		}
 	}
 	for i := range f.tools {
@@ -249,8 +250,9 @@ func getFlowNames(f *Flow, d *record.Reader, h []byte, more byte) {
 		f.ids = l
 		e := d.Take(8 * n)
 		for i := range l {
-			x := e[8*i:][:8]
+			x := e[:8]
 			l[i] = le.Uint64(x)
+			e = e[8:]
 		}
 	}
 	for range d.Most(h[7], maxTools) {
@@ -278,30 +280,33 @@ func putFlowHops(f *Flow, b []byte) []byte {
 		var e []byte
 		b, e = record.Room(b, 5*len(l))
 		for i := range l {
-			x := e[5*i:][:5]
+			x := e[:5]
 			r := &l[i]
 			le.PutUint32(x, r.at)
 			x[4] = r.caller
+			e = e[5:]
 		}
 	}
 	if l := f.ring; len(l) > 0 {
 		var e []byte
 		b, e = record.Room(b, 14*len(l))
 		for i := range l {
-			x := e[14*i:][:14]
+			x := e[:14]
 			r := &l[i]
 			x[0] = r.from
 			x[1] = r.to
 			le.PutUint64(x[2:], r.content)
 			le.PutUint32(x[10:], r.n)
+			e = e[14:]
 		}
 	}
 	if l := f.streakAt; len(l) > 0 {
 		var e []byte
 		b, e = record.Room(b, 4*len(l))
 		for i := range l {
-			x := e[4*i:][:4]
+			x := e[:4]
 			le.PutUint32(x, l[i])
+			e = e[4:]
 		}
 	}
 	return b
@@ -315,10 +320,11 @@ func getFlowHops(f *Flow, d *record.Reader, h []byte) {
 		f.rate = l
 		e := d.Take(5 * n)
 		for i := range l {
-			x := e[5*i:][:5]
+			x := e[:5]
 			r := &l[i]
 			r.at = le.Uint32(x)
 			r.caller = d.Index(x[4], parties)
+			e = e[5:]
 		}
 	}
 	if n := d.Most(h[10], maxRing); n > 0 {
@@ -326,12 +332,13 @@ func getFlowHops(f *Flow, d *record.Reader, h []byte) {
 		f.ring = l
 		e := d.Take(14 * n)
 		for i := range l {
-			x := e[14*i:][:14]
+			x := e[:14]
 			r := &l[i]
 			r.from = d.Index(x[0], parties)
 			r.to = d.Index(x[1], parties)
 			r.content = le.Uint64(x[2:])
 			r.n = le.Uint32(x[10:])
+			e = e[14:]
 		}
 	}
 	if n := d.Most(h[11], maxBurst); n > 0 {
@@ -339,8 +346,9 @@ func getFlowHops(f *Flow, d *record.Reader, h []byte) {
 		f.streakAt = l
 		e := d.Take(4 * n)
 		for i := range l {
-			x := e[4*i:][:4]
+			x := e[:4]
 			l[i] = le.Uint32(x)
+			e = e[4:]
 		}
 	}
 }
@@ -354,7 +362,7 @@ func putFlowTalk(f *Flow, b []byte) []byte {
 		var e []byte
 		b, e = record.Room(b, 29*len(l))
 		for i := range l {
-			x := e[29*i:][:29]
+			x := e[:29]
 			r := &l[i]
 			x[0] = r.from
 			x[1] = r.to
@@ -364,35 +372,39 @@ func putFlowTalk(f *Flow, b []byte) []byte {
 			le.PutUint16(x[19:], r.count)
 			le.PutUint32(x[21:], r.n)
 			le.PutUint32(x[25:], uint32(min(record.Ago(f.clock, r.answered), longAgo)))
+			e = e[29:]
 		}
 	}
 	if l := f.turnSeen; len(l) > 0 {
 		var e []byte
 		b, e = record.Room(b, 4*len(l))
 		for i := range l {
-			x := e[4*i:][:4]
+			x := e[:4]
 			le.PutUint32(x, l[i])
+			e = e[4:]
 		}
 	}
 	if l := f.conversations; len(l) > 0 {
 		var e []byte
 		b, e = record.Room(b, 8*len(l))
 		for i := range l {
-			x := e[8*i:][:8]
+			x := e[:8]
 			r := &l[i]
 			le.PutUint32(x, r.id)
 			le.PutUint32(x[4:], r.n)
+			e = e[8:]
 		}
 	}
 	if l := f.tasks; len(l) > 0 {
 		var e []byte
 		b, e = record.Room(b, 8*len(l))
 		for i := range l {
-			x := e[8*i:][:8]
+			x := e[:8]
 			r := &l[i]
 			le.PutUint32(x, r.id)
 			le.PutUint16(x[4:], r.loops)
 			le.PutUint16(x[6:], r.reflects)
+			e = e[8:]
 		}
 	}
 	return b
@@ -409,7 +421,7 @@ func getFlowTalk(f *Flow, d *record.Reader, h []byte) {
 		f.delegations = l
 		e := d.Take(29 * n)
 		for i := range l {
-			x := e[29*i:][:29]
+			x := e[:29]
 			r := &l[i]
 			r.from = d.Index(x[0], parties)
 			r.to = d.Index(x[1], parties)
@@ -421,6 +433,7 @@ func getFlowTalk(f *Flow, d *record.Reader, h []byte) {
 			if r.answered = 0; le.Uint32(x[25:]) != 0 {
 				r.answered = f.clock - events.Stamp(le.Uint32(x[25:])-1)
 			}
+			e = e[29:]
 		}
 	}
 	if n := d.Most(h[14], maxTurnIDs); n > 0 {
@@ -428,8 +441,9 @@ func getFlowTalk(f *Flow, d *record.Reader, h []byte) {
 		f.turnSeen = l
 		e := d.Take(4 * n)
 		for i := range l {
-			x := e[4*i:][:4]
+			x := e[:4]
 			l[i] = le.Uint32(x)
+			e = e[4:]
 		}
 	}
 	if n := d.Most(h[15], maxConversations); n > 0 {
@@ -437,10 +451,11 @@ func getFlowTalk(f *Flow, d *record.Reader, h []byte) {
 		f.conversations = l
 		e := d.Take(8 * n)
 		for i := range l {
-			x := e[8*i:][:8]
+			x := e[:8]
 			r := &l[i]
 			r.id = le.Uint32(x)
 			r.n = le.Uint32(x[4:])
+			e = e[8:]
 		}
 	}
 	if n := d.Most(h[16], maxTasks); n > 0 {
@@ -448,11 +463,12 @@ func getFlowTalk(f *Flow, d *record.Reader, h []byte) {
 		f.tasks = l
 		e := d.Take(8 * n)
 		for i := range l {
-			x := e[8*i:][:8]
+			x := e[:8]
 			r := &l[i]
 			r.id = le.Uint32(x)
 			r.loops = le.Uint16(x[4:])
 			r.reflects = le.Uint16(x[6:])
+			e = e[8:]
 		}
 	}
 }
@@ -466,18 +482,19 @@ func putFlowOrders(f *Flow, b []byte) []byte {
 		var e []byte
 		b, e = record.Room(b, 11*len(l))
 		for i := range l {
-			x := e[11*i:][:11]
+			x := e[:11]
 			r := &l[i]
 			x[0] = byte(r.rule)
 			le.PutUint16(x[1:], r.count)
 			le.PutUint64(x[3:], uint64(r.last))
+			e = e[11:]
 		}
 	}
 	if l := f.overrides; len(l) > 0 {
 		var e []byte
 		b, e = record.Room(b, 27*len(l))
 		for i := range l {
-			x := e[27*i:][:27]
+			x := e[:27]
 			r := &l[i]
 			x[0] = byte(r.rule)
 			x[1] = byte(r.mode)
@@ -485,6 +502,7 @@ func putFlowOrders(f *Flow, b []byte) []byte {
 			le.PutUint64(x[3:], uint64(r.warn.Value))
 			le.PutUint64(x[11:], uint64(r.stop.Value))
 			le.PutUint64(x[19:], uint64(r.expires))
+			e = e[27:]
 		}
 	}
 	return b
@@ -508,11 +526,12 @@ func getFlowOrders(f *Flow, d *record.Reader, h []byte) {
 		f.offences = l
 		e := d.Take(11 * n)
 		for i := range l {
-			x := e[11*i:][:11]
+			x := e[:11]
 			r := &l[i]
 			r.rule = RuleID(d.Most(x[0], int(RuleCount)-1))
 			r.count = le.Uint16(x[1:])
 			r.last = events.Stamp(le.Uint64(x[3:]))
+			e = e[11:]
 		}
 	}
 	if n := d.Most(h[19], maxOverrides); n > 0 {
@@ -520,7 +539,7 @@ func getFlowOrders(f *Flow, d *record.Reader, h []byte) {
 		f.overrides = l
 		e := d.Take(27 * n)
 		for i := range l {
-			x := e[27*i:][:27]
+			x := e[:27]
 			r := &l[i]
 			r.rule = RuleID(d.Most(x[0], int(RuleCount)-1))
 			r.mode = rules.Mode(x[1])
@@ -528,6 +547,7 @@ func getFlowOrders(f *Flow, d *record.Reader, h []byte) {
 			r.warn.Value = int64(le.Uint64(x[3:]))
 			r.stop.Value = int64(le.Uint64(x[11:]))
 			r.expires = events.Stamp(le.Uint64(x[19:]))
+			e = e[27:]
 		}
 	}
 }
@@ -543,11 +563,12 @@ func putFlowIncidents(f *Flow, b []byte) []byte {
 		var e []byte
 		b, e = record.Room(b, 10*len(l))
 		for i := range l {
-			x := e[10*i:][:10]
+			x := e[:10]
 			r := &l[i]
 			x[0] = byte(r.rule)
 			x[1] = record.Bit(r.stopped, 0)
 			le.PutUint64(x[2:], uint64(r.since))
+			e = e[10:]
 		}
 	}
 	return b
@@ -564,11 +585,12 @@ func getFlowIncidents(f *Flow, d *record.Reader) {
 		f.incidents = l
 		e := d.Take(10 * n)
 		for i := range l {
-			x := e[10*i:][:10]
+			x := e[:10]
 			r := &l[i]
 			r.rule = RuleID(d.Most(x[0], int(RuleCount)-1))
 			r.stopped = x[1]&1 != 0
 			r.since = events.Stamp(le.Uint64(x[2:]))
+			e = e[10:]
 		}
 	}
 }
@@ -688,7 +710,7 @@ func putPartyCalls(p *party, b []byte, has byte) []byte {
 		var e []byte
 		b, e = record.Room(b, size*len(l))
 		for i := range l {
-			x := e[size*i:][:31]
+			x := e[:31]
 			c := &l[i]
 			x[0] = c.tool
 			le.PutUint16(x[1:], uint16(c.flags))
@@ -698,14 +720,15 @@ func putPartyCalls(p *party, b []byte, has byte) []byte {
 			le.PutUint64(x[15:], c.args)
 			le.PutUint64(x[23:], c.result)
 			if has&partyHasSims != 0 {
-				le.PutUint64(e[size*i+simAt:], c.sim)
+				le.PutUint64(e[simAt:], c.sim)
 			}
 			if has&partyHasArgSims != 0 {
-				le.PutUint64(e[size*i+argsSimAt:], c.argsSim)
+				le.PutUint64(e[argsSimAt:], c.argsSim)
 			}
 			if has&partyHasDone != 0 {
-				e[size*i+doneAt] = byte(c.done - min(c.n, c.done))
+				e[doneAt] = byte(c.done - min(c.n, c.done))
 			}
+			e = e[size:]
 		}
 	}
 	return b
@@ -732,7 +755,7 @@ func getPartyCalls(p *party, d *record.Reader, h []byte, tools int) {
 		p.calls = l
 		e := d.Take(size * n)
 		for i := range l {
-			x := e[size*i:][:31]
+			x := e[:31]
 			c := &l[i]
 			c.tool = d.Index(x[0], tools)
 			c.flags = callFlags(le.Uint16(x[1:]))
@@ -743,18 +766,19 @@ func getPartyCalls(p *party, d *record.Reader, h []byte, tools int) {
 			c.result = le.Uint64(x[23:])
 			c.sim = 0
 			if has&partyHasSims != 0 {
-				c.sim = le.Uint64(e[size*i+simAt:])
+				c.sim = le.Uint64(e[simAt:])
 			}
 			c.argsSim = 0
 			if has&partyHasArgSims != 0 {
-				c.argsSim = le.Uint64(e[size*i+argsSimAt:])
+				c.argsSim = le.Uint64(e[argsSimAt:])
 			}
 			c.done = c.atOnce()
 			if has&partyHasDone != 0 {
-				if e[size*i+doneAt] != 0 {
-					c.done = c.n + uint32(e[size*i+doneAt])
+				if e[doneAt] != 0 {
+					c.done = c.n + uint32(e[doneAt])
 				}
 			}
+			e = e[size:]
 		}
 	}
 }
@@ -765,20 +789,22 @@ func putPartyRuns(p *party, b []byte, has byte) []byte {
 		var e []byte
 		b, e = record.Room(b, 4*len(l))
 		for i := range l {
-			x := e[4*i:][:4]
+			x := e[:4]
 			le.PutUint32(x, l[i])
+			e = e[4:]
 		}
 	}
 	if l := p.runs; len(l) > 0 {
 		var e []byte
 		b, e = record.Room(b, 12*len(l))
 		for i := range l {
-			x := e[12*i:][:12]
+			x := e[:12]
 			r := &l[i]
 			x[0] = r.tool
 			x[1] = record.Bit(r.failed, 0)
 			le.PutUint16(x[2:], r.n)
 			le.PutUint64(x[4:], r.hash)
+			e = e[12:]
 		}
 	}
 	if has&partyHasCycle != 0 {
@@ -795,8 +821,9 @@ func getPartyRuns(p *party, d *record.Reader, h []byte, tools int) {
 		p.seen = l
 		e := d.Take(4 * n)
 		for i := range l {
-			x := e[4*i:][:4]
+			x := e[:4]
 			l[i] = le.Uint32(x)
+			e = e[4:]
 		}
 	}
 	if n := d.Most(h[6], maxRuns); n > 0 {
@@ -804,12 +831,13 @@ func getPartyRuns(p *party, d *record.Reader, h []byte, tools int) {
 		p.runs = l
 		e := d.Take(12 * n)
 		for i := range l {
-			x := e[12*i:][:12]
+			x := e[:12]
 			r := &l[i]
 			r.tool = d.Index(x[0], tools)
 			r.failed = x[1] != 0
 			r.n = le.Uint16(x[2:])
 			r.hash = le.Uint64(x[4:])
+			e = e[12:]
 		}
 	}
 	if has&partyHasCycle != 0 {
@@ -983,12 +1011,13 @@ func (p *pair) encode(b []byte) []byte {
 		var e []byte
 		b, e = record.Room(b, size*len(l))
 		for i := range l {
-			x := e[size*i:][:8]
+			x := e[:8]
 			a := &l[i]
 			le.PutUint64(x, a.hash)
 			if has&pairHasSims != 0 {
-				le.PutUint64(e[size*i+simAt:], a.sim)
+				le.PutUint64(e[simAt:], a.sim)
 			}
+			e = e[size:]
 		}
 	}
 	return b
@@ -1014,13 +1043,14 @@ func (p *pair) decode(d *record.Reader, parties int) {
 		p.answers = l
 		e := d.Take(size * n)
 		for i := range l {
-			x := e[size*i:][:8]
+			x := e[:8]
 			a := &l[i]
 			a.hash = le.Uint64(x)
 			a.sim = 0
 			if has&pairHasSims != 0 {
-				a.sim = le.Uint64(e[size*i+simAt:])
+				a.sim = le.Uint64(e[simAt:])
 			}
+			e = e[size:]
 		}
 	}
 }
@@ -1066,21 +1096,23 @@ func (o *order) encode(b []byte) []byte {
 		var e []byte
 		b, e = record.Room(b, 2*len(l))
 		for i := range l {
-			x := e[2*i:][:2]
+			x := e[:2]
 			r := &l[i]
 			x[0] = r.from
 			x[1] = r.to
+			e = e[2:]
 		}
 	}
 	if l := o.calls; len(l) > 0 {
 		var e []byte
 		b, e = record.Room(b, 10*len(l))
 		for i := range l {
-			x := e[10*i:][:10]
+			x := e[:10]
 			r := &l[i]
 			x[0] = r.tool
 			x[1] = byte(r.algorithm)
 			le.PutUint64(x[2:], r.args)
+			e = e[10:]
 		}
 	}
 	return b
@@ -1125,10 +1157,11 @@ func (o *order) decode(d *record.Reader, parties, tools int) {
 		o.edges = l
 		e := d.Take(2 * n)
 		for i := range l {
-			x := e[2*i:][:2]
+			x := e[:2]
 			r := &l[i]
 			r.from = d.Index(x[0], parties)
 			r.to = d.Index(x[1], parties)
+			e = e[2:]
 		}
 	}
 	if n := d.Most(h[13], maxOrderCalls); n > 0 {
@@ -1136,11 +1169,12 @@ func (o *order) decode(d *record.Reader, parties, tools int) {
 		o.calls = l
 		e := d.Take(10 * n)
 		for i := range l {
-			x := e[10*i:][:10]
+			x := e[:10]
 			r := &l[i]
 			r.tool = d.Index(x[0], tools)
 			r.algorithm = events.HashAlgorithm(x[1])
 			r.args = le.Uint64(x[2:])
+			e = e[10:]
 		}
 	}
 }

@@ -19,6 +19,7 @@ type Engine struct {
 	orderWriter
 	// Rows that no limit and no override turns on are in no list.
 	byKind [32][]*FlowRule // rows that are on, by the kind they follow
+	plain  [32][]plainRow  // the same rows, for flows whose settings are those of the limits
 }
 
 // settings are the limits by which flows are judged.
@@ -69,6 +70,7 @@ func New(l Limits) *Engine {
 		for _, k := range events.Kinds() {
 			if Rules[i].On.Has(k) && e.mayFire(RuleID(i)) {
 				e.byKind[k] = append(e.byKind[k], &Rules[i])
+				e.plain[k] = append(e.plain[k], plainRowOf(&Rules[i], &e.limits.Rules[i]))
 			}
 		}
 	}
@@ -164,7 +166,8 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 		when = max(when, ev.Appended)
 	}
 	m := &fx.m
-	if f.repeated(ev, when, fx) {
+	source := xxhash.Sum64String(ev.Source)
+	if f.repeated(ev, source, when, fx) {
 		e.repeat(f, m, ev, fx)
 		return
 	}
@@ -173,7 +176,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	e.Advance(p, f, when, fx)
 	given := len(fx.Verdicts)
 	m.begin(max(when, f.clock))
-	m.ev, m.when, m.late, m.user = ev, when, when < f.clock, ev.By() == events.OriginUser
+	m.ev, m.when, m.late, m.user, m.source = ev, when, when < f.clock, ev.By() == events.OriginUser, short(source)
 	// A user's message that comes late lifts nothing: it would also undo what happened after it.
 	// A claimed one lifts nothing while an order stops calls (decision 59).
 	m.word = m.user && !m.late && !(ev.Claimed && f.stopped())
@@ -368,10 +371,10 @@ func (e *orderWriter) beginEpisode(f *Flow, m *moment, fx *Effects) {
 // does not matter. Only a check makes a check a repeat; otherwise any sender could use up its
 // id. The same holds for orders of a person. A report is a repeat of a check as well: a guard
 // that got no answer reports the call.
-func (f *recentIDs) repeated(ev *events.Event, when events.Stamp, fx *Effects) bool {
+func (f *recentIDs) repeated(ev *events.Event, source uint64, when events.Stamp, fx *Effects) bool {
 	id := xxhash.Sum64String(ev.ID)
 	if ev.Source != "" {
-		id ^= xxhash.Sum64String(ev.Source) * 0x9e3779b97f4a7c15
+		id ^= source * 0x9e3779b97f4a7c15
 	}
 	// The lowest bit of a remembered id is set if a check or an order brought it.
 	strict, known := isCheck(ev) || isOrder(ev), false

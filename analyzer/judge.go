@@ -12,18 +12,55 @@ import (
 // All rows are walked even if one has stopped the call: each has its own order. emit decides
 // which one is published.
 func (e *Engine) judge(f *Flow, m *moment, fx *Effects) {
-	for _, rule := range e.byKind[m.ev.Kind] {
-		e.judgeRow(rule, f, m, fx)
-	}
-	if e.observe != nil {
+	switch {
+	case e.observe != nil:
+		for _, rule := range e.byKind[m.ev.Kind] {
+			e.judgeRow(rule, f, m, fx)
+		}
 		e.observe(ruleOfAge, Rules[ruleOfAge].Value(f, m, &m.set)) // judged at its deadline only
+	case m.user:
+		// Nothing ever refuses a user's message.
+	case e.varies(f):
+		for _, rule := range e.byKind[m.ev.Kind] {
+			e.judgeRow(rule, f, m, fx)
+		}
+	default:
+		rows := e.plain[m.ev.Kind]
+		for i := range rows {
+			if r := &rows[i]; r.matters(f, m) {
+				e.judgeRow(r.rule, f, m, fx)
+			}
+		}
 	}
 }
 
+// plainRow is what is read of a row whose setting is that of the limits. Nothing comes of almost all
+// rows of almost all events, so this is in one place and small.
+type plainRow struct {
+	value  func(f *Flow, m *moment, set *rules.Setting) int64
+	set    *rules.Setting
+	least  int64 // the smallest value of which something comes
+	lifts  bool
+	repeat bool
+	rule   *FlowRule
+}
+
+func plainRowOf(rule *FlowRule, set *rules.Setting) plainRow {
+	return plainRow{value: rule.Value, set: set, least: min(set.Warn, set.Stop-1), lifts: rule.Lifts, repeat: rule.Repeat, rule: rule}
+}
+
+// matters reports whether something may come of the row, as judgeRow finds out in more detail.
+func (r *plainRow) matters(f *Flow, m *moment) bool {
+	if r.repeat && m.exempt {
+		return false
+	}
+	return r.value(f, m, r.set) >= r.least || r.lifts && len(f.orders) > 0
+}
+
 // judgeRow measures one row and gives, tightens or lifts its order.
-// It is called for each row of each event, so it leaves as soon as it is known that nothing
-// can come of the row: the value is below all thresholds, and nothing is to be lifted. An offence
-// lowers the stop to the warning at most, and arms nothing.
+// It leaves as soon as it is known that nothing can come of the row: the value is below all
+// thresholds, and nothing is to be lifted. An offence lowers the stop to the warning at most, and
+// arms nothing.
 func (e *orderWriter) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 	r := rule.ID
 	if m.user || rule.Repeat && m.exempt {

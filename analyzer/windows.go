@@ -647,8 +647,11 @@ func (p *party) followCycle(i int) {
 // it to be the same as.
 func rounds(run []uint16, lo, hi int) (best int64, period int) {
 	for d := lo; d <= hi && d < len(run); d++ {
-		r := 1 + int64(run[d])/int64(d)
-		if run[d] == 0 || r <= best {
+		if run[d] == 0 {
+			continue
+		}
+		r := 1 + int64(run[d]/uint16(d))
+		if r <= best {
 			continue
 		}
 		whole := true // a period whose divisor repeats as long is not the smallest

@@ -98,8 +98,9 @@ func putAgentLists(a *Agent, b []byte, has byte) []byte {
 		var e []byte
 		b, e = record.Room(b, 8*len(l))
 		for i := range l {
-			x := e[8*i:][:8]
+			x := e[:8]
 			le.PutUint64(x, l[i])
+			e = e[8:]
 		}
 	}
 	for i := range a.works {
@@ -126,8 +127,9 @@ func getAgentLists(a *Agent, d *record.Reader, h []byte) {
 		a.ids = l
 		e := d.Take(8 * n)
 		for i := range l {
-			x := e[8*i:][:8]
+			x := e[:8]
 			l[i] = le.Uint64(x)
+			e = e[8:]
 		}
 	}
 	for i := range d.Most(h[5], maxFlows) {

@@ -189,14 +189,14 @@ func (p list) put(w *writer) {
 	p.loop(w, size, func() {
 		w.rows(p.fixed, "x", false)
 		for _, c := range p.columns {
-			w.line("if %s&%s != 0 {\n%s\n}", c.in, c.bit, fill(c.codec.put, w.path(c.field), "e", "size*i+"+c.field+"At"))
+			w.line("if %s&%s != 0 {\n%s\n}", c.in, c.bit, fill(c.codec.put, w.path(c.field), "e", c.field+"At"))
 		}
 	})
 }
 
 // loop writes a loop over the elements, whose fixed part is x.
 func (p list) loop(w *writer, size string, each func()) {
-	w.line("for i := range l {\nx := e[%s*i:][:%d]", size, sizeOf(p.fixed))
+	w.line("for i := range l {\nx := e[:%d]", sizeOf(p.fixed))
 	was := w.value
 	if w.value = p.v; p.v == "" {
 		w.value = "l[i]"
@@ -205,7 +205,7 @@ func (p list) loop(w *writer, size string, each func()) {
 	}
 	each()
 	w.value = was
-	w.line("}\n}")
+	w.line("e = e[%s:]\n}\n}", size)
 }
 
 // offsets computes where each column stands, and the size of an element.
@@ -255,7 +255,7 @@ func (p list) get(w *writer) {
 		w.rows(p.fixed, "x", true)
 		for _, c := range p.columns {
 			w.line("%s = %s", w.path(c.field), c.absent)
-			w.line("if %s&%s != 0 {\n%s\n}", w.rec.bitsOf(c.in).where(), c.bit, fill(c.codec.get, w.path(c.field), "e", "size*i+"+c.field+"At"))
+			w.line("if %s&%s != 0 {\n%s\n}", w.rec.bitsOf(c.in).where(), c.bit, fill(c.codec.get, w.path(c.field), "e", c.field+"At"))
 		}
 	})
 }
