@@ -194,7 +194,7 @@ func (e *settings) counters(out []rules.CounterView, f *Flow, m *moment) []rules
 			c.Near = c.Observed / c.Warn
 		}
 		if s.Stop != rules.Off {
-			c.Limit = float64(s.Limit()) / unit
+			c.Limit, c.Max = float64(s.Limit())/unit, s.Max
 			// A limit of 0 cannot be divided by; how near the warning is stands then.
 			if c.Limit > 0 {
 				c.Near = c.Observed / c.Limit

@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -215,7 +216,17 @@ func (s *scanner) notOneOf(at int, v string, words []string) bool {
 	if words[0] == "" {
 		words = words[1:]
 	}
+	if i := slices.IndexFunc(words, func(w string) bool { return nearWord(v, w) }); i >= 0 {
+		return s.fail(CodeInvalidValue, at, fmt.Sprintf("%q is not known; did you mean %s?", cut(v), words[i]))
+	}
 	return s.fail(CodeInvalidValue, at, fmt.Sprintf("%q is not known; want one of %s", cut(v), strings.Join(words, ", ")))
+}
+
+// nearWord reports whether v is probably meant as the word: a slip away, or with other signs between
+// its parts.
+func nearWord(v, word string) bool {
+	plain := strings.NewReplacer("_", "", "-", "", ".", "")
+	return len(v) <= maxFolded && (slip(v, word) || strings.EqualFold(plain.Replace(v), plain.Replace(word)))
 }
 
 // bool reads true or false, and no number or text in their place.

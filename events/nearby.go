@@ -12,9 +12,20 @@ type Nearby struct {
 	Meant string
 }
 
-// Misnamed lists the names of an event that are not known and that differ by one letter, or by
-// two that changed places, from a known one that is not there. What they say is lost, for names
-// that are not known are ignored. It is for who writes producers, and reads the event once more.
+// otherWords are names that producers give to a field of an event, beside those that differ from
+// it by "_id" alone. A name that the events of others use for something else is not among them.
+var otherWords = map[string]string{
+	"flow": "correlation_id", "flow_id": "correlation_id", "run_id": "correlation_id", "workflow_id": "correlation_id",
+	"caller": "from", "sender": "from", "callee": "to", "target": "to", "recipient": "to",
+	"timestamp": "time", "ts": "time", "event": "kind", "event_type": "kind", "labels": "tags",
+	"tool_name": "tool.name", "arguments": "tool.args", "cost": "usage.cost_usd", "tokens": "usage.total_tokens",
+	"prompt_tokens": "usage.input_tokens", "completion_tokens": "usage.output_tokens",
+}
+
+// Misnamed lists the names of an event that are not known, each with the known one that is probably
+// meant and that is not there: one that differs by one letter, by two that changed places, or by
+// "_id"; one of an object in the event; or another word for it. What they say is lost, for names
+// that are not known are ignored. It is for authors of producers, and reads the event once more.
 //
 // A record that is no JSON object has none.
 func Misnamed(record []byte) (out []Nearby) {
@@ -22,9 +33,9 @@ func Misnamed(record []byte) (out []Nearby) {
 	if json.Unmarshal(record, &top) != nil {
 		return nil
 	}
-	out = misnamed(out, "", top, eventFields)
+	out = misplaced(misnamed(out, "", top, eventFields), top)
 	// Only the objects that rules read most are looked into.
-	for name, known := range map[string]*fields{"from": partyFields, "to": partyFields, "tool": toolFields} {
+	for name, known := range map[string]*fields{"from": partyFields, "to": partyFields, "tool": toolFields, "usage": usageFields} {
 		var inner map[string]json.RawMessage
 		if json.Unmarshal(top[name], &inner) == nil {
 			out = misnamed(out, name+".", inner, known)
@@ -44,13 +55,45 @@ func misnamed(out []Nearby, path string, object map[string]json.RawMessage, know
 		// A known name that is there as well was meant by nobody, and names of two letters are
 		// a slip away from too much.
 		for _, meant := range known.names {
-			if _, there := object[meant]; !there && len(meant) > 2 && slip(name, meant) {
+			if _, there := object[meant]; !there && len(meant) > 2 && (slip(name, meant) || name+"_id" == meant) {
 				out = append(out, Nearby{path + name, path + meant})
 				break
 			}
 		}
 	}
 	return out
+}
+
+// misplaced looks at the names of an event that are not known for those that belong into an object
+// of it, and for other words.
+func misplaced(out []Nearby, top map[string]json.RawMessage) []Nearby {
+	for name := range top {
+		if eventFields.exact.find(name) > 0 || slices.ContainsFunc(out, func(n Nearby) bool { return n.Name == name }) {
+			continue
+		}
+		meant := otherWords[name]
+		for object, known := range map[string]*fields{"tool": toolFields, "usage": usageFields} {
+			// Shorter names, such as type and scope, mean other things elsewhere.
+			if meant == "" && strings.Contains(name, "_") && known.exact.find(name) > 0 {
+				meant = object + "." + name
+			}
+		}
+		if meant != "" && !has(top, meant) {
+			out = append(out, Nearby{name, meant})
+		}
+	}
+	return out
+}
+
+// has reports whether the object has the field at a path of one or two names.
+func has(object map[string]json.RawMessage, path string) bool {
+	name, rest, deeper := strings.Cut(path, ".")
+	value, there := object[name]
+	if !deeper || !there {
+		return there
+	}
+	var inner map[string]json.RawMessage
+	return json.Unmarshal(value, &inner) == nil && has(inner, rest)
 }
 
 // slip reports whether a becomes b when one letter is left out, put in or changed, or when two

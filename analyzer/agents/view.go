@@ -143,7 +143,7 @@ func (e *settings) counters(p *Partition, a *Agent) (out []rules.CounterView) {
 			c.Near = float64(t.n) / max(1, float64(set.Warn))
 		}
 		if set.Stop != rules.Off {
-			c.Limit = float64(set.Limit()) / unit
+			c.Limit, c.Max = float64(set.Limit())/unit, set.Max
 			c.Near = float64(t.n) / max(1, float64(set.Limit()))
 		}
 		if s := e.setting(r, a, max(p.Watermark, a.clock)); counts.OfTree() && Rules[r].Tells && s.Mode == rules.ModeEnforce && s.Stop != rules.Off {

@@ -143,7 +143,8 @@ type CounterView struct {
 	Observed float64     `json:"observed"`
 	Warn     float64     `json:"warn,omitempty"`
 	Limit    float64     `json:"limit,omitempty"`
-	Near     float64     `json:"near"` // observed / limit, 0 when off
+	Max      bool        `json:"max,omitempty"` // the limit itself is allowed, see Setting.Max
+	Near     float64     `json:"near"`          // observed / limit, 0 when off
 	// Left is the remaining budget, as answers to checks report it. It is nil for a rule that
 	// reports none, and for one without a limit.
 	Left *float64 `json:"left,omitempty"`

@@ -2,13 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/cli"
 	"weir/cmd/internal/demo"
 )
 
@@ -156,5 +159,17 @@ func TestDemoLive(t *testing.T) {
 		if !strings.Contains(out, part) {
 			t.Errorf("%q is not in\n%s", part, out)
 		}
+	}
+}
+
+// TestDemoSaysThatItGoesOn holds that the first line says how the demonstration ends.
+func TestDemoSaysThatItGoesOn(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	env := &cli.Env{In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: func(string) string { return "" }, Now: time.Now}
+	_ = program().Main(ended, env, []string{"demo", "--listen", "127.0.0.1:0"})
+	if first, _, _ := strings.Cut(out.String(), "\n"); !strings.Contains(first, "Ctrl-C") || !strings.Contains(first, "--once") {
+		t.Errorf("the first line is %q", first)
 	}
 }

@@ -19,6 +19,7 @@ func drillCommand() cli.Command {
 		Long: `Gives an order that takes the way of weir stop and refuses no call. It waits until all
 guards and members have confirmed the order, and releases it. The report names each guard
 and member that has not confirmed, and so would not obey a stop. The exit code is 1 then.
+Without a connected guard it proves nothing about programs that make calls, and says so.
 
 ` + scopeHelp + `
 
@@ -68,6 +69,9 @@ func printDrill(env *cli.Env, a *orders.DrillReport) error {
 	have := cli.Count(int64(r.Members), "process") + " of weir and " + cli.Count(int64(r.Guards), "guard")
 	if a.Complete {
 		_, err := cli.Fprintf(env.Out, "%s would obey a stop of %s, within %d ms; nothing was stopped\n", have, a.Scope, a.TookMS)
+		if err == nil && a.Unproven != "" {
+			_, err = cli.Fprintf(env.Out, "not proven: %s\n", a.Unproven)
+		}
 		return err
 	}
 	if _, err := cli.Fprintf(env.Out, "%s would obey a stop of %s; these would not:\n", have, a.Scope); err != nil {

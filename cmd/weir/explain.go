@@ -34,8 +34,8 @@ weir, in the state folder of a stopped one (--state), or in logs (--log).`,
 // ofOneFlow is a command that prints what is known of one flow.
 //
 // explain and flows show differ in what they print for people only: as JSON and YAML both
-// print the same view.
-func ofOneFlow(show func(*cli.Env, *analyzer.View) error) func(*pflag.FlagSet) cli.Run {
+// print the same view. live says that a running weir has answered.
+func ofOneFlow(show func(env *cli.Env, v *analyzer.View, live bool) error) func(*pflag.FlagSet) cli.Run {
 	return func(fs *pflag.FlagSet) cli.Run {
 		p := newTarget(fs, true)
 		return func(ctx context.Context, env *cli.Env, args []string) error {
@@ -53,7 +53,7 @@ func ofOneFlow(show func(*cli.Env, *analyzer.View) error) func(*pflag.FlagSet) c
 			if err != nil {
 				return err
 			}
-			return env.Value(v, func() error { return show(env, &v) })
+			return env.Value(v, func() error { return show(env, &v, *p.state == "" && len(*p.logs) == 0) })
 		}
 	}
 }
@@ -62,11 +62,11 @@ func ofOneFlow(show func(*cli.Env, *analyzer.View) error) func(*pflag.FlagSet) c
 //
 // The active orders about the flow come first, then its earlier stops, then the
 // limits that it has come nearest to.
-func explain(env *cli.Env, v *analyzer.View) error {
+func explain(env *cli.Env, v *analyzer.View, live bool) error {
 	var b strings.Builder
 	writeFlow(env, &b, v)
 	if len(v.Orders) == 0 {
-		b.WriteString("\nNo active order.\n")
+		b.WriteString("\nNo active order: nothing is refused.\n")
 		// Rules about talk without work say nothing where the log does not report work (see
 		// decision 4). Without a notice, their silence would look like a good result.
 		if len(v.WorkUnknown) > 0 && v.Hops > 1 {
@@ -87,7 +87,7 @@ func explain(env *cli.Env, v *analyzer.View) error {
 		if slices.ContainsFunc(v.Orders, func(a events.Verdict) bool { return a.RuleID == o.Rule }) {
 			continue
 		}
-		cli.Fprintf(&b, "\nIt was stopped for %s %s %s.\n", o.Rule, times(o.Count), o.Last)
+		cli.Fprintf(&b, "\nStopped before by %s, %s %s; the next warning stops it at once.\n", o.Rule, times(o.Count), o.Last)
 	}
 	if _, err := io.WriteString(env.Out, b.String()); err != nil {
 		return err
@@ -95,18 +95,63 @@ func explain(env *cli.Env, v *analyzer.View) error {
 	if err := nearest(env, v); err != nil {
 		return err
 	}
-	// Where to read on is said only when something stands.
 	if len(v.Orders) > 0 {
-		env.Notice("\nweir rules show %s says what the rule measures; weir limits show where its limit stands", v.Orders[0].RuleID)
+		whatNext(env, v, live)
 	}
 	return nil
 }
 
-// statusPaint is how the states of flows are painted; one that is not here is plain.
+// whatNext prints the commands for a flow with an active order. They are notices, because they are no
+// part of the answer. Orders that a log brings about are in force nowhere.
+func whatNext(env *cli.Env, v *analyzer.View, live bool) {
+	first := incidentsOf(v.Orders)[0].orders[0]
+	flow := quoted(v.Flow)
+	say := func(command, what string) { env.Notice("  %-44s  %s", command, what) }
+	env.Notice("\nWhat to do next:")
+	if live && first.Stops() {
+		say("weir flows release "+flow+" --reason TEXT", "allow its calls again; if it goes on as before, weir stops it again")
+		if first.Action == events.Hold || budgetUnit(first.Unit) {
+			say("weir flows grant "+flow+" --reason TEXT ...", "grant more calls, tokens, dollars or time; see --help")
+		}
+	}
+	if first.Stops() {
+		say("weir review mark "+flow+" wrong", "record that the stop was wrong, for weir backtest")
+	}
+	if _, ok := analyzer.RowNamed(first.RuleID); ok {
+		say("weir rules show "+first.RuleID, "read what the rule measures")
+	}
+	say("weir limits show", "read the limits that a limits file can change")
+}
+
+// budgetUnit reports whether a limit in the unit can be raised by a grant.
+func budgetUnit(u events.Unit) bool {
+	return slices.Contains([]events.Unit{events.UnitCalls, events.UnitTokens, events.UnitUSD, events.UnitSeconds}, u)
+}
+
+// quoted is an id as a shell takes it.
+func quoted(id string) string {
+	plain := strings.ContainsFunc(id, func(r rune) bool {
+		return !strings.ContainsRune("_-.:/@+=%,", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	})
+	if !plain && id != "" {
+		return id
+	}
+	return "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
+}
+
+// statusPaint is how the states of flows are painted, and what they mean; one that is not here is plain.
 var statusPaint = [...]struct {
 	status string
 	paint  cli.Paint
-}{{"ok", cli.Good}, {"expired", cli.Caution}, {"warned", cli.Caution}, {"armed", cli.Caution}, {"stopped", cli.Bad}, {"held", cli.Bad}}
+	means  string
+}{
+	{"ok", cli.Good, "no rule has an order about it"},
+	{"expired", cli.Caution, "its last block has ended, and its calls are allowed"},
+	{"warned", cli.Caution, "its calls are still allowed"},
+	{"armed", cli.Caution, "a limit is used up, and the next call beyond it is refused"},
+	{"stopped", cli.Bad, "weir refuses calls of it"},
+	{"held", cli.Bad, "its calls wait until a person grants more"},
+}
 
 // statusCell is the state of a flow in its colour.
 func statusCell(status string) cli.Cell {
@@ -118,6 +163,16 @@ func statusCell(status string) cli.Cell {
 	return cli.Cell{Text: status}
 }
 
+// statusText is what a state means; "" for one that is not known.
+func statusText(status string) string {
+	for _, s := range statusPaint {
+		if s.status == status {
+			return ": " + s.means
+		}
+	}
+	return ""
+}
+
 // writeFlow says what a flow is and how far it has come.
 func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 	// Colors only where a terminal shows them, see cli.Env.Painted.
@@ -126,10 +181,11 @@ func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 	if v.Episode > 1 {
 		cli.Fprintf(b, " in its episode %d", v.Episode)
 	}
+	b.WriteString(statusText(v.Status))
 	cli.Fprintf(b, ".\n\n%s from %s to %s", cli.Count(v.Events, "event"), v.Start, v.Last)
 	// What happened before is in none of the figures.
 	if v.Incomplete {
-		b.WriteString("; its first events are missing")
+		b.WriteString("; its first events are missing, so counts may be too low")
 	}
 	// Of this episode, as the limits count them.
 	cli.Fprintf(b, "\n%s between %s, %s", cli.Count(v.Hops, "call"), cli.Count(int64(len(v.Parties)), "agent"), cli.Count(v.ToolCalls, "tool call"))
@@ -172,7 +228,7 @@ func contextText(p *analyzer.PartyView) string {
 func writeOrder(env *cli.Env, b *strings.Builder, o *events.Verdict) {
 	// What it does comes first, then why, then for how long and on what evidence.
 	action := actionCell(o)
-	cli.Fprintf(b, "%s  %s %s\n", env.Painted(action.Text, action.Paint), ruleAndReason(o.RuleID, o.Reason), figures(o))
+	cli.Fprintf(b, "%s  %s%s\n", env.Painted(action.Text, action.Paint), ruleAndReason(o.RuleID, o.Reason), measured(o))
 	cli.Fprintf(b, "  %s\n", o.Message)
 	// Each line stands only where there is something to say.
 	row := func(name, format string, args ...any) {
@@ -190,21 +246,33 @@ func writeOrder(env *cli.Env, b *strings.Builder, o *events.Verdict) {
 	// What a person needs to believe it, and to find it in the log.
 	if e := o.Evidence; e != nil {
 		if len(e.Ordinals) > 0 {
-			row("evidence", "events %s", ordinals(e.Ordinals))
+			row("evidence", "events %s of the flow", ordinals(e.Ordinals))
 		}
 		if e.Calls > 0 {
-			row("since", "%s and %s spent", cli.Count(e.Calls, "call"), cli.Count(e.Tokens, "token"))
+			row("spent", "%s and %s since the pattern began", cli.Count(e.Calls, "call"), cli.Count(e.Tokens, "token"))
 		}
 		if e.Attempts > 0 {
-			row("attempts", "%s tried against it", cli.Count(e.Attempts, "call"))
+			row("ignored", "by %s after the block", cli.Count(e.Attempts, "call"))
 		}
 		if e.Leaked > 0 {
-			row("leaked", "%s in flight when it was given", cli.Count(e.Leaked, "call"))
+			row("leaked", "%s already on the way at the block", cli.Count(e.Leaked, "call"))
 		}
 	}
 	if o.AgentMessage != "" {
-		row("the agent", "is told: %s", o.AgentMessage)
+		row("the model", "reads: %s", o.AgentMessage)
 	}
+}
+
+// measured is the observed value and the limit; "" for verdicts that no measure brings about.
+func measured(o *events.Verdict) string {
+	if o.Observed == nil || o.Limit == nil {
+		return ""
+	}
+	text := ": " + amount(o.Observed) + " of " + amount(o.Limit)
+	if o.Unit != "" && o.Unit != "none" {
+		text += " " + string(o.Unit)
+	}
+	return text
 }
 
 // matchText says in words which calls an order refuses.
@@ -306,12 +374,20 @@ func counters(env *cli.Env, list []rules.CounterView, title string) error {
 			}
 			return cli.Cell{Text: amount(&f), Right: true}
 		}
+		limit := number(c.Limit)
+		switch {
+		case c.Limit == 0:
+		case c.Max:
+			limit.Text = "max " + limit.Text
+		default:
+			limit.Text = "stop " + limit.Text
+		}
 		// It is above 100 % where a limit is only watched, or was lowered.
 		used := cli.Cell{Text: fmt.Sprintf("%.0f %%", 100*c.Near), Right: true}
 		if c.Near == 0 {
 			used.Text = "-"
 		}
-		err := t.Row(cli.Cell{Text: c.Rule}, cli.Cell{Text: amount(&c.Observed), Right: true}, number(c.Warn), number(c.Limit), cli.Cell{Text: string(c.Unit)}, used)
+		err := t.Row(cli.Cell{Text: c.Rule}, cli.Cell{Text: amount(&c.Observed), Right: true}, number(c.Warn), limit, cli.Cell{Text: string(c.Unit)}, used)
 		if err != nil {
 			return err
 		}

@@ -61,6 +61,6 @@ func (x *incident) write(env *cli.Env, b *strings.Builder) {
 		if i > 0 {
 			word = ""
 		}
-		cli.Fprintf(b, "  %-9s %s %s %s, %s\n", word, actionCell(o).Text, ruleAndReason(o.RuleID, o.Reason), figures(o), fmt.Sprint(o.Scope))
+		cli.Fprintf(b, "  %-9s %s %s%s, for %s\n", word, actionCell(o).Text, ruleAndReason(o.RuleID, o.Reason), measured(o), fmt.Sprint(o.Scope))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
@@ -89,8 +90,9 @@ func TestReadmePromises(t *testing.T) {
 // at by the balanced profile.
 func rulesTable() string {
 	var b strings.Builder
-	b.WriteString("# Default limits\n\nThe profile `balanced`. `weir limits show` prints what is in force; [REASONS.md](REASONS.md) describes each reason code.\n\n")
-	b.WriteString("| rule | reason code | warns at | stops at | unit |\n|---|---|---|---|---|\n")
+	b.WriteString("# Default limits\n\nThe profile `balanced`. `weir limits show` prints what is in force; [REASONS.md](REASONS.md) describes each reason code.\n\n" +
+		"A limits file has `max: 5` or `stop: 12`. `max: 5` allows 5 and stops at 6; messages, the page and `weir explain` then name the limit 5. `stop: 12` stops at 12, and 12 is the limit that they name.\n\n")
+	b.WriteString("| rule | reason code | in a limits file | warns at | stops at | unit |\n|---|---|---|---|---|---|\n")
 	var off []string
 	for i := range analyzer.Rules {
 		r := &analyzer.Rules[i]
@@ -99,11 +101,25 @@ func rulesTable() string {
 		case r.Default.Warn == rules.Off && r.Default.Stop == rules.Off:
 			off = append(off, "`"+r.Name+"`")
 		default:
-			fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s |\n", r.Name, r.Reason, threshold(r.Default.Warn), threshold(r.Default.Stop), r.Unit)
+			fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s | %s |\n", r.Name, r.Reason, inFile(&r.Default, r.Unit), threshold(r.Default.Warn), threshold(r.Default.Stop), r.Unit)
 		}
 	}
 	fmt.Fprintf(&b, "\nOff until limits or a profile set them: %s.\n", strings.Join(off, ", "))
 	return b.String()
+}
+
+// inFile is the stop of a rule as limits files spell it.
+func inFile(s *rules.Setting, u events.Unit) string {
+	word, value := "stop", fmt.Sprint(s.Limit())
+	switch {
+	case s.Stop == rules.Off:
+		return "–"
+	case s.Max:
+		word = "max"
+	case u == events.UnitSeconds:
+		value = (time.Duration(s.Stop) * time.Second).String()
+	}
+	return "`" + word + ": " + value + "`"
 }
 
 func threshold(v int64) string {

@@ -429,6 +429,7 @@ type replaySummary struct {
 	CallsSaved      int64         `json:"calls_saved"`       // after the first stop of their flow
 	MedianWorkSaved float64       `json:"median_work_saved"` // share of its calls, over the flows stopped
 	Agents          int           `json:"agents,omitempty"`  // and projects, about which something was said over all flows
+	StoppedWho      []stoppedWho  `json:"stopped_who,omitempty"`
 	Verdicts        []ruleSummary `json:"verdicts"`
 	Profile         string        `json:"profile"`
 	ConfigVersion   string        `json:"config_version"`
@@ -506,6 +507,7 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 			// The log went on after the stop: what came then is what a dispatcher would not
 			// have sent.
 			s.CallsSaved += f.Calls - f.Stopped.Call
+			s.StoppedWho = addStopped(s.StoppedWho, f)
 			saved = append(saved, f.Saved())
 		}
 	}
@@ -517,6 +519,7 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 	for key, c := range r.rules {
 		s.Verdicts = append(s.Verdicts, ruleSummary{key.rule, key.reason, key.action, len(c.incidents), c.verdicts, len(c.flows), len(c.agents)})
 	}
+	sortStopped(s.StoppedWho)
 	// Those that spoke most first.
 	slices.SortFunc(s.Verdicts, func(a, b ruleSummary) int {
 		return cmp.Or(cmp.Compare(b.Verdicts, a.Verdicts), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Action, b.Action))
@@ -549,6 +552,9 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 		default:
 			_, err = cli.Fprintf(env.Out, "%s warned, %d of them stopped; %s, %d of them with a stop\n%s of %s calls came after a stop (of a stopped flow %.0f %%, median)\n",
 				cli.Count(int64(s.FlowsWarned), "flow"), s.FlowsStopped, cli.Count(int64(s.Incidents), "incident"), s.Stops, cli.Grouped(s.CallsSaved), cli.Grouped(s.Calls), 100*s.MedianWorkSaved)
+		}
+		if err == nil {
+			err = printStopped(env, s.StoppedWho)
 		}
 		if err == nil {
 			err = s.printBlind(env)

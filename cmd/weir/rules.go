@@ -32,6 +32,7 @@ type ruleView struct {
 	Mode   string           `json:"mode"`
 	Warn   *float64         `json:"warn,omitempty"` // absent: never
 	Stop   *float64         `json:"stop,omitempty"` // absent: never
+	Max    *float64         `json:"max,omitempty"`  // the greatest allowed value, where the limits file has max
 	Window int64            `json:"window,omitempty"`
 	Per    string           `json:"window_unit,omitempty"`
 	Action events.Action    `json:"action"`
@@ -63,6 +64,9 @@ func viewOfRule(r *analyzer.Row, l *analyzer.Limits) ruleView {
 	}
 	v := ruleView{Name: r.Name, Reason: r.Reason, About: r.About, Unit: r.Unit, Mode: s.Mode.String(), Warn: figure(s.Warn), Stop: figure(s.Stop),
 		Window: s.Window, Per: r.Window, Action: r.Action, Status: r.Status, Armed: r.Armed && s.Max, From: r.From, silence: r.Silence}
+	if s.Max {
+		v.Max = figure(r.Setting(l).Limit())
+	}
 	// The status of the limits goes before that of the row.
 	if status := *r.HTTPStatus(l); status != 0 {
 		v.Status = int(status)
@@ -289,6 +293,9 @@ func showRule(env *cli.Env, apart bool, v *ruleView) error {
 	// Only some rules look back over a window.
 	if v.Per != "" {
 		rows = append(rows, [2]string{"window", fmt.Sprintf("%d %s", v.Window, v.Per)})
+	}
+	if v.Max != nil {
+		rows = append(rows, [2]string{"limit", fmt.Sprintf("max: %s in the limits file; messages and weir explain name this value, which is still allowed", amount(v.Max))})
 	}
 	if v.Armed {
 		rows = append(rows, [2]string{"armed", "the order goes out when the limit is used up: the next call is the first to be refused"})

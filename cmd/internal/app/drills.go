@@ -49,6 +49,8 @@ func (a *App) drill(ctx context.Context, d switchfile.Drill) error {
 			return context.Cause(ctx)
 		case err != nil:
 			a.logger.Error("a drill of the switch could not be run", "scope", d.Scope.String(), "error", err)
+		case report.Complete && report.Unproven != "":
+			a.logger.Warn("a drill of the switch has found no guard to try", "scope", d.Scope.String(), "members", report.Receipt.Members, "unproven", report.Unproven)
 		case report.Complete:
 			a.logger.Info("a drill of the switch is confirmed by all", "scope", d.Scope.String(), "guards", report.Receipt.Guards, "members", report.Receipt.Members, "took_ms", report.TookMS)
 		default:

@@ -116,7 +116,6 @@ func TestTwoPersonsNeedNames(t *testing.T) {
 func TestDrillStopsNothing(t *testing.T) {
 	t.Parallel()
 	h := beginHand(t, Options{Clock: clock.System{}})
-	g := h.guardOf("obeys")
 	drill := func(scope string) (report orders.DrillReport) {
 		t.Helper()
 		got := h.order("/v1/order-drills", fmt.Sprintf(`{"scope":%q,"reason":"a test","by":"ann","wait_s":20}`, scope))
@@ -126,8 +125,12 @@ func TestDrillStopsNothing(t *testing.T) {
 		}
 		return report
 	}
+	if r := drill("all"); !r.Complete || r.Unproven == "" {
+		t.Errorf("without a guard the report is %+v", r)
+	}
+	g := h.guardOf("obeys")
 	for _, scope := range []string{"all", "agent:b"} {
-		if r := drill(scope); !r.Complete || r.Receipt.Guards != 1 || r.Scope.String() != scope {
+		if r := drill(scope); !r.Complete || r.Unproven != "" || r.Receipt.Guards != 1 || r.Scope.String() != scope {
 			t.Errorf("%s: the report is %+v", scope, r)
 		}
 	}

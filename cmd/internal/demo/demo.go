@@ -285,6 +285,9 @@ func playDemo(ctx context.Context, env *cli.Env, runs []Run, last bool) error {
 	}
 	return env.Value(results, func() error {
 		p := &demoPrinter{env: env}
+		if !last {
+			p.line("First recorded runs, then a live weir until Ctrl-C. weir demo --once ends after the runs.\n")
+		}
 		p.results(results)
 		if last {
 			p.client()

@@ -34,6 +34,13 @@ func newBad(source string, f adapter.Fault) BadRecord {
 	b := BadRecord{source, f.Line, f.Offset, "format", f.Reason.Error(), f.Raw}
 	if d, ok := errors.AsType[*events.DecodeError](f.Reason); ok {
 		b.Code = string(d.Code)
+		if d.Code == events.CodeMissingField {
+			for _, near := range events.Misnamed(f.Raw) {
+				if near.Meant == d.Field {
+					b.Reason += fmt.Sprintf("; is %q meant?", near.Name)
+				}
+			}
+		}
 	}
 	return b
 }

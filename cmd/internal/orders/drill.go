@@ -25,7 +25,12 @@ type DrillReport struct {
 	Complete bool           `json:"complete"`
 	TookMS   int64          `json:"took_ms"` // from the order to the last confirmation, if it is complete
 	Receipt  *Receipt       `json:"receipt"`
+	// Unproven says what the drill could not try; "" if at least one guard has confirmed or is named.
+	Unproven string `json:"unproven,omitempty"`
 }
+
+// noGuards is the Unproven of a drill without guards, which is complete once the processes of weir are.
+const noGuards = "no guard is connected: nothing is proven about programs that follow the stream of verdicts; only checks were tried"
 
 // drillLook is how often the receipt is made.
 const drillLook = 100 * time.Millisecond
@@ -59,6 +64,9 @@ func (d *Drill) Run(ctx context.Context, scope byhand.Scope, by, reason string, 
 		return nil, err
 	}
 	out := &DrillReport{Scope: scope, By: by, Time: given.Time, Complete: r.Complete, Receipt: r}
+	if r.Guards == 0 && len(r.Missing) == 0 {
+		out.Unproven = noGuards
+	}
 	if r.Complete {
 		out.TookMS = events.Stamp(r.Since).Sub(events.Stamp(given.Time)).Milliseconds()
 	}
