@@ -167,7 +167,7 @@ func TestDemoSaysThatItGoesOn(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errs bytes.Buffer
-	env := &cli.Env{In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: func(string) string { return "" }, Now: time.Now}
+	env := cli.Env{In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: func(string) string { return "" }, Now: time.Now}
 	_ = program().Main(ended, env, []string{"demo", "--listen", "127.0.0.1:0"})
 	if first, _, _ := strings.Cut(out.String(), "\n"); !strings.Contains(first, "Ctrl-C") || !strings.Contains(first, "--once") {
 		t.Errorf("the first line is %q", first)

@@ -70,6 +70,7 @@ Dispatchers, guards, gateways and hooks act on its orders before they send a cal
 		limitsCommand(),
 		pricesCommand(),
 		budgetsCommand(),
+		accessCommand(),
 		backupCommand(),
 		restoreCommand(),
 		operate.TopicsCommand(),

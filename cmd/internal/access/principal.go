@@ -63,6 +63,30 @@ func (p *Principal) SomeSource() string {
 	return begin
 }
 
+// RoleNames are the roles, those included that others give; none for an unknown sender.
+func (p *Principal) RoleNames() []string {
+	if p == nil {
+		return nil
+	}
+	return p.roles.Names()
+}
+
+// Bounds are patterns that narrow what a principal may send and see; none: no bound.
+type Bounds struct {
+	Flows   []string `json:"flows,omitempty"`
+	Sources []string `json:"sources,omitempty"`
+	Tenants []string `json:"tenants,omitempty"`
+	Teams   []string `json:"teams,omitempty"`
+}
+
+// Bounds returns what narrows the principal. The lists must not be changed.
+func (p *Principal) Bounds() Bounds {
+	if p == nil {
+		return Bounds{}
+	}
+	return Bounds{Flows: p.flows, Sources: p.sources, Tenants: p.payers[0], Teams: p.payers[1]}
+}
+
 // Orders are the scopes that its orders have to be within; none: it may give orders about all.
 func (p *Principal) Orders() []byhand.Scope {
 	if p == nil {

@@ -43,14 +43,16 @@ func RoleWords() string {
 
 // String lists the roles, with "or" between them, for the error that a sender without them gets. It
 // names each role whose own bit is set, not the other roles that its word gives.
-func (r Roles) String() string {
-	var words []string
+func (r Roles) String() string { return strings.Join(r.Names(), " or ") }
+
+// Names lists the roles whose own bit is set.
+func (r Roles) Names() (words []string) {
 	for i, known := range roleNames {
 		if r&(1<<i) != 0 {
 			words = append(words, known.name)
 		}
 	}
-	return strings.Join(words, " or ")
+	return words
 }
 
 // parseRole reads one word of an access file. What it returns may be more than one role,

@@ -60,7 +60,7 @@ type route struct {
 // What reads all flows or the log takes its turn (see turns); what waits for the fold is
 // bounded by limited, since each one that waits has a goroutine and its buffers.
 func (a *Server) routes() []route {
-	return slices.Concat(a.receiverRoutes(), a.checking().routes(), a.forwarding().routes(), a.inspectorRoutes(), a.sessionRoutes(), a.markRoutes(), a.operatorRoutes(), handOrders{a}.routes(), a.agentRoutes(), a.budgetRoutes(), flowCosts{a}.routes(), []route{
+	return slices.Concat(a.receiverRoutes(), a.checking().routes(), a.forwarding().routes(), a.inspectorRoutes(), a.sessionRoutes(), whoami{a}.routes(), a.markRoutes(), a.operatorRoutes(), handOrders{a}.routes(), a.agentRoutes(), a.budgetRoutes(), flowCosts{a}.routes(), []route{
 		{"POST", "/v1/events", sender, a.serveIntake},
 		{followed.method, followed.path, followed.need, a.streams()},
 		{"GET", BackupPath, reader, limited(1, a.serveBackup)},

@@ -32,7 +32,7 @@ func Bodies() map[string]any {
 		"AgentList": pump.AgentList{}, "Agent": agents.View{}, "NoteList": pump.NoteList{}, "HealthCheck": HealthCheck{}, "Health": healthAnswer{}, "Ready": readyAnswer{}, "Reloaded": reloadAnswer{},
 		"Order": OperatorOrder{}, "OrderGiven": OperatorAnswer{}, "Grant": GrantOrder{}, "Granted": GrantAnswer{}, "LimitOverride": OverrideOrder{},
 		"StopAll": StopAll{}, "AllStopped": StopAllAnswer{}, "HandOrder": HandOrder{}, "HandOrderView": HandOrderView{}, "HandOrderList": HandOrderList{}, "HandRelease": HandRelease{}, "HandLink": HandLink{}, "HandLinkMade": HandLinkAnswer{},
-		"BudgetList": pump.BudgetList{}, "BudgetGrant": BudgetGrant{}, "BudgetGranted": BudgetGrantAnswer{},
+		"Whoami": Whoami{}, "BudgetList": pump.BudgetList{}, "BudgetGrant": BudgetGrant{}, "BudgetGranted": BudgetGrantAnswer{},
 		"Receipt": orders.Receipt{}, "GuardBeat": orders.Beat{}, "OrderProposal": OrderProposal{}, "OrderProposalList": OrderProposalList{}, "OrderDrill": OrderDrill{}, "DrillReport": orders.DrillReport{},
 		"Rescue": RescueOrder{}, "Note": NoteOrder{}, "AgentOrderGiven": AgentAnswer{}, "Mark": MarkOrder{}, "Marked": backtest.Mark{},
 	}

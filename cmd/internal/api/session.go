@@ -38,6 +38,7 @@ func (a *Server) sessionRoutes() []route {
 type sessionAnswer struct {
 	Name    string         `json:"name,omitempty"`   // of the principal
 	Named   bool           `json:"named,omitempty"`  // orders carry this name
+	Roles   []string       `json:"roles,omitempty"`  // of the principal
 	Expires events.RFC3339 `json:"expires,omitzero"` // of the session, if there is one
 	SignIn  bool           `json:"sign_in"`          // there are tokens to sign in with
 	Orders  string         `json:"no_orders,omitempty"`
@@ -54,18 +55,24 @@ func (a *Server) sessionOf(p *access.Principal, expires time.Time) sessionAnswer
 	if !expires.IsZero() {
 		s.Expires = events.RFC3339(events.StampOf(expires))
 	}
-	switch {
-	case !keeper.HasAdmin():
-		s.Orders = "weir was started without an admin token: start it with --admin-token-file or an access file"
-	case p == nil:
-		s.Orders = "sign in with a token that may operate"
-	case !p.May(access.Operate):
-		s.Orders = fmt.Sprintf("%s may only look: sign in with a token of the role operate", p.Name)
-	}
+	s.Roles, s.Orders = p.RoleNames(), a.noOrders(p)
 	if s.StopAll = s.Orders; s.StopAll == "" && p.Bound() {
 		s.StopAll = p.Name + " is bound to some flows, and this stops all flows"
 	}
 	return s
+}
+
+// noOrders says why the principal may give no orders; "" if it may.
+func (a *Server) noOrders(p *access.Principal) string {
+	switch {
+	case !a.door.keeper.HasAdmin():
+		return "weir was started without an admin token: start it with --admin-token-file or an access file"
+	case p == nil:
+		return "sign in with a token that may operate"
+	case !p.May(access.Operate):
+		return fmt.Sprintf("%s may only look: sign in with a token of the role operate", p.Name)
+	}
+	return ""
 }
 
 // serveSession is what the page asks first: what it may do.

@@ -360,6 +360,7 @@ func (d *described) orders(f caller) {
 	f(400, "tom", "POST", "/v1/notes", "", "{}")
 	f(202, "ann", "POST", "/v1/budgets/grant", "", d.example("POST", "/v1/budgets/grant", "grant"))
 	f(400, "ann", "POST", "/v1/budgets/grant", "", `{"budget":"team-day","value":"payments","amount":0,"reason":"r","by":"ann"}`)
+	f(200, "ann", "GET", "/v1/whoami", "", "")
 	f(404, "ann", "POST", "/v1/budgets/grant", "", `{"budget":"none","value":"x","amount":1,"reason":"r","by":"ann"}`)
 	f(200, "root", "POST", "/-/reload", "", "")
 }

@@ -138,3 +138,26 @@ func TestCookiesOfOtherOrigins(t *testing.T) {
 	}
 	h.want(h.page(cookie, "POST", "/v1/inspect/release?flow=f", stopByPage), 202)
 }
+
+// TestWhoami holds that weir reports to a sender its name, its roles and its bounds.
+func TestWhoami(t *testing.T) {
+	t.Parallel()
+	const path = "/v1/whoami"
+	r := people(t, Options{}, map[string]string{"eve": "roles: observe", "ann": "roles: operate", "shop": "roles: [ingest, ask], flows: [shop-*], teams: [pay]"})
+	r.want(r.as("eve", "GET", path, ""), 200, `"name":"eve","named":true,"roles":["observe"]`, `"no_orders":"eve may only look`)
+	r.want(r.as("shop", "GET", path, ""), 200, `"roles":["ingest","ask"],"flows":["shop-*"],"teams":["pay"]`)
+	if got := r.as("ann", "GET", path, ""); strings.Contains(got.body, "no_orders") || !strings.Contains(got.body, `"roles":["observe","operate"]`) {
+		t.Errorf("an operator gets %s", got.body)
+	}
+	r.want(r.do("GET", path, ""), 401, "send the token")
+	r.want(r.do("GET", path, "", "Authorization", "Bearer wrong"), 401, "none of this weir's")
+	r.want(r.page(r.signIn(secretOf("eve")), "GET", "/v1/inspect/session", ""), 200, `"roles":["observe"]`)
+}
+
+// TestWhoamiOnLoopback holds that a client of this machine reads what it may do without a token.
+func TestWhoamiOnLoopback(t *testing.T) {
+	t.Parallel()
+	r := begin(t, Options{})
+	r.want(r.do("GET", "/v1/whoami", ""), 200, `"named":false,"roles":["ingest","ask","observe"]`, `"no_orders":"weir was started without an admin token`)
+	r.want(r.do("GET", "/v1/whoami", "", "Authorization", "Bearer wrong"), 401, "none of this weir's")
+}

@@ -42,7 +42,7 @@ export function openSignIn(done) {
 export function account(node, reopen) {
   const draw = () => {
     const until = session.expires && `signed in until ${session.expires.slice(0, 16).replace("T", " ")} UTC`;
-    node.replaceChildren(...(session.name ? [el("span", { class: "faint", title: until ?? "by a client certificate" }, plain(session.name))] : []),
+    node.replaceChildren(...(session.name ? [el("span", { class: "faint", title: until ?? "by a client certificate" }, plain(session.name), session.roles?.length ? ` (${plain(session.roles.join(", "))})` : "")] : []),
       ...(session.expires ? [button("Sign out", () => signOut().then(reopen, (error) => say(plain(error.message))))]
         : session.sign_in && !document.querySelector("main > form #token") ? [button("Sign in", () => openSignIn(reopen))] : []));
   };
