@@ -33,6 +33,11 @@ const (
 // knows the guard.
 const PrincipalHeader = "Weir-Principal"
 
+// LogHeader is where weir says, in the answer by which a guard follows it, which log of verdicts it reads,
+// and where the guard repeats it beside the id of the last verdict that it has. Positions in the log of
+// another member, or of a state that was lost, mean nothing.
+const LogHeader = "Weir-Log"
+
 // GuardHeader is where a guard says, in the request by which it follows weir, which it is: the word of
 // its process, a space and its name, escaped as in a path.
 const GuardHeader = "Weir-Guard"

@@ -192,7 +192,8 @@ func (s *askStream) run(ctx context.Context, g *Guard, ready func()) error {
 	// The context alone does not end a Read that waits for lines.
 	stop := context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
 	defer stop()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.o.URL+"/v1/check/stream", s)
+	at, turn := g.addresses.present()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at+"/v1/check/stream", s)
 	if err != nil {
 		return err
 	}
@@ -207,12 +208,13 @@ func (s *askStream) run(ctx context.Context, g *Guard, ready func()) error {
 	inTime := late.Stop() // or a proxy waits for the end of the body
 	if err != nil {
 		s.away = inTime
+		g.addresses.leave(turn)
 		return err
 	}
 	defer resp.Body.Close()
-	switch resp.StatusCode {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout: // a gateway that reaches no weir
+	if unreachable(resp.StatusCode) {
 		s.away = inTime
+		g.addresses.leave(turn)
 	}
 	if !inTime || resp.StatusCode != http.StatusOK || packed(resp) {
 		return fmt.Errorf("weir answers %s", resp.Status)

@@ -76,14 +76,14 @@ func (f *flights) end(b *Begun) context.CancelCauseFunc {
 			if o.Ended++; b.off.cancelled {
 				o.Cancelled++
 			}
-			f.wake()
+			f.kickBeat()
 		}
 	}
 	return b.off.cancel
 }
 
-// wake has a heartbeat sent now. The caller holds mu.
-func (f *flights) wake() {
+// kickBeat has a heartbeat sent now.
+func (f *flights) kickBeat() {
 	select {
 	case f.kick <- struct{}{}:
 	default:
@@ -95,7 +95,7 @@ func (f *flights) wake() {
 func (f *flights) byHand(g *follower, v *events.Verdict) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	defer f.wake()
+	defer f.kickBeat()
 	for id := range f.orders {
 		if orderID(id) == orderID(v.ID) {
 			if v.Action != events.Allow && id == v.ID {

@@ -106,7 +106,7 @@ func (f *flights) cancelBy(b *Begun, fn func(context.Context) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b.off.state, b.off.why = cancelFailed, clip(err.Error())
-	f.wake()
+	f.kickBeat()
 }
 
 // openCalls names at most so many calls, in the order in which they began.

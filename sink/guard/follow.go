@@ -64,6 +64,9 @@ func (g *follower) follow(ctx context.Context) {
 			return
 		}
 		g.becomeStale(err)
+		if !errors.Is(err, errRoom) {
+			g.leave(g.followed)
+		}
 		if g.state.Load() == never && !g.unreached.Swap(true) {
 			g.logger.Warn("weir was not reached yet; it is tried again", "weir", g.o.URL, "error", err)
 		}
@@ -78,6 +81,16 @@ func (g *follower) follow(ctx context.Context) {
 		}
 		span = min(2*span, longestWait)
 	}
+}
+
+// leave goes on to the next address of weir. Its log is another one, so all orders are read again there.
+func (g *follower) leave(turn int64) {
+	if len(g.addresses.list) == 1 {
+		return
+	}
+	g.addresses.leave(turn)
+	g.lastID = ""
+	g.full.Store(false)
 }
 
 // feed runs Options.Follow until ctx ends, and again a while after each panic of it.
@@ -119,6 +132,7 @@ func (g *follower) stream(ctx context.Context) (reached bool, err error) {
 	defer resp.Body.Close()
 	g.counts.Connections.Add(1)
 	g.hearTime(resp.Header.Get("Date"))
+	g.logName = resp.Header.Get(byhand.LogHeader)
 	principal := resp.Header.Get(byhand.PrincipalHeader)
 	g.principal.Store(&principal)
 	g.start("learn", func() { g.learn(ctx) }) // orders need not wait for the limits
@@ -174,8 +188,13 @@ func (g *follower) connect(ctx context.Context) (resp *http.Response, err error)
 	// Weir goes on behind that verdict.
 	if g.lastID != "" {
 		header.Set("Last-Event-ID", g.lastID)
+		if g.logName != "" {
+			header.Set(byhand.LogHeader, g.logName)
+		}
 	}
-	resp, err = g.do(ctx, http.MethodGet, "/v1/verdicts", nil, header)
+	at, turn := g.addresses.present()
+	g.followed = turn
+	resp, err = g.doAt(ctx, at, http.MethodGet, "/v1/verdicts", nil, header)
 	if err != nil {
 		return nil, err
 	}
@@ -442,9 +461,32 @@ func (r rule) window() time.Duration {
 	return d
 }
 
-// do sends a request to weir.
-func (g *base) do(ctx context.Context, method, path string, body []byte, header http.Header) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, method, g.o.URL+path, bytes.NewReader(body))
+// do sends a request to weir, and to its next address where one does not answer.
+func (g *base) do(ctx context.Context, method, path string, body []byte, header http.Header) (resp *http.Response, err error) {
+	for n := 1; ; n++ {
+		at, turn := g.addresses.present()
+		resp, err = g.doAt(ctx, at, method, path, body, header)
+		if err == nil && !unreachable(resp.StatusCode) || errors.Is(context.Cause(ctx), context.Canceled) {
+			return resp, err
+		}
+		g.addresses.leave(turn)
+		if n == len(g.addresses.list) || ctx.Err() != nil {
+			return resp, err
+		}
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+	}
+}
+
+// unreachable reports whether a status says that this address reaches no weir that can answer.
+func unreachable(status int) bool {
+	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
+}
+
+// doAt sends a request to one address.
+func (g *base) doAt(ctx context.Context, at, method, path string, body []byte, header http.Header) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, at+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

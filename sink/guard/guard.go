@@ -3,11 +3,9 @@ package guard
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,7 +17,9 @@ import (
 
 // Options are how a guard is connected. Only URL is required.
 type Options struct {
-	URL    string       // of weir, for example http://127.0.0.1:8080
+	// URL is that of weir, for example http://127.0.0.1:8080. Of a group it may be those of several
+	// members, with commas between them: the guard uses the next one when one does not answer.
+	URL    string
 	Token  string       // of the intake, where weir wants one
 	Client *http.Client // default: one of its own; a Timeout of it would cut the stream
 
@@ -75,9 +75,10 @@ type Guard struct {
 
 // base is what all of a guard needs: its options, its clocks and its counts.
 type base struct {
-	o      Options
-	logger *slog.Logger
-	now    func() time.Time
+	o         Options
+	addresses *addresses
+	logger    *slog.Logger
+	now       func() time.Time
 	// It is replaced whole with each connection.
 	heard  atomic.Pointer[timeOfWeir] // of weir's clock; nil before it said anything
 	ticked atomic.Int64               // the time as of the last tick; 0 when nothing ticks
@@ -114,7 +115,9 @@ type follower struct {
 	// Of the stream, for the follower alone: the last message, the one before the first order that
 	// was left out, and when orders were read again last.
 	lastID, leftAfter string
+	logName           string // the log that lastID is of; "" if weir does not say
 	reread            time.Time
+	followed          int64 // the turn of the address that is followed
 	// It is closed once, when the orders were known for the first time.
 	ready chan struct{}
 	once  sync.Once
@@ -187,14 +190,10 @@ func New(o Options) (*Guard, error) {
 
 // newGuard makes a guard that does nothing by itself.
 func newGuard(o Options) (*Guard, error) {
-	u, err := url.Parse(o.URL)
+	at, err := parseAddresses(o.URL)
 	if err != nil {
-		return nil, fmt.Errorf("guard: %w", err)
+		return nil, err
 	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("guard: %q is no address of weir; want for example http://127.0.0.1:8080", u.Redacted())
-	}
-	o.URL = strings.TrimRight(o.URL, "/")
 	closeIdle := func() {}
 	if o.Client == nil {
 		o.Client = &http.Client{}
@@ -234,7 +233,7 @@ func newGuard(o Options) (*Guard, error) {
 		o.Bounds = defaultBounds()
 	}
 	g := &Guard{closeIdle: closeIdle, unseen: newUnseen(), asks: asks{requests: make(chan struct{}, mostRequests)}}
-	g.o, g.logger, g.now, g.word = o, o.Logger, time.Now, strings.ToLower(rand.Text()[:10])
+	g.o, g.addresses, g.logger, g.now, g.word = o, at, o.Logger, time.Now, strings.ToLower(rand.Text()[:10])
 	g.limits, g.signed, g.acks = newLimiter(o.MostFlows), newSigned(o.Keys, o.MostOrders), make(chan ack, 1024)
 	g.flights, g.ready = newFlights(), make(chan struct{})
 	g.bounds.Store(&o.Bounds)
@@ -448,6 +447,7 @@ func (g *follower) becomeFresh() {
 		return
 	}
 	g.limits.reset()
+	g.flights.kickBeat() // the member that it follows now has not heard what it enforces
 	g.once.Do(func() { close(g.ready) })
 	g.logger.Info("weir is followed", "weir", g.o.URL, "orders", g.table.Len())
 	// A feed may take orders in meanwhile.

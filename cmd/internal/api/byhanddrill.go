@@ -73,5 +73,10 @@ func (d drills) serveDrill(w http.ResponseWriter, r *http.Request) error {
 // DrillOf returns what runs drills at a server that serves.
 func DrillOf(s *Server) *orders.Drill {
 	h := handOrders{s}
-	return &orders.Drill{Book: s.byHand.Book, Clock: s.clock, Receipt: func(ctx context.Context, o *byhand.Order) *orders.Receipt { return h.receipt(ctx, o) }}
+	return &orders.Drill{Book: s.byHand.Book, Clock: s.clock, Receipt: h.receipt}
+}
+
+// ReceiptOf returns what makes receipts at a server that serves.
+func ReceiptOf(s *Server) func(context.Context, *byhand.Order) *orders.Receipt {
+	return handOrders{s}.receipt
 }

@@ -69,7 +69,8 @@ const partTime = 2 * time.Second
 // receipt asks all processes at one time.
 func (h handOrders) receipt(ctx context.Context, o *byhand.Order) *orders.Receipt {
 	out := orders.NewReceipt(o)
-	out.Add("this process", h.byHand.Desk.Part(out.Verdict))
+	own := h.byHand.Desk.Part(out.Verdict)
+	out.Add("this process", own)
 	if h.members == nil {
 		return out.Close()
 	}
@@ -94,6 +95,7 @@ func (h handOrders) receipt(ctx context.Context, o *byhand.Order) *orders.Receip
 			continue
 		}
 		out.Add(address, parts[i])
+		h.byHand.Desk.Guards.Moved(own.Words, parts[i].Words, h.byHand.Book.Now())
 	}
 	return out.Close()
 }

@@ -213,6 +213,7 @@ type Parts struct {
 	Log         Log
 	Store       Store
 	Verdicts    Verdicts
+	VerdictLog  string // the name of the log of verdicts, which a lost state changes
 	Limits      Limits
 	Intake      Intake
 	DeadLetters *intake.DeadLetters
@@ -260,6 +261,7 @@ type Server struct {
 	log         Log
 	store       Store
 	verdicts    Verdicts
+	verdictLog  string
 	limits      Limits
 	reading     Intake
 	deadLetters *intake.DeadLetters
@@ -327,7 +329,7 @@ func (a *Server) Listen() (err error) {
 // The error is about the port of gateways; that of metrics is none to end for. When the
 // main port or that of gateways fails later, the program does.
 func (a *Server) Serve(p Parts) error {
-	a.auditLog, a.byHand, a.begins = p.Audit, p.Orders, p.Begins
+	a.auditLog, a.byHand, a.begins, a.verdictLog = p.Audit, p.Orders, p.Begins, p.VerdictLog
 	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.deadLetters, a.selfTest, a.degraded, a.checker, a.members, a.standing = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.DeadLetters, p.SelfTest, p.Degraded, p.Checks, p.Members, p.Standing
 	a.server = a.newServer()
 	go a.watchTrend(p.Program.Ending())

@@ -94,8 +94,12 @@ func (a *Server) newViewer(w http.ResponseWriter, r *http.Request) (*viewer, err
 		}
 	}
 	v.end = a.verdicts.End()
+	lastID := r.Header.Get("Last-Event-ID")
+	if of := r.Header.Get(byhand.LogHeader); lastID != "" && of != "" && of != a.verdictLog {
+		return v, &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("Last-Event-ID %q is a position in another log of verdicts; read this one from its beginning", lastID)}
+	}
 	var err error
-	v.from, err = v.begin(q.Get("since"), r.Header.Get("Last-Event-ID"))
+	v.from, err = v.begin(q.Get("since"), lastID)
 	return v, err
 }
 
@@ -161,6 +165,9 @@ func (v *viewer) run(r *http.Request) error {
 	}
 	if v.who != nil {
 		h.Set(byhand.PrincipalHeader, v.who.Name)
+	}
+	if v.server.verdictLog != "" {
+		h.Set(byhand.LogHeader, v.server.verdictLog)
 	}
 	v.w.WriteHeader(http.StatusOK)
 	// The header goes out at once: a dispatcher knows by it that the stream is open.

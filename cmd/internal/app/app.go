@@ -261,11 +261,18 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if err := a.byHand.Wait(ctx); err != nil {
 		return err
 	}
-	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
+	log, err := a.verdictLog()
+	if err != nil {
+		return err
+	}
+	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, VerdictLog: log, Limits: a.limits,
 		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Orders: api.Orders{Book: a.byHand, Desk: a.desk, Proposals: a.proposals(), Secrets: a.linkSecrets}, Checks: a.checks, Members: a.members, Begins: a.orders.Begins, Standing: a.orders.Standing}); err != nil {
 		return err
 	}
 	a.runDrills()
+	if a.members != nil {
+		a.run(a.intake, "guards that moved", a.settle)
+	}
 	a.serving = true
 	a.logger.Info("weir is running", "address", a.Addr(), "page", a.api.Page(), "state", a.o.StateDir)
 	return nil

@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"strings"
 
 	"weir/cmd/internal/access"
 	"weir/cmd/internal/group"
@@ -73,6 +75,22 @@ func (a *App) look(raw []byte, ev *events.Event) {
 	if a.desk != nil {
 		a.desk.Observe(ev)
 	}
+}
+
+// verdictLogCursor names the name of the log of verdicts in the store.
+const verdictLogCursor = "verdicts.log"
+
+// verdictLog returns the name of the log of verdicts. It is made with the state.
+func (a *App) verdictLog() (string, error) {
+	name, ok, err := a.store.Cursor(verdictLogCursor)
+	if err == nil && !ok {
+		name = []byte(strings.ToLower(rand.Text()[:16]))
+		err = a.store.SetCursor(verdictLogCursor, name)
+	}
+	if err != nil {
+		return "", fmt.Errorf("name the log of verdicts: %w", err)
+	}
+	return string(name), nil
 }
 
 // linkKeyCursor names the secret of links in the store.

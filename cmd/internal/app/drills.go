@@ -32,6 +32,23 @@ func (a *App) runDrills() {
 	}
 }
 
+// settleEvery is how often a member looks for guards that follow another one now.
+const settleEvery = 5 * time.Second
+
+// settle makes receipts of an order in force as long as guards of this member have not confirmed it, so
+// that guards which follow another member now are forgotten here and lower no figure.
+func (a *App) settle(ctx context.Context) error {
+	receipt := api.ReceiptOf(a.api)
+	for {
+		if err := retry.Pause(ctx, a.clock, settleEvery); err != nil {
+			return err
+		}
+		if list := a.byHand.List(false); len(list) > 0 && a.desk.Ratio() < 1 {
+			_ = receipt(ctx, list[0])
+		}
+	}
+}
+
 // drill runs one drill on its schedule. The members of a group have one schedule: who finds that another
 // has run the drill a short time ago waits for the next turn.
 func (a *App) drill(ctx context.Context, d switchfile.Drill) error {

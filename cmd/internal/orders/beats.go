@@ -108,6 +108,7 @@ func (b *Beat) Check() error {
 
 // guardState is what is known of one process of a guard.
 type guardState struct {
+	key  string // see keyOf; "" until it is needed
 	beat Beat
 	seen events.Stamp
 	// since is when the guard was first heard to enforce each order that it holds, by verdict id.
@@ -234,46 +235,10 @@ type OpenSeen struct {
 // MostMissing is how many guards a receipt names.
 const MostMissing = 100
 
-// Confirm returns who enforces the order of a verdict, and who does not, at a time. With stops false
-// the order was released: then who does not hold any verdict of it has confirmed.
-func (g *Guards) Confirm(verdict string, stops bool, now events.Stamp) Confirmed {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.forget(now)
-	out := Confirmed{Missing: []GuardSeen{}, Flights: Flights{Open: []OpenSeen{}}}
-	if g.full != 0 && now.Sub(g.full) <= forgotten { // at least one guard is not known
-		out.More = 1
-	}
-	order, _, _ := strings.Cut(verdict, "-")
-	for _, s := range g.byName {
-		why := s.missing(order, verdict, stops, now)
-		silent := now.Sub(s.seen) > Silent
-		out.Flights.add(s, verdict, silent)
-		if why == "" {
-			out.Guards++
-			out.Last = max(out.Last, events.RFC3339(s.since[verdict]))
-			continue
-		}
-		out.Missing = append(out.Missing, GuardSeen{Guard: s.beat.Guard, Instance: s.beat.Instance, Seen: events.RFC3339(s.seen), Why: why})
-	}
-	slices.SortFunc(out.Missing, func(a, b GuardSeen) int {
-		return cmp.Or(cmp.Compare(a.Guard, b.Guard), cmp.Compare(a.Instance, b.Instance))
-	})
-	out.cut()
-	return out
-}
-
-// cut keeps the lists of names short.
-func (c *Confirmed) cut() {
-	c.Flights.cut()
-	if more := len(c.Missing) - MostMissing; more > 0 {
-		c.Missing, c.More = c.Missing[:MostMissing], c.More+more
-	}
-}
-
 // missing says why a guard has not confirmed; "" when it has. Who is silent has confirmed nothing that
 // holds now: it may have been started anew.
-func (s *guardState) missing(order, verdict string, stops bool, now events.Stamp) string {
+func (s *guardState) missing(verdict string, stops bool, now events.Stamp) string {
+	order, _, _ := strings.Cut(verdict, "-")
 	switch {
 	case now.Sub(s.seen) > Silent:
 		return "not heard of since " + events.RFC3339(s.seen).String()
@@ -287,24 +252,30 @@ func (s *guardState) missing(order, verdict string, stops bool, now events.Stamp
 	return ""
 }
 
-func (f *Flights) add(s *guardState, verdict string, silent bool) {
-	for _, one := range s.beat.Flights {
-		if one.Verdict != verdict {
-			continue
-		}
-		f.Calls, f.Ended, f.Cancelled = f.Calls+one.Calls, f.Ended+one.Ended, f.Cancelled+one.Cancelled
-		if silent {
-			f.Unknown += one.Calls - one.Ended
-		} else {
-			f.Running += one.Calls - one.Ended
-		}
-		for _, c := range one.Open {
-			if silent && c.Cancel != CancelFailed {
-				c.Cancel, c.Why = CancelFailed, "not heard of since "+events.RFC3339(s.seen).String()
-			}
-			f.Open = append(f.Open, OpenSeen{Guard: s.beat.Guard, Instance: s.beat.Instance, OpenCall: c})
-		}
+// flights returns the calls of an order that were in flight at the guard; nil for none.
+func (s *guardState) flights(verdict string, now events.Stamp) *Flights {
+	i := slices.IndexFunc(s.beat.Flights, func(f Flight) bool { return f.Verdict == verdict })
+	if i < 0 {
+		return nil
 	}
+	one := s.beat.Flights[i]
+	f := &Flights{Calls: one.Calls, Ended: one.Ended, Cancelled: one.Cancelled, Running: one.Calls - one.Ended, Open: []OpenSeen{}}
+	silent := now.Sub(s.seen) > Silent
+	if silent {
+		f.Running, f.Unknown = 0, f.Running
+	}
+	for _, c := range one.Open {
+		if silent && c.Cancel != CancelFailed {
+			c.Cancel, c.Why = CancelFailed, "not heard of since "+events.RFC3339(s.seen).String()
+		}
+		f.Open = append(f.Open, OpenSeen{Guard: s.beat.Guard, Instance: s.beat.Instance, OpenCall: c})
+	}
+	return f
+}
+
+func (f *Flights) add(p *Flights) {
+	f.Calls, f.Ended, f.Cancelled, f.Running, f.Unknown = f.Calls+p.Calls, f.Ended+p.Ended, f.Cancelled+p.Cancelled, f.Running+p.Running, f.Unknown+p.Unknown
+	f.Open = append(f.Open, p.Open...)
 }
 
 // cut puts the calls in an order and keeps their list short.
@@ -315,12 +286,10 @@ func (f *Flights) cut() {
 	f.Open = f.Open[:min(len(f.Open), MostMissing)]
 }
 
-// Add adds what the guards of another process have confirmed.
-func (c *Confirmed) Add(o Confirmed) {
+// add adds what the guards of a member have confirmed that reports no words.
+func (c *Confirmed) add(o Confirmed) {
 	c.Guards, c.Last, c.More = c.Guards+o.Guards, max(c.Last, o.Last), c.More+o.More
 	c.Missing = append(c.Missing, o.Missing...)
-	f, p := &c.Flights, o.Flights
-	f.Calls, f.Ended, f.Cancelled, f.Running, f.Unknown = f.Calls+p.Calls, f.Ended+p.Ended, f.Cancelled+p.Cancelled, f.Running+p.Running, f.Unknown+p.Unknown
-	f.Open = append(f.Open, p.Open...)
+	c.Flights.add(&o.Flights)
 	c.cut()
 }

@@ -14,7 +14,10 @@ type Part struct {
 	// Enforced is since when checks that this process answers are refused; 0 when it does not know
 	// the record.
 	Enforced  events.RFC3339 `json:"enforced,omitzero"`
-	Confirmed Confirmed      `json:"confirmed"`
+	Confirmed Confirmed      `json:"confirmed"` // for members of earlier versions, which read no words
+	// Words is what the process knows of each guard, and More how many it does not know at least.
+	Words []Word `json:"words"`
+	More  int    `json:"more,omitempty"`
 	// Observed is how many calls of the scope were reported that began after Enforced.
 	Observed int64 `json:"observed"`
 	// Runtimes is what programs that run agents have answered to this process.
@@ -38,6 +41,8 @@ type Receipt struct {
 	Observed int64 `json:"observed_after"` // calls of the scope that were reported, and began after the stop
 	// Runtimes are the programs that run agents, with their answers to the request to cancel.
 	Runtimes []RuntimePart `json:"runtimes"`
+
+	words []Word // of all processes
 }
 
 // NewReceipt returns the receipt of a record to which no process has said anything yet.
@@ -53,7 +58,11 @@ func (r *Receipt) Add(process string, p Part) {
 		r.Members++
 		r.Since = max(r.Since, p.Enforced)
 	}
-	r.Confirmed.Add(p.Confirmed)
+	if p.Words == nil { // a member of an earlier version
+		r.Confirmed.add(p.Confirmed)
+	} else {
+		r.words, r.More = append(r.words, p.Words...), r.More+p.More
+	}
 	r.Observed += p.Observed
 	r.addRuntimes(p.Runtimes)
 }
@@ -63,6 +72,7 @@ func (r *Receipt) Miss(why string) { r.Unreached = append(r.Unreached, why) }
 
 // Close works out whether the receipt is complete, when all processes were asked.
 func (r *Receipt) Close() *Receipt {
+	r.Confirmed.add(confirmedBy(r.words, 0))
 	r.Complete = r.Members > 0 && len(r.Unreached) == 0 && len(r.Missing) == 0 && r.More == 0
 	if r.Since = max(r.Since, r.Last); !r.Complete {
 		r.Since = 0
@@ -142,7 +152,8 @@ func (d *Desk) Part(verdict string) Part {
 	if order != nil && d.Runtimes != nil {
 		p.Runtimes = d.Runtimes(order)
 	}
-	p.Confirmed = d.Guards.Confirm(verdict, stops, d.Book.Now())
+	p.Words, p.More = d.Guards.Words(verdict, stops, d.Book.Now())
+	p.Confirmed = confirmedBy(p.Words, p.More)
 	return p
 }
 

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -82,6 +83,21 @@ func TestPost(t *testing.T) {
 }
 
 // TestVerify refuses what was signed for another address, path or body.
+// TestLongAnswer reads what a member knows of many guards.
+func TestLongAnswer(t *testing.T) {
+	long := bytes.Repeat([]byte("x"), 4<<20)
+	p := member(1_800_000_000_000, old)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.SignAnswer(w, r, http.StatusOK, long)
+		_, _ = w.Write(long)
+	}))
+	t.Cleanup(s.Close)
+	_, answer, err := p.Post(t.Context(), s.URL, "/v1/asks", nil)
+	if err != nil || !bytes.Equal(answer, long) {
+		t.Errorf("%d bytes, %v", len(answer), err)
+	}
+}
+
 func TestVerify(t *testing.T) {
 	p := member(1_800_000_000_000, old)
 	p.Address = "http://here:8080"

@@ -38,7 +38,7 @@ type switchWorld struct {
 }
 
 // SwitchStats is what happened in runs of the switch.
-type SwitchStats struct{ Runs, Orders, Releases, Receipts, Complete, Refused, Lost, Restarts int }
+type SwitchStats struct{ Runs, Orders, Releases, Receipts, Complete, Refused, Lost, Restarts, Moves int }
 
 // switchMember is one weir.
 type switchMember struct {
@@ -194,6 +194,8 @@ func (w *switchWorld) fault(m *switchMember, g *switchGuard, faulty func(int) bo
 	case faulty(6):
 		w.stats.Restarts++
 		w.newGuard(g)
+	case faulty(3):
+		g.moves(w)
 	case faulty(20):
 		w.clock.Advance(time.Duration(w.rand.IntN(7200)) * time.Second)
 	}
@@ -229,6 +231,13 @@ func (w *switchWorld) give(m *switchMember) {
 	if err := l.Take(given.Verdict(), w.now()); err != nil {
 		w.violate("an order leaves its life: %v", err)
 	}
+}
+
+// moves has the guard follow another member, or the same one anew. It keeps its orders and reads all of the log.
+func (g *switchGuard) moves(w *switchWorld) {
+	w.stats.Moves++
+	g.member, g.next = w.members[w.rand.IntN(len(w.members))], 0
+	g.member.desk.Guards.Connected("", g.name, g.instance, w.now())
 }
 
 // follow has the guard read on in the log of verdicts of its member.
@@ -274,14 +283,17 @@ func (g *switchGuard) deliver(w *switchWorld, lost bool) {
 // receipt makes the receipt of an order as a member does.
 func (w *switchWorld) receipt(m *switchMember, o *byhand.Order) *orders.Receipt {
 	r := orders.NewReceipt(o)
-	r.Add("this process", m.desk.Part(r.Verdict))
+	own := m.desk.Part(r.Verdict)
+	r.Add("this process", own)
 	for _, other := range w.members {
 		switch {
 		case other == m:
 		case other.cut || m.cut:
 			r.Miss("cut off")
 		default:
-			r.Add(fmt.Sprint(other.name), other.desk.Part(r.Verdict))
+			part := other.desk.Part(r.Verdict)
+			r.Add(fmt.Sprint(other.name), part)
+			m.desk.Guards.Moved(own.Words, part.Words, w.now())
 		}
 	}
 	return r.Close()

@@ -39,7 +39,7 @@ func TestSwitchSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("%d runs: %+v", n, *stats)
-	if n >= 100 && (stats.Complete == 0 || stats.Refused == 0 || stats.Releases == 0 || stats.Restarts == 0) {
+	if n >= 100 && (stats.Complete == 0 || stats.Refused == 0 || stats.Releases == 0 || stats.Restarts == 0 || stats.Moves == 0) {
 		t.Error("the runs try nothing")
 	}
 }

@@ -122,6 +122,20 @@ def threads():
     guard.close()
 
 
+def moves():
+    """The member that the guard uses ends after a check of the flow "end"."""
+    guard = weir_guard.Guard(URL, name="mover")
+    want(guard.check("f", "a", "b").stopped, "the order is not known")
+    guard.ask("end", "a", "b")
+    while not guard.stale:
+        time.sleep(0.01)
+    for _ in range(20):
+        want(guard.ask("h", "a", "b").source == "weir", "a check is not answered by the other member")
+    guard.ask("stop g", "a", "b")
+    want(until_stopped(guard, "g"), "the order of the other member does not come")
+    guard.close()
+
+
 def logs():
     """What goes wrong with each call is said once."""
     said = []

@@ -548,7 +548,8 @@ export class Guard {
   /** For tests. */
   now: () => number = Date.now;
   private state: "never" | "fresh" | "stale" = "never";
-  private readonly url: string;
+  private readonly urls: string[]; // of weir; one of them is used
+  private turn = 0; // how often an address was left
   private bounds: Bounds;
   private readonly name: string;
   private readonly staleAfter: number;
@@ -572,6 +573,7 @@ export class Guard {
   private requests = 0; // of asks, under way
   private reporting: Promise<void> | undefined;
   private lastId = "";
+  private logName = ""; // the log that lastId is of; "" if weir does not say
   private heard = new Map<string, { revision: number; until: number }>(); // by order: the last revision
   private readonly ignored = new Set<string>(); // what was logged
   private serial = 0;
@@ -591,11 +593,13 @@ export class Guard {
   private becameFresh: () => void = () => {};
   private readonly ready = new Promise<void>((resolve) => (this.becameFresh = resolve));
 
-  /** A guard that is not connected; connect makes one that is. */
+  /** A guard that is not connected; connect makes one that is. The url may be those of several
+   * members of a group, with commas between them: the guard uses the next one when one does not
+   * answer. */
   constructor(url: string, private readonly o: Options = {}) {
-    if (!/^https?:\/\/[^/]/.test(url)) throw new TypeError(`${url} is no address of weir; want for example http://127.0.0.1:8080`);
+    this.urls = url.split(",").map((one) => one.trim().replace(/\/+$/, ""));
+    if (!this.urls.every((one) => /^https?:\/\/[^/]/.test(one))) throw new TypeError(`${url} is no address of weir; want for example http://127.0.0.1:8080`);
     if (Object.keys(o.keys ?? {}).length > 0 && !globalThis.crypto?.subtle) throw new TypeError("signed orders need crypto.subtle; Node 18 has it with --experimental-global-webcrypto");
-    this.url = url.replace(/\/+$/, "");
     this.bounds = o.bounds ?? { calls: 100, toolCalls: 0, rate: 60, window: 60 };
     this.name = o.name ?? "guard/" + Math.random().toString(36).slice(2, 12);
     this.staleAfter = o.staleAfter ?? 5000;
@@ -607,7 +611,7 @@ export class Guard {
   static async connect(url: string, o: Options = {}): Promise<Guard> {
     const g = new Guard(url, o);
     await used;
-    streams.add(g.url + "/v1/verdicts");
+    for (const url of g.urls) streams.add(url + "/v1/verdicts");
     void g.follow();
     g.beating = g.beats();
     await g.wait(o.connectTimeout ?? g.staleAfter);
@@ -987,9 +991,12 @@ export class Guard {
     let span = shortest;
     while (!this.closing.signal.aborted) {
       const before = this.counts.connections;
+      const turn = this.turn;
+      let rereads = false;
       try {
         await this.readStream();
       } catch (err) {
+        rereads = err === room;
         this.log("debug", `the stream of verdicts ended: ${err}`);
         if (this.state === "never" && !this.unreached && !this.closing.signal.aborted) {
           this.unreached = true;
@@ -997,6 +1004,10 @@ export class Guard {
         }
       }
       this.becomeStale("weir does not answer");
+      if (!rereads && this.urls.length > 1) {
+        this.leave(turn);
+        [this.lastId, this.full] = ["", false]; // the log of another member is another one
+      }
       if (this.counts.connections > before) span = shortest;
       await this.pause(Math.random() * span);
       span = Math.min(2 * span, longest);
@@ -1028,6 +1039,7 @@ export class Guard {
     try {
       const headers: Record<string, string> = { accept: "text/event-stream", "weir-guard": `${this.word} ${encodeURIComponent(this.name)}` };
       if (this.lastId) headers["last-event-id"] = this.lastId;
+      if (this.lastId && this.logName) headers["weir-log"] = this.logName;
       const resp = await this.fetch("GET", "/v1/verdicts", headers, undefined, silent.signal);
       if (resp.status !== 200 || !resp.body) {
         if (resp.status === 400) [this.lastId, this.full] = ["", false]; // weir has another log than the one that was followed
@@ -1039,6 +1051,7 @@ export class Guard {
       this.counts.connections++;
       this.hearTime(resp.headers.get("date"));
       this.principal = resp.headers.get("weir-principal") ?? "";
+      this.logName = resp.headers.get("weir-log") ?? "";
       void this.learn(); // orders need not wait for the limits
       const reader = resp.body.getReader();
       const decoder = new TextDecoder();
@@ -1072,7 +1085,7 @@ export class Guard {
             if (this.full && this.held <= Math.trunc(this.mostOrders / 4) * 3 && performance.now() >= this.rereadNext) {
               this.rereadNext = performance.now() + 60_000;
               [this.lastId, this.full] = [this.leftAfter, false];
-              throw new Error("orders are read again, because there is room for those that were left out");
+              throw room;
             }
           } else if (m.size > mostMessage) {
             this.tooLong(m);
@@ -1162,6 +1175,7 @@ export class Guard {
       return;
     }
     this.state = "fresh";
+    this.flights.kick(); // the member that it follows now has not heard what it enforces
     this.counted = new Map();
     this.countedBefore = new Map();
     this.known = true;
@@ -1413,7 +1427,29 @@ export class Guard {
     headers["accept-encoding"] = "identity"; // what is packed may be any size
     if (this.o.token) headers["authorization"] = "Bearer " + this.o.token;
     // Orders come from weir, and from nowhere else.
-    return (this.o.fetch ?? fetch)(this.url + path, { method, headers, body, signal, cache: "no-store", redirect: "manual" });
+    return (this.o.fetch ?? fetch)(this.urls[this.turn % this.urls.length] + path, { method, headers, body, signal, cache: "no-store", redirect: "manual" });
+  }
+
+  /** Goes on to the next address of weir, unless the one of that turn was left already. */
+  private leave(turn: number): void {
+    if (this.turn === turn) this.turn++;
+  }
+
+  /** Sends a request, to the next address where one does not answer. */
+  private async send(send: () => Promise<Response>, late: AbortSignal): Promise<Response> {
+    for (let left = this.urls.length - 1; ; left--) {
+      const turn = this.turn;
+      try {
+        const resp = await send();
+        if (!unreachable.includes(resp.status)) return resp;
+        this.leave(turn);
+        if (left === 0) return resp;
+        await resp.body?.cancel();
+      } catch (err) {
+        this.leave(turn);
+        if (left === 0 || late.aborted) throw err;
+      }
+    }
   }
 
   /** Sends a request and returns what is answered, all of it within a time and a length. */
@@ -1421,14 +1457,16 @@ export class Guard {
     const late = new AbortController();
     const end = setTimeout(() => late.abort(new Error(`no answer in ${ms} ms`)), ms);
     try {
-      const send = () => this.fetch(method, path, headers, body, late.signal);
+      const once = () => this.fetch(method, path, headers, body, late.signal);
       // A connection that is kept may be closed by weir, which gives its place to a newcomer, at the
       // moment of a request. Events and checks have ids, so that weir counts them once.
       const again = method === "GET" || path === "/v1/check" || path === "/v1/events";
-      const resp = await send().catch((err: unknown) => {
-        if (!again || late.signal.aborted || !wasClosed(err)) throw err;
-        return send();
-      });
+      const send = () =>
+        once().catch((err: unknown) => {
+          if (!again || late.signal.aborted || !wasClosed(err)) throw err;
+          return once();
+        });
+      const resp = await this.send(send, late.signal);
       // What is packed was not asked for, and nobody reads it.
       const text = resp.headers.get("content-encoding") ? "" : await answered(resp);
       if (!resp.ok || (path === "/v1/check" && resp.status !== 200)) throw problem(resp.status, text);
@@ -1460,6 +1498,12 @@ export class Guard {
     }
   }
 }
+
+/** Statuses by which an address reaches no weir that can answer. */
+const unreachable = [502, 503, 504];
+
+/** Ends the stream of orders, to begin it again. */
+const room = new Error("orders are read again, because there is room for those that were left out");
 
 /** Whether a connection was closed before anything of the answer came, as Node says it. */
 function wasClosed(err: unknown): boolean {

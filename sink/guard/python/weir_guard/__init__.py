@@ -64,6 +64,7 @@ _IDLE = 30.0  # seconds that one is kept for; weir would close it after 120
 _MOST_BOUND = 1 << 40  # more than any limit of weir
 _REMEMBERED = 3600.0  # seconds for which the last revision of an order is remembered at least
 _NEVER, _FRESH, _STALE = range(3)
+_UNREACHABLE = (502, 503, 504)  # statuses by which an address reaches no weir that can answer
 _FORGET_UNSEEN = 60.0  # seconds after which a flow with few checks makes room for another one
 _HEARD_WITHIN = 5.0  # seconds within which telemetry is expected to report a call that was checked
 _MOST_WAIT = (1 << 31) - 1  # seconds to wait that are told at most
@@ -346,13 +347,17 @@ class Guard:
         most_orders are counted as left_out, and the guard is stale until there is room and all
         orders were read again. Stops by an operator have the same room once more.
 
+        The url may be those of several members of a group, with commas between them: the guard uses
+        the next one when one does not answer.
+
         With an https URL, tls says whom to trust and what to show: ssl.create_default_context(
         cafile=...) and its load_cert_chain. By default it is what the system trusts."""
-        at = urllib.parse.urlsplit(url)
-        if at.scheme not in ("http", "https") or not at.hostname or at.port == 0:  # a port that is none raises here, too
-            raise ValueError(f"{url!r} is no address of weir; want for example http://127.0.0.1:8080")
+        addresses = [urllib.parse.urlsplit(one.strip()) for one in url.split(",")]
+        for at in addresses:
+            if at.scheme not in ("http", "https") or not at.hostname or at.port == 0:  # a port that is none raises here, too
+                raise ValueError(f"{url!r} is no address of weir; want for example http://127.0.0.1:8080")
         self.counts = Counts()
-        self._at, self._token, self._tls = at, token, tls
+        self._addresses, self._turn, self._token, self._tls = addresses, 0, token, tls
         self._fail_closed, self._bounds, self._quiet = fail_closed, bounds, quiet
         self._name = name or "guard/" + secrets.token_hex(5)
         self._connects, self._connect_timeout = connect, connect_timeout
@@ -362,6 +367,8 @@ class Guard:
         self._principal = ""  # as weir said with the last connection
         self._full = False  # orders were left out and not read again
         self._left_after = ""  # the id of the message before the first of them
+        self._log_name = ""  # the log that the last id is of; "" if weir does not say
+        self._rereads = False  # the stream was ended for that
         self._reread_next = 0.0  # when they may be read again, by time.monotonic
         self._on_decision = on_decision
         self._keys = dict(keys or {})
@@ -870,6 +877,7 @@ class Guard:
         span = _SHORTEST
         while not self._closed.is_set():
             before = self.counts.connections
+            turn = self._turn
             try:
                 self._read_stream()
             except Exception as err:  # whatever it was, the next try may go better
@@ -878,6 +886,9 @@ class Guard:
                     self._unreached = True
                     _log.warning("weir was not reached yet; it is tried again: %s", err)
             self._become_stale("weir does not answer")
+            if not self._rereads and self._leave(turn):
+                self._last_id, self._full = "", False  # the log of another member is another one
+            self._rereads = False
             self._tried.set()
             if self.counts.connections > before:
                 span = _SHORTEST
@@ -905,6 +916,8 @@ class Guard:
         headers = {"Accept": "text/event-stream", "Weir-Guard": self._word + " " + urllib.parse.quote(self._name, safe="")}
         if self._last_id:
             headers["Last-Event-ID"] = self._last_id
+            if self._log_name:
+                headers["Weir-Log"] = self._log_name
         alive = _Deadline(self._stale_after)  # a read that goes beyond it fails
         self._stream = conn = self._connection(alive)
         try:
@@ -918,6 +931,7 @@ class Guard:
             self.counts.connections += 1
             self._hear_time(resp.headers.get("Date"))
             self._principal = resp.headers.get("Weir-Principal") or ""
+            self._log_name = resp.headers.get("Weir-Log") or ""
             self._learn_beside()
             swept, message, first = time.monotonic(), _Message(), True
             while not self._closed.is_set():
@@ -948,7 +962,7 @@ class Guard:
                     else:  # weir says so when this is all that there is
                         self._become_fresh()
                         if self._may_reread():
-                            self._last_id, self._full = self._left_after, False
+                            self._last_id, self._full, self._rereads = self._left_after, False, True
                             raise ConnectionError("orders are read again, because there is room for those that were left out")
                 elif message.size > _MOST_MESSAGE:
                     self._too_long(message)
@@ -1038,6 +1052,7 @@ class Guard:
         with self._lock:
             self._spent, self._spent_before = {}, {}
         self._state = _FRESH
+        self._flights.kick.set()  # the member that it follows now has not heard what it enforces
         self._ready.set()
         self._tried.set()
         _log.info("weir is followed")
@@ -1344,13 +1359,23 @@ class Guard:
         finally:
             asks.answered.set()
 
+    def _leave(self, turn: int) -> bool:
+        """Goes on to the next address of weir, unless the one of that turn was left already. False
+        where there is no other one."""
+        with self._lock:
+            if self._turn == turn:
+                self._turn += 1
+        return len(self._addresses) > 1
+
     def _connection(self, until: _Deadline) -> Any:
         conn: Any
-        if self._at.scheme == "https":
-            conn = _BoundedHTTPS(self._at.hostname or "", self._at.port, timeout=until.left(), context=self._tls)
+        turn = self._turn
+        at = self._addresses[turn % len(self._addresses)]
+        if at.scheme == "https":
+            conn = _BoundedHTTPS(at.hostname or "", at.port, timeout=until.left(), context=self._tls)
         else:
-            conn = _BoundedHTTP(self._at.hostname or "", self._at.port, timeout=until.left())
-        conn.until, conn.response_class = until, _Response
+            conn = _BoundedHTTP(at.hostname or "", at.port, timeout=until.left())
+        conn.until, conn.response_class, conn.turn, conn.path = until, _Response, turn, at.path.rstrip("/")
         conn._create_connection = lambda at, *_: self._dial(at, until)  # by http.client, which would give each address the whole time
         return conn
 
@@ -1384,16 +1409,32 @@ class Guard:
                 sock.close()
         raise failed
 
-    def _request(self, conn: http.client.HTTPConnection, method: str, path: str, body: Optional[bytes], headers: Mapping[str, str]) -> http.client.HTTPResponse:
+    def _request(self, conn: Any, method: str, path: str, body: Optional[bytes], headers: Mapping[str, str]) -> http.client.HTTPResponse:
         every = dict(headers)
         if self._token:
             every["Authorization"] = "Bearer " + self._token
-        conn.request(method, self._at.path.rstrip("/") + path, body, every)
-        return conn.getresponse()
+        conn.request(method, conn.path + path, body, every)
+        resp: http.client.HTTPResponse = conn.getresponse()
+        return resp
 
     def _call(self, method: str, path: str, body: Optional[bytes], timeout: float, headers: Mapping[str, str] = {}, keep: bool = False) -> Tuple[int, bytes]:
-        """Sends a request and returns what is answered. With keep the connection stays open for
-        the next one: who asks before each call would otherwise connect before each call."""
+        """Sends a request, to the next address where one does not answer, and returns what is
+        answered. With keep the connection stays open for the next one: who asks before each call
+        would otherwise connect before each call."""
+        end = time.monotonic() + timeout
+        for left in range(len(self._addresses) - 1, -1, -1):
+            turn = self._turn
+            try:
+                return self._call_at(method, path, body, max(0.001, end - time.monotonic()), headers, keep)
+            except (OSError, http.client.HTTPException, _StatusError) as err:
+                if isinstance(err, _StatusError) and err.status not in _UNREACHABLE:
+                    raise
+                self._leave(turn)
+                if not left or time.monotonic() >= end:
+                    raise
+        raise AssertionError("a guard has an address")
+
+    def _call_at(self, method: str, path: str, body: Optional[bytes], timeout: float, headers: Mapping[str, str], keep: bool) -> Tuple[int, bytes]:
         conn = self._idle(timeout) if keep else None
         used = conn is not None
         if conn is None:
@@ -1429,7 +1470,7 @@ class Guard:
                 if not self._parked:
                     return None
                 since, process, conn = self._parked.pop()
-            if process == os.getpid() and time.monotonic() - since < _IDLE and not _heard_from(conn):
+            if process == os.getpid() and conn.turn == self._turn and time.monotonic() - since < _IDLE and not _heard_from(conn):
                 conn.until.put_off(timeout)
                 return conn
             conn.close()
