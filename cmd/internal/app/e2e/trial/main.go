@@ -9,6 +9,7 @@
 //	trial answers check calls by all guards beside kills, and hold each answer to be the check's own
 //	trial budgets spend a daily budget of a team in a group of three, through kills
 //	trial switch  stop all calls by hand in a group of three, through kills and partitions
+//	trial heartbeats  measure what guards cost that only send heartbeats
 //	trial lines   make the mistakes that users make and print what they see
 //	trial judge BROKER          compare once more, with a broker whose data a storm left
 //	trial on-kafka COMMAND...   run a command with KAFKA_ADDR naming an Apache Kafka
@@ -43,7 +44,7 @@ func main() {
 // command runs one of the commands. Each reads its own flags; an error is printed, and
 // makes the exit status 1, so that make stops.
 func command(ctx context.Context, args []string) error {
-	usage := errors.New("usage: trial storm|soak|bench|peers|growth|answers|budgets|switch|lines [FLAGS]; -h lists them")
+	usage := errors.New("usage: trial storm|soak|bench|peers|growth|answers|budgets|switch|heartbeats|lines [FLAGS]; -h lists them")
 	if len(args) == 0 {
 		return usage
 	}
@@ -66,6 +67,8 @@ func command(ctx context.Context, args []string) error {
 		return budgetsCommand(ctx, args[1:])
 	case "switch":
 		return switchCommand(ctx, args[1:])
+	case "heartbeats":
+		return heartbeatsCommand(ctx, args[1:])
 	case "judge":
 		return judgeCommand(ctx, args[1:])
 	case "lines":

@@ -8,15 +8,18 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"weir/cmd/weirtest"
 	"weir/events"
 	"weir/events/kafka"
 	"weir/sink/guard"
@@ -24,27 +27,27 @@ import (
 )
 
 // switches is a trial of orders by hand of scope all in a group of three: guards of three languages and
-// clients of forward auth check calls while members are killed, hand partitions over and do not reach
-// each other. After a receipt says that an order is complete, no call may be admitted.
+// gateways check calls while members are killed, hand partitions over and do not reach each other. After a
+// receipt says that an order is complete, no call may be admitted.
 type switches struct {
 	*trio
-	rounds  int
-	tries   int           // in each stop, by all dispatchers together
-	guards  int           // of each language
-	foreign bool          // guards of Python and TypeScript, too
-	within  time.Duration // in which an order has to be in force everywhere
+	rounds   int
+	tries    int           // in each stop, by all dispatchers together
+	guards   int           // of each language
+	foreign  bool          // guards of Python and TypeScript, too
+	gateways string        // folder that sink/check/gateways/install.sh has filled; "": clients of forward auth
+	within   time.Duration // in which an order has to be in force everywhere
 
 	token   string
+	grpc    []string // ports at which members answer Envoy
 	proxies []*proxy // at which members reach each other
-	lost    *proxy   // by which one guard follows weir
+	lost    []*proxy // by which one guard reaches the members
+	alone   bool     // each guard knows one member
 	stop    chan struct{}
 	work    sync.WaitGroup
 	all     []*dispatcher
 	spans   []stopTime
 }
-
-// killed is the round in which members are killed.
-const killed = "kill -9 of two members"
 
 // dispatcher is a guard or a gateway that checks calls.
 type dispatcher struct {
@@ -65,6 +68,7 @@ type try struct {
 type stopTime struct {
 	what                string
 	given, since, ended time.Time
+	acknowledged        time.Time // the trial has read the receipt
 }
 
 func switchCommand(ctx context.Context, args []string) error {
@@ -73,8 +77,10 @@ func switchCommand(ctx context.Context, args []string) error {
 	fs.BoolVar(&s.real, "real", false, "Apache Kafka by kafka.sh instead of kfake")
 	fs.IntVar(&s.flows, "flows", 1000, "in which calls are checked")
 	fs.IntVar(&s.partitions, "partitions", 64, "of the topics")
-	fs.IntVar(&w.rounds, "rounds", 4, "stops, of which each has another fault")
-	fs.IntVar(&w.tries, "tries", 25_000, "checks during each stop")
+	fs.IntVar(&w.rounds, "rounds", 8, "stops, of which each has another fault than the one before")
+	fs.IntVar(&w.tries, "tries", 12_500, "checks during each stop")
+	fs.StringVar(&w.gateways, "gateways", "", "the FOLDER that sink/check/gateways/install.sh has filled, for real gateways")
+	fs.BoolVar(&w.alone, "alone", false, "each guard knows one member, as before guards took several addresses")
 	fs.DurationVar(&w.within, "within", time.Second, "from the order to the last guard, p99")
 	fs.IntVar(&w.guards, "guards", 5, "of each language, and one more that follows Kafka")
 	fs.BoolVar(&s.keep, "keep", false, "leave logs and data, also when all is well")
@@ -92,16 +98,10 @@ func switchCommand(ctx context.Context, args []string) error {
 func (w *switches) run(ctx context.Context, s *storm) (ok bool, err error) {
 	w.stop, w.token = make(chan struct{}), strings.Repeat("0123456789", 4)
 	w.trio, err = newTrio(ctx, s, "weir-switch-", func(dir string) ([]string, error) {
-		file := filepath.Join(dir, "token")
-		return []string{"--authz", "--admin-token-file", file}, os.WriteFile(file, []byte(w.token), 0o600)
-	}, func(listen string) (string, error) {
-		p, err := newProxy(listen)
-		if err != nil {
-			return "", err
-		}
-		w.proxies = append(w.proxies, p)
-		return p.url(), nil
-	})
+		file, limits := filepath.Join(dir, "token"), filepath.Join(dir, "limits.yaml")
+		err := errors.Join(os.WriteFile(file, []byte(w.token), 0o600), os.WriteFile(limits, []byte("profile: none\n"), 0o600))
+		return []string{"--authz", "--admin-token-file", file, "--limits", limits}, err
+	}, w.each)
 	defer func() { err = errors.Join(err, w.end(ok && err == nil)) }()
 	defer w.over()
 	if err != nil {
@@ -110,13 +110,10 @@ func (w *switches) run(ctx context.Context, s *storm) (ok bool, err error) {
 	if err := w.begin(ctx); err != nil {
 		return false, err
 	}
-	faults := []struct {
-		what   string
-		strike func(ctx context.Context, during bool) error
-	}{{"no fault", func(context.Context, bool) error { return nil }}, {killed, w.kills}, {"hand-over", w.handOver}, {"partition between members", w.divide}}
+	faults := w.faults()
 	for i := range w.rounds {
 		f := faults[i%len(faults)]
-		if err := w.round(ctx, f.what, f.strike); err != nil {
+		if err := w.round(ctx, f); err != nil {
 			return false, fmt.Errorf("%s: %w", f.what, err)
 		}
 	}
@@ -126,6 +123,21 @@ func (w *switches) run(ctx context.Context, s *storm) (ok bool, err error) {
 	}
 	w.over()
 	return w.judge(named)
+}
+
+// each returns the flags of one member: the proxy at which the others reach it, and the port for Envoy.
+func (w *switches) each(m *member) ([]string, error) {
+	p, err := newProxy(m.listen)
+	if err != nil {
+		return nil, err
+	}
+	w.proxies = append(w.proxies, p)
+	port, err := weirtest.Ports(1)
+	if err != nil {
+		return nil, err
+	}
+	w.grpc = append(w.grpc, strconv.Itoa(port))
+	return []string{"--advertise", p.url(), "--authz-grpc", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}, nil
 }
 
 // over ends all dispatchers.
@@ -139,30 +151,31 @@ func (w *switches) over() {
 		}
 	}
 	w.work.Wait()
-	for _, p := range append(slices.Clone(w.proxies), w.lost) {
-		if p != nil {
-			_ = p.Close()
-		}
+	for _, p := range slices.Concat(w.proxies, w.lost) {
+		_ = p.Close()
 	}
 }
 
 // begin starts the dispatchers and waits until each was allowed a call.
 func (w *switches) begin(ctx context.Context) error {
-	var err error
+	for _, m := range w.members {
+		p, err := newProxy(m.listen)
+		if err != nil {
+			return err
+		}
+		w.lost = append(w.lost, p)
+	}
 	for n := range w.guards {
-		url := "http://" + w.members[n%3].listen
+		url := w.addresses(n, func(m int) string { return "http://" + w.members[m].listen })
 		if n == 0 {
-			if w.lost, err = newProxy(w.members[0].listen); err != nil {
-				return err
-			}
-			url = w.lost.url()
+			url = w.addresses(n, func(m int) string { return w.lost[m].url() })
 		}
 		if err := w.goGuard(ctx, fmt.Sprint("go-", n), func(o guard.Options) (*guard.Guard, error) { o.URL = url; return guard.New(o) }); err != nil {
 			return err
 		}
 	}
-	err = w.goGuard(ctx, "kafka-0", func(o guard.Options) (*guard.Guard, error) {
-		o.URL = "http://" + w.members[1].listen
+	err := w.goGuard(ctx, "kafka-0", func(o guard.Options) (*guard.Guard, error) {
+		o.URL = w.addresses(1, func(m int) string { return "http://" + w.members[m].listen })
 		return kafkaguard.New(kafkaguard.Options{Options: o, Cluster: &kafka.Cluster{Brokers: []string{w.server.addr}}})
 	})
 	if err != nil {
@@ -173,8 +186,12 @@ func (w *switches) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	for n := range 4 {
-		w.gateway(ctx, n)
+	if w.gateways == "" {
+		for n := range gateways {
+			w.forwardAuth(ctx, n)
+		}
+	} else if err := w.realGateways(ctx); err != nil {
+		return err
 	}
 	return eventually(ctx, 2*time.Minute, "all dispatchers to admit a call", func() (bool, error) {
 		for _, d := range w.all {
@@ -184,6 +201,15 @@ func (w *switches) begin(ctx context.Context) error {
 		}
 		return true, nil
 	})
+}
+
+// addresses are those of the members for the n-th guard, from another one on for each.
+func (w *switches) addresses(n int, of func(member int) string) string {
+	list := []string{of(n % 3), of((n + 1) % 3), of((n + 2) % 3)}
+	if w.alone {
+		list = list[:1]
+	}
+	return strings.Join(list, ",")
 }
 
 // goGuard checks calls by a guard until the trial is over.
@@ -202,9 +228,9 @@ func (w *switches) goGuard(ctx context.Context, name string, begin func(guard.Op
 	return nil
 }
 
-// gateway checks calls by forward auth, as nginx does, at one member after the other. A call without an
-// answer is not forwarded.
-func (w *switches) gateway(ctx context.Context, n int) {
+// forwardAuth checks calls as nginx does, at one member after the other. A call without an answer is not
+// forwarded.
+func (w *switches) forwardAuth(ctx context.Context, n int) {
 	name := fmt.Sprint("gateway-", n)
 	client := &http.Client{Timeout: 5 * time.Second}
 	w.dispatch(name, func(i int) bool {
@@ -262,7 +288,7 @@ func (w *switches) foreignGuards(ctx context.Context) error {
 		for n := range w.guards {
 			d := &dispatcher{name: fmt.Sprintf("%s-%d", language, n)}
 			d.file = filepath.Join(w.dir, d.name)
-			given, err := json.Marshal(map[string]any{"url": "http://" + w.members[n%3].listen, "name": d.name, "flows": w.flows, "file": d.file, "end": filepath.Join(w.dir, "end")})
+			given, err := json.Marshal(map[string]any{"url": w.addresses(n, func(m int) string { return "http://" + w.members[m].listen }), "name": d.name, "flows": w.flows, "file": d.file, "end": filepath.Join(w.dir, "end")})
 			if err != nil {
 				return err
 			}

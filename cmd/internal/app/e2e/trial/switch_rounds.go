@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,13 +60,46 @@ func (w *switches) complete(ctx context.Context) (r orders.Receipt, err error) {
 	return r, err
 }
 
+// switchFault is what goes wrong in a round. Each function may be nil.
+type switchFault struct {
+	what   string
+	before func(ctx context.Context) error // the order is given
+	given  func(ctx context.Context) error // it was given, and the receipt may not be complete yet
+	during func(ctx context.Context) error // the receipt is complete, and the stop in force
+}
+
+// faults are those of the rounds, in turn.
+func (w *switches) faults() []switchFault {
+	return []switchFault{
+		{what: "no fault"},
+		{what: "kill -9", before: func(context.Context) error { return w.kill(0) }, during: func(context.Context) error { return w.kill(1) }},
+		{what: "hand-over", before: func(context.Context) error { return w.handOver() }, during: func(context.Context) error { return w.handOver() }},
+		{what: "partition between two members", before: w.divide, given: w.notComplete, during: func(ctx context.Context) error {
+			err := errors.Join(w.divide(ctx), w.enough(ctx, w.tries/2, time.Now()))
+			w.unite()
+			return err
+		}},
+	}
+}
+
+// call runs a part of a fault, if it has it.
+func call(ctx context.Context, fn func(context.Context) error) error {
+	if fn == nil {
+		return nil
+	}
+	return fn(ctx)
+}
+
 // round stops all calls while a fault begins, and again while the stop is in force, and releases them.
-func (w *switches) round(ctx context.Context, what string, strike func(context.Context, bool) error) error {
-	if err := strike(ctx, false); err != nil {
+func (w *switches) round(ctx context.Context, f switchFault) error {
+	if err := call(ctx, f.before); err != nil {
 		return err
 	}
-	s := stopTime{what: what, given: time.Now()}
+	s := stopTime{what: f.what, given: time.Now()}
 	if err := w.give(ctx, http.MethodPost, "/v1/orders", `{"scope":"all","reason":"a trial","by":"ann","for_s":3600}`); err != nil {
+		return err
+	}
+	if err := call(ctx, f.given); err != nil {
 		return err
 	}
 	r, err := w.complete(ctx)
@@ -73,14 +107,14 @@ func (w *switches) round(ctx context.Context, what string, strike func(context.C
 		return err
 	}
 	s.since = time.UnixMilli(int64(r.Since))
-	acknowledged := time.Now()
-	if want := len(w.all) - 4; r.Guards < want { // gateways send no heartbeats
-		w.problem("%s: a receipt is complete with %d of %d guards", what, r.Guards, want)
+	s.acknowledged = time.Now()
+	if want := len(w.all) - len(gateways); r.Guards != want { // gateways send no heartbeats
+		w.problem("%s: a receipt is complete with %d guards of %d", f.what, r.Guards, want)
 	}
-	if err := strike(ctx, true); err != nil {
+	if err := call(ctx, f.during); err != nil {
 		return err
 	}
-	if err := w.enough(ctx, w.tries, acknowledged); err != nil {
+	if err := w.enough(ctx, w.tries, s.acknowledged); err != nil {
 		return err
 	}
 	if err := w.ready(ctx); err != nil {
@@ -101,37 +135,42 @@ func (w *switches) round(ctx context.Context, what string, strike func(context.C
 	})
 }
 
-// kills ends a member before the order is given, and another one while it is in force.
-func (w *switches) kills(_ context.Context, during bool) error {
-	m := w.members[0]
-	if during {
-		m = w.members[1]
-	}
-	return errors.Join(m.kill(), m.start())
-}
+// kill ends a member by SIGKILL and starts it again.
+func (w *switches) kill(n int) error { return errors.Join(w.members[n].kill(), w.members[n].start()) }
 
 // handOver ends a member in order and starts it again, so that partitions move twice.
-func (w *switches) handOver(_ context.Context, during bool) error {
-	if !during {
-		return nil
-	}
+func (w *switches) handOver() error {
 	_, err := w.members[2].stop()
 	return errors.Join(err, w.members[2].start())
 }
 
-// divide keeps two members from each other while the order is in force, and lets them meet again.
-func (w *switches) divide(ctx context.Context, during bool) error {
-	if !during {
-		return nil
-	}
-	for _, p := range w.proxies {
-		p.set(true)
-	}
-	err := w.enough(ctx, w.tries/2, time.Now())
+// divide keeps the first two members from each other. The third does not reach them either.
+func (w *switches) divide(context.Context) error {
+	w.proxies[0].set(true)
+	w.proxies[1].set(true)
+	return nil
+}
+
+// unite lets all members meet again.
+func (w *switches) unite() {
 	for _, p := range w.proxies {
 		p.set(false)
 	}
-	return err
+}
+
+// notComplete holds that a receipt names the member that cannot be reached, and lets them meet again.
+func (w *switches) notComplete(ctx context.Context) error {
+	defer w.unite()
+	return eventually(ctx, 30*time.Second, "a receipt that names a member", func() (bool, error) {
+		var r orders.Receipt
+		if err := w.order(ctx, 0, http.MethodGet, allReceipt, "", &r); err != nil {
+			return false, nil // the order has not come there yet
+		}
+		if r.Complete {
+			return false, errors.New("a receipt is complete while two members do not reach each other")
+		}
+		return len(r.Unreached) > 0, nil
+	})
 }
 
 // cutOff cuts the way of one guard, and returns after what time the receipt of another member names it.
@@ -143,7 +182,9 @@ func (w *switches) cutOff(ctx context.Context) (after time.Duration, err error) 
 		return 0, err
 	}
 	began := time.Now()
-	w.lost.set(true)
+	for _, p := range w.lost {
+		p.set(true)
+	}
 	err = eventually(ctx, time.Minute, "a receipt to name the guard that is cut off", func() (bool, error) {
 		var r orders.Receipt
 		err := w.order(ctx, 1, http.MethodGet, allReceipt, "", &r)
@@ -162,24 +203,25 @@ func (w *switches) judge(named time.Duration) (ok bool, err error) {
 		}
 		fmt.Fprintln(w.out, word+fmt.Sprintf(format, args...))
 	}
-	fmt.Fprintf(w.out, "%s, %d partitions, three members, %d guards, 4 clients of forward auth, %d flows of each\n", w.server.kind(), w.partitions, len(w.all)-4, w.flows)
+	what := "4 clients of forward auth"
+	if w.gateways != "" {
+		what = "Envoy, Traefik, Caddy and nginx"
+	}
+	fmt.Fprintf(w.out, "%s, %d partitions, three members, %d guards, %s, %d flows of each\n", w.server.kind(), w.partitions, len(w.all)-len(gateways), what, w.flows)
 	total := 0
-	var last []time.Duration
+	var all []latest
 	for _, s := range w.spans {
 		tries, admitted := w.made(s.since, s.ended)
 		total += tries
-		row(admitted == 0, "%s: %d checks after the acknowledged time, %d admitted", s.what, tries, admitted)
 		took := w.last(s)
-		if s.what == killed { // guards of a member that is away are missing in the receipt, until they are back
-			row(true, "%s: from the order to the last admitted call of a guard whose member was killed: %s", s.what, took[len(took)-1].Round(time.Millisecond))
-			continue
-		}
-		last = append(last, took...)
+		all = append(all, took...)
+		row(admitted == 0, "%s: %d checks after the acknowledged time, %d admitted; the receipt was complete after %s, last admitted call %s", s.what, tries, admitted,
+			s.acknowledged.Sub(s.given).Round(time.Millisecond), took[len(took)-1])
 	}
-	slices.Sort(last)
 	row(total >= w.tries*w.rounds, "%d checks after acknowledged times", total)
-	p99, most := last[len(last)*99/100], last[len(last)-1]
-	row(p99 < w.within, "from the order to the last admitted call of a dispatcher: p99 %s, greatest %s", p99.Round(time.Millisecond), most.Round(time.Millisecond))
+	slices.SortFunc(all, func(a, b latest) int { return cmp.Compare(a.after, b.after) })
+	p99, most := all[len(all)*99/100], all[len(all)-1]
+	row(p99.after < w.within, "from the order to the last admitted call of a dispatcher, %d in all: p99 %s, greatest %s", len(all), p99, most)
 	row(named < 4*time.Second+w.within, "a guard that is cut off is named after %s", named.Round(time.Millisecond))
 	for _, p := range w.problems {
 		row(false, "%s", p)
@@ -187,17 +229,27 @@ func (w *switches) judge(named time.Duration) (ok bool, err error) {
 	return ok, nil
 }
 
-// last is how long after an order each dispatcher began the last call that was admitted, in order.
-func (w *switches) last(s stopTime) (took []time.Duration) {
+// latest is how long after an order a dispatcher began the last call that was admitted.
+type latest struct {
+	after time.Duration
+	name  string
+}
+
+func (l latest) String() string {
+	return fmt.Sprint(l.after.Round(time.Millisecond), " (", l.name, ")")
+}
+
+// last is the last admitted call of each dispatcher, in order of time.
+func (w *switches) last(s stopTime) (took []latest) {
 	for _, d := range w.all {
-		var one time.Duration
+		one := latest{name: d.name}
 		for _, t := range d.read() {
 			if t.admitted && t.begun.After(s.given) && t.begun.Before(s.ended) {
-				one = max(one, t.begun.Sub(s.given))
+				one.after = max(one.after, t.begun.Sub(s.given))
 			}
 		}
 		took = append(took, one)
 	}
-	slices.Sort(took)
+	slices.SortFunc(took, func(a, b latest) int { return cmp.Compare(a.after, b.after) })
 	return took
 }

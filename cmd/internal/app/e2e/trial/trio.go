@@ -22,9 +22,9 @@ type trio struct {
 	turn   atomic.Int64 // which member is asked next
 }
 
-// newTrio starts the broker, creates the topics and starts three members with further flags. They reach
-// each other at what advertise returns for their addresses. The caller calls end, also after an error.
-func newTrio(ctx context.Context, s *storm, prefix string, flags func(dir string) ([]string, error), advertise func(listen string) (url string, err error)) (t *trio, err error) {
+// newTrio starts the broker, creates the topics and starts three members with further flags: those of all,
+// and those of each, which say where the others reach it. The caller calls end, also after an error.
+func newTrio(ctx context.Context, s *storm, prefix string, flags func(dir string) ([]string, error), each func(m *member) ([]string, error)) (t *trio, err error) {
 	s.soak, s.topics = &soak{}, defaultTopics()
 	t = &trio{storm: s, client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	if s.dir, err = os.MkdirTemp("", prefix); err != nil {
@@ -45,11 +45,11 @@ func newTrio(ctx context.Context, s *storm, prefix string, flags func(dir string
 		if err != nil {
 			return t, err
 		}
-		url, err := advertise(m.listen)
+		own, err := each(m)
 		if err != nil {
 			return t, err
 		}
-		m.flags = append(m.flags[:len(m.flags):len(m.flags)], "--advertise", url)
+		m.flags = append(m.flags[:len(m.flags):len(m.flags)], own...)
 		s.members = append(s.members, m)
 		if err := m.start(); err != nil {
 			return t, err
@@ -58,8 +58,8 @@ func newTrio(ctx context.Context, s *storm, prefix string, flags func(dir string
 	return t, t.ready(ctx)
 }
 
-// itself is the URL of an address.
-func itself(listen string) (string, error) { return "http://" + listen, nil }
+// itself has the others reach a member at its own address.
+func itself(m *member) ([]string, error) { return []string{"--advertise", "http://" + m.listen}, nil }
 
 // ready waits until all members have caught up.
 func (t *trio) ready(ctx context.Context) error {
