@@ -171,9 +171,9 @@ func (e *Evaluate) answer(r *http.Request) (*EvaluateAnswer, error) {
 // base is what all events of a request have.
 func (in *evaluation) base(h http.Header) (ev events.Event) {
 	c := &in.Context
-	agent := cmp.Or(clip(c.Agent), unnamed)
-	ev = events.Event{Source: "agento11y", Origin: events.OriginAgent, TenantID: clip(h.Get("X-Scope-OrgID")), From: events.Party{Agent: agent}}
-	s := said{explicit: clip(h.Get("X-Correlation-Id")), conversation: c.Conversation}
+	agent, session := sessionIn(c.Agent)
+	ev = events.Event{Source: "agento11y", Origin: events.OriginAgent, TenantID: clip(h.Get("X-Scope-OrgID")), From: events.Party{Agent: agent, Session: session}}
+	s := said{explicit: clip(h.Get("X-Correlation-Id")), conversation: c.Conversation, session: session}
 	if isHex(c.Trace, 32) {
 		s.trace.ID, ev.TraceID = c.Trace, c.Trace
 	}
@@ -182,10 +182,22 @@ func (in *evaluation) base(h http.Header) (ev events.Event) {
 	}
 	s.correlate(&ev, agent)
 	ev.ConversationID = clip(c.Conversation)
-	if agent == unnamed {
+	if agent == unnamed && session == "" {
 		ev.From.Session = ev.CorrelationID // all that distinguishes callers
 	}
 	return ev
+}
+
+// sessionIn splits the name of an agent, NAME#SESSION. The guards of coding agents send neither a
+// conversation nor a trace, and a name is all that their settings let a person choose for each session.
+// OpenCode puts its mode behind the name, so NAME#SESSION:MODE is the agent NAME:MODE.
+func sessionIn(name string) (agent, session string) {
+	agent, session, _ = strings.Cut(name, "#")
+	session, mode, found := strings.Cut(session, ":")
+	if found {
+		agent += ":" + mode
+	}
+	return cmp.Or(clip(agent), unnamed), unreserved(clip(session))
 }
 
 func isHex(s string, digits int) bool {

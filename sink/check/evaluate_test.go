@@ -181,3 +181,30 @@ func TestEvaluateOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestEvaluateSessionInTheName: a guard that sends no conversation gets a flow for each session, by the
+// name of its agent.
+func TestEvaluateSessionInTheName(t *testing.T) {
+	for name, want := range map[string]events.Event{
+		"claude-code":        {CorrelationID: "authz:claude-code", CorrelationSource: events.CorrelationDerived, From: events.Party{Agent: "claude-code"}},
+		"claude-code#s-1":    {CorrelationID: "s-1", CorrelationSource: events.CorrelationSession, From: events.Party{Agent: "claude-code", Session: "s-1"}},
+		"opencode#s-1:build": {CorrelationID: "s-1", CorrelationSource: events.CorrelationSession, From: events.Party{Agent: "opencode:build", Session: "s-1"}},
+		"pi#":                {CorrelationID: "authz:pi", CorrelationSource: events.CorrelationDerived, From: events.Party{Agent: "pi"}},
+		"#s-1":               {CorrelationID: "s-1", CorrelationSource: events.CorrelationSession, From: events.Party{Agent: unnamed, Session: "s-1"}},
+		"x#principal:ann":    {CorrelationID: "principal", CorrelationSource: events.CorrelationSession, From: events.Party{Agent: "x:ann", Session: "principal"}},
+		"":                   {CorrelationID: "authz:client", CorrelationSource: events.CorrelationDerived, From: events.Party{Agent: unnamed, Session: "authz:client"}},
+	} {
+		in := evaluation{}
+		in.Context.Agent = name
+		got := in.base(http.Header{})
+		if got.CorrelationID != want.CorrelationID || got.CorrelationSource != want.CorrelationSource || got.From.Agent != want.From.Agent || got.From.Session != want.From.Session {
+			t.Errorf("%q: flow %s by %s of %+v, want %s by %s of %+v", name, got.CorrelationID, got.CorrelationSource, got.From, want.CorrelationID, want.CorrelationSource, want.From)
+		}
+	}
+	// What the request names itself goes first.
+	in := evaluation{}
+	in.Context.Agent, in.Context.Conversation = "pi#s-1", "c1"
+	if got := in.base(http.Header{}); got.CorrelationID != "c1" || got.From.Session != "s-1" {
+		t.Errorf("%+v", got)
+	}
+}
