@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/events"
+	"weir/events/a2aflow"
 	"weir/events/adapter/wire"
 )
 
@@ -90,8 +91,12 @@ func (a *Authz) Decide(ctx context.Context, f *Forwarded) (refusal *Reply, remai
 // See decision 63.
 func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, remaining http.Header) (*Reply, error) {
 	var ev events.Event
-	if !a.read(f, m, &ev) {
+	hop, isCall := a.read(f, m, &ev)
+	if !isCall {
 		return nil, nil
+	}
+	if v := spent(hop, &ev, a.Now()); v != nil {
+		return f.refuse(v, m), nil
 	}
 	switch id := f.bound(ev.Kind); {
 	case id == "" || id == ev.CorrelationID:
@@ -186,14 +191,15 @@ func unreserved(id string) string {
 // named is a header as an id, unless it is one that is weir's own.
 func (f *Forwarded) named(header string) string { return unreserved(f.word(header)) }
 
-// read makes an ask of the request; false when there is no call in it.
+// read makes an ask of the request; false when there is no call in it. It returns what the request says by
+// weir's extension of A2A, or nil.
 // It fills in all that an event needs.
-func (a *Authz) read(f *Forwarded, m *Message, ev *events.Event) bool {
+func (a *Authz) read(f *Forwarded, m *Message, ev *events.Event) (*a2aflow.Hop, bool) {
 	// Ids of other systems are taken under any of their names.
 	s := said{explicit: cmp.Or(f.word("X-Correlation-Id"), f.word("Correlation-Id")), baggage: wire.Baggage([]byte(f.Header("Baggage"))),
 		trace: wire.Traceparent([]byte(f.Header("Traceparent"))), session: cmp.Or(f.named("Mcp-Session-Id"), f.named("X-Session-Id"))}
 	if !f.call(m, ev, &s) {
-		return false
+		return nil, false
 	}
 	if h, err := events.ParseHash(f.Header("X-Args-Hash")); err == nil && ev.Tool.ArgsHash.IsZero() && ev.Kind == events.ToolCall {
 		ev.Tool.ArgsHash = h // from clients whose gateway sends no bodies along
@@ -215,7 +221,7 @@ func (a *Authz) read(f *Forwarded, m *Message, ev *events.Event) bool {
 	if ev.From.Session == "" && agent == unnamed {
 		ev.From.Session = clip(ev.CorrelationID) // all that distinguishes callers
 	}
-	return true
+	return s.hop, true
 }
 
 // unnamed stands for callers that do not say who they are.

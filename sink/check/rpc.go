@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"weir/events"
+	"weir/events/a2aflow"
 	"weir/events/adapter/wire"
 	"weir/events/fingerprint"
 )
@@ -153,6 +154,7 @@ type said struct {
 	baggage                         wire.Flow
 	trace                           wire.Trace
 	client                          string
+	hop                             *a2aflow.Hop // of weir's extension of A2A; nil for none
 }
 
 // meta are the members of _meta that guards read.
@@ -173,6 +175,14 @@ func (s *said) meta(m *meta) {
 	if m.Client.Name != "" {
 		s.client = m.Client.Name
 	}
+}
+
+// takeHop takes in what weir's extension of A2A says. Its flow is as good as one of baggage, and its hops are
+// the caller's count of the levels above the call.
+func (s *said) takeHop(ev *events.Event, hop *a2aflow.Hop) {
+	s.hop = hop
+	s.baggage = wire.Flow{ID: hop.Flow, Parent: hop.Parent, Root: hop.Root}.Or(s.baggage)
+	ev.DelegationDepth = hop.Hops
 }
 
 // toolCall reads the parameters of tools/call into the event.
@@ -202,8 +212,9 @@ func (m *Message) toolCall(ev *events.Event, s *said) bool {
 func (m *Message) agentCall(ev *events.Event, s *said) bool {
 	type metadata struct {
 		// Both spellings are in use; where both stand, the second counts.
-		Correlation string `json:"correlation_id"`
-		Camel       string `json:"correlationId"`
+		Correlation string          `json:"correlation_id"`
+		Camel       string          `json:"correlationId"`
+		Hop         json.RawMessage `json:"urn:weir:a2a:flow:v1"` // a2aflow.URI
 		meta
 	}
 	var p struct {
@@ -248,6 +259,9 @@ func (m *Message) agentCall(ev *events.Event, s *said) bool {
 			}
 		}
 		s.meta(&d.meta)
+		if hop, ok := a2aflow.Read(d.Hop); ok {
+			s.takeHop(ev, &hop)
+		}
 	}
 	// It names the flow only if nothing explicit does, see correlate.
 	s.conversation = p.Message.Context

@@ -48,6 +48,7 @@ var (
 var laws = []law{
 	{folder: "events", may: []string{"weir/events/jsontext"}, not: noIO},
 	{folder: "events/jsontext", not: noIO},
+	{folder: "events/a2aflow", may: []string{"weir/events"}, not: noIO},
 	{folder: "events/byhand", may: fold, not: noIO},
 	{folder: "events/fingerprint", may: fold, not: noIO},
 	{folder: "events/adapter", may: append([]string{"weir/events/fingerprint", "weir/events/adapter", "github.com/klauspost/compress"}, fold...), not: []string{"os", "net", "log", "math/rand", "syscall"}},

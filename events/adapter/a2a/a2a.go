@@ -182,6 +182,7 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, emit func(*events.Event
 	r.event = c.event
 	e := &r.event
 	e.ID, e.Kind, e.Time, e.Content, e.Sim = c.id+"/call", events.AgentCall, c.at, said.said, said.sim
+	e.DelegationDepth = said.hops
 	if e.Origin = events.OriginUser; !e.From.IsZero() {
 		e.Origin, e.TransferMode = events.OriginAgent, events.ReturnToCaller
 	}
@@ -192,7 +193,7 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, emit func(*events.Event
 func (r *reader) takeFlow(c *call, rec *wire.Record, said *message, trace wire.Trace) {
 	// The metadata of the message goes before baggage, and the baggage of the message before
 	// that of the request.
-	flow := wire.Flow{Parent: said.parent, Root: said.root}.Or(said.baggage).Or(rec.Header.Baggage)
+	flow := wire.Flow{Parent: said.parent, Root: said.root}.Or(said.hop).Or(said.baggage).Or(rec.Header.Baggage)
 	c.event.ParentCorrelationID, c.event.RootCorrelationID = flow.Parent, flow.Root
 	for _, source := range r.correlation {
 		id := ""

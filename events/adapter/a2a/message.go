@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"weir/events"
+	"weir/events/a2aflow"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/wire"
@@ -22,6 +23,8 @@ type message struct {
 	root        string
 	baggage     wire.Flow
 	trace       wire.Trace
+	hop         wire.Flow // by weir's extension of A2A
+	hops        int64     // by the same
 	said        events.Hash
 	sim         events.Fingerprint
 }
@@ -88,6 +91,10 @@ func (m *message) readMetadata(c *jsonwalk.Cursor) {
 			m.baggage = wire.Baggage(c.Text())
 		case "traceparent":
 			m.trace = wire.Traceparent(c.Text())
+		case a2aflow.URI:
+			if hop, ok := a2aflow.Read(c.Raw()); ok {
+				m.hops, m.hop = hop.Hops, wire.Flow{ID: hop.Flow, Parent: hop.Parent, Root: hop.Root}
+			}
 		}
 	}
 }
