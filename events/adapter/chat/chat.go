@@ -132,8 +132,15 @@ func (r *reader) release(emit func(*events.Event)) error {
 	return nil
 }
 
-// Flush emits the records that were held for a time that did not come.
-func (r *reader) Flush(emit func(*events.Event)) error { return r.release(emit) }
+// Flush emits the records that were held for a time that did not come, and a call that the log ends with, of
+// which a further record could have brought a piece.
+func (r *reader) Flush(emit func(*events.Event)) error {
+	err := r.release(emit)
+	if r.now != nil {
+		r.streamed(r.now.pending.ID, emit)
+	}
+	return err
+}
 
 // It emits one record: a conversation, or a line of one.
 func (r *reader) tell(n *node, emit func(*events.Event)) error {

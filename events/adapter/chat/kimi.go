@@ -48,7 +48,7 @@ func kimiLine(r *reader, n *node, emit func(*events.Event)) bool {
 		}
 		return true
 	}
-	r.streamed(&turn, v.pending.ID, emit)
+	r.streamed(v.pending.ID, emit)
 	v.pending.ID = ""
 	v.n++
 	key := turn.Session + "/" + strconv.Itoa(v.n)
@@ -60,7 +60,7 @@ func kimiLine(r *reader, n *node, emit func(*events.Event)) bool {
 		}
 	case "ToolCall":
 		v.pending = transcript.Use{ID: n.call}
-		s := &streamed{at: now, use: transcript.Use{ID: n.call, Tool: n.tool, Server: transcript.Server(n.tool)}}
+		s := &streamed{turn: turn, at: now, use: transcript.Use{ID: n.call, Tool: n.tool, Server: transcript.Server(n.tool)}}
 		if len(n.args) > 0 && n.args[0] == '{' {
 			s.add(n.args) // else they come in pieces
 		}

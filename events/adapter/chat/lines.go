@@ -45,6 +45,7 @@ func piLine(r *reader, n *node, _ func(*events.Event)) bool {
 
 // streamed is a call of AG-UI while its arguments come in pieces. What is long is kept as a sum.
 type streamed struct {
+	turn transcript.Turn // that made it
 	use  transcript.Use
 	at   events.Stamp
 	args []byte
@@ -113,7 +114,7 @@ func aguiLine(r *reader, n *node, emit func(*events.Event)) bool {
 	case "TOOL_CALL_START", "TOOL_CALL_CHUNK":
 		s, ok := r.open.Get(n.call)
 		if !ok && called != "" {
-			s = &streamed{use: transcript.Use{ID: n.call, Tool: n.tool, Server: transcript.Server(n.tool)}, at: now}
+			s = &streamed{turn: turn, use: transcript.Use{ID: n.call, Tool: n.tool, Server: transcript.Server(n.tool)}, at: now}
 			r.open.Put(n.call, s)
 		}
 		if s != nil {
@@ -124,9 +125,9 @@ func aguiLine(r *reader, n *node, emit func(*events.Event)) bool {
 			s.add(n.text)
 		}
 	case "TOOL_CALL_END":
-		r.streamed(&turn, n.call, emit)
+		r.streamed(n.call, emit)
 	case "TOOL_CALL_RESULT":
-		r.streamed(&turn, n.call, emit) // a call in chunks has no end
+		r.streamed(n.call, emit) // a call in chunks has no end
 		r.log.Result(&turn, &transcript.Use{ID: n.call, Ended: now, Said: n.said}, emit)
 	case "RUN_FINISHED":
 		r.log.Answer(&turn, turn.Prompt, now, events.StatusOK, nil, emit)
@@ -137,7 +138,7 @@ func aguiLine(r *reader, n *node, emit func(*events.Event)) bool {
 }
 
 // streamed emits a call whose arguments are complete.
-func (r *reader) streamed(t *transcript.Turn, called string, emit func(*events.Event)) {
+func (r *reader) streamed(called string, emit func(*events.Event)) {
 	s, ok := r.open.Get(called)
 	if !ok {
 		return
@@ -149,7 +150,7 @@ func (r *reader) streamed(t *transcript.Turn, called string, emit func(*events.E
 	if s.sum != nil {
 		u.Args = strconv.AppendUint(nil, s.sum.Sum64(), 10)
 	}
-	r.log.Call(t, &u, emit)
+	r.log.Call(&s.turn, &u, emit)
 }
 
 // tags are the tools of Roo Code and Cline, which older versions ask for by tags in the text.
