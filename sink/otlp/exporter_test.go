@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,6 +118,13 @@ func TestWhoEndedTheRun(t *testing.T) {
 	const trace, span = "0123456789abcdef0123456789abcdef", "0123456789abcdef"
 	f := func(more, finish, severity, trace, span string) {
 		t.Helper()
+		want := "failed"
+		switch {
+		case strings.Contains(more, `"hold"`):
+			want = "input_required"
+		case finish == "" || finish == "cancelled":
+			want = finish
+		}
 		e.got = nil
 		if err := x.Export(t.Context(), [][]byte{verdict(t, more)}); err != nil || len(e.got) != 1 {
 			t.Fatal(err, len(e.got))
@@ -124,6 +132,9 @@ func TestWhoEndedTheRun(t *testing.T) {
 		r := &e.got[0]
 		if got := r.said("gen_ai.agent.finish_reason"); got != finish || r.SeverityText != severity || r.TraceID != trace || r.SpanID != span {
 			t.Errorf("%s: finish reason %q, %s, trace %q, span %q", more, got, r.SeverityText, r.TraceID, r.SpanID)
+		}
+		if got := r.said("gen_ai.agent.invocation.status"); got != want {
+			t.Errorf("%s: status %q, want %q", more, got, want)
 		}
 		if e.path != "/own/logs" || r.Time != "1795183204000000000" || r.Observed != "5000000000" {
 			t.Errorf("sent to %s: %+v", e.path, r)

@@ -110,6 +110,7 @@ func recordOf(v *events.Verdict, now time.Time) record {
 	// Names of the conventions of OpenTelemetry, where there are any; what is weir's own begins
 	// with weir.
 	say("gen_ai.agent.finish_reason", finishReason(v))
+	say("gen_ai.agent.invocation.status", invocationStatus(v))
 	say("gen_ai.agent.name", v.Agent)
 	say("gen_ai.tool.name", v.Tool)
 	say("gen_ai.conversation.id", v.ConversationID)
@@ -139,6 +140,21 @@ func finishReason(v *events.Verdict) string {
 		return "max_iterations"
 	}
 	return "guardrail"
+}
+
+// invocationStatus is how a run ends by the verdict, for gen_ai.agent.invocation.status; "" for a verdict that
+// ends nothing.
+func invocationStatus(v *events.Verdict) string {
+	row, _ := analyzer.RowNamed(v.RuleID)
+	switch {
+	case finishReason(v) == "":
+		return ""
+	case v.Action == events.Hold: // a person decides whether it goes on
+		return "input_required"
+	case row.Fixed:
+		return "cancelled"
+	}
+	return "failed"
 }
 
 // severity is the weight of a verdict in a view of logs. What stops is an error of the run,
