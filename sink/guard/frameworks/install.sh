@@ -23,8 +23,16 @@ done
 for package in "$python_guard" mcp==1.30.0 uvicorn; do
 	mcptasks/bin/pip install --quiet --disable-pip-version-check "$package" || echo "*** NOT THERE: $package for Python" >&2
 done
+# AG-UI behind two frameworks, which want two versions of its protocol.
+for environment in "agui pydantic-ai-slim[ag-ui]==2.68.0" "agentframework agent-framework-ag-ui==1.7.0"; do
+	set -- $environment
+	[ -x "$1/bin/python" ] || python3 -m venv "$1"
+	for package in "$python_guard" "$2"; do
+		"$1/bin/pip" install --quiet --disable-pip-version-check "$package" || echo "*** NOT THERE: $package for Python" >&2
+	done
+done
 # An earlier installation of the same version of the guard is replaced.
-for python in python crewai mcptasks; do
+for python in python crewai mcptasks agui agentframework; do
 	$python/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps "$python_guard" || true
 done
 for package in "$node_guard" ai@6 zod@4 langchain@1 @langchain/core@1; do
