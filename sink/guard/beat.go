@@ -15,9 +15,13 @@ import (
 	"weir/events"
 )
 
-// beatEvery is how often a guard says what it enforces. Weir names a guard that it has not heard for
-// longer than two of them.
-const beatEvery = 2 * time.Second
+// beatEvery is how often a guard says what it enforces while it holds an order by hand. Weir names a guard
+// that it has not heard for longer than two of them. Without such an order nothing depends on the guard,
+// and it says so every beatIdle.
+const (
+	beatEvery = 2 * time.Second
+	beatIdle  = 10 * time.Second
+)
 
 // beatAgain is how long a guard waits for the next heartbeat when weir knows none, as an older one.
 const beatAgain = time.Minute
@@ -211,6 +215,9 @@ func (g *Guard) sendBeat(ctx context.Context, b beat) time.Duration {
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, mostAnswer))
 	if resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusMethodNotAllowed {
 		return beatAgain
+	}
+	if len(b.Held) == 0 {
+		return beatIdle
 	}
 	return beatEvery
 }

@@ -119,7 +119,7 @@ func told(d *Decision) map[string]any {
 
 func TestConformance(t *testing.T) {
 	for _, c := range conformanceCases(t) {
-		o := Options{URL: "http://weir.test", Quiet: true, FailClosed: c.FailClosed, MostOrders: c.MostOrders}
+		o := Options{URL: "http://weir.test", Source: "guard/test", Quiet: true, FailClosed: c.FailClosed, MostOrders: c.MostOrders}
 		for id, secret := range c.Keys {
 			o.Keys = append(o.Keys, sign.Key{ID: id, Secret: []byte(secret)})
 		}

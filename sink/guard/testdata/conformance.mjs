@@ -15,7 +15,7 @@ function told(d) {
 
 async function decide(c) {
   const b = c.bounds && { calls: c.bounds.calls ?? 0, toolCalls: c.bounds.tool_calls ?? 0, rate: c.bounds.rate ?? 0, window: c.bounds.window_s ?? 0 };
-  const g = new Guard("http://weir.test", { quiet: true, failClosed: c.fail_closed ?? false, bounds: b, keys: c.keys, mostOrders: c.most_orders, log: () => {} });
+  const g = new Guard("http://weir.test", { name: "guard/test", quiet: true, failClosed: c.fail_closed ?? false, bounds: b, keys: c.keys, mostOrders: c.most_orders, log: () => {} });
   let now = Date.parse(c.now);
   g.now = () => now;
   g.state = c.state ?? "fresh";

@@ -20,8 +20,10 @@ interface Flight<V> {
 const most = 1 << 16; // calls that are watched
 const mostOpen = 20; // calls that a heartbeat names
 
-/** Milliseconds between heartbeats, and where weir knows none, as an older one. */
+/** Milliseconds between heartbeats while the guard holds an order by hand, while it holds none, and where
+ * weir knows no heartbeats, as an older one. */
 export const beatEvery = 2000;
+export const beatIdle = 10_000;
 export const beatAgain = 60_000;
 
 export class Flights<V extends { id: string; action: string }> {

@@ -14,7 +14,7 @@
  */
 
 import { stopsByHand, typedByHand, understood, type ByHand } from "./byhand.js";
-import { beatAgain, beatEvery, Flights, type Flying } from "./beats.js";
+import { beatAgain, beatEvery, beatIdle, Flights, type Flying } from "./beats.js";
 import { argsFields, hashContent, simhash, textOf } from "./hashes.js";
 
 /** What is about to be sent. An order that names something else does not match a call that
@@ -1231,8 +1231,9 @@ export class Guard {
     } catch (err) {
       if (err instanceof StatusError && [403, 404, 405].includes(err.status)) return beatAgain;
       this.log("debug", `a heartbeat did not arrive: ${err}`);
+      return beatEvery;
     }
-    return beatEvery;
+    return held.length > 0 ? beatEvery : beatIdle;
   }
 
   private acknowledge(call: Call, verdictId: string): void {
@@ -1436,7 +1437,7 @@ export class Guard {
   }
 
   /** Sends a request, to the next address where one does not answer. */
-  private async send(send: () => Promise<Response>, late: AbortSignal): Promise<Response> {
+  private async sendOn(send: () => Promise<Response>, late: AbortSignal): Promise<Response> {
     for (let left = this.urls.length - 1; ; left--) {
       const turn = this.turn;
       try {
@@ -1466,7 +1467,7 @@ export class Guard {
           if (!again || late.signal.aborted || !wasClosed(err)) throw err;
           return once();
         });
-      const resp = await this.send(send, late.signal);
+      const resp = await this.sendOn(send, late.signal);
       // What is packed was not asked for, and nobody reads it.
       const text = resp.headers.get("content-encoding") ? "" : await answered(resp);
       if (!resp.ok || (path === "/v1/check" && resp.status !== 200)) throw problem(resp.status, text);

@@ -1155,12 +1155,13 @@ class Guard:
         held = [v["id"] for v in self._by_hand if not v.get("expires_at") or _seconds(v["expires_at"]) > now]
         beat = {"guard": self._name, "instance": self._word, "language": "python", "held": held, "stale": self.stale, "closed": closed, **self._flights.told()}
         try:
-            self._call("POST", "/v1/guards", json.dumps(beat).encode(), min(self._ask_timeout, beats.EVERY), {"Content-Type": "application/json"}, keep=False)
+            self._call("POST", "/v1/guards", json.dumps(beat).encode(), min(self._ask_timeout, beats.EVERY), {"Content-Type": "application/json"}, keep=True)
         except _StatusError as err:
             return beats.AGAIN if err.status in (403, 404, 405) else beats.EVERY
         except Exception as err:
             _log.debug("a heartbeat did not arrive: %s", err)
-        return beats.EVERY
+            return beats.EVERY
+        return beats.EVERY if held else beats.IDLE
 
     def _deliver_reports(self, batch: List["_Report"]) -> None:
         lines, span, sent = [], _SHORTEST, False
@@ -1449,7 +1450,7 @@ class Guard:
                 conn.close()  # weir had closed it; an ask that comes twice counts once
                 conn = self._connection(_Deadline(timeout))
                 resp = self._request(conn, method, path, body, headers)
-            if resp.status >= 300 or keep and resp.status != 200:  # only that brings an answer
+            if resp.status >= 300 or keep and resp.status not in (200, 204):  # others bring no answer
                 problem = _problem(resp)
                 whole = resp.isclosed()
                 raise problem
