@@ -3,9 +3,11 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 
 	"weir/analyzer/agents"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/problem"
 	"weir/cmd/internal/pump"
 	"weir/events"
@@ -17,14 +19,27 @@ const (
 	maxAgents     = 5000
 )
 
-// agentRoutes are about agents, projects and trees of flows, which the agent stage folds.
+// agentPages serves what the agent stage has, and takes notes and requests for help.
+type agentPages struct {
+	log      Log
+	orders   *orderLog
+	door     *door
+	auditing *auditing
+	health   *health
+	turns    *turns
+	clock    clock.Clock
+	logger   *slog.Logger
+}
+
+// routes are about agents, projects and trees of flows, which the agent stage folds.
 // In a group a member answers for those that it folds itself and names the owner of any
 // other.
-func (a *Server) agentRoutes() []route {
+func (a *agentPages) routes() []route {
 	return []route{
 		{"GET", "/v1/health_check", reader, a.turns.of(a.serveHealthCheck)},
 		{"GET", "/v1/agents", reader, a.turns.of(a.serveAgents)},
 		{"GET", "/v1/agents/{id}", reader, a.serveAgent},
+		{"GET", "/v1/inspect/agent", reader, byQuery("agent", a.serveAgent)},
 		{"POST", "/v1/agents/{id}/rescue", sender, a.serveRescue},
 		{"GET", "/v1/notes", reader, a.turns.of(a.serveNotes)},
 		{"POST", "/v1/notes", sender, a.serveNote},
@@ -34,7 +49,7 @@ func (a *Server) agentRoutes() []route {
 // serveAgents is GET /v1/agents: the agents, or with kind=project the projects, that
 // this process folds.
 // Parameters: limit, kind, and stuck=1 for those alone that are stuck or may be.
-func (a *Server) serveAgents(w http.ResponseWriter, r *http.Request) error {
+func (a *agentPages) serveAgents(w http.ResponseWriter, r *http.Request) error {
 	limit, err := intParameter(r, "limit", defaultAgents, maxAgents)
 	if err != nil {
 		return err
@@ -71,7 +86,7 @@ func agentKind(r *http.Request) (events.ScopeKind, error) {
 
 // serveAgent is GET /v1/agents/{id}: one agent, project or tree of flows, see agentKind.
 // An unknown agent is 404. This is no fault: weir knows agents only from reported events.
-func (a *Server) serveAgent(w http.ResponseWriter, r *http.Request) error {
+func (a *agentPages) serveAgent(w http.ResponseWriter, r *http.Request) error {
 	kind, err := agentKind(r)
 	if err != nil {
 		return err
@@ -93,7 +108,7 @@ func (a *Server) serveAgent(w http.ResponseWriter, r *http.Request) error {
 
 // agentPump returns the pump that folds an agent or a project, and its key there. If
 // another process folds it, the error names that process.
-func (a *Server) agentPump(kind events.ScopeKind, id string) (*pump.Pump, string, error) {
+func (a *agentPages) agentPump(kind events.ScopeKind, id string) (*pump.Pump, string, error) {
 	key := pump.AgentKeyOf(kind, id)
 	p, err := a.log.PumpOf(pump.AgentStage, key)
 	return p, key, err
@@ -126,7 +141,7 @@ type AgentAnswer struct {
 // serveRescue is POST /v1/agents/{id}/rescue. Every sender of events may use it, because
 // it could send the event as well. weir checks that the agent is stuck, except for
 // callers with the admin token.
-func (a *Server) serveRescue(w http.ResponseWriter, r *http.Request) error {
+func (a *agentPages) serveRescue(w http.ResponseWriter, r *http.Request) error {
 	var asked RescueOrder
 	if err := readOrder(w, r, &asked); err != nil {
 		return err
@@ -142,10 +157,10 @@ func (a *Server) serveRescue(w http.ResponseWriter, r *http.Request) error {
 	}
 	if who, e := a.door.admit(r, operator); e != nil {
 		// The route is open to senders, so host has not looked at whether this is an order.
-		a.refusedOrder(r, who, e)
+		a.auditing.refusedOrder(r, who, e)
 		return e
 	}
-	return a.audited(w, r, func(w http.ResponseWriter, r *http.Request) error {
+	return a.auditing.audited(w, r, func(w http.ResponseWriter, r *http.Request) error {
 		visitOf(r.Context()).note(&ev)
 		return a.appendAbout(w, r, &ev, true)
 	})
@@ -155,13 +170,13 @@ func (a *Server) serveRescue(w http.ResponseWriter, r *http.Request) error {
 // answers. If waits expects something, the answer has what the fold reports of the event.
 //
 // A note that names no agent is about its author.
-func (a *Server) appendAbout(w http.ResponseWriter, r *http.Request, ev *events.Event, waits bool) error {
+func (a *agentPages) appendAbout(w http.ResponseWriter, r *http.Request, ev *events.Event, waits bool) error {
 	about := ev.To.Agent
 	if about == "" {
 		about = ev.From.Agent
 	}
 	known := true
-	a.sign(ev, orderID())
+	stamp(ev, orderID(), a.clock.Now())
 	// When another process folds the agent, the log takes the event all the same.
 	if p, key, err := a.agentPump(events.ScopeAgent, about); err == nil {
 		var view agents.View
@@ -174,7 +189,7 @@ func (a *Server) appendAbout(w http.ResponseWriter, r *http.Request, ev *events.
 		waits = waits && view.StepDue == 0              // else help is under way, and nothing more is said
 	}
 	// Whether anything comes of it, the event is in the log from here on.
-	said, leave, err := a.put(r.Context(), ev)
+	said, leave, err := a.orders.put(r.Context(), ev)
 	defer leave()
 	if err != nil {
 		return err

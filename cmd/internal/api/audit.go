@@ -1,18 +1,28 @@
 package api
 
 import (
+	"log/slog"
 	"net/http"
 
 	"weir/cmd/internal/access"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/problem"
 	"weir/events"
 )
 
+// auditing writes the orders that requests give to the audit log.
+type auditing struct {
+	log    *access.Audit // nil for nowhere; set by Serve
+	door   *door
+	clock  clock.Clock
+	logger *slog.Logger
+}
+
 // audited carries out an order and writes it to the audit log before and after.
 // The first line is on the disk before anything happens (see decision 74). The second
 // line has the response, and the event that the order became, if any.
-func (a *Server) audited(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request) error) error {
+func (a *auditing) audited(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request) error) error {
 	v := visitOf(r.Context())
 	v.order = a.record(r, v.who, access.Asked)
 	if err := a.audit(*v.order); err != nil {
@@ -25,12 +35,12 @@ func (a *Server) audited(w http.ResponseWriter, r *http.Request, serve func(http
 		// With an error nothing has been written yet: the caller makes the response of it.
 		// If the client is gone, the status stays 0.
 		v.order.Status = 0
-		if e := a.explain(err); e != nil {
+		if e := explain(err); e != nil {
 			v.order.Status, v.order.Detail = e.Status, e.Detail
 		}
 	}
 	// The order is carried out. A failed audit line must not make the sender repeat it.
-	if aerr := a.auditLog.Write(*v.order); aerr != nil {
+	if aerr := a.log.Write(*v.order); aerr != nil {
 		a.logger.Error("the audit log does not say how an order was answered", "order", v.order.ID, "error", aerr)
 	}
 	return err
@@ -40,8 +50,8 @@ func (a *Server) audited(w http.ResponseWriter, r *http.Request, serve func(http
 // rejected. Without an audit log nothing is logged and nothing rejected. The error is
 // 503: a full disk blocks orders of persons as it blocks events, and both recover by
 // themselves.
-func (a *Server) audit(orders ...access.Record) error {
-	if err := a.auditLog.Write(orders...); err != nil {
+func (a *auditing) audit(orders ...access.Record) error {
+	if err := a.log.Write(orders...); err != nil {
 		a.logger.Error("orders are not carried out, because the audit log cannot be written", "error", err)
 		return &problem.Error{Status: http.StatusServiceUnavailable, Detail: "the order was not carried out, because the audit log cannot be written; see weir's log", RetryAfter: 5}
 	}
@@ -51,7 +61,7 @@ func (a *Server) audit(orders ...access.Record) error {
 // refusedOrder logs an order of a caller without the role for it.
 // who is nil if the caller was not admitted. It is then looked up once more, since a
 // client that lacks the role is still known.
-func (a *Server) refusedOrder(r *http.Request, who *access.Principal, e *problem.Error) {
+func (a *auditing) refusedOrder(r *http.Request, who *access.Principal, e *problem.Error) {
 	if who == nil {
 		who, _ = a.door.who(r, operator)
 	}
@@ -62,8 +72,8 @@ func (a *Server) refusedOrder(r *http.Request, who *access.Principal, e *problem
 
 // auditRefused writes the line. That it cannot be written changes nothing: the order is
 // refused.
-func (a *Server) auditRefused(record *access.Record) {
-	if err := a.auditLog.Write(*record); err != nil {
+func (a *auditing) auditRefused(record *access.Record) {
+	if err := a.log.Write(*record); err != nil {
 		a.logger.Error("the audit log does not say that an order was refused", "principal", record.Principal, "peer", record.Peer, "error", err)
 	}
 }
@@ -71,7 +81,7 @@ func (a *Server) auditRefused(record *access.Record) {
 // record returns what a request states about itself.
 // The path includes the query, which names the flow on routes of the inspector. The id
 // belongs to orders only and connects their two lines.
-func (a *Server) record(r *http.Request, who *access.Principal, stage string) *access.Record {
+func (a *auditing) record(r *http.Request, who *access.Principal, stage string) *access.Record {
 	record := &access.Record{Time: a.clock.Now().UTC(), Stage: stage, Peer: r.RemoteAddr, Method: r.Method, Path: r.URL.RequestURI()}
 	if stage == access.Asked {
 		record.ID = orderID()
@@ -84,7 +94,7 @@ func (a *Server) record(r *http.Request, who *access.Principal, stage string) *a
 
 // recordOf returns the audit line of an order that comes as an event.
 // Such an order has one line and no response: it is one of many events in a body.
-func (a *Server) recordOf(r *http.Request, ev *events.Event) access.Record {
+func (a *auditing) recordOf(r *http.Request, ev *events.Event) access.Record {
 	record := a.record(r, visitOf(r.Context()).who, access.Asked)
 	noteEvent(record, ev)
 	return *record
@@ -117,10 +127,10 @@ func (t *delivery) refusedOrder(err error) {
 	if !gate.IsOrder(&t.event) {
 		return
 	}
-	record := t.server.record(t.request, t.visit.who, access.Refused)
+	record := t.intake.auditing.record(t.request, t.visit.who, access.Refused)
 	noteEvent(record, &t.event)
 	record.Status, record.Detail = http.StatusBadRequest, err.Error()
-	t.server.auditRefused(record)
+	t.intake.auditing.auditRefused(record)
 }
 
 // statusWriter remembers the status of an answer.

@@ -26,7 +26,7 @@ func (a *Server) fromGateways(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r, _ = check.FromGateway(r, a.isGateway(r))
+		r, _ = check.FromGateway(r, a.door.isGateway(r))
 		next.ServeHTTP(w, r)
 	})
 }
@@ -35,10 +35,10 @@ func (a *Server) fromGateways(next http.Handler) http.Handler {
 // or the certificate of a principal with the role ask. Its other credentials are its
 // client's. Where no token is set, no request is a gateway's by this, and hosts and
 // origins are judged unchanged.
-func (a *Server) isGateway(r *http.Request) bool {
-	p := a.door.keeper.ByToken(r.Header.Get(check.TokenHeader))
+func (d *door) isGateway(r *http.Request) bool {
+	p := d.keeper.ByToken(r.Header.Get(check.TokenHeader))
 	if p == nil {
-		p = a.door.keeper.ByCertificate(r)
+		p = d.keeper.ByCertificate(r)
 	}
 	return p != nil && p.May(access.Ask)
 }
@@ -99,7 +99,7 @@ func (a *Server) listenForGateways() error {
 	}
 	gate := admission.NewGate(a.o.Requests * checksPerRequest)
 	calls := &check.GRPC{
-		Authz: check.NewAuthz(a.checking().timed(prom.RouteAuthz), a.writeError, a.clock.Now),
+		Authz: check.NewAuthz(a.checking().timed(prom.RouteAuthz), a.faults.write, a.clock.Now),
 		// Allowed notes the caller in the visit that the handler below has made, for Enter,
 		// which comes later. It rejects a caller that is bound to sources, since a gateway's
 		// check names no source.
@@ -108,12 +108,12 @@ func (a *Server) listenForGateways() error {
 			visitOf(r.Context()).who = who
 			return e == nil && !who.BoundToSources()
 		},
-		Panicked: func(fault *check.Panic) { a.panicked("gRPC of a gateway", fault) },
+		Panicked: func(fault *check.Panic) { a.faults.panicked("gRPC of a gateway", fault) },
 		Busy:     func(err error) bool { return errors.Is(err, budget.ErrFull) },
 		// The rate is looked at before a place is taken. What finds none is answered
 		// RESOURCE_EXHAUSTED, at which Envoy goes by its failure mode.
 		Enter: func(r *http.Request) (leave func(), ok bool) {
-			if a.paid(visitOf(r.Context()).who) != nil {
+			if a.entrance.paid(visitOf(r.Context()).who) != nil {
 				return nil, false
 			}
 			return gate.Enter(r, visitOf(r.Context()).name())
@@ -145,7 +145,7 @@ func (a *Server) listenForGateways() error {
 	}
 	go func() {
 		if err := a.gateways.server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
-			a.program.Fail(fmt.Errorf("serve gateways: %w", err))
+			a.parts.Program.Fail(fmt.Errorf("serve gateways: %w", err))
 		}
 	}()
 	a.logger.Info("gateways are answered by gRPC", "address", a.GatewayAddr())

@@ -15,6 +15,7 @@ import (
 	"weir/analyzer/limitfile"
 	"weir/analyzer/prices"
 	"weir/cmd/internal/backtest"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/costs"
 	"weir/cmd/internal/limits"
 	"weir/cmd/internal/logs"
@@ -73,6 +74,20 @@ type tried struct {
 	least int
 }
 
+// backtests folds logs again: this weir's own, and those that are sent.
+type backtests struct {
+	log    Log
+	folded *folded
+	clock  clock.Clock
+}
+
+func (b *backtests) routes() []route {
+	return []route{
+		{"GET", "/v1/costs", reader, limited(1, b.serveCosts)},
+		{"POST", "/v1/inspect/backtest", trier, limited(1, b.serveBacktest)},
+	}
+}
+
 // serveBacktest is POST /v1/inspect/backtest, a form whose parts come in this order: the
 // limits "a" and "b"; the optional file "marks"; and "suggest". The last is for limits
 // suggested from the flows that A allows, with the minimum number of honest flows.
@@ -83,28 +98,28 @@ type tried struct {
 // The order of the parts allows a log of any length to be folded as it arrives: the limits
 // have to be there first. One backtest runs at a time (see inspectorRoutes). The engine
 // for live traffic judges it, in memory of its own; nothing of it is written.
-func (a *Server) serveBacktest(w http.ResponseWriter, r *http.Request) error {
+func (b *backtests) serveBacktest(w http.ResponseWriter, r *http.Request) error {
 	// Seconds in the answer show how long the backtest took.
-	begun := a.clock.Now()
+	begun := b.clock.Now()
 	form, err := r.MultipartReader()
 	if err != nil {
 		return &problem.Error{Status: http.StatusBadRequest, Detail: "the question is not as the page asks it: " + err.Error()}
 	}
 	// The body may take longer than a request may: each time that some of it is folded,
 	// both deadlines move on. A sender who stops sending is cut off as ever.
-	limits, _ := a.inForce()
+	limits, _ := b.folded.inForce()
 	t := &tried{logs: []triedLog{}, prices: limits.Prices, alive: func() {
 		holdOf(r).Clear() // what was read is folded, and nothing of it is held
 		keepAlive(w)()
 	}}
-	marks, err := a.tryAll(r.Context(), form, t)
+	marks, err := b.tryAll(r.Context(), form, t)
 	if err != nil {
 		// Browsers show an answer only when all that they send was taken.
 		_, _ = io.Copy(io.Discard, &flowing{in: r.Body, alive: t.alive})
 		return refusedTrial(err)
 	}
 	t.alive()
-	out := backtestAnswer{A: t.a.Report(marks), B: t.b.Report(marks), Differences: backtest.Differences(t.a, t.b), Logs: t.logs, Seconds: a.clock.Now().Sub(begun).Seconds()}
+	out := backtestAnswer{A: t.a.Report(marks), B: t.b.Report(marks), Differences: backtest.Differences(t.a, t.b), Logs: t.logs, Seconds: b.clock.Now().Sub(begun).Seconds()}
 	// Both have read the same records.
 	out.A.BadRecords, out.B.BadRecords = t.bad, t.bad
 	if out.A.Events == 0 && t.own {
@@ -203,7 +218,7 @@ func (f *flowing) Read(p []byte) (int, error) {
 }
 
 // tryAll reads the parts of the form.
-func (a *Server) tryAll(ctx context.Context, form *multipart.Reader, t *tried) (marks backtest.Marks, err error) {
+func (b *backtests) tryAll(ctx context.Context, form *multipart.Reader, t *tried) (marks backtest.Marks, err error) {
 	// Logs of one format share an adapter, since a recording may be spread over many files.
 	// Which arguments of a tool do not count is a matter of limits A, since adapters hash
 	// them once.
@@ -249,7 +264,7 @@ func (a *Server) tryAll(ctx context.Context, form *multipart.Reader, t *tried) (
 			if name == "log" {
 				err = t.log(reader, part)
 			} else {
-				err = a.ownLog(ctx, t, part)
+				err = b.ownLog(ctx, t, part)
 			}
 		default:
 			err = fmt.Errorf("%q is no part of this form", name)
@@ -330,7 +345,7 @@ func (t *tried) log(reader *logs.Reader, part *multipart.Part) error {
 // ownLog reads the log of this weir.
 // Events of flows that began before since are judged from there on, without what came
 // before.
-func (a *Server) ownLog(ctx context.Context, t *tried, part io.Reader) error {
+func (b *backtests) ownLog(ctx context.Context, t *tried, part io.Reader) error {
 	text, err := settings("since", part)
 	if err != nil {
 		return err
@@ -341,10 +356,10 @@ func (a *Server) ownLog(ctx context.Context, t *tried, part io.Reader) error {
 	}
 	since := events.Stamp(0)
 	if age > 0 {
-		since = events.StampOf(a.clock.Now().Add(-age))
+		since = events.StampOf(b.clock.Now().Add(-age))
 	}
 	t.own = true
-	bad, err := a.eachOwn(ctx, since, t.alive, t.fold)
+	bad, err := b.eachOwn(ctx, since, t.alive, t.fold)
 	t.bad += bad
 	t.logs = append(t.logs, triedLog{Name: "the log of this weir", Format: "canonical"})
 	return err
@@ -355,11 +370,11 @@ func (a *Server) ownLog(ctx context.Context, t *tried, part io.Reader) error {
 // In a group it reads the whole topic, whichever member folds it. It skips what weir wrote
 // itself: limits, ticks and the loops of the self-test. The event is valid until fold
 // returns.
-func (a *Server) eachOwn(ctx context.Context, since events.Stamp, alive func(), fold func(*events.Event) error) (bad int64, err error) {
+func (b *backtests) eachOwn(ctx context.Context, since events.Stamp, alive func(), fold func(*events.Event) error) (bad int64, err error) {
 	var ev events.Event
 	var failed error
 	n := 0
-	err = a.log.Events(ctx, "", since, func(line []byte, appended events.Stamp) bool {
+	err = b.log.Events(ctx, "", since, func(line []byte, appended events.Stamp) bool {
 		if n++; n%1024 == 0 {
 			alive()
 		}
@@ -381,23 +396,23 @@ func (a *Server) eachOwn(ctx context.Context, since events.Stamp, alive func(), 
 // serveCosts is GET /v1/costs: the log of this weir folded again by the limits in force. The
 // parameter since is an age, such as 168h: what happened before is not counted, but flows are
 // judged from their beginning.
-func (a *Server) serveCosts(w http.ResponseWriter, r *http.Request) error {
+func (b *backtests) serveCosts(w http.ResponseWriter, r *http.Request) error {
 	from := events.Stamp(0)
 	if text := r.URL.Query().Get("since"); text != "" {
 		age, err := time.ParseDuration(text)
 		if err != nil || age <= 0 {
 			return &problem.Error{Status: http.StatusBadRequest, Detail: "since: want how long, such as 168h"}
 		}
-		from = events.StampOf(a.clock.Now().Add(-age))
+		from = events.StampOf(b.clock.Now().Add(-age))
 	}
 	// The limits of now judge all of it, also what was judged by others at the time.
-	limits, _ := a.inForce()
+	limits, _ := b.folded.inForce()
 	trial, err := backtest.NewTrial(r.Context(), *limits)
 	if err != nil {
 		return err
 	}
 	trial.Count(from)
-	if _, err := a.eachOwn(r.Context(), 0, keepAlive(w), func(ev *events.Event) error {
+	if _, err := b.eachOwn(r.Context(), 0, keepAlive(w), func(ev *events.Event) error {
 		trial.Fold(ev)
 		return tooMany(trial)
 	}); err != nil {

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -16,11 +17,17 @@ const BackupPath = "/v1/backup"
 // backupType is that of the answer, which state.Restore reads.
 const backupType = "application/vnd.weir.backup"
 
-// serveBackup writes all of the state as of one moment, while weir goes on. An answer that breaks off has
+// backups writes copies of the store.
+type backups struct {
+	store  Store
+	logger *slog.Logger
+}
+
+// serve writes all of the state as of one moment, while weir goes on. An answer that breaks off has
 // no end, which restore sees; an error after the first byte can be said in no other way.
-func (a *Server) serveBackup(w http.ResponseWriter, r *http.Request) error {
+func (b *backups) serve(w http.ResponseWriter, r *http.Request) error {
 	out := &slowly{Writer: w, control: http.NewResponseController(w), begin: func() { w.Header().Set("Content-Type", backupType) }}
-	_, err := a.store.Backup(r.Context(), out)
+	_, err := b.store.Backup(r.Context(), out)
 	switch {
 	case err == nil:
 		return nil
@@ -29,7 +36,7 @@ func (a *Server) serveBackup(w http.ResponseWriter, r *http.Request) error {
 	case out.begin != nil:
 		return err
 	}
-	a.logger.Error("the backup is not whole", "error", err)
+	b.logger.Error("the backup is not whole", "error", err)
 	panic(http.ErrAbortHandler) // the client sees a connection that breaks off
 }
 

@@ -29,10 +29,11 @@ func (f failing) Backup(_ context.Context, w io.Writer) (int64, error) {
 // so that no client takes it for a whole one.
 func TestBackupFails(t *testing.T) {
 	for _, after := range []int{0, 1, 1 << 20} {
-		a := &Server{store: failing{after: after}, logger: slog.New(slog.DiscardHandler)}
+		a := &Server{faults: faults{logger: slog.New(slog.DiscardHandler)}}
+		b := &backups{failing{after: after}, a.faults.logger}
 		server := httptest.NewServer(a.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if err := a.serveBackup(w, r); err != nil {
-				a.writeError(w, r, err)
+			if err := b.serve(w, r); err != nil {
+				a.faults.write(w, r, err)
 			}
 		})))
 		resp, err := server.Client().Get(server.URL)

@@ -2,13 +2,16 @@ package api
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"strings"
+	"time"
 
 	"weir/analyzer/agents"
 	"weir/analyzer/budgets"
 	"weir/analyzer/rules"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/problem"
 	"weir/cmd/internal/pump"
 	"weir/events"
@@ -21,23 +24,32 @@ const (
 	maxAccounts     = 5000
 )
 
-// budgetRoutes are about budgets over flows, whose accounts the agent stage folds. In a group a member
+// budgetPages serves the accounts of budgets, and grants more of them.
+type budgetPages struct {
+	log    Log
+	folded *folded
+	turns  *turns
+	clock  clock.Clock
+	logger *slog.Logger
+}
+
+// routes are about budgets over flows, whose accounts the agent stage folds. In a group a member
 // answers for the accounts that it folds itself; a grant reaches every account.
-func (a *Server) budgetRoutes() []route {
+func (p *budgetPages) routes() []route {
 	return []route{
-		{"GET", "/v1/budgets", reader, a.turns.of(a.serveBudgets)},
-		{"POST", "/v1/budgets/grant", operator, a.serveBudgetGrant},
+		{"GET", "/v1/budgets", reader, p.turns.of(p.serveBudgets)},
+		{"POST", "/v1/budgets/grant", operator, p.serveBudgetGrant},
 	}
 }
 
 // serveBudgets is GET /v1/budgets: the accounts, those first of which the greatest share is spent.
 // Parameters: budget, value, limit.
-func (a *Server) serveBudgets(w http.ResponseWriter, r *http.Request) error {
+func (p *budgetPages) serveBudgets(w http.ResponseWriter, r *http.Request) error {
 	limit, err := intParameter(r, "limit", defaultAccounts, maxAccounts)
 	if err != nil {
 		return err
 	}
-	list, err := pump.BudgetsOf(a.log.Pumps(pump.AgentStage), pump.BudgetQuery{Budget: r.URL.Query().Get("budget"), Value: r.URL.Query().Get("value"), Limit: int(limit)})
+	list, err := pump.BudgetsOf(p.log.Pumps(pump.AgentStage), pump.BudgetQuery{Budget: r.URL.Query().Get("budget"), Value: r.URL.Query().Get("value"), Limit: int(limit)})
 	if err != nil {
 		return err
 	}
@@ -72,12 +84,12 @@ type BudgetGrantAnswer struct {
 // serveBudgetGrant is POST /v1/budgets/grant: an override for the account, which the fold adds to the
 // budget. A caller that is not among the names of the budget is rejected here; in the fold its grant
 // would do nothing.
-func (a *Server) serveBudgetGrant(w http.ResponseWriter, r *http.Request) error {
+func (p *budgetPages) serveBudgetGrant(w http.ResponseWriter, r *http.Request) error {
 	var asked BudgetGrant
 	if err := readOrder(w, r, &asked); err != nil {
 		return err
 	}
-	limits, _ := a.inForce()
+	limits, _ := p.folded.inForce()
 	b := budgets.Named(limits.Budgets, asked.Budget)
 	if b == nil {
 		var names []string
@@ -90,7 +102,7 @@ func (a *Server) serveBudgetGrant(w http.ResponseWriter, r *http.Request) error 
 		}
 		return &problem.Error{Status: http.StatusNotFound, Code: string(events.CodeInvalidValue), Field: "budget", Detail: detail}
 	}
-	x, err := asked.override(r, a, b)
+	x, err := asked.override(r, p.clock.Now(), b)
 	if err != nil {
 		return err
 	}
@@ -98,12 +110,12 @@ func (a *Server) serveBudgetGrant(w http.ResponseWriter, r *http.Request) error 
 		return &problem.Error{Status: http.StatusForbidden, Detail: fmt.Sprintf("%s may not grant more of budget %s; those who may: %s", x.By, b.Name, strings.Join(b.Grant, ", "))}
 	}
 	ev := events.Event{Kind: events.OverrideSet, Override: &x}
-	a.sign(&ev, orderID())
+	stamp(&ev, orderID(), p.clock.Now())
 	raw, err := lineOf(&ev)
 	if err != nil {
 		return err
 	}
-	if err := a.log.Append(r.Context(), []state.Entry{{Value: raw}}); err != nil {
+	if err := p.log.Append(r.Context(), []state.Entry{{Value: raw}}); err != nil {
 		return err
 	}
 	visitOf(r.Context()).note(&ev)
@@ -111,13 +123,13 @@ func (a *Server) serveBudgetGrant(w http.ResponseWriter, r *http.Request) error 
 	if asked.ForS != 0 || asked.Expires != "" {
 		out.Until = events.RFC3339(x.Expires)
 	}
-	a.logger.Info("a person has granted more of a budget", "budget", b.Name, "value", asked.Value, "amount", b.Measure.Text(x.Extra), "by", x.By, "reason", asked.Reason, "event", ev.ID)
+	p.logger.Info("a person has granted more of a budget", "budget", b.Name, "value", asked.Value, "amount", b.Measure.Text(x.Extra), "by", x.By, "reason", asked.Reason, "event", ev.ID)
 	writeJSON(w, "application/json", http.StatusAccepted, out)
 	return nil
 }
 
 // override is the event of a grant. What the fold would ignore is refused here.
-func (o *BudgetGrant) override(r *http.Request, a *Server, b *budgets.Budget) (x events.Override, err error) {
+func (o *BudgetGrant) override(r *http.Request, now time.Time, b *budgets.Budget) (x events.Override, err error) {
 	bad := func(field, format string, args ...any) error {
 		return &problem.Error{Status: http.StatusBadRequest, Code: string(events.CodeInvalidValue), Field: field, Detail: fmt.Sprintf(format, args...)}
 	}
@@ -139,7 +151,6 @@ func (o *BudgetGrant) override(r *http.Request, a *Server, b *budgets.Budget) (x
 		return x, bad("expires", "say until when once: expires or for_s")
 	}
 	x = events.Override{Scope: events.ScopeBudget, ScopeID: b.Name + ":" + budgets.Value(o.Value), Rule: agents.BudgetRule(), Extra: int64(extra), Reason: o.Reason, By: x.By}
-	now := a.clock.Now()
 	x.Expires = events.StampOf(now.Add(events.MaxHold)) // the window ends before
 	switch {
 	case o.ForS != 0:

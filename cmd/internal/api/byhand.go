@@ -81,7 +81,7 @@ type HandOrderView struct {
 }
 
 func (h handOrders) view(o *byhand.Order) HandOrderView {
-	book := h.byHand.Book
+	book := h.parts.Orders.Book
 	return HandOrderView{ID: o.ID(), VerdictID: o.VerdictID(), Order: o.Order, Scope: o.Scope, Within: o.Within, Except: o.Except, Reason: o.Reason, By: o.By,
 		Since: o.Since, Time: o.Time, Expires: o.Expires, Active: o.Stops(book.Now()), Recorded: book.Saved(o.ID())}
 }
@@ -105,7 +105,7 @@ func (h handOrders) serveGive(w http.ResponseWriter, r *http.Request) error {
 	if err := narrow(visitOf(r.Context()).who, o); err != nil {
 		return err
 	}
-	if h.byHand.Proposals.Needs(o) {
+	if h.parts.Orders.Proposals.Needs(o) {
 		return secondPerson{h}.propose(w, r, &asked, o)
 	}
 	return h.give(w, r, *o, long, nil)
@@ -168,7 +168,7 @@ func (h handOrders) give(w http.ResponseWriter, r *http.Request, o byhand.Order,
 
 // order puts an order in force and notes it for the audit log.
 func (h handOrders) order(r *http.Request, o byhand.Order, long time.Duration, expect *int64) (*byhand.Order, error) {
-	book := h.byHand.Book
+	book := h.parts.Orders.Book
 	if o.Order == byhand.Stop {
 		o.Expires = events.RFC3339(book.Now().Add(long))
 	}
@@ -206,7 +206,7 @@ func noteOrder(r *http.Request, o *byhand.Order) {
 // serveList is GET /v1/orders, with ?all=1 of those as well that were released or have expired.
 func (h handOrders) serveList(w http.ResponseWriter, r *http.Request) error {
 	out := HandOrderList{Orders: []HandOrderView{}}
-	for _, o := range h.byHand.Book.List(r.URL.Query().Get("all") == "1") {
+	for _, o := range h.parts.Orders.Book.List(r.URL.Query().Get("all") == "1") {
 		if mayRead(visitOf(r.Context()).who, o) {
 			out.Orders = append(out.Orders, h.view(o))
 		}
@@ -247,7 +247,7 @@ func (h handOrders) find(r *http.Request) (*byhand.Order, error) {
 		}
 		name = asked.ID()
 	}
-	o := h.byHand.Book.Get(name)
+	o := h.parts.Orders.Book.Get(name)
 	if o == nil || !mayRead(who, o) {
 		return nil, handProblem(orders.ErrNone)
 	}

@@ -73,7 +73,7 @@ func (d drills) serveDrill(w http.ResponseWriter, r *http.Request) error {
 // DrillOf returns what runs drills at a server that serves.
 func DrillOf(s *Server) *orders.Drill {
 	h := handOrders{s}
-	return &orders.Drill{Book: s.byHand.Book, Clock: s.clock, Receipt: h.receipt}
+	return &orders.Drill{Book: s.parts.Orders.Book, Clock: s.clock, Receipt: h.receipt}
 }
 
 // ReceiptOf returns what makes receipts at a server that serves.

@@ -58,14 +58,14 @@ func (h handOrders) serveLink(w http.ResponseWriter, r *http.Request) error {
 	if err := narrow(visitOf(r.Context()).who, o); err != nil {
 		return err
 	}
-	if h.byHand.Proposals.Needs(o) {
+	if h.parts.Orders.Proposals.Needs(o) {
 		return &problem.Error{Status: http.StatusConflict, Detail: "an order of this scope needs two persons, and a link is of one: give it by POST " + ordersPath}
 	}
-	secrets, err := h.byHand.Secrets()
+	secrets, err := h.parts.Orders.Secrets()
 	if err != nil {
 		return &problem.Error{Status: http.StatusConflict, Detail: err.Error()}
 	}
-	book := h.byHand.Book
+	book := h.parts.Orders.Book
 	link := orders.Link{Order: *o, ForS: int64(long / time.Second), Until: events.RFC3339(book.Now().Add(valid))}
 	if old := book.Get(o.ID()); old != nil {
 		link.Revision = old.Revision
@@ -78,16 +78,16 @@ func (h handOrders) serveLink(w http.ResponseWriter, r *http.Request) error {
 
 // linkOf reads the link that a path names.
 func (h handOrders) linkOf(r *http.Request) (*orders.Link, error) {
-	secrets, err := h.byHand.Secrets()
+	secrets, err := h.parts.Orders.Secrets()
 	if err != nil {
 		return nil, handProblem(orders.ErrOther)
 	}
-	link, err := orders.ReadLink(r.PathValue("token"), secrets, h.byHand.Book.Now())
+	link, err := orders.ReadLink(r.PathValue("token"), secrets, h.parts.Orders.Book.Now())
 	if err != nil {
 		return nil, handProblem(orders.ErrOther)
 	}
 	var revision int64
-	if old := h.byHand.Book.Get(link.Order.ID()); old != nil {
+	if old := h.parts.Orders.Book.Get(link.Order.ID()); old != nil {
 		revision = old.Revision
 	}
 	if revision != link.Revision {
@@ -126,7 +126,7 @@ func (h handOrders) serveUse(w http.ResponseWriter, r *http.Request) error {
 	// The audit log has the order and not the token.
 	quiet := r.Clone(r.Context())
 	quiet.URL.Path, quiet.URL.RawPath, quiet.URL.RawQuery = linksPath+"/...", "", ""
-	return h.audited(w, quiet, func(w http.ResponseWriter, r *http.Request) error {
+	return h.auditing.audited(w, quiet, func(w http.ResponseWriter, r *http.Request) error {
 		o := link.Order
 		o.By += " (link)"
 		return h.give(w, r, o, time.Duration(link.ForS)*time.Second, &link.Revision)

@@ -38,7 +38,7 @@ func (h handOrders) serveBeat(w http.ResponseWriter, r *http.Request) error {
 	if err := b.Check(); err != nil {
 		return &problem.Error{Status: http.StatusBadRequest, Detail: "the heartbeat is not valid: " + err.Error()}
 	}
-	h.byHand.Desk.Guards.Heard(PrincipalOf(r.Context()), b, h.byHand.Book.Now())
+	h.parts.Orders.Desk.Guards.Heard(PrincipalOf(r.Context()), b, h.parts.Orders.Book.Now())
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -49,7 +49,7 @@ func (h handOrders) connected(r *http.Request) {
 	guard, err := url.PathUnescape(name)
 	b := orders.Beat{Guard: guard, Instance: instance}
 	if ok && err == nil && b.Check() == nil {
-		h.byHand.Desk.Guards.Connected(PrincipalOf(r.Context()), guard, instance, h.byHand.Book.Now())
+		h.parts.Orders.Desk.Guards.Connected(PrincipalOf(r.Context()), guard, instance, h.parts.Orders.Book.Now())
 	}
 }
 
@@ -69,12 +69,12 @@ const partTime = 2 * time.Second
 // receipt asks all processes at one time.
 func (h handOrders) receipt(ctx context.Context, o *byhand.Order) *orders.Receipt {
 	out := orders.NewReceipt(o)
-	own := h.byHand.Desk.Part(out.Verdict)
+	own := h.parts.Orders.Desk.Part(out.Verdict)
 	out.Add("this process", own)
-	if h.members == nil {
+	if h.parts.Members == nil {
 		return out.Close()
 	}
-	addresses, missed := h.members.Others(ctx)
+	addresses, missed := h.parts.Members.Others(ctx)
 	for _, why := range missed {
 		out.Miss(why)
 	}
@@ -82,7 +82,7 @@ func (h handOrders) receipt(ctx context.Context, o *byhand.Order) *orders.Receip
 	var group sync.WaitGroup
 	for i, address := range addresses {
 		group.Go(func() {
-			failed[i] = h.caught("POST "+receiptPath, func() (err error) {
+			failed[i] = h.faults.caught("POST "+receiptPath, func() (err error) {
 				parts[i], err = h.partOf(ctx, address, out.Verdict)
 				return err
 			})
@@ -95,7 +95,7 @@ func (h handOrders) receipt(ctx context.Context, o *byhand.Order) *orders.Receip
 			continue
 		}
 		out.Add(address, parts[i])
-		h.byHand.Desk.Guards.Moved(own.Words, parts[i].Words, h.byHand.Book.Now())
+		h.parts.Orders.Desk.Guards.Moved(own.Words, parts[i].Words, h.parts.Orders.Book.Now())
 	}
 	return out.Close()
 }
@@ -125,6 +125,6 @@ func (h handOrders) answerPart(_ *http.Request, body []byte) (int, []byte, error
 	if err := json.Unmarshal(body, &asked); err != nil {
 		return 0, nil, &problem.Error{Status: http.StatusBadRequest, Detail: "want verdict_id: " + err.Error()}
 	}
-	text, err := json.Marshal(h.byHand.Desk.Part(asked.Verdict))
+	text, err := json.Marshal(h.parts.Orders.Desk.Part(asked.Verdict))
 	return http.StatusOK, text, err
 }

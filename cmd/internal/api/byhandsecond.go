@@ -63,7 +63,7 @@ func (s secondPerson) propose(w http.ResponseWriter, r *http.Request, asked *Han
 	if err != nil {
 		return err
 	}
-	q, err := s.byHand.Proposals.Propose(*o, long, first)
+	q, err := s.parts.Orders.Proposals.Propose(*o, long, first)
 	if err != nil {
 		return &problem.Error{Status: http.StatusConflict, Detail: err.Error()}
 	}
@@ -77,7 +77,7 @@ func (s secondPerson) propose(w http.ResponseWriter, r *http.Request, asked *Han
 // serveList is GET /v1/order-proposals: those that were given to this process.
 func (s secondPerson) serveList(w http.ResponseWriter, _ *http.Request) error {
 	out := OrderProposalList{Proposals: []OrderProposal{}}
-	for _, q := range s.byHand.Proposals.List() {
+	for _, q := range s.parts.Orders.Proposals.List() {
 		out.Proposals = append(out.Proposals, proposalView(&q))
 	}
 	return answer(w, out)
@@ -92,7 +92,7 @@ func (s secondPerson) serveConfirm(w http.ResponseWriter, r *http.Request) error
 	if may := visitOf(r.Context()).who.Orders(); len(may) > 0 {
 		return &problem.Error{Status: http.StatusForbidden, Detail: "this principal may give orders within some scopes only"}
 	}
-	q, expect, err := s.byHand.Proposals.Take(r.PathValue("id"), second)
+	q, expect, err := s.parts.Orders.Proposals.Take(r.PathValue("id"), second)
 	if err != nil {
 		return proposalProblem(err)
 	}
@@ -107,7 +107,7 @@ func (s secondPerson) serveConfirm(w http.ResponseWriter, r *http.Request) error
 
 // serveWithdraw is DELETE /v1/order-proposals/{id}.
 func (s secondPerson) serveWithdraw(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.byHand.Proposals.Withdraw(r.PathValue("id"))
+	q, err := s.parts.Orders.Proposals.Withdraw(r.PathValue("id"))
 	if err != nil {
 		return proposalProblem(err)
 	}

@@ -52,9 +52,9 @@ type checking struct {
 
 // checking returns the group.
 func (a *Server) checking() *checking {
-	return &checking{checker: a.checker, log: a.log, store: a.store, deadLetters: a.deadLetters, program: a.program, trust: a.trust, door: &a.door, hints: a.hints, metrics: a.metrics,
+	return &checking{checker: a.parts.Checks, log: a.parts.Log, store: a.parts.Store, deadLetters: a.parts.DeadLetters, program: a.parts.Program, trust: a.trust, door: &a.door, hints: a.hints, metrics: a.metrics,
 		clock: a.clock, logger: a.logger, requests: a.o.Requests, streams: a.o.Streams, gateways: a.o.Authz,
-		fail: a.writeError, paid: a.paid, byPrincipal: a.byPrincipal, mayOperate: a.mayOperate, begins: a.begins, lookAt: a.lookAt}
+		fail: a.faults.write, paid: a.entrance.paid, byPrincipal: a.folded.byPrincipal, mayOperate: a.entrance.mayOperate, begins: a.parts.Begins, lookAt: a.folded.lookAt}
 }
 
 // routes are those of the group.

@@ -9,11 +9,14 @@ import (
 )
 
 // flowCosts serves what one flow and its descendants have spent.
-type flowCosts struct{ *Server }
+type flowCosts struct{ *backtests }
 
 // routes are the routes of flowCosts.
 func (a flowCosts) routes() []route {
-	return []route{{"GET", "/v1/flows/{id}/costs", reader, limited(1, a.serve)}}
+	return []route{
+		{"GET", "/v1/flows/{id}/costs", reader, limited(1, a.serve)},
+		{"GET", "/v1/inspect/costs", reader, limited(1, byQuery("flow", a.serve))},
+	}
 }
 
 // serve is GET /v1/flows/{id}/costs: what a flow, the flows that descend from it, their agents and
@@ -35,7 +38,7 @@ func (a flowCosts) serve(w http.ResponseWriter, r *http.Request) error {
 		return noFlow(id)
 	}
 	in := links.Below(id)
-	limits, _ := a.inForce()
+	limits, _ := a.folded.inForce()
 	trial, err := backtest.NewTrial(r.Context(), *limits)
 	if err != nil {
 		return err

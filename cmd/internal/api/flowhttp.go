@@ -3,11 +3,11 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"unicode/utf8"
 
-	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/limits"
 	"weir/cmd/internal/problem"
@@ -31,10 +31,28 @@ const (
 	deadLetterBytes = 100 * state.MaxRaw
 )
 
+// flowPages serves what the log and the fold have of flows.
+type flowPages struct {
+	log    Log
+	folded *folded
+	turns  *turns
+	logger *slog.Logger
+}
+
+func (f *flowPages) routes() []route {
+	return []route{
+		{"GET", "/v1/flows", reader, f.turns.of(f.serveFlows)},
+		{"GET", "/v1/flows/{id}", reader, f.serveFlow},
+		{"GET", "/v1/flows/{id}/events", reader, f.turns.of(f.serveFlowEvents)},
+		{"GET", "/v1/inspect/flow", reader, byQuery("flow", f.serveFlow)},
+		{"GET", "/v1/inspect/events", reader, f.turns.of(byQuery("flow", f.serveFlowEvents))},
+	}
+}
+
 // serveFlows is GET /v1/flows: the flows that this process folds. Parameters: q, a text in
 // the id or in the name of one of its agents; sort, newest or near, which puts those first
 // that are closest to a limit; and limit. Who is bound to some flows sees these alone.
-func (a *Server) serveFlows(w http.ResponseWriter, r *http.Request) error {
+func (f *flowPages) serveFlows(w http.ResponseWriter, r *http.Request) error {
 	limit, err := intParameter(r, "limit", defaultFlows, maxFlows)
 	if err != nil {
 		return err
@@ -47,17 +65,11 @@ func (a *Server) serveFlows(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("sort=%q is not known; want newest or near", sort)}
 	}
-	list, err := pump.FlowsOf(a.log.Pumps(pump.FlowStage), pump.FlowQuery{Text: r.URL.Query().Get("q"), Limit: int(limit), Order: order, Wanted: ownOf(r), Standing: a.standingAt(r)})
+	list, err := pump.FlowsOf(f.log.Pumps(pump.FlowStage), pump.FlowQuery{Text: r.URL.Query().Get("q"), Limit: int(limit), Order: order, Wanted: ownOf(r), Standing: f.folded.standingAt(r)})
 	if err != nil {
 		return err
 	}
 	return answer(w, list)
-}
-
-// standingAt returns the orders that block a flow because of its tree, for the time of a request.
-// Checks are refused by the same orders, so readers see what callers get.
-func (a *Server) standingAt(r *http.Request) func(flow, root string) ([]*events.Verdict, error) {
-	return func(flow, root string) ([]*events.Verdict, error) { return a.standing(r.Context(), flow, root) }
 }
 
 // ownOf says which flows the visitor may see; nil for all.
@@ -77,50 +89,26 @@ func noFlow(id string) error {
 // serveFlow is GET /v1/flows/{id}: the state of the flow, with its orders and the remaining
 // part of its limits. In a group the member that folds it answers; another member names
 // that one.
-func (a *Server) serveFlow(w http.ResponseWriter, r *http.Request) error {
-	view, err := a.viewInTree(r, r.PathValue("id"))
+func (f *flowPages) serveFlow(w http.ResponseWriter, r *http.Request) error {
+	view, err := f.folded.viewInTree(r, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	return answer(w, view)
 }
 
-// viewInTree is view with what stands about the tree of the flow.
-func (a *Server) viewInTree(r *http.Request, id string) (analyzer.View, error) {
-	view, err := a.view(id)
-	if err != nil {
-		return view, err
-	}
-	orders, err := a.standingAt(r)(view.Flow, view.Root)
-	view.Bind(orders)
-	return view, err
-}
-
-// view looks at one flow, in memory or in the store. The error is one to answer with.
-func (a *Server) view(id string) (analyzer.View, error) {
-	p, err := a.log.PumpOf(pump.FlowStage, id)
-	if err != nil {
-		return analyzer.View{}, err
-	}
-	view, ok, err := p.View(id)
-	if err == nil && !ok {
-		err = noFlow(id)
-	}
-	return view, err
-}
-
 // serveFlowEvents is the events of a flow as the log has them, one per line: of
 // its last episode, or with all=1 of all that is kept.
 // The log has no index by flow: it is read from the time at which the episode began, less
 // what clocks may differ, and each record looked at. That is why this takes a turn.
-func (a *Server) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
+func (f *flowPages) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	limit, err := intParameter(r, "limit", defaultLimit, maxLimit)
 	if err != nil {
 		return err
 	}
 	// It says when the episode began, and 404 before the answer begins.
-	view, err := a.view(id)
+	view, err := f.folded.view(id)
 	if err != nil {
 		return err
 	}
@@ -130,7 +118,7 @@ func (a *Server) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	var answer []byte
-	err = a.log.Events(r.Context(), id, since, func(line []byte, _ events.Stamp) bool {
+	err = f.log.Events(r.Context(), id, since, func(line []byte, _ events.Stamp) bool {
 		if limit == 0 {
 			return false
 		}
@@ -141,7 +129,7 @@ func (a *Server) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 		return werr == nil
 	})
 	if err != nil {
-		a.logger.Warn("the events of a flow could not be read to the end", "flow", id, "error", err)
+		f.logger.Warn("the events of a flow could not be read to the end", "flow", id, "error", err)
 	}
 	return nil // the answer has begun
 }
@@ -166,16 +154,32 @@ type LimitsAnswer struct {
 	Document json.RawMessage `json:"document"`
 }
 
+// limitPages serves the limits, and reads again what people edit.
+type limitPages struct {
+	folded  *folded
+	limits  Limits
+	program Program
+	file    string // see Options.LimitsFile
+}
+
+func (l *limitPages) routes() []route {
+	return []route{
+		{"GET", "/v1/limits", follower, l.serveLimits},
+		{"GET", "/v1/inspect/limits", reader, l.serveLimitsFile},
+		{"POST", "/-/reload", reloader, l.serveReload},
+	}
+}
+
 // serveLimits is GET /v1/limits: by which limits is judged now, as JSON.
-func (a *Server) serveLimits(w http.ResponseWriter, _ *http.Request) error {
-	limits, document := a.inForce()
+func (l *limitPages) serveLimits(w http.ResponseWriter, _ *http.Request) error {
+	limits, document := l.folded.inForce()
 	// The log has set none yet, as right after the start; it is written as the file would
 	// be.
 	if len(document) == 0 {
 		document = limitfile.FormatJSON(*limits)
 	}
-	wanted, status := a.limits.State()
-	out := LimitsAnswer{Version: limits.Version, Profile: limits.Profile, File: a.o.LimitsFile, Reload: status, Document: document}
+	wanted, status := l.limits.State()
+	out := LimitsAnswer{Version: limits.Version, Profile: limits.Profile, File: l.file, Reload: status, Document: document}
 	if wanted != limits.Version {
 		out.Pending = wanted
 	}
@@ -185,19 +189,23 @@ func (a *Server) serveLimits(w http.ResponseWriter, _ *http.Request) error {
 	return answer(w, out)
 }
 
-// inForce returns the limits that the pumps judge by, and as they were written.
-func (a *Server) inForce() (*analyzer.Limits, []byte) {
-	return pump.InForce(a.log.Pumps(pump.FlowStage), a.limits.Current)
+// serveLimitsFile is the limits in force as a file that a person edits.
+// The page begins a trial with it.
+func (l *limitPages) serveLimitsFile(w http.ResponseWriter, _ *http.Request) error {
+	limits, _ := l.folded.inForce()
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write(limitfile.Format(*limits)) // an error means that the other side is gone
+	return nil
 }
 
 // serveReload is POST /-/reload, the same as SIGHUP. With 422 some of it was refused, and
 // the detail says what; the rest was taken over. New limits are in force when the fold has
 // come to their record in the log.
-func (a *Server) serveReload(w http.ResponseWriter, _ *http.Request) error {
-	if err := a.program.Reload(); err != nil {
+func (l *limitPages) serveReload(w http.ResponseWriter, _ *http.Request) error {
+	if err := l.program.Reload(); err != nil {
 		return &problem.Error{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
 	}
-	wanted, status := a.limits.State()
+	wanted, status := l.limits.State()
 	return answer(w, reloadAnswer{wanted, status})
 }
 
@@ -231,14 +239,20 @@ type deadLettersAnswer struct {
 	NotKept     int64                 `json:"not_kept,omitempty"` // since the start: counted alone, for there were too many
 }
 
-// serveDeadLetters is the dead letters from a sequence number on, by default the last
+// letterPages serves the dead letters.
+type letterPages struct {
+	store  Store
+	counts *pump.Counts
+}
+
+// serve is the dead letters from a sequence number on, by default the last
 // hundred.
-func (a *Server) serveDeadLetters(w http.ResponseWriter, r *http.Request) error {
+func (p *letterPages) serve(w http.ResponseWriter, r *http.Request) error {
 	limit, err := intParameter(r, "limit", 100, maxDeadLetters)
 	if err != nil {
 		return err
 	}
-	count := a.store.DeadLetterCount()
+	count := p.store.DeadLetterCount()
 	from, err := intParameter(r, "from", max(0, count-limit), count)
 	if err != nil {
 		return err
@@ -248,7 +262,7 @@ func (a *Server) serveDeadLetters(w http.ResponseWriter, r *http.Request) error 
 	var deadLetters []state.DeadLetter
 	next := from
 	for held := 0; int64(len(deadLetters)) < limit && held < deadLetterBytes; {
-		first, more, err := state.ReadOn(a.store.DeadLetters, next, int(min(16, limit-int64(len(deadLetters)))), nil)
+		first, more, err := state.ReadOn(p.store.DeadLetters, next, int(min(16, limit-int64(len(deadLetters)))), nil)
 		if err != nil {
 			return err
 		}
@@ -260,7 +274,7 @@ func (a *Server) serveDeadLetters(w http.ResponseWriter, r *http.Request) error 
 		}
 		deadLetters = append(deadLetters, more...)
 	}
-	counted := a.counts.Sum()
+	counted := p.counts.Sum()
 	out := deadLettersAnswer{count, next, counted.DeadLetters(), make([]DeadLetterAnswer, 0, len(deadLetters)), counted.NotKept}
 	for i := range deadLetters {
 		l := &deadLetters[i]

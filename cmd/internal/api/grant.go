@@ -60,7 +60,7 @@ const MostGranted = 1e9
 
 // serveGrant is POST /v1/flows/{id}/grant: an override for each limit in force that counts
 // what is granted, all put into the log together.
-func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
+func (p *flowOrders) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	var asked GrantOrder
 	if err := readOrder(w, r, &asked); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		return &problem.Error{Status: http.StatusBadRequest, Code: string(events.CodeOutOfRange), Detail: "calls, tokens, cost_usd and duration_s are what is granted more; none is below 0, and cost_usd at most 1e9"}
 	}
 	flow := r.PathValue("id")
-	limits, _ := a.inForce()
+	limits, _ := p.folded.inForce()
 	var granted []string
 	var grants []events.Event
 	for _, row := range analyzer.Rows() {
@@ -86,7 +86,7 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		}
 		o := OverrideOrder{Scope: scope, ScopeID: flow, Rule: row.Name, Extra: extra, Reason: asked.Reason, By: asked.By, Expires: asked.Expires, ForS: asked.ForS}
 		// It checks who, why and until when; the first row is enough to find what is wrong.
-		x, err := o.override(r, a.clock.Now())
+		x, err := o.override(r, p.clock.Now())
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		return &problem.Error{Status: http.StatusUnprocessableEntity, Code: string(events.CodeInvalidValue),
 			Detail: "no limit in force counts what is granted; say calls, tokens, cost_usd or duration_s as the limits do that stop the flow (GET /v1/flows/{id} tells)"}
 	}
-	view, known, err := a.lookAt(flow)
+	view, known, err := p.folded.lookAt(flow)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	var entries []state.Entry
 	for i := range grants {
 		ev := &grants[i]
-		a.sign(ev, orderID())
+		stamp(ev, orderID(), p.clock.Now())
 		if known && view != nil {
 			ev.Time = max(ev.Time, events.Stamp(view.Last)) // behind all that was folded it might be too late
 		}
@@ -123,14 +123,14 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		entries = append(entries, state.Entry{Value: raw})
 	}
 	// One append: a grant is there for all its limits or for none.
-	if err := a.log.Append(r.Context(), entries); err != nil {
+	if err := p.log.Append(r.Context(), entries); err != nil {
 		return err
 	}
 	first := &grants[0]
 	visitOf(r.Context()).note(first)
 	out := GrantAnswer{Rules: granted, OperatorAnswer: OperatorAnswer{ID: first.ID, Kind: first.Kind.String(), Flow: flow, Time: events.RFC3339(first.Time),
 		By: first.Override.By, New: !known, Until: events.RFC3339(first.Override.Expires)}}
-	a.logger.Info("a person has granted a flow more", "flow", flow, "rules", granted, "by", out.By, "reason", asked.Reason, "until", out.Until.String(), "event", out.ID,
+	p.logger.Info("a person has granted a flow more", "flow", flow, "rules", granted, "by", out.By, "reason", asked.Reason, "until", out.Until.String(), "event", out.ID,
 		"calls", asked.Calls, "tokens", asked.Tokens, "cost_usd", fmt.Sprint(asked.CostUSD), "duration", time.Duration(asked.DurationS)*time.Second)
 	writeJSON(w, "application/json", http.StatusAccepted, out)
 	return nil

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 	"weir/cmd/internal/ask"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/limits"
 	"weir/cmd/internal/pump"
@@ -13,15 +15,39 @@ import (
 	"weir/sink/prom"
 )
 
+// health reports whether weir is alive and ready. Its fields are set by Serve.
+type health struct {
+	program  Program
+	log      Log
+	store    Store
+	limits   Limits
+	folded   *folded
+	reading  Intake
+	selfTest *selftest.Prober
+	degraded Degraded
+	orders   Orders
+	counts   *pump.Counts
+	door     *door
+	clock    clock.Clock
+	stuck    time.Duration // see Options.Stuck
+}
+
+func (h *health) routes() []route {
+	return []route{
+		{"GET", "/healthz", public, h.serveHealth},
+		{"GET", "/readyz", public, h.serveReady},
+	}
+}
+
 // serveHealth reports whether the pump loop runs. It depends on nothing outside, because
 // its watcher restarts weir when it fails.
 // A full disk and unreachable brokers are no reason to restart (see decision 31), so only
 // /readyz reports them. A pump that waits for free space pauses on purpose.
-func (a *Server) serveHealth(w http.ResponseWriter, _ *http.Request) error {
-	since := a.clock.Now().Sub(a.log.Turned())
-	out := healthAnswer{since < a.o.Stuck || a.diskLow(), since.Milliseconds()}
+func (h *health) serveHealth(w http.ResponseWriter, _ *http.Request) error {
+	since := h.clock.Now().Sub(h.log.Turned())
+	out := healthAnswer{since < h.stuck || h.diskLow(), since.Milliseconds()}
 	status := http.StatusOK
-	if !out.OK || a.program.Err() != nil {
+	if !out.OK || h.program.Err() != nil {
 		out.OK, status = false, http.StatusServiceUnavailable
 	}
 	writeJSON(w, "application/json", status, out)
@@ -67,8 +93,8 @@ type misplaced struct {
 }
 
 // misplaced returns those that there were since the start.
-func (a *Server) misplaced() (out []misplaced) {
-	counted := a.counts.Sum()
+func (h *health) misplaced() (out []misplaced) {
+	counted := h.counts.Sum()
 	for reason, n := range counted.Misplaced {
 		if n > 0 {
 			why := prom.Misplacement(reason)
@@ -81,9 +107,9 @@ func (a *Server) misplaced() (out []misplaced) {
 // serveReady reports whether weir is ready.
 // The route is public, as probes have no token. Names of files and sources, and words of the
 // limits file, are only for principals that may read about all flows.
-func (a *Server) serveReady(w http.ResponseWriter, r *http.Request) error {
-	out := a.readiness()
-	if who, e := a.door.admit(r, reader); e != nil || who.Bound() {
+func (h *health) serveReady(w http.ResponseWriter, r *http.Request) error {
+	out := h.readiness()
+	if who, e := h.door.admit(r, reader); e != nil || who.Bound() {
 		out.Limits.Error, out.Follow, out.Blind = "", nil, nil
 	}
 	status := http.StatusOK
@@ -99,29 +125,29 @@ func (a *Server) serveReady(w http.ResponseWriter, r *http.Request) error {
 // but weir works without them.
 // In degraded mode weir is ready, because it answers (see decision 73). It then reports
 // what is behind under Degraded and not under Why.
-func (a *Server) readiness() readyAnswer {
-	out := readyAnswer{Why: []string{}, SelfTest: a.selfTest.State()}
+func (h *health) readiness() readyAnswer {
+	out := readyAnswer{Why: []string{}, SelfTest: h.selfTest.State()}
 	// The answer says how much is free also while it is enough, for who looks in time.
-	free, floor := a.store.Free()
+	free, floor := h.store.Free()
 	if floor > 0 { // else the state is in memory
 		out.DiskMiB = new(free >> 20)
 	}
-	_, out.Limits = a.limits.State()
-	out.Follow = a.reading.States()
-	out.Misplaced = a.misplaced()
-	if now, _ := a.inForce(); now != nil {
-		out.Blind = a.counts.Blind(now)
+	_, out.Limits = h.limits.State()
+	out.Follow = h.reading.States()
+	out.Misplaced = h.misplaced()
+	if now, _ := h.folded.inForce(); now != nil {
+		out.Blind = h.counts.Blind(now)
 	}
-	if a.program.Err() != nil {
+	if h.program.Err() != nil {
 		out.Why = append(out.Why, "weir has failed and is stopping")
 	}
 	// A load balancer takes it out of its list while requests are still answered.
-	if a.program.Ending().Err() != nil {
+	if h.program.Ending().Err() != nil {
 		out.Why = append(out.Why, "weir is stopping")
 	}
-	why, lag, differs := a.log.Ready()
-	why = append(why, a.byHand.Book.Ready()...)
-	behind := a.degraded.Status()
+	why, lag, differs := h.log.Ready()
+	why = append(why, h.orders.Book.Ready()...)
+	behind := h.degraded.Status()
 	if out.Lag = lag; behind != nil {
 		behind.Why = why
 		out.Degraded = append(out.Degraded, *behind)
@@ -129,13 +155,13 @@ func (a *Server) readiness() readyAnswer {
 		out.Why = append(out.Why, why...)
 	}
 	// Under load asks are answered by the fold as ever, only by smaller limits.
-	if busy := a.busy(); len(busy) > 0 {
+	if busy := h.busy(); len(busy) > 0 {
 		out.Degraded = append(out.Degraded, ask.DegradedStatus{Reason: events.DegradedLoad, Partitions: busy})
 	}
 	if differs != "" {
 		out.Why = append(out.Why, differs)
 	}
-	if free < floor || a.diskLow() {
+	if free < floor || h.diskLow() {
 		out.Why = append(out.Why, "there is too little free disk space to write")
 	}
 	// The proof fails for every reason that is named above, too, and would only repeat it.
@@ -149,8 +175,8 @@ func (a *Server) readiness() readyAnswer {
 // busy are the partitions whose limits have shrunk.
 // Limits that are named in the file shrink while a partition has more hops a minute than
 // load.high (see decision 14).
-func (a *Server) busy() (out []int) {
-	for _, p := range a.log.Pumps(pump.FlowStage) {
+func (h *health) busy() (out []int) {
+	for _, p := range h.log.Pumps(pump.FlowStage) {
 		if p.Standing().Busy.Load() {
 			out = append(out, p.Partition())
 		}
@@ -160,8 +186,8 @@ func (a *Server) busy() (out []int) {
 
 // diskLow reports whether a pump waits for free space.
 // The agent stage counts as well: it writes to the same disk.
-func (a *Server) diskLow() bool {
-	return slices.ContainsFunc(append(a.log.Pumps(pump.FlowStage), a.log.Pumps(pump.AgentStage)...), func(p *pump.Pump) bool { return p.Standing().DiskLow() })
+func (h *health) diskLow() bool {
+	return slices.ContainsFunc(append(h.log.Pumps(pump.FlowStage), h.log.Pumps(pump.AgentStage)...), func(p *pump.Pump) bool { return p.Standing().DiskLow() })
 }
 
 // HealthCheck is the response of GET /v1/health_check: the agents that this process folds,
@@ -212,7 +238,7 @@ const (
 // serveHealthCheck is GET /v1/health_check. It always answers 200, because it is no probe:
 // /healthz and /readyz are.
 // The worst state comes first: what is critical stays so, regardless of later entries.
-func (a *Server) serveHealthCheck(w http.ResponseWriter, _ *http.Request) error {
+func (a *agentPages) serveHealthCheck(w http.ResponseWriter, _ *http.Request) error {
 	list, err := pump.AgentsOf(a.log.Pumps(pump.AgentStage), pump.AgentQuery{Stuck: true, Limit: maxAgents})
 	if err != nil {
 		return err
@@ -242,7 +268,7 @@ func (a *Server) serveHealthCheck(w http.ResponseWriter, _ *http.Request) error 
 		}
 		out.Why = append(out.Why, fmt.Sprintf(format, n))
 	}
-	ready := a.readiness()
+	ready := a.health.readiness()
 	degrade(critical, out.Summary.Escalated, "%d agents were archived because they are stuck and nothing helped: somebody has to look")
 	degrade(degraded, out.Summary.Stuck, "%d agents are stuck, or may be")
 	degrade(degraded, len(ready.Degraded), "weir judges calls in degraded mode, for %d reasons: GET /readyz")

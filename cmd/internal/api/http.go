@@ -3,9 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,12 +14,9 @@ import (
 	"time"
 
 	"weir/cmd/internal/admission"
-	"weir/cmd/internal/budget"
 	"weir/cmd/internal/problem"
-	"weir/events"
 	"weir/sink/check"
 	"weir/sink/prom"
-	"weir/state"
 )
 
 // The limits of the server that are not options. They are real time, whatever the
@@ -60,21 +55,34 @@ type route struct {
 // What reads all flows or the log takes its turn (see turns); what waits for the fold is
 // bounded by limited, since each one that waits has a goroutine and its buffers.
 func (a *Server) routes() []route {
-	return slices.Concat(a.receiverRoutes(), a.checking().routes(), a.forwarding().routes(), a.inspectorRoutes(), a.sessionRoutes(), whoami{a}.routes(), a.markRoutes(), a.operatorRoutes(), handOrders{a}.routes(), a.agentRoutes(), a.budgetRoutes(), flowCosts{a}.routes(), []route{
-		{"POST", "/v1/events", sender, a.serveIntake},
-		{followed.method, followed.path, followed.need, a.streams()},
-		{"GET", BackupPath, reader, limited(1, a.serveBackup)},
-		{"GET", "/v1/costs", reader, limited(1, a.serveCosts)},
-		{"GET", "/v1/flows", reader, a.turns.of(a.serveFlows)},
-		{"GET", "/v1/flows/{id}", reader, a.serveFlow},
-		{"GET", "/v1/flows/{id}/events", reader, a.turns.of(a.serveFlowEvents)},
-		{"GET", "/v1/limits", follower, a.serveLimits},
-		{"GET", "/v1/deadletters", reader, a.turns.of(a.serveDeadLetters)},
-		{"GET", OpenAPIPath, public, serveOpenAPI},
-		{"GET", "/healthz", public, a.serveHealth},
-		{"GET", "/readyz", public, a.serveReady},
-		{"POST", "/-/reload", reloader, a.serveReload},
-	})
+	backtests := &backtests{log: a.parts.Log, folded: &a.folded, clock: a.clock}
+	streams := &streams{program: a.parts.Program, log: a.parts.Log, verdicts: a.parts.Verdicts, name: a.parts.VerdictLog, orders: &a.orders, byHand: a.parts.Orders, connected: handOrders{a}.connected, door: &a.door, faults: &a.faults,
+		catchUp: make(chan struct{}, cap(a.turns.free)), most: a.o.Streams, heartbeat: a.o.Heartbeat, sign: a.o.Sign, clock: a.clock, logger: a.logger}
+	events := &eventIntake{log: a.parts.Log, store: a.parts.Store, deadLetters: a.parts.DeadLetters, folded: &a.folded, entrance: &a.entrance, auditing: &a.auditing, trust: a.trust, own: a.o.Own, clock: a.clock, logger: a.logger}
+	return slices.Concat(
+		(&receivers{reading: a.parts.Intake, logger: a.logger}).routes(),
+		a.checking().routes(),
+		a.forwarding().routes(),
+		(&inspector{log: a.parts.Log, verdicts: a.parts.Verdicts, folded: &a.folded, turns: a.turns}).routes(),
+		(&sessions{door: &a.door, logger: a.logger}).routes(),
+		(&whoami{door: &a.door}).routes(),
+		(&markPages{file: a.o.MarksFile, turns: a.turns, clock: a.clock, logger: a.logger}).routes(),
+		(&flowOrders{log: a.parts.Log, folded: &a.folded, orders: &a.orders, clock: a.clock, logger: a.logger}).routes(),
+		handOrders{a}.routes(),
+		(&agentPages{log: a.parts.Log, orders: &a.orders, door: &a.door, auditing: &a.auditing, health: &a.health, turns: a.turns, clock: a.clock, logger: a.logger}).routes(),
+		(&budgetPages{log: a.parts.Log, folded: &a.folded, turns: a.turns, clock: a.clock, logger: a.logger}).routes(),
+		backtests.routes(), flowCosts{backtests}.routes(),
+		(&flowPages{log: a.parts.Log, folded: &a.folded, turns: a.turns, logger: a.logger}).routes(),
+		(&limitPages{folded: &a.folded, limits: a.parts.Limits, program: a.parts.Program, file: a.o.LimitsFile}).routes(),
+		a.health.routes(),
+		[]route{
+			{"POST", "/v1/events", sender, events.serve},
+			{followed.method, followed.path, followed.need, streams.serve()},
+			{"GET", BackupPath, reader, limited(1, (&backups{a.parts.Store, a.logger}).serve)},
+			{"GET", "/v1/deadletters", reader, a.turns.of((&letterPages{a.parts.Store, a.o.Counts}).serve)},
+			{"GET", "/v1/inspect/trend", reader, a.trend.serve},
+			{"GET", OpenAPIPath, public, serveOpenAPI},
+		})
 }
 
 // newServer puts the layers together. From the outside in: Track follows the body for the
@@ -87,8 +95,8 @@ func (a *Server) newServer() *http.Server {
 	// as flows.
 	for _, r := range a.routes() {
 		mux.HandleFunc(r.method+" "+r.path, a.metrics.Counted(prom.Request{Method: r.method, Pattern: r.path}, a.charged(func(w http.ResponseWriter, req *http.Request) {
-			if err := a.host(&r, w, req); err != nil {
-				a.writeError(w, req, err)
+			if err := a.entrance.host(&r, w, req); err != nil {
+				a.faults.write(w, req, err)
 			}
 		})))
 	}
@@ -96,10 +104,10 @@ func (a *Server) newServer() *http.Server {
 	// A GET changes nothing here, but for gateways, whose route looks at this itself.
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a.writeError(w, r, &problem.Error{Status: http.StatusForbidden, Detail: "a page of another origin may not send this"})
+		a.faults.write(w, r, &problem.Error{Status: http.StatusForbidden, Detail: "a page of another origin may not send this"})
 	}))
 	return &http.Server{
-		Handler:           admission.Track(a.fromGateways(a.guarded(origins.Handler(jsonErrors(mux, a))))),
+		Handler:           admission.Track(a.fromGateways(a.guarded(origins.Handler(jsonErrors(mux, &a.faults))))),
 		ConnContext:       admission.ConnContext,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
@@ -123,7 +131,7 @@ func (a *Server) guarded(next http.Handler) http.Handler {
 			case http.ErrAbortHandler:
 				panic(p) // else the answer would end as if all of it had come
 			default:
-				a.writeError(w, r, check.PanicOf(p))
+				a.faults.write(w, r, check.PanicOf(p))
 			}
 		}()
 		// Answers hold what agents wrote. No browser may take them for a page, put them
@@ -136,28 +144,12 @@ func (a *Server) guarded(next http.Handler) http.Handler {
 		// Not every writer has deadlines; those of the server's connections do.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 		if !a.knownHost(r.Host) {
-			a.writeError(w, r, &problem.Error{Status: http.StatusMisdirectedRequest,
+			a.faults.write(w, r, &problem.Error{Status: http.StatusMisdirectedRequest,
 				Detail: "the Host header names a host that weir was not told of; use an address or localhost, or start weir with that host"})
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// panicked counts a panic of a request and logs it with its stack.
-func (a *Server) panicked(request string, fault *check.Panic) {
-	a.panics.Add(1)
-	a.logger.Error("a request panicked: please report this", "request", request, "panic", fmt.Sprint(fault.Value), "stack", string(fault.Stack))
-}
-
-// caught calls fn and returns its error, or its panic as one. Goroutines that work for a request run
-// in it: a panic in one of them would end the process.
-func (a *Server) caught(request string, fn func() error) error {
-	err := check.Caught(fn)
-	if fault, ok := errors.AsType[*check.Panic](err); ok {
-		a.panicked(request, fault)
-	}
-	return err
 }
 
 // knownHost refuses names that anybody's DNS may point at this server, by which a
@@ -176,7 +168,7 @@ func (a *Server) knownHost(host string) bool {
 
 // jsonErrors answers what the mux would refuse with plain text.
 // Clients read problems, and one kind of error is less to learn than two.
-func jsonErrors(mux *http.ServeMux, a *Server) http.Handler {
+func jsonErrors(mux *http.ServeMux, f *faults) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serve, pattern := mux.Handler(r)
 		switch {
@@ -199,106 +191,12 @@ func jsonErrors(mux *http.ServeMux, a *Server) http.Handler {
 			}
 		}
 		if len(allowed) == 0 {
-			a.writeError(w, r, &problem.Error{Status: http.StatusNotFound, Detail: "there is nothing at " + r.URL.Path})
+			f.write(w, r, &problem.Error{Status: http.StatusNotFound, Detail: "there is nothing at " + r.URL.Path})
 			return
 		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		a.writeError(w, r, &problem.Error{Status: http.StatusMethodNotAllowed, Detail: "use " + strings.Join(allowed, " or ")})
+		f.write(w, r, &problem.Error{Status: http.StatusMethodNotAllowed, Detail: "use " + strings.Join(allowed, " or ")})
 	})
-}
-
-// writeError answers with a problem (RFC 9457).
-// Nothing of the answer may have been sent. What is weir's own fault goes to the log as
-// well; what a client did wrong does not, for anybody could fill the log by it.
-func (a *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
-	e := a.explain(err)
-	if e == nil { // the other side is gone
-		return
-	}
-	h := w.Header()
-	// By Retry-After a client knows that the same request may be taken later. Without it,
-	// it is not.
-	if e.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(e.RetryAfter))
-	}
-	if e.Status == http.StatusUnauthorized {
-		h.Set("WWW-Authenticate", `Bearer realm="weir"`)
-	}
-	// Otherwise the server would read the rest of an unused body before the next request,
-	// and a slow sender would keep the connection.
-	if admission.Unread(r) {
-		h.Set("Connection", "close")
-	}
-	if fault, ok := errors.AsType[*check.Panic](err); ok {
-		a.panicked(r.Method+" "+r.URL.Path, fault)
-	} else if e.Status >= http.StatusInternalServerError {
-		a.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.Status, "error", err)
-	}
-	body := struct {
-		Type   string `json:"type"`
-		Title  string `json:"title"`
-		Status int    `json:"status"`
-		Detail string `json:"detail"`
-		Code   string `json:"code,omitempty"`
-		Field  string `json:"field,omitempty"`
-		*notJudged
-		// about:blank says that the status has its usual meaning and the detail says the rest.
-	}{"about:blank", http.StatusText(e.Status), e.Status, e.Detail, e.Code, e.Field, nil}
-	if r.URL.Path == checkPath || r.URL.Path == check.StreamPath {
-		body.notJudged = new(notJudged)
-	}
-	writeJSON(w, "application/problem+json", e.Status, body)
-}
-
-// notJudged are the members by which a problem is an answer to a check, see check.Answer.
-type notJudged struct {
-	Verdict *struct{} `json:"verdict"`
-	Allowed bool      `json:"allowed"`
-	ID      string    `json:"id"`
-}
-
-// explain returns the response to an error; nil if the client is gone.
-// Rejections of other packages have their own types and are translated here, so that
-// neither the store nor the decoder depends on HTTP. An unforeseen error is a fault of
-// weir's.
-func (a *Server) explain(err error) *problem.Error {
-	if e, ok := errors.AsType[*problem.Error](err); ok {
-		return e
-	}
-	if e, ok := errors.AsType[*events.DecodeError](err); ok {
-		return &problem.Error{Status: http.StatusBadRequest, Code: string(e.Code), Field: e.Field, Detail: e.Error()}
-	}
-	if _, ok := errors.AsType[*check.Panic](err); ok {
-		return &problem.Error{Status: http.StatusInternalServerError, Detail: "a fault in weir; its log has more"}
-	}
-	if e, ok := errors.AsType[*check.Error](err); ok {
-		return &problem.Error{Status: e.Status, Detail: e.Detail}
-	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return &problem.Error{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is longer than %d bytes; send it in parts", maxBody)}
-	}
-	// The server's own deadline, or admission, which has given the place to another request.
-	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
-		return &problem.Error{Status: http.StatusRequestTimeout, Detail: "the body came too slowly; send it in parts"}
-	}
-	switch {
-	// What follows heals by itself, and the sender is to come again: in seconds, how soon.
-	case errors.Is(err, budget.ErrFull):
-		return &problem.Error{Status: http.StatusServiceUnavailable, Detail: err.Error(), RetryAfter: 1}
-	case errors.Is(err, check.ErrTimeout):
-		return &problem.Error{Status: http.StatusServiceUnavailable, Detail: err.Error(), RetryAfter: 1}
-	case errors.Is(err, state.ErrDiskLow):
-		return &problem.Error{Status: http.StatusServiceUnavailable, Detail: "there is too little free disk space to take anything in; it goes on by itself when there is room", RetryAfter: 5}
-	case errors.Is(err, state.ErrTooLarge):
-		return &problem.Error{Status: http.StatusRequestEntityTooLarge, Detail: err.Error()}
-	case errors.Is(err, state.ErrClosed):
-		return &problem.Error{Status: http.StatusServiceUnavailable, Detail: "weir is stopping; send it again", RetryAfter: 1}
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return &problem.Error{Status: http.StatusBadRequest, Detail: "the body ended before it was whole; send it again"}
-	case errors.Is(err, context.Canceled):
-		return nil
-	}
-	return &problem.Error{Status: http.StatusInternalServerError, Detail: err.Error()}
 }
 
 // writeJSON answers with one JSON object on a line. Signs of HTML stay as they are, since

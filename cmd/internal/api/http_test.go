@@ -130,11 +130,11 @@ func TestFlowEventsLeavesTheLog(t *testing.T) {
 	ev := events.Event{ID: "1", Source: "test", Time: 1_700_000_000_000, Kind: events.FlowStart, CorrelationID: "f"}
 	p.FoldRecord(&ev, &pump.Record{Value: ev.AppendJSON(nil)})
 	log := &adjacent{pump: p, lines: []byte(`{"id":"1"}{"id":"2"}{"id":"3"}`)}
-	a := &Server{log: log, logger: slog.New(slog.DiscardHandler)}
+	f := &flowPages{log: log, folded: &folded{log: log}, logger: slog.New(slog.DiscardHandler)}
 	r := httptest.NewRequest(http.MethodGet, "/v1/flows/f/events", nil)
 	r.SetPathValue("id", "f")
 	w := httptest.NewRecorder()
-	if err := a.serveFlowEvents(w, r); err != nil {
+	if err := f.serveFlowEvents(w, r); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.Body.String(); got != "{\"id\":\"1\"}\n{\"id\":\"2\"}\n{\"id\":\"3\"}\n" {

@@ -33,10 +33,18 @@ const (
 	keyVerdicts = 20_000 // in which a flow is looked for by its key
 )
 
-// inspectorRoutes are the page, which holds no data, and what only the page asks for.
+// inspector serves the page, and flows as the page tells them.
+type inspector struct {
+	log      Log
+	verdicts Verdicts
+	folded   *folded
+	turns    *turns
+}
+
+// routes are the page, which holds no data, and what only the page asks for.
 // They are no interface for programs: the page and its server are built together. What the
 // page shows of flows beside that, it asks by the routes that anybody has.
-func (a *Server) inspectorRoutes() []route {
+func (p *inspector) routes() []route {
 	pages, err := inspect.NewPages(inspectorPath)
 	return []route{
 		{"GET", "/{$}", public, func(w http.ResponseWriter, r *http.Request) error {
@@ -51,23 +59,13 @@ func (a *Server) inspectorRoutes() []route {
 			}
 			return err
 		}},
-		{"GET", "/v1/inspect/flow", reader, byQuery("flow", a.serveFlow)},
-		{"GET", "/v1/inspect/events", reader, a.turns.of(byQuery("flow", a.serveFlowEvents))},
-		{"GET", "/v1/inspect/costs", reader, limited(1, byQuery("flow", flowCosts{a}.serve))},
-		{"POST", "/v1/inspect/stop", operator, byQuery("flow", a.serveOrder(events.OperatorStop))},
-		{"POST", "/v1/inspect/release", operator, byQuery("flow", a.serveOrder(events.OperatorRelease))},
-		{"POST", "/v1/inspect/grant", operator, byQuery("flow", a.serveGrant)},
-		{"GET", "/v1/inspect/trend", reader, a.serveTrend},
 		{"GET", "/v1/inspect/rules", reader, serveRules},
-		{"GET", "/v1/inspect/agent", reader, byQuery("agent", a.serveAgent)},
-		{"GET", "/v1/inspect/timeline", reader, a.turns.of(a.serveTimeline)},
-		{"GET", "/v1/inspect/view", reader, a.turns.of(a.serveViewAt)},
-		{"GET", "/v1/inspect/case", reader, a.turns.of(a.serveFlowTest)},
-		{"GET", "/v1/inspect/key", reader, a.turns.of(a.serveKey)},
-		{"GET", "/v1/inspect/limits", reader, a.serveLimitsFile},
+		{"GET", "/v1/inspect/timeline", reader, p.turns.of(p.serveTimeline)},
+		{"GET", "/v1/inspect/view", reader, p.turns.of(p.serveViewAt)},
+		{"GET", "/v1/inspect/case", reader, p.turns.of(p.serveFlowTest)},
+		{"GET", "/v1/inspect/key", reader, p.turns.of(p.serveKey)},
 		{"GET", "/v1/inspect/scenarios", reader, serveScenarios},
-		{"POST", "/v1/inspect/play", trier, limited(2, a.servePlay)},
-		{"POST", "/v1/inspect/backtest", trier, limited(1, a.serveBacktest)},
+		{"POST", "/v1/inspect/play", trier, limited(2, servePlay)},
 	}
 }
 
@@ -95,15 +93,15 @@ type flowLog struct {
 // all=1 of all that is kept.
 // At most maxTimeline events are taken, from the first on; Truncated says that there are
 // more.
-func (a *Server) flowLog(r *http.Request) (*flowLog, error) {
+func (p *inspector) flowLog(r *http.Request) (*flowLog, error) {
 	q := r.URL.Query()
 	id := q.Get("flow")
-	view, err := a.viewInTree(r, id)
+	view, err := p.folded.viewInTree(r, id)
 	if err != nil {
 		return nil, err
 	}
 	t := &flowLog{View: view}
-	limits, _ := a.inForce()
+	limits, _ := p.folded.inForce()
 	t.limits = *limits
 	all := q.Get("all") == "1"
 	// The log is in the order of arrival. An event of the episode may have come a little
@@ -113,7 +111,7 @@ func (a *Server) flowLog(r *http.Request) (*flowLog, error) {
 		since = 0
 	}
 	var bad error
-	err = a.log.Events(r.Context(), id, since, func(line []byte, appended events.Stamp) bool {
+	err = p.log.Events(r.Context(), id, since, func(line []byte, appended events.Stamp) bool {
 		if len(t.events) == maxTimeline {
 			t.Truncated = true
 			return false
@@ -134,8 +132,8 @@ func (a *Server) flowLog(r *http.Request) (*flowLog, error) {
 
 // serveTimeline is a flow with its events, folded again by the limits in force.
 // Blind is about the reports of this flow's sources, under the limits that it is shown by.
-func (a *Server) serveTimeline(w http.ResponseWriter, r *http.Request) error {
-	t, err := a.flowLog(r)
+func (p *inspector) serveTimeline(w http.ResponseWriter, r *http.Request) error {
+	t, err := p.flowLog(r)
 	if err != nil {
 		return err
 	}
@@ -172,12 +170,12 @@ func unjudged(blind []coverage.Blind, v analyzer.View) []coverage.Blind {
 // serveViewAt is a flow as it stood after the first at events of its tale.
 // The page asks for it when its reader moves along the tale. Before the first event it is a
 // flow of which nothing is known.
-func (a *Server) serveViewAt(w http.ResponseWriter, r *http.Request) error {
+func (p *inspector) serveViewAt(w http.ResponseWriter, r *http.Request) error {
 	at, err := intParameter(r, "at", maxTimeline, maxTimeline)
 	if err != nil {
 		return err
 	}
-	t, err := a.flowLog(r)
+	t, err := p.flowLog(r)
 	if err != nil {
 		return err
 	}
@@ -191,8 +189,8 @@ func (a *Server) serveViewAt(w http.ResponseWriter, r *http.Request) error {
 // serveFlowTest is a flow as a case for weir test.
 // Its outcome is that of the limits in force. A user who expects another outcome changes
 // it, and has a test that fails until the limits give that outcome.
-func (a *Server) serveFlowTest(w http.ResponseWriter, r *http.Request) error {
-	t, err := a.flowLog(r)
+func (p *inspector) serveFlowTest(w http.ResponseWriter, r *http.Request) error {
+	t, err := p.flowLog(r)
 	if err != nil {
 		return err
 	}
@@ -208,7 +206,7 @@ func (a *Server) serveFlowTest(w http.ResponseWriter, r *http.Request) error {
 // serveKey finds a flow by its key, as exemplars of metrics carry it: in the latest
 // verdicts first, since exemplars stand on those, then among the flows.
 // A key is the xxh64 of the flow's id, since an exemplar has room for 128 characters alone.
-func (a *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
+func (p *inspector) serveKey(w http.ResponseWriter, r *http.Request) error {
 	key, err := strconv.ParseUint(r.URL.Query().Get("key"), 16, 64)
 	if err != nil {
 		return &problem.Error{Status: http.StatusBadRequest, Detail: "key: want 16 hexadecimal digits"}
@@ -216,9 +214,9 @@ func (a *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
 	type found struct {
 		Flow string `json:"flow"`
 	}
-	end := a.verdicts.End()
+	end := p.verdicts.End()
 	for from := max(0, end-keyVerdicts); from < end; {
-		entries, err := a.verdicts.Read(from, streamBatch, nil)
+		entries, err := p.verdicts.Read(from, streamBatch, nil)
 		if err != nil || len(entries) == 0 {
 			// The flows may know it still.
 			break // the remaining ones have expired
@@ -232,7 +230,7 @@ func (a *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
 		from += int64(len(entries))
 	}
 	// A key cannot be turned back into an id, so all that are known are tried.
-	list, err := pump.FlowsOf(a.log.Pumps(pump.FlowStage), pump.FlowQuery{Limit: pump.MaxScanned})
+	list, err := pump.FlowsOf(p.log.Pumps(pump.FlowStage), pump.FlowQuery{Limit: pump.MaxScanned})
 	if err != nil {
 		return err
 	}
@@ -242,15 +240,6 @@ func (a *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return &problem.Error{Status: http.StatusNotFound, Detail: fmt.Sprintf("no flow is known here by the key %016x; it may be long over, or folded by another member", key)}
-}
-
-// serveLimitsFile is the limits in force as a file that a person edits.
-// The page begins a trial with it.
-func (a *Server) serveLimitsFile(w http.ResponseWriter, _ *http.Request) error {
-	limits, _ := a.inForce()
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write(limitfile.Format(*limits)) // an error means that the other side is gone
-	return nil
 }
 
 // scenarios is the rulebook that weir is built with, as it is answered. It is the same each
@@ -286,7 +275,7 @@ func serveRules(w http.ResponseWriter, _ *http.Request) error {
 // servePlay plays a case in an engine of its own. Nothing of it is kept.
 // Without limits of its own a case is played by the default ones. 422 says what is wrong
 // with the text, and in which line.
-func (a *Server) servePlay(w http.ResponseWriter, r *http.Request) error {
+func servePlay(w http.ResponseWriter, r *http.Request) error {
 	var asked struct{ Text, Limits string }
 	if err := readAsked(w, r, &asked); err != nil {
 		return err

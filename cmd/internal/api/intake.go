@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime"
 	"strconv"
 
 	"weir/cmd/internal/access"
 	"weir/cmd/internal/budget"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/gate"
+	"weir/cmd/internal/intake"
 	"weir/cmd/internal/problem"
 	"weir/events"
 	"weir/sink/check"
@@ -46,7 +49,21 @@ type Refusal struct {
 	Message string      `json:"message"`
 }
 
-// serveIntake is POST /v1/events: one event as JSON or many, one per line. Each is
+// eventIntake takes events.
+type eventIntake struct {
+	log         Log
+	store       Store
+	deadLetters *intake.DeadLetters
+	folded      *folded
+	entrance    *entrance
+	auditing    *auditing
+	trust       gate.Trust
+	own         func(record []byte, ev *events.Event) // see Options.Own
+	clock       clock.Clock
+	logger      *slog.Logger
+}
+
+// serve is POST /v1/events: one event as JSON or many, one per line. Each is
 // checked by itself; the good ones are in the journal, synced, when the answer is sent.
 // Lines are taken as they come and put into the journal in batches, so that a long body
 // holds no more than a short one. After an error the sender sends it all again, and what
@@ -55,7 +72,7 @@ type Refusal struct {
 // It answers 202 when at least one line was taken in and the body read to its end, and 400
 // when none was or when it stopped reading. A 202 may hold refusals: the sender looks at
 // them.
-func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
+func (n *eventIntake) serve(w http.ResponseWriter, r *http.Request) error {
 	body, err := openBody(w, r, maxUnpacked)
 	if err != nil {
 		return err
@@ -72,8 +89,8 @@ func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 	// goes into the journal and is held no more, so a long body never waits for room that
 	// it takes itself. The reader wraps the error of a flush; failed keeps the one to
 	// answer with.
-	t := delivery{server: a, request: r, visit: visitOf(r.Context()), key: key, from: a.sender(r), held: body.hold, answer: intakeAnswer{Refused: []Refusal{}}}
-	t.byPrincipal = a.byPrincipal(t.visit)
+	t := delivery{intake: n, request: r, visit: visitOf(r.Context()), key: key, from: n.entrance.sender(r), held: body.hold, answer: intakeAnswer{Refused: []Refusal{}}}
+	t.byPrincipal = n.folded.byPrincipal(t.visit)
 	var failed error
 	body.hold.Relieve = func() error {
 		failed = t.flush()
@@ -127,7 +144,7 @@ func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 // It is for the goroutine of its request alone; event and room are used again for each line
 // and each batch.
 type delivery struct {
-	server  *Server
+	intake  *eventIntake
 	request *http.Request
 	visit   *visit
 	key     string // of the request, see check.KeyHeader; "" for none
@@ -208,7 +225,7 @@ func (t *delivery) take(in *lineReader) error {
 func (t *delivery) check(in *lineReader) error {
 	// This comes before decoding, because of a line that is too long only the beginning is
 	// here.
-	if most := min(t.server.store.MaxValue(), events.MaxEventBytes); in.size > most {
+	if most := min(t.intake.store.MaxValue(), events.MaxEventBytes); in.size > most {
 		return &events.DecodeError{Code: events.CodeTooLong, Offset: most, Reason: fmt.Sprintf("the event has %d bytes; want at most %d", in.size, most)}
 	}
 	line := in.line
@@ -226,19 +243,19 @@ func (t *delivery) check(in *lineReader) error {
 	}
 	// flush writes it to the audit log, before it appends the batch with the event.
 	if gate.IsOrder(&t.event) {
-		t.orders = append(t.orders, t.server.recordOf(t.request, &t.event))
+		t.orders = append(t.orders, t.intake.auditing.recordOf(t.request, &t.event))
 	}
 	// It looks in the line as it came, because decoding drops members that it does not
 	// know.
-	if t.server.o.Own != nil {
-		t.server.o.Own(in.line, &t.event)
+	if t.intake.own != nil {
+		t.intake.own(in.line, &t.event)
 	}
 	// weir writes who pays. The mark says that a user has spoken only by its sender's word (see decision 59).
-	if signed := t.visit.sign(t.byPrincipal, &t.event); t.server.trust.Weigh(t.from, &t.event) || signed {
+	if signed := t.visit.sign(t.byPrincipal, &t.event); t.intake.trust.Weigh(t.from, &t.event) || signed {
 		line = t.event.AppendJSON(nil)
 	}
 	if in.line = line; len(line) > in.size { // it was written anew and has grown
-		if most := t.server.store.MaxValue(); len(in.line) > most {
+		if most := t.intake.store.MaxValue(); len(in.line) > most {
 			return &events.DecodeError{Code: events.CodeTooLong, Offset: most, Reason: fmt.Sprintf("the event has %d bytes in its canonical form; want at most %d", len(in.line), most)}
 		}
 	}
@@ -248,7 +265,7 @@ func (t *delivery) check(in *lineReader) error {
 // missing are the values of what the event of a line may leave out. Without a key of the request an
 // event that is sent again would be another one, so it has to have an id then.
 func (t *delivery) missing(line int) check.Missing {
-	m := check.Missing{Time: events.StampOf(t.server.clock.Now())}
+	m := check.Missing{Time: events.StampOf(t.intake.clock.Now())}
 	if t.key != "" {
 		m.ID = t.key + "-" + strconv.Itoa(line)
 	}
@@ -266,7 +283,7 @@ func (t *delivery) refuse(in *lineReader, err error) {
 		code, field = fault.Code, fault.Field
 	}
 	t.answer.RefusedInAll++
-	kept, answered := t.server.deadLetters.Keep(&t.server.deadLetters.HTTP, code, len(in.line)), len(t.answer.Refused) < maxRefusals
+	kept, answered := t.intake.deadLetters.Keep(&t.intake.deadLetters.HTTP, code, len(in.line)), len(t.answer.Refused) < maxRefusals
 	if !kept && !answered {
 		return
 	}
@@ -277,7 +294,7 @@ func (t *delivery) refuse(in *lineReader, err error) {
 	if kept {
 		// The line is copied, since the buffer that it stands in is read over. Size says
 		// how long it was, because the dead letter may hold only its beginning.
-		d := t.server.deadLetters.New("http", int64(in.number), code, reason, bytes.Clone(in.line[:min(len(in.line), state.MaxRaw)]))
+		d := t.intake.deadLetters.New("http", int64(in.number), code, reason, bytes.Clone(in.line[:min(len(in.line), state.MaxRaw)]))
 		d.Size = int64(in.size)
 		t.deadLetters = append(t.deadLetters, d)
 	}
@@ -291,17 +308,17 @@ func (t *delivery) refuse(in *lineReader, err error) {
 // After an error of the log the gathered lines are kept, and the request ends with the
 // error. The sender sends all of it again.
 func (t *delivery) flush() error {
-	if err := t.server.audit(t.orders...); err != nil {
+	if err := t.intake.auditing.audit(t.orders...); err != nil {
 		return err
 	}
-	if err := t.server.log.Append(t.request.Context(), t.good); err != nil {
+	if err := t.intake.log.Append(t.request.Context(), t.good); err != nil {
 		return err
 	}
 	t.orders = t.orders[:0]
 	// Lines that were refused cost nothing beside the request.
 	t.visit.cost.Add(int64(len(t.good)))
-	if err := t.server.store.DeadLetter(t.deadLetters...); err != nil {
-		t.server.logger.Error("refused events could not be kept", "count", len(t.deadLetters), "error", err)
+	if err := t.intake.store.DeadLetter(t.deadLetters...); err != nil {
+		t.intake.logger.Error("refused events could not be kept", "count", len(t.deadLetters), "error", err)
 	}
 	t.answer.Accepted += len(t.good)
 	// What was written may be collected, though the slices are kept for the next batch.

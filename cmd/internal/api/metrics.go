@@ -13,13 +13,15 @@ import (
 	"time"
 
 	"weir/cmd/internal/admission"
+	"weir/cmd/internal/budget"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/sink/prom"
 )
 
 // meter is what metrics are read of beside the counters, and their listener.
-// begun is written once before anything is served. Measure may be called by several scrapes
+// begun is written once before anything is served. measure may be called by several scrapes
 // at one time, so reloaded has a lock.
 type meter struct {
 	begun    time.Time
@@ -28,7 +30,17 @@ type meter struct {
 	mu       sync.Mutex
 	reloaded events.RFC3339 // when limits were last seen to be read without a fault
 
+	measures
 	port port
+}
+
+// measures is what a scrape reads.
+type measures struct {
+	health *health
+	faults *faults
+	budget *budget.Budget
+	counts *pump.Counts
+	clock  clock.Clock
 }
 
 // restored notes that the log was caught up with.
@@ -38,15 +50,15 @@ func (m *meter) restored(now time.Time) {
 	m.caughtUp.CompareAndSwap(0, max(1, int64(now.Sub(m.begun))))
 }
 
-// Measure fills in where everything stands.
+// measure fills in where everything stands.
 // It is called for each scrape, by its goroutine. It reads what the pumps show to any
 // goroutine, some of it under the lock of a pump, and nothing of single flows, so that a
 // scrape costs the fold next to nothing.
-func (a *Server) Measure(r *prom.Reading) {
-	a.counts.Read(r)
-	r.Panics = a.panics.Load()
-	r.Intake = prom.Intake{Held: a.budget.Held(), Limit: a.budget.Limit(), Refused: a.budget.Refused()}
-	for _, p := range a.log.Pumps(pump.FlowStage) {
+func (m *meter) measure(r *prom.Reading) {
+	m.counts.Read(r)
+	r.Panics = m.faults.panics.Load()
+	r.Intake = prom.Intake{Held: m.budget.Held(), Limit: m.budget.Limit(), Refused: m.budget.Refused()}
+	for _, p := range m.health.log.Pumps(pump.FlowStage) {
 		for i := range r.Live {
 			r.Live[i] += p.Standing().Live[i].Load()
 		}
@@ -57,41 +69,41 @@ func (a *Server) Measure(r *prom.Reading) {
 			r.Limits, _ = p.Limits()
 		}
 	}
-	a.readAgents(r)
-	a.log.Measure(r)
-	r.StoreBytes[0], r.StoreBytes[1] = a.store.Size()
-	r.DiskFree, r.DiskFloor = a.store.Free()
-	r.Restored = time.Duration(a.meter.caughtUp.Load())
+	m.readAgents(r)
+	m.health.log.Measure(r)
+	r.StoreBytes[0], r.StoreBytes[1] = m.health.store.Size()
+	r.DiskFree, r.DiskFloor = m.health.store.Free()
+	r.Restored = time.Duration(m.caughtUp.Load())
 	// The same answer as /readyz gives, so that an alarm on the metric and a probe agree.
-	ready := a.readiness()
+	ready := m.health.readiness()
 	r.Ready, r.Reloaded = ready.Ready, ready.Limits.OK
-	a.meter.mu.Lock()
+	m.mu.Lock()
 	// A reading that was refused keeps the time of the last good one, by which its age is
 	// seen.
 	if ready.Limits.OK {
-		a.meter.reloaded = ready.Limits.Time
+		m.reloaded = ready.Limits.Time
 	}
-	if a.meter.reloaded != 0 {
-		r.ReloadedAt = events.Stamp(a.meter.reloaded).Time()
+	if m.reloaded != 0 {
+		r.ReloadedAt = events.Stamp(m.reloaded).Time()
 	}
-	a.meter.mu.Unlock()
-	a.selfTest.Measure(r)
-	a.program.Measure(r)
-	r.Degraded.Busy = int64(len(a.busy()))
-	if behind := a.degraded.Status(); behind != nil {
+	m.mu.Unlock()
+	m.health.selfTest.Measure(r)
+	m.health.program.Measure(r)
+	r.Degraded.Busy = int64(len(m.health.busy()))
+	if behind := m.health.degraded.Status(); behind != nil {
 		r.Degraded.Behind = int64(len(behind.Partitions))
 	}
-	r.Degraded.Begun, r.Degraded.Answers[0], r.Degraded.Answers[1], r.Degraded.Unlogged = a.degraded.Counted()
+	r.Degraded.Begun, r.Degraded.Answers[0], r.Degraded.Answers[1], r.Degraded.Unlogged = m.health.degraded.Counted()
 }
 
 // readAgents fills in where the agent stage stands, as far as it is folded here.
 // AgentsBehind is how long ago the least of their watermarks is: silence is judged up to
 // there and no further (see decision 38).
-func (a *Server) readAgents(r *prom.Reading) {
-	now := a.clock.Now()
+func (m *meter) readAgents(r *prom.Reading) {
+	now := m.clock.Now()
 	watermark := now
 	r.Budgets = r.Budgets[:0]
-	for _, p := range a.log.Pumps(pump.AgentStage) {
+	for _, p := range m.health.log.Pumps(pump.AgentStage) {
 		r.Budgets = append(r.Budgets, p.Accounts()...)
 		agents, ok := p.AgentGauge()
 		if !ok {
@@ -101,7 +113,7 @@ func (a *Server) readAgents(r *prom.Reading) {
 		r.Agents.Add(&agents)
 		r.AgentMemory += p.Standing().FlowBytes.Load()
 		r.Unsent += p.Standing().Unsent.Load()
-		at := a.meter.begun // nothing can be reported before
+		at := m.begun // nothing can be reported before
 		if w := events.Stamp(p.Standing().Watermark.Load()); w != 0 {
 			at = w.Time()
 		}

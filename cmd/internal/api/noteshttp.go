@@ -30,7 +30,7 @@ type NoteOrder struct {
 // serveNotes is GET /v1/notes: what is kept of notes about the agents that this process
 // folds, or about one of them. A tag may be given many times; all are wanted then.
 // An empty tag is as good as none, since forms send one for a field that was left empty.
-func (a *Server) serveNotes(w http.ResponseWriter, r *http.Request) error {
+func (a *agentPages) serveNotes(w http.ResponseWriter, r *http.Request) error {
 	limit, err := intParameter(r, "limit", defaultAgents, maxAgents)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (a *Server) serveNotes(w http.ResponseWriter, r *http.Request) error {
 
 // notesAbout looks at one agent alone.
 // Without it a list would read the states of all agents.
-func (a *Server) notesAbout(q pump.NoteQuery) (pump.NoteList, error) {
+func (a *agentPages) notesAbout(q pump.NoteQuery) (pump.NoteList, error) {
 	p, key, err := a.agentPump(events.ScopeAgent, q.Agent)
 	if err != nil {
 		return pump.NoteList{}, err
@@ -63,7 +63,7 @@ func (a *Server) notesAbout(q pump.NoteQuery) (pump.NoteList, error) {
 // Every sender of events may add a note, because it could send the event as well. A note is
 // no order, so no name of the access file is put before that of its author. The response
 // waits for a verdict only when the tags request help.
-func (a *Server) serveNote(w http.ResponseWriter, r *http.Request) error {
+func (a *agentPages) serveNote(w http.ResponseWriter, r *http.Request) error {
 	var asked NoteOrder
 	if err := readOrder(w, r, &asked); err != nil {
 		return err

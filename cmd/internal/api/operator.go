@@ -2,22 +2,21 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/problem"
-	"weir/cmd/internal/pump"
 	"weir/events"
-	"weir/state"
 )
 
 // What a person orders is an event in the log like all others: who replays the log
@@ -36,22 +35,35 @@ const (
 // over the body, which any holder of the token can write.
 const whoHeader = "X-Forwarded-User"
 
-// operatorRoutes are the routes by which persons give orders about flows. Each needs the role
+// flowOrders serves the orders that persons give about flows. What it looks up and appends to is set
+// by Serve.
+type flowOrders struct {
+	log    Log
+	folded *folded
+	orders *orderLog
+	clock  clock.Clock
+	logger *slog.Logger
+}
+
+// routes are the routes by which persons give orders about flows. Each needs the role
 // of an operator, and host writes each to the audit log.
-func (a *Server) operatorRoutes() []route {
+func (p *flowOrders) routes() []route {
 	return []route{
-		{"POST", "/v1/flows/{id}/stop", operator, a.serveOrder(events.OperatorStop)},
-		{"POST", "/v1/flows/{id}/release", operator, a.serveOrder(events.OperatorRelease)},
-		{"POST", "/v1/flows/{id}/grant", operator, a.serveGrant},
-		{"POST", overridesPath, operator, a.serveOverride},
+		{"POST", "/v1/flows/{id}/stop", operator, p.serveOrder(events.OperatorStop)},
+		{"POST", "/v1/flows/{id}/release", operator, p.serveOrder(events.OperatorRelease)},
+		{"POST", "/v1/flows/{id}/grant", operator, p.serveGrant},
+		{"POST", overridesPath, operator, p.serveOverride},
+		{"POST", "/v1/inspect/stop", operator, byQuery("flow", p.serveOrder(events.OperatorStop))},
+		{"POST", "/v1/inspect/release", operator, byQuery("flow", p.serveOrder(events.OperatorRelease))},
+		{"POST", "/v1/inspect/grant", operator, byQuery("flow", p.serveGrant)},
 	}
 }
 
 // sender is what events come from that the request brings: what a person orders takes the
 // admin token, for an intake that took it from anybody would leave nothing of the token.
 // gate.Admin is also believed that a user has spoken, see gate.Trust.
-func (a *Server) sender(r *http.Request) gate.Source {
-	if a.mayOperate(r) {
+func (n *entrance) sender(r *http.Request) gate.Source {
+	if n.mayOperate(r) {
 		return gate.Admin
 	}
 	return gate.Producer
@@ -85,7 +97,7 @@ type OperatorAnswer struct {
 
 // serveOrder is POST /v1/flows/{id}/stop and release.
 // A release of a flow on which nothing stands brings no verdict, so it is answered at once.
-func (a *Server) serveOrder(kind events.Kind) func(http.ResponseWriter, *http.Request) error {
+func (p *flowOrders) serveOrder(kind events.Kind) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var asked OperatorOrder
 		if err := readOrder(w, r, &asked); err != nil {
@@ -97,7 +109,7 @@ func (a *Server) serveOrder(kind events.Kind) func(http.ResponseWriter, *http.Re
 		}
 		ev := events.Event{Kind: kind, CorrelationID: r.PathValue("id"), Operator: &o}
 		waits := func(v *analyzer.View) bool { return kind == events.OperatorStop || v == nil || refuses(v) }
-		return a.give(w, r, &ev, waits)
+		return p.give(w, r, &ev, waits)
 	}
 }
 
@@ -113,16 +125,16 @@ func refuses(v *analyzer.View) bool {
 //
 // An unknown flow accepts orders, too: an operator who sees a runaway may stop it before its
 // first event arrives. The response reports this (New), because a name may be misspelled.
-func (a *Server) give(w http.ResponseWriter, r *http.Request, ev *events.Event, waits func(*analyzer.View) bool) error {
-	view, known, err := a.lookAt(ev.CorrelationID)
+func (p *flowOrders) give(w http.ResponseWriter, r *http.Request, ev *events.Event, waits func(*analyzer.View) bool) error {
+	view, known, err := p.folded.lookAt(ev.CorrelationID)
 	if err != nil {
 		return err
 	}
-	a.sign(ev, orderID())
+	stamp(ev, orderID(), p.clock.Now())
 	if known && view != nil {
 		ev.Time = max(ev.Time, events.Stamp(view.Last)) // behind all that was folded it might be too late
 	}
-	said, leave, err := a.put(r.Context(), ev)
+	said, leave, err := p.orders.put(r.Context(), ev)
 	defer leave()
 	if err != nil {
 		return err
@@ -131,10 +143,10 @@ func (a *Server) give(w http.ResponseWriter, r *http.Request, ev *events.Event, 
 	visitOf(r.Context()).note(ev)
 	if ev.Override != nil {
 		out.By, out.Until = ev.Override.By, events.RFC3339(ev.Override.Expires)
-		a.logger.Info("a limit was overridden by a person", "flow", out.Flow, "rule", ev.Override.Rule, "by", out.By, "reason", ev.Override.Reason, "until", out.Until.String(), "event", out.ID)
+		p.logger.Info("a limit was overridden by a person", "flow", out.Flow, "rule", ev.Override.Rule, "by", out.By, "reason", ev.Override.Reason, "until", out.Until.String(), "event", out.ID)
 	} else {
 		out.By = ev.Operator.By
-		a.logger.Info("a person has given an order", "kind", out.Kind, "flow", out.Flow, "by", out.By, "reason", ev.Operator.Reason, "for", ev.Operator.For, "event", out.ID)
+		p.logger.Info("a person has given an order", "kind", out.Kind, "flow", out.Flow, "by", out.By, "reason", ev.Operator.Reason, "for", ev.Operator.For, "event", out.ID)
 	}
 	if waits(view) {
 		out.Verdicts = said()
@@ -143,84 +155,13 @@ func (a *Server) give(w http.ResponseWriter, r *http.Request, ev *events.Event, 
 	return nil
 }
 
-// put appends an event to the log. The function that it returns waits for the result of the
-// fold, see Server.said.
-// put notes the end of the verdict log before it appends the event, or the fold might be
-// faster. The time to wait begins here, not with the call of said. If the verdicts of the
-// flow cannot be followed in time, the order is given all the same, possibly without a result.
-// leave ends the following; it is called also after an error.
-func (a *Server) put(ctx context.Context, ev *events.Event) (said func() []json.RawMessage, leave func(), err error) {
-	raw, err := lineOf(ev)
-	if err != nil {
-		return nil, func() {}, err
-	}
-	reached, leave := a.log.Follow(ev.FlowKey(), true)
-	a.waitFor(ctx, reached)
-	from, timeout := a.verdicts.End(), a.clock.After(a.o.AnswerTimeout)
-	if err := a.log.Append(ctx, []state.Entry{{Value: raw}}); err != nil {
-		return nil, leave, err
-	}
-	return func() []json.RawMessage { return a.said(ctx, from, ev.ID, timeout) }, leave, nil
-}
-
-// lookAt returns the flow when this process folds it. When it does and knows nothing of
-// it, known is false, and the flow that is returned has nothing in it.
-func (a *Server) lookAt(key string) (view *analyzer.View, known bool, err error) {
-	p, err := a.log.PumpOf(pump.FlowStage, key)
-	if err != nil {
-		return nil, true, nil // another folds it; the log takes the order all the same
-	}
-	v, known, err := p.View(key)
-	return &v, known, err
-}
-
-// said returns the verdicts that the event has brought about, among those from an
-// offset on; none when there are none in time.
-// It reads what everybody's verdicts are, so it first looks for the id in the bytes, which
-// is cheaper than decoding each. An order that brings nothing about is answered without
-// verdicts: it stands in the log all the same.
-func (a *Server) said(ctx context.Context, from int64, id string, timeout <-chan time.Time) (out []json.RawMessage) {
-	for {
-		// An order is in the log; that its verdicts cannot be read is no reason to refuse
-		// it.
-		first, batch, err := state.ReadOn(a.verdicts.Read, from, streamBatch, nil)
-		if err != nil {
-			a.logger.Warn("the verdicts on an order cannot be read", "event", id, "error", err)
-			return nil
-		}
-		last := false
-		for i := range batch {
-			var v events.Verdict
-			line := batch[i].Value
-			if last = bytes.Contains(line, []byte(id)) && events.DecodeVerdict(line, &v) == nil && v.Trigger != nil && v.Trigger.EventID == id; last {
-				out = append(out, bytes.Clone(line))
-			}
-		}
-		// Those of one event are published together, so there may be more of them only
-		// behind a batch that ends with one.
-		if from = first + int64(len(batch)); len(out) > 0 && !(last && len(batch) == streamBatch) {
-			return out
-		}
-		if len(batch) > 0 {
-			continue
-		}
-		select {
-		case <-a.verdicts.Ready(from):
-		case <-timeout:
-			return out
-		case <-ctx.Done():
-			return out
-		}
-	}
-}
-
 // orderID is an id for the event of an order, which no two have.
 // So an order that is sent twice is two events, each of which is folded.
 func orderID() string { return "order-" + strings.ToLower(rand.Text()) }
 
-// sign fills in what the events of all orders have.
-func (a *Server) sign(ev *events.Event, id string) {
-	ev.ID, ev.Source, ev.Time = id, operatorSource, events.StampOf(a.clock.Now())
+// stamp fills in what the events of all orders have.
+func stamp(ev *events.Event, id string, now time.Time) {
+	ev.ID, ev.Source, ev.Time = id, operatorSource, events.StampOf(now)
 }
 
 // lineOf returns the event as the log has it; the error says what is wrong with what

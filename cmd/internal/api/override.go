@@ -32,17 +32,17 @@ type OverrideOrder struct {
 // A limit of one flow is changed for a time, or so much is granted more than it (see
 // decision 62; the route for grants makes these). No verdict is waited for: the next call
 // shows it.
-func (a *Server) serveOverride(w http.ResponseWriter, r *http.Request) error {
+func (p *flowOrders) serveOverride(w http.ResponseWriter, r *http.Request) error {
 	var asked OverrideOrder
 	if err := readOrder(w, r, &asked); err != nil {
 		return err
 	}
-	o, err := asked.override(r, a.clock.Now())
+	o, err := asked.override(r, p.clock.Now())
 	if err != nil {
 		return err
 	}
 	// The override would be in the log without effect, and its author would get no notice.
-	if limits, _ := a.inForce(); off(limits, o.Rule) {
+	if limits, _ := p.folded.inForce(); off(limits, o.Rule) {
 		return &problem.Error{Status: http.StatusUnprocessableEntity, Code: string(events.CodeInvalidValue), Field: "rule",
 			Detail: fmt.Sprintf("the rule %s is off by the limits in force, and what is off is not judged for any flow; turn it on in the limits file, in mode shadow if it is for this flow alone", o.Rule)}
 	}
@@ -50,7 +50,7 @@ func (a *Server) serveOverride(w http.ResponseWriter, r *http.Request) error {
 	if who := visitOf(r.Context()).who; !who.Flow(o.ScopeID) {
 		return notOwn(who, o.ScopeID)
 	}
-	return a.give(w, r, &ev, func(*analyzer.View) bool { return false })
+	return p.give(w, r, &ev, func(*analyzer.View) bool { return false })
 }
 
 // off reports whether the fold ignores the rule.

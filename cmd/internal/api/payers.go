@@ -58,10 +58,10 @@ func (v *visit) sign(byPrincipal bool, ev *events.Event) (changed bool) {
 }
 
 // byPrincipal reports whether a budget in force counts by principal.
-func (a *Server) byPrincipal(v *visit) bool {
+func (f *folded) byPrincipal(v *visit) bool {
 	if v.name() == "" {
 		return false
 	}
-	limits, _ := a.inForce()
+	limits, _ := f.inForce()
 	return slices.ContainsFunc(limits.Budgets, func(b budgets.Budget) bool { return b.Scope.Kind == budgets.OfPrincipal })
 }

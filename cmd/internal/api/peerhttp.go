@@ -22,7 +22,7 @@ type forwarding struct {
 
 // forwarding returns the group.
 func (a *Server) forwarding() *forwarding {
-	return &forwarding{checker: a.checker, members: a.members, trust: a.trust, peer: a.o.Peer, requests: a.o.Requests}
+	return &forwarding{checker: a.parts.Checks, members: a.parts.Members, trust: a.trust, peer: a.o.Peer, requests: a.o.Requests}
 }
 
 // routes are those of the group.

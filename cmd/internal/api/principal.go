@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"weir/cmd/internal/access"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/peer"
 	"weir/cmd/internal/problem"
 	"weir/events"
@@ -165,20 +166,27 @@ func (v *visit) name() string {
 	return v.who.Name
 }
 
+// entrance admits requests by the main port.
+type entrance struct {
+	door     *door
+	clock    clock.Clock
+	auditing *auditing
+}
+
 // host admits a visitor that may use a route, and charges it.
 // An order that is rejected here goes to the audit log. After the request the rest of its
 // cost is charged; one unit was taken before.
-func (a *Server) host(rt *route, w http.ResponseWriter, r *http.Request) error {
-	who, e := a.door.admit(r, rt.need)
+func (n *entrance) host(rt *route, w http.ResponseWriter, r *http.Request) error {
+	who, e := n.door.admit(r, rt.need)
 	if e == nil {
-		e = a.within(who, rt, r)
+		e = within(who, rt, r)
 	}
 	if e == nil {
-		e = a.paid(who)
+		e = n.paid(who)
 	}
 	if e != nil {
 		if rt.need >= operator {
-			a.refusedOrder(r, who, e)
+			n.auditing.refusedOrder(r, who, e)
 		}
 		return e
 	}
@@ -186,15 +194,15 @@ func (a *Server) host(rt *route, w http.ResponseWriter, r *http.Request) error {
 	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 	defer func() { who.Charge(int(v.cost.Load()) - 1) }()
 	if rt.need >= operator {
-		return a.audited(w, r, rt.serve)
+		return n.auditing.audited(w, r, rt.serve)
 	}
 	return rt.serve(w, r)
 }
 
 // paid charges a request to its principal, or says when to come again.
 // The error is 429 with the seconds to wait, rounded up so that who comes then is let in.
-func (a *Server) paid(who *access.Principal) *problem.Error {
-	wait := who.Take(a.clock.Now())
+func (n *entrance) paid(who *access.Principal) *problem.Error {
+	wait := who.Take(n.clock.Now())
 	if wait == 0 {
 		return nil
 	}
@@ -220,7 +228,7 @@ var ownSources = map[string]bool{"/v1/events": true, "/v1/check": true, check.St
 // within keeps a principal to its own flows and sources, as far as the route shows them.
 // Routes that name a flow, in the path or the query, are judged here. On the other routes of
 // ownFlows the handler judges each event or verdict by itself (see owns and concerns).
-func (a *Server) within(who *access.Principal, rt *route, r *http.Request) *problem.Error {
+func within(who *access.Principal, rt *route, r *http.Request) *problem.Error {
 	if who.Bound() && rt.need != public {
 		if !ownFlows[rt.path] {
 			return &problem.Error{Status: http.StatusForbidden, Detail: who.Name + " is bound to some flows, and this is about all of them"}
@@ -276,7 +284,7 @@ func (v *visit) owns(ev *events.Event) error {
 // mayOperate reports whether the visitor may give orders.
 // It answers for events that come in, where an order among many others is no route of its
 // own.
-func (a *Server) mayOperate(r *http.Request) bool {
-	_, e := a.door.admit(r, operator)
+func (n *entrance) mayOperate(r *http.Request) bool {
+	_, e := n.door.admit(r, operator)
 	return e == nil
 }

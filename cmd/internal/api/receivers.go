@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"mime"
 	"net/http"
 	"strconv"
@@ -15,17 +16,23 @@ import (
 	"weir/events/envelope/otlpwire"
 )
 
-// receiverRoutes are those that programs send what they have anyway: OpenTelemetry SDKs
+// receivers takes what programs send in other formats than weir's.
+type receivers struct {
+	reading Intake // set by Serve
+	logger  *slog.Logger
+}
+
+// routes are those that programs send what they have anyway: OpenTelemetry SDKs
 // and Collectors their spans and logs (OTLP/HTTP), LangSmith's clients their runs.
 // The paths are those that the clients append to an address that they are given, so nothing
 // but the address has to be set in them.
-func (a *Server) receiverRoutes() []route {
+func (t *receivers) routes() []route {
 	return []route{
-		{"POST", "/v1/traces", sender, a.otlp(otlpwire.Spans, "otlp")},
-		{"POST", "/v1/logs", sender, a.otlp(otlpwire.Logs, "otlplogs")},
-		{"GET", "/info", informed, a.serveLangSmithInfo},
-		{"POST", "/runs/batch", sender, a.serveRuns},
-		{"POST", "/runs/multipart", sender, a.serveRuns},
+		{"POST", "/v1/traces", sender, t.otlp(otlpwire.Spans, "otlp")},
+		{"POST", "/v1/logs", sender, t.otlp(otlpwire.Logs, "otlplogs")},
+		{"GET", "/info", informed, t.serveLangSmithInfo},
+		{"POST", "/runs/batch", sender, t.serveRuns},
+		{"POST", "/runs/multipart", sender, t.serveRuns},
 	}
 }
 
@@ -34,7 +41,7 @@ func (a *Server) receiverRoutes() []route {
 // one reader for both. The response is sent when the records are safe (see
 // intake.Receiver.Take). Dropped spans are reported as a partial success, which senders do
 // not send again.
-func (a *Server) otlp(signal otlpwire.Signal, format string) func(http.ResponseWriter, *http.Request) error {
+func (t *receivers) otlp(signal otlpwire.Signal, format string) func(http.ResponseWriter, *http.Request) error {
 	take := func(w http.ResponseWriter, r *http.Request) error {
 		isProto, err := isProtobuf(r)
 		if err != nil {
@@ -63,7 +70,7 @@ func (a *Server) otlp(signal otlpwire.Signal, format string) func(http.ResponseW
 			}
 		}
 		visitOf(r.Context()).cost.Add(int64(len(body) / chargedBytes))
-		err = a.reading.Receiver().Take(r.Context(), format, body)
+		err = t.reading.Receiver().Take(r.Context(), format, body)
 		// Part of the batch was taken in and part refused, so neither a plain good answer
 		// nor an error.
 		if part, ok := errors.AsType[*adapter.PartError](err); ok {
@@ -76,7 +83,7 @@ func (a *Server) otlp(signal otlpwire.Signal, format string) func(http.ResponseW
 	}
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := take(w, r); err != nil {
-			a.refuseOTLP(w, r, err)
+			t.refuseOTLP(w, r, err)
 		}
 		return nil
 	}
@@ -127,8 +134,8 @@ func answerOTLP(w http.ResponseWriter, isProto bool, part *adapter.PartError) er
 // refuseOTLP answers with a Status, as senders of OTLP expect it. They send again what
 // was refused with 429, 502, 503 and 504, and drop the rest.
 // The detail stands in the message of the Status, which SDKs write to their own logs.
-func (a *Server) refuseOTLP(w http.ResponseWriter, r *http.Request, err error) {
-	e := a.explain(err)
+func (t *receivers) refuseOTLP(w http.ResponseWriter, r *http.Request, err error) {
+	e := explain(err)
 	if e == nil {
 		return
 	}
@@ -139,7 +146,7 @@ func (a *Server) refuseOTLP(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
 	if e.Status >= http.StatusInternalServerError {
-		a.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.Status, "error", err)
+		t.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.Status, "error", err)
 	}
 	// Codes of gRPC, which a Status has beside that of HTTP.
 	const invalidArgument, resourceExhausted, internal, unavailable = 3, 8, 13, 14
@@ -164,7 +171,7 @@ func (a *Server) refuseOTLP(w http.ResponseWriter, r *http.Request, err error) {
 
 // serveLangSmithInfo returns the settings for LangSmith's clients: multipart, batches that fit
 // into one record, and no compression. Clients do not use what is not offered here.
-func (a *Server) serveLangSmithInfo(w http.ResponseWriter, _ *http.Request) error {
+func (t *receivers) serveLangSmithInfo(w http.ResponseWriter, _ *http.Request) error {
 	type batches struct {
 		Multipart    bool `json:"use_multipart_endpoint"`
 		Runs         int  `json:"size_limit"`
@@ -187,7 +194,7 @@ func (a *Server) serveLangSmithInfo(w http.ResponseWriter, _ *http.Request) erro
 // dead letters.
 // Which of the two a body is, the reader finds out from its first bytes; a content type
 // that is missing or broken is let pass for that.
-func (a *Server) serveRuns(w http.ResponseWriter, r *http.Request) error {
+func (t *receivers) serveRuns(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r, adapter.MaxRecord)
 	if err != nil {
 		return err
@@ -197,7 +204,7 @@ func (a *Server) serveRuns(w http.ResponseWriter, r *http.Request) error {
 		return &problem.Error{Status: http.StatusUnsupportedMediaType, Detail: "want application/json or multipart/form-data"}
 	}
 	visitOf(r.Context()).cost.Add(int64(len(body) / chargedBytes))
-	err = a.reading.Receiver().Take(r.Context(), intake.LangSmith, body)
+	err = t.reading.Receiver().Take(r.Context(), intake.LangSmith, body)
 	answer := map[string]any{"message": "runs were taken"}
 	if part, ok := errors.AsType[*adapter.PartError](err); ok {
 		answer["message"], err = "runs were taken; "+strings.TrimSpace(part.Error()), nil

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"weir/analyzer"
@@ -241,37 +240,26 @@ type Server struct {
 	o      Options
 	clock  clock.Clock
 	logger *slog.Logger
-	// door says who comes in by the main port; the port of gateways has one of its own.
+	// door admits clients of the main port; the port of gateways has one of its own.
 	door    door
 	trust   gate.Trust
 	budget  *budget.Budget
-	counts  *pump.Counts
 	metrics *prom.Metrics // nil if metrics are off
-	meter   meter
-	panics  atomic.Int64 // of requests, each of which cost one answer
-	turns   *turns       // of dear answers
-	trend   trend        // for the charts of the page
 	hints   *hints
-	// catchUp is taken by viewers of the verdicts that read what they have missed, as turns are.
-	catchUp chan struct{}
+	turns   *turns // of dear answers
+
+	// What the routes share. Serve completes them.
+	faults   faults
+	auditing auditing
+	entrance entrance
+	folded   folded
+	orders   orderLog
+	health   health
+	meter    meter
+	trend    trend
 
 	// What follows is set by Serve and is nil before.
-	program     Program
-	auditLog    *access.Audit
-	log         Log
-	store       Store
-	verdicts    Verdicts
-	verdictLog  string
-	limits      Limits
-	reading     Intake
-	deadLetters *intake.DeadLetters
-	selfTest    *selftest.Prober
-	degraded    Degraded
-	byHand      Orders
-	checker     Checks
-	members     Members
-	begins      func(ctx context.Context, ev *events.Event) *events.Verdict
-	standing    func(ctx context.Context, flow, root string) ([]*events.Verdict, error)
+	parts Parts
 
 	listener    net.Listener
 	connections *admission.Listener // of the server
@@ -286,8 +274,14 @@ type Server struct {
 // The error says that the address is none, or that other machines reach it and no token
 // keeps them out.
 func New(o Options) (*Server, error) {
-	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, counts: o.Counts, turns: newTurns(), hints: newHints()}
-	a.catchUp = make(chan struct{}, cap(a.turns.free))
+	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, turns: newTurns(), hints: newHints()}
+	a.faults.logger = o.Logger
+	a.auditing = auditing{door: &a.door, clock: o.Clock, logger: o.Logger}
+	a.entrance = entrance{door: &a.door, clock: o.Clock, auditing: &a.auditing}
+	a.orders = orderLog{clock: o.Clock, logger: o.Logger, timeout: o.AnswerTimeout}
+	a.health = health{folded: &a.folded, counts: o.Counts, door: &a.door, clock: o.Clock, stuck: o.Stuck}
+	a.meter.measures = measures{health: &a.health, faults: &a.faults, budget: o.Budget, counts: o.Counts, clock: o.Clock}
+	a.trend.counts, a.trend.begun, a.trend.clock = o.Counts, &a.meter.begun, o.Clock
 	var err error
 	if a.door, err = newDoor(o.Access, o.Listen, ""); err != nil {
 		return nil, err
@@ -296,7 +290,7 @@ func New(o Options) (*Server, error) {
 	// prom counts requests by the patterns of routes that it knows from the start, so that
 	// an invented path makes no series.
 	if o.Metrics != "" {
-		p := prom.Options{Read: a.Measure, Native: o.NativeHistograms}
+		p := prom.Options{Read: a.meter.measure, Native: o.NativeHistograms}
 		for _, r := range a.routes() {
 			p.Requests = append(p.Requests, prom.Request{Method: r.method, Pattern: r.path})
 		}
@@ -307,6 +301,9 @@ func New(o Options) (*Server, error) {
 
 // Metrics are the metrics of the server; nil if metrics are off.
 func (a *Server) Metrics() *prom.Metrics { return a.metrics }
+
+// Measure fills in where everything stands, as for each scrape.
+func (a *Server) Measure(r *prom.Reading) { a.meter.measure(r) }
 
 // Begin notes that the start begins, of which CaughtUp is the end.
 // It is called before anything else of the start, by the goroutine that calls Serve.
@@ -329,10 +326,14 @@ func (a *Server) Listen() (err error) {
 // The error is about the port of gateways; that of metrics is none to end for. When the
 // main port or that of gateways fails later, the program does.
 func (a *Server) Serve(p Parts) error {
-	a.auditLog, a.byHand, a.begins, a.verdictLog = p.Audit, p.Orders, p.Begins, p.VerdictLog
-	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.deadLetters, a.selfTest, a.degraded, a.checker, a.members, a.standing = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.DeadLetters, p.SelfTest, p.Degraded, p.Checks, p.Members, p.Standing
+	a.parts = p
+	a.auditing.log = p.Audit
+	a.folded = folded{log: p.Log, limits: p.Limits, standing: p.Standing}
+	a.orders.log, a.orders.verdicts, a.trend.log = p.Log, p.Verdicts, p.Log
+	h := &a.health
+	h.program, h.log, h.store, h.limits, h.reading, h.selfTest, h.degraded, h.orders = p.Program, p.Log, p.Store, p.Limits, p.Intake, p.SelfTest, p.Degraded, p.Orders
 	a.server = a.newServer()
-	go a.watchTrend(p.Program.Ending())
+	go a.trend.watch(p.Program.Ending())
 	a.serveMetrics()
 	if err := a.listenForGateways(); err != nil {
 		return err
@@ -353,7 +354,7 @@ func (a *Server) Serve(p Parts) error {
 	}
 	go func() {
 		if err := a.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			a.program.Fail(fmt.Errorf("serve http: %w", err))
+			a.parts.Program.Fail(fmt.Errorf("serve http: %w", err))
 		}
 	}()
 	return nil

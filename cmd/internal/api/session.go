@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -24,12 +25,18 @@ const (
 // maxSignIn bounds the body of a sign-in, which any client may send.
 const maxSignIn = 4 << 10
 
-// sessionRoutes are open to all: a browser has no token before it signs in.
-func (a *Server) sessionRoutes() []route {
+// sessions signs browsers in and out.
+type sessions struct {
+	door   *door
+	logger *slog.Logger
+}
+
+// routes are open to all: a browser has no token before it signs in.
+func (b *sessions) routes() []route {
 	return []route{
-		{"GET", sessionPath, public, a.serveSession},
-		{"POST", signInPath, public, a.serveSignIn},
-		{"POST", signOutPath, public, a.serveSignOut},
+		{"GET", sessionPath, public, b.serveSession},
+		{"POST", signInPath, public, b.serveSignIn},
+		{"POST", signOutPath, public, b.serveSignOut},
 	}
 }
 
@@ -46,8 +53,8 @@ type sessionAnswer struct {
 }
 
 // sessionOf describes the principal of a page; expires is zero without a session.
-func (a *Server) sessionOf(p *access.Principal, expires time.Time) sessionAnswer {
-	keeper := a.door.keeper
+func (b *sessions) sessionOf(p *access.Principal, expires time.Time) sessionAnswer {
+	keeper := b.door.keeper
 	s := sessionAnswer{SignIn: keeper.HasAdmin() || keeper.HasIntake()}
 	if p != nil {
 		s.Name, s.Named = p.Name, p.Named
@@ -55,7 +62,7 @@ func (a *Server) sessionOf(p *access.Principal, expires time.Time) sessionAnswer
 	if !expires.IsZero() {
 		s.Expires = events.RFC3339(events.StampOf(expires))
 	}
-	s.Roles, s.Orders = p.RoleNames(), a.noOrders(p)
+	s.Roles, s.Orders = p.RoleNames(), b.door.noOrders(p)
 	if s.StopAll = s.Orders; s.StopAll == "" && p.Bound() {
 		s.StopAll = p.Name + " is bound to some flows, and this stops all flows"
 	}
@@ -63,9 +70,9 @@ func (a *Server) sessionOf(p *access.Principal, expires time.Time) sessionAnswer
 }
 
 // noOrders says why the principal may give no orders; "" if it may.
-func (a *Server) noOrders(p *access.Principal) string {
+func (d *door) noOrders(p *access.Principal) string {
 	switch {
-	case !a.door.keeper.HasAdmin():
+	case !d.keeper.HasAdmin():
 		return "weir was started without an admin token: start it with --admin-token-file or an access file"
 	case p == nil:
 		return "sign in with a token that may operate"
@@ -76,46 +83,46 @@ func (a *Server) noOrders(p *access.Principal) string {
 }
 
 // serveSession is what the page asks first: what it may do.
-func (a *Server) serveSession(w http.ResponseWriter, r *http.Request) error {
+func (b *sessions) serveSession(w http.ResponseWriter, r *http.Request) error {
 	var expires time.Time
-	if c := a.door.cookie(r); c != nil {
-		_, expires = a.door.sessions.Who(c.Value)
+	if c := b.door.cookie(r); c != nil {
+		_, expires = b.door.sessions.Who(c.Value)
 	}
-	p, _ := a.door.who(r, operator)
-	return answer(w, a.sessionOf(p, expires))
+	p, _ := b.door.who(r, operator)
+	return answer(w, b.sessionOf(p, expires))
 }
 
 // serveSignIn exchanges a token for a session cookie. Requests of other origins are refused
 // before they come here (see newServer).
-func (a *Server) serveSignIn(w http.ResponseWriter, r *http.Request) error {
+func (b *sessions) serveSignIn(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxSignIn)
 	var asked struct{ Token string }
 	if err := readAsked(w, r, &asked); err != nil {
 		return err
 	}
-	id, p, expires := a.door.sessions.Begin(asked.Token)
+	id, p, expires := b.door.sessions.Begin(asked.Token)
 	if p == nil {
 		return &problem.Error{Status: http.StatusUnauthorized, Detail: "weir does not know this token"}
 	}
-	a.endSession(r)
-	a.setCookie(w, r, id, int(access.SessionLife.Seconds()))
-	a.logger.Info("a browser signed in", "principal", p.Name, "peer", r.RemoteAddr, "until", expires.UTC())
-	return answer(w, a.sessionOf(p, expires))
+	b.endSession(r)
+	b.setCookie(w, r, id, int(access.SessionLife.Seconds()))
+	b.logger.Info("a browser signed in", "principal", p.Name, "peer", r.RemoteAddr, "until", expires.UTC())
+	return answer(w, b.sessionOf(p, expires))
 }
 
-func (a *Server) serveSignOut(w http.ResponseWriter, r *http.Request) error {
-	a.endSession(r)
-	a.setCookie(w, r, "", -1)
-	return answer(w, a.sessionOf(a.door.keeper.ByCertificate(r), time.Time{}))
+func (b *sessions) serveSignOut(w http.ResponseWriter, r *http.Request) error {
+	b.endSession(r)
+	b.setCookie(w, r, "", -1)
+	return answer(w, b.sessionOf(b.door.keeper.ByCertificate(r), time.Time{}))
 }
 
-func (a *Server) endSession(r *http.Request) {
-	if c := a.door.cookie(r); c != nil {
-		a.door.sessions.End(c.Value)
+func (b *sessions) endSession(r *http.Request) {
+	if c := b.door.cookie(r); c != nil {
+		b.door.sessions.End(c.Value)
 	}
 }
 
-func (a *Server) setCookie(w http.ResponseWriter, r *http.Request, id string, age int) {
+func (b *sessions) setCookie(w http.ResponseWriter, r *http.Request, id string, age int) {
 	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: id, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: secure(r)})
 }
 

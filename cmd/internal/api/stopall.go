@@ -44,7 +44,7 @@ func (h handOrders) serveStopAll(w http.ResponseWriter, r *http.Request) error {
 	if err := narrow(visitOf(r.Context()).who, o); err != nil {
 		return err
 	}
-	if h.byHand.Proposals.Needs(o) {
+	if h.parts.Orders.Proposals.Needs(o) {
 		return secondPerson{h}.propose(w, r, &HandOrder{ForS: asked.ForS}, o)
 	}
 	given, err := h.order(r, *o, long, nil)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"weir/cmd/internal/access"
 	"weir/cmd/internal/admission"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/problem"
 	"weir/cmd/internal/selftest"
 	"weir/events"
@@ -24,12 +26,31 @@ import (
 // It bounds what a viewer that is far behind makes weir hold.
 const streamBatch = 256
 
-// streams is GET /v1/verdicts. A viewer reads the verdict log at its own pace from a
+// streams shows the verdicts to viewers.
+type streams struct {
+	program   Program
+	log       Log
+	verdicts  Verdicts
+	name      string // of the verdicts, see Parts.VerdictLog
+	orders    *orderLog
+	byHand    Orders
+	connected func(r *http.Request) // notes a dispatcher that follows
+	door      *door
+	faults    *faults
+	catchUp   chan struct{} // taken by viewers that read what they have missed, as turns are
+	most      int           // see Options.Streams
+	heartbeat time.Duration // see Options.Heartbeat
+	sign      func(order []byte) string
+	clock     clock.Clock
+	logger    *slog.Logger
+}
+
+// serve is GET /v1/verdicts. A viewer reads the verdict log at its own pace from a
 // place of its own, so that none is ever waited for; one that does not take what it
 // was sent is dropped, and resumes by the id of the last verdict that it has.
 // Who does not follow gets what there is and an end, and takes no seat.
-func (a *Server) streams() func(http.ResponseWriter, *http.Request) error {
-	seats := admission.NewSeats(a.o.Streams)
+func (a *streams) serve() func(http.ResponseWriter, *http.Request) error {
+	seats := admission.NewSeats(a.most)
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v, err := a.newViewer(w, r)
 		defer v.leave()
@@ -40,7 +61,7 @@ func (a *Server) streams() func(http.ResponseWriter, *http.Request) error {
 			leave, ok := seats.Take(r, visitOf(r.Context()).name())
 			if !ok {
 				return &problem.Error{Status: http.StatusTooManyRequests, RetryAfter: 5,
-					Detail: fmt.Sprintf("too many viewers follow the verdicts; close some (there may be %d, three quarters of them from one address)", a.o.Streams)}
+					Detail: fmt.Sprintf("too many viewers follow the verdicts; close some (there may be %d, three quarters of them from one address)", a.most)}
 			}
 			defer leave()
 		}
@@ -49,9 +70,9 @@ func (a *Server) streams() func(http.ResponseWriter, *http.Request) error {
 }
 
 // viewer is a reader of the verdicts. Only the goroutine of its request uses it; state that
-// other goroutines change is in the server.
+// other goroutines change is in streams.
 type viewer struct {
-	server  *Server
+	streams *streams
 	w       http.ResponseWriter
 	control *http.ResponseController
 	// sse selects server-sent events instead of NDJSON, by the header Accept. It always follows.
@@ -78,9 +99,9 @@ type viewer struct {
 // error is one of the request. The end is noted here: later verdicts are for followers only.
 // If other processes fold the flows as well, their verdicts may have to be copied first.
 // Requests that need the end wait for that. The viewer has to leave, also after an error.
-func (a *Server) newViewer(w http.ResponseWriter, r *http.Request) (*viewer, error) {
+func (a *streams) newViewer(w http.ResponseWriter, r *http.Request) (*viewer, error) {
 	q := r.URL.Query()
-	v := &viewer{server: a, w: w, who: visitOf(r.Context()).who, control: http.NewResponseController(w), flow: q.Get("flow"),
+	v := &viewer{streams: a, w: w, who: visitOf(r.Context()).who, control: http.NewResponseController(w), flow: q.Get("flow"),
 		sse: strings.Contains(r.Header.Get("Accept"), "text/event-stream")}
 	v.follow = v.sse || q.Get("follow") == "1" || q.Get("follow") == "true"
 	v.reached, v.leave = a.log.Follow(v.flow, false)
@@ -88,27 +109,19 @@ func (a *Server) newViewer(w http.ResponseWriter, r *http.Request) (*viewer, err
 	v.ended, over = context.WithCancel(r.Context())
 	over()
 	if since := q.Get("since"); !v.follow || since == "now" || strings.HasPrefix(since, "-") {
-		if !a.waitFor(r.Context(), v.reached) && !v.follow {
+		if !a.orders.waitFor(r.Context(), v.reached) && !v.follow {
 			// The client gets the available verdicts, and the rest with its next poll.
 			w.Header().Set("Weir-Behind", "the verdicts of the group are not copied up to the last")
 		}
 	}
 	v.end = a.verdicts.End()
 	lastID := r.Header.Get("Last-Event-ID")
-	if of := r.Header.Get(byhand.LogHeader); lastID != "" && of != "" && of != a.verdictLog {
+	if of := r.Header.Get(byhand.LogHeader); lastID != "" && of != "" && of != a.name {
 		return v, &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("Last-Event-ID %q is a position in another log of verdicts; read this one from its beginning", lastID)}
 	}
 	var err error
 	v.from, err = v.begin(q.Get("since"), lastID)
 	return v, err
-}
-
-// waitFor waits until the verdicts that are followed stand in the log, for as long as answers are
-// waited for; false when they do not.
-func (a *Server) waitFor(ctx context.Context, reached func(context.Context) bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, a.o.AnswerTimeout)
-	defer cancel()
-	return reached(ctx)
 }
 
 // begin finds the place to begin at: after the last verdict that the viewer has, at a
@@ -161,26 +174,26 @@ func (v *viewer) run(r *http.Request) error {
 		h.Set("Weir-Next", strconv.FormatInt(v.end, 10))
 	}
 	if v.sse {
-		handOrders{v.server}.connected(r)
+		v.streams.connected(r)
 	}
 	if v.who != nil {
 		h.Set(byhand.PrincipalHeader, v.who.Name)
 	}
-	if v.server.verdictLog != "" {
-		h.Set(byhand.LogHeader, v.server.verdictLog)
+	if v.streams.name != "" {
+		h.Set(byhand.LogHeader, v.streams.name)
 	}
 	v.w.WriteHeader(http.StatusOK)
 	// The header goes out at once: a dispatcher knows by it that the stream is open.
 	if v.follow && v.send() != nil {
 		return nil
 	}
-	a := v.server
+	a := v.streams
 	v.due = true             // dispatchers wait for the first one before they decide
 	var copied chan struct{} // closed when what is followed has come here
 	if !v.reached(v.ended) {
 		copied = make(chan struct{})
 		go func() {
-			_ = a.caught("GET "+r.URL.Path, func() error {
+			_ = a.faults.caught("GET "+r.URL.Path, func() error {
 				if v.reached(r.Context()) {
 					close(copied)
 				}
@@ -215,7 +228,7 @@ func (v *viewer) run(r *http.Request) error {
 		case <-a.verdicts.Ready(v.from):
 		// Also the time after which a viewer that is not there any more is noticed, by a
 		// write.
-		case <-a.clock.After(a.o.Heartbeat):
+		case <-a.clock.After(a.heartbeat):
 			v.due = true
 		case <-copied:
 			v.due, copied = true, nil
@@ -239,9 +252,9 @@ var errNotFollowing = errors.New("the principal may not follow the verdicts any 
 // A stream outlives the access file that it began with: a token may be removed and flows may be
 // taken away. So each read of the log uses the policy of that moment.
 func (v *viewer) mayFollow(r *http.Request) bool {
-	who, e := v.server.door.admit(r, followed.need)
+	who, e := v.streams.door.admit(r, followed.need)
 	if e == nil {
-		e = v.server.within(who, followed, r)
+		e = within(who, followed, r)
 	}
 	v.who = who
 	return e == nil
@@ -256,7 +269,7 @@ const liveBatch = 16
 // Viewers that are far behind read in turn: each would take a processor for a moment, and who
 // asks for a call would wait for hundreds of them.
 func (v *viewer) gather(r *http.Request) (int, error) {
-	a := v.server
+	a := v.streams
 	if a.verdicts.End()-v.from > liveBatch {
 		select {
 		case a.catchUp <- struct{}{}:
@@ -304,7 +317,7 @@ func (v *viewer) write(e *state.Entry) {
 		// The flow of the verdict is unknown. An error here would end the stream at each
 		// reconnect, and the viewer would never see the later verdicts.
 		if err := events.DecodeVerdict(e.Value, &verdict); err != nil {
-			v.server.logger.Error("a verdict cannot be read, and is left out for who sees only some flows", "verdict", e.Offset, "error", err)
+			v.streams.logger.Error("a verdict cannot be read, and is left out for who sees only some flows", "verdict", e.Offset, "error", err)
 			return
 		}
 		if v.flow != "" && verdict.CorrelationID != v.flow || v.who.Bound() && !concerns(v.who, &verdict) {
@@ -313,7 +326,7 @@ func (v *viewer) write(e *state.Entry) {
 	}
 	if v.sse {
 		fmt.Fprintf(&v.buf, "id: %d\n", e.Offset)
-		if signature := v.server.o.Sign(e.Value); signature != "" {
+		if signature := v.streams.sign(e.Value); signature != "" {
 			fmt.Fprintf(&v.buf, "%s: %s\n", sign.Field, signature)
 		}
 		v.buf.WriteString("data: ")
@@ -367,8 +380,8 @@ func (v *viewer) beat(current bool) {
 // current reports whether the verdict log has all that there is for the viewer: the fold has caught up
 // with the log, and what others fold has come here.
 func (v *viewer) current() bool {
-	why, _, _ := v.server.log.Ready()
-	return len(why)+len(v.server.byHand.Book.Ready()) == 0 && v.reached(v.ended)
+	why, _, _ := v.streams.log.Ready()
+	return len(why)+len(v.streams.byHand.Book.Ready()) == 0 && v.reached(v.ended)
 }
 
 // send writes what was gathered, and fails when the viewer does not take it in time.

@@ -35,7 +35,7 @@ func TestBeats(t *testing.T) {
 	f := func(sse, away bool, want string, why ...string) {
 		t.Helper()
 		log := &lagging{why: why, away: away}
-		v := viewer{server: &Server{log: log}, sse: sse, ended: t.Context()}
+		v := viewer{streams: &streams{log: log}, sse: sse, ended: t.Context()}
 		v.reached, _ = log.Follow("", false)
 		if v.beat(v.current()); v.buf.String() != want {
 			t.Errorf("%q, want %q", v.buf.String(), want)
@@ -63,11 +63,11 @@ func TestSlowViewerIsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	a := &Server{o: Options{Streams: 1}, clock: clock.NewFake(), log: &lagging{}, verdicts: store.Verdicts(0)}
+	a := &streams{most: 1, clock: clock.NewFake(), log: &lagging{}, verdicts: store.Verdicts(0), orders: new(orderLog), connected: func(*http.Request) {}}
 	w := &stalled{ResponseRecorder: httptest.NewRecorder()}
 	req := httptest.NewRequest(http.MethodGet, "/v1/verdicts", nil)
 	req.Header.Set("Accept", "text/event-stream")
-	if err := a.streams()(w, req); err != nil { // it returns without waiting
+	if err := a.serve()(w, req); err != nil { // it returns without waiting
 		t.Fatal(err)
 	}
 	if w.deadline.IsZero() {
@@ -95,8 +95,8 @@ func (b *busy) Read(from int64, most int, dst []state.Entry) ([]state.Entry, err
 // each gets all.
 func TestViewersCatchUpInTurn(t *testing.T) {
 	verdicts := new(busy)
-	a := &Server{o: Options{Streams: 1}, clock: clock.NewFake(), log: &lagging{}, verdicts: verdicts, catchUp: make(chan struct{}, 2)}
-	serve := a.streams()
+	a := &streams{most: 1, clock: clock.NewFake(), log: &lagging{}, verdicts: verdicts, orders: &orderLog{clock: clock.NewFake()}, catchUp: make(chan struct{}, 2)}
+	serve := a.serve()
 	var group sync.WaitGroup
 	for range 100 {
 		group.Go(func() {

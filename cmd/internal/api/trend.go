@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
 	"weir/events"
 )
@@ -17,6 +18,11 @@ const trendMinutes = 120
 // trend has figures of the last minutes for the charts of the page. It lives in memory, and a
 // restart empties it: metrics are for longer times.
 type trend struct {
+	counts *pump.Counts
+	log    Log // set by Serve
+	begun  *time.Time
+	clock  clock.Clock
+
 	mu     sync.Mutex
 	last   trendPoint   // sums at the end of the last whole minute
 	points []trendPoint // whole minutes, the oldest first
@@ -56,36 +62,36 @@ func (t *trend) read(sum trendPoint) []trendPoint {
 }
 
 // sums are the sums of all that was counted since the start.
-func (a *Server) sums() trendPoint {
-	c := a.counts.Sum()
-	p := trendPoint{Time: events.RFC3339(events.StampOf(a.clock.Now())), Checks: c.Fold.Asks, Refused: c.Fold.Refused}
+func (t *trend) sums() trendPoint {
+	c := t.counts.Sum()
+	p := trendPoint{Time: events.RFC3339(events.StampOf(t.clock.Now())), Checks: c.Fold.Asks, Refused: c.Fold.Refused}
 	for _, s := range c.Spent {
 		for _, usd := range s.MicroUSD {
 			p.MicroUSD += usd
 		}
 	}
-	for _, of := range a.log.Pumps(pump.FlowStage) {
+	for _, of := range t.log.Pumps(pump.FlowStage) {
 		p.Stopped += of.Standing().Live[analyzer.Stopped].Load() + of.Standing().Live[analyzer.Held].Load()
 	}
 	return p
 }
 
-// watchTrend ends minutes until the program ends.
-func (a *Server) watchTrend(ctx context.Context) {
+// watch ends minutes until the program ends.
+func (t *trend) watch(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-a.clock.After(time.Minute):
-			a.trend.add(a.sums())
+		case <-t.clock.After(time.Minute):
+			t.add(t.sums())
 		}
 	}
 }
 
-// serveTrend is what the charts of the page show.
-func (a *Server) serveTrend(w http.ResponseWriter, _ *http.Request) error {
+// serve is what the charts of the page show.
+func (t *trend) serve(w http.ResponseWriter, _ *http.Request) error {
 	return answer(w, struct {
 		Since   events.RFC3339 `json:"since"` // the start of weir
 		Minutes []trendPoint   `json:"minutes"`
-	}{events.RFC3339(events.StampOf(a.meter.begun)), a.trend.read(a.sums())})
+	}{events.RFC3339(events.StampOf(*t.begun)), t.read(t.sums())})
 }

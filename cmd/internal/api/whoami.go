@@ -12,9 +12,9 @@ import (
 const whoamiPath = "/v1/whoami"
 
 // whoami answers senders. It is public, because a sender that may do nothing asks as well.
-type whoami struct{ *Server }
+type whoami struct{ door *door }
 
-func (a whoami) routes() []route { return []route{{"GET", whoamiPath, public, a.serve}} }
+func (a *whoami) routes() []route { return []route{{"GET", whoamiPath, public, a.serve}} }
 
 // Whoami is a sender as weir knows it, and what it may do.
 type Whoami struct {
@@ -34,7 +34,7 @@ var byRole = [...]struct {
 }{{access.Ingest, sender}, {access.Ask, asker}, {access.Observe, reader}, {access.Operate, operator}, {access.Admin, reloader}}
 
 // serve is GET /v1/whoami. A token that weir does not know is 401.
-func (a whoami) serve(w http.ResponseWriter, r *http.Request) error {
+func (a *whoami) serve(w http.ResponseWriter, r *http.Request) error {
 	p, given := a.door.who(r, reader)
 	out := Whoami{Roles: []string{}, Bounds: p.Bounds(), Orders: p.Orders()}
 	for _, b := range byRole {
@@ -51,6 +51,6 @@ func (a whoami) serve(w http.ResponseWriter, r *http.Request) error {
 	if p != nil {
 		out.Name, out.Named = p.Name, p.Named
 	}
-	out.NoOrders = a.noOrders(p)
+	out.NoOrders = a.door.noOrders(p)
 	return answer(w, out)
 }
