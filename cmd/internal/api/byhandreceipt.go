@@ -31,6 +31,11 @@ func (h handOrders) serveBeat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	guards, principal, now := h.parts.Orders.Desk.Guards, PrincipalOf(r.Context()), h.parts.Orders.Book.Now()
+	if guards.Again(principal, body, now) {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
 	var b orders.Beat
 	if err := json.Unmarshal(body, &b); err != nil {
 		return &problem.Error{Status: http.StatusBadRequest, Detail: "read the heartbeat: " + err.Error()}
@@ -38,7 +43,7 @@ func (h handOrders) serveBeat(w http.ResponseWriter, r *http.Request) error {
 	if err := b.Check(); err != nil {
 		return &problem.Error{Status: http.StatusBadRequest, Detail: "the heartbeat is not valid: " + err.Error()}
 	}
-	h.parts.Orders.Desk.Guards.Heard(PrincipalOf(r.Context()), b, h.parts.Orders.Book.Now())
+	guards.Read(principal, body, b, now)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -360,9 +360,10 @@ func (a *Server) Serve(p Parts) error {
 	return nil
 }
 
-// isAsk reports whether a request is a check. Checks are the most frequent, with short responses.
+// isAsk reports whether a request is a check or a heartbeat of a guard. These are the most frequent, with
+// short responses.
 func isAsk(r *http.Request) bool {
-	return r.URL.Path == checkPath || r.URL.Path == check.HookPath || r.URL.Path == check.EvaluatePath || strings.HasPrefix(r.URL.Path, check.AuthzPath)
+	return r.URL.Path == checkPath || r.URL.Path == guardsPath || r.URL.Path == check.HookPath || r.URL.Path == check.EvaluatePath || strings.HasPrefix(r.URL.Path, check.AuthzPath)
 }
 
 // Handler serves a request as the port does.

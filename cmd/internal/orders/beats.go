@@ -11,10 +11,12 @@ import (
 	"weir/events"
 )
 
-// Silent is how long a guard may be silent before it counts as cut off. Guards send a heartbeat every
-// BeatEvery, so a single lost heartbeat does not make a guard count as cut off.
+// Silent is how long a guard may be silent before it counts as cut off. A guard that holds an order by
+// hand sends a heartbeat every BeatEvery, so a single lost heartbeat does not make it count as cut off. It
+// sends one every BeatIdle while it holds none, and one at once when an order comes.
 const (
 	BeatEvery = 2 * time.Second
+	BeatIdle  = 10 * time.Second
 	Silent    = 4500 * time.Millisecond
 )
 
@@ -108,17 +110,21 @@ func (b *Beat) Check() error {
 
 // guardState is what is known of one process of a guard.
 type guardState struct {
-	key  string // see keyOf; "" until it is needed
-	beat Beat
-	seen events.Stamp
+	principal string
+	key       string // see keyOf; "" until it is needed
+	text      string // of the heartbeat, see Again
+	beat      Beat
+	seen      events.Stamp
 	// since is when the guard was first heard to enforce each order that it holds, by verdict id.
 	since map[string]events.Stamp
 }
 
 // Guards are those that follow this process. The zero Guards is ready. Any goroutine may use it.
 type Guards struct {
-	mu     sync.Mutex
-	byName map[string]*guardState
+	mu      sync.Mutex
+	byName  map[string]*guardState
+	byText  map[string]*guardState // by their last heartbeat
+	changes int64                  // guards that have come or gone
 	// full is when a guard found no room last; 0 before. It is not known until it has come in.
 	full events.Stamp
 }
@@ -129,13 +135,32 @@ func nameOf(principal, guard, instance string) string {
 	return principal + "\x00" + guard + "\x00" + instance
 }
 
+// mostText is how long a heartbeat may be that is recognized by its text.
+const mostText = 1 << 10
+
+// Again takes a heartbeat of a principal whose text is the one that its guard sent last, as nearly all are.
+// False says that it has to be read. Text is not kept.
+func (g *Guards) Again(principal string, text []byte, now events.Stamp) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.byText[string(text)]
+	if s == nil || s.principal != principal {
+		return false
+	}
+	s.seen = now
+	return true
+}
+
 // Heard takes a heartbeat of a principal at a time.
-func (g *Guards) Heard(principal string, b Beat, now events.Stamp) {
+func (g *Guards) Heard(principal string, b Beat, now events.Stamp) { g.Read(principal, nil, b, now) }
+
+// Read takes a heartbeat that was read from a text, by which Again recognizes the next one.
+func (g *Guards) Read(principal string, text []byte, b Beat, now events.Stamp) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	name := nameOf(principal, b.Guard, b.Instance)
 	if b.Closed {
-		delete(g.byName, name)
+		g.drop(name)
 		return
 	}
 	s := g.byName[name]
@@ -147,8 +172,9 @@ func (g *Guards) Heard(principal string, b Beat, now events.Stamp) {
 		if g.byName == nil {
 			g.byName = make(map[string]*guardState)
 		}
-		s = &guardState{}
+		s = &guardState{principal: principal}
 		g.byName[name] = s
+		g.changes++
 	}
 	since := make(map[string]events.Stamp, len(b.Held))
 	for _, id := range b.Held {
@@ -157,6 +183,23 @@ func (g *Guards) Heard(principal string, b Beat, now events.Stamp) {
 		}
 	}
 	s.beat, s.seen, s.since = b, now, since
+	g.recognize(s, text)
+}
+
+// recognize has Again know the text as the last one of a guard. The caller holds mu.
+func (g *Guards) recognize(s *guardState, text []byte) {
+	if g.byText[s.text] == s {
+		delete(g.byText, s.text)
+	}
+	s.text = ""
+	if len(text) == 0 || len(text) > mostText {
+		return
+	}
+	if g.byText == nil {
+		g.byText = make(map[string]*guardState)
+	}
+	s.text = string(text)
+	g.byText[s.text] = s
 }
 
 // Connected notes that a guard follows the verdicts, before it was heard.
@@ -174,7 +217,17 @@ func (g *Guards) Connected(principal, guard, instance string, now events.Stamp) 
 	if g.byName == nil {
 		g.byName = make(map[string]*guardState)
 	}
-	g.byName[name] = &guardState{beat: Beat{Guard: guard, Instance: instance}, seen: now}
+	g.byName[name] = &guardState{principal: principal, beat: Beat{Guard: guard, Instance: instance}, seen: now}
+	g.changes++
+}
+
+// drop forgets a guard. The caller holds mu.
+func (g *Guards) drop(name string) {
+	if s := g.byName[name]; s != nil {
+		g.recognize(s, nil)
+		delete(g.byName, name)
+		g.changes++
+	}
 }
 
 // hasNoRoom reports whether no further guard can be named. The caller holds mu.
@@ -189,7 +242,7 @@ func (g *Guards) hasNoRoom(now events.Stamp) bool {
 func (g *Guards) forget(now events.Stamp) {
 	for name, s := range g.byName {
 		if now.Sub(s.seen) > forgotten {
-			delete(g.byName, name)
+			g.drop(name)
 		}
 	}
 }

@@ -1,11 +1,11 @@
 package orders
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +24,7 @@ type Known struct {
 	Clock   clock.Clock
 	Logger  *slog.Logger
 
-	saved []byte
+	saved int64 // see Guards.changes
 }
 
 // knownCursor is the name of the list in the store.
@@ -72,14 +72,10 @@ func (k *Known) Run(ctx context.Context) error {
 	}
 }
 
-// save writes the list if a guard has come or gone.
+// save writes the list if a guard has come or gone. Otherwise it costs a lock.
 func (k *Known) save() error {
-	list := k.Guards.known(k.Now())
-	names := make([]byte, 0, 32*len(list))
-	for _, g := range list {
-		names = append(append(names, nameOf(g.Principal, g.Guard, g.Instance)...), 0)
-	}
-	if bytes.Equal(names, k.saved) {
+	list, changes := k.Guards.known(k.saved)
+	if changes == k.saved {
 		return nil
 	}
 	text, err := json.Marshal(list)
@@ -89,22 +85,22 @@ func (k *Known) save() error {
 	if err := k.Cursors.SetCursor(knownCursor, text); err != nil {
 		return err
 	}
-	k.saved = names
+	k.saved = changes
 	return nil
 }
 
-// known lists the guards by name. Guards that have just been heard have the time of now.
-func (g *Guards) known(now events.Stamp) []knownGuard {
+// known lists the guards by name, with the number of changes; no list when there was no change since.
+func (g *Guards) known(since int64) ([]knownGuard, int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.forget(now)
+	if g.changes == since {
+		return nil, since
+	}
 	list := make([]knownGuard, 0, len(g.byName))
-	for name, s := range g.byName {
+	for _, name := range slices.Sorted(maps.Keys(g.byName)) {
 		principal, _, _ := strings.Cut(name, "\x00")
+		s := g.byName[name]
 		list = append(list, knownGuard{principal, s.beat.Guard, s.beat.Instance, s.seen})
 	}
-	slices.SortFunc(list, func(a, b knownGuard) int {
-		return strings.Compare(nameOf(a.Principal, a.Guard, a.Instance), nameOf(b.Principal, b.Guard, b.Instance))
-	})
-	return list
+	return list, g.changes
 }

@@ -21,8 +21,7 @@ type Word struct {
 	Flights *Flights       `json:"in_flight,omitempty"`
 }
 
-// keyOf is the key of a guard. Its length does not depend on names, and nobody can find another name with
-// the same key.
+// keyOf is the key of a guard. Its length does not depend on names, and no other name has the same key.
 func keyOf(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:16])
@@ -115,7 +114,7 @@ func (g *Guards) Moved(own, others []Word, now events.Stamp) {
 	defer g.mu.Unlock()
 	for name, s := range g.byName {
 		if gone[s.key] && now.Sub(s.seen) > Silent { // it may have come back meanwhile
-			delete(g.byName, name)
+			g.drop(name)
 		}
 	}
 }

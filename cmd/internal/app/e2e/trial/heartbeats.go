@@ -1,37 +1,42 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"weir/cmd/internal/orders"
-	"weir/events/byhand"
+	"weir/cmd/weirtest"
 )
 
-// crowd is a trial of what guards cost a weir that do nothing but follow it and send heartbeats.
+// crowd is a trial of what guards cost a weir to which they send heartbeats, as those that follow Kafka do.
+// A stream of verdicts costs the same with and without heartbeats, and a process has 256 of them.
 type crowd struct {
-	guards int
-	lasts  time.Duration // of each part
-	out    io.Writer
+	guards  int
+	lasts   time.Duration // of each part
+	out     io.Writer
+	profile string
 
-	weir   *member
-	token  string
-	client *http.Client
-	held   atomic.Value // the id of the verdict that all guards enforce, a string
-	beats  atomic.Int64
-	failed atomic.Int64
+	weir    *member
+	metrics string // its address of metrics and profiles
+	token   string
+	client  *http.Client
+	stopped chan struct{} // closed when all hold the order
+	held    atomic.Value  // the id of the verdict that all guards enforce, a string
+	beats   atomic.Int64
+	failed  atomic.Int64
 }
 
 // mostPrice is the share of a core that heartbeats and receipts may take.
@@ -40,8 +45,9 @@ const mostPrice = 0.01
 func heartbeatsCommand(ctx context.Context, args []string) error {
 	c := &crowd{out: os.Stdout}
 	fs := flag.NewFlagSet("trial heartbeats", flag.ExitOnError)
-	fs.IntVar(&c.guards, "guards", 1000, "that follow and send heartbeats")
+	fs.IntVar(&c.guards, "guards", 1000, "that send heartbeats")
 	fs.DurationVar(&c.lasts, "for", 20*time.Second, "each part")
+	fs.StringVar(&c.profile, "profile", "", "write a CPU profile of weir with an order in force to `FILE`")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -71,26 +77,27 @@ func (c *crowd) run(ctx context.Context) (price float64, err error) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	var following atomic.Int64
-	beating := make(chan struct{})
 	c.held.Store("")
+	c.stopped = make(chan struct{})
+	alone, err := c.measure(ctx, "without guards", nil)
+	if err != nil {
+		return 0, err
+	}
 	for n := range c.guards {
-		all.Go(func() { c.guard(ctx, n, &following, beating) })
+		all.Go(func() { c.guard(ctx, n) })
 	}
-	err = eventually(ctx, time.Minute, "all guards to follow", func() (bool, error) { return following.Load() == int64(c.guards), nil })
+	err = eventually(ctx, time.Minute, "a heartbeat of each guard", func() (bool, error) { return c.beats.Load() >= int64(c.guards), nil })
 	if err != nil {
 		return 0, err
 	}
-	alone, err := c.measure(ctx, "guards that follow, without heartbeats", nil)
-	if err != nil {
-		return 0, err
-	}
-	close(beating)
-	if _, err := c.measure(ctx, "with heartbeats", nil); err != nil {
+	if _, err := c.measure(ctx, "without an order", nil); err != nil {
 		return 0, err
 	}
 	if err := c.stop(ctx); err != nil {
 		return 0, err
+	}
+	if c.profile != "" {
+		go func() { c.failed.Add(c.writeProfile(ctx)) }()
 	}
 	whole, err := c.measure(ctx, "with an order in force, and a receipt each second", c.receipt)
 	if err != nil {
@@ -113,50 +120,35 @@ func (c *crowd) start(dir string) error {
 	if err := os.WriteFile(file, []byte(c.token), 0o600); err != nil {
 		return err
 	}
-	if c.weir, err = newMember(binary, dir, "weir", "", "", "--admin-token-file", file, "--self-test", "0"); err != nil {
+	port, err := weirtest.Ports(1)
+	if err != nil {
+		return err
+	}
+	c.metrics = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	if c.weir, err = newMember(binary, dir, "followed", "", "", "--admin-token-file", file, "--self-test", "0", "--metrics", c.metrics); err != nil {
 		return err
 	}
 	c.client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: c.guards, IdleConnTimeout: time.Minute}}
 	return c.weir.start()
 }
 
-// guard follows the verdicts, and sends heartbeats on a connection of its own from when beating is closed.
-func (c *crowd) guard(ctx context.Context, n int, following *atomic.Int64, beating <-chan struct{}) {
-	stream := &http.Client{Transport: &http.Transport{}}
-	defer stream.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.weir.listen+"/v1/verdicts", http.NoBody)
-	if err != nil {
-		return
-	}
-	req.Header.Set("Accept", "text/event-stream")
-	req.Header.Set(byhand.GuardHeader, fmt.Sprintf("%d guard-%d", n, n))
-	resp, err := stream.Do(req)
-	if err != nil {
-		c.failed.Add(1)
-		return
-	}
-	defer resp.Body.Close()
-	following.Add(1)
-	go func() {
-		for in := bufio.NewReader(resp.Body); ; {
-			if _, err := in.ReadString('\n'); err != nil {
-				return
-			}
-		}
-	}()
-	select {
-	case <-beating:
-	case <-ctx.Done():
-		return
-	}
+// guard sends heartbeats on a connection of its own.
+func (c *crowd) guard(ctx context.Context, n int) {
 	own := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{}}
 	defer own.CloseIdleConnections()
 	// Guards start at different moments.
-	next := time.NewTimer(orders.BeatEvery * time.Duration(n) / time.Duration(c.guards))
+	next := time.NewTimer(orders.BeatIdle * time.Duration(n) / time.Duration(c.guards))
+	stopped := c.stopped
 	for {
 		select {
+		case <-stopped: // a heartbeat at once
+			stopped = nil
+			next.Reset(orders.BeatEvery/2 + orders.BeatEvery*time.Duration(n)/time.Duration(c.guards))
 		case <-next.C:
-			next.Reset(orders.BeatEvery)
+			next.Reset(orders.BeatIdle)
+			if stopped == nil {
+				next.Reset(orders.BeatEvery)
+			}
 		case <-ctx.Done():
 			return
 		}
@@ -189,6 +181,19 @@ func (c *crowd) beat(ctx context.Context, own *http.Client, n int) error {
 	return err
 }
 
+// writeProfile writes what weir computes meanwhile, and returns 1 if that failed.
+func (c *crowd) writeProfile(ctx context.Context) int64 {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", c.metrics, max(1, int(c.lasts.Seconds())-1)), http.NoBody)
+	if err != nil {
+		return 1
+	}
+	status, text, err := answerTo(&http.Client{}, req)
+	if err != nil || status != http.StatusOK || os.WriteFile(c.profile, text, 0o600) != nil {
+		return 1
+	}
+	return 0
+}
+
 // stop stops a scope that no call has, and waits until all guards have confirmed it.
 func (c *crowd) stop(ctx context.Context) error {
 	var o struct {
@@ -198,6 +203,7 @@ func (c *crowd) stop(ctx context.Context) error {
 		return err
 	}
 	c.held.Store(o.Verdict)
+	close(c.stopped)
 	return eventually(ctx, time.Minute, "all guards to confirm", func() (bool, error) {
 		var r orders.Receipt
 		err := c.request(ctx, http.MethodGet, "/v1/orders/agent:nobody/receipt", "", &r)

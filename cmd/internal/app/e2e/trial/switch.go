@@ -194,6 +194,12 @@ func (w *switches) begin(ctx context.Context) error {
 		return err
 	}
 	return eventually(ctx, 2*time.Minute, "all dispatchers to admit a call", func() (bool, error) {
+		w.mu.Lock()
+		failed := slices.Clone(w.problems)
+		w.mu.Unlock()
+		if len(failed) > 0 {
+			return false, errors.New(failed[0])
+		}
 		for _, d := range w.all {
 			if !slices.ContainsFunc(d.read(), func(t try) bool { return t.admitted }) {
 				return false, nil

@@ -123,7 +123,7 @@ func (w *switches) startGateway(g gateway, f *gatewayFields, root string) error 
 		return err
 	}
 	run := exec.Command(filepath.Join(w.gateways, "bin", g.name), g.args(f.Folder, file, f.Listen)...)
-	run.Stdout, run.Stderr, run.Dir = log, log, f.Folder
+	run.Stdout, run.Stderr, run.Dir = log, log, w.dir // Traefik takes a traefik.yaml in its folder for another file
 	run.Env = append(os.Environ(), "HOME="+f.Folder)
 	run.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := run.Start(); err != nil {
