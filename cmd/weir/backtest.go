@@ -662,12 +662,16 @@ func calibrateCommand() cli.Command {
 the same kind. It ranks how rare each rule's values are among the good flows (conformal
 prediction). It refuses if there are too few flows for such a promise.
 
-With --marks the flows marked right are runaways. Only rules that save calls in them use
-the share, including budgets that are not set yet. All others stay as they are. With
---labels, as in weir replay, the flows labelled honest are the good ones. The savings in
-the other flows are printed beside a plain step limit calibrated on the same flows. Rules
-are chosen by one half of those flows and measured on the other. Savings are shares of the
-tokens where most of those flows report tokens, else of the calls.
+With --marks the flows marked right are runaways. Only rules that save most in them use
+the share, including budgets that are not set yet: often one row alone, such as a budget
+of tokens. All others stay as they are. A budget of tokens needs good flows most of which
+report tokens.
+
+With --labels, as in weir replay, the flows labelled honest are the good ones. The savings
+in the other flows are printed beside a plain step limit and a token budget alone, both
+calibrated on the same flows. Rules are chosen without a fifth of the failed flows and
+measured on it, each fifth in turn. Savings are shares of the tokens where most of those
+flows report tokens, else of the calls.
 
 A file of labels has one JSON object per line, also compressed.
   {"trace_id":"FLOW","labels":{"looping":true}}
@@ -750,7 +754,11 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 	if len(labels) > 0 {
 		// The shares are fixed, so that figures of different logs can be compared.
 		for _, x := range tried.Savings([]float64{0.005, 0.01, 0.05}, good, runaway) {
-			env.Notice("at %.2g %% of good flows stopped, %d failed flows: %.1f %% of their %s saved, by a limit of steps %.1f %%", 100*x.Share, x.Failed, 100*x.Rules, x.Unit, 100*x.Steps)
+			rivals := fmt.Sprintf("by a limit of steps %.1f %%", 100*x.Steps.In(x.Unit))
+			if x.Budget != nil {
+				rivals += fmt.Sprintf(", by a token budget alone %.1f %%", 100*x.Budget.In(x.Unit))
+			}
+			env.Notice("at %.2g %% of good flows stopped, %d failed flows: %.1f %% of their %s saved, %s", 100*x.Share, x.Failed, 100*x.Rules.In(x.Unit), x.Unit, rivals)
 		}
 	}
 	// Only rows that were moved are printed. Those that are not named are as in the profile.

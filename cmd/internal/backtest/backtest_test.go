@@ -297,7 +297,7 @@ func TestCalibratedLimitsStopWhatTheySaid(t *testing.T) {
 			failed = append(failed, f)
 		}
 	}
-	if by, of := chosen.stops.saved(failed), all.stops.saved(failed); len(failed) == 0 || by < of {
+	if by, of := chosen.stops.saved(failed, inCalls), all.stops.saved(failed, inCalls); len(failed) == 0 || by < of {
 		t.Errorf("%d calls of %d runaways are saved by chosen rows, %d by all", by, len(failed), of)
 	}
 }
@@ -367,11 +367,11 @@ func TestUnseen(t *testing.T) {
 		t.Fatalf("got %+v; 200 good flows are enough for 5 %% and not for 0.1 %%", unseen)
 	}
 	u := unseen[0]
-	if u.GoodByRules > 0.06 || u.GoodBySteps > 0.06 || u.GoodBySteps == 0 {
-		t.Errorf("of unseen good flows %.3f are stopped by rules, %.3f by steps; 0.05 was promised", u.GoodByRules, u.GoodBySteps)
+	if u.Good[0] > 0.06 || u.Good[1] > 0.06 || u.Good[1] == 0 {
+		t.Errorf("of unseen good flows %.3f are stopped by rules, %.3f by steps; 0.05 was promised", u.Good[0], u.Good[1])
 	}
-	if u.Rules < 0.5 || u.Steps < 0.5 || u.Rules > 1 {
-		t.Errorf("of runaways four times as long as any good flow %.3f and %.3f are saved", u.Rules, u.Steps)
+	if u.Saved[0] < 0.5 || u.Saved[1] < 0.5 || u.Saved[0] > 1 || u.Budgeted || u.Unit != "calls" {
+		t.Errorf("of runaways four times as long as any good flow %.3f and %.3f are saved: %+v", u.Saved[0], u.Saved[1], u)
 	}
 }
 

@@ -2,12 +2,12 @@ package backtest
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math"
 	"slices"
 
 	"weir/analyzer"
 	"weir/analyzer/rules"
+	"weir/events"
 )
 
 // Calibration is limits of which at most a share of good flows is stopped.
@@ -22,10 +22,9 @@ import (
 // would decide.
 //
 // Every row that takes part costs its share of the good flows. Where runaways are known, only
-// those rows take part that are worth it. One row after the other is chosen, each time the one that
-// saves most in the runaways, until no row saves more. The others keep their thresholds, or one that no
-// good flow reaches. Budgets without a setting take part in that choice, too: only a runaway shows which
-// of them is worth having, and how high.
+// those rows take part that are worth it, see rarity.worth. The others keep their thresholds, or one
+// that no good flow reaches. Budgets without a setting take part in that choice, too: only a runaway
+// shows which of them is worth having, and how high.
 type Calibration struct {
 	// Share is from 0 to 1, as it was asked for.
 	Share float64 `json:"share"`
@@ -53,23 +52,12 @@ func LeastGood(share float64) int { return 2 * int(math.Ceil(1/share-1-1e-9)) }
 // runaways as far as any are known. Rows that are turned off, or that are only to warn, take no
 // part.
 func (t *Trial) Calibrate(share float64, good, runaway func(*Flow) bool) (*Calibration, error) {
-	var all, failed []*Flow
-	for _, f := range t.list {
-		switch {
-		// A flow that is both counts as good.
-		case good(f):
-			all = append(all, f)
-		case runaway(f):
-			failed = append(failed, f)
-		}
-	}
+	all, failed := t.partition(good, runaway)
 	if share <= 0 || share >= 1 || len(all) < LeastGood(share) {
 		return nil, fmt.Errorf("to promise that at most %s of good flows are stopped takes some %d good flows, and there are %d", percent(share), LeastGood(share), len(all))
 	}
-	r := t.rarity(all, len(failed) > 0)
 	c := &Calibration{Share: share, Good: len(all), Limits: t.Limits}
-	chosen, cost := r.worth(share, all, failed)
-	c.stops = r.draw(share, all, &chosen, cost)
+	c.stops = t.rarity(all, len(failed) > 0).lines(share, all, failed)
 	// Rows whose threshold is where it was keep their setting, so that nothing is printed of
 	// them.
 	for id := range analyzer.RuleCount {
@@ -84,8 +72,7 @@ func (t *Trial) Calibrate(share float64, good, runaway func(*Flow) bool) (*Calib
 			c.Stopped++
 		}
 	}
-	slices.Sort(calls)
-	c.Steps = calls[min(len(calls), int(math.Ceil(float64(len(calls)+1)*(1-share)-1e-9)))-1]
+	c.Steps = stepLimit(share, calls)
 	c.Upper = upper(c.Stopped, c.Good)
 	return c, nil
 }
@@ -99,65 +86,6 @@ type lines [analyzer.RuleCount]int32
 // rows says of each row how much rarer than one of weight 1 its values are taken to be; 0 for a
 // row that does not take part.
 type rows [analyzer.RuleCount]float64
-
-// many is how many rows take part.
-func (r *rows) many() (n int) {
-	for _, weight := range r {
-		if weight > 0 {
-			n++
-		}
-	}
-	return n
-}
-
-// weights are how much less than the others a row may take of the good flows that may be stopped.
-//
-// A weight of 4 says that a value has to be four times as rare before the row stops it.
-var weights = [...]float64{1, 2, 4, 8}
-
-// worth returns the rows that are worth their share of good flows: all of them where no
-// runaway is known.
-//
-// In each round every row that may take part is tried with every weight beside those that
-// were chosen, and the best one is taken, so its time grows with the square of the rows. -1
-// begins it, so that a row is chosen also when it saves nothing at first.
-//
-// Each row that is chosen costs one more of the good flows that could be stopped. The one that
-// conformal prediction takes is for a line that is drawn once; who picks among many lines picks those
-// that chance has put well among these very flows. Measured on others, as EVIDENCE.md has it, a fifth
-// more of them were stopped than promised before the cost was taken, and no more than promised since.
-func (r *rarity) worth(share float64, good, failed []*Flow) (chosen rows, cost int) {
-	if len(failed) == 0 {
-		for id := range chosen {
-			chosen[id] = 1
-		}
-		return chosen, 1
-	}
-	for most := int64(-1); ; {
-		better := chosen
-		for id := range analyzer.RuleCount {
-			if !r.takesPart(id) || !r.known(id) {
-				continue
-			}
-			for _, weight := range weights {
-				tried := chosen
-				tried[id] = weight
-				cost := tried.many()
-				if r.stoppable(share, cost) < 0 {
-					continue
-				}
-				stops := r.draw(share, good, &tried, cost)
-				if saved := stops.saved(failed); saved > most {
-					better, most = tried, saved
-				}
-			}
-		}
-		if better == chosen {
-			return chosen, max(1, chosen.many())
-		}
-		chosen = better
-	}
-}
 
 // stoppable is how many of the good flows may still be stopped after the cost of the rows. It is negative
 // where there are too few flows for that.
@@ -194,18 +122,6 @@ func (r *rarity) draw(share float64, good []*Flow, chosen *rows, cost int) (stop
 	return stops
 }
 
-// saved returns how many calls of the flows come after the thresholds are reached.
-//
-// It needs flows whose steps were kept.
-func (t *lines) saved(flows []*Flow) (calls int64) {
-	for _, f := range flows {
-		if at, over := t.over(f); over {
-			calls += f.Calls - int64(at.call)
-		}
-	}
-	return calls
-}
-
 // rarity says how rare values of rows are among flows.
 //
 // It is made of the good flows once and asked many times; all lists of values have n
@@ -230,6 +146,9 @@ func (t *Trial) rarity(flows []*Flow, unset bool) *rarity {
 		if set.Stop == rules.Off && (!unset || set.Warn != rules.Off) {
 			continue
 		}
+		if !reported(id, flows) {
+			continue
+		}
 		r.lasts[id], r.stops[id] = t.lasts(id), set.Stop
 		list := make([]int32, 0, len(flows))
 		for _, f := range flows {
@@ -239,6 +158,21 @@ func (t *Trial) rarity(flows []*Flow, unset bool) *rarity {
 		r.values[id] = list
 	}
 	return r
+}
+
+// reported reports whether the flows show what is usual for the row. Of a budget of tokens or money they
+// do not where most flows report none: the first that does would seem unusual for that alone.
+func reported(id analyzer.RuleID, flows []*Flow) bool {
+	if unit := analyzer.Rules[id].Unit; unit != events.UnitTokens && unit != events.UnitUSD {
+		return true
+	}
+	n := 0
+	for _, f := range flows {
+		if f.most[id] > 0 {
+			n++
+		}
+	}
+	return 2*n > len(flows)
 }
 
 func (r *rarity) takesPart(id analyzer.RuleID) bool { return r.values[id] != nil }
@@ -358,165 +292,10 @@ func atMost(k, n int, p float64) float64 {
 	return sum
 }
 
-// Saving is what limits calibrated to a share of good flows would have saved in failed
-// runs, beside the plain step limit that is calibrated on the same good flows.
-type Saving struct {
-	Share  float64 `json:"share"`
-	Failed int     `json:"failed_flows"`
-	Rules  float64 `json:"saved_by_rules"` // share of the tokens, or of the calls where no tokens are reported
-	// The step limit is the rival that costs nothing: a run ends after a fixed number of calls.
-	Steps       float64 `json:"saved_by_step_limit"`
-	GoodByRules int     `json:"good_flows_stopped_by_rules"`
-	GoodBySteps int     `json:"good_flows_stopped_by_step_limit"`
-	Unit        string  `json:"unit"`
-}
-
-// Savings computes one Saving for each share that there are good flows enough for. Which rows
-// take part is chosen by one half of the failed flows, and what is saved is measured in the
-// other, each in its turn.
-//
-// Without halves rows would be chosen by the runs in which their savings are measured, and
-// look better than they are. A share that there are too few good flows for is left out.
-func (t *Trial) Savings(shares []float64, good, failed func(*Flow) bool) (out []Saving) {
-	for _, share := range shares {
-		s := Saving{Share: share, Unit: "tokens"}
-		var all, byRules, bySteps, calls, callsByRules, callsBySteps int64
-		told := 0 // failed flows that report tokens
-		if good := t.count(good); good < LeastGood(share) {
-			continue
-		}
-		for half := range 2 {
-			inHalf := func(f *Flow) bool { return halfOf(f.ID) == half }
-			c, err := t.Calibrate(share, good, func(f *Flow) bool { return failed(f) && !inHalf(f) })
-			if err != nil {
-				return out // there are good flows enough
-			}
-			s.GoodByRules, s.GoodBySteps = max(s.GoodByRules, c.Stopped), 0
-			for _, f := range t.list {
-				if good(f) && f.Calls > c.Steps {
-					s.GoodBySteps++
-				}
-				if !failed(f) || !inHalf(f) {
-					continue
-				}
-				s.Failed++
-				if f.Tokens > 0 {
-					told++
-				}
-				all, calls = all+f.Tokens, calls+f.Calls
-				if at, over := c.stops.over(f); over {
-					byRules, callsByRules = byRules+f.Tokens-at.tokens, callsByRules+f.Calls-int64(at.call)
-				}
-				if f.Calls > c.Steps {
-					callsBySteps += f.Calls - c.Steps
-					// Where in a run the tokens were spent is not known for a limit of calls,
-					// so they are taken to be spread evenly.
-					bySteps += f.Tokens * (f.Calls - c.Steps) / f.Calls
-				}
-			}
-		}
-		// What a few flows report says nothing of the others.
-		if 2*told <= s.Failed {
-			s.Unit, all, byRules, bySteps = "calls", calls, callsByRules, callsBySteps
-		}
-		if all > 0 {
-			s.Rules, s.Steps = float64(byRules)/float64(all), float64(bySteps)/float64(all)
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-// Unseen is what calibrated limits do to flows that they were not calibrated on, good ones and failed
-// ones, beside the step limit.
-//
-// A calibration is off by what is special about its flows, and a step limit most of all: where many good
-// flows end after the same call, one call more or less decides. So flows are halved again and again; what
-// one half calibrates is measured in the other.
-type Unseen struct {
-	Share  float64
-	Splits int
-	// Shares of calls saved in failed flows, and of good flows stopped: the means over all
-	// splits.
-	Rules, Steps             float64
-	GoodByRules, GoodBySteps float64
-	// Better is in how many splits the rules saved more calls than the step limit.
-	Better int
-}
-
-// Unseen computes one Unseen for each share that half of the good flows are enough for.
-func (t *Trial) Unseen(shares []float64, splits int, good, failed func(*Flow) bool) (out []Unseen) {
-	for _, share := range shares {
-		u := Unseen{Share: share}
-		for split := range splits {
-			var calls, byRules, bySteps, goods, goodByRules, goodBySteps int64
-			for half := range 2 {
-				learnt := func(f *Flow) bool { return halfOf(fmt.Sprint(split, f.ID)) != half }
-				c, err := t.Calibrate(share, func(f *Flow) bool { return learnt(f) && good(f) }, func(f *Flow) bool { return learnt(f) && failed(f) })
-				if err != nil {
-					break // this half is too small
-				}
-				for _, f := range t.list {
-					isGood := good(f)
-					if learnt(f) || !isGood && !failed(f) {
-						continue
-					}
-					at, over := c.stops.over(f)
-					if isGood {
-						goods, goodByRules, goodBySteps = goods+1, goodByRules+once(over), goodBySteps+once(f.Calls > c.Steps)
-						continue
-					}
-					calls, bySteps = calls+f.Calls, bySteps+max(0, f.Calls-c.Steps)
-					if over {
-						byRules += f.Calls - int64(at.call)
-					}
-				}
-			}
-			if calls == 0 || goods == 0 {
-				continue
-			}
-			u.Splits++
-			u.Rules += float64(byRules) / float64(calls)
-			u.Steps += float64(bySteps) / float64(calls)
-			u.GoodByRules += float64(goodByRules) / float64(goods)
-			u.GoodBySteps += float64(goodBySteps) / float64(goods)
-			u.Better += int(once(byRules > bySteps))
-		}
-		if u.Splits == 0 {
-			continue
-		}
-		for _, sum := range []*float64{&u.Rules, &u.Steps, &u.GoodByRules, &u.GoodBySteps} {
-			*sum /= float64(u.Splits)
-		}
-		out = append(out, u)
-	}
-	return out
-}
-
-// once is 1 for what is so, to add up.
-func once(is bool) int64 {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-// halfOf is 0 or 1, by a hash of the id.
-//
-// It depends on the id alone, so a flow is in the same half in each run of the command.
-func halfOf(id string) int {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(id)) // it cannot fail
-	return int(h.Sum64() >> 7 & 1)
-}
-
-func (t *Trial) count(those func(*Flow) bool) (n int) {
-	for _, f := range t.list {
-		if those(f) {
-			n++
-		}
-	}
-	return n
+// stepLimit is the number of calls that at most the share of good flows exceeds, by the calls of each.
+func stepLimit(share float64, calls []int64) int64 {
+	slices.Sort(calls)
+	return calls[min(len(calls), int(math.Ceil(float64(len(calls)+1)*(1-share)-1e-9)))-1]
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.4g %%", 100*share) }
