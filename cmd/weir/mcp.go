@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer"
+	"weir/cmd/internal/admission"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/client"
 	"weir/cmd/internal/mcpserver"
@@ -73,6 +74,10 @@ tools and how to add them to coding assistants.`,
 	}
 }
 
+// mcpConnections is how many connections may be open at a time. When there are more, the one that is
+// silent for the longest is closed.
+const mcpConnections = 256
+
 // serveMCP serves streamable HTTP until a signal comes.
 func serveMCP(ctx context.Context, env *cli.Env, address string, o mcpserver.Options) error {
 	signals := make(chan os.Signal, 1)
@@ -81,10 +86,13 @@ func serveMCP(ctx context.Context, env *cli.Env, address string, o mcpserver.Opt
 	if err != nil {
 		return cli.Failure("%w", err).Advise("name another address: --http 127.0.0.1:PORT")
 	}
-	server := &http.Server{Handler: mcpserver.Handler(o), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	// A body has at most 4 MiB (the SDK's bound). A client that sends it in drips gives way to others.
+	server := &http.Server{Handler: admission.Track(mcpserver.Handler(o)), ConnContext: admission.ConnContext,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	open := admission.Listen(l, admission.Places(mcpConnections), nil)
 	env.Notice("MCP: http://%s%s, for weir at %s", l.Addr(), mcpserver.Path, o.Client.Base)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
+	go func() { served <- server.Serve(open) }()
 	select {
 	case err = <-served:
 		return err

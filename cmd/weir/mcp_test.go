@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/mcpserver"
 	"weir/events"
 )
 
@@ -291,5 +294,45 @@ func TestMCPPage(t *testing.T) {
 	slices.Sort(named)
 	if want := slices.Sorted(slices.Values(mcpTools)); !slices.Equal(named, want) {
 		t.Errorf("the page names %q, want %q", named, want)
+	}
+}
+
+// TestMCPBesideHalfOpenConnections has more clients send half a request than there may be connections:
+// the oldest of them gives way.
+func TestMCPBesideHalfOpenConnections(t *testing.T) {
+	t.Parallel()
+	r, flow, intake, _ := runForMCP(t)
+	defer r.end(syscall.SIGTERM)
+	served := start(t, "mcp", "--server", r.url, "--http", "127.0.0.1:0")
+	defer served.end(syscall.SIGTERM)
+	line := served.stderr.await(t, "MCP: ", served.ended)
+	url := strings.TrimSuffix(strings.Fields(line)[1], ",")
+	var half []net.Conn
+	for range mcpConnections + 20 {
+		c, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(url, "http://"), mcpserver.Path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+		half = append(half, c)
+	}
+	_ = half[0].SetReadDeadline(time.Now().Add(30 * time.Second))
+	if _, err := io.ReadAll(half[0]); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the oldest half request is still open")
+	}
+	token, err := os.ReadFile(intake)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: withToken(string(token))}, DisableStandaloneSSE: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if text, _, failed := use(t, s, "why_was_i_stopped", map[string]any{"flow_id": flow}); failed {
+		t.Errorf("why: %s", text)
 	}
 }
