@@ -402,6 +402,9 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 	}{r, round(elapsed.Seconds(), 1000), d.Against, d.Other, d.Differences}
 	return env.Value(value, func() error {
 		printFlows(env, r, elapsed)
+		if err := printBudgets(env, r); err != nil {
+			return err
+		}
 		if err := printRules(env, r); err != nil {
 			return err
 		}
@@ -436,7 +439,7 @@ func printFlows(env *cli.Env, r *backtest.Report, elapsed time.Duration) {
 			after += fmt.Sprintf(", %s of %s tokens", cli.Grouped(r.TokensAfterStop), cli.Grouped(r.Tokens))
 		}
 		if r.Cost > 0 {
-			after += fmt.Sprintf(", %s of %s", costs.Dollars(r.CostAfterStop, 2), costs.Dollars(r.Cost, 2))
+			after = fmt.Sprintf("%s of %s, %s", costs.Dollars(r.CostAfterStop, 2), costs.Dollars(r.Cost, 2), after)
 		}
 		say("after the stop came %s", after)
 	}
@@ -452,6 +455,27 @@ func printFlows(env *cli.Env, r *backtest.Report, elapsed time.Duration) {
 		say("%s", r.WarnsOnly)
 	}
 	say("")
+}
+
+// printBudgets prints what each budget over flows would have done.
+func printBudgets(env *cli.Env, r *backtest.Report) error {
+	if len(r.Budgets) == 0 {
+		return nil
+	}
+	t := env.Table("BUDGET", "ALLOWS", "SPENT", "BEYOND", "USED UP", "CHECKS", "FULLEST").Secondary("FULLEST", "SPENT")
+	for i := range r.Budgets {
+		b := &r.Budgets[i]
+		n := func(s string) cli.Cell { return cli.Cell{Text: s, Right: true} }
+		if err := t.Row(cli.Cell{Text: b.Budget}, cli.Cell{Text: b.Allows()}, n(b.Amount(b.Spent)), n(b.Amount(b.Beyond)),
+			n(fmt.Sprintf("%d of %d", b.UsedUp, b.Windows)), cli.Cell{Text: b.Would()}, cli.Cell{Text: b.Fullest()}); err != nil {
+			return err
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	printer(env)("")
+	return nil
 }
 
 // printRules prints what each rule measured.

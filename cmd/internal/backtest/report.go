@@ -41,6 +41,7 @@ type Report struct {
 	CostAfterStop   int64 `json:"cost_after_stop_micro_usd"`
 
 	Costs    *costs.Costs      `json:"costs"`
+	Budgets  []BudgetReport    `json:"budgets,omitempty"` // over flows, those in dollars first
 	Rules    []RuleReport      `json:"rules"`
 	Stops    []Stop            `json:"stops"`    // the review list, those with the most calls after them first
 	Exempted []Stop            `json:"exempted"` // flows that would have been stopped but for an exemption by tags
@@ -123,7 +124,7 @@ const (
 // may be nil.
 func (t *Trial) Report(marks Marks) *Report {
 	r := &Report{Profile: t.Limits.Profile, ConfigVersion: t.Limits.Version, Flows: len(t.list), Coverage: t.seen, Costs: t.Costs().Most(listed),
-		Blind: t.seen.Blind(&t.Limits), WarnsOnly: t.seen.WarnsOnly(&t.Limits), Stops: []Stop{}, Exempted: []Stop{}}
+		Blind: t.seen.Blind(&t.Limits), WarnsOnly: t.seen.WarnsOnly(&t.Limits), Stops: []Stop{}, Exempted: []Stop{}, Budgets: t.accounts.report()}
 	r.Events, r.Repeats = t.Events()
 	by := map[string]*[2]int{}
 	count := func(m *Moment, what int) {

@@ -137,17 +137,19 @@ type Trial struct {
 	list   []*Flow // in the order of their first events
 	at     *Flow   // whose event is being folded
 	offset int64
-	seen   coverage.Coverage
-	from   events.Stamp // what was spent before is not noted
-	ledger *costs.Ledger
+	// What the budgets over flows would do.
+	accounts *accounts
+	seen     coverage.Coverage
+	from     events.Stamp // what was spent before is not noted
+	ledger   *costs.Ledger
 }
 
 // NewTrial returns a trial that has seen nothing.
 //
 // ctx is for as long as the trial is used.
 func NewTrial(ctx context.Context, limits analyzer.Limits) (*Trial, error) {
-	t := &Trial{Limits: limits, flows: map[string]*Flow{}, ledger: costs.NewLedger(mostLines)}
-	replay, err := pump.NewReplay(ctx, pump.Options{Limits: watched(limits), Observe: t.observe})
+	t := &Trial{Limits: limits, flows: map[string]*Flow{}, ledger: costs.NewLedger(mostLines), accounts: newAccounts(limits.Budgets)}
+	replay, err := pump.NewReplay(ctx, pump.Options{Limits: watched(limits), Observe: t.observe, Account: t.accounts.note})
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +184,7 @@ func (t *Trial) Fold(ev *events.Event) {
 	// A copy, to see by how much the event has made the flow grow. Its maps and lists are
 	// shared and not looked at.
 	before := *f
+	refusing := t.accounts.refusing(ev)
 	given := t.replay.Fold(ev, t.offset)
 	t.offset++
 	if now := t.replay.Counted(); now.Repeats() == counted.Repeats() {
@@ -191,6 +194,7 @@ func (t *Trial) Fold(ev *events.Event) {
 			f.Calls++
 		}
 		t.note(ev, f, &before)
+		t.accounts.count(refusing, f.ID)
 	}
 	for i := range given {
 		if v := &given[i]; v.CorrelationID != "" { // those about agents and projects bind all flows

@@ -36,12 +36,14 @@ import (
 func DoctorCommand() cli.Command {
 	return cli.Command{
 		Name: "doctor", Short: "find configuration faults and print the fix",
-		Long: `Checks what weir run would use with the same flags and environment: settings, limits and
-state folder. If a weir runs at its address, it lists the fields that sources do not
-report. With --brokers it checks reachability, topics, partitions of flows, clocks, and
-the groups of both stages. It also writes a record to the topic of verdicts and reads it
-again. That record has no value and readers skip it; --no-probe leaves it out. --rights
-prints the least rights that weir needs at the brokers, as a table.
+		Long: `Checks what weir run would use with the same flags and environment: settings, limits,
+state folder, and the files that weir writes. It reads all records of the state, in a
+copy, if no weir has it open. If a weir runs at its address, it lists the fields that
+sources do not report. With --schema-registry it asks the registry. With --brokers it
+checks reachability, topics, partitions of flows, clocks, and the groups of both stages.
+It also writes a record to the topic of verdicts and reads it again. That record has no
+value and readers skip it; --no-probe leaves it out. --rights prints the least rights
+that weir needs at the brokers, as a table.
 
 Prints a line for each check: ok, warn or fail, and the fix. The exit code is 3 if a
 check failed.`,
@@ -155,6 +157,11 @@ func (d *doctor) examine(ctx context.Context) error {
 	understood := d.settings()
 	d.limits()
 	d.state()
+	f := files{d}
+	if dir := d.run.O.StateDir; dir != "" && !d.run.inMemory {
+		f.stateRecords(dir)
+	}
+	f.written()
 	d.sources(ctx)
 	switch {
 	case d.run.brokers.Given():
@@ -162,6 +169,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	case understood:
 		d.ok("brokers", "none are named: weir keeps a journal of its own")
 	}
+	f.registry(ctx)
 	if d.err != nil || d.failed == 0 {
 		return d.err
 	}

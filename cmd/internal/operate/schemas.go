@@ -26,20 +26,28 @@ func (f *schemaFlags) declare(fs *pflag.FlagSet) {
 
 // fill makes a cluster read values by their schemas. It opens no connection.
 func (f *schemaFlags) fill(c *kafka.Cluster) error {
-	password, err := f.password.Read()
-	if err != nil {
-		return fmt.Errorf("password for the schema registry: %w", err)
-	}
 	if f.url == "" {
+		if _, err := f.password.Read(); err != nil {
+			return fmt.Errorf("password for the schema registry: %w", err)
+		}
 		if f.user != "" {
 			return errors.New("--schema-registry-user needs --schema-registry")
 		}
 		return nil
 	}
-	r, err := schemaregistry.New(schemaregistry.Options{URL: f.url, User: f.user, Password: string(password)})
+	r, err := f.registry()
 	if err != nil {
 		return err
 	}
 	c.Values = r.Values(context.Background())
 	return nil
+}
+
+// registry returns the registry of the flags. It opens no connection.
+func (f *schemaFlags) registry() (*schemaregistry.Registry, error) {
+	password, err := f.password.Read()
+	if err != nil {
+		return nil, fmt.Errorf("password for the schema registry: %w", err)
+	}
+	return schemaregistry.New(schemaregistry.Options{URL: f.url, User: f.user, Password: string(password)})
 }

@@ -94,6 +94,17 @@ func (s *Store) load() error {
 	return s.readFile(text)
 }
 
+// ReadFile returns how many records a file of orders by hand has, or why weir would not start with it.
+func ReadFile(path string) (records int, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	s := Store{File: path}
+	err = s.readFile(text)
+	return len(s.orders), err
+}
+
 // readFile takes the records of the file. One that cannot be read ends the start: an order that is
 // left out without a word would be a stop that does not hold.
 func (s *Store) readFile(text []byte) error {

@@ -112,12 +112,20 @@ func (s *agentStage) step(ev *events.Event) {
 	s.fold.engine.Agents().Step(&s.partition, &s.scratch, ev, &s.fold.fx.Effects)
 	s.fold.meter.counted.Activity[0]++
 	s.spend(ev, was)
-	s.board.note(&s.partition, s.fold.engine.Agents(), &s.scratch)
+	s.noteAccount()
 }
 
 func (s *agentStage) advance(now events.Stamp) {
 	s.fold.engine.Agents().Advance(&s.partition, &s.scratch, now, &s.fold.fx.Effects)
-	s.board.note(&s.partition, s.fold.engine.Agents(), &s.scratch)
+	s.noteAccount()
+}
+
+// noteAccount keeps how the account of a budget stands, and reports it where it is wanted.
+func (s *agentStage) noteAccount() {
+	v := s.board.note(&s.partition, s.fold.engine.Agents(), &s.scratch)
+	if v != nil && s.fold.o.Account != nil {
+		s.fold.o.Account(v)
+	}
 }
 
 // due is when the agent has to be looked at; it may be set later than it is known, see postponed.

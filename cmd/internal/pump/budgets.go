@@ -99,10 +99,10 @@ type board struct {
 	views  map[string]budgets.View
 }
 
-// note keeps how the account at hand stands.
-func (b *board) note(p *agents.Partition, e *agents.Engine, a *agents.Agent) {
+// note keeps how the account at hand stands, and returns that; nil for what is no account.
+func (b *board) note(p *agents.Partition, e *agents.Engine, a *agents.Agent) *budgets.View {
 	if !a.IsAccount() {
-		return
+		return nil
 	}
 	v := e.View(p, a).Budget
 	b.mu.Lock()
@@ -116,6 +116,7 @@ func (b *board) note(p *agents.Partition, e *agents.Engine, a *agents.Agent) {
 		}
 		b.views[v.Key()] = *v
 	}
+	return v
 }
 
 // Accounts returns how the accounts of budgets stand that an agent stage folds, the fullest first.

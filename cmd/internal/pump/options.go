@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/budgets"
 	"weir/cmd/internal/clock"
 	"weir/events"
 	"weir/sink/prom"
@@ -178,6 +179,10 @@ type Options struct {
 	// Observe gets what the rules about flows measure (see analyzer.Engine.Observing), for backtests.
 	// Default: none.
 	Observe func(row analyzer.RuleID, value int64)
+
+	// Account gets, in an agent stage, how the account of a budget stands after each of its steps, for
+	// backtests. Default: none.
+	Account func(v *budgets.View)
 
 	// InOrder folds backlogs one record after the other, see ErrInOrder.
 	InOrder bool

@@ -127,11 +127,26 @@ func (r *Registry) keep(path string, s *schema) {
 	r.known[path] = s
 }
 
-// ask gets one schema as the registry sends it.
-func (r *Registry) ask(ctx context.Context, path string) (*answer, error) {
+// Reach reports whether a schema registry answers at the URL, and takes the login.
+func (r *Registry) Reach(ctx context.Context) error {
+	text, status, err := r.text(ctx, "/schemas/types")
+	var kinds []string
+	switch {
+	case err != nil:
+		return err
+	case status != http.StatusOK:
+		return fmt.Errorf("schema registry: %s/schemas/types: %d %s", r.o.URL, status, http.StatusText(status))
+	case json.Unmarshal(text, &kinds) != nil:
+		return fmt.Errorf("schema registry: what answers at %s is no schema registry", r.o.URL)
+	}
+	return nil
+}
+
+// text returns what the registry answers at a path, and the status.
+func (r *Registry) text(ctx context.Context, path string) ([]byte, int, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.o.URL+path, nil)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	request.Header.Set("Accept", "application/vnd.schemaregistry.v1+json, application/json")
 	if r.o.User != "" {
@@ -139,18 +154,27 @@ func (r *Registry) ask(ctx context.Context, path string) (*answer, error) {
 	}
 	res, err := r.http.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("schema registry: %w", err)
+		return nil, 0, fmt.Errorf("schema registry: %w", err)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, 0, fmt.Errorf("schema registry: %s: %w", path, err)
+	}
+	return text, res.StatusCode, nil
+}
+
+// ask gets one schema as the registry sends it.
+func (r *Registry) ask(ctx context.Context, path string) (*answer, error) {
+	text, status, err := r.text(ctx, path)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("schema registry: %s: %w", path, err)
-	case res.StatusCode == http.StatusNotFound:
+		return nil, err
+	case status == http.StatusNotFound:
 		return nil, errUnknown{fmt.Errorf("the schema registry has no %s", path)}
-	case res.StatusCode != http.StatusOK:
+	case status != http.StatusOK:
 		// A wrong login or a busy registry: records wait, since they would be lost otherwise.
-		return nil, fmt.Errorf("schema registry: %s: %s", path, res.Status)
+		return nil, fmt.Errorf("schema registry: %s: %d %s", path, status, http.StatusText(status))
 	}
 	a := &answer{}
 	if err := json.Unmarshal(text, a); err != nil {

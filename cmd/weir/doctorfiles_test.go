@@ -1,0 +1,77 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"weir/state"
+)
+
+// TestDoctorFiles has doctor look at files, a state and a registry that are well, and at ones that are
+// not.
+func TestDoctorFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	doctor := func(code int, want string, args ...string) {
+		t.Helper()
+		got, out, errs := weir(t, "", append([]string{"doctor", "--listen", "127.0.0.1:0"}, args...)...)
+		if got != code || !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("%q: exit code %d, want %d and %s\n%s%s", args, got, code, want, out, errs)
+		}
+	}
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(at("verdicts.jsonl"), "")
+	write(at("orders"), "not an order\n")
+	doctor(0, "ok   verdicts +.* can be written to", "--in-memory", "--verdict-file", at("verdicts.jsonl"))
+	doctor(0, "ok   verdicts +.* can be created", "--in-memory", "--verdict-file", at("new"))
+	doctor(3, "fail verdicts .*no such file", "--in-memory", "--verdict-file", at("no/where"))
+	doctor(3, "fail verdicts .*is a folder", "--in-memory", "--verdict-file", dir)
+	doctor(3, "fail orders .*orders:1: ", "--in-memory", "--orders-file", at("orders"))
+	doctor(0, "ok   orders .*can be created", "--in-memory", "--orders-file", at("new"))
+
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, _, _ := r.BasicAuth(); user != "weir" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write([]byte(`["AVRO"]`))
+	}))
+	defer registry.Close()
+	doctor(3, "fail schemas .*401", "--in-memory", "--schema-registry", registry.URL)
+	doctor(0, "ok   schemas .*answers", "--in-memory", "--schema-registry", registry.URL, "--schema-registry-user", "weir")
+
+	folder := at("state")
+	s, err := state.Open(folder, state.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(&state.Checkpoint{Partition: 1, State: []byte(strings.Repeat("state", 100))}); err != nil {
+		t.Fatal(err)
+	}
+	doctor(0, "ok   records +a weir runs with", "--state", folder)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	doctor(0, "ok   records +all records and logs", "--state", folder)
+	tables, err := filepath.Glob(filepath.Join(folder, "badger", "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("no tables: %v", err)
+	}
+	text, err := os.ReadFile(tables[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)/3] ^= 1
+	write(tables[0], string(text))
+	doctor(3, "fail records .*damaged", "--state", folder)
+}
