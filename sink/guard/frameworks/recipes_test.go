@@ -21,8 +21,8 @@ import (
 // recipe is a section of RECIPES.md and what it is run with.
 type recipe struct {
 	title   string
-	number  string // of the journey
-	command func(dir string) []string
+	number  string                    // of the journey
+	command func(dir string) []string // nil for Go: the code is compiled
 	// own says that the framework ends a run of equal calls itself before weir does.
 	own bool
 }
@@ -49,6 +49,9 @@ var recipes = []recipe{
 	{title: "Strands Agents", number: "J9", command: inPython("python", "strands_model.py")},
 	{title: "OpenAI client", number: "J10", command: inPython("python", "openai_model.py")},
 	{title: "AI SDK (TypeScript)", number: "J5", command: inNode("ai_model.mjs")},
+	{title: "A plain function (Python)", number: "J10", command: inPython("python", "plain.py")},
+	{title: "A plain function (TypeScript)", number: "J10", command: inNode("plain.mjs")},
+	{title: "A plain function (Go)", number: "J12"},
 	{title: "Other frameworks (Python)", number: "J10", command: inPython("python", "functions_model.py")},
 	{title: "Other frameworks (TypeScript)", number: "J10", command: inNode("langchain_model.mjs")},
 }
@@ -66,7 +69,7 @@ func (r *recipe) code(t *testing.T, text string) string {
 	t.Helper()
 	_, section, found := strings.Cut(text, "\n## "+r.title+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	block := regexp.MustCompile("(?s)```(?:python|ts)\n(.*?)```").FindStringSubmatch(section)
+	block := regexp.MustCompile("(?s)```(?:python|ts|go)\n(.*?)```").FindStringSubmatch(section)
 	if !found || block == nil {
 		t.Fatalf("%s has no code for %s", page, r.title)
 	}
@@ -150,6 +153,9 @@ func TestRecipes(t *testing.T) {
 				if strings.Contains(code, "await ") {
 					closed = strings.Replace(code, `"`+pageURL+`")`, `"`+pageURL+`", { failClosed: true })`, 1)
 				}
+				if r.command == nil {
+					closed = strings.Replace(code, `guard.Dial("`+pageURL+`")`, `guard.New(guard.Options{URL: "`+pageURL+`", FailClosed: true})`, 1)
+				}
 				got := r.run(t, dir, closed, w.url, "RECIPE_MODE=honest", "RECIPE_KILL="+strconv.Itoa(w.pid))
 				j.Saw("%d with fail_closed", got.Ran)
 				if got.Ran != 3 {
@@ -170,7 +176,12 @@ func (r *recipe) run(t *testing.T, dir, code, url string, more ...string) (got o
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	command := r.command(dir)
+	var command []string
+	if r.command == nil {
+		command = compiled(t, strings.ReplaceAll(code, pageURL, url))
+	} else {
+		command = r.command(dir)
+	}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "NO_PROXY=127.0.0.1", "OPENAI_API_KEY=none", "RECIPE_MODE=equal"}, more...)
 	cmd.Stdin = strings.NewReader(strings.ReplaceAll(code, pageURL, url))
@@ -186,6 +197,23 @@ func (r *recipe) run(t *testing.T, dir, code, url string, more ...string) (got o
 	}
 	t.Logf("%d of %d calls ran, %.1f s, %d lines: %s", got.Ran, allCalls, time.Since(began).Seconds(), strings.Count(code, "\n"), got.Error)
 	return got
+}
+
+// compiled makes a program of the code, in the module of this repository.
+func compiled(t *testing.T, code string) []string {
+	t.Helper()
+	frame, err := os.ReadFile(filepath.Join("testdata", "recipes", "plain.go.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, program := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), "recipe")
+	if err := os.WriteFile(source, []byte(strings.Replace(string(frame), "\tCODE\n", code, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, source).CombinedOutput(); err != nil {
+		t.Fatalf("the code of the page does not compile: %v\n%s", err, out)
+	}
+	return []string{program}
 }
 
 // running is a weir of its own process.
