@@ -90,6 +90,29 @@ var logTruths = []logTruth{
 	{truth{"opencode/refused-obeys.export.json", nil, 0, times(6, "bash"), 1, 1, 1}, "opencode", events.CorrelationPrompt, "warn repetition_detected at call 3", ""},
 	{truth{"opencode/honest.export.json", nil, 0, times(6, "bash"), 1, 1, 0}, "opencode", events.CorrelationPrompt, "", ""},
 
+	{truth{"kimi/looping.wire.jsonl", nil, 0, times(8, "Shell"), 1, 1, 1}, "kimi", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"kimi/honest.wire.jsonl", nil, 0, times(6, "Shell"), 1, 1, 0}, "kimi", events.CorrelationPrompt, "", ""},
+	{truth{"kimi/looping.context.jsonl", nil, 0, times(8, "Shell"), 1, 1, 1}, "messages", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"kimi/honest.context.jsonl", nil, 0, times(6, "Shell"), 1, 1, 0}, "messages", events.CorrelationPrompt, "", ""},
+
+	{truth{"pi/looping.jsonl", nil, 0, times(8, "bash"), 1, 1, 1}, "pi", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"pi/honest.jsonl", nil, 0, times(6, "bash"), 1, 1, 0}, "pi", events.CorrelationPrompt, "", ""},
+
+	{truth{"claude_stream/looping.jsonl", nil, 0, times(8, "Bash"), 1, 0, 1}, "claudestream", events.CorrelationSession, "deny repetition_detected at call 6", ""},
+	{truth{"claude_stream/honest.jsonl", nil, 0, times(6, "Bash"), 1, 0, 0}, "claudestream", events.CorrelationSession, "", ""},
+
+	{truth{"claude_code/looping.jsonl", nil, 0, times(8, "Bash"), 1, 1, 1}, "claudecode", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"claude_code/honest.jsonl", nil, 0, times(6, "Bash"), 1, 1, 0}, "claudecode", events.CorrelationPrompt, "", ""},
+
+	{truth{"inspect/looping.json", nil, 0, times(8, "bash"), 1, 1, 1}, "inspect", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"inspect/honest.json", nil, 0, times(6, "bash"), 1, 1, 0}, "inspect", events.CorrelationPrompt, "", ""},
+
+	{truth{"mini_swe_agent/looping.traj.json", nil, 0, times(8, "bash"), 1, 1, 1}, "sweagent", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"mini_swe_agent/honest.traj.json", nil, 0, times(7, "bash"), 1, 1, 0}, "sweagent", events.CorrelationPrompt, "", ""},
+
+	{truth{"pydantic_ai/looping.agui.jsonl", nil, 0, times(8, "search"), 1, 0, 1}, "agui", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"pydantic_ai/honest.agui.jsonl", nil, 0, times(6, "search"), 1, 0, 0}, "agui", events.CorrelationPrompt, "", ""},
+
 	{truth{"cline/looping.messages.json", nil, 0, times(16, "run_commands"), 1, 1, 2}, "cline", events.CorrelationPrompt, "deny circling at call 7", ""},
 	{truth{"cline/honest.messages.json", nil, 0, times(6, "run_commands"), 1, 1, 0}, "cline", events.CorrelationPrompt, "", ""},
 
@@ -167,7 +190,8 @@ func TestDetectRecordings(t *testing.T) {
 		switch folder, name, _ := strings.Cut(file, "/"); {
 		case folder == "google_adk" && strings.HasSuffix(name, ".otlp.jsonl"):
 		case folder == "llama_index" && strings.HasSuffix(name, ".events.jsonl"), folder == "google_adk", folder == "mcp", folder == "openhands", folder == "a2a",
-			folder == "codex", folder == "copilot", folder == "gemini", folder == "qwen", folder == "opencode", folder == "cline":
+			folder == "codex", folder == "copilot", folder == "gemini", folder == "qwen", folder == "opencode", folder == "cline",
+			folder == "kimi", folder == "pi", folder == "claude_stream", folder == "claude_code", folder == "inspect", folder == "mini_swe_agent", strings.HasSuffix(name, ".agui.jsonl"):
 			mine++
 		}
 	}

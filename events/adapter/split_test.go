@@ -77,6 +77,9 @@ func TestRepeatedBatches(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, file := range recordings(t) {
 		format, records := parts(t, file)
+		if format == "messages" {
+			continue // lines with neither ids nor times: one that comes again is one more
+		}
 		want := set(t, records)
 		for range 2 {
 			k := r.IntN(len(records) + 1)

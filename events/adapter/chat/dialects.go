@@ -158,5 +158,6 @@ func inspect() *dialect {
 		score: func(head *adapter.Head) adapter.Match {
 			return has("version", "status", "eval")(head) | has("id", "epoch", "input", "target")(head)
 		},
-		tokens: adapter.Never, time: adapter.Never, isDocument: isList, nested: true, record: record}
+		// Later messages of the role user are those by which the scaffold has the model go on.
+		tokens: adapter.Never, time: adapter.Never, onePrompt: true, isDocument: isList, nested: true, record: record}
 }

@@ -33,13 +33,17 @@ func kimi() *dialect {
 
 // kimiLine reads one record. A call is reported with the first record that is no piece of it.
 func kimiLine(r *reader, n *node, emit func(*events.Event)) bool {
-	if n.at == 0 {
-		return true // the head of the file
+	if n.at == 0 { // the head of a file: of another session, or of the same one that is read again
+		if r.now != nil {
+			r.streamed(r.now.pending.ID, emit)
+		}
+		r.now = nil
+		return true
 	}
 	now := r.clock.at(n.at)
 	v := r.now
 	if v == nil {
-		v = r.begin("kimi-"+strconv.FormatInt(int64(now), 36), "")
+		v = r.begin("kimi-"+strconv.FormatInt(int64(n.at), 36), "")
 	}
 	turn := r.turn(v, n)
 	if n.kind == "ToolCallPart" {
@@ -50,8 +54,11 @@ func kimiLine(r *reader, n *node, emit func(*events.Event)) bool {
 	}
 	r.streamed(v.pending.ID, emit)
 	v.pending.ID = ""
-	v.n++
-	key := turn.Session + "/" + strconv.Itoa(v.n)
+	// Records have no ids; one that comes again has the same time.
+	key := turn.Session + "/" + strconv.FormatInt(int64(n.at), 36)
+	if n.parent != "" {
+		key += "/" + n.parent
+	}
 	switch n.kind {
 	case "TurnBegin", "SteerInput":
 		if n.parent == "" {

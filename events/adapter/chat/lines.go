@@ -113,7 +113,8 @@ func aguiLine(r *reader, n *node, emit func(*events.Event)) bool {
 		}
 	case "TOOL_CALL_START", "TOOL_CALL_CHUNK":
 		s, ok := r.open.Get(n.call)
-		if !ok && called != "" {
+		// A call that begins again is one that is read again: its pieces follow again.
+		if (!ok || n.kind == "TOOL_CALL_START") && called != "" {
 			s = &streamed{turn: turn, use: transcript.Use{ID: n.call, Tool: n.tool, Server: transcript.Server(n.tool)}, at: now}
 			r.open.Put(n.call, s)
 		}

@@ -143,7 +143,7 @@ func (r *reader) use(v *talk, p *node, i int) (u transcript.Use) {
 	if !r.unique {
 		u.ID = v.turn.Session + "/" + called
 	}
-	if p.failed || bytes.HasPrefix(p.said, []byte("<returncode>")) && !bytes.HasPrefix(p.said, []byte("<returncode>0<")) {
+	if p.failed || bytes.HasPrefix(p.said, []byte("<system>ERROR:")) || bytes.HasPrefix(p.said, []byte("<returncode>")) && !bytes.HasPrefix(p.said, []byte("<returncode>0<")) {
 		u.Status = events.StatusError
 	}
 	if given, ok := r.tasks.Get(u.ID); ok {

@@ -18,7 +18,8 @@ type agent struct {
 	// unplaced is set while a child waits for the tool use that called it: files of a session may
 	// come in any order.
 	unplaced events.Hash // the prompt, while its parent was not seen
-	asked    string      // promptId of the user's last message
+	asked    string      // promptId of the last message of the user
+	first    string      // uuid of the first message with it
 	called   bool
 	worked   bool // used a tool, or received an answer that took work, since its last call in either direction
 }

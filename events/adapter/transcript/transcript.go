@@ -261,8 +261,8 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 	p.ended = true
 	l.uses.Put(u.ID, p)
 	e := l.begin(t, u.ID+"/result", events.ToolResult, u.Ended)
-	// Numbers that count on with each result would make equal results differ.
-	said := adapter.WithoutSerials(u.Said)
+	// Numbers that count on with each result, and notices to the model, would make equal results differ.
+	said := adapter.WithoutSerials(adapter.WithoutReminders(u.Said))
 	// An absent status is ok, which is the common case in transcripts.
 	if e.Status = max(u.Status, events.StatusOK); e.Status == events.StatusError {
 		e.ErrorType = fingerprint.Error(said)
