@@ -45,6 +45,7 @@ type moment struct {
 
 	returned bool // the hop returned to a party that control had come through
 	joined   bool // the callee was not in the episode before
+	spawned  bool // the hop started a subagent
 	beside   bool // the hop was made beside the one before, whose callee has not answered yet
 	// The measures below are of this event alone; 0 where it says nothing of them.
 	stale        int64
@@ -174,6 +175,7 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 		return
 	}
 	callee := &f.parties[m.to]
+	starts := e.spawned && f.spawns(m.from, m.to)
 	callee.flags |= partyPlaced
 	m.hop = ev.By() == events.OriginAgent && m.from != none
 	if !m.hop {
@@ -185,6 +187,12 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 		return
 	}
 	f.hops++
+	if e.spawned {
+		f.countJob(m)
+	}
+	if starts {
+		f.beginJob(m)
+	}
 	caller := &f.parties[m.from]
 	caller.flags |= partyPlaced
 	m.idle = f.noWork(m, caller, e.limits.Rules[ruleOfIdle].All)
@@ -332,6 +340,9 @@ func (f *Flow) applyReturn(m *moment) {
 func (e *Engine) applyToolCall(f *Flow, m *moment) {
 	ev := m.ev
 	f.toolCalls++
+	if e.spawned {
+		f.countJob(m)
+	}
 	if !isUnnamed(ev) { // else it may have been the work of anybody
 		f.reporting.setReports(m.source)
 	}
@@ -459,6 +470,9 @@ func (e *Engine) applyUsage(f *Flow, m *moment) {
 	}
 	for i := range sums {
 		sums[i] = saturate(sums[i], spent[i])
+	}
+	if e.spawned && m.from != none {
+		f.parties[m.from].job.spend(u.Scope, spent[2], spent[3])
 	}
 	for i := range f.tokens {
 		f.tokens[i] = max(f.parts[i], f.wholes[i])

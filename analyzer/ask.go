@@ -323,7 +323,7 @@ func (e *Engine) override(f *Flow, r RuleID, m *moment, fx *Effects) {
 		most := e.granted(f, m, r, ev.Override.Extra, limit)
 		fx.Counts.Granted[Rules[r].Reason.Place()]++
 		// No warning before it: who was granted twenty calls is not warned at the first.
-		own.warn, own.stop = events.Optional{Set: true, Value: most}, events.Optional{Set: true, Value: most}
+		own.warn, own.stop, own.more = events.Optional{Set: true, Value: most}, events.Optional{Set: true, Value: most}, true
 	}
 	f.overrides = append(f.overrides, own)
 	// Its deadline is worked out from what it has said.

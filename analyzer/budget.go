@@ -71,6 +71,9 @@ func accountOf(f *Flow, s *budgets.Scope, ev *events.Event) string {
 	if i := payerOf(f.payers, s); i >= 0 && s.Kind.OfFlow() {
 		return f.payers[i].value
 	}
+	if s.Kind == budgets.OfTree { // it names none, so it is a root
+		return f.key
+	}
 	return ""
 }
 
@@ -82,6 +85,11 @@ func spentOn(b *budgets.Budget, was, is funds, ev *events.Event) int64 {
 	case budgets.Tokens:
 		return max(0, is.tokens-was.tokens)
 	case budgets.Spawns:
+		return max(0, is.hops-was.hops)
+	case budgets.BackgroundSpawns:
+		if !ev.Background {
+			return 0
+		}
 		return max(0, is.hops-was.hops)
 	case budgets.Seconds:
 		if (ev.Kind == events.ToolResult || ev.Kind == events.LLMCall) && ev.DurationMS > 0 {

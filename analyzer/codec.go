@@ -87,12 +87,14 @@ const (
 const (
 	partyHasContext byte = 1 << iota
 	partyHasCourse       // how the context grew
+	partyHasJob          // what it has used as a subagent
 )
 
 // Bits of the second byte of the head.
 const (
 	headHasSums   byte = 1 << iota // what was spent was reported in parts and as whole figures
 	headHasPayers                  // payers of events that name none
+	headHasSpawns                  // subagents that were started
 )
 
 // readMore reads a byte of further presence bits, where there is one. Bits that this weir does not

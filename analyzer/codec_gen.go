@@ -187,6 +187,10 @@ func putFlowMoney(f *Flow, b []byte, more byte) []byte {
 			b = record.AppendString(b, p.value)
 		}
 	}
+	if more&headHasSpawns != 0 {
+		b = binary.AppendUvarint(b, uint64(f.spawned))
+		b = binary.AppendUvarint(b, uint64(f.behind))
+	}
 	return b
 }
 
@@ -210,6 +214,10 @@ func getFlowMoney(f *Flow, d *record.Reader, more byte) {
 			p.tag = d.String()
 			p.value = d.String()
 		}
+	}
+	if more&headHasSpawns != 0 {
+		f.spawned = uint16(d.Count(rules.MaxCount))
+		f.behind = uint16(d.Count(rules.MaxCount))
 	}
 }
 
@@ -498,7 +506,7 @@ func putFlowOrders(f *Flow, b []byte) []byte {
 			r := &l[i]
 			x[0] = byte(r.rule)
 			x[1] = byte(r.mode)
-			x[2] = record.Bit(r.warn.Set, 0) | record.Bit(r.stop.Set, 1)
+			x[2] = record.Bit(r.warn.Set, 0) | record.Bit(r.stop.Set, 1) | record.Bit(r.more, 2)
 			le.PutUint64(x[3:], uint64(r.warn.Value))
 			le.PutUint64(x[11:], uint64(r.stop.Value))
 			le.PutUint64(x[19:], uint64(r.expires))
@@ -543,7 +551,7 @@ func getFlowOrders(f *Flow, d *record.Reader, h []byte) {
 			r := &l[i]
 			r.rule = RuleID(d.Most(x[0], int(RuleCount)-1))
 			r.mode = rules.Mode(x[1])
-			r.warn.Set, r.stop.Set = x[2]&1 != 0, x[2]&2 != 0
+			r.warn.Set, r.stop.Set, r.more = x[2]&1 != 0, x[2]&2 != 0, x[2]&4 != 0
 			r.warn.Value = int64(le.Uint64(x[3:]))
 			r.stop.Value = int64(le.Uint64(x[11:]))
 			r.expires = events.Stamp(le.Uint64(x[19:]))
@@ -627,6 +635,9 @@ func (f *Flow) encode(b []byte) []byte {
 	if len(f.payers) > 0 {
 		more |= headHasPayers
 	}
+	if f.spawned != 0 {
+		more |= headHasSpawns
+	}
 	if f.anyCalled() {
 		flags |= flagCalled
 	}
@@ -652,7 +663,7 @@ func (f *Flow) encode(b []byte) []byte {
 func (f *Flow) decode(d *record.Reader, h []byte) {
 	getFlowHead(f, d, h)
 	getFlowRare(f, d, h)
-	more := readMore(d, h[3]&headHasMore != 0, headHasSums|headHasPayers)
+	more := readMore(d, h[3]&headHasMore != 0, headHasSums|headHasPayers|headHasSpawns)
 	getFlowMoney(f, d, more)
 	getFlowNames(f, d, h, more)
 	getFlowHops(f, d, h)
@@ -668,7 +679,7 @@ func (f *Flow) decode(d *record.Reader, h []byte) {
 // AtMost returns how many bytes AppendBinary writes at most, with each part at its longest, in a
 // fraction of its time. While that is no more than MaxRecord, AppendBinary changes nothing.
 func (f *Flow) AtMost() int {
-	n := 298 + len(f.turnID) + len(f.root) + len(f.parent) + 8*len(f.marks) + len(f.service) + 8*len(f.ids) + 3*len(f.parties) + 5*len(f.rate) + 14*len(f.ring) + 4*len(f.streakAt) + 29*len(f.delegations) + 4*len(f.turnSeen) + 8*len(f.conversations) + 8*len(f.tasks) + 11*len(f.offences) + 27*len(f.overrides) + 8*len(f.orders) + 10*len(f.incidents)
+	n := 304 + len(f.turnID) + len(f.root) + len(f.parent) + 8*len(f.marks) + len(f.service) + 8*len(f.ids) + 3*len(f.parties) + 5*len(f.rate) + 14*len(f.ring) + 4*len(f.streakAt) + 29*len(f.delegations) + 4*len(f.turnSeen) + 8*len(f.conversations) + 8*len(f.tasks) + 11*len(f.offences) + 27*len(f.overrides) + 8*len(f.orders) + 10*len(f.incidents)
 	for l, i := f.payers, 0; i < len(l); i++ {
 		p := &l[i]
 		n += 7 + len(p.tag) + len(p.value)
@@ -678,7 +689,7 @@ func (f *Flow) AtMost() int {
 	}
 	for l, i := f.parties, 0; i < len(l); i++ {
 		p := &l[i]
-		n += 105 + len(p.name) + len(p.agent) + 48*len(p.calls) + 4*len(p.seen) + 12*len(p.runs) + 44*len(p.sums)
+		n += 140 + len(p.name) + len(p.agent) + 48*len(p.calls) + 4*len(p.seen) + 12*len(p.runs) + 44*len(p.sums)
 	}
 	for l, i := f.pairs, 0; i < len(l); i++ {
 		p := &l[i]
@@ -912,6 +923,9 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	if p.course.calls != 0 {
 		more |= partyHasCourse
 	}
+	if p.job.since != 0 {
+		more |= partyHasJob
+	}
 	b, h := record.Room(b, 22)
 	_ = h[21]
 	if le.PutUint16(h, uint16(len(p.name))); more != 0 {
@@ -947,6 +961,9 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	if more&partyHasCourse != 0 {
 		b = p.course.encode(b)
 	}
+	if more&partyHasJob != 0 {
+		b = p.job.encode(b, clock)
+	}
 	return b
 }
 
@@ -978,12 +995,15 @@ func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int)
 	getPartyCalls(p, d, h, tools)
 	getPartyRuns(p, d, h, tools)
 	getPartySums(p, d, h)
-	more := readMore(d, le.Uint16(h)&partyHasMore != 0, partyHasContext|partyHasCourse)
+	more := readMore(d, le.Uint16(h)&partyHasMore != 0, partyHasContext|partyHasCourse|partyHasJob)
 	if more&partyHasContext != 0 {
 		p.context = uint32(d.Count(math.MaxUint32))
 	}
 	if more&partyHasCourse != 0 {
 		p.course.decode(d)
+	}
+	if more&partyHasJob != 0 {
+		p.job.decode(d, clock)
 	}
 }
 

@@ -56,6 +56,8 @@ type PartyView struct {
 	Points int    `json:"circling_points,omitempty"`
 	// Context is nil while no rule about contexts is on.
 	Context *ContextView `json:"context,omitempty"`
+	// Job is what a subagent has used since it was called; nil for other parties, and while no rule counts it.
+	Job *JobView `json:"subagent,omitempty"`
 }
 
 // OffenceView is what the flow was stopped for before.
@@ -69,7 +71,7 @@ type OffenceView struct {
 // It is for messages that list the rules that cannot measure because a log lacks something.
 func (l *Limits) RulesThatNeed(what rules.Need) (names []string) {
 	for i := range Rules {
-		if r := &Rules[i]; r.Needs&what != 0 && !l.Rules[i].Mute() {
+		if r := FlowRow(RuleID(i)); r.Needs&what != 0 && r.Limits(l) {
 			names = append(names, r.Name)
 		}
 	}
@@ -110,7 +112,7 @@ func (e *verdictWriter) View(f *Flow) View {
 	for i := range f.parties {
 		p := &f.parties[i]
 		if p.flags&partyActive != 0 {
-			v.Parties = append(v.Parties, PartyView{strings.Clone(p.name), strings.Clone(f.nameOf(p.parent)), len(p.calls), int(p.points), p.contextView()})
+			v.Parties = append(v.Parties, PartyView{strings.Clone(p.name), strings.Clone(f.nameOf(p.parent)), len(p.calls), int(p.points), p.contextView(), e.jobView(f, i, f.clock)})
 		}
 	}
 	var at moment

@@ -166,7 +166,9 @@ type counts struct {
 	// Counted from 0; people are shown one more.
 	episode uint16
 	turns   uint16
-	turnID  string
+	// Subagents started, and those of them in the background, where a rule counts them.
+	spawned, behind uint16
+	turnID          string
 	// Hashes of the last turn ids, so that a turn that comes back is not a new one.
 	turnSeen []uint32
 	tokens   [3]int64 // input, output, total: for each the larger of the sums below
@@ -224,6 +226,7 @@ type party struct {
 	points   uint16 // of circling
 	context  uint32 // input tokens of its last model call, where a rule counts them
 	course   course // of these, from call to call
+	job      job    // what it has used as a subagent, where a rule counts it
 	calls    []call
 	// As Flow.pairRun, of tool calls with their results; index is the period.
 	cycleRun [maxPeriod + 1]uint16
@@ -410,6 +413,7 @@ type flowOverride struct {
 	mode    rules.Mode
 	warn    events.Optional
 	stop    events.Optional
+	more    bool // granted: it lowers no limit
 	expires events.Stamp
 }
 
@@ -441,7 +445,8 @@ func (f *sanctions) Standing() Standing {
 	s := Free
 	for i := range f.orders {
 		switch o := &f.orders[i]; {
-		case o.holdsFlow():
+		// Where the work going on lifts an order, nothing waits before a call was refused.
+		case o.holdsFlow(), o.waits() && (o.Attempts > 0 || !Rules[o.rule].Lifts):
 			return Held
 		case o.Phase == standing.Stop && !o.Shadow:
 			s = Stopped
@@ -543,6 +548,7 @@ func (f *Flow) newEpisode(at events.Stamp) {
 	f.start = at
 	f.pos = none
 	f.unique, f.hops, f.toolCalls, f.turns, f.cost, f.aged = 0, 0, 0, 0, 0, 0
+	f.spawned, f.behind = 0, 0
 	f.tokens, f.parts, f.wholes = [3]int64{}, [4]int64{}, [4]int64{}
 	f.turnID = ""
 	f.flags &^= flagDelta | flagEnded | flagTurnOpen | flagWorkUnknown
@@ -553,7 +559,7 @@ func (f *Flow) newEpisode(at events.Stamp) {
 		p.parent = none
 		p.flags &^= partyActive | partyWorked | partyPlaced | partyBeside
 		p.revisits, p.called, p.chain, p.open = 0, 0, 0, 0
-		p.course = course{}
+		p.course, p.job = course{}, job{}
 	}
 	f.clearPatterns(false)
 }

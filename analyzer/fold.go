@@ -30,6 +30,8 @@ type settings struct {
 	// What tags do to each row; nil where they do nothing.
 	byTag  [RuleCount]rules.Exempt
 	tagged bool // they do something to some row
+	// Some rule counts subagents, or what they use, see keepsSpawns.
+	spawned bool
 }
 
 // relay passes to the agent stage what concerns it.
@@ -64,6 +66,7 @@ func New(l Limits) *Engine {
 		e.byTag[i] = rules.ExemptOf(Rules[i].Name, l.Exempt)
 		e.tagged = e.tagged || e.byTag[i] != nil
 	}
+	e.spawned = e.keepsSpawns()
 	e.tells = slices.ContainsFunc(l.Rules[:], func(s rules.Setting) bool { return s.Tell != 0 }) ||
 		slices.ContainsFunc(l.Overrides, func(o Override) bool { return o.Setting.Tell != 0 })
 	for i := range Rules {
@@ -105,7 +108,7 @@ func (e *Engine) Observing(observe func(row RuleID, value int64)) *Engine {
 // mayFire reports whether the row can give a verdict at all; rows that cannot are
 // not walked.
 func (e *settings) mayFire(r RuleID) bool {
-	if !e.limits.Rules[r].Mute() {
+	if !e.limits.Rules[r].Mute() || r.ofJob() && e.limits.Rules[r].Mode != rules.ModeOff && e.limits.limitsJobs(r) { // as Row.Limits
 		return true
 	}
 	for i := range e.limits.Overrides {
@@ -312,6 +315,9 @@ func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
 	}
 	e.defied(f, m, fx)
 	e.apply(f, m)
+	if m.spawned && len(f.orders) > 0 {
+		e.endJobs(f, m, fx)
+	}
 	p.count(m, &e.limits.Load)
 	m.busy = p.busy
 	e.judge(f, m, fx)

@@ -232,8 +232,11 @@ func (e *orderWriter) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *momen
 		subject = rule.Subject(m.ev)
 	}
 	// A warning stays as narrow as its row, because it makes no caller wait.
-	if set.Hold && ph > standing.Warn { // the whole flow waits
-		action, scope, a, b = events.Hold, events.ScopeFlow, none, none
+	if set.Hold && ph > standing.Warn {
+		action = events.Hold
+		if !rule.HoldsCalls { // the whole flow waits
+			scope, a, b = events.ScopeFlow, none, none
+		}
 	}
 	o := f.orderOf(rule.Reason, scope, a, b, subject)
 	was := standing.Phase(0)
@@ -263,7 +266,7 @@ func (e *orderWriter) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *momen
 	o.edges, o.calls = o.edges[:0], o.calls[:0]
 	// A hold is for the whole flow once it stands. Up to then, where its row is about the
 	// flow, only calls that the row counts begin the wait.
-	if rule.Match != nil && !(action == events.Hold && (ph == standing.Stop || rule.Scope != events.ScopeFlow)) {
+	if rule.Match != nil && (rule.HoldsCalls || !(action == events.Hold && (ph == standing.Stop || rule.Scope != events.ScopeFlow))) {
 		rule.Match(f, m, o)
 	}
 	// A shadow order is no offence: no call was stopped.
@@ -298,8 +301,11 @@ func (e *settings) awaitPerson(o *order, at events.Stamp) {
 // hold has the flow wait from now on because of an order that held it from its next call on,
 // which is this one: asked for, it was not made.
 func (e *verdictWriter) hold(f *Flow, o *order, m *moment, fx *Effects) {
-	o.Phase, o.picks, o.kind, o.Begun = standing.Stop, selectAll, events.KindUnset, m.at
-	o.edges, o.calls, o.subject, o.content = o.edges[:0], o.calls[:0], "", events.Hash{}
+	o.Phase, o.Begun = standing.Stop, m.at
+	if !Rules[o.rule].HoldsCalls {
+		o.picks, o.kind = selectAll, events.KindUnset
+		o.edges, o.calls, o.subject, o.content = o.edges[:0], o.calls[:0], "", events.Hash{}
+	}
 	// The call that was asked for would have been one more.
 	if rules.OneByOne(Rules[o.rule].Unit) {
 		o.Observed++
@@ -324,7 +330,7 @@ func (f *sanctions) held(at events.Stamp) bool {
 
 // holdsFlow reports whether the flow waits for a person because of the order.
 func (o *order) holdsFlow() bool {
-	return o.Action == events.Hold && o.Phase == standing.Stop && !o.Shadow
+	return o.Action == events.Hold && o.Phase == standing.Stop && !o.Shadow && o.haltsFlow()
 }
 
 // changed reports whether an order of the same phase has to name other calls now.
@@ -440,7 +446,7 @@ func (e *orderWriter) review(f *Flow, m *moment, fx *Effects) {
 			continue
 		}
 		o.Limits = e.version
-		set := e.setting(o.rule, f, m)
+		set := e.settingOf(o.rule, f, m, o.a)
 		// Below it these limits would not even warn.
 		floor := min(set.Warn, set.Stop)
 		if f.offended(f.start, o.rule) { // who was stopped before is stopped at the warning
@@ -505,6 +511,10 @@ func (e *settings) ttl(f *Flow, o *order, at events.Stamp) time.Duration {
 func (e *orderWriter) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 	o := &f.orders[i]
 	switch {
+	case o.waits(): // no person has agreed
+		o.Action = Rules[o.rule].Action
+		o.Stand(m.at, e.ttl(f, o, m.at))
+		e.emit(f, o, m, fx)
 	case o.Action == events.Hold && o.Phase == standing.Stop: // no person has decided
 		o.Action, o.lapsed = events.Halt, true
 		o.Until(m.at, m.at.Add(e.limits.Flow.MaxAge))
@@ -593,7 +603,7 @@ func (f *callStack) refuses(o *order, c *announced) bool {
 // down, and a step that was left out is never made up for.
 func (e *orderWriter) attempt(f *Flow, o *order, m *moment, fx *Effects) {
 	o.Attempt()
-	if o.Action == events.Throttle || o.haltsFlow() {
+	if o.Action == events.Throttle || o.haltsFlow() || o.waits() {
 		return // a throttled caller may ask whether it is time; and nothing is wider than the flow
 	}
 	esc := &e.limits.Escalate

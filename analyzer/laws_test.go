@@ -311,7 +311,7 @@ func renamed(t *testing.T, l analyzer.Limits, log []events.Event) {
 			p.Session, p.Agent = name(p.Session), name(p.Agent)
 		}
 	}
-	if len(l.Overrides) > 0 {
+	if len(l.Overrides)+len(l.Subagents) > 0 {
 		return // they name parties
 	}
 	summary := func(w *fold, name func(string) string) (out []string) {

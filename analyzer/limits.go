@@ -144,6 +144,7 @@ type Limits struct {
 	Degraded  Degraded
 	Tools     []ToolLimits
 	Overrides []Override
+	Subagents []KindLimits // of single kinds; the first that fits counts
 	Exempt    []rules.Exemption
 	// Prices are of tokens of which an event reports no cost. A part of the limits, so that a replay
 	// has the prices of its time.
@@ -193,7 +194,7 @@ func Balanced() Limits {
 // events, so that setting has to be asked.
 // It is the fast way out: without it every row of every event would copy its setting.
 func (e *settings) varies(f *Flow) bool {
-	return e.scaled != 0 || len(e.limits.Overrides) > 0 || len(f.overrides) > 0 || e.tagged && len(f.marks) > 0
+	return e.scaled != 0 || len(e.limits.Overrides) > 0 || len(f.overrides) > 0 || e.spawned || e.tagged && len(f.marks) > 0
 }
 
 // setting returns the setting of row r for the flow and event at hand.
@@ -202,6 +203,9 @@ func (e *settings) varies(f *Flow) bool {
 // So a person's grant holds as given, however busy everything is.
 func (e *settings) setting(r RuleID, f *Flow, m *moment) rules.Setting {
 	s := e.limits.Rules[r]
+	if r.ofJob() && m.from != none {
+		s = e.jobSetting(r, &f.parties[m.from], m)
+	}
 	if e.scaled.Has(r) && m.busy {
 		s = s.Scale(e.limits.Load.Percent)
 	}
@@ -219,6 +223,7 @@ func (e *settings) setting(r RuleID, f *Flow, m *moment) rules.Setting {
 	for i := range f.overrides {
 		if o := &f.overrides[i]; o.rule == r && m.at < o.expires {
 			s.Mode = o.mode
+			before := s
 			if o.warn.Set {
 				s.Warn = o.warn.Value
 			}
@@ -228,6 +233,9 @@ func (e *settings) setting(r RuleID, f *Flow, m *moment) rules.Setting {
 					// A figure is given as the file writes it, the highest that is allowed.
 					s.Stop++
 				}
+			}
+			if r.ofJob() && m.from != none && (o.more && s.Stop < before.Stop || f.parties[m.from].job.since == 0) {
+				s = before // more for one kind is no less for another
 			}
 		}
 	}

@@ -53,6 +53,8 @@ const (
 	selectNewTurn                       // calls of another turn
 	selectTask                          // calls for the task
 	selectConversation                  // calls in the conversation
+	selectSpawn                         // calls that start a subagent
+	selectBackground                    // those that start one in the background
 )
 
 // edge is a call from one party to another, whatever it says.
@@ -220,6 +222,10 @@ func (f *callStack) matches(o *order, c *announced) bool {
 		return o.subject == c.task
 	case selectConversation:
 		return o.subject == c.conversation
+	case selectSpawn:
+		return f.spawns(c.from, c.to)
+	case selectBackground:
+		return c.background && f.spawns(c.from, c.to)
 	}
 	return true
 }
@@ -261,13 +267,14 @@ type announced struct {
 	turn         string
 	task         string
 	conversation string
+	background   bool
 }
 
 // announce reads the call out of the event without changing the flow.
 // It is asked before the call is counted, so parties and tools that it would bring in are
 // none.
 func (e *settings) announce(f *Flow, ev *events.Event) announced {
-	c := announced{kind: ev.Kind, from: none, to: none, tool: none, args: ev.Tool.ArgsHash, argsSim: ev.Tool.ArgsSim.Value, content: ev.Content, turn: ev.TurnID, task: ev.TaskID, conversation: ev.ConversationID}
+	c := announced{kind: ev.Kind, from: none, to: none, tool: none, args: ev.Tool.ArgsHash, argsSim: ev.Tool.ArgsSim.Value, content: ev.Content, turn: ev.TurnID, task: ev.TaskID, conversation: ev.ConversationID, background: ev.Background}
 	// By the same identity as when it is counted, see Identity.
 	if !ev.From.IsZero() {
 		c.from = f.findParty(e.limits.Identity.Of(ev.From))

@@ -72,13 +72,21 @@ var telling = func() (rows []RuleID) {
 // the extra. It is as a person's override gives it. Without a limit there is nothing to add to.
 // The one more for limits that stop at a value makes room for the call that reaches it.
 func (e *Engine) granted(f *Flow, m *moment, r RuleID, extra int64, limit rules.Setting) int64 {
+	used, counts := int64(0), true
+	switch show := Rules[r].Show; {
+	case r.ofJob():
+		limit, used = e.jobGranted(r, f, m)
+	case show != nil:
+		m.set = limit
+		used = show(f, &m.set)
+	default:
+		counts = false
+	}
 	if limit.Stop == rules.Off {
 		return rules.Off
 	}
 	most := max(limit.Limit(), 0)
-	if show := Rules[r].Show; show != nil {
-		m.set = limit
-		used := show(f, &m.set)
+	if counts {
 		if !limit.Max && rules.OneByOne(Rules[r].Unit) {
 			used++
 		}

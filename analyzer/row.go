@@ -46,7 +46,7 @@ func FlowRow(id RuleID) Row {
 	r := &Rules[id]
 	// What is lifted by the work going on cannot wait for a person, nor what only delays
 	// (decision 66).
-	holds := (r.Action == events.Deny || r.Action == events.Halt) && !r.Lifts && !r.Fixed
+	holds := (r.Action == events.Deny || r.Action == events.Halt) && (!r.Lifts || r.HoldsCalls) && !r.Fixed
 	out := Row{Row: r.Row, Holds: holds, place: int(id)}
 	out.Text = r.Sentence()
 	return out
@@ -113,6 +113,15 @@ func (r *Row) Setting(l *Limits) *rules.Setting {
 		return &l.Agents.Rules[r.place]
 	}
 	return &l.Rules[r.place]
+}
+
+// OfSubagents reports whether the row is about what one subagent uses, of which kinds may have limits of their own.
+func (r *Row) OfSubagents() bool { return !r.agents && RuleID(r.place).ofJob() }
+
+// Limits reports whether the limits say anything by the row: its own setting, or that of a kind of subagents.
+func (r *Row) Limits(l *Limits) bool {
+	s := r.Setting(l)
+	return !s.Mute() || r.OfSubagents() && s.Mode != rules.ModeOff && l.limitsJobs(RuleID(r.place))
 }
 
 // HTTPStatus returns where l holds the status of a refusal; 0 there is the row's own.

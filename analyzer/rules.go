@@ -59,6 +59,13 @@ const (
 	RuleContextTokens
 	RuleContextGrowth
 	RuleSpawnContext
+	// These are about subagents and follow each other, see keepsSpawns.
+	RuleSpawns
+	RuleBackgroundSpawns
+	RuleSubagentCalls
+	RuleSubagentTokens
+	RuleSubagentTime
+	RuleSubagentCost
 	RuleCount
 )
 
@@ -103,6 +110,7 @@ type FlowRule struct {
 	Repeat          bool     // about repetition: tools can be exempt
 	Rewords         bool     // calls in other words count, so that one more wording of them is refused
 	Guesses         bool     // it also warns of hops of which it is unknown whether they came without work, see unsure
+	HoldsCalls      bool     // a hold is about the calls that the row refuses, and the rest of the flow goes on
 	AlwaysPublished bool     // verdicts about it are published also under a wider order, which says something else
 	Deepens         bool     // the value is what callers report as delegation_depth
 	Leaves          []string // tags of the note that a stop leaves with the agent that was stopped; none for no note
@@ -532,7 +540,7 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Stop(rules.Off, rules.Off)},
 		Show:  widest(func(p *party) int64 { return p.course.times() }),
 		Value: contextGrowth, Match: matchParty},
-	{ID: RuleSpawnContext, On: kinds(events.LLMCall), Scope: events.ScopeSession, Lifts: true, Row: rules.Row{
+	{ID: RuleSpawnContext, On: kinds(events.LLMCall), Scope: events.ScopeSession, Lifts: true, HoldsCalls: true, Row: rules.Row{
 		Name: "max_spawn_context_tokens", Reason: "max_spawn_context_tokens_exceeded", Unit: events.UnitTokens,
 		About:  "Input tokens of the last model call of one party, as in max_context_tokens. At stop it may call no agent until its context is smaller; its tools it may use.",
 		Text:   "{head}{n} tokens in the context of {from}, which may call no agent {bound}",
@@ -541,7 +549,68 @@ var Rules = [RuleCount]FlowRule{
 		Action: events.Deny, Status: 402, From: "weir",
 		Needs:   rules.NeedTokens | rules.NeedCaller,
 		Default: rules.Stop(rules.Off, rules.Off)},
+		Show:  widest(func(p *party) int64 { return int64(p.context) }),
 		Value: contextTokens, Match: matchCaller},
+	{ID: RuleSpawns, On: calls, Scope: events.ScopeFlow, Lasts: true, Grows: true, HoldsCalls: true, Row: rules.Row{
+		Name: "max_spawns", Reason: "max_spawns_exceeded", Unit: events.UnitSpawns,
+		About:  "Subagents started in the episode, those that ended included: calls of agents to agents that are not at work. With action: hold, the calls that would start one more wait for a person; all others go on.",
+		Text:   "{head}{n} subagents of the flow {bound}",
+		Advice: "{what}Start no further agent. Do the work yourself, or finish with what you have and report back.",
+		Action: events.Deny, Armed: true, Status: 402, From: "weir",
+		Needs: rules.NeedCaller, Most: countKept, Tells: true,
+		Default: rules.Stop(rules.Off, rules.Off)},
+		Show:  func(f *Flow, _ *rules.Setting) int64 { return int64(f.spawned) },
+		Value: spawnedSoFar, Match: matchSpawn},
+	{ID: RuleBackgroundSpawns, On: calls, Scope: events.ScopeFlow, Lasts: true, Grows: true, HoldsCalls: true, Row: rules.Row{
+		Name: "max_background_spawns", Reason: "max_background_spawns_exceeded", Unit: events.UnitSpawns,
+		About:  "Subagents of max_spawns that were started in the background (background in events, run_in_background of Claude Code): their caller does not wait for them.",
+		Text:   "{head}{n} background subagents of the flow {bound}",
+		Advice: "{what}Start no agent in the background. Run it in the foreground, or do the work yourself.",
+		Action: events.Deny, Armed: true, Status: 402, From: "weir",
+		Needs: rules.NeedCaller, Most: countKept, Tells: true,
+		Default: rules.Stop(rules.Off, rules.Off)},
+		Show:  func(f *Flow, _ *rules.Setting) int64 { return int64(f.behind) },
+		Value: behindSoFar, Match: matchBackground},
+	{ID: RuleSubagentCalls, On: kinds(events.AgentCall, events.ToolCall), Scope: events.ScopeSession, Lasts: true, Grows: true, HoldsCalls: true, Row: rules.Row{
+		Name: "max_subagent_calls", Reason: "max_subagent_calls_exceeded", Unit: events.UnitCalls,
+		About:  "Calls of tools and agents by one subagent since it was called. The next call of the subagent after its return begins anew. subagents has other limits for single kinds.",
+		Text:   "{head}{n} calls of the subagent {from} {bound}",
+		Advice: "{what}Your share is used up. Return what you have found to your caller, and say what is missing.",
+		Action: events.Deny, Armed: true, Status: 402, From: "weir",
+		Needs: rules.NeedCaller, Tells: true,
+		Default: rules.Stop(rules.Off, rules.Off)},
+		Show:  longestJob(RuleSubagentCalls),
+		Value: jobValue(RuleSubagentCalls), Match: matchParty},
+	{ID: RuleSubagentTokens, On: usage, Scope: events.ScopeSession, Lasts: true, Grows: true, HoldsCalls: true, Row: rules.Row{
+		Name: "max_subagent_tokens", Reason: "max_subagent_tokens_exceeded", Unit: events.UnitTokens,
+		About:  "Tokens of one subagent since it was called, input, cached and output. subagents has other limits for single kinds.",
+		Text:   "{head}{n} tokens of the subagent {from} {bound}",
+		Advice: "{what}Your share is used up. Return what you have found to your caller, and say what is missing.",
+		Action: events.Deny, Status: 402, From: "weir",
+		Needs: rules.NeedCaller | rules.NeedTokens, Tells: true,
+		Default: rules.Most(rules.Off, rules.Off-1)},
+		Show:  longestJob(RuleSubagentTokens),
+		Value: jobValue(RuleSubagentTokens), Match: matchParty},
+	{ID: RuleSubagentTime, On: kinds(events.AgentCall, events.ToolCall, events.ToolResult, events.LLMCall), Scope: events.ScopeSession, Lasts: true, HoldsCalls: true, Row: rules.Row{
+		Name: "max_subagent_duration", Reason: "max_subagent_duration_exceeded", Unit: events.UnitSeconds,
+		About:  "Seconds since one subagent was called, looked at with each of its events. subagents has other limits for single kinds.",
+		Text:   "{head}the subagent {from} works for {n} s {bound}",
+		Advice: "{what}Your time is used up. Return what you have found to your caller, and say what is missing.",
+		Action: events.Deny, Status: 402, From: "weir",
+		Needs: rules.NeedCaller | rules.NeedTime, Most: episodeLength, Tells: true,
+		Default: rules.Stop(rules.Off, rules.Off)},
+		Show:  longestJob(RuleSubagentTime),
+		Value: jobValue(RuleSubagentTime), Match: matchParty},
+	{ID: RuleSubagentCost, On: usage, Scope: events.ScopeSession, Lasts: true, Grows: true, HoldsCalls: true, Row: rules.Row{
+		Name: "max_subagent_cost_usd", Reason: "max_subagent_cost_exceeded", Unit: events.UnitUSD,
+		About:  "US dollars that one subagent has spent since it was called. subagents has other limits for single kinds.",
+		Text:   "{head}{n} USD spent by the subagent {from} {bound}",
+		Advice: "{what}Your share is used up. Return what you have found to your caller, and say what is missing.",
+		Action: events.Deny, Status: 402, From: "weir",
+		Needs: rules.NeedCaller | rules.NeedTokens | rules.NeedPrice, Tells: true,
+		Default: rules.Most(rules.Off, rules.Off-1)},
+		Show:  longestJob(RuleSubagentCost),
+		Value: jobValue(RuleSubagentCost), Match: matchParty},
 }
 
 // The rows that the fold itself looks for.
@@ -560,6 +629,18 @@ const (
 	ruleOfContext = RuleContextTokens
 	ruleOfGrowth  = RuleContextGrowth
 	ruleOfSpawns  = RuleSpawnContext
+
+	// Subagents are counted where one of these rows and those between them is on.
+	ruleOfSpawnCount = RuleSpawns
+	// What subagents use, in the order of the figures of KindLimits.
+	ruleOfJobCalls  = RuleSubagentCalls
+	ruleOfJobTokens = RuleSubagentTokens
+	ruleOfJobTime   = RuleSubagentTime
+	ruleOfJobCost   = RuleSubagentCost
+	jobRows         = int(ruleOfJobCost-ruleOfJobCalls) + 1
+
+	// FirstOfJobs is the first of the rows that limits of kinds of subagents are about.
+	FirstOfJobs = ruleOfJobCalls
 )
 
 // RuleNamed returns the row that the limits file calls name.

@@ -16,6 +16,14 @@ import (
 // 71). Ids that come from events are made printable: they end up in terminals and logs.
 func (e *verdictWriter) message(f *Flow, o *order, m *moment, window int64, limit, observed float64) string {
 	head := o.Head(o.kind)
+	if o.Action == events.Hold && Rules[o.rule].HoldsCalls {
+		switch o.Phase {
+		case standing.Armed:
+			head = "Limit used up, the next call waits for a person: "
+		case standing.Stop:
+			head = "Call held for a person to decide: "
+		}
+	}
 	// Only where attempts have made it wider than the rule's own scope.
 	if o.wide > 0 && o.Attempts > 0 && o.scope != Rules[o.rule].Scope {
 		head = fmt.Sprintf("Rejected after %d attempts, now for the whole %s: ", o.Attempts, wideName(o.scope))
@@ -97,6 +105,8 @@ func wideName(s events.ScopeKind) string {
 func agentMessage(o *order, limit, observed float64) string {
 	what := o.Refused(Rules[o.rule].Reason, limit, observed)
 	switch advice := Rules[o.rule].Advice; {
+	case o.Action == events.Hold && Rules[o.rule].HoldsCalls:
+		return what + standing.AdviceHoldCall
 	case o.Action == events.Hold:
 		return what + standing.AdviceHold
 	// The row's own advice comes before that for its action: it knows what would help.

@@ -86,7 +86,7 @@ func (e *verdictWriter) verdict(f *Flow, o *order, m *moment) events.Verdict {
 	// A warning binds no caller, so there is nothing for dispatchers to match and no message to
 	// the model.
 	if o.Phase > standing.Warn {
-		v.Match = o.match(f)
+		v.Match = o.match(f, m)
 		v.AgentMessage = agentMessage(o, limit, observed)
 		v.Reasons = f.reasons(o, m.at)
 	}
@@ -214,7 +214,7 @@ func (f *cast) nameOf(party uint8) string {
 // flow's state.
 // Each field narrows it, and all must hold. It covers what matches does, except rewordings of a
 // call, which only the fold can detect.
-func (o *order) match(f *Flow) *events.Match {
+func (o *order) match(f *Flow, m *moment) *events.Match {
 	// An empty field says nothing, so an order for everybody has a kind alone.
 	x := &events.Match{Kind: o.kind.String()}
 	// A check request of the unnamed party names no caller either, so such an order is for all.
@@ -275,6 +275,13 @@ func (o *order) match(f *Flow) *events.Match {
 		x.TaskID = strings.Clone(o.subject)
 	case selectConversation:
 		x.ConversationID = strings.Clone(o.subject)
+	// Calls back, and to those that are at work, go on.
+	case selectSpawn, selectBackground:
+		refused := uint8(none) // a check that this verdict refuses starts nothing
+		if o.Phase == standing.Stop && m.spawned && m.ev.Ask {
+			refused = m.to
+		}
+		x.NotTo, x.Background = f.working(refused), o.picks == selectBackground
 	}
 	return x
 }

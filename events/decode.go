@@ -157,6 +157,8 @@ func (s *scanner) event(e *Event) bool {
 			ok = s.count(&e.DelegationDepth, 0)
 		case eventTransferMode:
 			ok = s.oneOf((*uint8)(&e.TransferMode), transferNames[:])
+		case eventBackground:
+			ok = s.bool(&e.Background)
 		case eventTool:
 			ok = s.tool(&e.Tool)
 		case eventContentHash:

@@ -323,6 +323,7 @@ func plainEvent(p []byte, e *Event) {
 		"loop_count":         plainCount(&e.LoopCount, 0),
 		"delegation_depth":   plainCount(&e.DelegationDepth, 0),
 		"transfer_mode":      plainOneOf(&e.TransferMode, transferNames[:]),
+		"background":         plainBool(func(v bool) { e.Background = v }),
 		"tool": func(raw []byte) {
 			needAll(plainRead(raw, readers{
 				"name":       id(&e.Tool.Name),

@@ -13,7 +13,7 @@ const full = `{"id":"e-1","source":"/src","time":"2026-11-20T14:00:00.250Z","obs
 	`"claimed":true,"ask":true,"tell":true,"from":{"session":"s1","agent":"a1","name":"Ann","type":"workflow","tags":["batch"]},"to":{"agent":"a2"},"message_id":"m",` +
 	`"conversation_id":"c","task_id":"t","task_type":"loop","project_id":"p","team_id":"tm","tenant_id":"tn","principal":"pr","memory_trace_id":"mt",` +
 	`"trace_id":"0af7651916cd43dd8448eb211c80319c","span_id":"b000000000000003","parent_span_id":"b000000000000002","turn_id":"2",` +
-	`"loop_count":3,"delegation_depth":2,"transfer_mode":"pass_control","tool":{"name":"search","call_id":"c1","server":"mcp",` +
+	`"loop_count":3,"delegation_depth":2,"transfer_mode":"pass_control","background":true,"tool":{"name":"search","call_id":"c1","server":"mcp",` +
 	`"type":"function","args":{"q":["a",1.50,null]},"args_hash":"xxh64:0123456789abcdef","args_bytes":20,"retry_of":"c0","attempt":2,"tags":["safe","idle"]},` +
 	`"content_hash":"sha256:fedcba9876543210","content_sim":"simhash64:00ff00ff00ff00ff","status":"input_required","error_type":"E",` +
 	`"duration_ms":12.5,"had_work":false,"work":{"tool_calls":1,"outputs":2},"usage":{"scope":"cumulative","input_tokens":1,` +

@@ -60,6 +60,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	w.int("loop_count", e.LoopCount)
 	w.int("delegation_depth", e.DelegationDepth)
 	w.word("transfer_mode", e.TransferMode.String())
+	w.flag("background", e.Background)
 	// A tool without a name is none: Decode would refuse it.
 	if e.Tool.Name != "" {
 		w.tool(&e.Tool)

@@ -85,6 +85,8 @@ type Event struct {
 	LoopCount, DelegationDepth int64 // as the caller tells them; hints, never trusted below our own count
 	// TransferMode is of agent.call.
 	TransferMode TransferMode
+	// Background is of agent.call: the caller goes on and does not wait for the answer.
+	Background bool
 
 	// Tool is of tool.call and tool.result.
 	Tool Tool

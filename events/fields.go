@@ -192,6 +192,7 @@ const (
 	eventSampledRate
 	eventTags
 	eventAttributes
+	eventBackground
 )
 
 // The aliases are how CloudEvents and one widespread dispatcher spell the field.
@@ -254,6 +255,7 @@ var eventFields = newFields([]string{
 	eventSampledRate:         "sampled_rate",
 	eventTags:                "tags",
 	eventAttributes:          "attributes",
+	eventBackground:          "background",
 }, alias{"correlationId", eventCorrelationID}, alias{"correlationid", eventCorrelationID})
 
 // Fields of a party. As in all the lists below, a place is a bit of object.seen.

@@ -37,6 +37,12 @@ const (
 	MaxContextTokens        Reason = "max_context_tokens_exceeded"
 	ContextGrowth           Reason = "context_growth"
 	MaxSpawnContextTokens   Reason = "max_spawn_context_tokens_exceeded"
+	MaxSpawns               Reason = "max_spawns_exceeded"
+	MaxBackgroundSpawns     Reason = "max_background_spawns_exceeded"
+	MaxSubagentCalls        Reason = "max_subagent_calls_exceeded"
+	MaxSubagentTokens       Reason = "max_subagent_tokens_exceeded"
+	MaxSubagentDuration     Reason = "max_subagent_duration_exceeded"
+	MaxSubagentCost         Reason = "max_subagent_cost_exceeded"
 	AgentMessageRate        Reason = "agent_message_rate_exceeded"
 	MaxAgentMessages        Reason = "max_agent_messages_exceeded"
 	MaxProjectMessages      Reason = "max_project_messages_exceeded"
@@ -95,6 +101,12 @@ var reasons = [...]Reason{
 	MaxContextTokens,
 	ContextGrowth,
 	MaxSpawnContextTokens,
+	MaxSpawns,
+	MaxBackgroundSpawns,
+	MaxSubagentCalls,
+	MaxSubagentTokens,
+	MaxSubagentDuration,
+	MaxSubagentCost,
 	AgentMessageRate,
 	MaxAgentMessages,
 	MaxProjectMessages,

@@ -26,6 +26,7 @@ const (
 	UnitUSD      Unit = "usd"
 	UnitFlows    Unit = "flows"
 	UnitTimes    Unit = "times" // a multiple
+	UnitSpawns   Unit = "spawns"
 	UnitNone     Unit = "none"
 )
 
@@ -207,6 +208,8 @@ type Match struct {
 	// or, when they name no root, as their parent.
 	RootCorrelationID string `json:"root_correlation_id,omitempty"`
 	Kind              string `json:"kind,omitempty"` // agent.call or tool.call; absent: both
+	// Background fits calls of agents that run in the background alone; false fits all calls.
+	Background bool `json:"background,omitempty"`
 }
 
 // Edge is one direction between two parties.

@@ -142,6 +142,7 @@ func (w *verdictWriter) match(m *Match) {
 	w.text("project_id", m.ProjectID)
 	w.text("root_correlation_id", m.RootCorrelationID)
 	w.text("kind", m.Kind)
+	w.flag("background", m.Background)
 	w.close()
 }
 

@@ -205,7 +205,7 @@ func (a *Account) Room(b *Budget) int64 {
 // needs room as well where what it takes is not known before it is made.
 func (b *Budget) Need(n int64) int64 {
 	switch {
-	case b.Measure == Spawns:
+	case b.Measure == Spawns || b.Measure == BackgroundSpawns:
 		return n
 	case b.Measure == Calls:
 		return max(1, n)

@@ -28,10 +28,11 @@ const (
 	OfModel                 // model
 	OfTool                  // tool.name
 	OfTag                   // the value of a label, see Scope.Tag
+	OfTree                  // the root of the tree that the flow belongs to, which may be the flow itself
 	kindCount
 )
 
-var kindNames = [kindCount]string{"all", "tenant", "team", "principal", "project", "service", "agent", "model", "tool", "tag"}
+var kindNames = [kindCount]string{"all", "tenant", "team", "principal", "project", "service", "agent", "model", "tool", "tag", "tree"}
 
 // String returns the kind as a limits file spells it.
 func (k Kind) String() string { return kindNames[min(k, kindCount-1)] }
@@ -40,7 +41,7 @@ func (k Kind) String() string { return kindNames[min(k, kindCount-1)] }
 // name none. Values of the other kinds belong to each event by itself.
 func (k Kind) OfFlow() bool {
 	switch k {
-	case OfTenant, OfTeam, OfPrincipal, OfProject, OfModel, OfTag:
+	case OfTenant, OfTeam, OfPrincipal, OfProject, OfModel, OfTag, OfTree:
 		return true
 	}
 	return false
@@ -65,12 +66,14 @@ func ParseScope(word string) (s Scope, ok bool) {
 	if tag, is := strings.CutPrefix(word, "tag:"); is && tag != "" {
 		return Scope{Kind: OfTag, Tag: tag}, true
 	}
-	i := slices.Index(kindNames[:OfTag], word)
-	return Scope{Kind: Kind(max(0, i))}, i >= 0
+	i := slices.Index(kindNames[:], word)
+	return Scope{Kind: Kind(max(0, i))}, i >= 0 && Kind(i) != OfTag
 }
 
 // ScopeWords lists what ParseScope takes.
-func ScopeWords() []string { return append(slices.Clone(kindNames[:OfTag]), "tag:NAME") }
+func ScopeWords() []string {
+	return append(append(slices.Clone(kindNames[:OfTag]), kindNames[OfTag+1:]...), "tag:NAME")
+}
 
 // ValueOf returns the value of the scope that the event names; "" where it names none.
 func (s Scope) ValueOf(ev *events.Event) string {
@@ -93,6 +96,8 @@ func (s Scope) ValueOf(ev *events.Event) string {
 		return ev.Model
 	case OfTool:
 		return ev.Tool.Name
+	case OfTree:
+		return ev.Root()
 	case OfTag:
 		return tagOf(s.Tag, ev.Tags, ev.From.Tags)
 	}
@@ -144,15 +149,16 @@ type Measure uint8
 
 // The measures.
 const (
-	USD     Measure = iota // millionths of a US dollar
-	Tokens                 // input and output
-	Calls                  // of agents and tools; with the scope model, inferences
-	Spawns                 // calls of an agent by another one
-	Seconds                // milliseconds that tools and models were at work, as reported
+	USD              Measure = iota // millionths of a US dollar
+	Tokens                          // input and output
+	Calls                           // of agents and tools; with the scope model, inferences
+	Spawns                          // calls of an agent by another one
+	Seconds                         // milliseconds that tools and models were at work, as reported
+	BackgroundSpawns                // of the spawns those for which the caller does not wait
 	measureCount
 )
 
-var measureNames = [measureCount]string{"usd", "tokens", "calls", "spawns", "seconds"}
+var measureNames = [measureCount]string{"usd", "tokens", "calls", "spawns", "seconds", "background_spawns"}
 
 // String returns the measure as a limits file spells it.
 func (m Measure) String() string { return measureNames[min(m, measureCount-1)] }
@@ -162,15 +168,15 @@ func MeasureWords() []string { return measureNames[:] }
 
 // Unit is the unit of figures for people.
 func (m Measure) Unit() events.Unit {
-	return [measureCount]events.Unit{events.UnitUSD, events.UnitTokens, events.UnitCalls, events.UnitCalls, events.UnitSeconds}[m]
+	return [measureCount]events.Unit{events.UnitUSD, events.UnitTokens, events.UnitCalls, events.UnitCalls, events.UnitSeconds, events.UnitCalls}[m]
 }
 
 // In is how much one of the unit is in an account, which has no fractions.
-func (m Measure) In() float64 { return [measureCount]float64{1e6, 1, 1, 1, 1000}[m] }
+func (m Measure) In() float64 { return [measureCount]float64{1e6, 1, 1, 1, 1000, 1}[m] }
 
 // Counted reports whether a check says by itself how much it spends, so that nothing has to be
 // reserved for it.
-func (m Measure) Counted() bool { return m == Calls || m == Spawns }
+func (m Measure) Counted() bool { return m == Calls || m == Spawns || m == BackgroundSpawns }
 
 // Figure is an amount in the unit, for people and verdicts.
 func (m Measure) Figure(n int64) float64 { return float64(n) / m.In() }
@@ -184,7 +190,7 @@ func (m Measure) Text(n int64) string {
 	case Seconds:
 		return digits + " s"
 	}
-	return digits + " " + m.String()
+	return digits + " " + strings.ReplaceAll(m.String(), "_", " ")
 }
 
 // Period is how long a window is.
@@ -300,7 +306,7 @@ func (b *Budget) Needs() rules.Need {
 		return rules.NeedTokens | rules.NeedPrice
 	case Tokens:
 		return rules.NeedTokens
-	case Spawns:
+	case Spawns, BackgroundSpawns:
 		return rules.NeedCaller
 	}
 	return 0

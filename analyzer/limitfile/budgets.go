@@ -217,8 +217,8 @@ func budgetSchema() object {
 	o := closed("", object{
 		{"name", object{{"type", "string"}, {"pattern", "^[A-Za-z0-9._-]{1,48}$"}, {"description", "Name in verdicts, metrics and grants."}}},
 		{"scope", object{{"type", "string"}, {"pattern", "^(" + strings.Join(budgets.ScopeWords()[:len(budgets.ScopeWords())-1], "|") + "|tag:.+)$"},
-			{"description", "What has an account of its own: each tenant, team, principal, project, service (source), agent, model or tool, each value of a label (tag:NAME), or all together."}}},
-		{"measure", object{{"enum", texts(budgets.MeasureWords())}, {"default", "usd"}, {"description", "What is counted. spawns are calls of agents by agents. seconds are those that tools and models report."}}},
+			{"description", "What has an account of its own: each tenant, team, principal, project, service (source), agent, model or tool, tree of flows (its root), each value of a label (tag:NAME), or all together."}}},
+		{"measure", object{{"enum", texts(budgets.MeasureWords())}, {"default", "usd"}, {"description", "What is counted. spawns are calls of agents by agents, background_spawns those for which the caller does not wait. seconds are those that tools and models report."}}},
 		{"window", object{{"enum", texts(budgets.PeriodWords())}, {"description", "How long the budget lasts. A week begins on Monday."}}},
 		{"rolling", object{{"type", "boolean"}, {"default", false}, {"description", "Sum up the last hour, 24 hours, 7 days or 30 days at any time, exact to a sixtieth, instead of the period of the calendar."}}},
 		{"zone", object{{"type", "string"}, {"default", "UTC"}, {"examples", list{"Europe/Berlin"}}, {"description", "Time zone of the calendar, by its IANA name."}}},

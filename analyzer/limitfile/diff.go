@@ -71,12 +71,12 @@ func flatten(out []leaf, path string, v any) []leaf {
 		return out
 	case list:
 		// Any other list is one value: which of its members is new is plain to see.
-		if path != "overrides" && path != "exempt" && path != "budgets" {
+		if path != "overrides" && path != "exempt" && path != "budgets" && path != "subagents" {
 			break
 		}
 		for _, c := range v {
 			o := c.(object)
-			if path == "budgets" { // as describeBudgets writes them
+			if path == "budgets" || path == "subagents" { // as describeBudgets writes them
 				out = flatten(out, path+"["+o[0].value.(string)+"]", o[1:])
 				continue
 			}

@@ -119,6 +119,9 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 	if len(l.Budgets) > 0 {
 		o.put("budgets", describeBudgets(l.Budgets))
 	}
+	if len(l.Subagents) > 0 {
+		o.put("subagents", describeSubagents(l.Subagents))
+	}
 	return o
 }
 

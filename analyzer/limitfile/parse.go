@@ -49,7 +49,7 @@ func parse(r *reader, data []byte) (analyzer.Limits, error) {
 }
 
 // In the order in which they are listed to who mistypes one.
-var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "degraded", "overrides", "exempt", "http_status", "texts", "prices", "budgets", "$schema"}
+var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "degraded", "overrides", "exempt", "http_status", "texts", "prices", "budgets", "subagents", "$schema"}
 
 // limits reads the whole file. Sections are read in an order of their own, because
 // overrides change what rules say and rules change what the profile says. After each problem it
@@ -83,6 +83,7 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	r.answers(top, &l)
 	l.Prices = r.prices(top["prices"])
 	l.Budgets = r.budgets(top["budgets"])
+	l.Subagents = r.subagents(top["subagents"])
 	r.validate(&l)
 	// After validate, which has put equal limits into one form.
 	l.Version = Version(&l)

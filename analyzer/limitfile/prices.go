@@ -112,7 +112,7 @@ func priceSchema() object {
 // CountsDollars reports whether a rule that is on counts US dollars, so that the limits need prices.
 func CountsDollars(l *analyzer.Limits) bool {
 	for _, r := range analyzer.Rows() {
-		if r.Unit == events.UnitUSD && !r.Setting(l).Mute() {
+		if r.Unit == events.UnitUSD && r.Limits(l) {
 			return true
 		}
 	}

@@ -334,7 +334,7 @@ func follows(path string, found []Problem) bool {
 		// The override has a fault inside, which is reported there.
 		case above == path && slices.Contains([]string{"rule", "project", "agent", "tool", "flow"}, last):
 			return true // an override
-		case above == path && (strings.HasPrefix(path, "exempt[") || strings.HasPrefix(path, "budgets[")):
+		case above == path && (strings.HasPrefix(path, "exempt[") || strings.HasPrefix(path, "budgets[") || strings.HasPrefix(path, "subagents[")):
 			return true // a member of its lists
 		case above == holder && slices.Contains(dependsOn(key), last):
 			return true

@@ -65,6 +65,7 @@ func check(l *analyzer.Limits) []Problem {
 	c.overrides(l.Overrides)
 	c.exempt(l.Exempt)
 	c.budgets(l)
+	c.subagents(l.Subagents)
 	c.prices(l.Prices)
 	if len(c.problems) == 0 {
 		arrange(l)

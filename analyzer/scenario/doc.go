@@ -88,6 +88,7 @@
 //	work=unknown     had_work: yes, no, unknown, or auto, which is the rule above
 //	transfer=return_to_caller
 //	                 how a call hands over: return_to_caller, pass_control
+//	background       the caller does not wait for the agent that it calls
 //	loops=3 depth=2  loop_count and delegation_depth as the caller reports them
 //	in=9 out=9 total=9 cost=0.05 usage=cumulative
 //	                 tokens and dollars; usage is delta, cumulative or aggregate

@@ -343,6 +343,7 @@ func (x *expansion) base(it *item, flow string) events.Event {
 	ev.Origin, _ = parseOrigin(x.value(it, "origin"))
 	ev.TransferMode, _ = parseTransfer(x.value(it, "transfer"))
 	_, ev.Claimed = x.field(it, "claimed")
+	_, ev.Background = x.field(it, "background")
 	ev.Status, _ = parseStatus(x.value(it, "status"))
 	ev.TurnID, ev.TaskID, ev.ConversationID = x.value(it, "turn"), x.value(it, "task"), x.value(it, "conv")
 	ev.ProjectID, ev.MemoryTraceID = x.value(it, "project"), x.value(it, "memory")

@@ -29,7 +29,7 @@ var fieldKeys = [...]struct {
 	{"status", func(v string) error { _, ok := parseStatus(v); return known(ok, v, names(statuses[:])) }},
 	{"loops", integer}, {"depth", integer}, {"in", integer}, {"out", integer}, {"total", integer}, {"cached", integer}, {"written", integer}, {"reasoning", integer}, {"model", anything}, {"provider", anything}, {"sampled", integer}, {"bytes", integer},
 	{"effect", func(v string) error { _, ok := parse(effects[:], v); return known(ok, v, names(effects[:])) }},
-	{"state", anything}, {"passed", integer}, {"failed", integer}, {"exit", integer}, {"beside", flag},
+	{"state", anything}, {"passed", integer}, {"failed", integer}, {"exit", integer}, {"beside", flag}, {"background", flag},
 	{"warn", threshold}, {"stop", threshold}, {"extra", integer},
 	{"cost", func(v string) error { _, err := dollars(v); return err }},
 	{"late", aTime}, {"for", aTime},
@@ -45,7 +45,7 @@ var fieldKeys = [...]struct {
 }
 
 // bareKeys are the fields that say what they say without a value.
-var bareKeys = [...]string{"retry", "noid", "silent", "refused", "void", "admin", "claimed", "beside"}
+var bareKeys = [...]string{"retry", "noid", "silent", "refused", "void", "admin", "claimed", "beside", "background"}
 
 // checkField says what is wrong with a field. A value that is empty takes the field back, so
 // it is always good.

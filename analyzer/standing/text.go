@@ -75,9 +75,11 @@ func (o *Order) Refused(reason events.Reason, limit, observed float64) string {
 const (
 	// They differ in the action that they ask for, not in politeness: a model that only reads a refusal
 	// tries again.
-	AdviceHold   = "The flow waits for a person, who may grant more. What is done is kept. Do not try the call again: end your turn and say what you wait for."
-	AdviceWait   = "Wait before you call again; do other work meanwhile."
-	AdviceReport = "Do not try it again. Finish with what you have and report back."
+	AdviceHold = "The flow waits for a person, who may grant more. What is done is kept. Do not try the call again: end your turn and say what you wait for."
+	// AdviceHoldCall is for a call that waits by itself, while the flow goes on.
+	AdviceHoldCall = "This call waits for a person, who may agree to it. Do not try it again: do what you can without it, then end your turn and say what you wait for."
+	AdviceWait     = "Wait before you call again; do other work meanwhile."
+	AdviceReport   = "Do not try it again. Finish with what you have and report back."
 )
 
 // Fill puts what words in braces stand for into a text. A brace that does not close stays as

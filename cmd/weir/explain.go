@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -199,6 +200,9 @@ func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 		if p := &v.Parties[i]; p.Context != nil {
 			b.WriteString("\n" + contextText(p))
 		}
+		if p := &v.Parties[i]; p.Job != nil {
+			b.WriteString("\n" + jobText(p))
+		}
 	}
 	// From the root to the party that has control; each party waits for the next.
 	if len(v.Stack) > 0 {
@@ -222,6 +226,28 @@ func contextText(p *analyzer.PartyView) string {
 		text += fmt.Sprintf("; %d times the first calls", c.Times)
 	}
 	return text
+}
+
+// jobText is what a subagent has used since it was called, each figure with its limit where there is one.
+func jobText(p *analyzer.PartyView) string {
+	j := p.Job
+	of := func(limited bool, text string) string {
+		if !limited {
+			return ""
+		}
+		return " of " + text
+	}
+	text := "subagent " + p.Name
+	if j.Kind != p.Name {
+		text += " (" + j.Kind + ")"
+	}
+	text += ": " + cli.Grouped(j.Calls) + of(j.MaxCalls > 0, cli.Grouped(j.MaxCalls)) + " calls, " +
+		cli.Grouped(j.Tokens) + of(j.MaxTokens > 0, cli.Grouped(j.MaxTokens)) + " tokens, " +
+		cli.Grouped(j.Seconds) + of(j.MaxSeconds > 0, cli.Grouped(j.MaxSeconds)) + " s"
+	if j.CostUSD > 0 || j.MaxCostUSD > 0 {
+		text += ", $" + strconv.FormatFloat(j.CostUSD, 'f', 2, 64) + of(j.MaxCostUSD > 0, "$"+strconv.FormatFloat(j.MaxCostUSD, 'f', 2, 64))
+	}
+	return text + " since it was called"
 }
 
 // writeOrder says what stands, why, and what it refuses.
@@ -299,6 +325,9 @@ func matchText(m *events.Match) string {
 	}
 	add("of others than %s", m.NotFrom)
 	add("to others than %s", m.NotTo)
+	if m.Background {
+		parts = append(parts, "in the background")
+	}
 	add("of %s", m.Tool)
 	var edges []string
 	for _, e := range m.Edges {

@@ -97,12 +97,14 @@ the flow's tree. Patterns are not budgets: use weir flows release. The running w
 requires its admin token.`,
 		Examples: []string{
 			`weir flows grant order-77 --calls 20 --until 1h --reason "nearly done"`,
+			`weir flows grant order-77 --spawns 3 --until 8h --reason "three helpers are fine"`,
 			`weir flows grant order-77 --tokens 200000 --cost 2.50 --until 2026-12-01T00:00:00Z --reason "large order"`,
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			h := newHand(fs)
 			// 0 grants nothing of it, as does a flag that is not given.
 			calls := fs.Int64("calls", 0, "grant `MANY` more calls")
+			spawns := fs.Int64("spawns", 0, "let `MANY` more subagents or flows of the tree start")
 			tokens := fs.Int64("tokens", 0, "grant `MANY` more tokens")
 			cost := fs.Float64("cost", 0, "grant `DOLLARS` more")
 			long := fs.Duration("duration", 0, "let it last `DURATION` longer")
@@ -114,14 +116,14 @@ requires its admin token.`,
 				}
 				// The server finds the limits that count what is granted, since it knows those
 				// in force.
-				o := api.GrantOrder{Calls: *calls, Tokens: *tokens, CostUSD: *cost, Reason: *h.reason}
+				o := api.GrantOrder{Calls: *calls, Spawns: *spawns, Tokens: *tokens, CostUSD: *cost, Reason: *h.reason}
 				// Written so that NaN is refused, too.
 				if !(o.CostUSD >= 0 && o.CostUSD <= api.MostGranted) {
 					return cli.Usage("--cost %v: want dollars, at most %.0f", o.CostUSD, api.MostGranted)
 				}
 				// One of them is enough; the others stay as they are.
-				if o.Calls <= 0 && o.Tokens <= 0 && o.CostUSD == 0 && *long <= 0 {
-					return cli.Usage("nothing is granted").Advise("give --calls, --tokens, --cost or --duration, each above 0")
+				if o.Calls <= 0 && o.Spawns <= 0 && o.Tokens <= 0 && o.CostUSD == 0 && *long <= 0 {
+					return cli.Usage("nothing is granted").Advise("give --calls, --spawns, --tokens, --cost or --duration, each above 0")
 				}
 				var err error
 				if o.DurationS, err = seconds("duration", *long); err != nil {

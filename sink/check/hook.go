@@ -156,7 +156,7 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 			answer = in.ending(reason)
 			continue
 		case Refuses(v):
-			return in.refusal(v.Action, reason), nil
+			return in.refusal(endsRun(v), reason), nil
 		}
 		if v.AgentMessage != "" && in.asks() {
 			answer = in.note(v.AgentMessage)

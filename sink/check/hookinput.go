@@ -302,6 +302,14 @@ func (in *hookInput) refusedPrompt(reason string) (a HookAnswer) {
 	return a
 }
 
+// endsRun is the action of a refusal: a call that waits by itself ends no run, which may go on without it.
+func endsRun(v *events.Verdict) events.Action {
+	if v.Action == events.Hold && (v.Scope.Kind == events.ScopeSession || v.Match != nil && v.Match.Kind != "") {
+		return events.Deny
+	}
+	return v.Action
+}
+
 // refusal refuses the use of a tool, in the form that the program reads.
 func (in *hookInput) refusal(action events.Action, reason string) (a HookAnswer) {
 	switch {

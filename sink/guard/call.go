@@ -44,6 +44,9 @@ type Call struct {
 	// Principal is whose token weir knows the caller by. A guard has it from weir.
 	Principal string `json:"principal,omitempty"`
 
+	// Background says that the caller does not wait for the agent that it calls.
+	Background bool `json:"background,omitempty"`
+
 	// HadWork reports, for Ask, whether the caller used tools or made something since it was
 	// called itself. Without it, weir cannot see that two agents only pass a message around.
 	HadWork events.Tri `json:"-"`
@@ -70,7 +73,7 @@ func CallOf(ev *events.Event) (Call, bool) {
 func CallIn(ev *events.Event) Call {
 	c := Call{Flow: ev.CorrelationID, Root: ev.Root(), ArgsHash: ev.Tool.ArgsHash.String(), ArgsSim: ev.Tool.ArgsSim.String(), ContentHash: ev.Content.String(),
 		Turn: ev.TurnID, Task: ev.TaskID, Conversation: ev.ConversationID, Project: ev.ProjectID, Tenant: ev.TenantID, Origin: ev.By(), HadWork: ev.HadWork,
-		Team: ev.TeamID, Model: ev.Model, Service: ev.Source}
+		Team: ev.TeamID, Model: ev.Model, Service: ev.Source, Background: ev.Background}
 	c.From, c.FromAgent = ev.From.ID(), ev.From.Agent
 	c.To, c.ToAgent = ev.To.ID(), ev.To.Agent
 	if ev.Kind == events.ToolCall {
@@ -133,7 +136,7 @@ func clip(s string) string {
 func (c *Call) event(kind events.Kind) events.Event {
 	ev := events.Event{Kind: kind, CorrelationID: c.Flow, RootCorrelationID: c.Root, From: party(c.From, c.FromAgent), To: party(c.To, c.ToAgent),
 		TurnID: c.Turn, TaskID: c.Task, ConversationID: c.Conversation, ProjectID: c.Project, TenantID: c.Tenant, Origin: c.Origin, HadWork: c.HadWork,
-		TeamID: c.Team, Model: c.Model}
+		TeamID: c.Team, Model: c.Model, Background: c.Background}
 	if ev.Tool.Name = c.Tool; c.Tool != "" {
 		ev.Tool.CallID = c.CallID
 	}

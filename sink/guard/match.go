@@ -65,7 +65,7 @@ func binds(v *events.Verdict, c *Call) bool {
 // describes reports whether every field that is given fits the call.
 // A field that is empty fits every call; one that is given fits no call that leaves it out.
 func describes(m *events.Match, c *Call) bool {
-	if m.Kind != "" && m.Kind != c.kind().String() {
+	if m.Kind != "" && m.Kind != c.kind().String() || m.Background && !c.Background {
 		return false
 	}
 	if len(m.From) > 0 && !calledAny(c.From, c.FromAgent, m.From) || len(m.To) > 0 && !calledAny(c.To, c.ToAgent, m.To) {

@@ -188,6 +188,9 @@ func (w *flowWriter) act(ev *events.Event) (act string, fields []string) {
 	case events.No:
 		fields = append(fields, "work=no")
 	}
+	if ev.Background {
+		fields = append(fields, "background")
+	}
 	if ev.TransferMode != events.TransferUnset {
 		fields = append(fields, "transfer="+ev.TransferMode.String())
 	}

@@ -55,10 +55,16 @@ func grantable() (out []events.Reason) {
 	return out
 }
 
+// limited reports whether the limits say anything by a row about flows.
+func limited(l *analyzer.Limits, row int) bool {
+	r := analyzer.FlowRow(analyzer.RuleID(row))
+	return r.Limits(l)
+}
+
 // speaks reports whether the rule of a row about flows can trigger under the limits, be it only in
 // an override. With limits that are not known yet, all rules can.
 func speaks(l *analyzer.Limits, row int) bool {
-	return l == nil || analyzer.Rules[row].ID == analyzer.RuleOperator || !l.Rules[row].Mute() ||
+	return l == nil || analyzer.Rules[row].ID == analyzer.RuleOperator || limited(l, row) ||
 		slices.ContainsFunc(l.Overrides, func(o analyzer.Override) bool { return int(o.Rule) == row })
 }
 
@@ -82,7 +88,7 @@ func expectedVerdicts(l *analyzer.Limits) (x expectation) {
 		// A rule may lift its own order; no dispatcher is notified of that in shadow mode.
 		e[events.Allow.Place()][0] = true
 		e[rule.Action.Place()][0], e[rule.Action.Place()][1] = true, true
-		if l != nil && l.Rules[i].Hold {
+		if l != nil && (l.Rules[i].Hold || rule.HoldsCalls && slices.ContainsFunc(l.Subagents, func(k analyzer.KindLimits) bool { return k.Hold })) {
 			e[events.Hold.Place()][0] = true
 		}
 		// A person's stop neither warns nor grows wider.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/cmd/internal/problem"
 	"weir/events"
@@ -24,10 +25,12 @@ type GrantOrder struct {
 	// Dollars, as people write them; events carry millionths.
 	CostUSD   float64 `json:"cost_usd,omitempty"`
 	DurationS int64   `json:"duration_s,omitempty"`
-	Reason    string  `json:"reason"`
-	By        string  `json:"by,omitempty"`
-	Expires   string  `json:"expires,omitempty"`
-	ForS      int64   `json:"for_s,omitempty"`
+	// Spawns are subagents, and flows of the tree, that may start.
+	Spawns  int64  `json:"spawns,omitempty"`
+	Reason  string `json:"reason"`
+	By      string `json:"by,omitempty"`
+	Expires string `json:"expires,omitempty"`
+	ForS    int64  `json:"for_s,omitempty"`
 }
 
 // extra is what is granted of a unit, as events carry it.
@@ -42,6 +45,8 @@ func (o *GrantOrder) extra(u events.Unit) int64 {
 		return int64(o.CostUSD*1e6 + 0.5)
 	case events.UnitSeconds:
 		return o.DurationS
+	case events.UnitSpawns, events.UnitFlows:
+		return o.Spawns
 	}
 	return 0
 }
@@ -66,8 +71,8 @@ func (p *flowOrders) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// Written so, the last one is false for NaN as well.
-	if asked.Calls < 0 || asked.Tokens < 0 || asked.DurationS < 0 || !(asked.CostUSD >= 0 && asked.CostUSD <= MostGranted) {
-		return &problem.Error{Status: http.StatusBadRequest, Code: string(events.CodeOutOfRange), Detail: "calls, tokens, cost_usd and duration_s are what is granted more; none is below 0, and cost_usd at most 1e9"}
+	if asked.Calls < 0 || asked.Spawns < 0 || asked.Tokens < 0 || asked.DurationS < 0 || !(asked.CostUSD >= 0 && asked.CostUSD <= MostGranted) {
+		return &problem.Error{Status: http.StatusBadRequest, Code: string(events.CodeOutOfRange), Detail: "calls, tokens, cost_usd, duration_s and spawns are what is granted more; none is below 0, and cost_usd at most 1e9"}
 	}
 	flow := r.PathValue("id")
 	limits, _ := p.folded.inForce()
@@ -77,7 +82,7 @@ func (p *flowOrders) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		extra, set := asked.extra(row.Unit), row.Setting(limits)
 		// The remaining rows are the active budgets: rows of the flow or of its tree that
 		// can report their remainder, count the granted unit and can stop a flow.
-		if row.OfAgents() && !row.Counts().OfTree() || !row.Tells || extra == 0 || set.Mute() || set.Stop == rules.Off {
+		if row.OfAgents() && !row.Counts().OfTree() || !row.Tells && !set.Hold && row.Counts() != agents.CountedTreeSpawns || extra == 0 || !row.Limits(limits) || set.Stop == rules.Off && !row.OfSubagents() {
 			continue
 		}
 		scope := events.ScopeFlow
@@ -95,7 +100,7 @@ func (p *flowOrders) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	}
 	if len(grants) == 0 {
 		return &problem.Error{Status: http.StatusUnprocessableEntity, Code: string(events.CodeInvalidValue),
-			Detail: "no limit in force counts what is granted; say calls, tokens, cost_usd or duration_s as the limits do that stop the flow (GET /v1/flows/{id} tells)"}
+			Detail: "no limit in force counts what is granted; say calls, tokens, cost_usd, duration_s or spawns as the limits do that stop the flow (GET /v1/flows/{id} tells)"}
 	}
 	view, known, err := p.folded.lookAt(flow)
 	if err != nil {
@@ -131,7 +136,7 @@ func (p *flowOrders) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	out := GrantAnswer{Rules: granted, OperatorAnswer: OperatorAnswer{ID: first.ID, Kind: first.Kind.String(), Flow: flow, Time: events.RFC3339(first.Time),
 		By: first.Override.By, New: !known, Until: events.RFC3339(first.Override.Expires)}}
 	p.logger.Info("a person has granted a flow more", "flow", flow, "rules", granted, "by", out.By, "reason", asked.Reason, "until", out.Until.String(), "event", out.ID,
-		"calls", asked.Calls, "tokens", asked.Tokens, "cost_usd", fmt.Sprint(asked.CostUSD), "duration", time.Duration(asked.DurationS)*time.Second)
+		"calls", asked.Calls, "spawns", asked.Spawns, "tokens", asked.Tokens, "cost_usd", fmt.Sprint(asked.CostUSD), "duration", time.Duration(asked.DurationS)*time.Second)
 	writeJSON(w, "application/json", http.StatusAccepted, out)
 	return nil
 }

@@ -60,7 +60,8 @@ func off(limits *analyzer.Limits, name string) bool {
 	if !ok || slices.ContainsFunc(limits.Overrides, func(o analyzer.Override) bool { return o.Rule == rule }) {
 		return false
 	}
-	return limits.Rules[rule].Mute()
+	row := analyzer.FlowRow(rule)
+	return !row.Limits(limits)
 }
 
 // override finds the faults that otherwise only the fold would find, without a report.

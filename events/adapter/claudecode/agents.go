@@ -146,7 +146,7 @@ func (r *reader) start(u *use, a *agent, at events.Stamp, emit func(*events.Even
 	e := r.begin(u.id+"/call", events.AgentCall, at, u.by)
 	e.From, e.To, e.Content, e.Sim = u.by.party, a.party, u.prompt, u.sim
 	// HadWork is of the caller when it made the call, not when the child was found.
-	e.HadWork, e.TransferMode = u.hadWork, events.ReturnToCaller
+	e.HadWork, e.TransferMode, e.Background = u.hadWork, events.ReturnToCaller, u.behind
 	emit(e)
 }
 

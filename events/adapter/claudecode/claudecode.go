@@ -112,6 +112,7 @@ type use struct {
 	prompt events.Hash
 	sim    events.Fingerprint
 	kind   string // of the agent that is called
+	behind bool   // its caller does not wait for it
 	// hadWork is whether the caller used a tool before this call, of which the child may be
 	// found later.
 	hadWork events.Tri
@@ -389,7 +390,7 @@ func (r *reader) use(l *line, b *block, by *agent, beside bool, emit func(*event
 	r.uses.Put(b.id, u)
 	if delegates(b) {
 		u.delegates, u.kind = true, cmp.Or(b.agentKind, "general-purpose")
-		u.prompt, u.sim = b.said, b.sim
+		u.prompt, u.sim, u.behind = b.said, b.sim, b.background
 		u.hadWork = adapter.YesNo(by.worked)
 		by.worked = false
 		// The transcript of the child may have been read before.

@@ -50,6 +50,7 @@ type block struct {
 	args           events.Hash // of the arguments
 	argsSize       int64
 	agentKind      string
+	background     bool               // its caller does not wait for the agent
 	said           events.Hash        // of a result, or of the prompt of an agent
 	sim            events.Fingerprint // of the same, or of the arguments of a tool that runs none
 	failed         bool
@@ -274,6 +275,8 @@ func (b *block) readPrompt(c *jsonwalk.Cursor) {
 			b.said, b.sim = fingerprint.Content(p), fingerprint.Text(p)
 		case "subagent_type":
 			b.agentKind = adapter.Word(c.Text(), events.MaxID)
+		case "run_in_background":
+			b.background = c.Bool()
 		}
 	}
 }

@@ -368,7 +368,7 @@ func (r *reader) before(l *line, s *session, emit func(*events.Event)) {
 func (r *reader) use(l *line, s *session, call string, emit func(*events.Event)) {
 	if delegates(l.tool) {
 		// An agent that is run by a tool is emitted as a call of an agent, not of the tool.
-		kind, prompt := readTask(l.input)
+		kind, prompt, background := readTask(l.input)
 		u := &use{from: r.actor(l, s), to: child(l.session, kind, prompt), kind: kindOf(kind)}
 		r.uses.Put(call, u)
 		if len(s.started) == maxStarted {
@@ -377,6 +377,7 @@ func (r *reader) use(l *line, s *session, call string, emit func(*events.Event))
 		s.started = append(s.started, u)
 		e := r.begin(call+"/call", events.AgentCall, l, s)
 		e.From, e.To, e.TransferMode = u.from, u.to, events.ReturnToCaller
+		e.Background = background
 		pairing.Said(e, prompt)
 		r.pair.Pair(e, emit)
 		return
@@ -509,8 +510,8 @@ func (r *reader) again(what string, l *line, s *session, emit func(*events.Event
 	r.pair.Pair(e, emit)
 }
 
-// readTask reads which kind of agent is given what.
-func readTask(input []byte) (kind string, prompt []byte) {
+// readTask reads which kind of agent is given what, and whether its caller goes on meanwhile.
+func readTask(input []byte) (kind string, prompt []byte, background bool) {
 	c := jsonwalk.New(input)
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -518,7 +519,9 @@ func readTask(input []byte) (kind string, prompt []byte) {
 			kind = adapter.Word(c.Text(), events.MaxID)
 		case "prompt":
 			prompt = c.Text()
+		case "run_in_background":
+			background = c.Bool()
 		}
 	}
-	return kind, prompt
+	return kind, prompt, background
 }

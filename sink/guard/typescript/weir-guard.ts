@@ -41,6 +41,8 @@ export interface Call {
   project?: string;
   tenant?: string;
   team?: string;
+  /** The caller does not wait for the agent that it calls. */
+  background?: boolean;
   /** That the call is about, or made for. */
   model?: string;
   /** The program that calls, for orders by hand; default: the name of the guard. */
@@ -233,6 +235,7 @@ interface Match {
   project_id?: string;
   root_correlation_id?: string;
   kind?: string;
+  background?: boolean;
 }
 
 /** A verdict, as far as a guard reads it. */
@@ -1616,6 +1619,7 @@ function typed(given: unknown): Verdict {
     const match = object(v["match"], "match");
     for (const name of matchTexts) want(match, name, "string");
     for (const name of matchLists) for (const text of list(match, name)) if (typeof text !== "string") throw new Error(`match.${name} has what is no text`);
+    want(match, "background", "boolean");
     for (const edge of list(match, "edges")) {
       const { from, to } = object(edge, "an edge");
       if (typeof from !== "string" || typeof to !== "string") throw new Error("an edge needs from and to");
@@ -1704,7 +1708,7 @@ function event(c: Call, kind: string): Record<string, unknown> {
   if (c.from || c.fromAgent) ev["from"] = party(c.from, c.fromAgent);
   if (c.to || c.toAgent) ev["to"] = party(c.to, c.toAgent);
   if (c.tool) ev["tool"] = { name: c.tool, call_id: c.callId || undefined, args_hash: hash.test(c.argsHash ?? "") ? c.argsHash : undefined, args_sim: sim.test(c.argsSim ?? "") ? c.argsSim : undefined };
-  const more = { correlation_id: c.flow, root_correlation_id: c.root, origin: c.origin, content_hash: hash.test(c.contentHash ?? "") ? c.contentHash : "", turn_id: c.turn, task_id: c.task, conversation_id: c.conversation, project_id: c.project, tenant_id: c.tenant, team_id: c.team, model: c.model };
+  const more = { correlation_id: c.flow, root_correlation_id: c.root, origin: c.origin, content_hash: hash.test(c.contentHash ?? "") ? c.contentHash : "", turn_id: c.turn, task_id: c.task, conversation_id: c.conversation, project_id: c.project, tenant_id: c.tenant, team_id: c.team, model: c.model, background: c.background };
   for (const [name, value] of Object.entries(more)) if (value) ev[name] = value;
   return ev;
 }
@@ -1767,6 +1771,7 @@ function describes(m: Match, c: Call): boolean {
   const callee = (name: string) => called(c.to, c.toAgent, name);
   return (
     (!m.kind || m.kind === kind(c)) &&
+    (!m.background || !!c.background) &&
     (!m.from?.length || m.from.some(caller)) &&
     (!m.to?.length || m.to.some(callee)) &&
     !m.not_from?.some(caller) &&

@@ -144,6 +144,9 @@ export default async function ({ main, signal, parameters, remember, go }) {
     row("Cost", view.cost_usd && money(view.cost_usd));
     row("Contexts", (view.parties ?? []).filter((p) => p.context).map(({ name: of, context: c }, i) => [i ? el("br") : "", name(of, 30), `: ${number(c.tokens)} tokens, ${Math.round(c.cached_share * 100)} % from the cache, ${number(c.slope_tokens)} more with each call`,
       c.next_call_usd ? `; the next call costs ${money(c.next_call_usd)}` : "", c.times_first_calls ? `; ${number(c.times_first_calls)} times the first calls` : ""]));
+    const limited = (n, most, unit) => `${number(n)}${most ? ` of ${number(most)}` : ""} ${unit}`;
+    row("Subagents", (view.parties ?? []).filter((p) => p.subagent).map(({ name: of, subagent: j }, i) => [i ? el("br") : "", name(of, 30), `: ${limited(j.calls, j.max_calls, "calls")}, ${limited(j.tokens, j.max_tokens, "tokens")}, ${limited(j.seconds, j.max_seconds, "s")}`,
+      j.cost_usd || j.max_cost_usd ? `, ${money(j.cost_usd)}${j.max_cost_usd ? ` of ${money(j.max_cost_usd)}` : ""}` : "", " since it was called"]));
     row("Not reported", plain(story.blind));
     told.replaceChildren(...rows);
     const orders = view.orders ?? [];

@@ -25,6 +25,7 @@ function refuses(m) {
   add("to", m.to);
   add("by callers other than", m.not_from);
   add("to callees other than", m.not_to);
+  if (m.background) parts.push(" in the background");
   add("of the tool", m.tool);
   if (m.edges?.length) parts.push(" along ", m.edges.map((e, i) => [i ? ", " : "", name(e.from, 24), " → ", name(e.to, 24)]));
   if (m.args_hash?.length) parts.push(" with the same arguments");

@@ -23,6 +23,7 @@ var flowRecords = []record{{
 				list{field: "payers", limit: "maxPayers", v: "p", add: "payer{}", parts: []part{
 					raw{"b = append(b, byte(p.kind))", "p.kind = budgets.Kind(d.Take(1)[0])", 1, ""}, row{"tag", text}, row{"value", text}}},
 			}},
+			behind{"more", "headHasSpawns", "f.spawned != 0", []part{row{"spawned", few}, row{"behind", few}}},
 		}},
 		{"Names", "events, tools and parties", []part{
 			list{field: "ids", limit: "maxIDs", fixed: []row{{"", u64}}},
@@ -31,7 +32,7 @@ var flowRecords = []record{{
 			list{field: "parties", limit: "maxParties", add: "f.addParty()", of: &partyRecord},
 			raw{getText: "if more&headHasSums == 0 {\nf.oneSum(inParts(f))\n}"},
 			behind{"flags", "flagCalled", "f.anyCalled()", []part{
-				each{"parties", "p", []part{row{"called", codec{3, "", figure.put, "$ = uint16(d.Count(rules.MaxCount))"}}}},
+				each{"parties", "p", []part{row{"called", few}}},
 			}},
 			raw{getText: "d.Index(f.pos, parties)"}, // only now it is known how many there are
 		}},
@@ -116,7 +117,7 @@ var flowOrders = []part{
 	list{field: "overrides", limit: "maxOverrides", v: "r", fixed: []row{
 		{"rule", ruleID}, {"mode", as("rules.Mode")},
 		// A threshold that is not set differs from one that is 0.
-		{"", codec{1, "", "# = record.Bit($.warn.Set, 0) | record.Bit($.stop.Set, 1)", "$.warn.Set, $.stop.Set = #&1 != 0, #&2 != 0"}},
+		{"", codec{1, "", "# = record.Bit($.warn.Set, 0) | record.Bit($.stop.Set, 1) | record.Bit($.more, 2)", "$.warn.Set, $.stop.Set, $.more = #&1 != 0, #&2 != 0, #&4 != 0"}},
 		{"warn.Value", i64}, {"stop.Value", i64}, {"expires", stamp}}},
 }
 
@@ -165,12 +166,21 @@ var partyRecord = record{
 			behind{"more", "partyHasCourse", "p.course.calls != 0", []part{
 				raw{"b = p.course.encode(b)", "p.course.decode(d)", maxCourse, ""},
 			}},
+			behind{"more", "partyHasJob", "p.job.since != 0", []part{
+				raw{"b = p.job.encode(b, clock)", "p.job.decode(d, clock)", maxJob, ""},
+			}},
 		}},
 	},
 }
 
+// few is a count that stops at rules.MaxCount.
+var few = codec{3, "", figure.put, "$ = uint16(d.Count(rules.MaxCount))"}
+
 // maxCourse is the most bytes of a course: three bytes, and numbers of at most 32 bits.
 const maxCourse = 3 + 7*5
+
+// maxJob is the most bytes of a job: four numbers.
+const maxJob = 10 + 5 + 10 + 10
 
 var partyCalls = []part{
 	// Calls of a party have all the same size.

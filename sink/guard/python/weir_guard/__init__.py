@@ -103,6 +103,7 @@ class Call:
     root_correlation_id: str = ""  # the first flow of the tree that the flow belongs to, as the events name it
     origin: str = ""  # user, agent, scheduler, applet, system
     call_id: str = ""  # of the call of a tool; joins it with its result
+    background: bool = False  # the caller does not wait for the agent that it calls
     had_work: Optional[bool] = None  # for ask: did the caller use tools or make something since it was called
     tell: bool = False  # for ask: bring what is left of each limit, also where the limits set tell for none
 
@@ -1861,6 +1862,7 @@ def _typed(given: Any) -> Dict[str, Any]:
             _want(match, name, list)
             if not all(isinstance(text, str) for text in match.get(name, ())):
                 raise ValueError(f"match.{name} has what is no text")
+        _want(match, "background", bool)
         _want(match, "edges", list)
         for edge in match.get("edges", ()):
             if not isinstance(_object(edge, "edge").get("from"), str) or not isinstance(edge.get("to"), str):
@@ -1939,6 +1941,8 @@ def _event(call: Call, kind: str) -> Dict[str, Any]:
     for name in ("root_correlation_id", "turn_id", "task_id", "conversation_id", "project_id", "tenant_id", "team_id", "model"):
         if getattr(call, name):
             ev[name] = getattr(call, name)
+    if call.background:
+        ev["background"] = True
     return ev
 
 
@@ -1999,6 +2003,7 @@ def _describes(m: Mapping[str, Any], c: Call) -> bool:
 
     return (
         m.get("kind", c.kind) in ("", c.kind)
+        and (c.background or not m.get("background"))
         and (not m.get("from") or any(map(caller, m["from"])))
         and (not m.get("to") or any(map(callee, m["to"])))
         and not any(map(caller, m.get("not_from", ())))
