@@ -55,7 +55,7 @@ func listBudgets(ctx context.Context, env *cli.Env, target *target, q pump.Budge
 	if err != nil {
 		return err
 	}
-	lines := cli.NewLines(env, budgetCells, "BUDGET", "VALUE", "SPENT", "RESERVED", "LEFT", "LIMIT", "WINDOW", "ENDS", "REFUSED", "BEFORE", "STATE")
+	lines := cli.NewLines(env, budgetCells, "BUDGET", "VALUE", "SPENT", "RESERVED", "LEFT", "LIMIT", "WINDOW", "ENDS", "REFUSED", "BEFORE", "STATE").Secondary("BEFORE", "ENDS", "RESERVED", "REFUSED")
 	for i := range list.Budgets {
 		if err := lines.Print(&list.Budgets[i]); err != nil {
 			return err

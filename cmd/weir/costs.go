@@ -154,7 +154,7 @@ func printCosts(env *cli.Env, c *costs.Report, by string) error {
 			}
 			say("")
 			// A table for each, so that its widths fit its own names.
-			t := env.Table(strings.ToUpper(costLists[i]), "CALLS", "ALL", "AFTER WARNING", "AFTER STOP")
+			t := env.Table(strings.ToUpper(costLists[i]), "CALLS", "ALL", "AFTER WARNING", "AFTER STOP").Secondary("AFTER WARNING", "CALLS")
 			// All lists at once are for an overview; a list that was asked for by --by is
 			// printed whole.
 			shown := lines

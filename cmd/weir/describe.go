@@ -90,7 +90,7 @@ func describeSources(env *cli.Env, args []string) error {
 	lines := cli.NewLines(env, func(v *sourceView) []cli.Cell {
 		return []cli.Cell{{Text: v.Name}, {Text: formatOf(v)}, level(v.Tools), level(v.Args), level(v.Results), level(v.Caller), level(v.Turn), level(v.Tokens),
 			level(v.Time), level(v.Starts), level(v.Work), {Text: v.Title}}
-	}, "SOURCE", "FORMAT", "TOOLS", "ARGS", "RESULTS", "CALLER", "TURNS", "TOKENS", "TIMES", "STARTS", "WORK", "WHAT IT IS")
+	}, "SOURCE", "FORMAT", "TOOLS", "ARGS", "RESULTS", "CALLER", "TURNS", "TOKENS", "TIMES", "STARTS", "WORK", "WHAT IT IS").Secondary("STARTS", "TIMES", "WORK", "TURNS", "TOKENS", "FORMAT")
 	all := registry.Sources()
 	for i := range all {
 		v := viewOfSource(&all[i])

@@ -64,7 +64,7 @@ func showPrices(env *cli.Env, file string, models []string) error {
 	usd := func(v float64) cli.Cell { return cli.Cell{Text: strconv.FormatFloat(v, 'f', -1, 64), Right: true} }
 	lines := cli.NewLines(env, func(p *modelPrice) []cli.Cell {
 		return []cli.Cell{{Text: p.Model}, usd(p.Input), usd(p.Output), usd(p.CacheRead), usd(p.CacheWrite), usd(p.Reasoning), usd(p.BatchInput), usd(p.BatchOutput)}
-	}, "MODEL", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "REASONING", "BATCH INPUT", "BATCH OUTPUT")
+	}, "MODEL", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "REASONING", "BATCH INPUT", "BATCH OUTPUT").Secondary("BATCH INPUT", "BATCH OUTPUT", "REASONING")
 	for i := range shown {
 		m := &shown[i]
 		in := func(v int64) float64 { return float64(v) / 1e6 }

@@ -66,7 +66,9 @@ func completeCommand(c *cobra.Command, row *Command) {
 				return starting(choice.Words, last), cobra.ShellCompDirectiveNoFileComp
 			}
 		}
-		switch what, _ := pflag.UnquoteUsage(f); what {
+		what, usage := pflag.UnquoteUsage(f)
+		f.Usage = usage // shells show it as it is
+		switch what {
 		case "FILE":
 			return // the shells' own way
 		case "DIR":

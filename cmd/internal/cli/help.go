@@ -133,12 +133,36 @@ func align(b *strings.Builder, rows [][2]string) {
 		}
 	}
 	for _, r := range rows {
+		text := wrap(r[1], helpWidth-width-4, strings.Repeat(" ", width+4))
 		if len(r[0]) > most {
-			fmt.Fprintf(b, "  %s\n  %-*s  %s\n", r[0], width, "", r[1])
+			fmt.Fprintf(b, "  %s\n  %-*s  %s\n", r[0], width, "", text)
 			continue
 		}
-		fmt.Fprintf(b, "  %-*s  %s\n", width, r[0], r[1])
+		fmt.Fprintf(b, "  %-*s  %s\n", width, r[0], text)
 	}
+}
+
+// helpWidth is how long a line of help is at most, where its words are short.
+const helpWidth = 90
+
+// wrap breaks a text between words into lines of a width; those behind the first begin with indent.
+func wrap(text string, width int, indent string) string {
+	var b strings.Builder
+	line := 0
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == 0:
+		case line+1+len(word) > width:
+			b.WriteString("\n" + indent)
+			line = 0
+		default:
+			b.WriteByte(' ')
+			line++
+		}
+		b.WriteString(word)
+		line += len(word)
+	}
+	return b.String()
 }
 
 // Reference writes the whole table as Markdown.

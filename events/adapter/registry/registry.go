@@ -243,7 +243,11 @@ func Propose(head []byte) (*mapped.Proposal, error) {
 			return p, nil
 		}
 	}
-	return mapped.Propose(head)
+	p, err := mapped.Propose(head)
+	if near := nearestTo(head); err != nil && near != "" { // a table, or lines of text
+		err = fmt.Errorf("%w; %s", err, near)
+	}
+	return p, err
 }
 
 // detect is apart from Detect so that its caller chooses the formats.
