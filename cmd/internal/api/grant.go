@@ -63,6 +63,35 @@ type GrantAnswer struct {
 // In millionths of a dollar it is 1e15, which a float64 still holds to the last digit.
 const MostGranted = 1e9
 
+// overrides returns the limits that count what is granted, and an event for each.
+func (o *GrantOrder) overrides(r *http.Request, flow string, limits *analyzer.Limits, now time.Time) (granted []string, grants []events.Event, err error) {
+	for _, row := range analyzer.Rows() {
+		extra, set := o.extra(row.Unit), row.Setting(limits)
+		// The remaining rows are the active budgets: rows of the flow or of its tree that
+		// can report their remainder, count the granted unit and can stop a flow.
+		if row.OfAgents() && !row.Counts().OfTree() || !row.Tells && !set.Hold && row.Counts() != agents.CountedTreeSpawns || extra == 0 || !row.Limits(limits) || set.Stop == rules.Off && !row.OfSubagents() {
+			continue
+		}
+		scope := events.ScopeFlow
+		if row.OfAgents() {
+			scope = events.ScopeTree // of the flow
+		}
+		order := OverrideOrder{Scope: scope, ScopeID: flow, Rule: row.Name, Extra: extra, Reason: o.Reason, By: o.By, Expires: o.Expires, ForS: o.ForS}
+		// It checks who, why and until when; the first row is enough to find what is wrong.
+		x, err := order.override(r, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		granted = append(granted, row.Name)
+		grants = append(grants, events.Event{Kind: events.OverrideSet, CorrelationID: flow, Override: &x})
+	}
+	if len(grants) == 0 {
+		return nil, nil, &problem.Error{Status: http.StatusUnprocessableEntity, Code: string(events.CodeInvalidValue),
+			Detail: "no limit in force counts what is granted; say calls, tokens, cost_usd, duration_s or spawns as the limits do that stop the flow (GET /v1/flows/{id} tells)"}
+	}
+	return granted, grants, nil
+}
+
 // serveGrant is POST /v1/flows/{id}/grant: an override for each limit in force that counts
 // what is granted, all put into the log together.
 func (p *flowOrders) serveGrant(w http.ResponseWriter, r *http.Request) error {
@@ -76,31 +105,9 @@ func (p *flowOrders) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	}
 	flow := r.PathValue("id")
 	limits, _ := p.folded.inForce()
-	var granted []string
-	var grants []events.Event
-	for _, row := range analyzer.Rows() {
-		extra, set := asked.extra(row.Unit), row.Setting(limits)
-		// The remaining rows are the active budgets: rows of the flow or of its tree that
-		// can report their remainder, count the granted unit and can stop a flow.
-		if row.OfAgents() && !row.Counts().OfTree() || !row.Tells && !set.Hold && row.Counts() != agents.CountedTreeSpawns || extra == 0 || !row.Limits(limits) || set.Stop == rules.Off && !row.OfSubagents() {
-			continue
-		}
-		scope := events.ScopeFlow
-		if row.OfAgents() {
-			scope = events.ScopeTree // of the flow
-		}
-		o := OverrideOrder{Scope: scope, ScopeID: flow, Rule: row.Name, Extra: extra, Reason: asked.Reason, By: asked.By, Expires: asked.Expires, ForS: asked.ForS}
-		// It checks who, why and until when; the first row is enough to find what is wrong.
-		x, err := o.override(r, p.clock.Now())
-		if err != nil {
-			return err
-		}
-		granted = append(granted, row.Name)
-		grants = append(grants, events.Event{Kind: events.OverrideSet, CorrelationID: flow, Override: &x})
-	}
-	if len(grants) == 0 {
-		return &problem.Error{Status: http.StatusUnprocessableEntity, Code: string(events.CodeInvalidValue),
-			Detail: "no limit in force counts what is granted; say calls, tokens, cost_usd, duration_s or spawns as the limits do that stop the flow (GET /v1/flows/{id} tells)"}
+	granted, grants, err := asked.overrides(r, flow, limits, p.clock.Now())
+	if err != nil {
+		return err
 	}
 	view, known, err := p.folded.lookAt(flow)
 	if err != nil {
