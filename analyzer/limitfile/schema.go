@@ -168,7 +168,7 @@ func listSections() object {
 			{"propertyNames", nameSchema("")}, {"additionalProperties", priceSchema()},
 		}},
 		{"budgets", object{{"description", "What tenants, teams, agents, tools or all together may spend in a window, over all flows."}, {"type", "array"}, {"maxItems", integer(maxBudgets)}, {"items", budgetSchema()}}},
-		{"subagents", object{{"description", "What each subagent of a kind may use. The first entry that fits and has the figure counts, else the rules max_subagent_calls, max_subagent_tokens, max_subagent_duration and max_subagent_cost_usd."}, {"type", "array"}, {"maxItems", integer(maxSubagents)}, {"items", subagentSchema()}}},
+		{"subagents", object{{"description", "What each subagent of a kind may use. The first entry that fits and has the figure counts, else the rule of that figure."}, {"type", "array"}, {"maxItems", integer(maxSubagents)}, {"items", subagentSchema()}}},
 	}
 }
 

@@ -3,6 +3,7 @@ package limitfile
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 
@@ -12,8 +13,14 @@ import (
 )
 
 // subagentKeys are the keys of an entry for a kind of subagents. The figures are in the order of their
-// rules, which analyzer.KindLimits has as well.
-var subagentKeys = []string{"kind", "max_calls", "max_tokens", "max_duration", "max_cost_usd", "action"}
+// rules, which analyzer.KindLimits has as well, and have their names: calls of subagents are calls here.
+var subagentKeys = func() []string {
+	keys := []string{"kind"}
+	for i := range (analyzer.KindLimits{}).Most {
+		keys = append(keys, strings.Replace(jobRow(i).Name, "subagent_", "", 1))
+	}
+	return append(keys, "action")
+}()
 
 // maxSubagents is how many kinds may have limits of their own.
 const maxSubagents = 64
@@ -74,7 +81,7 @@ func (c *checker) subagents(all []analyzer.KindLimits) {
 			c.fail(path+".kind", "keep one of them", "is the kind of subagents[%d] as well", j)
 		}
 		if !slices.ContainsFunc(k.Most[:], func(o events.Optional) bool { return o.Set }) {
-			c.fail(path, "give max_calls, max_tokens, max_duration or max_cost_usd", "limits nothing")
+			c.fail(path, "give one of "+strings.Join(subagentKeys[1:len(subagentKeys)-1], ", "), "limits nothing")
 		}
 		for j, most := range k.Most {
 			row := jobRow(j)
@@ -98,11 +105,11 @@ func subagentSchema() object {
 	whole := object{{"type", "integer"}, {"minimum", number("0")}}
 	o := closed("", object{
 		{"kind", nameSchema("Agents that are called so, such as the subagent_type of Claude Code. * stands for any text.")},
-		{"max_calls", figure("Most calls of tools and agents", whole)},
-		{"max_tokens", figure("Most tokens: input, cached and output", whole)},
-		{"max_duration", figure("Longest time", object{{"$ref", "#/$defs/duration"}}, whole)},
-		{"max_cost_usd", figure("Most US dollars", object{{"type", "number"}, {"minimum", number("0")}})},
-		{"action", object{{"enum", texts(actionWords[:])}, {"default", actionWords[0]}, {"description", "hold: the subagent waits for a person, who may grant more."}}},
+		{subagentKeys[1], figure("Most calls of tools and agents", whole)},
+		{subagentKeys[2], figure("Most tokens: input, cached and output", whole)},
+		{subagentKeys[3], figure("Longest time", object{{"$ref", "#/$defs/duration"}}, whole)},
+		{subagentKeys[4], figure("Most US dollars", object{{"type", "number"}, {"minimum", number("0")}})},
+		{subagentKeys[5], object{{"enum", texts(actionWords[:])}, {"default", actionWords[0]}, {"description", "hold: the subagent waits for a person, who may grant more."}}},
 	})
 	return append(o, pair{"required", list{"kind"}})
 }

@@ -92,9 +92,9 @@ func grantCommand() cli.Command {
 		Long: `Gives one flow more than the active limits allow, or more than it has used if that is
 higher. Orders of these limits against it are lifted at once. The extra ends when it is
 used up or expires; grants add up. The log records author and reason. Calls are those of
-tools and between agents. Each limit of that measure gets the extra, including those of
-the flow's tree. Patterns are not budgets: use weir flows release. The running weir
-requires its admin token.`,
+tools and between agents. Spawns are subagents and flows of the tree that may start.
+Each limit of that measure gets the extra, including those of the flow's tree. Patterns
+are not budgets: use weir flows release. The running weir requires its admin token.`,
 		Examples: []string{
 			`weir flows grant order-77 --calls 20 --until 1h --reason "nearly done"`,
 			`weir flows grant order-77 --spawns 3 --until 8h --reason "three helpers are fine"`,

@@ -222,14 +222,14 @@ type running struct {
 	pid int
 }
 
-func startWeir(t *testing.T, program string) running {
+func startWeir(t *testing.T, program string, more ...string) running {
 	t.Helper()
 	dir := t.TempDir()
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "run", "--state", filepath.Join(dir, "state"), "--listen", "127.0.0.1:0", "--metrics", "")
+	cmd := exec.Command(program, append([]string{"run", "--state", filepath.Join(dir, "state"), "--listen", "127.0.0.1:0", "--metrics", ""}, more...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
