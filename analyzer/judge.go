@@ -408,6 +408,11 @@ func (e *verdictWriter) clear(f *Flow, o *order, m *moment, fx *Effects) {
 		}
 	}
 	if waited != 0 && f.start <= waited && !f.held(m.at) {
+		for i := range f.offences { // those of this episode stay within it
+			if f.offences[i].last >= f.start {
+				f.offences[i].last += m.at - waited
+			}
+		}
 		f.start += m.at - waited // for a flow that waits, time stands still
 	}
 }

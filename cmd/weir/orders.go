@@ -241,7 +241,7 @@ for a second person has the state waits, how long it would last, and until when 
 				}
 			},
 		},
-		linkCommand(), confirmCommand(), withdrawCommand(),
+		linkCommand(), confirmCommand(), withdrawCommand(), validateOrdersCommand(),
 	}}
 }
 

@@ -349,7 +349,7 @@ var itself = []row{
 		read: tested(float(func(r *Reading) float64 { return unix(r.SelfTest.Passed) }))},
 	{name: "selftest_duration_seconds", help: "Time from the append of the last loop of weir's own until its verdict was read back.", kind: gauge,
 		read: tested(float(func(r *Reading) float64 { return r.SelfTest.Took.Seconds() }))},
-	{name: "posted_verdicts_total", help: "Verdicts for the endpoints of --webhook and --otlp-logs, by whether they were taken or given up.", kind: counter, labels: []string{"to", "outcome"},
+	{name: "posted_verdicts_total", help: "Verdicts for the endpoints of --webhook and --otlp-logs, and messages of approvals, by whether they were taken or given up.", kind: counter, labels: []string{"to", "outcome"},
 		read: func(r *Reading, to *series) {
 			for _, p := range r.Posted {
 				to.count(p.Delivered, p.To, "delivered")

@@ -220,6 +220,8 @@ type slackBlock struct {
 	Type   string        `json:"type"`
 	Text   *slackWords   `json:"text,omitempty"`
 	Fields []*slackWords `json:"fields,omitempty"`
+	// Elements are the buttons of a block of actions.
+	Elements []slackButton `json:"elements,omitempty"`
 }
 
 type slackWords struct {
@@ -273,6 +275,7 @@ type teamsCard struct {
 	Type    string         `json:"type"`
 	Version string         `json:"version"`
 	Body    []teamsElement `json:"body"`
+	Actions []teamsAction  `json:"actions,omitempty"`
 }
 
 type teamsElement struct {

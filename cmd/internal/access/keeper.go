@@ -213,6 +213,25 @@ func (k *Keeper) TwoMayStop() bool {
 	return false
 }
 
+// MayStop reports whether a principal of the access file may give orders by hand about all.
+func (k *Keeper) MayStop(name string) bool {
+	now := k.now.Load()
+	may := func(p *Principal) bool {
+		return p.Named && p.Name == name && p.roles&Operate != 0 && !p.Bound() && len(p.Orders()) == 0
+	}
+	for _, p := range now.byToken {
+		if may(p) {
+			return true
+		}
+	}
+	for _, p := range now.byCertificate {
+		if may(p) {
+			return true
+		}
+	}
+	return false
+}
+
 // Strict reports whether everybody has to say who he is, also on this machine.
 // It is the options that decide, not the files: one that is taken away opens nothing.
 func (k *Keeper) Strict() bool { return k.o.File != "" || k.o.Certificates }

@@ -133,6 +133,9 @@ func (a *HandOrder) order(r *http.Request) (o *byhand.Order, long time.Duration,
 	if err := o.Check(); err != nil {
 		return nil, 0, &problem.Error{Status: http.StatusBadRequest, Detail: err.Error()}
 	}
+	if o.IsSelfTest() {
+		return nil, 0, &problem.Error{Status: http.StatusBadRequest, Field: "scope", Detail: "these flows are weir's own, to test itself"}
+	}
 	return o, long, nil
 }
 

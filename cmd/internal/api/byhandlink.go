@@ -111,7 +111,7 @@ func (h handOrders) serveLinkPage(w http.ResponseWriter, r *http.Request) error 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
-	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.Header().Set("Referrer-Policy", "same-origin") // no-referrer would send the form without its origin
 	o := &link.Order
 	_ = linkPage.Execute(w, map[string]any{"What": o.Order, "Scope": handText(o), "Reason": o.Reason, "By": o.By, "Until": link.Until.String(), "Except": handScopes(o.Except)})
 	return nil

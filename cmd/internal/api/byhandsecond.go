@@ -67,6 +67,7 @@ func (s secondPerson) propose(w http.ResponseWriter, r *http.Request, asked *Han
 	if err != nil {
 		return &problem.Error{Status: http.StatusConflict, Detail: err.Error()}
 	}
+	approving{s.Server}.propose(&q)
 	if record := visitOf(r.Context()).order; record != nil {
 		record.Kind, record.Event, record.Flow = "order.propose", q.ID, o.Scope.String()
 	}

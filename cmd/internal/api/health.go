@@ -166,7 +166,11 @@ func (h *health) readiness() readyAnswer {
 	}
 	// The proof fails for every reason that is named above, too, and would only repeat it.
 	if t := out.SelfTest; t != nil && len(out.Why) == 0 && !t.OK && behind == nil {
-		out.Why = append(out.Why, "none of weir's own loops was stopped lately")
+		why := "none of weir's own loops was stopped lately"
+		if t.Error != "" {
+			why += ": " + t.Error
+		}
+		out.Why = append(out.Why, why)
 	}
 	out.Ready = len(out.Why) == 0
 	return out

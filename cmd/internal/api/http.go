@@ -69,6 +69,7 @@ func (a *Server) routes() []route {
 		(&markPages{file: a.o.MarksFile, turns: a.turns, clock: a.clock, logger: a.logger}).routes(),
 		(&flowOrders{log: a.parts.Log, folded: &a.folded, orders: &a.orders, clock: a.clock, logger: a.logger}).routes(),
 		handOrders{a}.routes(),
+		approving{a}.routes(),
 		(&agentPages{log: a.parts.Log, orders: &a.orders, door: &a.door, auditing: &a.auditing, health: &a.health, turns: a.turns, clock: a.clock, logger: a.logger}).routes(),
 		(&budgetPages{log: a.parts.Log, folded: &a.folded, turns: a.turns, clock: a.clock, logger: a.logger}).routes(),
 		backtests.routes(), flowCosts{backtests}.routes(),

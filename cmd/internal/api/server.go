@@ -16,6 +16,7 @@ import (
 	"weir/analyzer"
 	"weir/cmd/internal/access"
 	"weir/cmd/internal/admission"
+	"weir/cmd/internal/approvals"
 	"weir/cmd/internal/ask"
 	"weir/cmd/internal/budget"
 	"weir/cmd/internal/certificates"
@@ -221,6 +222,8 @@ type Parts struct {
 	// Degraded is the mode in which asks do not wait for the fold.
 	Degraded Degraded
 	Orders   Orders // by hand, about scopes
+	// Approvals asks persons about holds; nil when no tier is set.
+	Approvals *approvals.Desk
 
 	Checks  Checks
 	Members Members // nil when this process is alone

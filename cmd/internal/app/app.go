@@ -15,6 +15,7 @@ import (
 	"weir/analyzer/prices"
 	"weir/cmd/internal/access"
 	"weir/cmd/internal/api"
+	"weir/cmd/internal/approvals"
 	"weir/cmd/internal/ask"
 	"weir/cmd/internal/budget"
 	"weir/cmd/internal/certificates"
@@ -82,6 +83,7 @@ type App struct {
 	linkKey     sync.Mutex // of who makes the secret of links
 	hand        *switchfile.Settings
 	callers     []*runtimes.Caller
+	approvals   *approvals.Desk // nil: no person is asked about holds
 	degraded    *ask.Degraded
 	checks      *ask.Service // of the three above and the backend
 	members     members      // nil: this process is alone
@@ -128,6 +130,9 @@ func New(o Options) (*App, error) {
 	}
 	if a.hand, err = switchfile.Read(o.SwitchFile); err != nil {
 		return nil, fmt.Errorf("settings of the switch: %w", err)
+	}
+	if err := a.checkApprovals(); err != nil {
+		return nil, fmt.Errorf("settings of the switch: approvals: %w", err)
 	}
 	if len(a.hand.TwoPersons) > 0 && !a.access.TwoMayStop() {
 		return nil, fmt.Errorf("settings of the switch: %w", errTwoPersons)
@@ -266,10 +271,11 @@ func (a *App) Start(ctx context.Context) (err error) {
 		return err
 	}
 	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, VerdictLog: log, Limits: a.limits,
-		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Orders: api.Orders{Book: a.byHand, Desk: a.desk, Proposals: a.proposals(), Secrets: a.linkSecrets}, Checks: a.checks, Members: a.members, Begins: a.orders.Begins, Standing: a.orders.Standing}); err != nil {
+		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Orders: api.Orders{Book: a.byHand, Desk: a.desk, Proposals: a.proposals(), Secrets: a.linkSecrets}, Approvals: a.approvals, Checks: a.checks, Members: a.members, Begins: a.orders.Begins, Standing: a.orders.Standing}); err != nil {
 		return err
 	}
 	a.runDrills()
+	a.runApprovals()
 	if a.members != nil {
 		a.run(a.intake, "guards that moved", a.settle)
 	}
@@ -305,6 +311,9 @@ func (a *App) open() (err error) {
 		}
 	}
 	a.byHand = a.newBook()
+	if err := a.openApprovals(); err != nil {
+		return err
+	}
 	if a.o.VerdictFile != "" {
 		if a.file, err = jsonl.Open(a.o.VerdictFile); err != nil {
 			return err
@@ -326,7 +335,7 @@ func (a *App) runAll() {
 	a.run(a.intake, "orders by hand", a.byHand.Run)
 	a.run(a.intake, "guards of receipts", a.known.Run)
 	if a.selfTest != nil {
-		a.selfTest.Log, a.selfTest.Verdicts = folded{a.backend}, a.verdicts
+		a.selfTest.Log, a.selfTest.Verdicts, a.selfTest.Switch = folded{a.backend}, a.verdicts, selfSwitch{a}
 	}
 	if a.o.SelfTest > 0 {
 		a.run(a.intake, "self-test", a.selfTest.Run)
@@ -340,6 +349,9 @@ func (a *App) runAll() {
 	}
 	for _, c := range a.callers {
 		a.forward(forwarder.ToRuntime(c.Runtime.Name, c.Deliver))
+	}
+	if a.approvals != nil {
+		a.forward(forwarder.ToApprovals(a.approvals.Deliver))
 	}
 	if a.otlp != nil {
 		a.forward(forwarder.ToOTLP(a.o.OTLPLogs, a.otlp))
@@ -373,6 +385,9 @@ func (a *App) Measure(r *prom.Reading) {
 	}
 	if a.hook != nil {
 		add("webhook", a.hook.Counts())
+	}
+	if a.approvals != nil {
+		add("approvals", &a.approvals.Counts)
 	}
 	if a.otlp != nil {
 		add("otlp", a.otlp.Counts())

@@ -182,8 +182,9 @@ func TestOpenAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	asked, slack := newInbox(t)
 	settings := filepath.Join(t.TempDir(), "switch.yaml")
-	if err := os.WriteFile(settings, []byte("two-persons: [service]\n"), 0o600); err != nil {
+	if err := os.WriteFile(settings, []byte("two-persons: [service]\napprovals: {url: https://weir.example, unanswered: hold, tiers: [{name: ops, slack: \""+slack+"\"}]}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r := people(t, Options{Authz: true, StateDir: dir, Limits: limits, SwitchFile: settings}, everybody())
@@ -206,6 +207,7 @@ func TestOpenAPI(t *testing.T) {
 	d.checks(r, f)
 	d.intakes(f)
 	d.orders(f)
+	d.approvals(f, asked)
 	d.readings(r, f)
 	d.page(r, f)
 	d.elsewhere()
@@ -401,6 +403,30 @@ func (d *described) scopes(f caller) {
 	f(400, "ann", "POST", "/v1/flows/stop", "", "{")
 	f(202, "ann", "POST", "/v1/flows/stop", "", d.example("POST", "/v1/flows/stop", "all"))
 	f(200, "ann", "DELETE", one, all+"/all", d.example("DELETE", one, "release"))
+}
+
+// approvals calls what is about held flows.
+func (d *described) approvals(f caller, asked *inbox) {
+	const list, link = "/v1/approvals", "/v1/approvals/{token}"
+	f(202, "root", "POST", "/v1/events", "", `{"id":"spent","source":"s","time":"2026-11-20T14:00:00Z","kind":"llm.call","correlation_id":"to-approve","from":{"agent":"a"},"usage":{"cost_usd":2}}`)
+	message := ""
+	eventually(d.t, "the message", func() bool {
+		for _, text := range asked.list() {
+			if strings.Contains(text, "to-approve") {
+				message = text
+			}
+		}
+		return message != ""
+	})
+	f(200, "eve", "GET", list, "", "")
+	approve, _ := links(d.t, message)
+	f(404, "", "GET", link, approve+"x", "")
+	f(404, "", "POST", link, approve+"x", "")
+	f(200, "", "GET", link, approve, "")
+	f(200, "", "POST", link, approve, "")
+	f(410, "", "GET", link, approve, "")
+	f(410, "", "POST", link, approve, "")
+	f(200, "eve", "GET", list, "", "")
 }
 
 // second calls what is about a second person, and drills.

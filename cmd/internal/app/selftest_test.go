@@ -214,3 +214,60 @@ func TestOwnFlowsAreReserved(t *testing.T) {
 		t.Error("a text about a flow of weir's own is taken for one")
 	}
 }
+
+// TestSelfTestOfTheSwitch throws the switch for an agent of weir's own: its checks are refused, others pass, and
+// neither users nor guards see anything of it. A switch that is not obeyed, or does not let go, is reported.
+func TestSelfTestOfTheSwitch(t *testing.T) {
+	t.Parallel()
+	h := beginHand(t, Options{Metrics: "127.0.0.1:0"}, tested)
+	if err := h.selfTest.Once(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.want(h.do("GET", "/readyz", ""), 200, `"self_test":{"ok":true`, `"switch_obeyed":"2026-11-20T14:00:00.000Z"`)
+	h.want(h.do("GET", "/v1/orders?all=1", ""), 200, `{"orders":[]}`)
+	if got := strings.Join(h.verdictLines(), ""); strings.Contains(got, events.SelfTestFlows) || strings.Contains(got, "by_hand") {
+		t.Errorf("a stream shows %s", got)
+	}
+	if _, kept, err := h.store.Cursor("byhand.ids"); kept || err != nil {
+		t.Errorf("an order of the self-test is recorded: %v, %v", kept, err)
+	}
+	h.want(h.order("/v1/orders", `{"scope":"flow:weir-selftest/*","reason":"a test","by":"ann"}`), 400, "weir's own")
+	// During a stop of all calls it passes: all checks are refused.
+	h.stopped(`{"scope":"all","reason":"a test","by":"ann"}`)
+	h.fake.Advance(time.Minute)
+	if err := h.selfTest.Once(t.Context()); err != nil {
+		t.Error(err)
+	}
+	h.released("all")
+	works := h.byHand.Enforce
+	for why, enforce := range map[string]func(*events.Verdict){
+		"a check of selftest-stopped was answered by allow": func(*events.Verdict) {},
+		"a check of selftest-other was refused by": func(v *events.Verdict) {
+			wide := *v.ByHand
+			wide.Within = nil
+			c := *v
+			c.ByHand = &wide
+			works(&c)
+		},
+		"a check of selftest-stopped was refused by": func(v *events.Verdict) {
+			if v.Stops() {
+				works(v)
+			}
+		},
+	} {
+		h.fake.Advance(2 * time.Minute) // what the one before has left has expired
+		h.byHand.Enforce = enforce
+		if err := h.selfTest.Once(t.Context()); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("got %v, want %s", err, why)
+		}
+		if got := h.do("GET", "/readyz", ""); !strings.Contains(got.body, `"error":"the switch: `) {
+			t.Errorf("readyz says %s", got.body)
+		}
+	}
+	h.fake.Advance(5 * time.Minute)
+	h.want(h.do("GET", "/readyz", ""), 503, "the switch: ")
+	h.byHand.Enforce = works
+	if err := h.selfTest.Once(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -217,7 +218,11 @@ func attempt(ev *events.Event, v *events.Verdict) []byte {
 	if origin == events.OriginUser { // the message was refused, so it does not count as a user's
 		origin = events.OriginUnset
 	}
-	ack := events.Event{ID: fmt.Sprintf("refused-%016x", id), Source: checkSource, Time: ev.Time, Kind: events.VerdictAck,
+	source := checkSource
+	if strings.HasPrefix(ev.CorrelationID, events.SelfTestFlows) { // where other sources are strangers
+		source = ev.Source
+	}
+	ack := events.Event{ID: fmt.Sprintf("refused-%016x", id), Source: source, Time: ev.Time, Kind: events.VerdictAck,
 		CorrelationID: ev.CorrelationID, CorrelationSource: ev.CorrelationSource, From: ev.From, To: ev.To, Origin: origin,
 		TurnID: ev.TurnID, TaskID: ev.TaskID, ConversationID: ev.ConversationID, ProjectID: ev.ProjectID, TeamID: ev.TeamID, TenantID: ev.TenantID, MemoryTraceID: ev.MemoryTraceID,
 		ParentCorrelationID: ev.ParentCorrelationID, RootCorrelationID: ev.RootCorrelationID,

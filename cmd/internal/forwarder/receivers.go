@@ -66,6 +66,12 @@ func ToOTLP(url string, exporter *otlp.Exporter) *Forwarder {
 	}}
 }
 
+// ToApprovals returns a forwarder that shows verdicts to what asks persons about holds. Log, cursors, clock
+// and logger are left to the caller.
+func ToApprovals(deliver func(ctx context.Context, verdicts []state.Entry) (int, error)) *Forwarder {
+	return &Forwarder{Name: "approvals", Cursor: "approvals.read", Deliver: deliver}
+}
+
 // ToRuntime returns a forwarder that has a program that runs agents cancel the work of orders by hand.
 // Log, cursors, clock and logger are left to the caller.
 func ToRuntime(name string, deliver func(ctx context.Context, verdicts []state.Entry) (int, error)) *Forwarder {

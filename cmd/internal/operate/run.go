@@ -131,7 +131,7 @@ func NewRunFlags(fs *pflag.FlagSet) *RunFlags {
 	fs.StringVar(&r.O.MemberKeyFile, "member-key-file", "", "with --brokers: `FILE` with keys that members share, one per line (id, space, secret); the first signs; default: from the admin or intake token")
 	fs.StringVar(&r.O.AuditFile, "audit-file", "", "record orders by hand, refused ones too, in `FILE`; default: audit.jsonl in the folder of --state")
 	fs.StringVar(&r.O.OrdersFile, "orders-file", "", "also keep orders by hand (weir stop) in `FILE`, so that they survive the loss of --state; with --brokers a topic keeps them")
-	fs.StringVar(&r.O.SwitchFile, "switch-file", "", "`FILE` with settings of weir stop, such as runtimes that cancel work in progress; read at the start")
+	fs.StringVar(&r.O.SwitchFile, "switch-file", "", "`FILE` with settings of weir stop and of approvals; read at the start")
 	fs.StringVar(&r.O.TLS.Certificate, "tls-cert-file", "", "serve TLS on every port with the certificate in `FILE`, read again when it changes")
 	fs.StringVar(&r.O.TLS.Key, "tls-key-file", "", "`FILE` with the key of that certificate")
 	fs.StringVar(&r.O.TLS.ClientAuthorities, "tls-client-ca-file", "", "accept client certificates of the authorities in `FILE`; they also verify other members of --brokers")
@@ -152,7 +152,7 @@ func NewRunFlags(fs *pflag.FlagSet) *RunFlags {
 	fs.StringVar(&r.O.AuthzGRPC, "authz-grpc", "", "serve Envoy's external authorization by gRPC on `ADDRESS`")
 	fs.StringVar(&r.O.Metrics, "metrics", app.DefaultMetrics, "serve Prometheus metrics and profiles on `ADDRESS`; empty for none")
 	fs.BoolVar(&r.O.NativeHistograms, "native-histograms", false, "add native histograms; the dashboards read the classic ones")
-	fs.DurationVar(&r.O.SelfTest, "self-test", app.DefaultSelfTest, "interval of the self-test, a loop that must be stopped (`DURATION`); 0 for never")
+	fs.DurationVar(&r.O.SelfTest, "self-test", app.DefaultSelfTest, "interval of the self-test, a loop and calls that must be stopped (`DURATION`); 0 for never")
 	fs.Int64Var(&r.memoryMiB, "memory", pump.DefaultMemory>>20, "memory for flows, in `MIB`")
 	fs.Int64Var(&r.intakeMiB, "intake-memory", app.DefaultIntakeMemory>>20, "memory of all requests in progress, in `MIB`; requests beyond get 503 with Retry-After")
 	return r

@@ -12,6 +12,7 @@ import (
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/retry"
 	"weir/events"
+	"weir/events/byhand"
 	"weir/sink/prom"
 	"weir/state"
 )
@@ -29,6 +30,14 @@ type Log interface {
 	Follow(flow string, fromNow bool) (reached func(ctx context.Context) bool, leave func())
 	// PartitionOf returns the partition of a flow; false when it is not folded here.
 	PartitionOf(flow string) (int, bool)
+}
+
+// Switch is the way of orders by hand at this process.
+type Switch interface {
+	// Throw puts an order in force, and returns the id of its verdict.
+	Throw(ctx context.Context, o byhand.Order) (verdict string, err error)
+	// Ask answers a check, as those of dispatchers are answered.
+	Ask(ctx context.Context, ev *events.Event) (*events.Verdict, error)
 }
 
 // Verdicts is the log of verdicts.
@@ -49,17 +58,21 @@ type Prober struct {
 	Every    time.Duration // at least Least
 	Log      Log
 	Verdicts Verdicts
-	Clock    clock.Clock
-	Logger   *slog.Logger
+	// Switch is tested after each loop; nil tests none.
+	Switch Switch
+	Clock  clock.Clock
+	Logger *slog.Logger
 
 	mu sync.Mutex
 	// round counts loops, so that the partitions take turns.
 	round  int
+	asked  int       // checks of the switch
 	idle   bool      // nothing is folded here
 	passed time.Time // when a loop was last stopped as expected
 	took   time.Duration
-	runs   [2]int64 // at 1 those that were not stopped
-	fault  error    // of the last run
+	runs   [2]int64  // at 1 those that were not stopped
+	fault  error     // of the last run
+	obeyed time.Time // when the switch was last obeyed
 }
 
 // Patience is how long a prober waits for its verdict; stale says how old the last success may be
@@ -89,7 +102,7 @@ func (s *Prober) Run(ctx context.Context) error {
 		case errors.Is(err, state.ErrClosed), errors.Is(err, state.ErrFailed):
 			return err
 		case err != nil:
-			s.Logger.Error("weir's own loop was not stopped: what agents do may not be stopped either", "error", err)
+			s.Logger.Error("the self-test failed: what agents do may not be stopped either", "error", err)
 		}
 		if err := retry.Pause(ctx, s.Clock, s.Every); err != nil {
 			return err
@@ -118,10 +131,14 @@ func (s *Prober) Once(ctx context.Context) error {
 	}
 	begun := s.Clock.Now()
 	err := s.loop(ctx, flow)
+	now := s.Clock.Now()
+	took := now.Sub(begun)
+	if err == nil && s.Switch != nil {
+		err = s.flip(ctx, flow)
+	}
 	if ctx.Err() != nil {
 		return err
 	}
-	now := s.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fault = err; err != nil {
@@ -129,7 +146,10 @@ func (s *Prober) Once(ctx context.Context) error {
 		return err
 	}
 	s.runs[0]++
-	s.passed, s.took = now, now.Sub(begun)
+	s.passed, s.took = now, took
+	if s.Switch != nil {
+		s.obeyed = now
+	}
 	return nil
 }
 
@@ -230,6 +250,8 @@ type Status struct {
 	OK     bool           `json:"ok"`
 	Passed events.RFC3339 `json:"last_stopped,omitzero"`
 	TookMS int64          `json:"took_ms,omitempty"`
+	// Obeyed is when the switch (weir stop) was last thrown by the self-test and obeyed by checks.
+	Obeyed events.RFC3339 `json:"switch_obeyed,omitzero"`
 	Error  string         `json:"error,omitempty"` // of the last run
 }
 
@@ -245,6 +267,9 @@ func (s *Prober) State() *Status {
 	if !s.passed.IsZero() {
 		out.Passed = events.RFC3339(events.StampOf(s.passed))
 		out.OK = out.OK || s.Clock.Now().Sub(s.passed) < stale*s.Every
+	}
+	if !s.obeyed.IsZero() {
+		out.Obeyed = events.RFC3339(events.StampOf(s.obeyed))
 	}
 	if s.fault != nil {
 		out.Error = s.fault.Error()

@@ -3,6 +3,7 @@ package switchfile
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,9 +17,12 @@ import (
 
 // keys are those of a mapping, by its path; "" is the whole file.
 var keys = map[string][]string{
-	"":         {"two-persons", "second-within", "drills", "runtimes"},
-	"drills":   {"scope", "every"},
-	"runtimes": {"name", "agent", "url", "url-file", "secret-file"},
+	"":                {"two-persons", "second-within", "drills", "runtimes", "approvals"},
+	"drills":          {"scope", "every"},
+	"runtimes":        {"name", "agent", "url", "url-file", "secret-file"},
+	"approvals":       {"url", "unanswered", "grant", "for", "tiers", "smtp"},
+	"approvals.tiers": {"name", "wait", "as", "slack", "slack-file", "teams", "teams-file", "email"},
+	"approvals.smtp":  {"server", "from", "user", "password-file", "ca-file", "plain"},
 }
 
 // form finds what is wrong with the form of a file, before it is decoded.
@@ -59,26 +63,31 @@ func (f *form) mapping(path string, n *yaml.Node) {
 // value looks at the value of a known key.
 func (f *form) value(path string, n *yaml.Node) {
 	switch path {
-	case "two-persons", "drills", "runtimes":
+	case "approvals", "approvals.smtp":
+		f.mapping(path, n)
+		return
+	case "two-persons", "drills", "runtimes", "approvals.tiers", "approvals.tiers.email":
 		if n.Kind != yaml.SequenceNode {
 			f.fail(n, path, "write it in brackets", "want a list, got %s", strictyaml.Describe(n))
 			return
 		}
 		for _, entry := range n.Content {
-			if path == "two-persons" {
+			switch path {
+			case "two-persons":
 				f.kind(path, entry)
-			} else {
+			case "approvals.tiers.email":
+				f.text(path, entry)
+			default:
 				f.mapping(path, entry)
 			}
 		}
 		return
 	}
-	if n.Kind != yaml.ScalarNode {
-		f.fail(n, path, "", "want a text, got %s", strictyaml.Describe(n))
+	if !f.text(path, n) {
 		return
 	}
 	switch path {
-	case "second-within", "drills.every":
+	case "second-within", "drills.every", "approvals.for", "approvals.tiers.wait":
 		if _, err := time.ParseDuration(n.Value); err != nil {
 			f.fail(n, path, "write a number with its unit, such as 15m or 24h", "%s is no duration", strictyaml.Describe(n))
 		}
@@ -86,7 +95,24 @@ func (f *form) value(path string, n *yaml.Node) {
 		if _, err := byhand.ParseScope(n.Value); err != nil {
 			f.fail(n, path, "", "%v", err)
 		}
+	case "approvals.grant":
+		if _, err := strconv.ParseFloat(n.Value, 64); err != nil {
+			f.fail(n, path, "write the part of the limit that is granted, such as 0.5", "%s is no number", strictyaml.Describe(n))
+		}
+	case "approvals.smtp.plain":
+		if n.Value != "true" && n.Value != "false" {
+			f.fail(n, path, "write true or false", "%s is neither", strictyaml.Describe(n))
+		}
 	}
+}
+
+// text looks at a value that is one text.
+func (f *form) text(path string, n *yaml.Node) bool {
+	if n.Kind != yaml.ScalarNode {
+		f.fail(n, path, "", "want a text, got %s", strictyaml.Describe(n))
+		return false
+	}
+	return true
 }
 
 // kind looks at a kind of scopes.

@@ -25,6 +25,8 @@ type Settings struct {
 	SecondWithin time.Duration      `yaml:"second-within"`
 	Drills       []Drill            `yaml:"drills"`
 	Runtimes     []Runtime          `yaml:"runtimes"`
+	// Approvals say how persons are asked about holds; nil asks none.
+	Approvals *Approvals `yaml:"approvals"`
 }
 
 // Drill throws the switch in shadow again and again.
@@ -117,6 +119,11 @@ func (s *Settings) check(dir string) error {
 			return fmt.Errorf("runtimes[%d]: name %q is used twice", i, r.Name)
 		}
 		seen[r.Name] = true
+	}
+	if s.Approvals != nil {
+		if err := s.Approvals.check(dir); err != nil {
+			return fmt.Errorf("approvals: %w", err)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,207 @@
+package approvals
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/analyzer"
+	"weir/analyzer/agents"
+	"weir/analyzer/budgets"
+	"weir/cmd/internal/orders"
+	"weir/events"
+)
+
+// The kinds of holds.
+const (
+	OfFlow     = "flow"     // a flow waits; a grant or a release lets it go on, a stop ends it
+	OfTree     = "tree"     // a tree of flows waits
+	OfSpawn    = "spawn"    // a new flow waits for a place in its tree
+	OfBudget   = "budget"   // a budget over flows is used up
+	OfProposal = "proposal" // a stop waits for its second person
+)
+
+// Hold is work that waits for a person. It is stored as JSON.
+type Hold struct {
+	// ID is of the order or the proposal, 16 hexadecimal digits.
+	ID   string `json:"id"`
+	Kind string `json:"kind"`
+	// Subject is what waits: a flow, the root of a tree, "name:value" of a budget, or a scope.
+	Subject string      `json:"subject"`
+	Flow    string      `json:"flow,omitempty"`
+	Root    string      `json:"root,omitempty"`
+	Rule    string      `json:"rule,omitempty"`
+	Text    string      `json:"text"` // for persons
+	Agent   string      `json:"agent,omitempty"`
+	Tool    string      `json:"tool,omitempty"`
+	Reason  string      `json:"reason,omitempty"`
+	Unit    events.Unit `json:"unit,omitempty"`
+	Limit   float64     `json:"limit,omitempty"`
+	Used    float64     `json:"used,omitempty"`
+	Extra   float64     `json:"extra,omitempty"` // that an approval grants, in Unit; 0: it releases
+	// Armed says that the limit is used up and that no call is known to wait. Guards refuse the next one by
+	// themselves, so persons are asked already.
+	Armed bool           `json:"armed,omitempty"`
+	First string         `json:"first,omitempty"` // of a proposal: the principal that gave it
+	Since events.RFC3339 `json:"since"`
+	Until events.RFC3339 `json:"until"` // then the hold ends by itself
+
+	// What follows is how the asking goes. Asked is the number of tiers that were asked.
+	Asked     int            `json:"asked"`
+	Next      events.RFC3339 `json:"next,omitzero"` // when the tier has had its time
+	Delivered bool           `json:"delivered"`     // the message of the last tier
+	Reached   bool           `json:"reached"`       // the message of any tier
+	Lapsed    bool           `json:"lapsed,omitempty"`
+
+	busy bool // an answer is carried out
+}
+
+// mostText is how much of a text of others is kept, in bytes.
+const mostText = 512
+
+// boundWait is how long a hold is waited for that ends without a verdict: the order about a new flow of a
+// tree lasts a minute, and its caller has to ask again.
+const boundWait = time.Hour
+
+// grace is how long a hold is kept beyond its end, since its renewal may be under way.
+const grace = time.Minute
+
+// holdOf returns the hold that a verdict gives; nil for none.
+func holdOf(v *events.Verdict, grant float64) *Hold {
+	if v.Action != events.Hold || v.Mode != events.ModeEnforce || v.OfSelfTest() || v.ByHand != nil {
+		return nil
+	}
+	h := &Hold{ID: orders.IDOf(v.ID), Armed: v.Effective != events.EffectiveNow, Rule: v.RuleID, Text: cut(v.Message), Agent: cut(first(v.From, v.Session, v.Agent)), Tool: cut(v.Tool), Reason: string(v.Reason),
+		Unit: v.Unit, Since: v.Time, Until: v.ExpiresAt}
+	if v.Limit != nil && v.Observed != nil {
+		h.Limit, h.Used = *v.Limit, *v.Observed
+	}
+	name, ofBudget := strings.CutPrefix(v.RuleID, budgets.Prefix)
+	row, _ := analyzer.RowNamed(v.RuleID)
+	switch {
+	case ofBudget && v.CorrelationID == "":
+		h.Kind, h.Subject = OfBudget, v.Scope.ID
+		if v.Scope.Kind != events.ScopeBudget {
+			h.Subject = name + ":" + v.Scope.ID
+		}
+	case ofBudget: // about one flow because of the account
+		return nil
+	case v.Scope.Kind == events.ScopeTree:
+		h.Kind, h.Subject, h.Root = OfTree, v.Scope.ID, v.Scope.ID
+	case row.Counts() == agents.CountedTreeSpawns:
+		h.Kind, h.Subject, h.Flow, h.Root = OfSpawn, v.CorrelationID, v.CorrelationID, v.RootCorrelationID
+		// Each check of the flow is refused by another order, and renews this hold.
+		h.ID = fmt.Sprintf("%016x", xxhash.Sum64String(fmt.Sprint(h.Root, "\x00", h.Flow, "\x00", h.Rule, "\x00", v.Revision)))
+		h.Until = events.RFC3339(events.Stamp(v.Time).Add(boundWait))
+	case v.RootCorrelationID != "" && row.OfAgents(): // the order about its tree is asked about
+		return nil
+	case v.Scope.Kind == events.ScopeFlow:
+		h.Kind, h.Subject, h.Flow = OfFlow, v.CorrelationID, v.CorrelationID
+	default:
+		return nil
+	}
+	if (h.Kind != OfFlow || row.Tells) && h.Limit > 0 {
+		h.Extra = share(h.Limit, grant, v.Unit)
+	}
+	return h
+}
+
+// ofProposal is the hold of a stop that waits for its second person.
+func ofProposal(q *orders.Proposal, now events.Stamp) *Hold {
+	return &Hold{ID: q.ID, Kind: OfProposal, Subject: q.Order.Scope.String(), Text: cut(q.Order.By + " wants to stop " + q.Order.Scope.String() + ": " + q.Order.Reason),
+		First: q.First, Since: events.RFC3339(now), Until: events.RFC3339(q.Until)}
+}
+
+// share is the part of a limit that is granted: whole numbers but for dollars.
+func share(limit, part float64, unit events.Unit) float64 {
+	if unit == events.UnitUSD {
+		return math.Ceil(limit*part*1e6) / 1e6
+	}
+	return math.Ceil(limit * part)
+}
+
+// copy is what is used without the lock of the desk.
+func (h *Hold) copy() *Hold {
+	c := *h
+	return &c
+}
+
+// renew takes over what a later verdict says of the same hold.
+func (h *Hold) renew(v *Hold) {
+	h.Text, h.Used, h.Limit, h.Extra = v.Text, v.Used, v.Limit, v.Extra
+	h.Until = max(h.Until, v.Until)
+	h.Armed = h.Armed && v.Armed
+}
+
+// Approved says what an approval does.
+func (h *Hold) Approved(long time.Duration) string {
+	switch {
+	case h.Kind == OfProposal:
+		return "the stop is given"
+	case h.Extra == 0:
+		return "the flow goes on; no rule stops it for " + duration(long)
+	case h.Kind == OfBudget:
+		return h.amount() + " more, until the window ends or for " + duration(long)
+	case h.Kind == OfFlow:
+		return h.amount() + " more for the flow, for " + duration(long)
+	}
+	return h.amount() + " more for the tree, for " + duration(long)
+}
+
+// Denied says what a denial does.
+func (h *Hold) Denied() string {
+	switch h.Kind {
+	case OfBudget:
+		return "calls are refused until the window ends"
+	case OfTree:
+		return "all flows of the tree are stopped"
+	case OfProposal:
+		return "the stop is withdrawn"
+	}
+	return "the flow is stopped"
+}
+
+// amount is what an approval grants, in words.
+func (h *Hold) amount() string {
+	n := strconv.FormatFloat(h.Extra, 'f', -1, 64)
+	switch h.Unit {
+	case events.UnitUSD:
+		return "$" + n
+	case events.UnitSeconds:
+		return n + " seconds"
+	case "", events.UnitNone:
+		return n
+	}
+	return n + " " + string(h.Unit)
+}
+
+// duration is a time without zeros at its end, such as 1h or 1h30m.
+func duration(d time.Duration) string {
+	s := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, zero) {
+			s = s[:len(s)-2]
+		}
+	}
+	return s
+}
+
+func cut(s string) string {
+	if len(s) > mostText {
+		return strings.ToValidUTF8(s[:mostText], "") + "..."
+	}
+	return s
+}
+
+func first(words ...string) string {
+	for _, w := range words {
+		if w != "" {
+			return w
+		}
+	}
+	return ""
+}

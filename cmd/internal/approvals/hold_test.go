@@ -1,0 +1,61 @@
+package approvals
+
+import (
+	"testing"
+	"time"
+
+	"weir/events"
+)
+
+func TestHoldOf(t *testing.T) {
+	limit, used := 2.5, 2.6
+	hold := func(change func(*events.Verdict)) *Hold {
+		v := &events.Verdict{ID: "00000000000000aa-1", Mode: events.ModeEnforce, Action: events.Hold, Effective: events.EffectiveNow, RuleID: "max_cost_usd", Unit: events.UnitUSD, Limit: &limit, Observed: &used,
+			Scope: events.Scope{Kind: events.ScopeFlow, ID: "f"}, CorrelationID: "f"}
+		change(v)
+		return holdOf(v, 0.5)
+	}
+	if h := hold(func(*events.Verdict) {}); h == nil || h.Kind != OfFlow || h.ID != "00000000000000aa" || h.Extra != 1.25 || h.Approved(time.Hour) != "$1.25 more for the flow, for 1h" {
+		t.Errorf("%+v", h)
+	}
+	if h := hold(func(v *events.Verdict) {
+		v.RuleID, v.CorrelationID, v.Scope, v.Effective = "budget:day", "", events.Scope{Kind: events.ScopeTenant, ID: "acme:eu"}, events.EffectiveNext
+	}); h == nil || h.Kind != OfBudget || h.Subject != "day:acme:eu" {
+		t.Errorf("%+v", h)
+	}
+	if h := hold(func(v *events.Verdict) {
+		v.RuleID, v.CorrelationID, v.Scope = "budget:day", "", events.Scope{Kind: events.ScopeBudget, ID: "day:payments"}
+	}); h == nil || h.Subject != "day:payments" {
+		t.Errorf("%+v", h)
+	}
+	if h := hold(func(v *events.Verdict) { v.Effective = events.EffectiveNext }); h == nil || !h.Armed {
+		t.Errorf("%+v", h)
+	}
+	for name, change := range map[string]func(*events.Verdict){
+		"shadow":             func(v *events.Verdict) { v.Mode = events.ModeShadow },
+		"a denial":           func(v *events.Verdict) { v.Action = events.Deny },
+		"the self-test":      func(v *events.Verdict) { v.CorrelationID = events.SelfTestFlows + "1" },
+		"a flow of a budget": func(v *events.Verdict) { v.RuleID = "budget:day" },
+	} {
+		if h := hold(change); h != nil {
+			t.Errorf("%s: %+v", name, h)
+		}
+	}
+	if a, b, c := duration(time.Hour), duration(90*time.Minute), duration(45*time.Second); a != "1h" || b != "1h30m" || c != "45s" {
+		t.Errorf("%s %s %s", a, b, c)
+	}
+}
+
+func TestLinks(t *testing.T) {
+	secret, other := []byte("one secret of sixteen bytes"), []byte("another of sixteen bytes")
+	l := &Link{Hold: "h", Tier: "ops", Action: Approve, Until: 7}
+	token := l.token(secret)
+	if got := readLink(token, [][]byte{other, secret}); got == nil || *got != *l {
+		t.Errorf("%+v", got)
+	}
+	for name, text := range map[string]string{"another secret": l.token(other), "cut": token[:len(token)-3], "no action": (&Link{Hold: "h", Action: "all"}).token(secret), "": ""} {
+		if got := readLink(text, [][]byte{secret, nil}); got != nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
