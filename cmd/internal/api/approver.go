@@ -211,6 +211,10 @@ func (p approver) Publish(ctx context.Context, d approvals.Decision) {
 
 // takeDecision takes in what another member has decided.
 func (p approving) takeDecision(_ *http.Request, body []byte) (int, []byte, error) {
+	// Without keys of the group any caller that may check could silence what persons are asked.
+	if p.parts.Members == nil || !p.o.Peer.Keys().Orders {
+		return 0, nil, &problem.Error{Status: http.StatusNotFound, Detail: "this weir is not a member of a group that shares a key for orders"}
+	}
 	var d approvals.Decision
 	if err := json.Unmarshal(body, &d); err != nil {
 		return 0, nil, &problem.Error{Status: http.StatusBadRequest, Detail: "want a decision: " + err.Error()}

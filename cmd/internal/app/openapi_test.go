@@ -525,6 +525,7 @@ func (d *described) page(r *running, f caller) {
 	f(404, "dan", "POST", "/v1/asks", "", string(passed.AppendJSON(nil)))
 	f(400, "dan", "POST", "/v1/asks", "", "{}")
 	f(404, "dan", "POST", "/v1/asks/tree", "", "{}")
+	f(404, "dan", "POST", "/v1/asks/approval", "", "{}")
 	f(400, "dan", "POST", "/v1/asks/receipt", "", "{")
 	// Redirects are followed by the client of the others.
 	req := &http.Request{Method: "GET", URL: &url.URL{Scheme: "http", Host: r.Addr(), Path: "/"}, Header: http.Header{}}

@@ -146,7 +146,7 @@ func (d *Desk) question(h *Hold, tier int) (*webhook.Question, error) {
 		return nil, errors.New("there is no key for links")
 	}
 	until := min(events.Stamp(h.Until), d.Now().Add(longestLink))
-	if h.Kind == OfBudget || h.Kind == OfSpawn { // they are renewed
+	if h.Armed || h.Kind == OfBudget || h.Kind == OfSpawn { // they are renewed
 		until = d.Now().Add(longestLink)
 	}
 	link := func(action string) string {

@@ -42,7 +42,7 @@ func TestApprovalInAGroup(t *testing.T) {
 		return out
 	}
 	settings := filepath.Join(t.TempDir(), "switch.yaml")
-	if err := os.WriteFile(settings, []byte("approvals: {url: https://weir.example, tiers: [{name: ops, wait: 1h, slack: \""+slack.URL+"\"}]}\n"), 0o600); err != nil {
+	if err := os.WriteFile(settings, []byte("approvals: {url: https://weir.example, grant: 100, tiers: [{name: ops, wait: 1h, slack: \""+slack.URL+"\"}]}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	limits, err := limitfile.Parse("test", []byte("profile: none\nrules: {max_total_calls: {max: 1, action: hold}}\n"))
