@@ -70,6 +70,9 @@ var logTruths = []logTruth{
 	{truth{"a2a/same_question_v1.jsonl", times(8, "planner > coder"), 8, nil, 2, 1, 1}, "a2a", events.CorrelationDerived, "warn repeated_delegation at hop 3", ""},
 	{truth{"a2a/honest_v1.jsonl", []string{"planner > coder"}, 1, nil, 2, 1, 0}, "a2a", events.CorrelationDerived, "", ""},
 
+	{truth{"a2a/artifacts_loop_v1.jsonl", times(8, "planner > coder"), 8, nil, 2, 1, 1}, "a2a", events.CorrelationDerived, "warn repeated_delegation at hop 3", ""},
+	{truth{"a2a/artifacts_honest_v1.jsonl", times(4, "planner > coder"), 4, nil, 2, 1, 1}, "a2a", events.CorrelationDerived, "", "each message and each answer is another one"},
+
 	{truth{"codex/looping.jsonl", nil, 0, times(15, "exec_command"), 1, 1, 1}, "codex", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
 	{truth{"codex/refused-obeys.jsonl", nil, 0, times(6, "exec_command"), 1, 1, 1}, "codex", events.CorrelationPrompt, "warn repetition_detected at call 3", ""},
 	{truth{"codex/honest.jsonl", nil, 0, times(6, "exec_command"), 1, 1, 0}, "codex", events.CorrelationPrompt, "", ""},

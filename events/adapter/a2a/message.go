@@ -107,9 +107,8 @@ type outcome struct {
 	done          bool
 	status        events.Status
 	failure       string // normalised
-	// artifacts and message alias the response, or are put together from it.
-	artifacts []byte
-	message   []byte
+	artifacts     artifacts
+	message       []byte // aliases the response, or is put together from it
 }
 
 // read reads one answer of JSON-RPC.
@@ -130,7 +129,7 @@ func (o *outcome) read(m *wire.Message) {
 
 // said is the answer: what the agent made, else what it said, else why it failed.
 func (o *outcome) said() (events.Hash, events.Fingerprint) {
-	text := o.artifacts
+	text := o.artifacts.text()
 	if len(text) == 0 {
 		text = o.message
 	}
@@ -144,7 +143,7 @@ func (o *outcome) said() (events.Hash, events.Fingerprint) {
 // its name, version 0.3 does not.
 func (o *outcome) readResult(c *jsonwalk.Cursor) {
 	id, isMessage, isMore := "", false, false
-	var artifact []byte
+	var made artifact
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
 		// Version 1.0.
@@ -170,7 +169,7 @@ func (o *outcome) readResult(c *jsonwalk.Cursor) {
 		case "artifacts":
 			o.readArtifacts(c)
 		case "artifact":
-			artifact = readParts(c)
+			made = readArtifact(c)
 		case "append":
 			isMore = c.Bool()
 		}
@@ -183,13 +182,7 @@ func (o *outcome) readResult(c *jsonwalk.Cursor) {
 	if isMessage && !o.done {
 		o.done, o.status = true, events.StatusOK
 	}
-	// Pieces of one artifact are joined without a break.
-	if len(artifact) > 0 {
-		if len(o.artifacts) > 0 && !isMore {
-			o.artifacts = append(o.artifacts, '\n')
-		}
-		o.artifacts = append(o.artifacts, artifact...)
-	}
+	o.artifacts.take(made, isMore)
 }
 
 // readArtifacts reads all that a task made, and forgets what was read of it before.
@@ -202,10 +195,7 @@ func (o *outcome) readArtifacts(c *jsonwalk.Cursor) {
 	}
 	o.artifacts = nil
 	for c.Array(); c.Element(); {
-		if len(o.artifacts) > 0 {
-			o.artifacts = append(o.artifacts, '\n')
-		}
-		o.artifacts = append(o.artifacts, readParts(c)...)
+		o.artifacts.take(readArtifact(c), false)
 	}
 }
 

@@ -267,11 +267,13 @@ func (r *reader) user(l *line, by *agent, emit func(*events.Event)) {
 	}
 	// Versions without promptId distinguish prompts by their lines.
 	id := cmp.Or(l.prompt, l.uuid)
-	if l.prompt == by.asked && l.uuid != by.first {
-		id = l.uuid // a further message under the same prompt
-	}
-	if l.prompt != by.asked {
+	switch {
+	case l.prompt != by.asked:
 		by.asked, by.first = l.prompt, l.uuid
+	case l.prompt != "" && l.uuid == by.first:
+		return // the line is read again
+	default:
+		id = l.uuid // a further message under the same prompt
 	}
 	e := r.begin(id+"/prompt", events.AgentCall, l.at, by)
 	// The user's word is the user's because the harness of the agent writes it, see decision
