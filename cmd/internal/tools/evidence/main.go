@@ -6,7 +6,8 @@
 //
 // A folder holds labelled sets (NAME.events.jsonl.gz beside NAME.labels.jsonl.gz) or
 // transcripts of sessions, one file per session, in it or below; its name is that of the
-// set. Sessions have no labels: they are taken to be honest work, so whatever is stopped in
+// set. Runs of which live events are given are measured twice: as they came, and without what neutral
+// traces lack. Sessions have no labels: they are taken to be honest work, so whatever is stopped in
 // them is stopped wrongly.
 package main
 
@@ -72,6 +73,7 @@ func measureAll(l analyzer.Limits, half string, folders []string) (all []*set, e
 		}
 		all = append(all, found...)
 	}
+	all = withNeutral(all)
 	for _, s := range all {
 		s.half = half
 		if err := s.measure(l); err != nil {

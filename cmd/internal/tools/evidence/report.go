@@ -10,12 +10,18 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/rules"
+	"weir/cmd/internal/backtest"
 )
 
 // oneByOne is the result of reading the stopped runs, which no figure shows.
 //
 //go:embed onebyone.md
 var oneByOne string
+
+// earlier has the last figures of sets that were not at hand since.
+//
+//go:embed earlier.md
+var earlier string
 
 // count is how many runs were warned (or stopped, too) and stopped, of how many.
 //
@@ -98,21 +104,20 @@ func writeReport(w io.Writer, l analyzer.Limits, sets []*set) error {
 	fmt.Fprintf(&b, `# Evidence
 
 What the rules do on recorded runs of which it is known how they ended, by the profile %s, version %s. Written by
-%s; figures only. A cell is the share of runs warned / stopped in per cent, with the numbers behind it; who is stopped
-was warned, too. Runs without a loop are honest work: what is said against them is wrong.
+%s; figures only. A cell is the share of runs warned / stopped in per cent, with the numbers behind it; a stopped
+run was warned, too. Runs without a loop are honest work: each warning or stop in them is wrong.
+
+Live events are what an adapter reports of a running agent: with the sizes of results, with statuses and with times. Neutral traces have none of
+these: some loops are found better without them, others worse. Where only live events of a set were recorded, its neutral column shows the same runs with all of that removed.
 
 `, l.Profile, l.Version, "`make evidence TRACES='FOLDER...'`")
-	// Each table says its numbers beside the shares, since some sets are small.
-	fmt.Fprintf(&b, "| set | loops | honest | calls of loops saved |\n|---|---|---|---|\n")
-	for _, s := range sets {
-		// A set without loops has a dash and not a nought.
-		fmt.Fprintf(&b, "| %s | %v | %v | %s |\n", s.name, s.count(true, ""), s.count(false, ""), share(s.count(true, "").of > 0, s.saved()))
-	}
+	writeFound(&b, sets)
+	sets = shown(sets)
 	// Of one half alone there is nothing to compare.
 	if half := sets[0].half; half == "" {
 		writeHalves(&b, sets)
 	}
-	b.WriteString("\n## By rule\n\nOnly rules that said something.\n\n| rule | warns / stops at | set | loops | honest |\n|---|---|---|---|---|\n")
+	b.WriteString("\n## By rule\n\nOnly rules that warned or stopped.\n\n| rule | warns / stops at | set | loops | honest |\n|---|---|---|---|---|\n")
 	// In the order of the rows, and within one in that of the sets.
 	for _, row := range analyzer.Rows() {
 		for _, s := range sets {
@@ -124,42 +129,106 @@ was warned, too. Runs without a loop are honest work: what is said against them 
 		}
 	}
 	writeReached(&b, &l, sets)
-	b.WriteString(`
-## Against a step limit
+	writeRivals(&b, sets)
+	// It was written by a person and stands behind the figures as it is.
+	b.WriteString(oneByOne)
+	b.WriteString(earlier)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
 
-The rival that costs nothing: a run is ended after a number of calls. Both are calibrated on the honest runs of the same set, so that at most
-the given share of them is stopped: the thresholds of all rows together by how rare their values are ("weir limits calibrate"), and the number of
-calls. Which rows take part, and how much of the share each may take, is chosen by one half of the loops and measured in the other, each in its turn.
-In the columns stands the share of the calls of loops that each saves. A set with too few honest runs for a share has no line for it.
-
-| set | honest runs stopped | rules save | a step limit saves |
-|---|---|---|---|
-`)
+// shown are the sets of which one form is enough: the live one of a name, if there is one.
+func shown(sets []*set) (out []*set) {
 	for _, s := range sets {
-		for _, x := range s.shares {
-			// Failed is how many loops the saving was measured on.
-			if x.Failed > 0 {
-				fmt.Fprintf(&b, "| %s | at most %.1f %% | %s | %s |\n", s.name, 100*x.Share, share(true, x.Rules), share(true, x.Steps))
-			}
+		live := func(o *set) bool { return o.name == s.name && o.live }
+		if s.live || !slices.ContainsFunc(sets, live) {
+			out = append(out, s)
 		}
 	}
-	fmt.Fprintf(&b, `
-The same of runs that were not calibrated on: the honest runs and the loops are halved %d times, what one half calibrates is measured in the other, and the means
-are told. How many honest runs are stopped of those that nobody has seen is told for both, since neither meets its share exactly; the last column says in how
-many of the halvings the rules saved more.
+	return out
+}
 
-| set | honest runs stopped | rules save | honest stopped by rules | a step limit saves | honest stopped by it | rules save more |
+// writeFound writes what is found and what is wrong in both forms of each set, in the order of the sets.
+func writeFound(b *strings.Builder, sets []*set) {
+	fmt.Fprint(b, "| set | loops, neutral | honest, neutral | loops, live | honest, live | calls of loops saved, neutral / live |\n|---|---|---|---|---|---|\n")
+	var names []string
+	for _, s := range sets {
+		if !slices.Contains(names, s.name) {
+			names = append(names, s.name)
+		}
+	}
+	for _, name := range names {
+		var loops, honest [2]count
+		saved := [2]string{"–", "–"}
+		for _, s := range sets {
+			if s.name != name {
+				continue
+			}
+			form := 0
+			if s.live {
+				form = 1
+			}
+			loops[form], honest[form] = s.count(true, ""), s.count(false, "")
+			// A set without loops has a dash and not a nought.
+			saved[form] = share(loops[form].of > 0, s.saved())
+		}
+		fmt.Fprintf(b, "| %s | %v | %v | %v | %v | %s / %s |\n", name, loops[0], honest[0], loops[1], honest[1], saved[0], saved[1])
+	}
+}
+
+// writeRivals writes what calibrated rules save beside the limits that cost nothing.
+func writeRivals(b *strings.Builder, sets []*set) {
+	b.WriteString(`
+## Against a step limit and a token budget
+
+The rivals that cost nothing: a run ends after a number of calls, or of tokens. All three are calibrated on the honest runs of the same set, so that at most
+the given share of them is stopped: the thresholds of all rows together by how rare their values are ("weir limits calibrate"), the number of
+calls, and the best budget of input, output or all tokens. Which rows take part is chosen without a fifth of the loops and measured in that fifth, each in its turn.
+A cell has the shares of the calls and of the tokens of loops that are saved, a dash where the runs report no tokens.
+
+| set | honest runs stopped | rules save | a step limit saves | a token budget saves |
+|---|---|---|---|---|
+`)
+	for _, s := range sets {
+		if !s.calibrated || s.count(true, "").of == 0 {
+			continue
+		}
+		for _, at := range shares {
+			i := slices.IndexFunc(s.shares, func(x backtest.Saving) bool { return x.Share == at })
+			if i < 0 {
+				fmt.Fprintf(b, "| %s | at most %.1f %% | takes %d honest runs, and there are %d | | |\n", s.name, 100*at, backtest.LeastGood(at), s.count(false, "").of)
+				continue
+			}
+			x := &s.shares[i]
+			cell := func(saved *backtest.Saved) string {
+				if saved == nil {
+					return "–"
+				}
+				return share(true, saved.Calls) + " / " + share(saved.Tokens > 0 || x.Budget != nil, saved.Tokens)
+			}
+			fmt.Fprintf(b, "| %s | at most %.1f %% | %s | %s | %s |\n", s.name, 100*at, cell(&x.Rules), cell(&x.Steps), cell(x.Budget))
+		}
+	}
+	fmt.Fprintf(b, `
+The same of runs that were not calibrated on: the honest runs and the loops are halved %d times, what one half calibrates is measured in the other, and the means
+are given. A cell has the share that is saved, and after "wrong" the share of the honest runs that are stopped, since none of the three meets its share exactly.
+Savings are in the unit of the second column. The last column counts the halvings in which the rules saved more than both rivals.
+
+| set | in | honest runs stopped | rules | a step limit | a token budget | rules save most |
 |---|---|---|---|---|---|---|
 `, splits)
 	for _, s := range sets {
 		for _, x := range s.unseen {
-			fmt.Fprintf(&b, "| %s | at most %.1f %% | %s | %.2f %% | %s | %.2f %% | %d of %d |\n", s.name, 100*x.Share, share(true, x.Rules), 100*x.GoodByRules, share(true, x.Steps), 100*x.GoodBySteps, x.Better, x.Splits)
+			cell := func(i int) string {
+				return fmt.Sprintf("%s, wrong %.2f %%", share(true, x.Saved[i]), 100*x.Good[i])
+			}
+			budget := "–"
+			if x.Budgeted {
+				budget = cell(2)
+			}
+			fmt.Fprintf(b, "| %s | %s | at most %.1f %% | %s | %s | %s | %d of %d |\n", s.name, x.Unit, 100*x.Share, cell(0), cell(1), budget, x.Better, x.Splits)
 		}
 	}
-	// It was written by a person and stands behind the figures as it is.
-	b.WriteString(oneByOne)
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 // share is a share in per cent, or a dash where none is known.

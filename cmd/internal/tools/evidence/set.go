@@ -35,6 +35,10 @@ type kind struct {
 	of     func(labels) bool
 	loop   func(labels) bool
 	honest func(labels) bool
+	// live sets have events as an adapter reports them: sizes of results, statuses and times.
+	live bool
+	// A failed run is a loop only if one call has brought one result so often; 0 for any.
+	repeats int
 }
 
 // labels are what a published set says of one run. Their names differ from set to set.
@@ -45,18 +49,25 @@ func (l labels) is(field string) bool { v, _ := l[field].(bool); return v }
 
 // kinds are the published sets that are known.
 var kinds = []kind{
-	{"AG2, two agents", "masft_ag2", func(l labels) bool { return l["topology"] == "pair" }, capped, endedWell},
-	{"AG2, group chat", "masft_ag2", func(l labels) bool { return l["topology"] == "group_chat" }, capped, endedWell},
-	{"InterCode", "intercode", all, func(l labels) bool { return l.is("turns_out") }, func(l labels) bool { return l.is("honest") }},
-	{"Who&When", "whowhen_hc", all, func(l labels) bool { return l.is("loop_2plus") }, func(l labels) bool { return !l.is("loop_2plus") }},
-	{"SWE-agent", "sweagent", all, func(l labels) bool { return l.is("exit_cost") }, func(l labels) bool { return l.is("submitted") }},
-	{"ChatDev", "chatdev", all, none, func(l labels) bool { return true }},
-	{"tau-bench", "tau_", all, none, func(l labels) bool { return l.is("success") }},
+	{name: "InterCode", prefix: "intercode", of: all, loop: is("turns_out"), honest: is("honest")},
+	{name: "InterCode", prefix: "intercode_live", of: all, loop: is("loop"), honest: is("good"), live: true},
+	{name: "AG2, two agents", prefix: "masft_ag2", of: func(l labels) bool { return l["topology"] == "pair" }, loop: capped, honest: endedWell},
+	{name: "AG2, group chat", prefix: "masft_ag2", of: func(l labels) bool { return l["topology"] == "group_chat" }, loop: capped, honest: endedWell},
+	{name: "SWE-agent", prefix: "sweagent", of: all, loop: is("exit_cost"), honest: is("submitted")},
+	{name: "SWE-agent", prefix: "sweagent_live", of: all, loop: is("loop"), honest: is("good"), live: true},
+	{name: "shell agent", prefix: "shell_agent", of: all, loop: is("loop"), honest: is("good"), live: true},
+	{name: "coding agent", prefix: "cc_bench", of: all, loop: func(l labels) bool { return l.is("failed") && l["model"] == "other" }, honest: is("solved"), live: true, repeats: 6},
+	{name: "Who&When", prefix: "whowhen_hc", of: all, loop: is("loop_2plus"), honest: func(l labels) bool { return !l.is("loop_2plus") }},
+	{name: "ChatDev", prefix: "chatdev", of: all, loop: none, honest: all},
+	{name: "tau-bench", prefix: "tau_", of: all, loop: none, honest: is("success")},
 }
 
 // all and none are for sets without a label of that kind; capped and endedWell for those of
 // which the cap that ended a run is known. A run that ended before its cap and was wrong is
 // neither loop nor honest.
+func is(field string) func(labels) bool {
+	return func(l labels) bool { return l.is(field) }
+}
 func all(labels) bool         { return true }
 func none(labels) bool        { return false }
 func capped(l labels) bool    { return l.is("ran_to_cap") }
@@ -73,10 +84,16 @@ type set struct {
 	// By the id of the flow, as the adapter of the set makes it; only those runs that the kind
 	// is about.
 	label map[string]labels
+	// live is set where events have the sizes of results, statuses and times.
+	live bool
+	// stripped live events are measured as neutral traces, without all of that.
+	stripped bool
+	// calibrated sets are measured beside a step limit and a budget of tokens, too.
+	calibrated bool
 	// "", even or odd.
 	half   string
 	runs   []*outcome
-	shares []backtest.Saving // by rules, and by a step limit, as far as there are honest runs enough
+	shares []backtest.Saving // by rules and their rivals, as far as there are honest runs enough
 	unseen []backtest.Unseen // the same of runs that were not calibrated on
 }
 
@@ -113,19 +130,15 @@ func find(folder string) (sets []*set, err error) {
 		return nil, err
 	}
 	for _, file := range events {
-		known := false
-		for i := range kinds {
-			if !strings.HasPrefix(filepath.Base(file), kinds[i].prefix) {
-				continue
-			}
-			known = true
-			s := &set{name: kinds[i].name, kind: &kinds[i], files: []string{file}}
-			if s.label, err = readLabels(strings.Replace(file, ".events.", ".labels.", 1), kinds[i].of); err != nil {
+		of := kindsOf(filepath.Base(file))
+		for _, k := range of {
+			s := &set{name: k.name, kind: k, files: []string{file}, live: k.live}
+			if s.label, err = readLabels(strings.Replace(file, ".events.", ".labels.", 1), k.of); err != nil {
 				return nil, err
 			}
 			sets = append(sets, s)
 		}
-		if !known {
+		if len(of) == 0 {
 			return nil, fmt.Errorf("%s: which of its runs are loops is not known: add the set to kinds", file)
 		}
 	}
@@ -133,7 +146,7 @@ func find(folder string) (sets []*set, err error) {
 		return sets, nil
 	}
 	// Sessions of other programs lie in folders of folders, so all below counts.
-	sessions := &set{name: filepath.Base(folder)}
+	sessions := &set{name: filepath.Base(folder), live: true}
 	err = filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && strings.HasSuffix(path, ".jsonl") {
 			sessions.files = append(sessions.files, path)
@@ -144,6 +157,43 @@ func find(folder string) (sets []*set, err error) {
 		sets = append(sets, sessions)
 	}
 	return sets, err
+}
+
+// kindsOf returns the kinds of which a file holds runs: those with the longest prefix that it has.
+func kindsOf(file string) (found []*kind) {
+	for i := range kinds {
+		k := &kinds[i]
+		switch {
+		case !strings.HasPrefix(file, k.prefix):
+		case len(found) == 0 || len(k.prefix) == len(found[0].prefix):
+			found = append(found, k)
+		case len(k.prefix) > len(found[0].prefix):
+			found = []*kind{k}
+		}
+	}
+	return found
+}
+
+// withNeutral adds a neutral set for each live one of which none is there: the same runs without what only
+// live events have. Of each name it marks the set that is calibrated: the live one, if there is one.
+func withNeutral(sets []*set) (out []*set) {
+	forms := map[string]map[bool]bool{}
+	for _, s := range sets {
+		if forms[s.name] == nil {
+			forms[s.name] = map[bool]bool{}
+		}
+		forms[s.name][s.live] = true
+	}
+	for _, s := range sets {
+		s.calibrated = s.kind != nil && s.live == forms[s.name][true]
+		out = append(out, s)
+		if s.kind != nil && s.live && !forms[s.name][false] {
+			neutral := *s
+			neutral.live, neutral.stripped, neutral.calibrated = false, true, false
+			out = append(out, &neutral)
+		}
+	}
+	return out
 }
 
 // readLabels reads the labels of the runs that of wants, by the ids of their flows.
@@ -178,7 +228,11 @@ func readLabels(file string, of func(labels) bool) (map[string]labels, error) {
 			return nil, fmt.Errorf("%s:%d: %w", file, record.Line, err)
 		}
 		if of(l.Labels) {
-			out[l.Dataset+"/"+l.TraceID] = l.Labels
+			name := l.TraceID
+			if l.Dataset != "" {
+				name = l.Dataset + "/" + name
+			}
+			out[name] = l.Labels
 		}
 	}
 }
@@ -230,7 +284,8 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 	if s.kind == nil && !s.inHalf(base) {
 		return nil, nil
 	}
-	evs, err := read(file)
+	rec := recording{strip: s.stripped, repeats: s.kind != nil && s.kind.repeats > 0}
+	evs, err := rec.read(file)
 	if err != nil || len(evs) == 0 {
 		return nil, err // an unknown format is passed over
 	}
@@ -244,7 +299,7 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 		return nil, err
 	}
 	// Only labelled sets are calibrated.
-	trial.Steps = s.kind != nil
+	trial.Steps = s.calibrated
 	runs := map[string]*outcome{}
 	var ev events.Event
 	for i := range evs {
@@ -279,7 +334,7 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 		}
 	}
 	s.noteMost(trial, runs, base)
-	return s.labelled(trial, runs), nil
+	return s.labelled(trial, runs, rec.results), nil
 }
 
 // noteMost notes the greatest value of each row in each run. Of a session with several flows that of any of them counts.
@@ -298,10 +353,10 @@ func (s *set) noteMost(trial *backtest.Trial, runs map[string]*outcome, base str
 }
 
 // labelled returns the runs of which the right result is known, and what calibrated limits do to them.
-func (s *set) labelled(trial *backtest.Trial, runs map[string]*outcome) (out []*outcome) {
+func (s *set) labelled(trial *backtest.Trial, runs map[string]*outcome, seen map[string]*results) (out []*outcome) {
 	for name, o := range runs {
 		if s.kind != nil {
-			o.loop = s.kind.loop(s.label[name])
+			o.loop = s.kind.loop(s.label[name]) && (s.kind.repeats == 0 || seen[name] != nil && seen[name].most >= s.kind.repeats)
 			// Neither: the right result for it is unknown.
 			if !o.loop && !s.kind.honest(s.label[name]) {
 				continue
@@ -309,19 +364,21 @@ func (s *set) labelled(trial *backtest.Trial, runs map[string]*outcome) (out []*
 		}
 		out = append(out, o)
 	}
-	if s.kind != nil {
+	if s.calibrated {
 		good := func(f *backtest.Flow) bool {
 			o := runs[f.ID]
 			return o != nil && !o.loop && s.kind.honest(s.label[f.ID])
 		}
 		failed := func(f *backtest.Flow) bool { o := runs[f.ID]; return o != nil && o.loop }
 		// A labelled set is one file, so this is called once for each set.
-		shares := []float64{0.005, 0.01, 0.05}
 		s.shares = trial.Savings(shares, good, failed)
 		s.unseen = trial.Unseen(shares, splits, good, failed)
 	}
 	return out
 }
+
+// shares are the shares of honest runs to which limits are calibrated.
+var shares = []float64{0.005, 0.01, 0.05}
 
 // splits is how often runs are halved to see what calibrated limits do to others.
 const splits = 20
@@ -368,11 +425,18 @@ type timed struct {
 	json []byte
 }
 
+// recording reads one file.
+type recording struct {
+	strip   bool // leave out what neutral traces lack
+	repeats bool // count results before that, by flow
+	results map[string]*results
+}
+
 // read decodes a file into events in the order of time.
 //
 // A file of an unknown format has no events and no error, since folders of sessions hold
-// other things as well. Events of weir's own format stay in the order of the file.
-func read(file string) (out []timed, err error) {
+// other things as well. Events of weir's own format stay in the order of the file, unless they are stripped.
+func (r *recording) read(file string) (out []timed, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
@@ -386,13 +450,33 @@ func read(file string) (out []timed, err error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr // not a recording
 	}
+	var flows neutral
 	err = adapter.Read(in, format, format.New(adapter.Options{}), func(ev *events.Event) {
+		if r.repeats {
+			r.count(ev)
+		}
+		if r.strip {
+			flows.strip(ev)
+		}
 		out = append(out, timed{ev.Time, ev.AppendJSON(nil)})
 	}, func(adapter.Fault) {})
-	if format.Name != canonical.Format().Name {
+	if r.strip || format.Name != canonical.Format().Name {
 		// Adapters that hold events back return some events after later ones; live they would
 		// return them in time.
 		slices.SortStableFunc(out, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
 	}
 	return out, err
+}
+
+// count counts the results of the flow of the event.
+func (r *recording) count(ev *events.Event) {
+	if r.results == nil {
+		r.results = map[string]*results{}
+	}
+	of := r.results[ev.FlowKey()]
+	if of == nil {
+		of = &results{}
+		r.results[strings.Clone(ev.FlowKey())] = of
+	}
+	of.add(ev)
 }

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/analyzer/limitfile"
+	"weir/events"
+)
+
+// TestKindsOf holds that a live set is not read as the neutral one whose name it begins with.
+func TestKindsOf(t *testing.T) {
+	for file, want := range map[string]string{
+		"intercode_even.events.jsonl.gz":      "InterCode false",
+		"intercode_live_even.events.jsonl.gz": "InterCode true",
+		"masft_ag2_even.events.jsonl.gz":      "AG2, two agents false, AG2, group chat false",
+		"sweagent_live_odd.events.jsonl.gz":   "SWE-agent true",
+		"unknown.events.jsonl.gz":             "",
+	} {
+		var got []string
+		for _, k := range kindsOf(file) {
+			got = append(got, fmt.Sprint(k.name, " ", k.live))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s is %v, want %s", file, got, want)
+		}
+	}
+}
+
+// TestWithNeutral holds that each live set has a neutral form once, and that one form of a name is calibrated.
+func TestWithNeutral(t *testing.T) {
+	k := &kind{}
+	sets := []*set{{name: "a", kind: k, live: true}, {name: "a", kind: k}, {name: "b", kind: k, live: true}, {name: "c", kind: k}, {name: "sessions", live: true}}
+	var got []string
+	for _, s := range withNeutral(sets) {
+		got = append(got, fmt.Sprint(s.name, " live ", s.live, " stripped ", s.stripped, " calibrated ", s.calibrated))
+	}
+	want := []string{
+		"a live true stripped false calibrated true",
+		"a live false stripped false calibrated false",
+		"b live true stripped false calibrated true",
+		"b live false stripped true calibrated false",
+		"c live false stripped false calibrated true",
+		"sessions live true stripped false calibrated false",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestMeasureBothForms measures a set of live events: failing calls that bring nothing but their error. Without
+// statuses nothing is known of them, so only the live form finds the loops.
+func TestMeasureBothForms(t *testing.T) {
+	folder := t.TempDir()
+	var log, said strings.Builder
+	for f := range 4 {
+		for i := range 12 {
+			at := events.Stamp(1_700_000_000_000 + 1000*i).Time().Format("2006-01-02T15:04:05.000Z")
+			args := 100*f + i
+			if f < 2 {
+				args = f + 1
+			}
+			fmt.Fprintf(&log, `{"id":"%d-%d","time":%q,"kind":"tool.call","correlation_id":"r%d","from":{"agent":"a"},"tool":{"name":"run","call_id":"c%d-%d","args_hash":"xxh64:%016x"}}`+"\n", f, i, at, f, f, i, args)
+			status := `"ok"`
+			if f < 2 {
+				status = `"error","error_type":"no such file"`
+			}
+			fmt.Fprintf(&log, `{"id":"%d-%d-r","time":%q,"kind":"tool.result","correlation_id":"r%d","from":{"agent":"a"},"tool":{"name":"run","call_id":"c%d-%d","args_hash":"xxh64:%016x","result_bytes":%d},"status":%s}`+"\n", f, i, at, f, f, i, args, 300+args, status)
+		}
+		fmt.Fprintf(&said, `{"trace_id":"r%d","labels":{"model":"other","failed":%v,"solved":%v}}`+"\n", f, f < 2, f >= 2)
+	}
+	for name, text := range map[string]string{"cc_bench.events.jsonl.gz": log.String(), "cc_bench.labels.jsonl.gz": said.String()} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sets, err := measureAll(limitfile.Default(), "", []string{folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sets) != 2 {
+		t.Fatalf("%d sets, want the live one and its neutral form", len(sets))
+	}
+	var page strings.Builder
+	if err := writeReport(&page, limitfile.Default(), sets); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| coding agent | 0.0 / 0.0 (0 / 0 of 2) | 0.0 / 0.0 (0 / 0 of 2) | 100.0 / 100.0 (2 / 2 of 2) | 0.0 / 0.0 (0 / 0 of 2) | 0.0 % / 50.0 % |",
+		"| coding agent | at most 5.0 % | takes 38 honest runs, and there are 2 | | |",
+	} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page lacks %q:\n%s", want, page.String()[:min(2000, page.Len())])
+		}
+	}
+}
