@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -114,16 +115,31 @@ func TestRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if was, err := os.ReadFile(recordedPage); err != nil || !bytes.Equal(was, page) {
-		t.Errorf("%s is not up to date (%v); run the tests with -update", recordedPage, err)
+	was, err := os.ReadFile(recordedPage)
+	if err != nil || !bytes.Equal(withoutLines(was), withoutLines(page)) {
+		t.Fatalf("%s is not up to date (%v); run the tests with -update", recordedPage, err)
+	}
+	// A change of a few lines elsewhere need not change the page.
+	has, want := lastColumn.FindAllSubmatch(was, -1), lastColumn.FindAllSubmatch(page, -1)
+	for i := range want {
+		said, _ := strconv.Atoi(string(has[i][1]))
+		if is, _ := strconv.Atoi(string(want[i][1])); 5*max(said-is, is-said) > is {
+			t.Errorf("%s says %d lines where there are %d; run the tests with -update", recordedPage, said, is)
+		}
 	}
 }
+
+// lastColumn is a number at the end of a row.
+var lastColumn = regexp.MustCompile(`(?m)\| (\d+) \|$`)
+
+// withoutLines is the page without the numbers of lines.
+func withoutLines(page []byte) []byte { return lastColumn.ReplaceAll(page, []byte("| N |")) }
 
 // recordedText writes the page.
 func recordedText(t *testing.T, rows []*recordedRow) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	b.WriteString("# What was tried with real programs\n\nA test writes this page (`go test ./events/adapter -run TestRecorded -update`). It counts what it reads.\n\n" +
+	b.WriteString("# What was tried with real programs\n\nA test writes this page (`go test ./events/adapter -run TestRecorded -update`). It counts what it reads; the numbers of lines may be a fifth old.\n\n" +
 		"## Logs\n\nEach recording was written by the real program, in a run with a scripted model: [testdata/real](testdata/real/README.md). Loops and honest runs are both there. " +
 		"The default limits judge each: *stopped* has an order, *warned* a warning, *not flagged* none. The last column counts the lines of Go that read the format, without comments and tests.\n\n" +
 		"| format | program and version | recordings | tool calls | hops | stopped | warned | not flagged | lines |\n|---|---|---|---|---|---|---|---|---|\n")
