@@ -1,6 +1,8 @@
 package analyzer
 
 import (
+	"github.com/cespare/xxhash/v2"
+
 	"weir/analyzer/activity"
 	"weir/analyzer/budgets"
 	"weir/events"
@@ -59,6 +61,7 @@ func (e *relay) repartition(f *Flow, m *moment, fx *Effects) {
 	}
 	if e.agents.Wakes {
 		f.passWake(m, fx)
+		passOutcome(f, m, fx)
 	}
 	switch m.ev.Kind {
 	case events.AgentStatus, events.NoteAdded, events.RescueRequest, events.ReviewResult:
@@ -137,6 +140,67 @@ func (f *counts) passWake(m *moment, fx *Effects) {
 	}
 	a := fx.SayTo(activity.WakePrefix, activity.WakeID(ev.TenantID, ev.ConversationID), ev, m.when)
 	a.Kind, a.AgentState, a.Content = events.AgentActivity, fx.State(status), ev.Content
+}
+
+// passOutcome notifies the agent that the flow began with, unless a person opened it, of the brief,
+// and at the end of what the flow came to.
+func passOutcome(f *Flow, m *moment, fx *Effects) {
+	ev := m.ev
+	if ev.CorrelationID == "" || ev.CorrelationSource == events.CorrelationDerived || ev.CorrelationSource == events.CorrelationPrincipal {
+		return // what is made up anew for each call opens no flow
+	}
+	about, content, status := ev.To, ev.Content, activity.WorkBegun
+	switch {
+	case ev.Kind == events.AgentCall && f.events == 1 && ev.By() != events.OriginUser:
+	case ev.Kind == events.AgentReturn && m.from != none && answersOpener(f, m):
+		about, content, status = ev.From, cameTo(&f.cast, ev), activity.WorkCame
+	default:
+		return
+	}
+	id := about.Agent
+	if id == "" {
+		id = about.Session
+	}
+	if id == "" || content.IsZero() {
+		return
+	}
+	a := fx.SayTo(activity.WakePrefix, activity.FlowsID(ev.TenantID, id), ev, m.when)
+	a.Kind, a.AgentState, a.Content = events.AgentActivity, fx.State(status), content
+	if status == activity.WorkBegun {
+		a.AgentState.Margin = ev.By().String()
+	}
+}
+
+// answersOpener reports whether a return goes to the opener of the flow, as far as the log shows: to
+// no agent, or to one that only made calls in this flow.
+func answersOpener(f *Flow, m *moment) bool {
+	return m.to == none || f.hops <= uint32(maxFlowHops) && f.depth() <= 1 && len(f.parties[m.to].calls) == 0
+}
+
+// maxFlowHops bounds the calls between agents of a flow whose outcome is compared with those of others.
+const maxFlowHops = 8
+
+// cameTo returns a hash of what the flow came to: of the calls of tools with their results, else of
+// the answer or its error. It is the zero hash where nothing is known. Answers in new words hide no
+// loop that way.
+func cameTo(f *cast, ev *events.Event) events.Hash {
+	sum, n := uint64(0), 0
+	for i := range f.parties {
+		for j := range f.parties[i].calls {
+			if c := &f.parties[i].calls[j]; c.known() && c.flags&callArgs != 0 {
+				v := (c.args*0x9e3779b97f4a7c15 ^ c.result) * 0xff51afd7ed558ccd
+				sum += v ^ v>>33 // in any order, since calls side by side have none
+				n++
+			}
+		}
+	}
+	switch {
+	case n > 0:
+		return events.Hash{Algorithm: events.XXH64, Value: sum | 1}
+	case ev.Content.IsZero() && ev.ErrorType != "":
+		return events.Hash{Algorithm: events.XXH64, Value: xxhash.Sum64String(ev.ErrorType) | 1}
+	}
+	return ev.Content
 }
 
 // passAck passes on an acknowledgement of an order that is not the flow's own. It may be

@@ -79,7 +79,7 @@ func TestAgentViewIsOfItsOwn(t *testing.T) {
 		t.Errorf("the view was\n%s\nand is\n%s\nwhen the record is written over", before, after)
 	}
 	if v.Agent != "coder" || v.Kind != "agent" || v.Coherence == nil || *v.Coherence != 0 || v.Risk != nil || len(v.Orders) != 1 || len(v.Notes) != 1 ||
-		len(v.Counters) != 1 || v.Counters[0] != (rules.CounterView{Rule: "agent_message_rate", Unit: "messages", Observed: 10, Warn: 8, Limit: 10, Near: 1}) {
+		len(v.Counters) != 1 || v.Counters[0] != (rules.CounterView{Rule: "agent_message_rate", Unit: "messages", Observed: 10, Warn: 8, Limit: 10, Max: true, Near: 1}) {
 		t.Errorf("%s", before)
 	}
 	if got, want := v.Orders[0].ID, c.last[0].ID; got != want {

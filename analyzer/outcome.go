@@ -27,14 +27,17 @@ func (c *call) outcome(ev *events.Event) {
 		c.flags |= callTests | callHashed
 		c.flags &^= callSim
 		c.result, c.sim = testResult(o.Passed.Value, o.Failed.Value), 0
-	case o.Effect == events.EffectChanged && !failed && (!o.State.IsZero() || ev.Tool.ResultSize <= shortResult):
-		// What it left, or that it was done, is the result: the words with which it is acknowledged
-		// are alike whatever was done.
+	case o.Effect == events.EffectChanged && !failed && !o.State.IsZero():
+		// What it left is the result: the words with which it is acknowledged are alike whatever was
+		// done.
 		c.flags |= callWrote | callHashed
 		c.flags &^= callSim
-		if c.result, c.sim = mix(o.State), 0; o.State.IsZero() {
-			c.result = doneResult
-		}
+		c.result, c.sim = mix(o.State), 0
+	case o.Effect == events.EffectChanged && !failed && c.flags&callSim != 0:
+		c.flags |= callWrote // what it printed stays its result
+	case o.Effect == events.EffectChanged && !failed && ev.Tool.ResultSize <= shortResult:
+		c.flags |= callWrote | callHashed
+		c.result = doneResult
 	case c.flags&callHashed == 0 && o.Exit.Value != 0:
 		// Nothing is known of a command but that it failed with this code.
 		c.flags |= callHashed | callError

@@ -91,6 +91,10 @@ func (e *verdictWriter) verdict(f *Flow, o *order, m *moment) events.Verdict {
 		v.Reasons = f.reasons(o, m.at)
 	}
 	v.Message = e.message(f, o, m, window, limit, observed)
+	// The first warning of a flow names what the log does not report.
+	if o.Phase == standing.Warn && m.ev != nil && len(f.orders) == 1 {
+		v.Message += f.missingFields()
+	}
 	e.describe(&v, f, o, m)
 	v.Evidence = o.evidence(f)
 	// What the person wrote goes to people only, never into the words for the model.

@@ -400,6 +400,42 @@ func (p *party) polls(i int, m *moment) bool {
 	return false
 }
 
+// patientLooks is how many looks in a row may bring the same of something that has changed while it
+// was looked at.
+const patientLooks = 5
+
+// moves reports whether the call at i looks, after a while, at something that has changed since it
+// was looked at first: the result was new patientLooks ago at most.
+func moves(p *party, i int, m *moment) bool {
+	c := &p.calls[i]
+	if c.flags&(callError|callTests|callWrote) != 0 || !p.polls(i, m) {
+		return false
+	}
+	changed, still := false, 0
+	for j := i - 1; j >= 0; j-- {
+		switch o := &p.calls[j]; {
+		case !sameCall(o, c):
+		case !sameOutcome(o, c):
+			changed = true
+		case changed:
+			return false // it goes to and fro
+		default:
+			still++
+		}
+	}
+	return changed && still < patientLooks
+}
+
+// respelled counts the earlier calls with nearly the same arguments that brought the same.
+func respelled(p *party, c *call) (n int) {
+	for i := range p.calls {
+		if o := &p.calls[i]; o.n < c.n && nearArgs(o, c) && sameResult(o, c) && !sameCall(o, c) {
+			n++
+		}
+	}
+	return n
+}
+
 // score gives the points of circling for the call at i, whose result just came. Calls that were
 // made side by side are one attempt: none is evidence against another, and one of them scores.
 // Points fall by two for anything new and never below 0, so honest work wears off what was
@@ -492,6 +528,8 @@ func (p *party) worth(m *moment, i int, l *likeness) (points int, counts bool) {
 		return 0, false // it was changed, and as many tests fail
 	case c.flags&callWrote != 0 && !l.same && p.restores(c):
 		return 2, true // an edit that is reverted
+	case l.same && moves(p, i, m):
+		return 0, false // it changed a while ago, and is looked at until it changes again
 	case l.same && c.flags&callShort != 0 && p.since(i, p.progress):
 		return 2, true // "saved as page.png" is the answer to each new one
 	case l.same && c.flags&(callShort|callError) == 0 && p.since(i, p.changes):
@@ -534,9 +572,15 @@ func (p *party) changes(i int) bool {
 
 // restores reports whether the call brought back a state that an earlier call of the party wrote.
 func (p *party) restores(c *call) bool {
-	return c.flags&(callWrote|callHashed) == callWrote|callHashed && c.result != doneResult && slices.ContainsFunc(p.calls, func(o call) bool {
-		return o.n < c.n && o.flags&callWrote != 0 && o.result == c.result
+	return c.wroteState() && slices.ContainsFunc(p.calls, func(o call) bool {
+		return o.n < c.n && o.wroteState() && o.result == c.result
 	})
+}
+
+// wroteState reports whether the result of the call is the state that it left. What a command that
+// changed something printed has a fingerprint.
+func (c *call) wroteState() bool {
+	return c.flags&(callWrote|callHashed|callSim) == callWrote|callHashed && c.result != doneResult
 }
 
 // mostly reports whether more than half of the calls of the tool brought what the call brought.
@@ -681,10 +725,15 @@ func (f *cast) followRun(m *moment, p *party, i int) {
 		p.runs[i].n = 0
 	}
 	// A new call that was only acknowledged is no look at what is known.
-	if c.flags&callHashed == 0 || m.retry || c.tool == none || c.result == doneResult && p.first(c) || c.flags&callTests != 0 {
+	if c.flags&callHashed == 0 || m.retry || c.tool == none || (c.result == doneResult || c.flags&callWrote != 0) && p.first(c) || c.flags&callTests != 0 {
 		if i := p.findRun(c.tool, false); i < len(p.runs) && p.runs[i].failed && worked {
 			p.runs[i].n = 0 // it worked, whatever it brought
 		}
+		return
+	}
+	// Three words for a new call of a tool that is not known to look acknowledge it. Three hundred
+	// of them are a bulk of work.
+	if c.flags&(callShort|callLooks|callCanned|callError) == callShort && p.first(c) && respelled(p, c) < respellings {
 		return
 	}
 	r := f.runOf(p, c.tool, false)

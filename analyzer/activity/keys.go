@@ -27,6 +27,19 @@ func OfWake(id string) (tenant, conversation string) {
 	return tenant, conversation
 }
 
+// flowsMark begins the name of an agent in a WakeID, where no conversation can have it.
+const flowsMark = "\x1e"
+
+// FlowsID is the flows of a tenant that began with an agent and that no person opened.
+func FlowsID(tenant, agent string) string { return WakeID(tenant, flowsMark+agent) }
+
+// OfFlows returns the tenant and the agent of a FlowsID; ok is false for a conversation.
+func OfFlows(id string) (tenant, agent string, ok bool) {
+	tenant, name := OfWake(id)
+	agent, ok = strings.CutPrefix(name, flowsMark)
+	return tenant, agent, ok
+}
+
 // AgentKey is the key under which the state of an agent is kept: the stable id, else the
 // session. It is empty for the zero Party, which has no state.
 func AgentKey(p events.Party) string {

@@ -30,6 +30,10 @@ const (
 	WorkWoken = "woken" // an agent opened it by calling another one, and is not known to have worked
 	WorkMoved = "moved" // it moved on: a tool was used, or a person spoke
 
+	// Of a flow that no person opened, to the agent that it began with.
+	WorkBegun = "begun" // with its brief; the margin is the origin of the call
+	WorkCame  = "came"  // and what it came to
+
 	// Of a flow, to the tree that it belongs to: work and usage are what it spent since its last report.
 	WorkSpent = "spent"
 	WorkEnded = "ended" // and it is over

@@ -144,6 +144,10 @@ func (e *Engine) flowReported(a *Agent, m *moment, fx *activity.Effects) {
 		e.count(a, m, fx)
 	case activity.WorkWoken:
 		e.woken(a, m, fx)
+	case activity.WorkBegun:
+		a.begun(m)
+	case activity.WorkCame:
+		e.came(a, m, fx)
 	case activity.WorkMoved:
 		e.moved(a, m, fx)
 	case activity.WorkRefused:

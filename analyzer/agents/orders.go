@@ -73,7 +73,7 @@ func (e *orderWriter) judge(r RuleID, a *Agent, m *moment, t *tally, fx *activit
 	}
 	ph := standing.Phase(0)
 	// A sample that is counted up, and a flow whose id was guessed, are no proof.
-	mayStop := set.Mode != rules.ModeWarn && m.ev.SampledRate <= 1 && e.terms.WarnOnly>>m.ev.CorrelationSource&1 == 0
+	mayStop := set.Mode != rules.ModeWarn && !a.ofFlows() && m.ev.SampledRate <= 1 && e.terms.WarnOnly>>m.ev.CorrelationSource&1 == 0
 	switch {
 	case t.n >= set.Stop && mayStop:
 		ph = standing.Stop

@@ -35,7 +35,11 @@ func (e *settings) countsEvent(r RuleID, a *Agent, ev *events.Event) bool {
 	case CountedOpened:
 		return work(ev) == activity.WorkOpened && ev.Kind == events.AgentActivity && !a.isProject()
 	case CountedWakes:
-		return work(ev) == activity.WorkWoken && ev.Kind == events.AgentActivity && a.isWake()
+		if !a.isWake() || ev.Kind != events.AgentActivity {
+			return false
+		}
+		w := work(ev)
+		return w == activity.WorkWoken || w == activity.WorkBegun || w == activity.WorkCame && len(a.notes) > 0
 	case CountedRefused:
 		return work(ev) == activity.WorkRefused && ev.Kind == events.AgentActivity && !a.isProject()
 	}

@@ -260,7 +260,7 @@ var Rules = [RuleCount]Rule{
 		Action: events.Deny, Status: 402, From: "weir"}},
 	{ID: RuleWakes, Counts: CountedWakes, Row: rules.Row{
 		Name: "repeated_wakes", Reason: "repeated_wakes", Unit: events.UnitFlows,
-		About:  "Flows that agents opened in one conversation (conversation_id) within a sliding window, each by the agent that was called last or with the same message as before, of which none is known to have worked and between which no person spoke: each new correlation id hides the loop from every flow. Flows that a timer, a hook or a person opens do not count. The order holds in that conversation of that tenant alone, and names the flows.",
+		About:  "Flows that agents opened in one conversation (conversation_id) within a sliding window, each by the agent that was called last or with the same message as before, of which none is known to have worked and between which no person spoke: each new correlation id hides the loop from every flow. Flows that a timer, a hook or a person opens do not count. The order holds in that conversation of that tenant alone, and names the flows. Flows that began with one agent and that no person opened are counted apart, whatever their conversation, and only warned of: those in a row with the same message that came to the same, unless a timer or a hook opens them at 45 s or more.",
 		Text:   "{head}agents woke each other {n} times in one conversation within {window} s, and nothing else happened {bound}",
 		Action: events.Throttle, Status: 429, From: "weir",
 		Needs: rules.NeedCaller, Most: agentTimesKept,

@@ -59,6 +59,9 @@ func (e *orderWriter) verdict(a *Agent, m *moment, x *finding) events.Verdict {
 	switch {
 	case a.isWake():
 		v.TenantID, v.ConversationID = activity.OfWake(id)
+		if a.ofFlows() {
+			v.ConversationID = ""
+		}
 		v.Agent = strings.Clone(a.margin)
 		v.Scope.ID = v.Agent
 	case a.isProject():
@@ -76,7 +79,7 @@ func (e *orderWriter) verdict(a *Agent, m *moment, x *finding) events.Verdict {
 		v.From, v.To = strings.Clone(m.ev.From.ID()), strings.Clone(m.ev.To.ID())
 		v.Trigger = &events.Trigger{EventID: strings.Clone(m.ev.ID), Ordinal: int64(a.events)}
 	}
-	v.Message = e.text(x)
+	v.Message = e.text(a, x)
 	v.Recovery = x.recovery
 	// Cut before it is cloned: the text may be long.
 	v.Detail = strings.Clone(record.Cut(x.detail, maxDetail))
@@ -169,7 +172,7 @@ func confidenceOf(ev *events.Event) string {
 // fixed words and numbers, and of what the limits say.
 // Ladders and notices have words of their own. Only what counts against a limit takes the text
 // of the limits (decision 71).
-func (e *orderWriter) text(x *finding) string {
+func (e *orderWriter) text(a *Agent, x *finding) string {
 	rule := &Rules[x.rule]
 	code := string(x.reasonCode())
 	limit, observed := x.Figures(rule.Unit)
@@ -201,7 +204,9 @@ func (e *orderWriter) text(x *finding) string {
 	}
 	text := e.limits.Texts[x.rule]
 	if text == "" {
-		text = rule.Sentence()
+		if text = rule.Sentence(); a.ofFlows() {
+			text = flowsText
+		}
 	}
 	set := &e.limits.Rules[x.rule]
 	return standing.Fill(text, func(word string) string {

@@ -77,7 +77,10 @@ func (e *orderWriter) View(p *Partition, a *Agent) View {
 		}
 	}
 	if a.isWake() {
-		_, v.Agent = activity.OfWake(v.Agent)
+		id := v.Agent
+		if _, v.Agent = activity.OfWake(id); a.ofFlows() {
+			_, v.Agent, _ = activity.OfFlows(id)
+		}
 		v.Status, v.Margin, v.Health = "", "", "" // see woken
 	}
 	if a.isTree() {

@@ -3,6 +3,7 @@ package agents
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"weir/analyzer/activity"
 	"weir/analyzer/record"
@@ -36,6 +37,54 @@ func (e *orderWriter) woken(a *Agent, m *moment, fx *activity.Effects) {
 	}
 }
 
+// ofFlows reports whether the state is of the flows that began with an agent.
+func (a *subject) ofFlows() bool {
+	_, _, ok := activity.OfFlows(a.name())
+	return ok && a.isWake()
+}
+
+// flowsText is what a warning about such flows says.
+const flowsText = "{head}the same message to one agent came to the same in {n} flows in a row within {window} s {bound}"
+
+// machinePace is the least time between flows that a timer or a hook opens at a pace that a person
+// may have set: a check each minute that finds nothing new is none of a loop.
+const machinePace = 45 * time.Second
+
+// begun notes a flow that began with the agent. What is kept is as for a conversation: the flows
+// are authors of notes, with their briefs as summaries, and the last brief with its outcome is the
+// health.
+func (a *Agent) begun(m *moment) {
+	if len(a.notes) == maxNotes {
+		a.notes = a.notes[:copy(a.notes, a.notes[1:])]
+	}
+	a.status = m.ev.AgentState.Margin
+	a.notes = append(a.notes, Note{Time: m.when, Author: m.ev.CorrelationID, Summary: m.ev.Content.String()})
+	a.margin = m.ev.To.ID()
+}
+
+// came counts a flow that came to the same as the one before, after the same brief. Any other
+// outcome begins anew, and so does the pace of a timer.
+func (e *orderWriter) came(a *Agent, m *moment, fx *activity.Effects) {
+	i := slices.IndexFunc(a.notes, func(n Note) bool { return n.Author == m.ev.CorrelationID && n.Summary != "" })
+	if i < 0 {
+		return // its beginning is forgotten, or it answered before
+	}
+	said := a.notes[i].Summary + " " + m.ev.Content.String()
+	a.notes[i].Summary = ""
+	again := said == a.health
+	if i > 0 && a.status != events.OriginAgent.String() && a.notes[i].Time.Sub(a.notes[i-1].Time) >= machinePace {
+		again = false
+	}
+	if !again {
+		notes := slices.Clone(a.notes)
+		e.moved(a, m, fx)
+		a.notes = append(a.notes[:0], notes...)
+	}
+	if a.health = said; again {
+		e.count(a, m, fx)
+	}
+}
+
 // moved begins anew: an agent worked, or a person spoke. An order that was given is lifted.
 func (e *orderWriter) moved(a *Agent, m *moment, fx *activity.Effects) {
 	a.messages = a.messages[:0]
@@ -52,7 +101,7 @@ func (e *orderWriter) moved(a *Agent, m *moment, fx *activity.Effects) {
 // callers are the agents that called last.
 func (a *Agent) callers() (names []string) {
 	for i := range a.notes {
-		if name := a.notes[i].Summary; !slices.Contains(names, name) {
+		if name := a.notes[i].Summary; name != "" && !slices.Contains(names, name) {
 			names = append(names, strings.Clone(name))
 		}
 	}

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"compress/gzip"
 	"encoding/json"
+	"io"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,6 +32,16 @@ func TestReports(t *testing.T) {
 		{"r16b_pipeline_pass_control.jsonl.gz", "", 0},                 // the same with pass_control
 		{"r17b_two_bots_wake_sessions.jsonl.gz", "repeated_wakes", 20}, // hermes-agent#91481: a flow for each wake
 		{"r28b_distinct_batch_300.jsonl.gz", "", 0},                    // odysseus#3183: 300 distinct writes
+		{"s01_look_instead_of_write.pi.jsonl.gz", "repetition", 14},    // pi#6158: looks at a folder instead of the write
+		{"s02_lists_that_are_empty.otlp.jsonl.gz", "circling", 14},     // superplane#4123: three empty lists in turn
+		{"s03_status_again.export.json.gz", "repetition", 20},          // opencode#43800: git status after honest phases
+		{"s04_file_too_large.claude.jsonl.gz", "repetition", 9},        // claude-code#30014: a file that is too large
+		{"s05_shell_that_fails.hooks.jsonl.gz", "repetition", 9},       // octos#284: a shell command that fails
+		{"s06_status_of_an_import.langsmith.jsonl.gz", "", 0},          // OpenMonoAgent.ai#47: polls of a job that runs
+		{"s07_three_reads_at_once.pi.jsonl.gz", "", 0},                 // pi-auto-pilot#46: three reads in each message
+		{"s08_empty_polls.codex.jsonl.gz", "", 0},                      // weave-os/router#1123: a command, then empty polls
+		{"s09_reviewers_side_by_side.hooks.jsonl.gz", "", 0},           // preflight#607: agents side by side run the same tests
+		{"s10_many_pages.openai_agents.jsonl.gz", "", 0},               // atomic-agent#458: a tool, and new pages each time
 	} {
 		code, out, errs := weir(t, "", "replay", "--quiet", "-o", "json", filepath.Join("testdata", "reports", r.file))
 		if code != 0 {
@@ -52,6 +65,47 @@ func TestReports(t *testing.T) {
 		}
 		if rule != r.rule || calls > r.most {
 			t.Errorf("%s: stopped by %q after some %d calls, want %q within %d", r.file, rule, calls, r.rule, r.most)
+		}
+	}
+}
+
+// TestOrderOfLines is a law: lines of a session that stand a few places from where they belong give
+// the same verdicts.
+func TestOrderOfLines(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(4, 37))
+	for _, file := range []string{"r07_empty_output.jsonl.gz", "r10_overnight_stages.qwen.jsonl.gz", "s02_lists_that_are_empty.otlp.jsonl.gz", "s04_file_too_large.claude.jsonl.gz", "s05_shell_that_fails.hooks.jsonl.gz",
+		"s08_empty_polls.codex.jsonl.gz", "s01_look_instead_of_write.pi.jsonl.gz"} {
+		packed, err := os.Open(filepath.Join("testdata", "reports", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := gzip.NewReader(packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := io.ReadAll(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = packed.Close() // it was only read
+		lines := strings.Split(strings.TrimSpace(string(all)), "\n")
+		want := ""
+		for i := range 3 {
+			code, out, errs := weir(t, strings.Join(lines, "\n")+"\n", "replay", "--quiet", "-o", "json", "-")
+			out, _, _ = strings.Cut(out, `{"summary":`) // it has the time that it took
+			switch {
+			case code != 0:
+				t.Fatalf("%s: exit code %d: %s", file, code, errs)
+			case i == 0:
+				want = out
+			case out != want:
+				t.Fatalf("%s, shuffled:\n%s\nwant\n%s", file, out, want)
+			}
+			for at := 0; at < len(lines); at += 6 {
+				part := lines[at:min(at+6, len(lines))]
+				rnd.Shuffle(len(part), func(i, j int) { part[i], part[j] = part[j], part[i] })
+			}
 		}
 	}
 }

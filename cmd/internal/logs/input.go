@@ -41,6 +41,7 @@ type Input struct {
 	carriers []carrier  // what each record is carried in, the outermost first
 	carried  []*carried // the same, opened
 	turned   bool       // the newest records stand first
+	mixed    bool       // the lines are out of the order of time
 
 	// As Reader.place needs them: the latest time so far, the latest one before the log leapt
 	// ahead, and the number of events since.
@@ -54,6 +55,9 @@ func (in *Input) Says() string {
 	says := in.Format.Name
 	if in.turned {
 		says += ", the newest first,"
+	}
+	if in.mixed {
+		says += ", its lines put in the order of time,"
 	}
 	for _, c := range slices.Backward(in.carriers) {
 		says += " " + c.says()
@@ -150,7 +154,7 @@ func (in *Input) begin() (err error) {
 
 // carry takes what carries the records off what is read, if something does.
 func (in *Input) carry() (err error) {
-	if len(in.carriers) == 0 {
+	if len(in.carriers) == 0 && !in.mixed && !in.turned {
 		return nil
 	}
 	in.carried = in.carried[:0]
@@ -160,8 +164,11 @@ func (in *Input) carry() (err error) {
 		in.carried = append(in.carried, inner)
 		text = inner
 	}
-	if in.turned {
+	switch {
+	case in.turned:
 		text = turned(text)
+	case in.mixed:
+		text = inTime(text)
 	}
 	in.body, err = adapter.NewReader(text)
 	return err
@@ -241,6 +248,9 @@ func (in *Input) Recognize(name string) (err error) {
 	}
 	if err == nil && len(in.carriers) == 0 {
 		in.first = firstTime(in.Format, head)
+		if in.Format.Name != canonical.Format().Name {
+			err = in.settle(head)
+		}
 	}
 	return err
 }

@@ -91,6 +91,7 @@ type reader struct {
 	lines       *adapter.Recent[string]   // agent of a line, by uuid: for side chains without agentId
 	looks       *polling.Looks            // at what runs on
 	machine     *adapter.Recent[struct{}] // prompts that a program wrote, by promptId
+	echoes      *adapter.Echoes
 	// event is the one that emit is given; it is good until the next.
 	event events.Event
 }
@@ -139,7 +140,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 		source: cmp.Or(o.Source, "claude-code"), ignore: o.IgnoreArgs,
 		correlation: o.CorrelationOr(events.CorrelationPrompt, events.CorrelationSession),
 		agents:      adapter.NewRecent[*agent](most), uses: adapter.NewRecent[*use](most),
-		messages: adapter.NewRecent[*message](most), lines: adapter.NewRecent[string](most), looks: polling.New(most), machine: adapter.NewRecent[struct{}](most),
+		messages: adapter.NewRecent[*message](most), lines: adapter.NewRecent[string](most), looks: polling.New(most), machine: adapter.NewRecent[struct{}](most), echoes: adapter.NewEchoes(most),
 	}
 }
 
@@ -184,6 +185,7 @@ func (r *reader) Parse(record []byte) (deliver func(emit func(*events.Event)), f
 	}
 	return func(emit func(*events.Event)) {
 		for _, l := range lines {
+			r.echo(l)
 			if l.kind == "user" {
 				r.user(l, r.agent(l), emit)
 			} else {
@@ -191,6 +193,18 @@ func (r *reader) Parse(record []byte) (deliver func(emit func(*events.Event)), f
 			}
 		}
 	}, first
+}
+
+// echo finds a prompt that a program sent again in the place of the user.
+func (r *reader) echo(l *line) {
+	switch {
+	case l.kind == "user" && !l.meta && !l.sidechain && len(l.blocks) == 0 && !l.said.IsZero():
+		if r.echoes.Prompt(l.session, l.said, l.sim, l.at) {
+			l.machine, l.meta = true, true
+		}
+	case !l.sidechain:
+		r.echoes.Passed(l.session, l.at)
+	}
 }
 
 // Flush emits the calls of child agents that left no line.

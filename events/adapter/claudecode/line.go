@@ -229,6 +229,7 @@ func (l *line) readBlock(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 		b.said, b.sim = fingerprint.Result(said)
 		b.size = int64(max(1, len(said)))
 		b.looked, b.rejected, b.came = polling.Read(said), adapter.Rejects(said), outcome.Read(said)
+		b.rejected = b.rejected || b.came.Refuses()
 		b.notMade = b.failed && bytes.Contains(said, siblingFailed)
 		if b.failed && b.said == events.EmptyContent {
 			b.said = events.Hash{} // an error without text is judged by its type

@@ -25,6 +25,7 @@ import (
 	"weir/events/adapter/outcome"
 	"weir/events/adapter/pairing"
 	"weir/events/adapter/polling"
+	"weir/events/adapter/printed"
 	"weir/events/fingerprint"
 )
 
@@ -65,6 +66,7 @@ type reader struct {
 	uses *adapter.Recent[*use]
 	// machine are prompts that a program wrote in the place of the user, by prompt_id.
 	machine *adapter.Recent[struct{}]
+	echoes  *adapter.Echoes
 	// children are the uses that run them, by session and agent_id.
 	children *adapter.Recent[*use]
 	// looks are at what runs on.
@@ -109,7 +111,8 @@ func newReader(o adapter.Options) adapter.Adapter {
 		pair:     pairing.New(o, "claude-code-hooks", events.CorrelationExplicit, events.CorrelationPrompt, events.CorrelationSession),
 		sessions: adapter.NewRecent[*session](o.HeldOr(maxRemembered)), uses: adapter.NewRecent[*use](o.HeldOr(maxRemembered)),
 		children: adapter.NewRecent[*use](o.HeldOr(maxRemembered)), machine: adapter.NewRecent[struct{}](o.HeldOr(maxRemembered)),
-		looks: polling.New(o.HeldOr(maxRemembered)),
+		echoes: adapter.NewEchoes(o.HeldOr(maxRemembered)),
+		looks:  polling.New(o.HeldOr(maxRemembered)),
 	}
 	r.pair.Work = true
 	return r
@@ -125,7 +128,6 @@ type line struct {
 	tool, call                          string
 	input                               []byte // JSON
 	said                                []byte // prompt, answer or result
-	printed                             []byte // what a command printed, out of its result; nil for another tool
 	failed                              bool
 	async                               bool
 	prompted                            bool   // it says of which prompt it is, which may be none
@@ -207,8 +209,6 @@ func (l *line) readResponse(c *jsonwalk.Cursor) {
 			switch string(inner.Key()) {
 			case "is_error", "isError":
 				l.failed = inner.Bool()
-			case "stdout":
-				l.printed = append([]byte{}, inner.Text()...)
 			case "status":
 				l.async = string(inner.Text()) == "async_launched"
 			case "agentId":
@@ -235,10 +235,16 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		r.sessions.Put(l.session, s)
 	}
 	l.at = r.clock.At(l.at)
+	if l.event != "UserPromptSubmit" {
+		r.echoes.Passed(l.session, l.at)
+	}
 	switch l.event {
 	case "UserPromptSubmit":
-		if adapter.MachinePrompt(l.said) && s.prompt != "" {
-			r.machine.Put(l.prompt, struct{}{}) // it belongs to what the user asked for
+		again := r.echoes.Prompt(l.session, fingerprint.Content(l.said), fingerprint.Text(l.said), l.at)
+		if (again || adapter.MachinePrompt(l.said)) && (s.prompt != "" || s.prompts > 0) {
+			if l.prompt != "" {
+				r.machine.Put(l.prompt, struct{}{}) // it belongs to what the user asked for
+			}
 			return nil
 		}
 		r.prompt(l, s, emit)
@@ -386,6 +392,7 @@ func (r *reader) use(l *line, s *session, call string, emit func(*events.Event))
 	e.From = r.actor(l, s)
 	e.Tool = tool(l.tool, call)
 	r.pair.Args(e, l.input)
+	e.Tool.ArgsSim = fingerprint.ArgsText(l.input)
 	e.Tool.RetryOf = r.looks.Call(looker(l), call, e.Time, polling.Of(l.tool, l.input, e.Tool.ArgsHash))
 	r.pair.Pair(e, emit)
 }
@@ -430,17 +437,22 @@ func (r *reader) after(l *line, s *session, emit func(*events.Event)) {
 	if l.failed {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.said), "error")
 	}
-	pairing.Returned(e, l.said)
-	r.looks.Result(looker(l), call, polling.Read(l.said), l.failed, e.Content)
+	said := l.text()
+	pairing.Returned(e, said)
+	// The hook of a failure is another one, so the status shows which results are errors.
+	e.Tool.ResultSize = int64(max(1, len(said)))
+	r.looks.Result(looker(l), call, polling.Read(said), l.failed, e.Content)
+	came := outcome.Read(said)
+	adapter.Acknowledge(e, adapter.Rejects(said) || came.Refuses())
 	// Edits that only say that they were made are known by their outcome.
-	outcome.Set(e, outcome.Of(l.tool, l.input), outcome.Read(l.text()))
+	outcome.Set(e, outcome.Of(l.tool, l.input), came)
 	r.pair.Pair(e, emit)
 }
 
 // text returns what a result says: what a command printed, else all of it.
 func (l *line) text() []byte {
-	if l.printed != nil {
-		return l.printed
+	if o := printed.Of(l.said); o.Framed {
+		return append([]byte{}, o.Text...)
 	}
 	return l.said
 }

@@ -18,6 +18,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
 	"weir/events/adapter/spantree"
 	"weir/events/fingerprint"
 )
@@ -261,6 +262,7 @@ func (r *reader) begin(l *line, what string) {
 		// and is no work.
 		run.Kind, run.Agent, run.Known, run.Refused = spantree.Tool, l.role, !s.delegates, s.delegates
 		run.Tool = r.tool(l)
+		run.Call = deed.CallOf(l.tool, l.args, run.Tool.ArgsHash)
 		run.Content, run.Sim = fingerprint.Content(l.args), fingerprint.Text(l.args)
 	case "llm_call":
 		run.Kind, run.Agent, run.Model = spantree.Inference, l.role, l.model
@@ -299,6 +301,7 @@ func (r *reader) end(l *line, what string) {
 		switch what {
 		case "agent_execution", "lite_agent_execution", "tool_usage":
 			run.Answer, run.Near = fingerprint.Result(l.output)
+			run.Result = deed.ResultOf(l.output)
 		// Tokens come with the end of a request.
 		case "llm_call":
 			run.Kind, run.Usage, run.Model = spantree.Inference, l.usage, l.model

@@ -7,6 +7,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/spantree"
 	"weir/events/adapter/tag"
@@ -258,6 +259,7 @@ func (u *run) fillTool(r *spantree.Span, ignore adapter.IgnoreArgs) {
 		r.Content, r.Sim = fingerprint.Content(u.inputs), fingerprint.Text(u.inputs)
 	}
 	r.Answer, r.Near = fingerprint.Result(o.text)
+	r.Call, r.Result = deed.CallOf(u.name, u.inputs, r.Tool.ArgsHash), deed.ResultOf(o.text)
 	if o.failed && r.Status != events.StatusError {
 		r.Status, r.Failure = events.StatusError, cmp.Or(fingerprint.Error(o.text), "error")
 	}

@@ -6,6 +6,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/spantree"
 	"weir/events/adapter/usage"
@@ -252,6 +253,7 @@ func (it *item) run() spantree.Span {
 			r.Tool.ArgsSize = int64(len(it.args))
 			r.Tool.ArgsHash = fingerprint.Args(it.args, it.ignore.Of(it.name))
 			r.Answer, r.Near = fingerprint.Result(it.answer)
+			r.Call, r.Result = deed.CallOf(r.Tool.Name, it.args, r.Tool.ArgsHash), deed.ResultOf(it.answer)
 			message := inputOf(it.args)
 			r.Content, r.Sim = fingerprint.Content(message), fingerprint.Text(message)
 		}

@@ -214,6 +214,8 @@ type attributes struct {
 
 	flowLabels, spanLabels []string // each an attribute of its own
 
+	empty bool // the result of a tool was written, and is empty
+
 	lines []line // parts of messages that are attributes of their own
 }
 
@@ -267,6 +269,7 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 			a.spanLabels = tag.Label(a.spanLabels, string(key[len(spanLabel):]), value)
 		}
 		p, known := places[string(key)]
+		a.empty = a.empty || known && len(value) == 0 && (p.field == toolResult || p.field == output)
 		// The preferred name counts, whichever came first in the list.
 		if known && len(value) > 0 && (!a.has(p.field) || p.rank < a.rank[p.field]) {
 			a.text[p.field], a.rank[p.field] = value, p.rank

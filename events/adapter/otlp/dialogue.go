@@ -10,6 +10,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/fingerprint"
 )
@@ -35,6 +36,7 @@ type asked struct {
 	id, name string
 	args     events.Hash
 	size     int64
+	call     deed.Call
 }
 
 // brought is the result of a call, with the call as the same request reports it.
@@ -44,6 +46,7 @@ type brought struct {
 	asked
 	result events.Hash
 	near   events.Fingerprint
+	deed   deed.Result
 	failed string // what kind of error it is, "" for none
 }
 
@@ -254,6 +257,7 @@ func (r *reading) call(id, name, args []byte) {
 	// What the program adds to the arguments is no argument, see withoutNotes.
 	args, leftOut := withoutNotes(args, r.ignore.Of(a.name))
 	a.args = fingerprint.Args(args, leftOut)
+	a.call = deed.CallOf(a.name, args, a.args)
 	r.calls = append(r.calls, a)
 }
 
@@ -275,6 +279,7 @@ func (r *reading) result(id, text []byte) {
 	text = unquoted(text)
 	b := brought{asked: asked{id: adapter.ID(id)}}
 	b.result, b.near = fingerprint.Result(text)
+	b.deed = deed.ResultOf(text)
 	// A result has no status of its own in a conversation; only its text may say that it
 	// failed.
 	if markedAsError(text) {
@@ -587,7 +592,9 @@ func (t *emitter) bring(s *span) {
 	// All calls before all results, as the model asked for them side by side.
 	for i := range calls {
 		t.worked.Note(agent, events.Yes)
-		t.emit(begin(events.ToolCall, &calls[i], "/start"))
+		e := begin(events.ToolCall, &calls[i], "/start")
+		calls[i].call.Begin(t.looks, e, t.looker(agent), calls[i].id)
+		t.emit(e)
 	}
 	for i := range calls {
 		b := &calls[i]
@@ -596,6 +603,7 @@ func (t *emitter) bring(s *span) {
 		if b.failed != "" {
 			e.Status, e.ErrorType = events.StatusError, b.failed
 		}
+		b.call.End(t.looks, e, t.looker(agent), b.id, &b.deed)
 		t.emit(e)
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"strconv"
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/polling"
 	"weir/events/adapter/tag"
 )
 
@@ -32,6 +34,7 @@ type emitter struct {
 	correlation []events.CorrelationSource
 	silent      func(adapter.Silence)
 	turns       *turns
+	looks       *polling.Looks
 	emit        func(*events.Event)
 	// event is the reader's one event, which every begin fills anew.
 	event *events.Event
@@ -648,6 +651,7 @@ func (t *emitter) use(s *span) {
 		e := t.begin(s, events.ToolCall, "start", s.start)
 		e.From, e.Tool = events.Party{Agent: agent}, s.tool
 		e.Tool.Tags = tag.Without(s.tags, t.tags)
+		s.tried.Begin(t.looks, e, t.looker(agent), strconv.FormatUint(s.id, 16))
 		t.emit(e)
 	}
 }
@@ -682,8 +686,14 @@ func (t *emitter) result(s *span) {
 		e.Tool = s.tool
 	}
 	e.Content, e.Sim, e.Status, e.ErrorType, e.DurationMS = s.answer, s.near, s.status, s.failure, milliseconds(s)
+	if s.asks == "" {
+		s.tried.End(t.looks, e, t.looker(from), strconv.FormatUint(s.id, 16), &s.done)
+	}
 	t.emit(e)
 }
+
+// looker is the agent as polling knows it: in another trace it looks at other things.
+func (t *emitter) looker(agent string) string { return t.id + "\x00" + agent }
 
 // inference emits the usage of a request. A request without tokens is emitted only if it failed.
 func (t *emitter) inference(s *span) {

@@ -37,7 +37,9 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/anyvalue"
+	"weir/events/adapter/deed"
 	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/polling"
 	"weir/events/adapter/tag"
 )
 
@@ -95,7 +97,8 @@ type reader struct {
 	// An id goes when the trace that it is part of is forgotten.
 	partOf map[string]string // ids of traces that go on with another one, see join
 	turns  turns
-	held   int // spans of all traces
+	looks  *polling.Looks // at what goes on
+	held   int            // spans of all traces
 	// How long something is held back is measured by what the ends of spans say, most of which
 	// have to be right.
 	elapsed *adapter.Elapsed
@@ -110,7 +113,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 		correlation: o.CorrelationOr(events.CorrelationBaggage, events.CorrelationSession, events.CorrelationTrace),
 		hold:        int64(cmp.Or(o.Hold, defaultHold)), most: o.HeldOr(defaultHeld),
 		traces: adapter.NewRecent[*trace](math.MaxInt), // bounded by their spans, see bound
-		partOf: map[string]string{}, turns: newTurns(),
+		partOf: map[string]string{}, turns: newTurns(), looks: deed.New(o.HeldOr(defaultHeld)),
 	}
 	if r.silent == nil {
 		r.silent = func(adapter.Silence) {}
@@ -254,7 +257,7 @@ func (r *reader) settle(t *trace, emit func(*events.Event)) {
 
 // emitUntil makes an emitter for one turn.
 func (r *reader) emitUntil(t *trace, until int64, complete bool, emit func(*events.Event)) {
-	w := emitter{trace: t, correlation: r.correlation, silent: r.silent, turns: &r.turns, emit: emit, event: &r.event}
+	w := emitter{trace: t, correlation: r.correlation, silent: r.silent, turns: &r.turns, looks: r.looks, emit: emit, event: &r.event}
 	w.emitUntil(until, complete)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
 	"weir/events/adapter/tag"
 	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
@@ -56,7 +57,9 @@ type span struct {
 	speaker  string      // agent that the text of the span speaks of (LlamaIndex)
 	cut      string      // the same where the text was cut within the name
 
-	tool events.Tool
+	tool  events.Tool
+	tried deed.Call   // what the tool set out to do
+	done  deed.Result // and what it achieved
 	// handoff may be a star, for a handoff without a target; asks is never a star after readHandoff.
 	handoff string // agent that a handoff tool names, or a star
 	surely  bool   // it is a handoff even if no agent of that name is seen
@@ -343,10 +346,11 @@ func (s *span) readTool(a *attributes, ignore adapter.IgnoreArgs) {
 	// Addresses of objects are new in each call, see withoutAddresses.
 	// Args keeps no text, and the hash of nothing is the zero hash.
 	s.tool.ArgsHash = fingerprint.Args(withoutAddresses(args), leftOut)
-	if got.text == nil && raw != nil {
-		got.text = raw[:0] // the exporter reports that nothing was returned
+	if got.text == nil && (raw != nil || a.empty && len(args) > 0) {
+		got.text = []byte{} // the exporter reports that nothing was returned
 	}
 	s.answer, s.near = fingerprint.Result(got.text)
+	s.tried, s.done = deed.CallOf(s.tool.Name, args, s.tool.ArgsHash), deed.ResultOf(got.text)
 	// Tracers mark a span as failed only if the tool threw.
 	if s.status == events.StatusOK && got.failed {
 		why := got.why

@@ -13,6 +13,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/printed"
 	"weir/events/fingerprint"
 )
 
@@ -22,6 +23,7 @@ type Intent struct {
 	state  events.Hash // that an edit leaves, where the arguments hold all of the content
 	shell  bool        // it runs a command
 	edits  bool        // it edits a file, by a tool made for it
+	only   bool        // the command changes something and does nothing else
 }
 
 // Said is what a result says of the call.
@@ -29,18 +31,15 @@ type Said struct {
 	exit, passed, failed events.Optional
 	rejected             bool
 	empty                bool
+	nothing              bool // it says that there was nothing to find
 }
 
 // editors are tools that change files, in small letters.
 var editors = map[string]bool{"edit": true, "multiedit": true, "write": true, "notebookedit": true, "apply_patch": true, "patch": true, "edit_file": true, "write_file": true,
 	"create_file": true, "insert_edit_into_file": true, "replace": true, "replace_in_file": true, "search_replace": true, "str_replace": true, "write_to_file": true, "str_replace_editor": true,
-	"str_replace_based_edit_tool": true}
-
-// refusing are words of results of editors that changed nothing under status ok. Each holds a
-// space, so that none is found in the name of a file.
-var refusing = [][]byte{[]byte("no replacement"), []byte("not found in"), []byte("no match"), []byte("did not match"), []byte("did not appear"), []byte("did not find"),
-	[]byte("could not"), []byte("cannot be"), []byte("failed to"), []byte("must be unique"), []byte("multiple occurrences"), []byte("multiple matches"), []byte("no changes"),
-	[]byte("not been read"), []byte("not been applied"), []byte("not applied"), []byte("syntax error"), []byte("was rejected"), []byte("invalid patch"), []byte("invalid context"), []byte("has been modified since")}
+	"str_replace_based_edit_tool": true,
+	"apply_edit":                  true, "applyedit": true, "edit_block": true, "apply_diff": true, "applydiff": true, "str_replace_edit": true, "update_file": true, "writefile": true, "createfile": true,
+	"insert_content": true, "search_and_replace": true, "file_editor": true, "text_editor": true, "replace_string_in_file": true, "save_file": true}
 
 // State returns the hash of the content of a file.
 func State(path string, content []byte) events.Hash {
@@ -92,7 +91,7 @@ func Of(tool string, args []byte) (i Intent) {
 		i.state = State(path, content)
 	}
 	if i.shell {
-		i.effect = commandEffect(command)
+		i.effect, i.only = commandEffect(command)
 	}
 	return i
 }
@@ -111,13 +110,16 @@ func Read(said []byte) (s Said) {
 	content, _ := fingerprint.Result(said)
 	s.empty = content == events.EmptyContent
 	said = bytes.TrimSpace(said)
-	// What changed nothing says so at its beginning; behind that may stand the file.
-	head := bytes.ToLower(said[:min(len(said), 200)])
-	for _, words := range refusing {
-		s.rejected = s.rejected || bytes.Contains(head, words)
+	s.rejected = refuses(said)
+	out := printed.Of(said)
+	if out.Framed && len(bytes.TrimSpace(out.Text)) == 0 {
+		s.empty = true
 	}
-	s.exit = exitCode(said)
-	s.passed, s.failed = figures(said)
+	if s.exit = out.Exit; !s.exit.Set {
+		s.exit = exitCode(out.Text)
+	}
+	s.passed, s.failed = figures(out.Text)
+	s.nothing = s.empty || foundNothing(out.Text)
 	return s
 }
 
@@ -138,12 +140,14 @@ func Set(e *events.Event, i Intent, s Said) {
 	case i.effect == events.EffectChanged && !i.shell:
 		// Other tools that change something are known by their names (events.NamedEffect).
 	case i.effect == events.EffectChanged:
-		// A command that prints something has a result to compare.
-		if e.Content == events.EmptyContent || s.empty {
+		// A command that also does something else, and prints, has a result to compare.
+		if i.only || e.Content == events.EmptyContent || s.empty {
 			o.Effect = i.effect
 		}
 	case i.shell:
 		o.Effect = i.effect
+	case i.effect == events.EffectUnset && s.nothing && !s.empty:
+		o.Effect = events.EffectRead // what found nothing only looked
 	}
 	if o != (events.Outcome{}) {
 		e.Tool.Outcome = &o

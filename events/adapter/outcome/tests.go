@@ -31,7 +31,27 @@ var summaries = []summary{
 	// Gradle: "12 tests completed, 2 failed".
 	{words: []byte("tests completed"), expr: regexp.MustCompile(`(?P<total>\d+) tests completed, (?P<failed>\d+) failed`)},
 	// RSpec: "12 examples, 2 failures".
-	{words: []byte(" examples, "), expr: regexp.MustCompile(`(?m)^(?P<total>\d+) examples, (?P<failed>\d+) failures?`)},
+	{words: []byte(" example"), expr: regexp.MustCompile(`(?m)^(?P<total>\d+) examples?, (?P<failed>\d+) failures?`)},
+	// .NET: "Failed!  - Failed: 1, Passed: 11, Skipped: 0, Total: 12", a line for each project; else "Passed: 11", "Failed: 1".
+	{words: []byte("! "), expr: regexp.MustCompile(`(?m)^(?:Failed|Passed)!\s+- Failed:\s+(?P<failed>\d+), Passed:\s+(?P<passed>\d+)`), sum: true},
+	{words: []byte("Total tests:"), expr: regexp.MustCompile(`(?m)^Total tests: \d+\s+Passed: (?P<passed>\d+)(?:\s+Failed: (?P<failed>\d+))?`)},
+	// PHPUnit: "Tests: 12, Assertions: 20, Errors: 1, Failures: 1." and "OK (12 tests, 20 assertions)".
+	{words: []byte("Assertions: "), expr: regexp.MustCompile(`Tests: (?P<total>\d+), Assertions: \d+(?:, Errors: (?P<failed2>\d+))?(?:, Failures: (?P<failed>\d+))?`)},
+	{words: []byte("OK ("), expr: regexp.MustCompile(`(?m)^OK \((?P<total>\d+) tests?, \d+ assertions?\)`)},
+	// Node: "# pass 11", "# fail 1".
+	{words: []byte("pass "), expr: regexp.MustCompile(`(?m)^(?:#|\x{2139}) pass (?P<passed>\d+)\s+(?:#|\x{2139}) fail (?P<failed>\d+)`)},
+	// ExUnit: "12 tests, 1 failure"; Minitest: "12 runs, 20 assertions, 1 failures, 0 errors".
+	{words: []byte(" failure"), expr: regexp.MustCompile(`(?m)^(?:\d+ doctests?, )?(?P<total>\d+) (?:tests|runs)?,(?: \d+ assertions,)? (?P<failed>\d+) failures?(?:, (?P<failed2>\d+) errors)?`)},
+	// Swift: "Executed 12 tests, with 1 failure (0 unexpected)".
+	{words: []byte("Executed "), expr: regexp.MustCompile(`Executed (?P<total>\d+) tests?, with (?:\d+ tests? skipped and )?(?P<failed>\d+) failures?`)},
+	// Bun: " 11 pass", " 1 fail".
+	{words: []byte(" pass\n"), expr: regexp.MustCompile(`(?m)^\s*(?P<passed>\d+) pass\n(?:\s*\d+ (?:skip|todo)\n)*\s*(?P<failed>\d+) fail$`)},
+	// Deno: "FAILED | 11 passed | 1 failed (31ms)".
+	{words: []byte(" passed | "), expr: regexp.MustCompile(`(?m)^(?:ok|FAILED) \| (?P<passed>\d+) passed(?: \([^)]*\))? \| (?P<failed>\d+) failed`)},
+	// CTest: "92% tests passed, 1 tests failed out of 12".
+	{words: []byte("% tests passed"), expr: regexp.MustCompile(`tests passed, (?P<failed>\d+) tests failed out of (?P<total>\d+)`)},
+	// Playwright: "  1 failed", the names, "  11 passed (2.1s)".
+	{words: []byte(" passed ("), expr: regexp.MustCompile(`(?m)^ *(?:(?P<failed>\d+) failed\n(?:    .*\n)*)?(?:  \d+ (?:skipped|flaky|interrupted)\n(?:    .*\n)*)* *(?P<passed>\d+) passed \([\d.]+m?s\)`)},
 }
 
 // maxSummary is how many bytes at the end of a result are searched for the figures of tests.

@@ -145,7 +145,7 @@ func (t *Pairer) result(e *events.Event, emit func(*events.Event)) bool {
 		// The call has the name and the arguments. Of the result only its own size is kept, and the
 		// hash where the call had none. The size of the arguments is on the call only.
 		result := e.Tool
-		e.Tool, e.Tool.ArgsSize, e.Tool.ArgsSim, e.Tool.ResultSize = c.tool, 0, events.Fingerprint{}, result.ResultSize
+		e.Tool, e.Tool.ArgsSize, e.Tool.ArgsSim, e.Tool.ResultSize, e.Tool.Outcome = c.tool, 0, events.Fingerprint{}, result.ResultSize, result.Outcome
 		if e.Tool.ArgsHash.IsZero() {
 			e.Tool.ArgsHash = result.ArgsHash
 		}
@@ -172,6 +172,7 @@ func (t *Pairer) result(e *events.Event, emit func(*events.Event)) bool {
 		Sequence: e.Sequence, CorrelationID: e.CorrelationID, CorrelationSource: e.CorrelationSource, ConversationID: e.ConversationID,
 		ParentCorrelationID: e.ParentCorrelationID, RootCorrelationID: e.RootCorrelationID,
 		TraceID: e.TraceID, SpanID: e.SpanID, TurnID: e.TurnID, TaskID: e.TaskID, Origin: e.Origin, From: e.From, Tool: e.Tool}
+	e.Tool.ResultSize, e.Tool.Outcome = 0, nil
 	t.work(e, e.From, events.Yes)
 	t.calls.Put(e.Tool.CallID, call{e.Tool, e.From, began})
 	emit(e)

@@ -36,6 +36,8 @@ const maxStarted = 8
 
 // Looks remembers what callers look at. It is for one goroutine.
 type Looks struct {
+	// Least is how far apart looks at work that goes on are at least, in milliseconds, to be waiting.
+	Least   int64
 	last    *adapter.Recent[look]    // by caller and subject
 	open    *adapter.Recent[string]  // key of a look, by the id of its call
 	callers *adapter.Recent[*caller] // by the id of the caller
@@ -83,7 +85,7 @@ func (l *Looks) Call(who, id string, at events.Stamp, s Subject) (again string) 
 	now := look{id: id, at: at, n: by.n, content: before.content, still: before.still, reads: s.reads, shell: s.shell, lists: s.lists}
 	if known && !s.acts && before.n <= by.forgot {
 		again = before.id // what is not known any more is looked at as if for the first time
-	} else if known && (s.idles || !s.acts && before.state == GoesOn) {
+	} else if known && (s.idles || !s.acts && before.state == GoesOn && at.Sub(before.at).Milliseconds() >= l.Least) {
 		// A call that only waits is never evidence of a loop, however often it is made, and
 		// neither is a look at what reports that it goes on, however soon it comes. The rule
 		// hot_polling slows the latter.

@@ -63,6 +63,14 @@ func TestLooks(t *testing.T) {
 	f("the same without a pause, which the rule hot_polling slows", 29, times(30, step{2, "TaskOutput", task, running, false}))
 	f("nothing but sleeps, of any length and between other calls", 29+28, times(30, step{2, "Bash", bash("sleep 10"), "", false}, step{12, "Bash", bash("sleep 2 && echo done"), "done", false})[1:])
 	f("a sleep of an interpreter", 8, times(9, step{12, "Bash", bash("python3 -c 'import time; time.sleep(10)'"), "", false}))
+	for _, wait := range []string{"Start-Sleep -Seconds 15", `node -e "setTimeout(()=>{}, 15000)"`, "ping -c 12 127.0.0.1 > /dev/null", "timeout 15 tail -f /dev/null", `perl -e "sleep 12"`, "read -t 15 < /dev/zero || true",
+		"for i in $(seq 1 10); do sleep 1; done", `powershell -Command "Start-Sleep 15"`, `ruby -e "sleep 12"`, "wait $!", "python3 - <<'PY'\nimport time\ntime.sleep(15)\nPY"} {
+		f(wait, 8, times(9, step{12, "Bash", bash(wait), "", false}))
+	}
+	f("a tool that waits", 8, times(9, step{12, "pause", `{"duration_ms":20000}`, "ok", false}))
+	f("one that says why", 8, times(9, step{12, "mcp__clock__wait", `{"time":"20s","reason":"build"}`, "ok", false}))
+	f("one that waits for something", 0, times(9, step{1, "wait_for_text", `{"text":"Loaded"}`, "nothing", false}))
+	f("a look at another host", 0, times(9, step{12, "Bash", bash("ping -c 12 example.org"), "12 packets", false}))
 	f("a sleep in front of work", 0, times(9, step{2, "Bash", bash("sleep 1; go test ./..."), "FAIL", false}))
 	f("what says that it is over", 0, times(30, step{12, "TaskOutput", task, completed, false}))
 	f("it ends", 3, append(times(3, step{12, "TaskOutput", task, running, false}), times(4, step{12, "TaskOutput", task, completed, false})...))

@@ -43,7 +43,9 @@ func Of(tool string, args []byte, hash events.Hash) Subject {
 		idles: strings.HasPrefix(strings.TrimLeft(name, "_"), "sleep"),
 		waits: strings.HasPrefix(strings.TrimLeft(name, "_"), "wait") || strings.HasPrefix(name, "sleep") || strings.Contains(name, "wait_for"),
 	}
-	s.acts = acts(name)
+	s.idles = s.idles || pauses(name, args)
+	s.waits = s.waits || s.idles
+	s.acts = acts(name) && !s.idles
 	if id := outputOf(args); id != "" {
 		s.names = append(s.names, id)
 	}
@@ -74,8 +76,8 @@ func Of(tool string, args []byte, hash events.Hash) Subject {
 			s.lists = 1 // of all processes it wants some
 		}
 		s.names, s.starts = appendFiles(s.names, rest), writesBehind(rest)
-		s.idles = len(rest) < len(bytes.TrimSpace(command)) && saysNothing(rest)
-		if sleeps {
+		s.idles = (len(rest) < len(bytes.TrimSpace(command)) || waitsOtherwise(rest)) && saysNothing(rest)
+		if sleeps = sleeps || s.idles; sleeps {
 			s.waits = true
 			s.hash = fingerprint.Args(args, mannersAndCommand).Value ^ xxhash.Sum64(rest)
 		} else {
@@ -194,6 +196,9 @@ func withoutSleep(command []byte) (rest []byte, sleeps bool) {
 		}
 		after, slept := sleep(text[i+len("leep"):])
 		rest = append(rest, text[:i-1]...)
+		if slept >= 0 {
+			rest = bytes.TrimSuffix(rest, []byte("Start-")) // of PowerShell
+		}
 		if slept < 0 {
 			rest = append(rest, text[i-1:i+len("leep")]...)
 		} else {
@@ -210,25 +215,100 @@ func withoutSleep(command []byte) (rest []byte, sleeps bool) {
 	return bytes.TrimSpace(rest), ms >= pause || loops
 }
 
-// saysNothing reports whether what a command runs beside its sleeps shows nothing of what it
-// waits for: it prints a fixed text, or is the interpreter that sleeps.
-func saysNothing(rest []byte) bool {
-	for part := range bytes.FieldsFuncSeq(rest, func(r rune) bool { return r == ';' || r == '\n' || r == '&' || r == '|' }) {
-		switch firstWord(part) {
-		case "", "echo", "printf", "true", ":", "date", "bash", "sh", "timeout", "command":
-			continue
-		case "python", "python3", "node", "import":
-			if bytes.Contains(part, []byte("import time")) && len(part) < 64 || bytes.Contains(rest, []byte("import time")) && len(rest) < 64 {
-				continue
-			}
-		default:
-			if bytes.HasPrefix(bytes.TrimSpace(part), []byte("time.")) {
-				continue
-			}
-		}
+// pausing are words in names of tools that wait for a time.
+var pausing = []string{"sleep", "wait", "pause", "delay", "timer", "wakeup"}
+
+// pauses reports whether a tool only waits: its name says so, and its arguments hold no more than
+// a time and why.
+func pauses(name string, args []byte) bool {
+	if !slices.ContainsFunc(pausing, func(word string) bool { return strings.Contains(name, word) }) {
 		return false
 	}
-	return !bytes.Contains(rest, []byte("$("))
+	timed := false
+	c := jsonwalk.New(args)
+	for c.MaybeObject(); c.Member(); {
+		key := strings.ToLower(string(c.Key()))
+		switch next := c.Peek(); {
+		case next-'0' <= 9 && !strings.HasSuffix(key, "id"):
+			timed = true
+			c.Skip()
+		case next == '"' && (strings.Contains(key, "reason") || key == "description" || key == "message" || key == "prompt" || key == "note" || key == "thought"):
+			c.Skip()
+		case next == '"' && isTime(c.Text()):
+			timed = true
+		case next == 't', next == 'f', next == 'n':
+			c.Skip()
+		default:
+			return false
+		}
+	}
+	return timed && c.Err() == nil
+}
+
+// isTime reports whether a text is a duration, such as 30s or "2 minutes".
+func isTime(text []byte) bool {
+	rest := bytes.TrimLeft(bytes.TrimSpace(text), "0123456789.")
+	if len(rest) == len(text) || len(text) > 16 {
+		return false
+	}
+	switch strings.TrimSpace(strings.ToLower(string(rest))) {
+	case "", "s", "sec", "secs", "second", "seconds", "ms", "m", "min", "mins", "minute", "minutes", "h", "hour", "hours":
+		return true
+	}
+	return false
+}
+
+// waiters are how shells wait without a sleep.
+var waiters = [...][]byte{[]byte("tail -f /dev/null"), []byte("read -t "), []byte("setTimeout("), []byte("timeout /t "), []byte("ping -c "), []byte("ping -n "), []byte("choice /t "), []byte("wait")}
+
+// waitsOtherwise reports whether a command waits without a sleep.
+func waitsOtherwise(command []byte) bool {
+	for _, words := range waiters {
+		i := bytes.Index(command, words)
+		switch {
+		case i < 0:
+		case bytes.HasPrefix(words, []byte("ping")):
+			// A look at another host is none.
+			if bytes.Contains(command, []byte("127.0.0.1")) || bytes.Contains(command, []byte("localhost")) {
+				return true
+			}
+		case string(words) == "wait":
+			if firstWord(command) == "wait" {
+				return true
+			}
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// fillers are programs that show nothing of what is waited for: they print a fixed text, are the
+// interpreter that sleeps, or the words of a loop around it.
+var fillers = map[string]bool{"": true, "echo": true, "printf": true, "true": true, ":": true, "date": true, "bash": true, "sh": true, "zsh": true, "timeout": true, "command": true,
+	"for": true, "do": true, "done": true, "in": true, "read": true, "wait": true, "powershell": true, "pwsh": true, "cmd": true, "ping": true, "choice": true, "exit": true, "Write-Host": true}
+
+// sleepers are interpreters that may sleep.
+var sleepers = map[string]bool{"python": true, "python3": true, "node": true, "perl": true, "ruby": true, "php": true, "import": true, "bun": true, "deno": true}
+
+// maxSleeper is how long the code is at most, beside the sleep, of an interpreter that only sleeps.
+const maxSleeper = 64
+
+// saysNothing reports whether what a command runs beside its sleeps shows nothing of what it waits
+// for.
+func saysNothing(rest []byte) bool {
+	for part := range bytes.FieldsFuncSeq(rest, func(r rune) bool { return r == ';' || r == '\n' || r == '&' || r == '|' }) {
+		part = bytes.TrimSpace(part)
+		switch word := firstWord(part); {
+		case fillers[word], bytes.HasPrefix(part, []byte("time.")):
+		case sleepers[word] && len(rest) < maxSleeper:
+		case len(bytes.Trim(part, "'\"(){}EOFPY ")) == 0: // the end of a heredoc, or of a quoted command
+		default:
+			return false
+		}
+	}
+	// Of commands in commands only the numbers of a loop are known.
+	return !bytes.Contains(bytes.ReplaceAll(rest, []byte("$(seq "), nil), []byte("$("))
 }
 
 // sleep reads how long a sleep takes, in milliseconds, and returns what is behind it: of sleep 5,

@@ -351,6 +351,7 @@ func (t *emitter) use(n *node) {
 	e := t.begin(n, events.ToolCall, "start", n.Start)
 	e.From, e.Tool = party(agent), n.Tool
 	e.Tool.Tags = tag.Without(n.Tags, t.names.Tags)
+	n.Call.Begin(t.tree.looks, e, t.looker(agent), n.ID)
 	t.emit(e)
 }
 
@@ -371,8 +372,12 @@ func (t *emitter) result(n *node) {
 	if e.Status != events.StatusOK && e.Content == events.EmptyContent {
 		e.Content = events.Hash{} // an error without text is judged by its type
 	}
+	n.Call.End(t.tree.looks, e, t.looker(e.From.Agent), n.ID, &n.Result)
 	t.emit(e)
 }
+
+// looker is the agent as polling knows it: in another trace it looks at other things.
+func (t *emitter) looker(agent string) string { return t.id + "\x00" + agent }
 
 // actorAbove is the agent to which the answer of a tool goes that ran another one.
 func (t *emitter) actorAbove(n *node, up above) string {

@@ -11,6 +11,7 @@ import (
 	"cmp"
 
 	"weir/events"
+	"weir/events/adapter/deed"
 )
 
 // Kind is what a span is.
@@ -43,8 +44,10 @@ type Span struct {
 	Tags []string
 
 	Tool    events.Tool
-	Known   bool // the tool is known to run no agent: its call may be emitted before its end
-	Refused bool // the tool did not run at all, which is no work
+	Call    deed.Call   // what the tool set out to do
+	Result  deed.Result // and what it achieved
+	Known   bool        // the tool is known to run no agent: its call may be emitted before its end
+	Refused bool        // the tool did not run at all, which is no work
 
 	Content  events.Hash // the message to an agent
 	Sim      events.Fingerprint
@@ -79,6 +82,12 @@ func (r *Span) learn(b *Span) {
 	r.Tool = tool
 	if !b.Content.IsZero() {
 		r.Content, r.Sim = b.Content, b.Sim
+	}
+	if b.Call.Known() {
+		r.Call = b.Call
+	}
+	if b.Result.Known() {
+		r.Result = b.Result
 	}
 	if !b.Answer.IsZero() {
 		r.Answer, r.Near = b.Answer, b.Near

@@ -7,6 +7,8 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
+	"weir/events/adapter/polling"
 	"weir/events/adapter/tag"
 )
 
@@ -39,6 +41,7 @@ type Tree struct {
 	place   int64 // of the record that is read, see adapter.Keeper
 	// What the records since the last Settle were about.
 	touched []*trace
+	looks   *polling.Looks // at what goes on
 	// The one event that is used for all.
 	event events.Event
 }
@@ -68,6 +71,7 @@ func New(o adapter.Options, source string) *Tree {
 		hold:        int64(cmp.Or(o.Hold, defaultHold) / time.Microsecond), most: o.HeldOr(defaultHeld),
 		where:  make(map[string]place),
 		traces: adapter.NewRecent[*trace](math.MaxInt), // bounded by their spans, see bound
+		looks:  deed.New(o.HeldOr(defaultHeld)),
 	}
 	// A negative hold means no limit; the quarter leaves room for the sums with half of it.
 	if t.hold < 0 {

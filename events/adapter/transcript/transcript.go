@@ -5,6 +5,8 @@
 package transcript
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,6 +15,7 @@ import (
 	"weir/events/adapter/outcome"
 	"weir/events/adapter/pairing"
 	"weir/events/adapter/polling"
+	"weir/events/adapter/printed"
 	"weir/events/fingerprint"
 )
 
@@ -34,6 +37,7 @@ type Log struct {
 	// asked is the prompt of a person that a prompt of a program goes on with, by session and
 	// prompt; latest is the last prompt of a person, by session.
 	asked, latest *adapter.Recent[string]
+	echoes        *adapter.Echoes
 }
 
 // progress records how much of a tool use was emitted.
@@ -48,7 +52,8 @@ func New(o adapter.Options, program string) *Log {
 	l := &Log{pair: pairing.New(o, program, events.CorrelationPrompt, events.CorrelationSession),
 		uses: adapter.NewRecent[progress](o.HeldOr(maxRemembered)), once: adapter.NewRecent[struct{}](o.HeldOr(maxRemembered)),
 		looks: polling.New(o.HeldOr(maxRemembered)),
-		asked: adapter.NewRecent[string](o.HeldOr(maxRemembered)), latest: adapter.NewRecent[string](o.HeldOr(maxRemembered))}
+		asked: adapter.NewRecent[string](o.HeldOr(maxRemembered)), latest: adapter.NewRecent[string](o.HeldOr(maxRemembered)),
+		echoes: adapter.NewEchoes(o.HeldOr(maxRemembered))}
 	// Coding agents log all they do, so a hop without work is known to be one (see decision
 	// 4).
 	l.pair.Work = true
@@ -116,6 +121,7 @@ func (l *Log) begin(t *Turn, id string, kind events.Kind, at events.Stamp) *even
 	if person, ok := l.asked.Get(t.Session + "\x00" + t.Prompt); ok {
 		names[events.CorrelationPrompt] = person
 	}
+	l.echoes.Passed(t.Session, at)
 	names[events.CorrelationSession] = t.Session
 	names[events.CorrelationConversation] = t.Session
 	e := l.pair.Begin(id, kind, at, &names)
@@ -145,7 +151,7 @@ func (l *Log) Prompt(t *Turn, id string, at events.Stamp, text []byte, emit func
 	if l.Again(id + "/prompt") {
 		return // what was done since then is not forgotten
 	}
-	if adapter.MachinePrompt(text) {
+	if l.echoes.Prompt(t.Session, fingerprint.Content(text), fingerprint.Text(text), at) || adapter.MachinePrompt(text) {
 		l.Continues(t)
 		return
 	}
@@ -263,9 +269,15 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 	e := l.begin(t, u.ID+"/result", events.ToolResult, u.Ended)
 	// Numbers that count on with each result, and notices to the model, would make equal results differ.
 	said := adapter.WithoutSerials(adapter.WithoutReminders(u.Said))
+	if o := printed.Of(said); o.Framed && u.Status <= events.StatusError {
+		// The frame has the command, by which equal outputs differ.
+		if said = append([]byte{}, o.Text...); o.Exit.Value != 0 {
+			said = fmt.Appendf(nil, "Exit code %d\n%s", o.Exit.Value, o.Text)
+		}
+	}
 	// An absent status is ok, which is the common case in transcripts.
 	if e.Status = max(u.Status, events.StatusOK); e.Status == events.StatusError {
-		e.ErrorType = fingerprint.Error(said)
+		e.ErrorType = cmp.Or(fingerprint.Error(said), "error")
 	}
 	if u.To.IsZero() {
 		pairing.Returned(e, append([]byte{}, said...))
@@ -278,8 +290,9 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 		l.looks.Result(t.looker(), u.ID, looked, e.Status == events.StatusError, e.Content)
 		l.pair.Pair(e, func(e *events.Event) {
 			// What tools only acknowledge by is taken out, see adapter.Acknowledge.
-			adapter.Acknowledge(e, adapter.Rejects(said))
-			outcome.Set(e, p.intent, outcome.Read(said))
+			came := outcome.Read(said)
+			adapter.Acknowledge(e, adapter.Rejects(said) || came.Refuses())
+			outcome.Set(e, p.intent, came)
 			emit(e)
 		})
 		return

@@ -1,0 +1,55 @@
+package logs
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestInTime is a law: lines that are at most some places from where they belong come in the order of
+// their times, those of one time as they stand.
+func TestInTime(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(37, 4))
+	var lines []string
+	for i := range 5000 {
+		lines = append(lines, fmt.Sprintf(`{"timestamp":"2026-11-20T%02d:%02d:%02d.000Z","n":%d}`, i/3600, i/60%60, i%60, i))
+	}
+	shuffled := slices.Clone(lines)
+	for i := 0; i < len(shuffled); i += 200 {
+		part := shuffled[i : i+200]
+		rnd.Shuffle(len(part), func(a, b int) { part[a], part[b] = part[b], part[a] })
+	}
+	if mixed, turned := orderOf([]byte(strings.Join(shuffled[:400], "\n"))); !mixed || turned {
+		t.Errorf("mixed %v, turned %v", mixed, turned)
+	}
+	got, err := io.ReadAll(inTime(strings.NewReader(strings.Join(shuffled, "\n"))))
+	if want := strings.Join(lines, "\n") + "\n"; err != nil || string(got) != want {
+		t.Errorf("%v: %d bytes, want %d", err, len(got), len(want))
+	}
+	if mixed, turned := orderOf([]byte(strings.Join(lines[:400], "\n"))); mixed || turned {
+		t.Errorf("in order: mixed %v, turned %v", mixed, turned)
+	}
+	slices.Reverse(lines)
+	if mixed, turned := orderOf([]byte(strings.Join(lines[:400], "\n"))); mixed || !turned {
+		t.Errorf("the newest first: mixed %v, turned %v", mixed, turned)
+	}
+}
+
+func TestLineTime(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]bool{
+		`{"type":"x","timestamp":"2026-11-20T09:00:00.000Z"}`:                                        true,
+		`{"start_time":"2026-11-20T09:00:00.000000"}`:                                                true,
+		`{"resourceSpans":[{"scopeSpans":[{"spans":[{"endTimeUnixNano":"1795165200000000000"}]}]}]}`: true,
+		`{"message":{"timestamp":"2026-11-20T09:00:00.000Z"}}`:                                       false,
+		`text`: false,
+	} {
+		if got := lineTime([]byte(line)); (got != 0) != want {
+			t.Errorf("%s: %v", line, got)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package adapter
+
+import (
+	"math/bits"
+
+	"weir/events"
+)
+
+// Echoes finds prompts that a program sends again and again in the place of the user: the same text
+// as the two prompts before, each right after the agent has ended its work. A person may send a
+// prompt twice. It is for one goroutine.
+type Echoes struct{ last *Recent[echo] } // by session
+
+// echo is the last prompt of a session, and the time of its last record.
+type echo struct {
+	content events.Hash
+	sim     events.Fingerprint
+	at      events.Stamp
+	again   bool // it was the same as the one before, as soon
+}
+
+// echoSoon is within which time of the last record no person writes the same prompt again, in
+// milliseconds.
+const echoSoon = 5_000
+
+// NewEchoes returns a memory of at most most sessions.
+func NewEchoes(most int) *Echoes { return &Echoes{last: NewRecent[echo](most)} }
+
+// Prompt takes a prompt of the session, and reports whether it repeats the one before so soon that a
+// program wrote it. Texts that differ by a number are the same.
+func (e *Echoes) Prompt(session string, content events.Hash, sim events.Fingerprint, at events.Stamp) bool {
+	before, known := e.last.Get(session)
+	same := content == before.content || !sim.IsZero() && !before.sim.IsZero() && bits.OnesCount64(sim.Value^before.sim.Value) <= events.NearBits
+	again := known && !content.IsZero() && same && at.Sub(before.at).Milliseconds() < echoSoon
+	e.last.Put(session, echo{content, sim, max(at, before.at), again})
+	return again && before.again
+}
+
+// Passed takes the time of another record of the session.
+func (e *Echoes) Passed(session string, at events.Stamp) {
+	if before, known := e.last.Get(session); known && at > before.at {
+		before.at = at
+		e.last.Put(session, before)
+	}
+}
