@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"weir/analyzer"
@@ -98,7 +99,21 @@ func describeSources(env *cli.Env, args []string) error {
 			return err
 		}
 	}
-	return lines.Flush()
+	if err := lines.Flush(); err != nil {
+		return err
+	}
+	env.Notice("%s", sourcesAndFormats())
+	return nil
+}
+
+// sourcesAndFormats says how the number of sources and that of formats belong together.
+func sourcesAndFormats() string {
+	formats := map[string]bool{}
+	all := registry.Sources()
+	for i := range all {
+		formats[all[i].Format] = true
+	}
+	return fmt.Sprintf("%d kinds of sources write %d formats: several write the same one, such as OpenTelemetry spans (otlp).", len(all), len(formats))
 }
 
 // passedName asks what a caller of a guard or of the API passes, instead of what a log has.

@@ -207,6 +207,8 @@ Every command is also one for live traffic: weir run --follow FILE reads a file 
 format. FORMAT@conversation,trace changes what flows are called by, in that order. Rules that need what a source never tells are off for it; nothing needs
 to be set for that.
 
+` + sourcesAndFormats() + `
+
 | source | format | tools | args | results | caller | turns | tokens | times | starts | work |
 |---|---|---|---|---|---|---|---|---|---|---|
 `)

@@ -14,7 +14,9 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/rules"
+	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
 	"weir/cmd/internal/costs"
 	"weir/events"
 )
@@ -32,11 +34,35 @@ weir, in the state folder of a stopped one (--state), or in logs (--log).`,
 	}
 }
 
+// place is where a flow was found.
+type place struct {
+	live   bool                // a running weir has answered
+	byHand []api.HandOrderView // active orders of people about all flows, or about more than this one
+}
+
+// placeOf asks a running weir for the orders by hand. Without the right to read them there are none.
+func placeOf(ctx context.Context, k known) place {
+	c, live := k.(*client.Client)
+	if !live {
+		return place{}
+	}
+	in := place{live: true}
+	var list api.HandOrderList
+	if c.Get(ctx, "/v1/orders", &list) == nil {
+		for _, o := range list.Orders {
+			if o.Active {
+				in.byHand = append(in.byHand, o)
+			}
+		}
+	}
+	return in
+}
+
 // ofOneFlow is a command that prints what is known of one flow.
 //
 // explain and flows show differ in what they print for people only: as JSON and YAML both
-// print the same view. live says that a running weir has answered.
-func ofOneFlow(show func(env *cli.Env, v *analyzer.View, live bool) error) func(*pflag.FlagSet) cli.Run {
+// print the same view.
+func ofOneFlow(show func(env *cli.Env, v *analyzer.View, in place) error) func(*pflag.FlagSet) cli.Run {
 	return func(fs *pflag.FlagSet) cli.Run {
 		p := newTarget(fs, true)
 		return func(ctx context.Context, env *cli.Env, args []string) error {
@@ -54,7 +80,7 @@ func ofOneFlow(show func(env *cli.Env, v *analyzer.View, live bool) error) func(
 			if err != nil {
 				return err
 			}
-			return env.Value(v, func() error { return show(env, &v, *p.state == "" && len(*p.logs) == 0) })
+			return env.Value(v, func() error { return show(env, &v, placeOf(ctx, k)) })
 		}
 	}
 }
@@ -63,11 +89,15 @@ func ofOneFlow(show func(env *cli.Env, v *analyzer.View, live bool) error) func(
 //
 // The active orders about the flow come first, then its earlier stops, then the
 // limits that it has come nearest to.
-func explain(env *cli.Env, v *analyzer.View, live bool) error {
+func explain(env *cli.Env, v *analyzer.View, in place) error {
 	var b strings.Builder
 	writeFlow(env, &b, v)
 	if len(v.Orders) == 0 {
-		b.WriteString("\nNo active order: nothing is refused.\n")
+		if len(in.byHand) == 0 {
+			b.WriteString("\nNo active order: nothing is refused.\n")
+		} else {
+			b.WriteString("\nNo rule has an active order about it.\n")
+		}
 		// Rules about talk without work say nothing where the log does not report work (see
 		// decision 4). Without a notice, their silence would look like a good result.
 		if len(v.WorkUnknown) > 0 && v.Hops > 1 {
@@ -80,6 +110,10 @@ func explain(env *cli.Env, v *analyzer.View, live bool) error {
 	for _, x := range incidentsOf(v.Orders) {
 		b.WriteByte('\n')
 		x.write(env, &b)
+	}
+	for i := range in.byHand {
+		o := &in.byHand[i]
+		cli.Fprintf(&b, "\n%s  by hand: %s until %s\n  %s\n  given by  %s; weir orders ls lists such orders, weir release ends one\n", env.Painted("stop", cli.Bad), scopeText(o), o.Expires, o.Reason, o.By)
 	}
 	// Offences outlast their orders: who was stopped once is stopped at the warning next time
 	// (see decision 5).
@@ -97,7 +131,7 @@ func explain(env *cli.Env, v *analyzer.View, live bool) error {
 		return err
 	}
 	if len(v.Orders) > 0 {
-		whatNext(env, v, live)
+		whatNext(env, v, in.live)
 	}
 	return nil
 }
@@ -115,10 +149,14 @@ func whatNext(env *cli.Env, v *analyzer.View, live bool) {
 			say("weir flows grant "+flow+" --reason TEXT ...", "grant more calls, tokens, dollars or time; see --help")
 		}
 	}
+	row, ok := analyzer.RowNamed(first.RuleID)
+	if ok && row.Fixed { // the order of a person, which has no limits
+		return
+	}
 	if first.Stops() {
 		say("weir review mark "+flow+" wrong", "record that the stop was wrong, for weir backtest")
 	}
-	if _, ok := analyzer.RowNamed(first.RuleID); ok {
+	if ok {
 		say("weir rules show "+first.RuleID, "read what the rule measures")
 	}
 	say("weir limits show", "read the limits that a limits file can change")

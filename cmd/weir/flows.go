@@ -139,7 +139,7 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 }
 
 // showFlow prints all counters of a flow and all that stands.
-func showFlow(env *cli.Env, v *analyzer.View, _ bool) error {
+func showFlow(env *cli.Env, v *analyzer.View, _ place) error {
 	var b strings.Builder
 	// As weir explain begins, so that the two agree.
 	writeFlow(env, &b, v)

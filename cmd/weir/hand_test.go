@@ -63,7 +63,7 @@ func TestHand(t *testing.T) {
 		t.Errorf("printed %q", out)
 	}
 	call("f", 3, "halt  operator_stop")
-	f(0, []string{"f is stopped.", "halt", "operator_stop"}, "explain", "f")
+	f(0, []string{"f is stopped: ", "halt", "operator_stop"}, "explain", "f")
 	f(0, []string{"f is released; taken back: operator_stop"}, with("flows", "release", "f")...)
 	call("f", 0)
 	f(0, []string{"nothing stood against it"}, with("flows", "release", "f")...)
@@ -77,7 +77,7 @@ func TestHand(t *testing.T) {
 	f(0, nil, with("flows", "stop", "flying")...)
 	r.post(under.AppendJSON(nil))
 	call("behind", 0)
-	f(0, []string{"1 call in flight when it was given"}, "explain", "flying")
+	f(0, []string{"1 call already on the way at the block"}, "explain", "flying")
 
 	var a api.OperatorAnswer
 	if err := json.Unmarshal([]byte(f(0, nil, with("flows", "stop", "f", "-o", "json")...)), &a); err != nil || a.Kind != "operator.stop" || a.By != "ann" || len(a.Verdicts) != 1 {
@@ -105,6 +105,7 @@ func TestHand(t *testing.T) {
 	f(0, []string{"agent:b is stopped until 20", "no call in scope was admitted by a check", "1 process of weir and 0 guards have confirmed\n", "calls observed after the stop: 0"}, with("stop", "agent:b", "--wait", "10s")...)
 	call("a-third", 3, "operator_stop")
 	f(0, []string{"agent:b", "stopped", "a test"}, "orders", "ls")
+	f(0, []string{"by hand: agent:b until 20", "a test", "given by  ann"}, "explain", "another")
 	f(0, []string{"agent:b is released"}, with("release", "agent:b")...)
 	f(1, []string{"agent:b is not stopped by hand", "weir orders ls lists what is"}, with("release", "agent:b")...)
 	f(1, []string{"there is no such order; the active one is: tool:rm within tenant:t except agent:x", "weir release tool:rm --within tenant:t"}, with("release", "tool:rm")...)

@@ -198,7 +198,7 @@ func TestLists(t *testing.T) {
 			}
 		}
 	}
-	f(0, append(operate.FormatNames(), "SOURCE", "always"), "events", "describe")
+	f(0, append(operate.FormatNames(), "SOURCE", "always", " kinds of sources write "), "events", "describe")
 	f(2, []string{"did you mean: weir events describe otlp"}, "events", "describe", "otpl")
 	f(0, ruleNames(), "rules", "ls")
 	f(0, []string{`{"name":"self_call"`}, "rules", "ls", "-o", "json")

@@ -59,7 +59,7 @@ tools and how to add them to coding assistants.`,
 				info, ok := debug.ReadBuildInfo()
 				o := mcpserver.Options{Client: c, Version: buildOf(info, ok, version, revision).Version, Agent: cmp.Or(*agent, env.Getenv(agentVariable)), Log: env.ServerLog(),
 					Explain: func(w io.Writer, v *analyzer.View) error {
-						return explain(&cli.Env{Out: w, Err: io.Discard, Quiet: true}, v, true)
+						return explain(&cli.Env{Out: w, Err: io.Discard, Quiet: true}, v, place{live: true})
 					}}
 				if *address == "" {
 					return mcpserver.New(o).Stdio(ctx, env.In, env.Out)
