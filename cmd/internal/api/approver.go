@@ -49,7 +49,7 @@ func (p approver) Decide(ctx context.Context, h *approvals.Hold, approve bool, b
 	switch {
 	case h.Kind == approvals.OfProposal:
 		return p.second(ctx, h, approve, by, as)
-	case !approve && h.Kind == approvals.OfBudget: // its calls are refused until the window ends
+	case !approve && (h.Kind == approvals.OfBudget || h.Kind == approvals.OfCalls): // they are refused already
 		return nil
 	case !approve && h.Kind == approvals.OfTree:
 		return p.stop(ctx, byhand.Order{Order: byhand.Stop, Scope: byhand.Scope{Kind: events.ScopeTree, ID: h.Root}, Reason: reason, By: by}, events.DefaultStop, nil)
@@ -67,7 +67,7 @@ func (p approver) Decide(ctx context.Context, h *approvals.Hold, approve bool, b
 		}
 		x.Reason = reason
 		ev.Kind, ev.Override = events.OverrideSet, x
-		if ev.CorrelationID = h.Root; h.Kind == approvals.OfFlow {
+		if ev.CorrelationID = h.Root; h.Root == "" {
 			ev.CorrelationID = h.Flow
 		}
 	}
@@ -103,7 +103,7 @@ func (p approver) give(ctx context.Context, h *approvals.Hold, ev *events.Event,
 	if h.Kind == approvals.OfBudget {
 		ev.CorrelationID = ""
 	}
-	if h.Kind != approvals.OfFlow {
+	if h.Kind != approvals.OfFlow && h.Kind != approvals.OfCalls {
 		raw, err := lineOf(ev)
 		if err != nil {
 			return err

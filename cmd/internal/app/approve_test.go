@@ -55,7 +55,7 @@ func (b *inbox) list() []string {
 }
 
 // patience is how long a test waits for what has to come.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // nth waits for the nth message, from 1 on.
 func (b *inbox) nth(t *testing.T, n int) string {
@@ -67,11 +67,14 @@ func (b *inbox) nth(t *testing.T, n int) string {
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !is(); {
-		if time.Now().After(end) || t.Context().Err() != nil {
+	late, tick := time.After(patience), time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-late:
 			t.Fatalf("waited in vain for %s", what)
 		}
-		<-time.After(time.Millisecond)
 	}
 }
 
@@ -328,6 +331,7 @@ func TestApprovalOfEachKind(t *testing.T) {
 		{"tree", "rules: {max_tree_calls: {max: 2, action: hold}}", "1 calls more for the tree", []string{in("top", "c1", 1), in("top", "c2", 1), in("top", "c1", 2)}, in("top", "c2", 3), 402, 403},
 		{"spawn", "rules: {max_tree_spawns: {stop: 1, action: hold}}", "1 flows more for the tree", []string{lines(call("top", 1, "a", "b")), in("top", "c1", 1)}, in("top", "c1", 2), 403, 403},
 		{"budget", "budgets: [{name: day, scope: team, measure: calls, window: day, hard: 2, action: hold}]", "1 calls more, until the window ends", []string{team("f", 1), team("g", 1), team("f", 2)}, team("f", 3), 402, 402},
+		{"calls", "rules: {max_spawns: {stop: 1, action: hold}}", "1 spawns more for the flow", []string{lines(call("f", 1, "a", "b"))}, lines(call("f", 2, "a", "b")), 402, 402},
 		{"flow", "rules: {repetition: {warn: off, stop: 2, action: hold}}", "no rule stops it for 1h", nil, lines(call("p", 9, "a", "b")), 0, 403},
 	} {
 		for _, approves := range []bool{true, false} {
@@ -346,11 +350,6 @@ func TestApprovalOfEachKind(t *testing.T) {
 					}
 					d.want(d.do("POST", "/v1/events", strings.Join([]string{loop(0), loop(1), loop(2), loop(3)}, "\n")), 202)
 				}
-				t.Cleanup(func() {
-					if t.Failed() {
-						t.Logf("waits: %+v\nverdicts: %s\njournal: %s\ndead: %s", d.waiting(), strings.Join(d.verdictLines(), "\n"), strings.Join(d.journalLines(), "\n"), d.do("GET", "/v1/deadletters", "").body)
-					}
-				})
 				eventually(t, "the message", func() bool { d.fake.Advance(10 * time.Millisecond); return len(slack.list()) > 0 })
 				message := slack.nth(t, 1)
 				if !strings.Contains(message, c.says) {
@@ -413,7 +412,7 @@ func TestApprovalOfASecondPerson(t *testing.T) {
 	}
 }
 
-// post office is a server that takes mails and offers no TLS.
+// postOffice is a server that takes mails and offers no TLS.
 func postOffice(t *testing.T) (*inbox, string) {
 	t.Helper()
 	b := new(inbox)
@@ -498,8 +497,8 @@ func TestApprovalByMail(t *testing.T) {
 	}
 }
 
-// TestApprovalLinksExpire holds that a link ends with its hold.
-func TestApprovalLinksExpire(t *testing.T) {
+// TestApprovalLinksEnd holds that a link ends with its hold.
+func TestApprovalLinksEnd(t *testing.T) {
 	t.Parallel()
 	slack, url := newInbox(t)
 	d := asking(t, clock.NewFake(), t.TempDir(), "  unanswered: hold\n  tiers: [{name: ops, slack: \""+url+"\"}]\n", only(t, "max_total_calls: {max: 2, action: hold}"))
@@ -507,7 +506,7 @@ func TestApprovalLinksExpire(t *testing.T) {
 	approve, _ := links(t, slack.nth(t, 1))
 	d.fake.Advance(2 * time.Hour) // nobody decides within orders.hold
 	eventually(t, "the end of the link", func() bool { return d.do("GET", approve, "").status == 410 })
-	d.want(d.do("POST", approve, ""), 410, "expired")
+	d.want(d.do("POST", approve, ""), 410)
 }
 
 // parsed reads limits.

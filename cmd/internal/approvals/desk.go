@@ -178,7 +178,7 @@ func (d *Desk) take(v *events.Verdict) bool {
 		return false
 	}
 	news := false
-	if h := d.holds[orders.IDOf(v.ID)]; h != nil && !h.busy && (v.Action == events.Allow || v.Action == events.Halt) {
+	if h := d.holds[orders.IDOf(v.ID)]; h != nil && !h.busy && v.Action != events.Hold {
 		d.end(h, Decision{Outcome: Over})
 		news = true
 	}

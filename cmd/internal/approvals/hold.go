@@ -19,6 +19,7 @@ import (
 // The kinds of holds.
 const (
 	OfFlow     = "flow"     // a flow waits; a grant or a release lets it go on, a stop ends it
+	OfCalls    = "calls"    // some calls of a flow wait, such as those that start a subagent; the rest goes on
 	OfTree     = "tree"     // a tree of flows waits
 	OfSpawn    = "spawn"    // a new flow waits for a place in its tree
 	OfBudget   = "budget"   // a budget over flows is used up
@@ -99,6 +100,8 @@ func holdOf(v *events.Verdict, grant float64) *Hold {
 		h.Until = events.RFC3339(events.Stamp(v.Time).Add(boundWait))
 	case v.RootCorrelationID != "" && row.OfAgents(): // the order about its tree is asked about
 		return nil
+	case holdsCalls(v.RuleID):
+		h.Kind, h.Subject, h.Flow = OfCalls, v.CorrelationID, v.CorrelationID
 	case v.Scope.Kind == events.ScopeFlow:
 		h.Kind, h.Subject, h.Flow = OfFlow, v.CorrelationID, v.CorrelationID
 	default:
@@ -108,6 +111,12 @@ func holdOf(v *events.Verdict, grant float64) *Hold {
 		h.Extra = share(h.Limit, grant, v.Unit)
 	}
 	return h
+}
+
+// holdsCalls reports whether a hold of a rule is about the refused calls alone.
+func holdsCalls(name string) bool {
+	rule, ok := analyzer.RuleNamed(name)
+	return ok && analyzer.Rules[rule].HoldsCalls
 }
 
 // ofProposal is the hold of a stop that waits for its second person.
@@ -146,7 +155,7 @@ func (h *Hold) Approved(long time.Duration) string {
 		return "the flow goes on; no rule stops it for " + duration(long)
 	case h.Kind == OfBudget:
 		return h.amount() + " more, until the window ends or for " + duration(long)
-	case h.Kind == OfFlow:
+	case h.Kind == OfFlow || h.Kind == OfCalls:
 		return h.amount() + " more for the flow, for " + duration(long)
 	}
 	return h.amount() + " more for the tree, for " + duration(long)
@@ -157,6 +166,8 @@ func (h *Hold) Denied() string {
 	switch h.Kind {
 	case OfBudget:
 		return "calls are refused until the window ends"
+	case OfCalls:
+		return "these calls stay refused; the rest of the flow goes on"
 	case OfTree:
 		return "all flows of the tree are stopped"
 	case OfProposal:

@@ -1,9 +1,12 @@
 package approvals
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"weir/cmd/internal/switchfile"
 	"weir/events"
 )
 
@@ -57,5 +60,35 @@ func TestLinks(t *testing.T) {
 		if got := readLink(text, [][]byte{secret, nil}); got != nil {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+// TestLinksAreUsedInTime opens links before and after their end, and those of holds that are over.
+func TestLinksAreUsedInTime(t *testing.T) {
+	secret := []byte("one secret of sixteen bytes")
+	now := events.Stamp(1000)
+	d := &Desk{Settings: &switchfile.Approvals{Tiers: []switchfile.Tier{{Name: "ops"}}}, Secrets: func() ([][]byte, error) { return [][]byte{secret}, nil }, Now: func() events.Stamp { return now },
+		holds: map[string]*Hold{"waits": {ID: "waits"}, "busy": {ID: "busy", busy: true}}, done: []Decision{{Hold: "done", Outcome: Approved, By: "link/ops/Ann"}, {Hold: "over", Outcome: Over}}}
+	open := func(hold, tier string) error {
+		_, _, err := d.Open((&Link{Hold: hold, Tier: tier, Action: Deny, Until: 2000}).token(secret))
+		return err
+	}
+	if err := open("waits", "ops"); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		hold, tier string
+		want       error
+	}{{"busy", "ops", ErrBusy}, {"over", "ops", ErrOver}, {"unknown", "ops", ErrOver}, {"waits", "removed", ErrOver}} {
+		if err := open(c.hold, c.tier); !errors.Is(err, c.want) {
+			t.Errorf("%s, %s: %v", c.hold, c.tier, err)
+		}
+	}
+	if used, ok := errors.AsType[*UsedError](open("done", "ops")); !ok || !strings.Contains(used.Error(), "approved by link/ops/Ann") {
+		t.Errorf("%v", used)
+	}
+	now = 2000
+	if err := open("waits", "ops"); !errors.Is(err, ErrExpired) {
+		t.Error(err)
 	}
 }

@@ -31,7 +31,7 @@ const sendTime = 15 * time.Second
 
 // titles are the first lines of messages.
 var titles = map[string]string{
-	OfFlow: "A flow waits for your approval", OfTree: "A tree of flows waits for your approval", OfSpawn: "A new flow waits for your approval",
+	OfFlow: "A flow waits for your approval", OfCalls: "Calls of a flow wait for your approval", OfTree: "A tree of flows waits for your approval", OfSpawn: "A new flow waits for your approval",
 	OfBudget: "A budget is used up and waits for your approval", OfProposal: "A stop waits for a second person",
 }
 
@@ -124,7 +124,7 @@ func (d *Desk) question(h *Hold, tier int) (*webhook.Question, error) {
 	t := &d.Settings.Tiers[tier]
 	q := &webhook.Question{Title: titles[h.Kind], Text: h.Text}
 	q.Fact("Flow", h.Flow)
-	if h.Kind != OfFlow && h.Kind != OfSpawn {
+	if h.Flow == "" {
 		q.Fact("About", h.Kind+" "+h.Subject)
 	}
 	q.Fact("Agent", h.Agent)
