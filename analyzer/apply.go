@@ -6,7 +6,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer/ledger"
-	"weir/analyzer/record"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -27,9 +26,11 @@ type moment struct {
 	idle  bool          // and no work was done before it, for sure
 	blind bool          // or it is unknown whether work was done before it
 
-	before ledger.Amount // what the flow had reported to its tree; nothing where there is none
-	joins  bool          // it is the first event of the flow that names a tree
-	funds  funds         // what the flow had spent before the event, where there are budgets
+	before   ledger.Amount // what the flow had reported to its tree; nothing where there is none
+	joins    bool          // it is the first event of the flow that names a tree
+	foreseen int64         // how much of its budget the flow will have spent, in percent; 0 for unknown
+	rewrote  rewrote
+	funds    funds // what the flow had spent before the event, where there are budgets
 
 	// A place in the moment and not a local variable, because a pointer to it is passed to
 	// function values.
@@ -109,7 +110,7 @@ func (e *Engine) apply(f *Flow, m *moment) {
 	m.from, m.to, m.tool = none, none, none
 	f.trace(ev)
 	if f.service == "" && ev.Source != "" {
-		f.service = record.Cut(ev.Source, maxService)
+		f.service = ServiceOf(ev.Source)
 	}
 	// Any event after the end shows that a party is at work again.
 	f.flags &^= flagEnded
@@ -448,6 +449,9 @@ func (e *Engine) applyUsage(f *Flow, m *moment) {
 		return
 	}
 	e.noteContext(f, m)
+	if e.holds {
+		e.noteCache(f, m)
+	}
 	spent, sums := [4]int64{u.Input, u.Output, u.Total, u.CostMicroUSD}, &f.parts
 	switch u.Scope {
 	case events.UsageAggregate:

@@ -135,6 +135,9 @@ func (e *Engine) undo(f, before *Flow, given, i int, m *moment, fx *Effects) {
 		fx.Counts.RefusedBy[Rules[r].Reason.Place()]++
 	}
 	undone := takeBack(f, before)
+	if e.holds && f.Standing() == Held { // the parties are those of before the call
+		f.wait(m.at)
+	}
 	e.tried(f, m)
 	// A copy, because what stands in fx.Verdicts may move when more are added.
 	answer := fx.Verdicts[i]

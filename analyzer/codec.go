@@ -88,6 +88,7 @@ const (
 	partyHasContext byte = 1 << iota
 	partyHasCourse       // how the context grew
 	partyHasJob          // what it has used as a subagent
+	partyHasCache        // what the provider's cache keeps
 )
 
 // Bits of the second byte of the head.

@@ -689,7 +689,7 @@ func (f *Flow) AtMost() int {
 	}
 	for l, i := f.parties, 0; i < len(l); i++ {
 		p := &l[i]
-		n += 140 + len(p.name) + len(p.agent) + 48*len(p.calls) + 4*len(p.seen) + 12*len(p.runs) + 44*len(p.sums)
+		n += 159 + len(p.name) + len(p.agent) + 48*len(p.calls) + 4*len(p.seen) + 12*len(p.runs) + 44*len(p.sums)
 	}
 	for l, i := f.pairs, 0; i < len(l); i++ {
 		p := &l[i]
@@ -926,6 +926,9 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	if p.job.since != 0 {
 		more |= partyHasJob
 	}
+	if p.cache.Tokens != 0 {
+		more |= partyHasCache
+	}
 	b, h := record.Room(b, 22)
 	_ = h[21]
 	if le.PutUint16(h, uint16(len(p.name))); more != 0 {
@@ -964,6 +967,9 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	if more&partyHasJob != 0 {
 		b = p.job.encode(b, clock)
 	}
+	if more&partyHasCache != 0 {
+		b = p.cache.encode(b)
+	}
 	return b
 }
 
@@ -995,7 +1001,7 @@ func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int)
 	getPartyCalls(p, d, h, tools)
 	getPartyRuns(p, d, h, tools)
 	getPartySums(p, d, h)
-	more := readMore(d, le.Uint16(h)&partyHasMore != 0, partyHasContext|partyHasCourse|partyHasJob)
+	more := readMore(d, le.Uint16(h)&partyHasMore != 0, partyHasContext|partyHasCourse|partyHasJob|partyHasCache)
 	if more&partyHasContext != 0 {
 		p.context = uint32(d.Count(math.MaxUint32))
 	}
@@ -1004,6 +1010,9 @@ func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int)
 	}
 	if more&partyHasJob != 0 {
 		p.job.decode(d, clock)
+	}
+	if more&partyHasCache != 0 {
+		p.cache.decode(d)
 	}
 }
 

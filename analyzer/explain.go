@@ -35,9 +35,11 @@ type View struct {
 	Tokens     int64               `json:"tokens,omitempty"`
 	CostUSD    float64             `json:"cost_usd,omitempty"`
 	Counters   []rules.CounterView `json:"counters"`
-	Orders     []events.Verdict    `json:"orders"`
-	Offences   []OffenceView       `json:"offences,omitempty"`
-	Released   events.RFC3339      `json:"released_until,omitzero"`
+	// Forecast is what it is expected to have spent at its end; none without forecasts in the limits.
+	Forecast []ForecastView   `json:"forecast,omitempty"`
+	Orders   []events.Verdict `json:"orders"`
+	Offences []OffenceView    `json:"offences,omitempty"`
+	Released events.RFC3339   `json:"released_until,omitzero"`
 
 	// Exempt lists the rules that say less of the flow because of its own tags.
 	Exempt []string `json:"exempt,omitempty"`
@@ -138,7 +140,7 @@ func (e *verdictWriter) View(f *Flow) View {
 		o := &f.offences[i]
 		v.Offences = append(v.Offences, OffenceView{Rules[o.rule].Name, int(o.count), events.RFC3339(o.last)})
 	}
-	v.Counters = e.counters(nil, f, m)
+	v.Counters, v.Forecast = e.counters(nil, f, m), e.forecasts(f, m)
 	return v
 }
 

@@ -79,7 +79,7 @@ type identity struct {
 	key  string
 	hash uint64 // of the key; 0 until it is first needed
 	// The first source that reported the flow, as people call the program, cut to maxService bytes.
-	// It changes no verdict.
+	// It is the kind of run that forecasts are looked up for, and changes nothing else.
 	service      string
 	root, parent string // of the tree that it belongs to; a root's own is its key. The parent is empty when it is the root
 	// Tags of the flow, its agents and its tools, by which limits may exempt.
@@ -227,6 +227,7 @@ type party struct {
 	context  uint32 // input tokens of its last model call, where a rule counts them
 	course   course // of these, from call to call
 	job      job    // what it has used as a subagent, where a rule counts it
+	cache    cache  // what the provider's cache keeps of the last of them, where flows may be held
 	calls    []call
 	// As Flow.pairRun, of tool calls with their results; index is the period.
 	cycleRun [maxPeriod + 1]uint16
@@ -420,6 +421,10 @@ type flowOverride struct {
 // Key returns the correlation id, or what stands for it (see events.Event.FlowKey).
 func (f *identity) Key() string { return f.key }
 
+// ServiceOf returns the service that a flow keeps for the source of its first event: the source, cut to
+// 64 bytes.
+func ServiceOf(source string) string { return record.Cut(source, maxService) }
+
 // Events returns how many events were folded, over all episodes.
 func (f *counts) Events() int64 { return int64(f.events) }
 
@@ -462,6 +467,9 @@ func (f *sanctions) Standing() Standing {
 func (f *counts) Spent() (episode, tokens, cost int64) {
 	return int64(f.episode), f.tokens[2], f.cost
 }
+
+// Calls returns how many calls of agents and tools the episode has made.
+func (f *counts) Calls() int64 { return int64(f.hops) + int64(f.toolCalls) }
 
 // Judged returns the reasons for which the flow was warned and stopped first, as far as it
 // remembers: its orders end, and a user's message takes offences away. "" for none.

@@ -32,6 +32,9 @@ type settings struct {
 	tagged bool // they do something to some row
 	// Some rule counts subagents, or what they use, see keepsSpawns.
 	spawned bool
+	// A rule holds forecasts against budgets.
+	foresees bool
+	holds    bool // a rule may hold a flow
 }
 
 // relay passes to the agent stage what concerns it.
@@ -69,6 +72,8 @@ func New(l Limits) *Engine {
 	e.spawned = e.keepsSpawns()
 	e.tells = slices.ContainsFunc(l.Rules[:], func(s rules.Setting) bool { return s.Tell != 0 }) ||
 		slices.ContainsFunc(l.Overrides, func(o Override) bool { return o.Setting.Tell != 0 })
+	e.holds = holdsFlows(&l)
+	e.foresees = len(l.Forecast) > 0 && e.mayFire(ruleOfForecast)
 	for i := range Rules {
 		for _, k := range events.Kinds() {
 			if Rules[i].On.Has(k) && e.mayFire(RuleID(i)) {
@@ -320,6 +325,13 @@ func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
 	}
 	p.count(m, &e.limits.Load)
 	m.busy = p.busy
+	if m.rewrote.tokens > 0 {
+		fx.Counts.Rewritten[0] += m.rewrote.tokens
+		fx.Counts.Rewritten[1] += m.rewrote.cost
+	}
+	if e.foresees {
+		m.foreseen = e.foreseenPercent(f, m)
+	}
 	e.judge(f, m, fx)
 }
 

@@ -103,7 +103,7 @@ func (e *orderWriter) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) 
 	scope, a, b := rule.whom(f, m)
 	lifts := rule.Lifts && !e.partial(rule, m)
 	switch {
-	case observed >= set.Stop && e.mayStop(f, m, set):
+	case observed >= set.Stop && !rule.WarnsOnly && e.mayStop(f, m, set):
 		e.issue(rule, standing.Stop, f, m, set, observed, scope, a, b, fx)
 	// The last allowed call was seen: a stream sees a call only after it left, so the order
 	// goes out armed (decision 3).
@@ -281,7 +281,7 @@ func (e *orderWriter) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *momen
 	case action == events.Throttle:
 		o.Until(m.at, max(m.at+1, m.fits))
 	case action == events.Hold && ph == standing.Stop:
-		e.awaitPerson(o, m.at)
+		e.awaitPerson(f, o, m.at)
 	}
 	e.emit(f, o, m, fx)
 	// Only the rows that are taken over from the task system leave notes.
@@ -293,7 +293,10 @@ func (e *orderWriter) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *momen
 
 // awaitPerson has an order hold the flow until a person decides, for so long at most. It is
 // looked at then, and ends a little later, so that the halt that follows it leaves no gap.
-func (e *settings) awaitPerson(o *order, at events.Stamp) {
+func (e *settings) awaitPerson(f *Flow, o *order, at events.Stamp) {
+	if e.holds && !o.Shadow {
+		f.wait(at)
+	}
 	o.Until(at, at.Add(e.limits.Order.Hold))
 	o.Expires = o.Due.Add(e.limits.Order.TTL / 5)
 }
@@ -311,7 +314,7 @@ func (e *verdictWriter) hold(f *Flow, o *order, m *moment, fx *Effects) {
 		o.Observed++
 	}
 	f.offend(o.rule, m.at)
-	e.awaitPerson(o, m.at)
+	e.awaitPerson(f, o, m.at)
 	e.emit(f, o, m, fx)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"weir/analyzer/agents"
 	"weir/analyzer/budgets"
+	"weir/analyzer/forecast"
 	"weir/analyzer/prices"
 	"weir/analyzer/rules"
 	"weir/events"
@@ -156,6 +157,7 @@ type Limits struct {
 	Texts      [RuleCount]string // what people read about a row's orders, see Words; "" is the row's own
 	Agents     agents.Limits
 	Budgets    []budgets.Budget // over all flows
+	Forecast   forecast.Table   // what good runs spent in the end
 }
 
 // RuleSet is a set of rule rows.

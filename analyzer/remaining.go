@@ -42,6 +42,7 @@ func (e *verdictWriter) addRemaining(f *Flow, m *moment, answer *events.Verdict)
 		if r == ruleOfAge {
 			is.Until = events.RFC3339(m.at.Add(time.Duration(left) * time.Second))
 		}
+		is.Forecast = e.remainingForecast(f, r)
 		if answer.Remaining == nil {
 			// Only here, for most asks want no figures (decision 60).
 			answer.Remaining = make([]events.Remaining, 0, len(telling))
@@ -103,7 +104,7 @@ func addAdvice(f *Flow, m *moment, answer *events.Verdict) {
 	for i := range f.orders {
 		o := &f.orders[i]
 		rule := &Rules[o.rule]
-		if rule.Hint == "" || o.Phase != standing.Warn || o.Shadow || o.a != m.from || o.Expires <= m.at || answer.Stops() {
+		if rule.Hint == "" || o.Phase != standing.Warn || o.Shadow || o.a != m.from && o.scope != events.ScopeFlow || o.Expires <= m.at || answer.Stops() {
 			continue
 		}
 		limit, observed := o.Figures(rule.Unit)

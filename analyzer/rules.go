@@ -66,6 +66,7 @@ const (
 	RuleSubagentTokens
 	RuleSubagentTime
 	RuleSubagentCost
+	RuleForecast
 	RuleCount
 )
 
@@ -611,6 +612,15 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Most(rules.Off, rules.Off-1)},
 		Show:  longestJob(RuleSubagentCost),
 		Value: jobValue(RuleSubagentCost), Match: matchParty},
+	{ID: RuleForecast, On: kinds(events.AgentCall, events.ToolCall), Scope: events.ScopeFlow, Lifts: true, Row: rules.Row{
+		Name: "forecast_exceeds_budget", Reason: "forecast_exceeds_budget", Unit: events.UnitPercent,
+		About:  "How much of its max_cost_usd or max_total_tokens the flow is expected to spend by its end, by what good runs of its kind spent that made as many calls (forecast in the limits file). Unknown below 19 such runs. It only warns.",
+		Text:   "{head}the flow is expected to spend {n} % of its budget {bound}",
+		Hint:   "The flow guard expects this work to cost {n} % of its budget in the end. Do what matters most first, keep the context small, and report what cannot be finished.",
+		Action: events.Warn, From: "weir, measured on real traces",
+		Needs: rules.NeedTokens, WarnsOnly: true,
+		Default: rules.Stop(rules.Off, rules.Off)},
+		Value: func(_ *Flow, m *moment, _ *rules.Setting) int64 { return m.foreseen }, Match: matchAll},
 }
 
 // The rows that the fold itself looks for.
@@ -641,6 +651,11 @@ const (
 
 	// FirstOfJobs is the first of the rows that limits of kinds of subagents are about.
 	FirstOfJobs = ruleOfJobCalls
+
+	// What is foreseen is held against the budgets.
+	ruleOfForecast = RuleForecast
+	ruleOfCost     = RuleCost
+	ruleOfTokens   = RuleTotalTokens
 )
 
 // RuleNamed returns the row that the limits file calls name.

@@ -7,6 +7,8 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/agents"
+	"weir/analyzer/forecast"
+	"weir/analyzer/prices"
 	"weir/analyzer/rules"
 	"weir/analyzer/scenario"
 	"weir/events"
@@ -31,7 +33,25 @@ func tight() analyzer.Limits {
 		case events.UnitUSD:
 			s.Warn, s.Stop = 100_000, 300_000
 		}
+		if r.WarnsOnly {
+			s.Warn, s.Stop = 100, rules.Off
+		}
+		s.Hold = r.Name == "max_total_calls" && s.Stop != rules.Off
 	}
+	l.Order.Hold = 15 * time.Minute
+	l.Prices = prices.Table{{Name: "m", Price: prices.Price{Input: 3e6, Output: 15e6, CacheRead: 3e5, CacheWrite: 375e4, Reasoning: 15e6, CacheTTL: 60}}}
+	kind := forecast.Kind{Name: "tale"}
+	for m := range forecast.MeasureCount {
+		for calls := int64(1); calls < 40; calls++ {
+			if forecast.Bin(calls) == calls {
+				kind.Rows[m] = append(kind.Rows[m], forecast.Row{Calls: calls, Runs: 15 + calls%9, Low: 1000, Expected: 3000, High: 9000})
+				if r := &kind.Rows[m][len(kind.Rows[m])-1]; r.Runs < forecast.Least {
+					r.Low, r.Expected, r.High = 0, 0, 0
+				}
+			}
+		}
+	}
+	l.Forecast = forecast.Table{kind}
 	return l
 }
 
@@ -151,6 +171,7 @@ func tale(data []byte) (analyzer.Limits, []events.Event) {
 		case op == 17:
 			ev.Kind, ev.From.Session = events.LLMCall, from
 			ev.Usage = events.Usage{Known: true, Scope: events.UsageScope(next(3)), Input: int64(next(256)), Output: int64(next(256)), CostMicroUSD: int64(next(256)) * 500}
+			ev.Model, ev.Usage.CacheRead, ev.Usage.CacheCreation = "m", ev.Usage.Output, ev.Usage.Input/2
 		case op == 18:
 			ev.Kind, ev.TaskID, ev.LoopCount = events.TaskLoop+events.Kind(next(2)), "task"+who, int64(next(4))
 			if long {

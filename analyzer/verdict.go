@@ -95,6 +95,9 @@ func (e *verdictWriter) verdict(f *Flow, o *order, m *moment) events.Verdict {
 	if o.Phase == standing.Warn && m.ev != nil && len(f.orders) == 1 {
 		v.Message += f.missingFields()
 	}
+	if v.Waiting = f.waiting(o); v.Waiting != nil {
+		v.Message += waitingText(v.Waiting)
+	}
 	e.describe(&v, f, o, m)
 	v.Evidence = o.evidence(f)
 	// What the person wrote goes to people only, never into the words for the model.

@@ -43,6 +43,7 @@ const (
 	MaxSubagentTokens       Reason = "max_subagent_tokens_exceeded"
 	MaxSubagentDuration     Reason = "max_subagent_duration_exceeded"
 	MaxSubagentCost         Reason = "max_subagent_cost_exceeded"
+	ForecastExceedsBudget   Reason = "forecast_exceeds_budget"
 	AgentMessageRate        Reason = "agent_message_rate_exceeded"
 	MaxAgentMessages        Reason = "max_agent_messages_exceeded"
 	MaxProjectMessages      Reason = "max_project_messages_exceeded"
@@ -107,6 +108,7 @@ var reasons = [...]Reason{
 	MaxSubagentTokens,
 	MaxSubagentDuration,
 	MaxSubagentCost,
+	ForecastExceedsBudget,
 	AgentMessageRate,
 	MaxAgentMessages,
 	MaxProjectMessages,

@@ -27,6 +27,7 @@ const (
 	UnitFlows    Unit = "flows"
 	UnitTimes    Unit = "times" // a multiple
 	UnitSpawns   Unit = "spawns"
+	UnitPercent  Unit = "percent"
 	UnitNone     Unit = "none"
 )
 
@@ -141,6 +142,8 @@ type Verdict struct {
 	// Remaining, in answers to asks alone, is what is left of each limit after the call: where
 	// the ask wants to be told (Event.Tell), or the limits tell it of one.
 	Remaining []Remaining `json:"remaining,omitempty"`
+	// Waiting is of a hold that outlives a prompt cache: what the next call costs more then.
+	Waiting *Waiting `json:"waiting,omitempty"`
 	// ByHand is of an order that a person gave about a scope and not about one flow.
 	ByHand *ByHand `json:"by_hand,omitempty"`
 }
@@ -164,6 +167,25 @@ type Remaining struct {
 	Limit  float64 `json:"limit"`
 	Unit   Unit    `json:"unit"`
 	Until  RFC3339 `json:"until,omitzero"` // of a limit of time: when it is used up
+	// Forecast is of budgets of which the final spend can be estimated; nil where the limits have no
+	// forecasts.
+	Forecast *Forecast `json:"forecast,omitempty"`
+}
+
+// Waiting is what it costs to let a held flow wait.
+type Waiting struct {
+	After   RFC3339 `json:"after"`              // when the first prompt cache forgets
+	Tokens  int64   `json:"tokens"`             // cached tokens that are written again then
+	CostUSD float64 `json:"cost_usd,omitempty"` // by how much that is more than to read them; missing without a price
+}
+
+// Forecast is what a flow is expected to have spent at its end, in the unit of its budget. The figures
+// are 0 where fewer than 19 good runs of its kind came as far: then it is unknown.
+type Forecast struct {
+	Runs     int64   `json:"runs"`          // good runs of its kind that came as far
+	Low      float64 `json:"low,omitempty"` // one run in twenty spends less
+	Expected float64 `json:"expected,omitempty"`
+	High     float64 `json:"high,omitempty"` // one run in twenty spends more
 }
 
 // Emitted is a verdict and the offset of the record that brought it about.

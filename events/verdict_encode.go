@@ -101,6 +101,9 @@ func (v *Verdict) AppendJSON(dst []byte) []byte {
 	if len(v.Remaining) > 0 {
 		w.remaining(v.Remaining)
 	}
+	if v.Waiting != nil {
+		w.waiting(v.Waiting)
+	}
 	if v.ByHand != nil {
 		w.byHand(v.ByHand)
 	}
@@ -223,9 +226,41 @@ func (w *verdictWriter) remaining(left []Remaining) {
 		if !r.Until.IsZero() {
 			w.stamp("until", r.Until)
 		}
+		if r.Forecast != nil {
+			w.forecast(r.Forecast)
+		}
 		w.close()
 	}
 	w.b = append(w.b, ']')
+}
+
+// waiting leaves out a cost that is not known.
+func (w *verdictWriter) waiting(x *Waiting) {
+	w.open("waiting")
+	w.stamp("after", x.After)
+	w.key("tokens")
+	w.b = strconv.AppendInt(w.b, x.Tokens, 10)
+	if x.CostUSD != 0 {
+		w.number("cost_usd", x.CostUSD)
+	}
+	w.close()
+}
+
+// forecast leaves out figures that are unknown.
+func (w *verdictWriter) forecast(x *Forecast) {
+	w.key("forecast")
+	w.b = append(w.b, '{')
+	w.key("runs")
+	w.b = strconv.AppendInt(w.b, x.Runs, 10)
+	for _, f := range [...]struct {
+		name string
+		v    float64
+	}{{"low", x.Low}, {"expected", x.Expected}, {"high", x.High}} {
+		if f.v != 0 {
+			w.number(f.name, f.v)
+		}
+	}
+	w.close()
 }
 
 // text and the other writers of strings here hide those of writer, which escape in another

@@ -36,6 +36,9 @@ type Counts struct {
 	// says that it refused.
 	RefusedBy [events.ReasonCount]int64
 	Granted   [events.ReasonCount]int64 // times that a person granted more of a limit
+	// Rewritten are the tokens that were written to a prompt cache again because a flow was held, and
+	// what that cost in millionths of a US dollar.
+	Rewritten [2]int64
 	// Stops are the incidents in which a call was refused, by the reason that refused the first.
 	Stops [events.ReasonCount]int64
 	// Acks are the acknowledgements by the reason of the flow's order that they are about, at

@@ -70,6 +70,13 @@ func flatten(out []leaf, path string, v any) []leaf {
 		}
 		return out
 	case list:
+		if strings.HasPrefix(path, "forecast.") { // as describeForecasts writes them, by their calls
+			for _, c := range v {
+				o := c.(object)
+				out = flatten(out, path+"["+inline(o[0].value)+"]", o[1:])
+			}
+			return out
+		}
 		// Any other list is one value: which of its members is new is plain to see.
 		if path != "overrides" && path != "exempt" && path != "budgets" && path != "subagents" {
 			break

@@ -122,6 +122,9 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 	if len(l.Subagents) > 0 {
 		o.put("subagents", describeSubagents(l.Subagents))
 	}
+	if len(l.Forecast) > 0 {
+		o.put("forecast", describeForecasts(l.Forecast))
+	}
 	return o
 }
 

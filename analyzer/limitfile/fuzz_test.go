@@ -112,7 +112,7 @@ func anyLimits(r *rand.Rand, name, reason string) analyzer.Limits {
 		if most, _ = row.Reach(&s); row.Silence {
 			least = 120
 		}
-		if r.IntN(4) > 0 {
+		if r.IntN(4) > 0 && !row.WarnsOnly {
 			s.Stop = least + r.Int64N(most-least+1)
 		}
 		if most = min(most, s.Limit()); r.IntN(4) > 0 && most >= least {

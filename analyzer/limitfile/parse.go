@@ -49,7 +49,7 @@ func parse(r *reader, data []byte) (analyzer.Limits, error) {
 }
 
 // In the order in which they are listed to who mistypes one.
-var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "degraded", "overrides", "exempt", "http_status", "texts", "prices", "budgets", "subagents", "$schema"}
+var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "degraded", "overrides", "exempt", "http_status", "texts", "prices", "budgets", "subagents", "forecast", "$schema"}
 
 // limits reads the whole file. Sections are read in an order of their own, because
 // overrides change what rules say and rules change what the profile says. After each problem it
@@ -84,6 +84,7 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	l.Prices = r.prices(top["prices"])
 	l.Budgets = r.budgets(top["budgets"])
 	l.Subagents = r.subagents(top["subagents"])
+	l.Forecast = r.forecasts(top["forecast"])
 	r.validate(&l)
 	// After validate, which has put equal limits into one form.
 	l.Version = Version(&l)
@@ -390,6 +391,10 @@ func (r *reader) setting(path string, row *analyzer.Row, n *yaml.Node, s *rules.
 	v, ok := parseAmount(n, row.Unit)
 	if !ok {
 		r.fail(n, path, meant(n.Value, modes()), "want a mapping, a mode or a number, got %s", describe(n))
+		return
+	}
+	if row.WarnsOnly {
+		s.Warn = v
 		return
 	}
 	// The figure is kept as a threshold, and how it was written beside it (decision 3).

@@ -329,6 +329,13 @@ func TestEveryRuleIsSettable(t *testing.T) {
 		}
 		most, _ := r.Reach(&base)
 		top := limitfile.Amount(r.Unit, most)
+		if r.WarnsOnly {
+			f(fmt.Sprintf("rules: {%s: {warn: %s}}", r.Name, top), func(l *analyzer.Limits) bool {
+				return r.Setting(l).Stop == rules.Off && r.Setting(l).Warn == most
+			})
+			f(fmt.Sprintf("rules: {%s: 1}", r.Name), func(l *analyzer.Limits) bool { return r.Setting(l).Warn == 1 })
+			continue
+		}
 		f(fmt.Sprintf("rules: {%s: {warn: off, stop: %s}}", r.Name, top), func(l *analyzer.Limits) bool {
 			s := r.Setting(l)
 			return s.Stop == most && !s.Max && s.Warn == rules.Off

@@ -2,6 +2,7 @@ package limitfile
 
 import (
 	"slices"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -29,7 +30,7 @@ func WithPrices(l analyzer.Limits, t prices.Table) analyzer.Limits {
 func (r *reader) prices(n *yaml.Node) (t prices.Table) {
 	for key, v := range r.pairs("prices", n) {
 		path := join("prices", key.Value)
-		f := r.fields(path, v, priceKeys...)
+		f := r.fields(path, v, append(slices.Clone(priceKeys), "cache_ttl")...)
 		var read [7]int64
 		for i, k := range priceKeys {
 			switch {
@@ -44,7 +45,12 @@ func (r *reader) prices(n *yaml.Node) (t prices.Table) {
 				read[i] = read[0]
 			}
 		}
-		t = append(t, prices.Model{Name: key.Value, Price: prices.Price{Input: read[0], Output: read[1], CacheRead: read[2], CacheWrite: read[3], Reasoning: read[4], BatchInput: read[5], BatchOutput: read[6]}})
+		var ttl time.Duration
+		r.duration(path+".cache_ttl", f["cache_ttl"], &ttl)
+		if f["cache_ttl"] != nil && (ttl < time.Second || ttl > maxDuration || ttl%time.Second != 0) {
+			r.fail(f["cache_ttl"], path+".cache_ttl", "write it as 5m or 1h", "is no whole number of seconds from 1s on")
+		}
+		t = append(t, prices.Model{Name: key.Value, Price: prices.Price{CacheTTL: int64(ttl / time.Second), Input: read[0], Output: read[1], CacheRead: read[2], CacheWrite: read[3], Reasoning: read[4], BatchInput: read[5], BatchOutput: read[6]}})
 	}
 	return t
 }
@@ -65,6 +71,9 @@ func describePrices(t prices.Table) object {
 				o.put(x.key, usd(x.is))
 			}
 		}
+		if p.CacheTTL != 0 {
+			o.put("cache_ttl", duration(time.Duration(p.CacheTTL)*time.Second))
+		}
 		out.put(t[i].Name, o)
 	}
 	return out
@@ -80,6 +89,9 @@ func (c *checker) prices(t prices.Table) {
 		path := join("prices", t[i].Name)
 		c.text(path, t[i].Name, maxName)
 		p := &t[i].Price
+		if p.CacheTTL < 0 || p.CacheTTL > int64(maxDuration/time.Second) {
+			c.fail(path+".cache_ttl", "write it as 5m or 1h", "%d s is out of range", p.CacheTTL)
+		}
 		for j, v := range [...]int64{p.Input, p.Output, p.CacheRead, p.CacheWrite, p.Reasoning, p.BatchInput, p.BatchOutput} {
 			if v < 0 || v > prices.Most {
 				c.fail(path+"."+priceKeys[j], "give US dollars for a million tokens", "want 0 to 1000000")
@@ -105,6 +117,7 @@ func priceSchema() object {
 		{"reasoning", usd("A million reasoning tokens. As output when not given.")},
 		{"batch_input", usd("A million input tokens of a batch. The cache costs as much less. As input when not given.")},
 		{"batch_output", usd("A million output tokens of a batch. Reasoning costs as much less. As output when not given.")},
+		{"cache_ttl", durationSchema("How long the provider's cache keeps what it read last, such as 1h. 5m for Anthropic and Bedrock, 10m for OpenAI when not given; not known for others.")},
 	})
 	return append(o, pair{"required", list{"input", "output"}})
 }

@@ -169,6 +169,10 @@ func listSections() object {
 		}},
 		{"budgets", object{{"description", "What tenants, teams, agents, tools or all together may spend in a window, over all flows."}, {"type", "array"}, {"maxItems", integer(maxBudgets)}, {"items", budgetSchema()}}},
 		{"subagents", object{{"description", "What each subagent of a kind may use. The first entry that fits and has the figure counts, else the rule of that figure."}, {"type", "array"}, {"maxItems", integer(maxSubagents)}, {"items", subagentSchema()}}},
+		{"forecast", object{
+			{"description", "What good runs spent in the end, by the service that reports them, or * for all others. 'weir limits calibrate --forecast' writes it. Only checks, the page and forecast_exceeds_budget use it."}, {"type", "object"},
+			{"maxProperties", integer(maxForecastKinds)}, {"propertyNames", nameSchema("")}, {"additionalProperties", forecastSchema()},
+		}},
 	}
 }
 
@@ -229,6 +233,15 @@ func ruleSchema(r *analyzer.Row) object {
 	// max is refused for them: silence may last so long, and no longer.
 	if r.Silence {
 		keys = slices.DeleteFunc(keys, func(p pair) bool { return p.key == "max" })
+	}
+	if r.WarnsOnly {
+		for i := range keys {
+			if keys[i].key == "max" || keys[i].key == "stop" {
+				keys[i].value = object{{"const", "off"}}
+			}
+		}
+		about := r.About + " A number alone is warn. From: " + r.From + ". Balanced: " + settingText(r, &r.Default) + "."
+		return object{{"description", about}, {"anyOf", list{mode, bounded(r.Unit, stopMost(r, 0), 1), closed("", keys)}}}
 	}
 	if r.Tells {
 		keys.put("tell", described(threshold(r.Unit, stopMost(r, 0), 1), "How much is left when the model begins to be told so, for example 10 of 100 calls. Off by default."))

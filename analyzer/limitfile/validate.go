@@ -67,6 +67,7 @@ func check(l *analyzer.Limits) []Problem {
 	c.budgets(l)
 	c.subagents(l.Subagents)
 	c.prices(l.Prices)
+	c.forecasts(l.Forecast)
 	if len(c.problems) == 0 {
 		arrange(l)
 	}
@@ -231,6 +232,9 @@ func (c *checker) setting(path string, r *analyzer.Row, s *rules.Setting) {
 	// It need not be below the limit: then answers report it to the model from the first call on.
 	case s.Tell < 0 || s.Tell >= maxThreshold:
 		c.fail(path+".tell", "write how much is left when the model is to be told, or off", "%s is out of range", Amount(r.Unit, s.Tell))
+	}
+	if r.WarnsOnly && s.Stop != rules.Off {
+		c.fail(path+".stop", "write it as {warn: 100}", "the rule only warns")
 	}
 	if s.Hold && !r.Holds {
 		c.fail(path+".action", "only "+analyzer.RowsThat(func(r *analyzer.Row) bool { return r.Holds })+" can hold a flow: they refuse calls until somebody decides, and no throttle or return ends that", "cannot be hold here")
@@ -595,6 +599,7 @@ func arrange(l *analyzer.Limits) {
 	l.Exempt = exempt
 	l.Prices = slices.Clone(l.Prices)
 	l.Prices.Sort()
+	l.Forecast = sortForecasts(l.Forecast)
 	l.Budgets = slices.SortedFunc(slices.Values(l.Budgets), func(a, b budgets.Budget) int { return strings.Compare(a.Name, b.Name) })
 	// What a file spells out and what it leaves to the default must be one value, since versions
 	// are hashes.

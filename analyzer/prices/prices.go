@@ -22,6 +22,9 @@ type Price struct {
 	Reasoning  int64 // output that the model only thought
 	// Of requests of a batch. The cache and reasoning cost as much less as input and output do.
 	BatchInput, BatchOutput int64
+	// CacheTTL is how many seconds the provider's cache keeps what it read last; 0 for the provider's
+	// usual time.
+	CacheTTL int64
 }
 
 // Most is the highest price: one US dollar for a token.
@@ -31,7 +34,7 @@ const Most = 1_000_000_000_000
 // costs as much as other input, and reasoning as much as other output.
 // Requests of a batch cost as much as others.
 func Plain(input, output int64) Price {
-	return Price{input, output, input, input, output, input, output}
+	return Price{Input: input, Output: output, CacheRead: input, CacheWrite: input, Reasoning: output, BatchInput: input, BatchOutput: output}
 }
 
 // Model is the price of one model, by the name that logs have for it.
@@ -137,8 +140,8 @@ func (p *Price) batch() *Price {
 		hi, lo := bits.Mul64(uint64(price), uint64(batch))
 		return rounded(hi, lo, uint64(usual))
 	}
-	return &Price{p.BatchInput, p.BatchOutput, less(p.CacheRead, p.BatchInput, p.Input), less(p.CacheWrite, p.BatchInput, p.Input),
-		less(p.Reasoning, p.BatchOutput, p.Output), p.BatchInput, p.BatchOutput}
+	return &Price{Input: p.BatchInput, Output: p.BatchOutput, CacheRead: less(p.CacheRead, p.BatchInput, p.Input), CacheWrite: less(p.CacheWrite, p.BatchInput, p.Input),
+		Reasoning: less(p.Reasoning, p.BatchOutput, p.Output), BatchInput: p.BatchInput, BatchOutput: p.BatchOutput}
 }
 
 // Growth returns what part of the usage costs: grown of all tokens of a cumulative figure.

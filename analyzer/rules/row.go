@@ -58,9 +58,11 @@ type Row struct {
 	Most   Reach         // the greatest value that can be observed; none for as much as can be written
 	Smells int64         // a limit above it is a design smell; 0 for none
 	Fixed  bool          // nothing about it can be set: it is a person's word
-	Tells  bool          // answers report the remaining budget to the caller
-	Paced  bool          // the pace of the party widens the limit
-	Extend bool          // the budget may count from the last evidence of progress
+	// It only warns: what it measures is no ground to refuse a call.
+	WarnsOnly bool
+	Tells     bool // answers report the remaining budget to the caller
+	Paced     bool // the pace of the party widens the limit
+	Extend    bool // the budget may count from the last evidence of progress
 
 	// What the setting may say.
 	Blind       bool // that results do not count
@@ -98,7 +100,7 @@ func InUnit(u events.Unit) float64 {
 // OneByOne reports whether each call or turn adds one to what is measured.
 func OneByOne(u events.Unit) bool {
 	switch u {
-	case events.UnitSeconds, events.UnitTokens, events.UnitUSD:
+	case events.UnitSeconds, events.UnitTokens, events.UnitUSD, events.UnitPercent:
 		return false
 	}
 	return true

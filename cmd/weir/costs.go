@@ -145,6 +145,13 @@ func printCosts(env *cli.Env, c *costs.Report, by string) error {
 		}{{"all", c.Total.All}, {"after the first warning", c.Total.AfterWarning}, {"after the first stop", c.Total.AfterStop}} {
 			say("%s: %s, %s", part.what, cli.Count(part.spent.Calls, "call"), costs.Text(part.spent))
 		}
+		if r := c.Rewritten; r.Calls > 0 {
+			money := ""
+			if r.MicroUSD > 0 {
+				money = costs.Dollars(r.MicroUSD, 2) + " more than from the cache, "
+			}
+			say("written to the prompt cache again after waiting: %s%s by %s", money, cli.Count(r.Tokens, "token"), cli.Count(r.Calls, "model call"))
+		}
 		// Apart from the sums, since it was never measured (decision 77).
 		say("estimate: %s saved, %s", costs.Text(c.Saved), c.Assumption)
 		// In the order of costLists, from which the heads come.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer"
+	"weir/analyzer/forecast"
 	"weir/analyzer/rules"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
@@ -242,6 +243,9 @@ func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 			b.WriteString("\n" + jobText(p))
 		}
 	}
+	for i := range v.Forecast {
+		b.WriteString("\n" + forecastText(&v.Forecast[i]))
+	}
 	// From the root to the party that has control; each party waits for the next.
 	if len(v.Stack) > 0 {
 		cli.Fprintf(b, "\ncall stack: %s", strings.Join(v.Stack, " > "))
@@ -286,6 +290,24 @@ func jobText(p *analyzer.PartyView) string {
 		text += ", $" + strconv.FormatFloat(j.CostUSD, 'f', 2, 64) + of(j.MaxCostUSD > 0, "$"+strconv.FormatFloat(j.MaxCostUSD, 'f', 2, 64))
 	}
 	return text + " since it was called"
+}
+
+// forecastText is what the flow is expected to have spent at its end.
+func forecastText(x *analyzer.ForecastView) string {
+	amount := func(v float64) string {
+		if x.Unit == events.UnitUSD {
+			return costs.Dollars(int64(math.Round(v*1e6)), 2)
+		}
+		return cli.Count(int64(math.Round(v)), "token")
+	}
+	if x.High == 0 {
+		return fmt.Sprintf("forecast by %s: unknown, because %s of its kind made %s (it takes %d)", x.Unit, cli.Count(x.Runs, "good run"), cli.Count(x.Calls, "call"), forecast.Least)
+	}
+	text := fmt.Sprintf("forecast: %s in the end, 90 %% between %s and %s, by %s that made as many calls", amount(x.Expected), amount(x.Low), amount(x.High), cli.Count(x.Runs, "good run"))
+	if x.Limit > 0 {
+		text += fmt.Sprintf("; the budget is %s", amount(x.Limit))
+	}
+	return text
 }
 
 // writeOrder says what stands, why, and what it refuses.

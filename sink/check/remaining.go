@@ -11,6 +11,8 @@ import (
 // RemainingHeader gives the remaining part of each limit, as a list of RFC 9651:
 //
 //	max_total_calls;left=10;limit=100;unit=calls, max_flow_duration;left=50;limit=3600;unit=s;until=@1795183260
+//
+// Of a budget with a forecast it also gives what the flow is expected to spend: expected, low and high.
 const RemainingHeader = "Weir-Remaining"
 
 // DegradedHeader says that the answer was not given as in quiet times, and why: load or behind.
@@ -38,6 +40,9 @@ func remainingText(left []events.Remaining) string {
 		if !r.Until.IsZero() {
 			// Stamps are milliseconds.
 			b.WriteString(";until=@" + strconv.FormatInt(int64(r.Until)/1000, 10)) // a Date, in seconds
+		}
+		if x := r.Forecast; x != nil && x.High > 0 {
+			b.WriteString(";expected=" + figure(x.Expected) + ";low=" + figure(x.Low) + ";high=" + figure(x.High))
 		}
 	}
 	return b.String()

@@ -210,6 +210,11 @@ func spent() []row {
 				}
 			}},
 	}
+	out = append(out,
+		row{name: "rewritten_tokens_total", help: "Tokens that model calls wrote to a prompt cache again because their flow was held for longer than it keeps them.", kind: counter,
+			read: func(r *Reading, to *series) { to.count(r.Fold.Rewritten[0]) }},
+		row{name: "rewritten_usd_total", help: "US dollars that these tokens cost more than from the cache; those of models without a price are not in it.", kind: counter,
+			read: func(r *Reading, to *series) { to.is(float64(r.Fold.Rewritten[1]) / 1e6) }})
 	for by, name := range spenders {
 		// wasted gives read what each name of this kind has wasted. Names come and go, so what
 		// is 0 is left out.

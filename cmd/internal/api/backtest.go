@@ -146,7 +146,7 @@ func (t *tried) suggest(marks backtest.Marks) (file, why string) {
 	list, err := t.a.Suggest(marks, t.least)
 	var text strings.Builder
 	if err == nil {
-		err = backtest.WriteLimits(&text, t.a.Limits.Profile, list)
+		err = backtest.WriteLimits(&text, t.a.Limits.Profile, list, nil)
 	}
 	if err != nil {
 		return "", err.Error()

@@ -140,7 +140,7 @@ func (t *Trial) rarity(flows []*Flow, unset bool) *rarity {
 	r := &rarity{n: len(flows)}
 	for id := range analyzer.RuleCount {
 		set := &t.Limits.Rules[id]
-		if analyzer.Rules[id].Fixed || set.Mode != rules.ModeEnforce || set.Stop <= 1 {
+		if analyzer.Rules[id].Fixed || analyzer.Rules[id].WarnsOnly || set.Mode != rules.ModeEnforce || set.Stop <= 1 {
 			continue
 		}
 		if set.Stop == rules.Off && (!unset || set.Warn != rules.Off) {

@@ -9,6 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"weir/analyzer"
+	"weir/analyzer/forecast"
 	"weir/analyzer/limitfile"
 	"weir/analyzer/rules"
 	"weir/cmd/internal/costs"
@@ -154,7 +155,7 @@ func amount(u events.Unit, v int64) string {
 //
 // A comment on each line says what it stands on. That the file can be read again is checked
 // before a byte is written: a redirect would leave half a limits file otherwise.
-func WriteLimits(w io.Writer, profile string, list []Suggestion) error {
+func WriteLimits(w io.Writer, profile string, list []Suggestion, forecasts forecast.Table) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "profile: %s\nrules:\n", profile)
 	for _, s := range list {
@@ -168,6 +169,9 @@ func WriteLimits(w io.Writer, profile string, list []Suggestion) error {
 	// No row changed: rules with nothing but comments below it would be no mapping.
 	if !bytes.Contains(b.Bytes(), []byte("{")) {
 		b.WriteString("  {}\n")
+	}
+	if len(forecasts) > 0 {
+		b.Write(limitfile.ForecastSection(forecasts))
 	}
 	if _, err := limitfile.Parse("suggested", b.Bytes()); err != nil {
 		return fmt.Errorf("what was made is no limits file, which is a fault of weir: %w", err)

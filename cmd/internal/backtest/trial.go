@@ -65,6 +65,9 @@ type Flow struct {
 	// steps are all new greatest values of rows, in their order; only of trials that keep
 	// them.
 	steps []step
+	// courses are the episodes; only of trials that follow them.
+	courses []Course
+	service string // that reports it; only of trials that follow courses
 }
 
 // sum adds up what a row measures that begins anew with each episode.
@@ -128,6 +131,9 @@ type Trial struct {
 	// needs it.
 	Steps bool
 
+	// Follow keeps, for each episode of each flow, what it had spent at each call; forecasts need it.
+	Follow bool
+
 	// Trees, if not nil, adds up what is spent by flow, agent and tool.
 	Trees *costs.Forest
 
@@ -142,6 +148,7 @@ type Trial struct {
 	seen     coverage.Coverage
 	from     events.Stamp // what was spent before is not noted
 	ledger   *costs.Ledger
+	waits    costs.Waits
 }
 
 // NewTrial returns a trial that has seen nothing.
@@ -193,8 +200,12 @@ func (t *Trial) Fold(ev *events.Event) {
 		if counted.Called(ev, now) {
 			f.Calls++
 		}
+		t.waits.Note(t.Limits.Prices, ev, ev.Time >= t.from)
 		t.note(ev, f, &before)
 		t.accounts.count(refusing, f.ID)
+		if t.Follow {
+			t.follow(f, ev)
+		}
 	}
 	for i := range given {
 		if v := &given[i]; v.CorrelationID != "" { // those about agents and projects bind all flows
@@ -222,7 +233,11 @@ const mostLines = 10_000
 func (t *Trial) Count(from events.Stamp) { t.from = from }
 
 // Costs returns the ledger of what was folded.
-func (t *Trial) Costs() *costs.Costs { return t.ledger.Costs() }
+func (t *Trial) Costs() *costs.Costs {
+	c := t.ledger.Costs()
+	c.Rewritten = t.waits.Sum()
+	return c
+}
 
 // note enters the event that was folded into the flow, which was as before says until then.
 func (t *Trial) note(ev *events.Event, f, before *Flow) {
@@ -361,6 +376,9 @@ func (t *Trial) Events() (folded, repeats int64) {
 	counted := t.replay.Counted()
 	return counted.Events, counted.Repeats()
 }
+
+// Flow returns what is kept of a flow; nil for one that was not seen.
+func (t *Trial) Flow(id string) *Flow { return t.flows[id] }
 
 // Flows returns the flows in the order of their first events. The caller must not change
 // them.

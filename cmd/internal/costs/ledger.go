@@ -99,7 +99,9 @@ type Costs struct {
 	Agents   []Line `json:"agents"`
 	Tools    []Line `json:"tools"`
 	Tenants  []Line `json:"tenants"`
-	Rules    []Line `json:"rules"` // which warned or stopped the flow first; nothing of flows that none spoke of
+	// Rewritten is what was written to prompt caches again after waiting. A part of Total.
+	Rewritten Rewritten `json:"rewritten_after_waiting"`
+	Rules     []Line    `json:"rules"` // which warned or stopped the flow first; nothing of flows that none spoke of
 }
 
 // Others is the name of the line for those that a list has no room for.

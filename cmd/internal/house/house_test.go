@@ -60,11 +60,12 @@ var laws = []law{
 	{folder: "events/kafka/schemaregistry", may: []string{"weir/events/kafka/recordbatch", "github.com/linkedin/goavro", "github.com/bufbuild/protocompile", "google.golang.org/protobuf", "golang.org/x/sync"}},
 	{folder: "events/kafka/mskiam", may: []string{"github.com/segmentio/kafka-go", "github.com/aws/aws-sdk-go-v2"}},
 	{folder: "events/rawconn"},
-	{folder: "analyzer", may: append([]string{"weir/analyzer/activity", "weir/analyzer/agents", "weir/analyzer/budgets", "weir/analyzer/ledger", "weir/analyzer/prices", "weir/analyzer/record", "weir/analyzer/rules", "weir/analyzer/standing"}, fold...), not: noIO},
+	{folder: "analyzer", may: append([]string{"weir/analyzer/activity", "weir/analyzer/agents", "weir/analyzer/budgets", "weir/analyzer/forecast", "weir/analyzer/ledger", "weir/analyzer/prices", "weir/analyzer/record", "weir/analyzer/rules", "weir/analyzer/standing"}, fold...), not: noIO},
 	{folder: "analyzer/activity", may: append([]string{"weir/analyzer/ledger"}, fold...), not: noIO},
 	{folder: "analyzer/agents", may: append([]string{"weir/analyzer/activity", "weir/analyzer/budgets", "weir/analyzer/ledger", "weir/analyzer/record", "weir/analyzer/rules", "weir/analyzer/standing"}, fold...), not: noIO},
 	{folder: "analyzer/budgets", may: append([]string{"weir/analyzer/record", "weir/analyzer/rules"}, fold...), not: noIO},
 	{folder: "analyzer/prices", may: []string{"weir/events"}, not: noIO},
+	{folder: "analyzer/forecast", may: []string{"weir/events", "weir/analyzer/rules"}, not: noIO},
 	{folder: "analyzer/record", may: []string{"weir/events"}, not: noIO},
 	{folder: "analyzer/rules", may: []string{"weir/events", "github.com/cespare/xxhash/v2"}, not: noIO},
 	{folder: "analyzer/standing", may: append([]string{"weir/analyzer/rules"}, fold...), not: noIO},
@@ -239,7 +240,7 @@ func TestPrintingIsQuoted(t *testing.T) {
 }
 
 // foldPackages are the packages that verdicts come from.
-var foldPackages = []string{"analyzer", "analyzer/activity", "analyzer/agents", "analyzer/budgets", "analyzer/ledger", "analyzer/prices", "analyzer/record", "analyzer/rules", "analyzer/standing"}
+var foldPackages = []string{"analyzer", "analyzer/activity", "analyzer/agents", "analyzer/budgets", "analyzer/forecast", "analyzer/ledger", "analyzer/prices", "analyzer/record", "analyzer/rules", "analyzer/standing"}
 
 // TestPurity forbids in the fold what would make its answer depend on anything but
 // the log.

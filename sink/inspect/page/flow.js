@@ -147,6 +147,10 @@ export default async function ({ main, signal, parameters, remember, go }) {
     const limited = (n, most, unit) => `${number(n)}${most ? ` of ${number(most)}` : ""} ${unit}`;
     row("Subagents", (view.parties ?? []).filter((p) => p.subagent).map(({ name: of, subagent: j }, i) => [i ? el("br") : "", name(of, 30), `: ${limited(j.calls, j.max_calls, "calls")}, ${limited(j.tokens, j.max_tokens, "tokens")}, ${limited(j.seconds, j.max_seconds, "s")}`,
       j.cost_usd || j.max_cost_usd ? `, ${money(j.cost_usd)}${j.max_cost_usd ? ` of ${money(j.max_cost_usd)}` : ""}` : "", " since it was called"]));
+    const amount = (x, v) => x.unit === "usd" ? money(v) : `${number(v)} tokens`;
+    row("Forecast", (view.forecast ?? []).map((x, i) => [i ? el("br") : "", x.high
+      ? `${amount(x, x.expected)} in the end, 90 % between ${amount(x, x.low)} and ${amount(x, x.high)}, by ${many(x.runs, "good run")}${x.limit ? `; the budget is ${amount(x, x.limit)}` : ""}`
+      : `unknown by ${x.unit}: ${many(x.runs, "good run")} made as many calls`]));
     row("Not reported", plain(story.blind));
     told.replaceChildren(...rows);
     const orders = view.orders ?? [];

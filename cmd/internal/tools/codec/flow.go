@@ -169,6 +169,9 @@ var partyRecord = record{
 			behind{"more", "partyHasJob", "p.job.since != 0", []part{
 				raw{"b = p.job.encode(b, clock)", "p.job.decode(d, clock)", maxJob, ""},
 			}},
+			behind{"more", "partyHasCache", "p.cache.Tokens != 0", []part{
+				raw{"b = p.cache.encode(b)", "p.cache.decode(d)", maxCache, ""},
+			}},
 		}},
 	},
 }
@@ -181,6 +184,9 @@ const maxCourse = 3 + 7*5
 
 // maxJob is the most bytes of a job: four numbers.
 const maxJob = 10 + 5 + 10 + 10
+
+// maxCache is the most bytes of a cache: a byte, a time, and two numbers of at most 32 bits.
+const maxCache = 1 + 8 + 2*5
 
 var partyCalls = []part{
 	// Calls of a party have all the same size.
