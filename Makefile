@@ -240,6 +240,10 @@ evidence: ## measure the rules on recorded runs: TRACES="FOLDER..." writes analy
 simulate: ## whole groups with crashes, hand-overs and failing disks and brokers, and orders by hand, by SEEDS (1000) from FIRST (1)
 	$(GO) test -count=1 -timeout 0 -run '^Test(Switch)?Simulation$$' -v ./cmd/internal/simulate -seeds $(or $(SEEDS),1000) -first $(or $(FIRST),1)
 
+forecasts: ## measure forecasts of the final spend on recorded runs: RUNS="FOLDER..." writes analyzer/FORECASTS.md
+	@[ -n "$(RUNS)" ] || { echo 'forecasts: say where the recorded runs are: make forecasts RUNS="FOLDER..."'; exit 1; }
+	$(GO) run ./cmd/internal/tools/evidence -forecasts $(RUNS) > analyzer/FORECASTS.md.new && mv analyzer/FORECASTS.md.new analyzer/FORECASTS.md
+
 .PHONY: release
 release: ## bin/release: archives, deb, rpm, SBOM, wheel, npm tarball, Helm chart, image context and checksums of VERSION=v1.2.3; publishes nothing
 	cmd/internal/tools/release/release.sh "$(VERSION)" bin/release

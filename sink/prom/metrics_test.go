@@ -80,7 +80,7 @@ func (m *Metrics) series(t *testing.T) int {
 
 // seriesBudget is the most series that one process may have with 64 partitions of events
 // and as many of activity.
-const seriesBudget = 1600
+const seriesBudget = 1800
 
 func TestSeries(t *testing.T) {
 	f := func(partitions int) {

@@ -11,8 +11,8 @@ import (
 	"weir/events"
 )
 
-// spending is a flow with the given number of calls: a model call of 100 tokens before each, and one of 50 at its end.
-func spending(flow string, at events.Stamp, calls int) (log []events.Event) {
+// spendingRun is a flow with the given number of calls: a model call of 100 tokens before each, and one of 50 at its end.
+func spendingRun(flow string, at events.Stamp, calls int) (log []events.Event) {
 	ev := func(kind events.Kind, n int) events.Event {
 		return events.Event{ID: fmt.Sprint(flow, kind, n), Source: "svc", Time: at + events.Stamp(1000*n), Kind: kind, CorrelationID: flow, From: events.Party{Agent: "a"}}
 	}
@@ -35,8 +35,8 @@ func TestForecastsOfGoodFlows(t *testing.T) {
 	var log []events.Event
 	for f := range 40 {
 		// Each flow has two episodes: an hour lies between them.
-		log = append(log, spending(fmt.Sprint("f", f), events.Stamp(1_700_000_000_000), 2+f%20)...)
-		log = append(log, spending(fmt.Sprint("f", f), events.Stamp(1_700_003_600_000), 2+f%20)...)
+		log = append(log, spendingRun(fmt.Sprint("f", f), events.Stamp(1_700_000_000_000), 2+f%20)...)
+		log = append(log, spendingRun(fmt.Sprint("f", f), events.Stamp(1_700_003_600_000), 2+f%20)...)
 	}
 	for i := range log { // ids are of the flow, and a repeated one is no event
 		log[i].ID = fmt.Sprint(log[i].ID, log[i].Time)

@@ -27,7 +27,14 @@ func main() {
 	limits := flag.String("limits", "", "measure by this limits `FILE`, not by the defaults")
 	each := flag.Bool("each", false, "list every honest run that was warned or stopped, with its file, and no table")
 	half := flag.String("half", "", "take only the runs of one `HALF`, even or odd, by a hash of their names")
+	forecasts := flag.Bool("forecasts", false, "measure forecasts of the final spend instead, and what their warnings save")
 	flag.Parse()
+	if *forecasts {
+		if err := writeForecasts(os.Stdout, flag.Args()); err != nil {
+			log.Fatal("evidence: ", err)
+		}
+		return
+	}
 	if err := run(*limits, *half, *each, flag.Args()); err != nil {
 		log.Fatal("evidence: ", err)
 	}
