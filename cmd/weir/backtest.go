@@ -677,7 +677,7 @@ suggests nothing and exits with 1.`,
 							return err
 						}
 					}
-					return cli.Failure("%w", err).Advise("use a longer log, or set --min-flows; weir backtest shows what the log has")
+					return cli.Failure("%w", err).Advise("use a longer log, set --min-flows, or judge stopped flows: weir review mark FLOW wrong, then --marks review.jsonl")
 				}
 				return backtest.WriteLimits(env.Out, limits.Profile, list, nil)
 			}

@@ -54,6 +54,9 @@ func (r *BudgetReport) Allows() string {
 // Would says what checks would have got.
 func (r *BudgetReport) Would() string {
 	words := map[events.Action]string{events.Deny: "denied", events.Hold: "held", events.Throttle: "slowed", events.Warn: "only warned of"}
+	if r.Windows == 0 {
+		return "no event counts for it"
+	}
 	if r.Calls == 0 {
 		return "nothing " + words[r.Action]
 	}

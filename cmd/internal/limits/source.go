@@ -66,8 +66,9 @@ type Status struct {
 // the limits that were asked for is no start.
 func New(o Options) (*Source, error) {
 	o.Limits = Priced(o.Limits, o.Prices)
-	s := &Source{o: o, wanted: &o.Limits}
+	s := &Source{o: o}
 	if o.File == "" {
+		s.wanted = &o.Limits
 		if err := limitfile.Validate(s.wanted); err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,4 +92,21 @@ func TestWatchIsTold(t *testing.T) {
 		}
 		return os.Rename(filepath.Join(dir, "..tmp"), filepath.Join(dir, "..data"))
 	})
+}
+
+// TestFirstLimitsAreNotKept holds that a file that is refused at the start is returned as an error, and
+// that no line of the log says that older limits stay.
+func TestFirstLimitsAreNotKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	var said strings.Builder
+	o := Options{File: path, Clock: clock.NewFake(), Logger: slog.New(slog.NewTextHandler(&said, nil))}
+	if _, err := New(o); err == nil || said.Len() > 0 {
+		t.Errorf("without the file: %v, logged %q", err, said.String())
+	}
+	if err := os.WriteFile(path, []byte("rules: {max_total_cals: 7}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(o); err == nil || said.Len() > 0 {
+		t.Errorf("with an unknown rule: %v, logged %q", err, said.String())
+	}
 }
