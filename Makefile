@@ -258,6 +258,15 @@ answers: ## check calls with the guards of Go, Python and TypeScript by stream, 
 	@npm ci --silent --no-audit --no-fund --prefix sink/guard/typescript
 	cd $(E2E) && $(GO) run ./trial answers -for $(or $(T),5m) -rate $(or $(RATE),2000) $(ANSWERS)
 
+.PHONY: switch heartbeats
+switch: ## stop all calls by hand with guards of three languages and four real gateways, through kills, hand-overs and a partition; SWITCH=-real on Apache Kafka
+	sink/check/gateways/install.sh $(GATEWAYS)
+	@npm ci --silent --no-audit --no-fund --prefix sink/guard/typescript
+	cd $(E2E) && $(GO) run ./trial switch -gateways $(CURDIR)/$(GATEWAYS) $(SWITCH)
+
+heartbeats: ## what the heartbeats of 1,000 guards and receipts take of a core
+	cd $(E2E) && $(GO) run ./trial heartbeats
+
 .PHONY: siege soak
 soak: ## run weir for T (1h) under kills, set clocks, a full disk, other limits and HOSTILE (8) senders, then a group whose broker goes away; bin/*.csv have the plots
 	@mkdir -p bin
