@@ -59,10 +59,14 @@ type dispatcher struct {
 	offset int64 // in the file, up to which it was read
 }
 
+// try is one check. It is of a time if it has begun and was answered within: a check that is under way when
+// the stop is lifted may be allowed.
 type try struct {
-	begun    time.Time
-	admitted bool
+	begun, done time.Time
+	admitted    bool
 }
+
+func (t *try) within(from, to time.Time) bool { return t.begun.After(from) && t.done.Before(to) }
 
 // stopTime is the time in which a stop was in force, as weir acknowledged it.
 type stopTime struct {
@@ -272,6 +276,7 @@ func (w *switches) dispatch(name string, admitted func(n int) bool, end func()) 
 			}
 			t := try{begun: time.Now()}
 			t.admitted = admitted(n)
+			t.done = time.Now()
 			d.mu.Lock()
 			d.tries = append(d.tries, t)
 			d.mu.Unlock()
@@ -338,16 +343,16 @@ func (d *dispatcher) read() []try {
 	whole := text[:bytes.LastIndexByte(text, '\n')+1]
 	d.offset += int64(len(whole))
 	for line := range bytes.Lines(whole) {
-		var at float64
+		var begun, done float64
 		var admitted int
-		if n, _ := fmt.Sscan(string(line), &at, &admitted); n == 2 {
-			d.tries = append(d.tries, try{time.UnixMicro(int64(at * 1e6)), admitted == 1})
+		if n, _ := fmt.Sscan(string(line), &begun, &done, &admitted); n == 3 {
+			d.tries = append(d.tries, try{time.UnixMicro(int64(begun * 1e6)), time.UnixMicro(int64(done * 1e6)), admitted == 1})
 		}
 	}
 	return d.tries[:len(d.tries):len(d.tries)]
 }
 
-// enough waits until a number of checks began after a time.
+// enough waits until a number of checks were made after a time.
 func (w *switches) enough(ctx context.Context, tries int, since time.Time) error {
 	next := time.Now()
 	return eventually(ctx, 10*time.Minute, "enough checks during the stop", func() (bool, error) {
@@ -360,11 +365,11 @@ func (w *switches) enough(ctx context.Context, tries int, since time.Time) error
 	})
 }
 
-// made is how many checks began in a time, and how many of them were admitted.
+// made is how many checks were made in a time, and how many of them were admitted.
 func (w *switches) made(from, to time.Time) (tries, admitted int) {
 	for _, d := range w.all {
 		for _, t := range d.read() {
-			if t.begun.After(from) && t.begun.Before(to) {
+			if t.within(from, to) {
 				if tries++; t.admitted {
 					admitted++
 				}

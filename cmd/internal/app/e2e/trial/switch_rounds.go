@@ -244,7 +244,7 @@ func (w *switches) last(s stopTime) (took []latest) {
 	for _, d := range w.all {
 		one := latest{name: d.name}
 		for _, t := range d.read() {
-			if t.admitted && t.begun.After(s.given) && t.begun.Before(s.ended) {
+			if t.admitted && t.within(s.given, s.ended) {
 				one.after = max(one.after, t.begun.Sub(s.given))
 			}
 		}

@@ -1,5 +1,5 @@
-"""Checks calls with the Python guard for trial switch, and writes when each check began and whether the
-call was admitted."""
+"""Checks calls with the Python guard for trial switch, and writes when each check began and was answered,
+and whether the call was admitted."""
 
 import json
 import os
@@ -17,7 +17,7 @@ with open(o["file"], "w") as out:
         n += 1
         begun = time.time()
         d = guard.ask("%s-%d" % (o["name"], n % o["flows"]), o["name"], "b", had_work=True)
-        out.write("%.6f %d\n" % (begun, 0 if d.stopped else 1))
+        out.write("%.6f %.6f %d\n" % (begun, time.time(), 0 if d.stopped else 1))
         out.flush()
         time.sleep(0.001)
 guard.close()
