@@ -20,7 +20,7 @@ import (
 // and it says so every beatIdle.
 const (
 	beatEvery = 2 * time.Second
-	beatIdle  = 10 * time.Second
+	beatIdle  = 20 * time.Second
 )
 
 // beatAgain is how long a guard waits for the next heartbeat when weir knows none, as an older one.

@@ -16,7 +16,7 @@ import (
 // sends one every BeatIdle while it holds none, and one at once when an order comes.
 const (
 	BeatEvery = 2 * time.Second
-	BeatIdle  = 10 * time.Second
+	BeatIdle  = 20 * time.Second
 	Silent    = 4500 * time.Millisecond
 )
 

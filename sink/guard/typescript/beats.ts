@@ -23,7 +23,7 @@ const mostOpen = 20; // calls that a heartbeat names
 /** Milliseconds between heartbeats while the guard holds an order by hand, while it holds none, and where
  * weir knows no heartbeats, as an older one. */
 export const beatEvery = 2000;
-export const beatIdle = 10_000;
+export const beatIdle = 20_000;
 export const beatAgain = 60_000;
 
 export class Flights<V extends { id: string; action: string }> {

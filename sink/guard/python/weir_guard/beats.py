@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from . import Begun, Call
 
 EVERY = 2.0  # seconds between heartbeats while the guard holds an order by hand
-IDLE = 10.0  # the same while it holds none
+IDLE = 20.0  # the same while it holds none
 AGAIN = 60.0  # the same where weir knows none, as an older one
 _MOST = 1 << 16  # calls that are watched
 _MOST_OPEN = 20  # calls that a heartbeat names
