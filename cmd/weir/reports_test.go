@@ -75,7 +75,7 @@ func TestOrderOfLines(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(4, 37))
 	for _, file := range []string{"r07_empty_output.jsonl.gz", "r10_overnight_stages.qwen.jsonl.gz", "s02_lists_that_are_empty.otlp.jsonl.gz", "s04_file_too_large.claude.jsonl.gz", "s05_shell_that_fails.hooks.jsonl.gz",
-		"s08_empty_polls.codex.jsonl.gz", "s01_look_instead_of_write.pi.jsonl.gz"} {
+		"s06_status_of_an_import.langsmith.jsonl.gz", "s08_empty_polls.codex.jsonl.gz", "s01_look_instead_of_write.pi.jsonl.gz"} {
 		packed, err := os.Open(filepath.Join("testdata", "reports", file))
 		if err != nil {
 			t.Fatal(err)

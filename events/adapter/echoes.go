@@ -1,9 +1,10 @@
 package adapter
 
 import (
-	"math/bits"
+	"bytes"
 
 	"weir/events"
+	"weir/events/fingerprint"
 )
 
 // Echoes finds prompts that a program sends again and again in the place of the user: the same text
@@ -13,8 +14,7 @@ type Echoes struct{ last *Recent[echo] } // by session
 
 // echo is the last prompt of a session, and the time of its last record.
 type echo struct {
-	content events.Hash
-	sim     events.Fingerprint
+	content events.Hash // see EchoOf
 	at      events.Stamp
 	again   bool // it was the same as the one before, as soon
 }
@@ -26,13 +26,22 @@ const echoSoon = 5_000
 // NewEchoes returns a memory of at most most sessions.
 func NewEchoes(most int) *Echoes { return &Echoes{last: NewRecent[echo](most)} }
 
-// Prompt takes a prompt of the session, and reports whether it repeats the one before so soon that a
-// program wrote it. Texts that differ by a number are the same.
-func (e *Echoes) Prompt(session string, content events.Hash, sim events.Fingerprint, at events.Stamp) bool {
+// EchoOf returns a hash of a prompt without its numbers: programs count what they send.
+func EchoOf(text []byte) events.Hash {
+	return fingerprint.Content(bytes.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text))
+}
+
+// Prompt takes a prompt of the session, by EchoOf, and reports whether it repeats the two before so
+// soon that a program wrote it.
+func (e *Echoes) Prompt(session string, content events.Hash, at events.Stamp) bool {
 	before, known := e.last.Get(session)
-	same := content == before.content || !sim.IsZero() && !before.sim.IsZero() && bits.OnesCount64(sim.Value^before.sim.Value) <= events.NearBits
-	again := known && !content.IsZero() && same && at.Sub(before.at).Milliseconds() < echoSoon
-	e.last.Put(session, echo{content, sim, max(at, before.at), again})
+	again := known && !content.IsZero() && content == before.content && at.Sub(before.at).Milliseconds() < echoSoon
+	e.last.Put(session, echo{content, max(at, before.at), again})
 	return again && before.again
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
-	"weir/events/fingerprint"
 )
 
 // TestEchoes holds which prompts are those of a program.
@@ -28,7 +27,7 @@ func TestEchoes(t *testing.T) {
 		{1000, "", false},
 	} {
 		at += step.after
-		if got := e.Prompt("s", fingerprint.Content([]byte(step.text)), fingerprint.Text([]byte(step.text)), at); got != step.machine {
+		if got := e.Prompt("s", adapter.EchoOf([]byte(step.text)), at); got != step.machine {
 			t.Errorf("%d: %v", i, got)
 		}
 		at += 30_000

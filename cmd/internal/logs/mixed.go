@@ -72,7 +72,7 @@ func spanTime(line []byte) (at events.Stamp) {
 // they go back throughout.
 func orderOf(head []byte) (mixed, turned bool) {
 	var before events.Stamp
-	later, earlier := 0, 0
+	later, earlier, untimed := 0, 0, 0
 	if i := bytes.LastIndexByte(head, '\n'); i >= 0 {
 		head = head[:i] // the last line may be cut
 	}
@@ -80,6 +80,7 @@ func orderOf(head []byte) (mixed, turned bool) {
 		at := lineTime(line)
 		switch {
 		case at == 0:
+			untimed++
 			continue
 		case before == 0, at == before:
 		case at > before:
@@ -90,7 +91,8 @@ func orderOf(head []byte) (mixed, turned bool) {
 		before = at
 	}
 	switch {
-	case earlier < mixedLeast || earlier*mixedShare < earlier+later:
+	// Of a document that spans lines, most have no time.
+	case earlier < mixedLeast || earlier*mixedShare < earlier+later || untimed > earlier+later:
 		return false, false
 	case earlier > 4*later:
 		return false, true
@@ -143,10 +145,13 @@ func inTime(r io.Reader) io.Reader {
 // settle puts an input in order whose lines are out of it. The own format keeps the order of a
 // live weir, see Reader.place.
 func (in *Input) settle(head []byte) (err error) {
-	if in.Format.Framing != adapter.Lines || in.wraps != "" || len(in.carriers) > 0 || in.mixed || in.turned {
+	if in.wraps != "" || len(in.carriers) > 0 || in.mixed || in.turned {
 		return nil
 	}
-	if in.mixed, in.turned = orderOf(head); in.mixed || in.turned {
+	in.mixed, in.turned = orderOf(head)
+	// Adapters of spans hold them back, and need no more for those that go back throughout.
+	in.turned = in.turned && in.Format.Framing == adapter.Lines
+	if in.mixed || in.turned {
 		return in.carry()
 	}
 	return nil

@@ -199,7 +199,7 @@ func (r *reader) Parse(record []byte) (deliver func(emit func(*events.Event)), f
 func (r *reader) echo(l *line) {
 	switch {
 	case l.kind == "user" && !l.meta && !l.sidechain && len(l.blocks) == 0 && !l.said.IsZero():
-		if r.echoes.Prompt(l.session, l.said, l.sim, l.at) {
+		if r.echoes.Prompt(l.session, l.echo, l.at) {
 			l.machine, l.meta = true, true
 		}
 	case !l.sidechain:

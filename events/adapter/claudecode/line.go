@@ -29,9 +29,10 @@ type line struct {
 	failed          string // the error of the model's service, normalised
 	usage           events.Usage
 	blocks          []block
-	text            []byte // of all text blocks
-	refused         bool   // a Stop hook did not let the turn end
-	machine         bool   // a program wrote it in the place of the user
+	text            []byte      // of all text blocks
+	refused         bool        // a Stop hook did not let the turn end
+	echo            events.Hash // of a prompt, see adapter.EchoOf
+	machine         bool        // a program wrote it in the place of the user
 	said            events.Hash
 	sim             events.Fingerprint
 	// resultAgent, resultTools and launched are of the tool use whose result the line has, if
@@ -147,6 +148,9 @@ func (l *line) hash() {
 	}
 	if l.apiError {
 		l.failed = fingerprint.Error(l.text)
+	}
+	if l.kind == "user" && !l.meta {
+		l.echo = adapter.EchoOf(l.text)
 	}
 	l.machine = l.kind == "user" && !l.meta && adapter.MachinePrompt(l.text)
 	l.meta = l.meta || l.machine

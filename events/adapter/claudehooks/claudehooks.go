@@ -240,7 +240,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	}
 	switch l.event {
 	case "UserPromptSubmit":
-		again := r.echoes.Prompt(l.session, fingerprint.Content(l.said), fingerprint.Text(l.said), l.at)
+		again := r.echoes.Prompt(l.session, adapter.EchoOf(l.said), l.at)
 		if (again || adapter.MachinePrompt(l.said)) && (s.prompt != "" || s.prompts > 0) {
 			if l.prompt != "" {
 				r.machine.Put(l.prompt, struct{}{}) // it belongs to what the user asked for

@@ -151,7 +151,7 @@ func (l *Log) Prompt(t *Turn, id string, at events.Stamp, text []byte, emit func
 	if l.Again(id + "/prompt") {
 		return // what was done since then is not forgotten
 	}
-	if l.echoes.Prompt(t.Session, fingerprint.Content(text), fingerprint.Text(text), at) || adapter.MachinePrompt(text) {
+	if l.echoes.Prompt(t.Session, adapter.EchoOf(text), at) || adapter.MachinePrompt(text) {
 		l.Continues(t)
 		return
 	}
