@@ -1,6 +1,10 @@
 package adapter
 
-import "bytes"
+import (
+	"bytes"
+
+	"weir/events"
+)
 
 // machinePrompts are what messages begin with that a program writes in the place of the user.
 var machinePrompts = [][]byte{
@@ -20,4 +24,22 @@ func MachinePrompt(text []byte) bool {
 		}
 	}
 	return false
+}
+
+// timed are what prompts begin with that a timer sends.
+var timed = [][]byte{[]byte("<timer"), []byte("<heartbeat"), []byte("[heartbeat"), []byte("[cron"), []byte("<cron"), []byte("<automation"), []byte("<automated"), []byte("[automated"), []byte("[Automated"), []byte("This is an automated")}
+
+// OriginOf returns the origin of a flow that begins with the message: a person, a timer, or a program
+// that writes in the place of the user.
+func OriginOf(text []byte) events.Origin {
+	if !MachinePrompt(text) {
+		return events.OriginUser
+	}
+	text = bytes.TrimSpace(text)
+	for _, head := range timed {
+		if bytes.HasPrefix(text, head) {
+			return events.OriginScheduler
+		}
+	}
+	return events.OriginSystem
 }

@@ -3,6 +3,7 @@ package adapter_test
 import (
 	"testing"
 
+	"weir/events"
 	"weir/events/adapter"
 )
 
@@ -19,6 +20,22 @@ func TestMachinePrompt(t *testing.T) {
 	} {
 		if got := adapter.MachinePrompt([]byte(text)); got != want {
 			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+// TestOriginOf holds which flows a person, a timer and another program open.
+func TestOriginOf(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]events.Origin{
+		"Fix the parser.":                      events.OriginUser,
+		"[cron:42] Check the inbox.":           events.OriginScheduler,
+		" <heartbeat>\nAnything to do?":        events.OriginScheduler,
+		"<task-notification>done":              events.OriginSystem,
+		"[SYSTEM DIRECTIVE: TODO CONTINUATION": events.OriginSystem,
+	} {
+		if got := adapter.OriginOf([]byte(text)); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
 }

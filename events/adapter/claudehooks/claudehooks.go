@@ -337,7 +337,7 @@ func (r *reader) prompt(l *line, s *session, emit func(*events.Event)) {
 		what = l.session + "/" + strconv.Itoa(s.prompts)
 	}
 	e := r.begin(what+"/prompt", events.AgentCall, l, s)
-	e.Origin, e.To = events.OriginUser, mainAgent(l)
+	e.Origin, e.To = adapter.OriginOf(l.said), mainAgent(l)
 	pairing.Said(e, l.said)
 	r.pair.Pair(e, emit)
 }

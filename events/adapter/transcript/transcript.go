@@ -152,12 +152,15 @@ func (l *Log) Prompt(t *Turn, id string, at events.Stamp, text []byte, emit func
 		return // what was done since then is not forgotten
 	}
 	if l.echoes.Prompt(t.Session, adapter.EchoOf(text), at) || adapter.MachinePrompt(text) {
-		l.Continues(t)
-		return
+		if _, known := l.latest.Get(t.Session); known {
+			l.Continues(t)
+			return
+		}
+		// The flow begins with it: no person opened the session.
 	}
 	l.latest.Put(t.Session, t.Prompt)
 	e := l.begin(t, id+"/prompt", events.AgentCall, at)
-	e.Origin, e.To = events.OriginUser, t.By
+	e.Origin, e.To = adapter.OriginOf(text), t.By
 	pairing.Said(e, text)
 	l.pair.Pair(e, emit)
 }
