@@ -548,6 +548,8 @@ func (p *party) worth(m *moment, i int, l *likeness) (points int, counts bool) {
 		return 3, true // the same look in other words, and the same few words back
 	case l.known && p.mostly(c) && (c.flags&callLooks != 0 || c.flags&callCanned != 0 && l.varied):
 		return 1, true // another look, and nothing is found again; or the same text whatever is asked
+	case c.flags&callShort != 0 && p.drones(c.tool):
+		return -1, true // it takes back as much as the text that comes whatever is asked counts
 	case c.flags&callShort != 0:
 		return fresh, true // it proves nothing, and is something new all the same
 	case l.known && l.varied, l.alike:
@@ -596,6 +598,14 @@ func (p *party) mostly(c *call) bool {
 		}
 	}
 	return n > 0
+}
+
+// drones reports whether most calls of the tool brought one and the same text of a few words.
+func (p *party) drones(tool uint8) bool {
+	i := slices.IndexFunc(p.calls, func(o call) bool {
+		return o.tool == tool && o.flags&(callCanned|callHashed|callError) == callCanned|callHashed && p.mostly(&o)
+	})
+	return i >= 0
 }
 
 // changedAfter reports whether the party changed something between the two calls.

@@ -9,7 +9,7 @@ import (
 // neutral turns live events into what a neutral trace has of them: who called what with which hashes. The
 // sizes of results, whether calls failed, how long they took and what they achieved are left out. Times are
 // two seconds apart within each flow, as the reader of neutral traces makes them up.
-type neutral struct{ last map[string]events.Stamp }
+type neutral struct{ last map[string]*events.Stamp }
 
 // apart is the time between two events of a flow, in milliseconds, and begin that of the first.
 const (
@@ -18,17 +18,17 @@ const (
 )
 
 func (n *neutral) strip(ev *events.Event) {
-	flow := ev.FlowKey()
-	at, ok := n.last[flow]
-	if !ok {
+	at := n.last[ev.FlowKey()]
+	if at == nil {
 		if n.last == nil {
-			n.last = map[string]events.Stamp{}
+			n.last = map[string]*events.Stamp{}
 		}
-		at, flow = begin-apart, strings.Clone(flow)
+		at = new(events.Stamp)
+		*at = begin - apart
+		n.last[strings.Clone(ev.FlowKey())] = at // the key lives as long as the event
 	}
-	at += apart
-	n.last[flow] = at
-	ev.Time, ev.DurationMS = at, 0
+	*at += apart
+	ev.Time, ev.DurationMS = *at, 0
 	ev.Status, ev.ErrorType = events.StatusUnset, ""
 	if ev.Tool.Outcome = nil; ev.Tool.ResultSize > 1 {
 		ev.Tool.ResultSize = 0 // 1 is an empty result, which neutral traces report, too

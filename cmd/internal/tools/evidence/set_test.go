@@ -97,3 +97,26 @@ func TestMeasureBothForms(t *testing.T) {
 		}
 	}
 }
+
+// TestStrip holds that times are made up by flow, although the text of an event is good for one call only.
+func TestStrip(t *testing.T) {
+	var n neutral
+	var ev events.Event
+	var got []string
+	line := []byte(`{"id":"1","time":"2026-03-02T10:00:00Z","kind":"tool.result","correlation_id":"r1","from":{"agent":"a"},"tool":{"name":"run","call_id":"c","args_hash":"xxh64:0000000000000001","result_bytes":300},"status":"error","error_type":"gone","duration_ms":7}`)
+	at := strings.Index(string(line), `"r1"`) + 2
+	for _, flow := range "12131" {
+		line[at] = byte(flow)
+		if err := events.Decode(line, &ev); err != nil {
+			t.Fatal(err)
+		}
+		n.strip(&ev)
+		got = append(got, fmt.Sprint(ev.CorrelationID, " ", (ev.Time-begin)/apart))
+		if ev.Tool.ResultSize != 0 || ev.Status != events.StatusUnset || ev.ErrorType != "" || ev.DurationMS != 0 {
+			t.Errorf("%+v is not neutral", ev)
+		}
+	}
+	if want := "r1 0, r2 0, r1 1, r3 0, r1 2"; strings.Join(got, ", ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
