@@ -800,14 +800,7 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 	}
 	env.Notice("a plain limit of steps that promises the same would be %d", c.Steps)
 	if len(labels) > 0 {
-		// The shares are fixed, so that figures of different logs can be compared.
-		for _, x := range tried.Savings([]float64{0.005, 0.01, 0.05}, good, runaway) {
-			rivals := fmt.Sprintf("by a limit of steps %.1f %%", 100*x.Steps.In(x.Unit))
-			if x.Budget != nil {
-				rivals += fmt.Sprintf(", by a token budget alone %.1f %%", 100*x.Budget.In(x.Unit))
-			}
-			env.Notice("at %.2g %% of good flows stopped, %d failed flows: %.1f %% of their %s saved, %s", 100*x.Share, x.Failed, 100*x.Rules.In(x.Unit), x.Unit, rivals)
-		}
+		noteSavings(env, tried, good, runaway)
 	}
 	// Only rows that were moved are printed. Those that are not named are as in the profile.
 	list := []backtest.Suggestion{}
@@ -849,6 +842,18 @@ func lastKnown(rows []forecast.Row) string {
 		return "more than " + cli.Count(last.Calls, "call")
 	}
 	return cli.Count(last.Calls, "call")
+}
+
+// noteSavings prints what calibrated limits save in the runaways, beside their rivals. The shares are fixed,
+// so that figures of different logs can be compared.
+func noteSavings(env *cli.Env, tried *backtest.Trial, good, runaway func(*backtest.Flow) bool) {
+	for _, x := range tried.Savings([]float64{0.005, 0.01, 0.05}, good, runaway) {
+		rivals := fmt.Sprintf("by a limit of steps %.1f %%", 100*x.Steps.In(x.Unit))
+		if x.Budget != nil {
+			rivals += fmt.Sprintf(", by a token budget alone %.1f %%", 100*x.Budget.In(x.Unit))
+		}
+		env.Notice("at %.2g %% of good flows stopped, %d failed flows: %.1f %% of their %s saved, %s", 100*x.Share, x.Failed, 100*x.Rules.In(x.Unit), x.Unit, rivals)
+	}
 }
 
 // readAllLabels reads several files of labels as one: a share of good flows is promised over all of them.
