@@ -13,9 +13,9 @@ import (
 	"weir/events"
 )
 
-// Examine reads all of a state that no process has open: the checksums of its files, as Open does, and
-// each record and log. It reads a copy in a new folder below temp, which it removes, so that dir stays as
-// it is, whoever calls. The error is ErrLocked if a process has the state open, ErrDamaged for what
+// Examine reads all of a state that no process has open: the checksums of its files, and each record and
+// log. It reads a copy in a new folder below temp, which it removes. So dir stays as it is, also for
+// another user. The error is ErrLocked if a process has the state open, ErrDamaged for what
 // cannot be read, and fs.ErrNotExist if there is no state.
 func Examine(dir, temp string) error {
 	release, err := shareLock(filepath.Join(dir, directoryName))

@@ -16,7 +16,7 @@ import (
 func accessCommand() cli.Command {
 	return cli.Command{Name: "access", Short: "who you are for a running weir, and what you may do", Commands: []cli.Command{{
 		Name: "whoami", Short: "print the name, the roles and the bounds of your token",
-		Long: `Asks a running weir as whom it knows the token or the certificate, and what it may do.
+		Long: `Asks a running weir which principal has the token or the certificate, and what it may do.
 Without either, it prints what a client of this machine may do. GET /v1/whoami is the
 same for programs. The exit code is 1 for a token that weir does not know.`,
 		Examples: []string{"weir access whoami --token-file my.token", "weir access whoami -o json"},
