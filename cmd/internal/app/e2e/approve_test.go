@@ -119,3 +119,41 @@ func TestApprovalInAGroup(t *testing.T) {
 		}
 	}
 }
+
+// TestSwitchTestsItselfInAGroup holds that each member throws its switch and is obeyed, and that no other member
+// and no topic sees anything of it.
+func TestSwitchTestsItselfInAGroup(t *testing.T) {
+	h := newByHand(t)
+	begin := func() *running {
+		o := h.options(t.TempDir())
+		o.Listen, o.AdminTokenFile, o.SelfTest = weirtest.Address(t), h.token, time.Minute
+		o.Kafka.Advertise = "http://" + o.Listen
+		return h.start(o)
+	}
+	a, b := begin(), begin()
+	ready := func(m *running) string {
+		res, err := http.Get("http://" + m.Addr() + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, _ := io.ReadAll(res.Body)
+		return string(text)
+	}
+	for _, m := range []*running{a, b} {
+		h.until("the switch is obeyed", func() bool { return strings.Contains(ready(m), `"switch_obeyed"`) })
+		if got := strings.TrimSpace(h.order(m, "GET", "/v1/orders?all=1", "")); got != `{"orders":[]}` {
+			t.Errorf("a member lists %s", got)
+		}
+	}
+	bounds := func() int64 {
+		_, end, err := h.cluster.Bounds(t.Context(), h.topics.Orders, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return end
+	}
+	if end := bounds(); end != 0 {
+		t.Errorf("the topic of orders has %d records", end)
+	}
+}
