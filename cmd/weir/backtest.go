@@ -713,9 +713,9 @@ mark the flows: --caught looping --honest success, or --caught outcome=loop.
 
 Below 300 good flows a share of 1 % rests on two or three flows: use the limits with care.
 
-With --forecast it also prints the section forecast. It has the final spend of good flows of
-each service, as a multiple of their spend after each number of calls. The interval holds
-nine of ten of them. It takes 19 good runs. A run is an episode of a flow.`,
+With --forecast it also prints the section forecast. It has the final spend of good flows
+of each service, as a multiple of their spend after each number of calls. The interval
+holds nine of ten of them. It takes 19 good runs. A run is an episode of a flow.`,
 		Examples: []string{"weir limits calibrate --share 1% good/ > limits.yaml"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			s := newSource(fs)
