@@ -9,7 +9,7 @@ import (
 	"weir/events"
 )
 
-// spending is a flow with so many calls and what each model request after each of them spends; last is what
+// spending is a flow: the number of its calls, and what each model request after each of them spends; last is what
 // five requests after the last call spend each.
 type spending struct {
 	calls, tokens, last int
@@ -97,8 +97,8 @@ func TestTokenBudgetIsFound(t *testing.T) {
 	}
 }
 
-// TestBudgetNeedsReports holds that no budget of tokens is drawn where most good flows report none: of those
-// nobody knows what is unusual.
+// TestBudgetNeedsReports holds that no budget of tokens is drawn where most good flows report none: what is
+// unusual is then unknown.
 func TestBudgetNeedsReports(t *testing.T) {
 	for reporting, want := range map[int]bool{10: false, 30: false, 31: true, 60: true} {
 		var flows []spending

@@ -116,7 +116,7 @@ const fewFailed = 16
 // halvings is how often the failed flows are halved to decide how many rows are combined.
 const halvings = 3
 
-// size returns how many rows, of at most so many, are combined: the least number with which the rows
+// size returns how many rows are combined, at most the given number: the least number with which the rows
 // that one half of the failed flows chooses save most in the other half.
 func (r *rarity) size(share float64, good, failed []*Flow, in unit, most int) int {
 	if len(failed) < fewFailed || most == 1 {
@@ -146,7 +146,7 @@ func (r *rarity) size(share float64, good, failed []*Flow, in unit, most int) in
 }
 
 // mixtures returns the best single row, the best row beside it, and so on, until one more row saves
-// nothing more in the failed flows, at most so many of them.
+// nothing more in the failed flows, at most the given number of them.
 //
 // In each round every row that may take part is tried with every weight beside those that were chosen
 // before, so its time grows with the square of the rows. -1 begins it, so that a row is chosen also when it
@@ -204,7 +204,7 @@ func countsTokens(id analyzer.RuleID) bool {
 	return analyzer.Rules[id].Unit == events.UnitTokens && analyzer.Rules[id].Scope == events.ScopeFlow
 }
 
-// partOf is the part, of so many, in which a flow is: a number from 0 on, by a hash of the id.
+// partOf is the part in which a flow is, of the given number of parts: a number from 0 on, by a hash of the id.
 //
 // It depends on the id alone, so a flow is in the same part in each run of the command.
 func partOf(id string, of int) int {

@@ -75,7 +75,7 @@ func (r *rivals) over(f *Flow) (at [3]step, over [3]bool) {
 	return at, over
 }
 
-// lastOf returns where the flow was after so many calls, before the next one.
+// lastOf returns where the flow was after that number of calls, before the next one.
 func (f *Flow) lastOf(calls int64) step {
 	last := step{call: int32(calls)}
 	for _, s := range f.steps {
