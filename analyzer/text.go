@@ -61,8 +61,11 @@ func (e *verdictWriter) message(f *Flow, o *order, m *moment, window int64, limi
 			}
 			return o.Bound(&set, rules.InUnit(rule.Unit))
 		}
-		// At a deadline there is no call.
+		// At a deadline there is no call, nor in a view.
 		if m.ev == nil {
+			if word == "{from}" {
+				return standing.Printable(f.nameOf(o.a))
+			}
 			return o.Word(word, o.kind, limit, observed)
 		}
 		switch word {

@@ -156,6 +156,9 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 			answer = in.ending(reason)
 			continue
 		case Refuses(v):
+			if ev.Kind == events.AgentCall && in.asks() {
+				h.forget(in)
+			}
 			return in.refusal(endsRun(v), reason), nil
 		}
 		if v.AgentMessage != "" && in.asks() {
@@ -167,6 +170,17 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 		err = h.Append(ctx, rest)
 	}
 	return answer, err
+}
+
+// forget has the reader forget the use of a tool that was refused, as if it had failed: it runs no agent,
+// and the next agent of its kind is another one.
+func (h *Hook) forget(in *hookInput) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	in.fields["hook_event_name"] = quoted("PostToolUseFailure")
+	if line, err := json.Marshal(in.fields); err == nil {
+		_ = h.readers[in.program].Decode(line, func(*events.Event) {}) // it was read before
+	}
 }
 
 // promptRefused returns the refusal of a prompt while an order of a person stops what it would begin.

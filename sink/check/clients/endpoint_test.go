@@ -183,15 +183,28 @@ func (e *endpoint) messages(w http.ResponseWriter, body []byte) {
 // sayMessage answers as Anthropic's model: with the use of a tool, or with its last word where
 // that has no id.
 func sayMessage(w http.ResponseWriter, model string, streamed bool, id, tool string, input object) {
-	block, delta, stop := object{"type": "text", "text": ""}, object{"type": "text_delta", "text": "Finished."}, "end_turn"
-	if id != "" {
-		text, _ := json.Marshal(input)
-		block, delta, stop = object{"type": "tool_use", "id": id, "name": tool, "input": object{}}, object{"type": "input_json_delta", "partial_json": string(text)}, "tool_use"
+	answer(w, model, streamed, said{tokens: 50, text: "Finished.", id: id, tool: tool, input: input})
+}
+
+// said is an answer of Anthropic's model: a text, or the use of a tool where it has an id.
+type said struct {
+	message  string // its id; Claude Code joins messages of one id
+	tokens   int    // of the input
+	text     string
+	id, tool string
+	input    object
+}
+
+func answer(w http.ResponseWriter, model string, streamed bool, s said) {
+	block, delta, stop := object{"type": "text", "text": ""}, object{"type": "text_delta", "text": s.text}, "end_turn"
+	if s.id != "" {
+		text, _ := json.Marshal(s.input)
+		block, delta, stop = object{"type": "tool_use", "id": s.id, "name": s.tool, "input": object{}}, object{"type": "input_json_delta", "partial_json": string(text)}, "tool_use"
 	}
-	message := object{"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": []object{}, "stop_reason": nil, "stop_sequence": nil,
-		"usage": object{"input_tokens": 50, "output_tokens": 1}}
+	message := object{"id": cmp.Or(s.message, "msg_1"), "type": "message", "role": "assistant", "model": model, "content": []object{}, "stop_reason": nil, "stop_sequence": nil,
+		"usage": object{"input_tokens": s.tokens, "output_tokens": 1}}
 	if !streamed {
-		message["content"], message["stop_reason"] = []object{{"type": "text", "text": "Finished."}}, "end_turn"
+		message["content"], message["stop_reason"] = []object{{"type": "text", "text": s.text}}, "end_turn"
 		reply(w, message)
 		return
 	}

@@ -117,18 +117,32 @@ func (b *budgeted) drive(plays map[string][]use) (model *crew, ran string) {
 	model = &crew{t: b.T, heard: make(map[string]string), plays: plays}
 	server := httptest.NewServer(model)
 	b.Cleanup(server.Close)
-	fill := strings.NewReplacer("{model}", server.URL, "{home}", b.home).Replace
-	project := filepath.Dir(b.file("project/README", "a project\n"))
-	emptied := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.home}
+	b.install()
+	b.claude(server.URL, nil, "-p", "lead: build it")
+	return model, b.ran()
+}
+
+// emptied is an environment with nothing in it but the home.
+func (b *budgeted) emptied() []string { return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.home} }
+
+// install installs weir's hooks for the client.
+func (b *budgeted) install() {
+	b.Helper()
 	install := exec.Command(b.weir, "check", "--hook-config", b.client.name, "--server", b.url, "--closed", "--install", "--yes")
-	install.Env = emptied
+	install.Env = b.emptied()
 	if out, err := install.CombinedOutput(); err != nil {
 		b.Fatalf("install the hooks: %v\n%s", err, out)
 	}
+}
+
+// claude runs the client in its project before the model.
+func (b *budgeted) claude(model string, env []string, args ...string) {
+	b.Helper()
+	fill := strings.NewReplacer("{model}", model, "{home}", b.home).Replace
 	ctx, cancel := context.WithTimeout(b.Context(), 4*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, b.client.binary, "-p", "lead: build it", "--permission-mode", "bypassPermissions", "--output-format", "json")
-	cmd.Dir, cmd.Env = project, emptied
+	cmd := exec.CommandContext(ctx, b.client.binary, append(args, "--permission-mode", "bypassPermissions", "--output-format", "json")...)
+	cmd.Dir, cmd.Env = filepath.Dir(b.file("project/README", "a project\n")), append(b.emptied(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with what it started
 	for _, e := range b.client.env {
@@ -137,8 +151,12 @@ func (b *budgeted) drive(plays map[string][]use) (model *crew, ran string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("the client ends with %v\n%s", err, tail(out))
 	}
-	text, _ := os.ReadFile(filepath.Join(project, "ran"))
-	return model, strings.Join(strings.Fields(string(text)), " ")
+}
+
+// ran returns the words that the commands have written.
+func (b *budgeted) ran() string {
+	text, _ := os.ReadFile(filepath.Join(b.home, "project", "ran"))
+	return strings.Join(strings.Fields(string(text)), " ")
 }
 
 // echo writes a word behind those of the calls before it.
