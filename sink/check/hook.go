@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,13 +54,16 @@ type Hook struct {
 	// Keys are hashes (see keyOf), since inputs of tools are as long as their senders like.
 	open    *adapter.Recent[string] // ids that were given to uses of tools, by what was used
 	prompts *adapter.Recent[prompt] // that came without an id, by session: the last one
-	word    string                  // of this run, so that ids of two runs differ
-	serial  int64
+	// begun are the last prompts that began something, by session: a prompt that a program sends in
+	// the place of the user makes no event.
+	begun  *adapter.Recent[*events.Event]
+	word   string // of this run, so that ids of two runs differ
+	serial int64
 }
 
 // NewHook returns a Hook.
 func NewHook(c Checker, appendLines func(context.Context, [][]byte) error, failed func(error), now func() time.Time) *Hook {
-	h := &Hook{Check: c, Append: appendLines, Failed: failed, Now: now, open: adapter.NewRecent[string](openUses), prompts: adapter.NewRecent[prompt](openUses),
+	h := &Hook{Check: c, Append: appendLines, Failed: failed, Now: now, open: adapter.NewRecent[string](openUses), prompts: adapter.NewRecent[prompt](openUses), begun: adapter.NewRecent[*events.Event](openUses),
 		word: strings.ToLower(rand.Text()[:8]), readers: make(map[string]adapter.Adapter)}
 	// Inputs of all programs are brought to the names of Claude Code first, so one reader
 	// knows them all.
@@ -130,13 +134,13 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 	if err != nil {
 		return answer, fmt.Errorf("the input of a hook: %w", err)
 	}
+	if refused, ok := h.promptRefused(ctx, in, list); ok {
+		return refused, nil
+	}
 	var rest [][]byte
 	// Asks one by one and in their order: an input seldom has more than one.
 	for i := range list {
 		ev := &list[i]
-		if refused, ok := h.promptRefused(ctx, in, ev); ok {
-			return refused, nil
-		}
 		if ev.Kind != events.ToolCall && ev.Kind != events.AgentCall || ev.By() == events.OriginUser || !ev.Ask {
 			rest = append(rest, ev.AppendJSON(nil))
 			continue
@@ -185,8 +189,12 @@ func (h *Hook) forget(in *hookInput) {
 
 // promptRefused returns the refusal of a prompt while an order of a person stops what it would begin.
 // Rules refuse no prompt. A program that reads no such answer has its first use of a tool refused.
-func (h *Hook) promptRefused(ctx context.Context, in *hookInput, ev *events.Event) (answer HookAnswer, ok bool) {
-	if h.Begins == nil || in.event != "UserPromptSubmit" || ev.Kind != events.AgentCall || in.program == copilot {
+func (h *Hook) promptRefused(ctx context.Context, in *hookInput, list []events.Event) (answer HookAnswer, ok bool) {
+	if h.Begins == nil || in.event != "UserPromptSubmit" || in.program == copilot {
+		return answer, false
+	}
+	ev := h.prompted(in, list)
+	if ev == nil {
 		return answer, false
 	}
 	v := h.Begins(ctx, ev)
@@ -194,6 +202,20 @@ func (h *Hook) promptRefused(ctx context.Context, in *hookInput, ev *events.Even
 		return answer, false
 	}
 	return in.refusedPrompt("weir " + string(v.Reason) + ": " + agentText(v)), true
+}
+
+// prompted returns the event of a prompt, and that of the one before in its session when it made none.
+func (h *Hook) prompted(in *hookInput, list []events.Event) *events.Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := keyOf(in.text("session_id"))
+	if i := slices.IndexFunc(list, func(ev events.Event) bool { return ev.Kind == events.AgentCall }); i >= 0 {
+		ev := list[i]
+		h.begun.Put(key, &ev)
+		return &ev
+	}
+	ev, _ := h.begun.Get(key)
+	return ev
 }
 
 // read makes events of the input. They own what they hold.
