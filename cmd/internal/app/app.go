@@ -15,7 +15,6 @@ import (
 	"weir/analyzer/prices"
 	"weir/cmd/internal/access"
 	"weir/cmd/internal/api"
-	"weir/cmd/internal/approvals"
 	"weir/cmd/internal/ask"
 	"weir/cmd/internal/budget"
 	"weir/cmd/internal/certificates"
@@ -27,11 +26,9 @@ import (
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/limits"
 	"weir/cmd/internal/misnamed"
-	"weir/cmd/internal/orders"
 	"weir/cmd/internal/peer"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
-	"weir/cmd/internal/runtimes"
 	"weir/cmd/internal/selftest"
 	"weir/cmd/internal/switchfile"
 	"weir/events"
@@ -77,13 +74,7 @@ type App struct {
 	selfTest    *selftest.Prober // nil when weir does not test itself
 	answers     *ask.Answers
 	orders      *ask.GlobalOrders
-	byHand      *orders.Book
-	desk        *orders.Desk // of receipts
-	known       *orders.Known
-	linkKey     sync.Mutex // of who makes the secret of links
-	hand        *switchfile.Settings
-	callers     []*runtimes.Caller
-	approvals   *approvals.Desk // nil: no person is asked about holds
+	hand        switchboard // the orders of persons about scopes
 	degraded    *ask.Degraded
 	checks      *ask.Service // of the three above and the backend
 	members     members      // nil: this process is alone
@@ -128,13 +119,13 @@ func New(o Options) (*App, error) {
 	if a.limits, err = limits.New(limits.Options{File: o.LimitsFile, Limits: o.Limits, Prices: table, Poll: o.LimitsPoll, Clock: o.Clock, Logger: o.Logger}); err != nil {
 		return nil, err
 	}
-	if a.hand, err = switchfile.Read(o.SwitchFile); err != nil {
+	if a.hand.settings, err = switchfile.Read(o.SwitchFile); err != nil {
 		return nil, fmt.Errorf("settings of the switch: %w", err)
 	}
-	if err := a.checkApprovals(); err != nil {
+	if err := a.hand.checkApprovals(a.access); err != nil {
 		return nil, fmt.Errorf("settings of the switch: approvals: %w", err)
 	}
-	if len(a.hand.TwoPersons) > 0 && !a.access.TwoMayStop() {
+	if len(a.hand.settings.TwoPersons) > 0 && !a.access.TwoMayStop() {
 		return nil, fmt.Errorf("settings of the switch: %w", errTwoPersons)
 	}
 	a.keys.path = o.OrderKeysFile
@@ -263,21 +254,26 @@ func (a *App) Start(ctx context.Context) (err error) {
 	// is there.
 	a.runAll()
 	// No call is let through before the orders by hand are known.
-	if err := a.byHand.Wait(ctx); err != nil {
+	if err := a.hand.book.Wait(ctx); err != nil {
 		return err
 	}
-	log, err := a.verdictLog()
+	log, err := verdictLog(a.store)
 	if err != nil {
 		return err
 	}
 	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, VerdictLog: log, Limits: a.limits,
-		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Orders: api.Orders{Book: a.byHand, Desk: a.desk, Proposals: a.proposals(), Secrets: a.linkSecrets}, Approvals: a.approvals, Checks: a.checks, Members: a.members, Begins: a.orders.Begins, Standing: a.orders.Standing}); err != nil {
+		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Orders: api.Orders{Book: a.hand.book, Desk: a.hand.desk, Proposals: a.hand.proposals(), Secrets: a.hand.linkSecrets}, Approvals: a.hand.approvals, Checks: a.checks, Members: a.members, Begins: a.orders.Begins, Standing: a.orders.Standing}); err != nil {
 		return err
 	}
-	a.runDrills()
-	a.runApprovals()
+	for _, d := range a.hand.settings.Drills {
+		a.run(a.intake, "drill", func(ctx context.Context) error { return a.hand.drill(ctx, d) })
+	}
+	// Requests are served by now, so a link that is sent can be opened.
+	if a.hand.approvals != nil {
+		a.run(a.intake, "approvals", a.hand.approvals.Run)
+	}
 	if a.members != nil {
-		a.run(a.intake, "guards that moved", a.settle)
+		a.run(a.intake, "guards that moved", a.hand.settle)
 	}
 	a.serving = true
 	a.logger.Info("weir is running", "address", a.Addr(), "page", a.api.Page(), "state", a.o.StateDir)
@@ -310,8 +306,7 @@ func (a *App) open() (err error) {
 			return err
 		}
 	}
-	a.byHand = a.newBook()
-	if err := a.openApprovals(); err != nil {
+	if err := a.openHand(); err != nil {
 		return err
 	}
 	if a.o.VerdictFile != "" {
@@ -332,8 +327,8 @@ func (a *App) runAll() {
 	a.run(a.intake, "limits", a.limits.Watch)
 	a.run(a.intake, "access", a.watchAccess)
 	a.run(a.intake, "orders of all flows", a.orders.Run)
-	a.run(a.intake, "orders by hand", a.byHand.Run)
-	a.run(a.intake, "guards of receipts", a.known.Run)
+	a.run(a.intake, "orders by hand", a.hand.book.Run)
+	a.run(a.intake, "guards of receipts", a.hand.known.Run)
 	if a.selfTest != nil {
 		a.selfTest.Log, a.selfTest.Verdicts, a.selfTest.Switch = folded{a.backend}, a.verdicts, selfSwitch{a}
 	}
@@ -347,11 +342,11 @@ func (a *App) runAll() {
 	if a.hook != nil {
 		a.forward(forwarder.ToWebhook(a.o.WebhookURL, a.hook))
 	}
-	for _, c := range a.callers {
+	for _, c := range a.hand.callers {
 		a.forward(forwarder.ToRuntime(c.Runtime.Name, c.Deliver))
 	}
-	if a.approvals != nil {
-		a.forward(forwarder.ToApprovals(a.approvals.Deliver))
+	if a.hand.approvals != nil {
+		a.forward(forwarder.ToApprovals(a.hand.approvals.Deliver))
 	}
 	if a.otlp != nil {
 		a.forward(forwarder.ToOTLP(a.o.OTLPLogs, a.otlp))
@@ -379,15 +374,15 @@ func (a *App) forward(f *forwarder.Forwarder) {
 // Measure fills in what became of the verdicts that endpoints of others are sent.
 // It is called for each scrape.
 func (a *App) Measure(r *prom.Reading) {
-	r.OrdersByHand, r.OrdersConfirmed = int64(len(a.byHand.List(false))), a.desk.Ratio()
+	r.OrdersByHand, r.OrdersConfirmed = int64(len(a.hand.book.List(false))), a.hand.desk.Ratio()
 	add := func(to string, c *recipient.Counts) {
 		r.Posted = append(r.Posted, prom.Posted{To: to, Delivered: c.Delivered.Load(), Dropped: c.Dropped.Load(), Failures: c.Failures.Load()})
 	}
 	if a.hook != nil {
 		add("webhook", a.hook.Counts())
 	}
-	if a.approvals != nil {
-		add("approvals", &a.approvals.Counts)
+	if a.hand.approvals != nil {
+		add("approvals", &a.hand.approvals.Counts)
 	}
 	if a.otlp != nil {
 		add("otlp", a.otlp.Counts())

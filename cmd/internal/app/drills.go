@@ -21,15 +21,8 @@ var errTwoPersons = errors.New("two-persons needs --access-file with at least tw
 const drillPatience = 10 * time.Second
 
 // proposals makes what keeps stops that need a second person.
-func (a *App) proposals() *orders.Proposals {
-	return &orders.Proposals{Kinds: a.hand.TwoPersons, Within: cmp.Or(a.hand.SecondWithin, orders.DefaultSecond), Book: a.byHand}
-}
-
-// runDrills begins the drills of the settings.
-func (a *App) runDrills() {
-	for _, d := range a.hand.Drills {
-		a.run(a.intake, "drill", func(ctx context.Context) error { return a.drill(ctx, d) })
-	}
+func (h *switchboard) proposals() *orders.Proposals {
+	return &orders.Proposals{Kinds: h.settings.TwoPersons, Within: cmp.Or(h.settings.SecondWithin, orders.DefaultSecond), Book: h.book}
 }
 
 // settleEvery is how often a member looks for guards that follow another one now.
@@ -37,13 +30,13 @@ const settleEvery = 5 * time.Second
 
 // settle makes receipts of an order in force as long as guards of this member have not confirmed it, so
 // that guards which follow another member now are forgotten here and lower no figure.
-func (a *App) settle(ctx context.Context) error {
-	receipt := api.ReceiptOf(a.api)
+func (h *switchboard) settle(ctx context.Context) error {
+	receipt := api.ReceiptOf(h.server)
 	for {
-		if err := retry.Pause(ctx, a.clock, settleEvery); err != nil {
+		if err := retry.Pause(ctx, h.clock, settleEvery); err != nil {
 			return err
 		}
-		if list := a.byHand.List(false); len(list) > 0 && a.desk.Ratio() < 1 {
+		if list := h.book.List(false); len(list) > 0 && h.desk.Ratio() < 1 {
 			_ = receipt(ctx, list[0])
 		}
 	}
@@ -51,27 +44,27 @@ func (a *App) settle(ctx context.Context) error {
 
 // drill runs one drill on its schedule. The members of a group have one schedule: who finds that another
 // has run the drill a short time ago waits for the next turn.
-func (a *App) drill(ctx context.Context, d switchfile.Drill) error {
+func (h *switchboard) drill(ctx context.Context, d switchfile.Drill) error {
 	own := byhand.DrillOf(d.Scope)
 	for {
-		if err := retry.Pause(ctx, a.clock, d.Every); err != nil {
+		if err := retry.Pause(ctx, h.clock, d.Every); err != nil {
 			return err
 		}
-		if last := a.byHand.Get(own.ID()); last != nil && a.byHand.Now().Sub(events.Stamp(last.Time)) < d.Every/2 {
+		if last := h.book.Get(own.ID()); last != nil && h.book.Now().Sub(events.Stamp(last.Time)) < d.Every/2 {
 			continue
 		}
-		report, err := api.DrillOf(a.api).Run(ctx, d.Scope, "weir", "a drill on schedule", drillPatience)
+		report, err := api.DrillOf(h.server).Run(ctx, d.Scope, "weir", "a drill on schedule", drillPatience)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			a.logger.Error("a drill of the switch could not be run", "scope", d.Scope.String(), "error", err)
+			h.logger.Error("a drill of the switch could not be run", "scope", d.Scope.String(), "error", err)
 		case report.Complete && report.Unproven != "":
-			a.logger.Warn("a drill of the switch has found no guard to try", "scope", d.Scope.String(), "members", report.Receipt.Members, "unproven", report.Unproven)
+			h.logger.Warn("a drill of the switch has found no guard to try", "scope", d.Scope.String(), "members", report.Receipt.Members, "unproven", report.Unproven)
 		case report.Complete:
-			a.logger.Info("a drill of the switch is confirmed by all", "scope", d.Scope.String(), "guards", report.Receipt.Guards, "members", report.Receipt.Members, "took_ms", report.TookMS)
+			h.logger.Info("a drill of the switch is confirmed by all", "scope", d.Scope.String(), "guards", report.Receipt.Guards, "members", report.Receipt.Members, "took_ms", report.TookMS)
 		default:
-			a.logger.Error("a drill of the switch is not confirmed by all: they would not obey weir stop", "scope", d.Scope.String(), "guards", report.Receipt.Missing, "members", report.Receipt.Unreached)
+			h.logger.Error("a drill of the switch is not confirmed by all: they would not obey weir stop", "scope", d.Scope.String(), "guards", report.Receipt.Missing, "members", report.Receipt.Unreached)
 		}
 	}
 }

@@ -13,7 +13,7 @@ type selfSwitch struct{ a *App }
 
 // Throw gives the order by the book that keeps those of persons.
 func (s selfSwitch) Throw(ctx context.Context, o byhand.Order) (string, error) {
-	given, err := s.a.byHand.Give(ctx, o, nil)
+	given, err := s.a.hand.book.Give(ctx, o, nil)
 	if err != nil {
 		return "", err
 	}

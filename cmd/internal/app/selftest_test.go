@@ -239,7 +239,7 @@ func TestSelfTestOfTheSwitch(t *testing.T) {
 		t.Error(err)
 	}
 	h.released("all")
-	works := h.byHand.Enforce
+	works := h.hand.book.Enforce
 	for why, enforce := range map[string]func(*events.Verdict){
 		"a check of selftest-stopped was answered by allow": func(*events.Verdict) {},
 		"a check of selftest-other was refused by": func(v *events.Verdict) {
@@ -256,7 +256,7 @@ func TestSelfTestOfTheSwitch(t *testing.T) {
 		},
 	} {
 		h.fake.Advance(2 * time.Minute) // what the one before has left has expired
-		h.byHand.Enforce = enforce
+		h.hand.book.Enforce = enforce
 		if err := h.selfTest.Once(t.Context()); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("got %v, want %s", err, why)
 		}
@@ -266,7 +266,7 @@ func TestSelfTestOfTheSwitch(t *testing.T) {
 	}
 	h.fake.Advance(5 * time.Minute)
 	h.want(h.do("GET", "/readyz", ""), 503, "the switch: ")
-	h.byHand.Enforce = works
+	h.hand.book.Enforce = works
 	if err := h.selfTest.Once(t.Context()); err != nil {
 		t.Error(err)
 	}
