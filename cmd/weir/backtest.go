@@ -694,10 +694,10 @@ func calibrateCommand() cli.Command {
 the same kind. It ranks how rare each rule's values are among the good flows (conformal
 prediction). It refuses if there are too few flows for such a promise.
 
-With --marks the flows marked right are runaways. Only rules that save most in them use
-the share, including budgets that are not set yet: often one row alone, such as a budget
-of tokens. All others stay as they are. A budget of tokens needs good flows most of which
-report tokens.
+With --marks the flows marked right are runaways. Only the rules that save most in them
+use the share. Budgets that are not set yet are tried, too. Often it is one row alone,
+such as a budget of tokens. All others stay as they are. A budget of tokens needs good
+flows most of which report tokens.
 
 With --labels, as in weir replay, the flows labelled honest are the good ones. The savings
 in the other flows are printed beside a plain step limit and a token budget alone, both

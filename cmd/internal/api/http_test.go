@@ -13,6 +13,7 @@ import (
 
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/access"
+	"weir/cmd/internal/approvals"
 	"weir/cmd/internal/budget"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
@@ -55,6 +56,7 @@ func TestEveryRouteNeedsAToken(t *testing.T) {
 		session := route.path == signInPath || route.path == signOutPath
 		session = session || route.path == guardsPath           // a guard says what it does itself
 		session = session || route.path == linksPath+"/{token}" // the path has the token
+		session = session || route.path == approvals.Path+"/{token}"
 		if route.method != http.MethodGet && route.need < sender && !session {
 			t.Errorf("%s %s changes something and needs no token", route.method, route.path)
 		}

@@ -33,7 +33,7 @@ const (
 	keyVerdicts = 20_000 // in which a flow is looked for by its key
 )
 
-// inspector serves the page, and flows as the page tells them.
+// inspector serves the page, and flows as the page shows them.
 type inspector struct {
 	log      Log
 	verdicts Verdicts
