@@ -223,7 +223,7 @@ func TestMetricsListener(t *testing.T) {
 
 // TestSeriesBudget counts the series of the program as it is, its routes included.
 func TestSeriesBudget(t *testing.T) {
-	const most, partitions = 1650, 64 // of events, and as many of activity
+	const most, partitions = 1700, 64 // of events, and as many of activity
 	r := begin(t, Options{Metrics: "127.0.0.1:0", SelfTest: time.Minute})
 	families, err := r.api.Metrics().Registry().Gather()
 	if err != nil {
