@@ -119,7 +119,7 @@ func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, remaining 
 	}
 	if !Refuses(v) {
 		// The figures of the later calls of a batch take the place of those before.
-		setRemaining(remaining, v)
+		setAnswerHeaders(remaining, v)
 		return nil, nil
 	}
 	return f.refuse(v, m), nil

@@ -208,7 +208,7 @@ func Refuses(v *events.Verdict) bool {
 // writeAllowance writes an answer that allows the call.
 func writeAllowance(w http.ResponseWriter, v *events.Verdict, body []byte) {
 	h := w.Header()
-	setRemaining(h, v)
+	setAnswerHeaders(h, v)
 	h.Set("Cache-Control", "no-store") // a call by a cached allowance would not be counted
 	h.Set("Content-Type", "application/json")
 	_, _ = w.Write(body)

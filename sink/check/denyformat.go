@@ -111,17 +111,7 @@ func Refuse(v *events.Verdict, d DenyFormat, rpc *Message) *Reply {
 		r.Status, r.Body = status(v), problemOf(v)
 		r.Header.Set("Content-Type", "application/problem+json")
 	}
-	// These headers are on refusals of every format.
-	setRemaining(r.Header, v)
-	// For gateways that pass on the headers of an answer but not its body.
-	r.Header.Set("Weir-Verdict", v.ID)
-	r.Header.Set("Weir-Reason", string(v.Reason))
-	r.Header.Set("Weir-Status", strconv.Itoa(status(v)))
-	if waits(v) {
-		r.Header.Set("Retry-After", strconv.FormatInt(v.RetryAfterS, 10))
-	} else {
-		r.Header.Set("X-Should-Retry", "false") // clients of language models obey it, also where limits set a status that invites to try again
-	}
+	setRefusalHeaders(r.Header, v)
 	return r
 }
 

@@ -134,7 +134,7 @@ func TestPeopleAreTold(t *testing.T) {
 		for format, shape := range map[Format]func([]byte) string{FormatSlack: slackShape, FormatTeams: teamsShape} {
 			r := &receiver{shape: shape}
 			server := httptest.NewServer(r)
-			h, err := New(Options{URL: server.URL, Format: format, Refusals: 1, MinWait: time.Nanosecond})
+			h, err := New(Options{URL: server.URL, Format: format, MostRefusals: 1, MinWait: time.Nanosecond})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -40,10 +40,10 @@ type Options struct {
 	Order  func(verdict []byte) string // returns what the header of package sign says; default: not sent
 	Client *http.Client                // default: one with a timeout of 10 s that follows no redirects
 
-	// Refusals is how often a delivery may be answered with a status of 4xx (408 and
+	// MostRefusals is how often a delivery may be answered with a status of 4xx (408 and
 	// 429 excepted) before it is dropped; default 5.
 	// 0 means the default.
-	Refusals int
+	MostRefusals int
 	// MinWait and MaxWait bound the time between two tries, which doubles from one
 	// try to the next and is then cut to a random part; default 500 ms and 5 min.
 	MinWait, MaxWait time.Duration
@@ -70,8 +70,8 @@ func New(o Options) (*Hook, error) {
 	if o.Client == nil {
 		o.Client = recipient.Client()
 	}
-	if o.Refusals == 0 {
-		o.Refusals = 5
+	if o.MostRefusals == 0 {
+		o.MostRefusals = 5
 	}
 	if o.MinWait == 0 {
 		o.MinWait = 500 * time.Millisecond
@@ -126,7 +126,7 @@ func (h *Hook) Send(ctx context.Context, position int64, verdict []byte) error {
 		if _, ok := errors.AsType[*recipient.Refusal](err); ok {
 			refusals++
 		}
-		if refusals >= h.o.Refusals {
+		if refusals >= h.o.MostRefusals {
 			h.counts.Dropped.Add(1)
 			h.o.Logger.Error("the webhook refuses a verdict, which is dropped", "position", position, "error", err)
 			return nil

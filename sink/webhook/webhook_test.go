@@ -81,7 +81,7 @@ func TestSend(t *testing.T) {
 		server := httptest.NewServer(e)
 		defer server.Close()
 		var waited []time.Duration
-		h, err := New(Options{URL: server.URL, Secret: []byte("secret"), MinWait: time.Second, MaxWait: 4 * time.Second, Refusals: 3,
+		h, err := New(Options{URL: server.URL, Secret: []byte("secret"), MinWait: time.Second, MaxWait: 4 * time.Second, MostRefusals: 3,
 			Now: func() time.Time { return now },
 			After: func(d time.Duration) <-chan time.Time {
 				waited = append(waited, d)

@@ -18,13 +18,27 @@ const RemainingHeader = "Weir-Remaining"
 // DegradedHeader says that the answer was not given as in quiet times, and why: load or behind.
 const DegradedHeader = "Weir-Degraded"
 
-// setRemaining says in headers what the answer says is left, and in which mode it was given.
-func setRemaining(h http.Header, v *events.Verdict) {
+// setAnswerHeaders sets the headers of each answer: the remaining figures, and the mode in which it was given.
+func setAnswerHeaders(h http.Header, v *events.Verdict) {
 	if v.Degraded != "" {
 		h.Set(DegradedHeader, v.Degraded)
 	}
 	if text := remainingText(v.Remaining); text != "" {
 		h.Set(RemainingHeader, text)
+	}
+}
+
+// setRefusalHeaders sets the headers of refusals of every format.
+func setRefusalHeaders(h http.Header, v *events.Verdict) {
+	setAnswerHeaders(h, v)
+	// For gateways that pass on the headers of an answer but not its body.
+	h.Set("Weir-Verdict", v.ID)
+	h.Set("Weir-Reason", string(v.Reason))
+	h.Set("Weir-Status", strconv.Itoa(status(v)))
+	if waits(v) {
+		h.Set("Retry-After", strconv.FormatInt(v.RetryAfterS, 10))
+	} else {
+		h.Set("X-Should-Retry", "false") // clients of language models obey it, also where limits set a status that invites to try again
 	}
 }
 
