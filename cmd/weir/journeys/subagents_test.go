@@ -7,9 +7,10 @@ import (
 
 // TestSubagents has a background agent wait for a person, who agrees, and then meet the limit of its kind.
 func TestSubagents(t *testing.T) {
-	j := follow(t, "J17 subagents", "cmd/weir/BUDGETS.md", "Subagents", "a background agent waits for a person and has limits of its own")
+	j := follow(t, "J18 subagents", "cmd/weir/BUDGETS.md", "Subagents", "a background agent waits for a person and has limits of its own")
 	j.save("yaml", "limits.yaml")
 	j.serve()
+	j.save("sh", "night.sh")
 	out := j.run()
 	_, after, agreed := strings.Cut(out, "night has more of max_spawns, max_background_spawns")
 	if !agreed {
