@@ -33,14 +33,6 @@ func unitOf(failed []*Flow) unit {
 	return inCalls
 }
 
-// all is the size of the whole flow.
-func (f *Flow) all(in unit) int64 {
-	if in == inTokens {
-		return f.Tokens
-	}
-	return f.Calls
-}
-
 // after is what comes after a step of the flow.
 func (f *Flow) after(s step, in unit) int64 {
 	if in == inTokens {

@@ -27,18 +27,12 @@ func build(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	built, err := os.Open(filepath.Join(folder, "weir"))
-	if err != nil {
-		return "", err
-	}
-	defer built.Close()
 	binary := filepath.Join(dir, "weir")
-	out, err := os.OpenFile(binary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o755)
-	if err != nil {
-		return "", err
+	// A file that this process had open for writing could not be run while it starts another program.
+	if out, err := exec.Command("cp", filepath.Join(folder, "weir"), binary).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("copy weir: %w: %s", err, out)
 	}
-	_, err = io.Copy(out, built)
-	return binary, errors.Join(err, out.Close())
+	return binary, nil
 }
 
 // member is one `weir run` with a state folder of its own, through all its restarts.
