@@ -228,7 +228,7 @@ type party struct {
 	course   course // of these, from call to call
 	job      job    // what it has used as a subagent, where a rule counts it
 	cache    cache  // what the provider's cache keeps of the last of them, where flows may be held
-	calls    []call
+	calls    window
 	// As Flow.pairRun, of tool calls with their results; index is the period.
 	cycleRun [maxPeriod + 1]uint16
 	// Keys of the calls that the party ever made in the episode, see callKey. It outlasts the

@@ -75,7 +75,7 @@ func (f *cast) progressed(start events.Stamp) (at events.Stamp) {
 	at = start
 	for i := range f.parties {
 		p := &f.parties[i]
-		if c := p.lastProgress(); c >= 0 {
+		if c := p.calls.lastProgress(); c >= 0 {
 			at = max(at, start+events.Stamp(p.calls[c].at))
 		}
 	}
@@ -85,13 +85,13 @@ func (f *cast) progressed(start events.Stamp) (at events.Stamp) {
 // lastProgress returns the last call of the party that changed something or brought something
 // new; -1 for none that is remembered. In a full window only the newer half is looked at: what
 // the older half has nothing before it to compare with may be old.
-func (p *party) lastProgress() int {
+func (w window) lastProgress() int {
 	oldest := 0
-	if len(p.calls) == maxCalls {
+	if len(w) == maxCalls {
 		oldest = maxCalls / 2
 	}
-	for i := len(p.calls) - 1; i >= oldest; i-- {
-		if p.progress(i) {
+	for i := len(w) - 1; i >= oldest; i-- {
+		if w.progress(i) {
 			return i
 		}
 	}
@@ -213,17 +213,17 @@ func repetition(f *Flow, m *moment, set *rules.Setting) (n int64) {
 	c := &p.calls[m.callAt]
 	last := uint32(0) // ordinal of the result of the last one that was counted
 	for i := max(0, m.callAt+1-int(set.Window)); i <= m.callAt; i++ {
-		if c.flags&callTests != 0 && p.changes(i) {
+		if c.flags&callTests != 0 && p.calls.changes(i) {
 			n = 0 // tests that fail as before after a change are another attempt
 		}
-		if o := &p.calls[i]; sameOutcome(o, c) && o.flags&callRetry == 0 && p.decided(o) > last {
+		if o := &p.calls[i]; sameOutcome(o, c) && o.flags&callRetry == 0 && p.calls.decided(o) > last {
 			n++
 			last = o.done
 		}
 	}
 	// A look at what was changed in between may well show the same, such as a test that still
 	// fails.
-	if n > 1 && p.since(m.callAt, p.changes) {
+	if n > 1 && p.calls.since(m.callAt, p.calls.changes) {
 		n = (n + 1) / 2
 	}
 	return n
@@ -293,7 +293,7 @@ func chainDepth(f *Flow, m *moment, set *rules.Setting) int64 {
 	if !set.Extends || n < min(set.Warn, set.Stop) {
 		return n
 	}
-	if c := p.lastProgress(); c >= 0 {
+	if c := p.calls.lastProgress(); c >= 0 {
 		return min(n, int64(len(p.calls)-1-c))
 	}
 	return n

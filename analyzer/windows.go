@@ -272,7 +272,7 @@ func (f *cast) awaits(from uint8, i int) bool {
 		}
 		for k := range f.parties {
 			b := &f.parties[k]
-			if uint8(k) != from && b.parent == from && b.flags&(partyPlaced|partyDone) == partyPlaced && b.progressed(calls[j].n) {
+			if uint8(k) != from && b.parent == from && b.flags&(partyPlaced|partyDone) == partyPlaced && b.calls.progressed(calls[j].n) {
 				return true
 			}
 		}
@@ -281,12 +281,15 @@ func (f *cast) awaits(from uint8, i int) bool {
 	return false
 }
 
+// window is the last calls of a party, in their order.
+type window []call
+
 // progressed reports whether a call of the party has brought, since the ordinal, what none before
 // it in its window had.
-func (p *party) progressed(since uint32) bool {
-	for i := len(p.calls) - 1; i >= 0; i-- {
+func (w window) progressed(since uint32) bool {
+	for i := len(w) - 1; i >= 0; i-- {
 		// An error, or an unknown result, is no progress.
-		if p.calls[i].done > since && p.brought(i) {
+		if w[i].done > since && w.brought(i) {
 			return true
 		}
 	}
@@ -308,10 +311,10 @@ const backOff = 5_000
 const lookAgain = 2_000
 
 // backedOff reports whether the party waited between its last call of the tool and the one at i.
-func (p *party) backedOff(i int) bool {
+func (w window) backedOff(i int) bool {
 	for j := i - 1; j >= 0; j-- {
-		if p.calls[j].tool == p.calls[i].tool {
-			return int64(p.calls[i].at)-int64(p.calls[j].at) >= backOff
+		if w[j].tool == w[i].tool {
+			return int64(w[i].at)-int64(w[j].at) >= backOff
 		}
 	}
 	return true
@@ -320,31 +323,31 @@ func (p *party) backedOff(i int) bool {
 // atOnce reports whether the calls were made side by side: the result of neither was known when
 // the other was made.
 // A result whose time is not known came after everything.
-func (p *party) atOnce(a, b *call) bool {
+func (w window) atOnce(a, b *call) bool {
 	if a.n > b.n {
 		a, b = b, a
 	}
-	return a.done == 0 || a.done > p.decided(b)
+	return a.done == 0 || a.done > w.decided(b)
 }
 
 // decided returns the ordinal at which the call was decided: its own, or that of the first call of
 // the same message (callBeside).
-func (p *party) decided(c *call) uint32 {
+func (w window) decided(c *call) uint32 {
 	if c.flags&callBeside == 0 {
 		return c.n
 	}
-	i := slices.IndexFunc(p.calls, func(o call) bool { return o.n == c.n })
-	for i > 0 && p.calls[i].flags&callBeside != 0 {
+	i := slices.IndexFunc(w, func(o call) bool { return o.n == c.n })
+	for i > 0 && w[i].flags&callBeside != 0 {
 		i--
 	}
-	return p.calls[max(i, 0)].n
+	return w[max(i, 0)].n
 }
 
 // hadBeside reports whether a call of the same tool that was made side by side with c has brought
 // the same already.
-func (p *party) hadBeside(c *call) bool {
-	for i := range p.calls {
-		if o := &p.calls[i]; o != c && o.tool == c.tool && o.done != 0 && sameResult(o, c) && p.atOnce(o, c) {
+func (w window) hadBeside(c *call) bool {
+	for i := range w {
+		if o := &w[i]; o != c && o.tool == c.tool && o.done != 0 && sameResult(o, c) && w.atOnce(o, c) {
 			return true
 		}
 	}
@@ -353,9 +356,9 @@ func (p *party) hadBeside(c *call) bool {
 
 // failedBeside reports whether a call of the same tool that was made side by side with c has
 // failed already.
-func (p *party) failedBeside(c *call) bool {
-	return slices.ContainsFunc(p.calls, func(o call) bool {
-		return o.n != c.n && o.tool == c.tool && o.done != 0 && o.flags&callError != 0 && p.atOnce(&o, c)
+func (w window) failedBeside(c *call) bool {
+	return slices.ContainsFunc(w, func(o call) bool {
+		return o.n != c.n && o.tool == c.tool && o.done != 0 && o.flags&callError != 0 && w.atOnce(&o, c)
 	})
 }
 
@@ -381,19 +384,19 @@ func reworded(a, b *call) bool {
 // polls reports whether the call at i, whose result just came, is made once more after a while.
 // In between there may only be calls that were made before, too: a party that looks at several
 // things in turn waits for all of them.
-func (p *party) polls(i int, m *moment) bool {
-	c := &p.calls[i]
+func (w window) polls(i int, m *moment) bool {
+	c := &w[i]
 	pause := int64(backOff)
 	if m.ev.DurationMS > 0 && c.flags&callError == 0 {
 		pause = lookAgain
 	}
 	for j := i - 1; j >= 0; j-- {
-		o := &p.calls[j]
+		o := &w[j]
 		if sameCall(c, o) {
 			return int64(c.at)-int64(o.at) >= pause
 		}
 		// Something new was asked for in between: that is work and no waiting.
-		if !slices.ContainsFunc(p.calls[:j], func(earlier call) bool { return sameCall(&earlier, o) }) {
+		if !slices.ContainsFunc(w[:j], func(earlier call) bool { return sameCall(&earlier, o) }) {
 			return false
 		}
 	}
@@ -408,7 +411,7 @@ const patientLooks = 5
 // was looked at first: the result was new patientLooks ago at most.
 func moves(p *party, i int, m *moment) bool {
 	c := &p.calls[i]
-	if c.flags&(callError|callTests|callWrote) != 0 || !p.polls(i, m) {
+	if c.flags&(callError|callTests|callWrote) != 0 || !p.calls.polls(i, m) {
 		return false
 	}
 	changed, still := false, 0
@@ -442,7 +445,7 @@ func respelled(p *party, c *call) (n int) {
 // counted. The figures are measured on labelled runs (decision 11, EVIDENCE.md).
 func (p *party) score(m *moment, i int) {
 	c := &p.calls[i]
-	if p.changes(i) {
+	if p.calls.changes(i) {
 		p.points -= min(p.points, 2) // something new, as what brings something new
 		return
 	}
@@ -450,7 +453,7 @@ func (p *party) score(m *moment, i int) {
 	if !c.known() || c.flags&callRetry != 0 {
 		return
 	}
-	l := p.likeness(i)
+	l := p.calls.likeness(i)
 	points, counts := p.worth(m, i, &l)
 	if !counts || points > 0 && l.scored {
 		return
@@ -477,8 +480,8 @@ type likeness struct {
 }
 
 // likeness compares the call at i with the others of the party.
-func (p *party) likeness(i int) (l likeness) {
-	c := &p.calls[i]
+func (w window) likeness(i int) (l likeness) {
+	c := &w[i]
 	var different [3]uint64
 	n := 0
 	note := func(result uint64) {
@@ -487,8 +490,8 @@ func (p *party) likeness(i int) (l likeness) {
 			n++
 		}
 	}
-	for j := range p.calls {
-		o := &p.calls[j]
+	for j := range w {
+		o := &w[j]
 		if j == i || !o.known() || o.flags&callRetry != 0 {
 			continue
 		}
@@ -496,7 +499,7 @@ func (p *party) likeness(i int) (l likeness) {
 			note(o.result)
 		}
 		switch {
-		case p.atOnce(o, c):
+		case w.atOnce(o, c):
 			l.scored = l.scored || o.flags&callScored != 0
 		case sameOutcome(o, c):
 			l.same = true
@@ -504,7 +507,7 @@ func (p *party) likeness(i int) (l likeness) {
 		case sameCall(o, c) && nearResult(o, c) && c.flags&callShort == 0:
 			l.near = true
 		case o.tool == c.tool && !sameCall(o, c):
-			l.known = l.known || sameResult(o, c) && !p.changedAfter(o, c)
+			l.known = l.known || sameResult(o, c) && !w.changedAfter(o, c)
 			if nearArgs(o, c) && sameResult(o, c) {
 				l.respelled++
 			}
@@ -524,21 +527,21 @@ func (p *party) worth(m *moment, i int, l *likeness) (points int, counts bool) {
 	switch {
 	case c.flags&callTests != 0 && !l.same:
 		return fresh, true // other figures, or other tests
-	case c.flags&callTests != 0 && p.since(i, p.changes):
+	case c.flags&callTests != 0 && p.calls.since(i, p.calls.changes):
 		return 0, false // it was changed, and as many tests fail
-	case c.flags&callWrote != 0 && !l.same && p.restores(c):
+	case c.flags&callWrote != 0 && !l.same && p.calls.restores(c):
 		return 2, true // an edit that is reverted
 	case l.same && moves(p, i, m):
 		return 0, false // it changed a while ago, and is looked at until it changes again
-	case l.same && c.flags&callShort != 0 && p.since(i, p.progress):
+	case l.same && c.flags&callShort != 0 && p.calls.since(i, p.calls.progress):
 		return 2, true // "saved as page.png" is the answer to each new one
-	case l.same && c.flags&(callShort|callError) == 0 && p.since(i, p.changes):
+	case l.same && c.flags&(callShort|callError) == 0 && p.calls.since(i, p.calls.changes):
 		return 0, false // it was changed, and a look shows the same
 	case l.same:
 		return 4, true
-	case l.near && p.polls(i, m):
+	case l.near && p.calls.polls(i, m):
 		return 0, false // waiting for something to change, and something does
-	case l.near && p.since(i, p.changes):
+	case l.near && p.calls.since(i, p.calls.changes):
 		return 0, false // it was changed, and a look shows that
 	case l.near:
 		return 3, true
@@ -546,9 +549,9 @@ func (p *party) worth(m *moment, i int, l *likeness) (points int, counts bool) {
 		return 0, false // what a busy provider says of another call says nothing of this one
 	case l.respelled >= respellings:
 		return 3, true // the same look in other words, and the same few words back
-	case l.known && p.mostly(c) && (c.flags&callLooks != 0 || c.flags&callCanned != 0 && l.varied):
+	case l.known && p.calls.mostly(c) && (c.flags&callLooks != 0 || c.flags&callCanned != 0 && l.varied):
 		return 1, true // another look, and nothing is found again; or the same text whatever is asked
-	case c.flags&callShort != 0 && p.drones(c.tool):
+	case c.flags&callShort != 0 && p.calls.drones(c.tool):
 		return -1, true // it takes back as much as the text that comes whatever is asked counts
 	case c.flags&callShort != 0:
 		return fresh, true // it proves nothing, and is something new all the same
@@ -561,20 +564,20 @@ func (p *party) worth(m *moment, i int, l *likeness) (points int, counts bool) {
 // changes reports whether the call at i is new to the party, succeeded, and changed something: its
 // outcome says so and the state is new, or it returned nothing to compare. Logs report edits that
 // way, and shell commands that write.
-func (p *party) changes(i int) bool {
-	c := &p.calls[i]
+func (w window) changes(i int) bool {
+	c := &w[i]
 	switch {
 	case c.flags&(callResult|callArgs|callError|callRetry) != callResult|callArgs, c.flags&(callLooks|callTests) != 0:
 		return false
 	case c.flags&callWrote != 0:
-		return p.first(c) && !p.restores(c)
+		return w.first(c) && !w.restores(c)
 	}
-	return p.acknowledged(c) && p.first(c)
+	return w.acknowledged(c) && w.first(c)
 }
 
 // restores reports whether the call brought back a state that an earlier call of the party wrote.
-func (p *party) restores(c *call) bool {
-	return c.wroteState() && slices.ContainsFunc(p.calls, func(o call) bool {
+func (w window) restores(c *call) bool {
+	return c.wroteState() && slices.ContainsFunc(w, func(o call) bool {
 		return o.n < c.n && o.wroteState() && o.result == c.result
 	})
 }
@@ -586,10 +589,10 @@ func (c *call) wroteState() bool {
 }
 
 // mostly reports whether more than half of the calls of the tool brought what the call brought.
-func (p *party) mostly(c *call) bool {
+func (w window) mostly(c *call) bool {
 	n := 0
-	for i := range p.calls {
-		switch o := &p.calls[i]; {
+	for i := range w {
+		switch o := &w[i]; {
 		case o.tool != c.tool:
 		case sameResult(o, c):
 			n++
@@ -601,17 +604,17 @@ func (p *party) mostly(c *call) bool {
 }
 
 // drones reports whether most calls of the tool brought one and the same text of a few words.
-func (p *party) drones(tool uint8) bool {
-	i := slices.IndexFunc(p.calls, func(o call) bool {
-		return o.tool == tool && o.flags&(callCanned|callHashed|callError) == callCanned|callHashed && p.mostly(&o)
+func (w window) drones(tool uint8) bool {
+	i := slices.IndexFunc(w, func(o call) bool {
+		return o.tool == tool && o.flags&(callCanned|callHashed|callError) == callCanned|callHashed && w.mostly(&o)
 	})
 	return i >= 0
 }
 
 // changedAfter reports whether the party changed something between the two calls.
-func (p *party) changedAfter(o, c *call) bool {
-	for j := range p.calls {
-		if n := p.calls[j].n; n > min(o.n, c.n) && n < max(o.n, c.n) && p.changes(j) {
+func (w window) changedAfter(o, c *call) bool {
+	for j := range w {
+		if n := w[j].n; n > min(o.n, c.n) && n < max(o.n, c.n) && w.changes(j) {
 			return true
 		}
 	}
@@ -620,7 +623,7 @@ func (p *party) changedAfter(o, c *call) bool {
 
 // acknowledged reports whether the result of a call says no more than that it was made: the log
 // reports none, or the tool answers unlike calls alike, in few words.
-func (p *party) acknowledged(c *call) bool {
+func (w window) acknowledged(c *call) bool {
 	if c.flags&callHashed == 0 || c.result == doneResult {
 		return true
 	}
@@ -629,8 +632,8 @@ func (p *party) acknowledged(c *call) bool {
 	}
 	var unlike [acknowledgements - 1]uint64
 	n := 0
-	for i := range p.calls {
-		o := &p.calls[i]
+	for i := range w {
+		o := &w[i]
 		if o.tool == c.tool && o.n < c.n && !sameCall(o, c) && sameResult(o, c) {
 			if nearArgs(o, c) {
 				continue // the same look in other words
@@ -653,13 +656,13 @@ const respellings = 3
 const acknowledgements = 4
 
 // first reports whether the party made none like the call before it, of those remembered.
-func (p *party) first(c *call) bool {
-	return !slices.ContainsFunc(p.calls, func(o call) bool { return o.n < c.n && sameCall(&o, c) })
+func (w window) first(c *call) bool {
+	return !slices.ContainsFunc(w, func(o call) bool { return o.n < c.n && sameCall(&o, c) })
 }
 
 // since reports whether the party has made a call that is such since it made the one at i before.
-func (p *party) since(i int, such func(j int) bool) bool {
-	for j := i - 1; j >= 0 && !sameCall(&p.calls[j], &p.calls[i]); j-- {
+func (w window) since(i int, such func(j int) bool) bool {
+	for j := i - 1; j >= 0 && !sameCall(&w[j], &w[i]); j-- {
 		if such(j) {
 			return true
 		}
@@ -668,14 +671,14 @@ func (p *party) since(i int, such func(j int) bool) bool {
 }
 
 // progress reports whether the call at i changed something or brought something new.
-func (p *party) progress(i int) bool { return p.changes(i) || p.brought(i) }
+func (w window) progress(i int) bool { return w.changes(i) || w.brought(i) }
 
 // brought reports whether the call at i, which is no error, brought what none of its tool had
 // brought before.
-func (p *party) brought(i int) bool {
-	c := &p.calls[i]
+func (w window) brought(i int) bool {
+	c := &w[i]
 	return c.flags&(callHashed|callError) == callHashed &&
-		!slices.ContainsFunc(p.calls[:i], func(o call) bool { return o.tool == c.tool && o.result == c.result && o.flags&callHashed != 0 })
+		!slices.ContainsFunc(w[:i], func(o call) bool { return o.tool == c.tool && o.result == c.result && o.flags&callHashed != 0 })
 }
 
 // followCycle counts, for each period, how long the sequence of calls with their
@@ -735,7 +738,7 @@ func (f *cast) followRun(m *moment, p *party, i int) {
 		p.runs[i].n = 0
 	}
 	// A new call that was only acknowledged is no look at what is known.
-	if c.flags&callHashed == 0 || m.retry || c.tool == none || (c.result == doneResult || c.flags&callWrote != 0) && p.first(c) || c.flags&callTests != 0 {
+	if c.flags&callHashed == 0 || m.retry || c.tool == none || (c.result == doneResult || c.flags&callWrote != 0) && p.calls.first(c) || c.flags&callTests != 0 {
 		if i := p.findRun(c.tool, false); i < len(p.runs) && p.runs[i].failed && worked {
 			p.runs[i].n = 0 // it worked, whatever it brought
 		}
@@ -743,7 +746,7 @@ func (f *cast) followRun(m *moment, p *party, i int) {
 	}
 	// Three words for a new call of a tool that is not known to look acknowledge it. Three hundred
 	// of them are a bulk of work.
-	if c.flags&(callShort|callLooks|callCanned|callError) == callShort && p.first(c) && respelled(p, c) < respellings {
+	if c.flags&(callShort|callLooks|callCanned|callError) == callShort && p.calls.first(c) && respelled(p, c) < respellings {
 		return
 	}
 	r := f.runOf(p, c.tool, false)
@@ -753,7 +756,7 @@ func (f *cast) followRun(m *moment, p *party, i int) {
 	switch {
 	case r.n == 0 || r.failed != failed || r.hash != c.result:
 		r.n, r.failed, r.hash = 1, failed, c.result
-	case p.hadBeside(c):
+	case p.calls.hadBeside(c):
 		return // one attempt
 	default:
 		r.n = min(1<<15, r.n+1)
@@ -762,7 +765,7 @@ func (f *cast) followRun(m *moment, p *party, i int) {
 	switch {
 	case failed:
 		m.errors = int64(r.n)
-	case c.flags&callShort != 0 && (p.first(c) || p.since(i, p.progress)):
+	case c.flags&callShort != 0 && (p.calls.first(c) || p.calls.since(i, p.calls.progress)):
 		// A party that stores a hundred things gets "ok" a hundred times.
 		m.oks = int64(r.n) / unsure
 	default:
@@ -803,9 +806,9 @@ func (f *cast) followStorm(p *party, i int) int64 {
 	switch {
 	case r == nil:
 		return 1
-	case r.n == 0 || p.backedOff(i):
+	case r.n == 0 || p.calls.backedOff(i):
 		r.n = 1
-	case !p.failedBeside(c):
+	case !p.calls.failedBeside(c):
 		r.n = min(1<<15, r.n+1)
 	}
 	return int64(r.n)
