@@ -140,7 +140,7 @@ func (e *verdictWriter) View(f *Flow) View {
 		o := &f.offences[i]
 		v.Offences = append(v.Offences, OffenceView{Rules[o.rule].Name, int(o.count), events.RFC3339(o.last)})
 	}
-	v.Counters, v.Forecast = e.counters(nil, f, m), e.forecasts(f, m)
+	v.Counters, v.Forecast = e.counters(nil, f, m), foresight{&e.settings}.views(f, m)
 	return v
 }
 

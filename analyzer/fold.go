@@ -330,7 +330,7 @@ func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
 		fx.Counts.Rewritten[1] += m.rewrote.cost
 	}
 	if e.foresees {
-		m.foreseen = e.foreseenPercent(f, m)
+		m.foreseen = foresight{&e.settings}.percent(f, m)
 	}
 	e.judge(f, m, fx)
 }
@@ -438,7 +438,7 @@ func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 		m.begin(at)
 		if what == dueDuration {
 			e.judgeRow(&Rules[ruleOfAge], f, m, fx)
-			f.noteAge(e.setting(ruleOfAge, f, m), at)
+			noteAge(f, e.setting(ruleOfAge, f, m), at)
 			continue
 		}
 		e.orderDue(f, what, m, fx)
@@ -451,7 +451,7 @@ func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 // noteAge notes that the row has spoken of a threshold of the age, whether it gave an order or
 // not, so that the next deadline is that of the stop, or none. Where progress has put the threshold
 // off, the deadline moves.
-func (f *Flow) noteAge(s rules.Setting, at events.Stamp) {
+func noteAge(f *Flow, s rules.Setting, at events.Stamp) {
 	after := s.Stop
 	if f.aged == agedNot {
 		after = min(s.Warn, s.Stop)

@@ -21,9 +21,12 @@ func foresee(t forecast.Table, f *Flow, m forecast.Measure) forecast.Estimate {
 	return t.Of(f.service, m, f.Calls(), spent)
 }
 
-// foreseenPercent is how much of its budget the flow is expected to spend, of the budget that it
+// foresight works out what flows will have spent, by the table of the limits.
+type foresight struct{ *settings }
+
+// percent is how much of its budget the flow is expected to spend, of the budget that it
 // exceeds most; 0 where nothing is known, or where it has no budget.
-func (e *settings) foreseenPercent(f *Flow, m *moment) (most int64) {
+func (e foresight) percent(f *Flow, m *moment) (most int64) {
 	for measure, r := range foreseen {
 		set := e.limits.Rules[r]
 		if e.varies(f) {
@@ -40,8 +43,8 @@ func (e *settings) foreseenPercent(f *Flow, m *moment) (most int64) {
 	return most
 }
 
-// remainingForecast is the forecast for the budget of a row, in its unit; nil for rows without one.
-func (e *settings) remainingForecast(f *Flow, r RuleID) *events.Forecast {
+// remaining is the forecast for the budget of a row, in its unit; nil for rows without one.
+func (e foresight) remaining(f *Flow, r RuleID) *events.Forecast {
 	if len(e.limits.Forecast) == 0 {
 		return nil
 	}
@@ -69,8 +72,8 @@ type ForecastView struct {
 	Limit    float64 `json:"limit,omitempty"` // the flow's budget; missing where it has none
 }
 
-// forecasts are those of the flow, for each measure that it spends.
-func (e *settings) forecasts(f *Flow, m *moment) (out []ForecastView) {
+// views are those of the flow, for each measure that it spends.
+func (e foresight) views(f *Flow, m *moment) (out []ForecastView) {
 	if len(e.limits.Forecast) == 0 {
 		return nil
 	}

@@ -42,7 +42,7 @@ func (e *verdictWriter) addRemaining(f *Flow, m *moment, answer *events.Verdict)
 		if r == ruleOfAge {
 			is.Until = events.RFC3339(m.at.Add(time.Duration(left) * time.Second))
 		}
-		is.Forecast = e.remainingForecast(f, r)
+		is.Forecast = foresight{&e.settings}.remaining(f, r)
 		if answer.Remaining == nil {
 			// Only here, for most asks want no figures (decision 60).
 			answer.Remaining = make([]events.Remaining, 0, len(telling))
