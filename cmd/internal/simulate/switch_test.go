@@ -1,22 +1,9 @@
 package simulate
 
 import (
-	"os/exec"
 	"testing"
 	"testing/synctest"
 )
-
-// TestSwitchFaultsApply holds that the planted faults of the switch can still be planted. make mutants
-// shows that each is found.
-func TestSwitchFaultsApply(t *testing.T) {
-	for _, name := range []string{"switch_older_record_confirms", "switch_revision_stands", "switch_unreached_left_out"} {
-		apply := exec.CommandContext(t.Context(), "git", "apply", "--check", "cmd/internal/simulate/testdata/mutants/"+name+".patch")
-		apply.Dir = "../../.."
-		if out, err := apply.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", name, err, out)
-		}
-	}
-}
 
 // TestSwitchSimulation runs orders by hand, their receipts and guards, with members that are cut off,
 // heartbeats that are lost and guards that start anew.
