@@ -57,7 +57,7 @@ func TestApprovalsPage(t *testing.T) {
 	}
 	write("slack.url", slack.URL+"\n")
 	settings := write("switch.yaml", pageBlock(t, "yaml", "approvals:"))
-	limits := write("limits.yaml", strings.Replace(pageBlock(t, "yaml", "max_total_calls"), "max: 300", "max: 2", 1))
+	limits := write("limits.yaml", strings.Replace(pageBlock(t, "yaml", "max_tool_calls"), "max: 300", "max: 2", 1))
 	token := write("admin.token", strings.Repeat("t", 40))
 	if code, out, errs := weir(t, "", "orders", "validate", settings); code != 0 || !strings.Contains(out, "is valid: 0 drills, 0 runtimes, 2 tiers of approvals\n  ops: 10m0s by Slack\n  lead: 20m0s by e-mail\n  then: deny\n") {
 		t.Fatalf("exit code %d: %s%s", code, out, errs)
@@ -69,7 +69,7 @@ func TestApprovalsPage(t *testing.T) {
 	defer r.end(syscall.SIGTERM)
 	ask := func(n string) int {
 		t.Helper()
-		body := `{"id":"m-` + n + `","time":"2026-11-20T14:00:04Z","kind":"agent.call","correlation_id":"f1","had_work":true,"from":{"agent":"planner"},"to":{"agent":"coder` + n + `"},"content_hash":"xxh64:000000000000000` + n + `"}`
+		body := `{"id":"m-` + n + `","time":"2026-11-20T14:00:04Z","kind":"tool.call","correlation_id":"f1","from":{"agent":"planner"},"tool":{"name":"search","call_id":"c-` + n + `","args_hash":"xxh64:000000000000000` + n + `"}}`
 		resp, err := http.Post(r.url+"/v1/check", "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)

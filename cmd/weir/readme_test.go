@@ -246,7 +246,7 @@ func TestReadmeLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := l.Rules[analyzer.RuleTotalCalls].Stop; got != 301 {
+	if got := l.Rules[analyzer.RuleToolCalls].Stop; got != 301 {
 		t.Errorf("calls are stopped at %d", got)
 	}
 }

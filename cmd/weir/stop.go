@@ -83,7 +83,7 @@ func newHand(fs *pflag.FlagSet) *hand {
 // signed returns who gives an order, and complains when it does not say why.
 func (h *hand) signed(env *cli.Env) (by string, err error) {
 	if *h.reason == "" {
-		return "", cli.Usage("--reason is missing").Advise("the reason is recorded in the log, for those who find the flow stopped")
+		return "", cli.Usage("--reason is missing").Advise("give one: weir records it in its log and shows it to operators")
 	}
 	return h.who(env)
 }
