@@ -44,9 +44,19 @@ type View struct {
 	// Exempt lists the rules that say less of the flow because of its own tags.
 	Exempt []string `json:"exempt,omitempty"`
 
+	// Payers lists what the flow has named first of each scope of a budget over flows; its events that
+	// name none count for these.
+	Payers []PayerView `json:"payers,omitempty"`
+
 	// WorkUnknown lists the rules that did not count the last call, because it is unknown
 	// whether work was done before it; none where that is known.
 	WorkUnknown []string `json:"work_unknown,omitempty"`
+}
+
+// PayerView is a value of a scope of budgets.
+type PayerView struct {
+	Scope string `json:"scope"` // such as team
+	Value string `json:"value"`
 }
 
 // PartyView is one party of a flow.
@@ -116,6 +126,10 @@ func (e *verdictWriter) View(f *Flow) View {
 		if p.flags&partyActive != 0 {
 			v.Parties = append(v.Parties, PartyView{strings.Clone(p.name), strings.Clone(f.nameOf(p.parent)), len(p.calls), int(p.points), p.contextView(), e.jobView(f, i, f.clock)})
 		}
+	}
+	for i := range f.payers {
+		p := &f.payers[i]
+		v.Payers = append(v.Payers, PayerView{budgets.Scope{Kind: p.kind, Tag: p.tag}.String(), strings.Clone(p.value)})
 	}
 	var at moment
 	// Not the time of the reader: so the same state always gives the same view.

@@ -10,6 +10,7 @@ import (
 
 	"weir/analyzer/budgets"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/spelling"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/client"
@@ -190,6 +191,45 @@ func (h *hand) grantBudget(ctx context.Context, env *cli.Env, o *api.BudgetGrant
 			return err
 		}
 		env.Notice("event %s by %s", a.ID, a.By)
-		return nil
+		return h.noticeUnknown(ctx, env, &a)
 	})
+}
+
+// noticeUnknown warns of a grant for a value that has spent nothing, which may be misspelt.
+func (h *hand) noticeUnknown(ctx context.Context, env *cli.Env, a *api.BudgetGrantAnswer) error {
+	c, err := h.Client(env)
+	if err != nil {
+		return err
+	}
+	// Without the right to read budgets the grant is made all the same.
+	list, err := c.Budgets(ctx, pump.BudgetQuery{Budget: a.Budget, Limit: mostAccounts})
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for i := range list.Budgets {
+		// The grant itself makes an account.
+		switch v := &list.Budgets[i]; {
+		case v.Value != budgets.Value(a.Value):
+			names = append(names, v.Value)
+		case v.Spent > 0 || v.Reserved > 0 || v.Refused > 0 || v.Before != nil:
+			return nil
+		}
+	}
+	if list.Truncated {
+		return nil
+	}
+	const shown = 8
+	known := strings.Join(names[:min(shown, len(names))], ", ")
+	switch {
+	case len(names) == 0:
+		known = "none"
+	case len(names) > shown:
+		known += " and others"
+	}
+	env.Notice("no spending of %s is known here; %s has accounts of: %s", a.Value, a.Budget, known)
+	if near := spelling.Nearest(a.Value, names); near != "" {
+		env.Notice("did you mean %s", near)
+	}
+	return nil
 }

@@ -15,9 +15,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/forecast"
 	"weir/analyzer/rules"
-	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
-	"weir/cmd/internal/client"
 	"weir/cmd/internal/costs"
 	"weir/events"
 )
@@ -33,30 +31,6 @@ weir, in the state folder of a stopped one (--state), or in logs (--log).`,
 		Examples: []string{"weir explain abc123", "weir explain abc123 --log session.jsonl"},
 		Setup:    ofOneFlow(explain),
 	}
-}
-
-// place is where a flow was found.
-type place struct {
-	live   bool                // a running weir has answered
-	byHand []api.HandOrderView // active orders of people about all flows, or about more than this one
-}
-
-// placeOf asks a running weir for the orders by hand. Without the right to read them there are none.
-func placeOf(ctx context.Context, k known) place {
-	c, live := k.(*client.Client)
-	if !live {
-		return place{}
-	}
-	in := place{live: true}
-	var list api.HandOrderList
-	if c.Get(ctx, "/v1/orders", &list) == nil {
-		for _, o := range list.Orders {
-			if o.Active {
-				in.byHand = append(in.byHand, o)
-			}
-		}
-	}
-	return in
 }
 
 // ofOneFlow is a command that prints what is known of one flow.
@@ -81,7 +55,7 @@ func ofOneFlow(show func(env *cli.Env, v *analyzer.View, in place) error) func(*
 			if err != nil {
 				return err
 			}
-			return env.Value(v, func() error { return show(env, &v, placeOf(ctx, k)) })
+			return env.Value(v, func() error { return show(env, &v, placeOf(ctx, k, &v)) })
 		}
 	}
 }
@@ -92,9 +66,9 @@ func ofOneFlow(show func(env *cli.Env, v *analyzer.View, in place) error) func(*
 // limits that it has come nearest to.
 func explain(env *cli.Env, v *analyzer.View, in place) error {
 	var b strings.Builder
-	writeFlow(env, &b, v)
+	writeFlow(env, &b, v, in)
 	if len(v.Orders) == 0 {
-		if len(in.byHand) == 0 {
+		if in.nothing() {
 			b.WriteString("\nNo active order: nothing is refused.\n")
 		} else {
 			b.WriteString("\nNo rule has an active order about it.\n")
@@ -112,10 +86,7 @@ func explain(env *cli.Env, v *analyzer.View, in place) error {
 		b.WriteByte('\n')
 		x.write(env, &b)
 	}
-	for i := range in.byHand {
-		o := &in.byHand[i]
-		cli.Fprintf(&b, "\n%s  by hand: %s until %s\n  %s\n  given by  %s; weir orders ls lists such orders, weir release ends one\n", env.Painted("stop", cli.Bad), scopeText(o), o.Expires, o.Reason, o.By)
-	}
+	in.write(env, &b)
 	// Offences outlast their orders: who was stopped once is stopped at the warning next time
 	// (see decision 5).
 	for _, o := range v.Offences {
@@ -131,20 +102,28 @@ func explain(env *cli.Env, v *analyzer.View, in place) error {
 	if err := nearest(env, v); err != nil {
 		return err
 	}
-	if len(v.Orders) > 0 {
-		whatNext(env, v, in.live)
-	}
+	whatNext(env, v, in)
 	return nil
 }
 
-// whatNext prints the commands for a flow with an active order. They are notices, because they are no
+// whatNext prints the commands for a flow whose calls are refused. They are notices, because they are no
 // part of the answer. Orders that a log brings about are in force nowhere.
-func whatNext(env *cli.Env, v *analyzer.View, live bool) {
+func whatNext(env *cli.Env, v *analyzer.View, in place) {
+	begun := false
+	say := func(command, what string) {
+		if !begun {
+			env.Notice("\nWhat to do next:")
+		}
+		begun = true
+		env.Notice("  %-44s  %s", command, what)
+	}
+	in.next(say)
+	if len(v.Orders) == 0 {
+		return
+	}
 	first := incidentsOf(v.Orders)[0].orders[0]
 	flow := quoted(v.Flow)
-	say := func(command, what string) { env.Notice("  %-44s  %s", command, what) }
-	env.Notice("\nWhat to do next:")
-	if live && first.Stops() {
+	if in.live && first.Stops() {
 		say("weir flows release "+flow+" --reason TEXT", "allow its calls again; if it goes on as before, weir stops it again")
 		if first.Action == events.Hold || budgetUnit(first.Unit) {
 			say("weir flows grant "+flow+" --reason TEXT ...", "grant more calls, tokens, dollars or time; see --help")
@@ -214,18 +193,18 @@ func statusText(status string) string {
 }
 
 // writeFlow says what a flow is and how far it has come.
-func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
+func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View, in place) {
 	// Colors only where a terminal shows them, see cli.Env.Painted.
-	status := statusCell(v.Status)
+	status, means := in.headline(v)
 	cli.Fprintf(b, "%s is %s", v.Flow, env.Painted(status.Text, status.Paint))
 	if v.Episode > 1 {
 		cli.Fprintf(b, " in its episode %d", v.Episode)
 	}
-	b.WriteString(statusText(v.Status))
+	b.WriteString(means)
 	cli.Fprintf(b, ".\n\n%s from %s to %s", cli.Count(v.Events, "event"), v.Start, v.Last)
-	// What happened before is in none of the figures.
+	// What happened before, if anything did, is in none of the figures.
 	if v.Incomplete {
-		b.WriteString("; its first events are missing, so counts may be too low")
+		b.WriteString("; it began without a start or a message, so earlier events may be missing")
 	}
 	// Of this episode, as the limits count them.
 	cli.Fprintf(b, "\n%s between %s, %s", cli.Count(v.Hops, "call"), cli.Count(int64(len(v.Parties)), "agent"), cli.Count(v.ToolCalls, "tool call"))

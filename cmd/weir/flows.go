@@ -123,6 +123,7 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 	if err := lines.Flush(); err != nil {
 		return err
 	}
+	noticeOutside(ctx, env, k)
 	switch {
 	// The text depends on why the list ends: nothing fits, nothing is there, not all were
 	// looked at, or not all are listed.
@@ -139,10 +140,13 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 }
 
 // showFlow prints all counters of a flow and all that stands.
-func showFlow(env *cli.Env, v *analyzer.View, _ place) error {
+func showFlow(env *cli.Env, v *analyzer.View, in place) error {
 	var b strings.Builder
 	// As weir explain begins, so that the two agree.
-	writeFlow(env, &b, v)
+	writeFlow(env, &b, v, in)
+	if in.write(env, &b); len(in.byHand)+len(in.used) > 0 {
+		b.WriteByte('\n')
+	}
 	if _, err := io.WriteString(env.Out, b.String()); err != nil {
 		return err
 	}

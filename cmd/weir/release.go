@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
-	"strings"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
 	"weir/events"
 )
 
@@ -156,7 +159,11 @@ are not budgets: use weir flows release. The running weir requires its admin tok
 // what was granted.
 func (h *hand) grant(ctx context.Context, env *cli.Env, flow string, o *api.GrantOrder) error {
 	var a api.GrantAnswer
-	if err := h.give(ctx, env, flowPath(flow, "grant"), o, &a); err != nil {
+	err := h.give(ctx, env, flowPath(flow, "grant"), o, &a)
+	if e, ok := errors.AsType[*client.StatusError](err); ok && e.Status == http.StatusUnprocessableEntity {
+		return cli.Failure("no limit in force counts what is granted").Advise("give what the limit counts: --calls, --spawns, --tokens, --cost or --duration; weir explain %s shows the limits", quoted(flow))
+	}
+	if err != nil {
 		return err
 	}
 	return env.Value(a, func() error {

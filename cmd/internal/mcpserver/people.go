@@ -42,7 +42,7 @@ func (s *Server) explainFlow(ctx context.Context, c *client.Client, in flowIn) (
 		return "", nil, err
 	}
 	var b strings.Builder
-	if err := s.o.Explain(&b, &v); err != nil {
+	if err := s.o.Explain(ctx, c, &b, &v); err != nil {
 		return "", nil, err
 	}
 	return b.String(), v, nil

@@ -35,7 +35,7 @@ type Options struct {
 	// Agent is in whose name a call acts that names no agent; "" requires the name.
 	Agent string
 	// Explain writes what a person should know of a flow.
-	Explain func(w io.Writer, v *analyzer.View) error
+	Explain func(ctx context.Context, c *client.Client, w io.Writer, v *analyzer.View) error
 	Log     *slog.Logger
 }
 
