@@ -555,7 +555,7 @@ var Rules = [RuleCount]FlowRule{
 	{ID: RuleSpawns, On: calls, Scope: events.ScopeFlow, Lasts: true, Grows: true, HoldsCalls: true, Row: rules.Row{
 		Name: "max_spawns", Reason: "max_spawns_exceeded", Unit: events.UnitSpawns,
 		About:  "Subagents started in the episode, those that ended included: calls of agents to agents that are not at work. With action: hold, the calls that would start one more wait for a person; all others go on.",
-		Text:   "{head}{n} subagents of the flow {bound}",
+		Text:   "{head}{n} subagents of the flow {bound}{asked}",
 		Advice: "{what}Start no further agent. Do the work yourself, or finish with what you have and report back.",
 		Action: events.Deny, Armed: true, Status: 402, From: "weir",
 		Needs: rules.NeedCaller, Most: countKept, Tells: true,
@@ -565,7 +565,7 @@ var Rules = [RuleCount]FlowRule{
 	{ID: RuleBackgroundSpawns, On: calls, Scope: events.ScopeFlow, Lasts: true, Grows: true, HoldsCalls: true, Row: rules.Row{
 		Name: "max_background_spawns", Reason: "max_background_spawns_exceeded", Unit: events.UnitSpawns,
 		About:  "Subagents of max_spawns that were started in the background (background in events, run_in_background of Claude Code): their caller does not wait for them.",
-		Text:   "{head}{n} background subagents of the flow {bound}",
+		Text:   "{head}{n} background subagents of the flow {bound}{asked}",
 		Advice: "{what}Start no agent in the background. Run it in the foreground, or do the work yourself.",
 		Action: events.Deny, Armed: true, Status: 402, From: "weir",
 		Needs: rules.NeedCaller, Most: countKept, Tells: true,

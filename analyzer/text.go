@@ -75,6 +75,8 @@ func (e *verdictWriter) message(f *Flow, o *order, m *moment, window int64, limi
 			return standing.Printable(m.ev.To.ID())
 		case "{tool}":
 			return standing.Printable(m.ev.Tool.Name)
+		case "{asked}":
+			return asked(o, m, observed)
 		case "{args}":
 			_, digits, _ := strings.Cut(m.ev.Tool.ArgsHash.String(), ":")
 			// As logs of other guards show it.
@@ -82,6 +84,17 @@ func (e *verdictWriter) message(f *Flow, o *order, m *moment, window int64, limi
 		}
 		return o.Word(word, o.kind, limit, observed)
 	})
+}
+
+// asked says that the call at hand is counted, although it has not been made: its check is refused.
+func asked(o *order, m *moment, observed float64) string {
+	switch {
+	case !m.ev.Ask || o.Phase != standing.Stop:
+		return ""
+	case observed == 1:
+		return "; this call would start the first"
+	}
+	return "; this call would start one of them"
 }
 
 // subject is the task that the order is about, or that of the event where it names none.

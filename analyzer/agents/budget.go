@@ -38,11 +38,13 @@ type payment struct {
 	b  *budgets.Budget // nil where the limits have it no longer
 	m  *moment
 	fx *activity.Effects
+	// held says that a call waits for a person because of the account.
+	held bool
 }
 
 // payment returns the step of an account at a moment.
 func (e *treeJudge) payment(a *Agent, m *moment, fx *activity.Effects) *payment {
-	return &payment{e, a, e.budgetOf(a), m, fx}
+	return &payment{e: e, a: a, b: e.budgetOf(a), m: m, fx: fx}
 }
 
 // chargeOf is how much the event says that the account pays.
@@ -92,11 +94,12 @@ func (p *payment) pay() {
 	}
 	beyond := acct.Order.Used && n > 0 && work(ev) != activity.WorkWithdrawn
 	if beyond {
-		acct.Order.Tried++
 		p.fx.Counts.Attempts++
 		p.fx.Counts.Defied[Rules[ruleOfBudget].Reason.Place()]++
+		p.tried()
+	} else {
+		p.judge()
 	}
-	p.judge()
 	if acct.Order.Used && n > 0 {
 		p.blockFlow(flow)
 	}
@@ -128,8 +131,7 @@ func (p *payment) refuse(need int64) {
 	b, m, fx := p.b, p.m, p.fx
 	acct := &p.a.budget
 	acct.Refused = min(acct.Refused, 1<<32-2) + 1
-	acct.Order.Tried++
-	p.judge()
+	p.tried()
 	if acct.Order.Used && acct.Order.Expires <= m.at {
 		p.issue()
 	}

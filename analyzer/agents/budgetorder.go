@@ -52,6 +52,23 @@ func (p *payment) judge() {
 	}
 }
 
+// tried counts a call that the budget refuses and judges. The first one since a hold was issued is
+// published: until then no call waits for a person.
+func (p *payment) tried() {
+	o := &p.a.budget.Order
+	p.held = p.b.Action == events.Hold
+	first := p.held && (o.Tried == 0 || !o.Used)
+	o.Tried = min(o.Tried, 1<<32-2) + 1
+	p.judge()
+	if !first || !o.Used {
+		return
+	}
+	if o.Tried > 0 { // judge has issued nothing
+		p.issue()
+	}
+	o.Tried = 1
+}
+
 // issue publishes that the budget is used up, as of now. It is renewed while calls are tried.
 func (p *payment) issue() {
 	b, m := p.b, p.m
@@ -65,7 +82,7 @@ func (p *payment) issue() {
 		o.Due = m.at.Add(p.e.terms.TTL - p.e.terms.TTL/5)
 	}
 	v := p.verdict(b.Action, standing.Stop)
-	if acct.Spent <= acct.Limit(b) {
+	if acct.Spent <= acct.Limit(b) && !p.held {
 		v.Effective = events.EffectiveNext
 	}
 	if b.Action == events.Warn {
@@ -118,6 +135,7 @@ func (e *treeJudge) budgetDue(a *Agent, at events.Stamp, fx *activity.Effects) {
 	}
 	o.Due = 0
 	if tried := o.Tried > 0; tried && a.budget.Used(b) {
+		p.held = b.Action == events.Hold
 		p.issue()
 		return
 	}

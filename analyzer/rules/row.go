@@ -116,6 +116,7 @@ var Words = [...][2]string{
 	{"{minutes}", "the limit in minutes, of limits in seconds"},
 	{"{over}", "how what was observed is to the limit, as the predicate of a sentence"},
 	{"{bound}", "the limit in brackets: when it stops, where it only warns so far"},
+	{"{asked}", "that the call at hand is counted and has not been made, where it was refused at its check"},
 	{"{window}", "the length of the window, in seconds or calls"},
 	{"{period}", "the length of what repeats"},
 	{"{before}", "how many calls before the one at hand the window has"},

@@ -35,6 +35,21 @@ func (p approver) Mine(subject string) bool {
 	return err == nil
 }
 
+// Need is how much one refused call needs of the budget of a hold.
+func (p approver) Need(h *approvals.Hold) float64 {
+	if b := p.budget(h); b != nil {
+		return b.Measure.Figure(b.Need(1))
+	}
+	return 0
+}
+
+// budget is that of a hold; nil where the limits have it no longer.
+func (p approver) budget(h *approvals.Hold) *budgets.Budget {
+	name, _, _ := strings.Cut(h.Subject, ":")
+	limits, _ := p.folded.inForce()
+	return budgets.Named(limits.Budgets, name)
+}
+
 // Waits reports whether a proposal waits here.
 func (p approver) Waits(id string) bool {
 	return slices.ContainsFunc(p.parts.Orders.Proposals.List(), func(q orders.Proposal) bool { return q.ID == id })
@@ -58,7 +73,7 @@ func (p approver) Decide(ctx context.Context, h *approvals.Hold, approve bool, b
 	switch {
 	case !approve:
 		ev.Kind, ev.Operator = events.OperatorStop, &events.Operator{Reason: reason, By: by}
-	case h.Extra == 0:
+	case h.Releases():
 		ev.Kind, ev.Operator = events.OperatorRelease, &events.Operator{Reason: reason, By: by, For: long}
 	default:
 		x, err := p.grant(h, by, long)
@@ -82,17 +97,16 @@ func (p approver) grant(h *approvals.Hold, by string, long time.Duration) (*even
 	case approvals.OfTree, approvals.OfSpawn:
 		x.Scope, x.ScopeID = events.ScopeTree, h.Root
 	case approvals.OfBudget:
-		name, _, _ := strings.Cut(h.Subject, ":")
-		limits, _ := p.folded.inForce()
-		b := budgets.Named(limits.Budgets, name)
+		b := p.budget(h)
 		if b == nil {
 			return nil, approvals.ErrOver
 		}
 		if !b.MayGrant(by) {
-			return nil, &problem.Error{Status: http.StatusForbidden, Detail: fmt.Sprintf("%s may not grant more of budget %s; those who may: %s", by, name, strings.Join(b.Grant, ", "))}
+			return nil, &problem.Error{Status: http.StatusForbidden, Detail: fmt.Sprintf("%s may not grant more of budget %s; those who may: %s", by, b.Name, strings.Join(b.Grant, ", "))}
 		}
-		x.Scope, x.ScopeID, x.Rule, x.Extra = events.ScopeBudget, h.Subject, agents.BudgetRule(), int64(math.Round(h.Extra*b.Measure.In()))
+		x.Scope, x.ScopeID, x.Rule, x.Extra = events.ScopeBudget, h.Subject, agents.BudgetRule(), max(b.Need(1), int64(math.Round(h.Extra*b.Measure.In())))
 	}
+	x.Extra = max(x.Extra, 1) // an approval that grants nothing is none
 	return x, nil
 }
 

@@ -285,6 +285,7 @@ func TestApprovalEscalates(t *testing.T) {
 				d.want(d.ask("f", 6), 200)
 			case "hold":
 				d.want(d.ask("f", 6), 402)
+				eventually(t, "the end of the turn", func() bool { w := d.waiting().Waiting; return len(w) == 1 && w[0].Lapsed })
 				d.want(d.do("POST", approve, ""), 200) // a late answer counts
 				d.want(d.ask("f", 7), 200)
 			}
@@ -372,6 +373,61 @@ func TestApprovalOfEachKind(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestApprovalOfLimitsOfZero holds that an approval of a limit without a share lets the refused call go on, and
+// that persons are asked once a call is refused, not before.
+func TestApprovalOfLimitsOfZero(t *testing.T) {
+	t.Parallel()
+	tool := func(flow string, n int) string {
+		return fmt.Sprintf(`{"id":"%s-t%d","source":"s","time":"2026-11-20T14:00:00Z","kind":"tool.call","correlation_id":"%s","from":{"agent":"a"},"tool":{"name":"t","call_id":"c%d"}}`, flow, n, flow, n)
+	}
+	for name, c := range map[string]struct {
+		limits, says, text string
+		status             int
+		free               bool // a tool is free
+	}{
+		"spawns":     {"budgets: [{name: first, scope: tree, measure: spawns, window: day, hard: 0, action: hold}]", "1 calls more, until the window ends", "is used up", 402, true},
+		"dollars":    {"budgets: [{name: first, scope: tree, measure: usd, window: day, hard: 0, action: hold}]", "$0.01 more, until the window ends", "is used up", 402, false},
+		"reserve":    {"budgets: [{name: first, scope: tree, measure: usd, window: day, hard: 3, reserve: 3, action: hold}]", "$3 more, until the window ends", "is used up", 402, false},
+		"a rule":     {"rules: {max_spawns: {max: 0, action: hold}}", "1 spawns more for the flow", "this call would start the first", 402, true},
+		"one spawn":  {"rules: {max_spawns: {stop: 1, action: hold}}", "1 spawns more for the flow", "this call would start the first", 402, true},
+		"calls":      {"rules: {max_total_calls: {max: 0, action: hold}}", "1 calls more for the flow", "", 402, false},
+		"tree calls": {"rules: {max_tree_calls: {max: 0, action: hold}}", "1 calls more for the tree", "", 402, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			slack, url := newInbox(t)
+			d := asking(t, clock.NewFake(), t.TempDir(), "  tiers: [{name: ops, slack: \""+url+"\"}]\n", parsed(t, "profile: none\n"+c.limits+"\n"))
+			if c.free {
+				d.want(d.do("POST", "/v1/check", tool("f", 1)), 200)
+			}
+			if name == "reserve" {
+				d.want(d.do("POST", "/v1/events", `{"id":"spent","source":"s","time":"2026-11-20T14:00:00Z","kind":"llm.call","correlation_id":"f","from":{"agent":"a"},"usage":{"cost_usd":3}}`), 202)
+			}
+			ask := func(n int) reply {
+				text := lines(call("f", n, "a", "b"))
+				if strings.Contains(name, "tree") {
+					text = strings.Replace(text, `"correlation_id"`, `"parent_correlation_id":"top","correlation_id"`, 1)
+				}
+				return d.do("POST", "/v1/check", text)
+			}
+			d.want(ask(1), c.status)
+			message := slack.nth(t, 1)
+			for _, part := range []string{c.says, c.text} {
+				if !strings.Contains(message, part) {
+					t.Errorf("the message has no %q: %s", part, message)
+				}
+			}
+			if d.waiting().Waiting[0].Armed {
+				t.Error("persons were asked before a call was refused")
+			}
+			approve, _ := links(t, message)
+			d.want(d.do("POST", approve, ""), 200, "Approved")
+			n := 100
+			eventually(t, "the answer to take effect", func() bool { n++; d.fake.Advance(time.Second); return ask(n).status == 200 })
+		})
 	}
 }
 

@@ -28,6 +28,8 @@ type Actor interface {
 	Decide(ctx context.Context, h *Hold, approve bool, by, as string, long time.Duration) error
 	// Mine reports whether this process asks about a subject: one member of a group does.
 	Mine(subject string) bool
+	// Need is how much one refused call needs of the budget of a hold, in Unit; 0 where it is not known.
+	Need(h *Hold) float64
 	// Waits reports whether a proposal waits here.
 	Waits(id string) bool
 	// Publish passes a decision on to the other members of the group.
@@ -172,6 +174,9 @@ func (d *Desk) Deliver(_ context.Context, verdicts []state.Entry) (int, error) {
 // take reports whether a verdict changes what is waited for. The caller holds mu.
 func (d *Desk) take(v *events.Verdict) bool {
 	if h := holdOf(v, d.Settings.Grant); h != nil {
+		if h.Kind == OfBudget {
+			h.Extra = max(h.Extra, d.Actor.Need(h))
+		}
 		return d.begin(h)
 	}
 	if v.Mode != events.ModeEnforce {
@@ -202,6 +207,9 @@ func (d *Desk) begin(h *Hold) bool {
 			old.renew(h)
 			return true
 		}
+	}
+	if h.early {
+		return false
 	}
 	// What was decided is not asked again: a renewal may have been under way.
 	if was := d.decided(h.ID); was != nil && was.Outcome != Over || events.Stamp(h.Until).Add(grace) <= d.Now() {

@@ -58,7 +58,10 @@ type Hold struct {
 	Reached   bool           `json:"reached"`       // the message of any tier
 	Lapsed    bool           `json:"lapsed,omitempty"`
 
-	busy bool // an answer is carried out
+	// early says that the limit is used up, but that guards refuse no call by themselves: persons are asked
+	// once a check was refused.
+	early bool
+	busy  bool // an answer is carried out
 }
 
 // mostText is how much of a text of others is kept, in bytes.
@@ -89,6 +92,7 @@ func holdOf(v *events.Verdict, grant float64) *Hold {
 		if v.Scope.Kind != events.ScopeBudget {
 			h.Subject = name + ":" + v.Scope.ID
 		}
+		h.early = h.Armed && v.Scope.Kind == events.ScopeBudget
 	case ofBudget: // about one flow because of the account
 		return nil
 	case v.Scope.Kind == events.ScopeTree:
@@ -107,8 +111,11 @@ func holdOf(v *events.Verdict, grant float64) *Hold {
 	default:
 		return nil
 	}
-	if (h.Kind != OfFlow || row.Tells) && h.Limit > 0 {
+	if (h.Kind != OfFlow || row.Tells) && v.Limit != nil {
 		h.Extra = share(h.Limit, grant, v.Unit)
+		if h.Limit == 0 { // no part of it lets the call go on
+			h.Extra = max(share(h.Used, grant, v.Unit), least(v.Unit))
+		}
 	}
 	return h
 }
@@ -133,6 +140,15 @@ func share(limit, part float64, unit events.Unit) float64 {
 	return math.Ceil(limit * part)
 }
 
+// least is what an approval grants at least: one call, or what is next to nothing where a call is measured
+// only afterwards.
+func least(unit events.Unit) float64 {
+	if unit == events.UnitUSD {
+		return 0.01
+	}
+	return 1
+}
+
 // copy is what is used without the lock of the desk.
 func (h *Hold) copy() *Hold {
 	c := *h
@@ -151,7 +167,7 @@ func (h *Hold) Approved(long time.Duration) string {
 	switch {
 	case h.Kind == OfProposal:
 		return "the stop is given"
-	case h.Extra == 0:
+	case h.Releases():
 		return "the flow goes on; no rule stops it for " + duration(long)
 	case h.Kind == OfBudget:
 		return h.amount() + " more, until the window ends or for " + duration(long)
@@ -160,6 +176,9 @@ func (h *Hold) Approved(long time.Duration) string {
 	}
 	return h.amount() + " more for the tree, for " + duration(long)
 }
+
+// Releases reports whether an approval takes back all that refuses calls of the flow. Others grant Extra.
+func (h *Hold) Releases() bool { return h.Kind == OfFlow && h.Extra == 0 }
 
 // Denied says what a denial does.
 func (h *Hold) Denied() string {

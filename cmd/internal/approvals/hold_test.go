@@ -34,6 +34,18 @@ func TestHoldOf(t *testing.T) {
 	if h := hold(func(v *events.Verdict) { v.Effective = events.EffectiveNext }); h == nil || !h.Armed {
 		t.Errorf("%+v", h)
 	}
+	zero := 0.0
+	for rule, unit := range map[string]events.Unit{"max_total_calls": events.UnitCalls, "max_spawns": events.UnitSpawns, "max_tree_calls": events.UnitCalls, "max_cost_usd": events.UnitUSD, "max_total_tokens": events.UnitTokens, "budget:day": events.UnitCalls} {
+		h := hold(func(v *events.Verdict) {
+			v.RuleID, v.Unit, v.Limit, v.Observed = rule, unit, &zero, &zero
+			if rule == "budget:day" {
+				v.CorrelationID, v.Scope = "", events.Scope{Kind: events.ScopeBudget, ID: "day:x"}
+			}
+		})
+		if h == nil || h.Extra <= 0 || unit != events.UnitUSD && h.Extra != 1 {
+			t.Errorf("%s with a limit of 0: %+v", rule, h)
+		}
+	}
 	for name, change := range map[string]func(*events.Verdict){
 		"shadow":             func(v *events.Verdict) { v.Mode = events.ModeShadow },
 		"a denial":           func(v *events.Verdict) { v.Action = events.Deny },
