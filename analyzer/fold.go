@@ -343,7 +343,8 @@ func (e *orderWriter) beginEpisode(f *Flow, m *moment, fx *Effects) {
 	switch {
 	case f.events == 0:
 		f.start, f.pos = m.at, none
-		if m.ev.Kind != events.FlowStart && !m.user && m.ev.Kind != events.AgentCall && m.ev.Kind != events.TurnStart {
+		// A check comes before what it asks for, so a flow that begins with one may begin here.
+		if m.ev.Kind != events.FlowStart && !m.user && m.ev.Kind != events.AgentCall && m.ev.Kind != events.TurnStart && !isCheck(m.ev) {
 			// The beginning was seen elsewhere: counters are too low, never too high (decision 25).
 			f.flags |= flagIncomplete
 		}
