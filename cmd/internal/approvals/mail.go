@@ -24,9 +24,8 @@ import (
 const implicitTLS = "465"
 
 // mail sends a message to all addresses of a tier. The server takes it for all of them or for none.
-func (d *Desk) mail(ctx context.Context, to []string, id string, q *webhook.Question) error {
-	s := d.Settings.SMTP
-	body, err := letter(s.From, to, id, q, d.Now().Time())
+func mail(ctx context.Context, s *switchfile.SMTP, to []string, id string, q *webhook.Question, at time.Time) error {
+	body, err := letter(s.From, to, id, q, at)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func TestMailIsProtected(t *testing.T) {
 	d := &Desk{Settings: &switchfile.Approvals{}, Now: func() events.Stamp { return 1 << 40 }}
 	server, roots, got := relay(t, true)
 	d.Settings.SMTP = &switchfile.SMTP{Server: server, From: "weir@example.com", User: "weir", Password: "open sesame", Roots: roots}
-	if err := d.mail(t.Context(), []string{"ann@example.com"}, "id-1", q); err != nil {
+	if err := mail(t.Context(), d.Settings.SMTP, []string{"ann@example.com"}, "id-1", q, d.Now().Time()); err != nil {
 		t.Fatal(err)
 	}
 	lines := <-got
@@ -116,7 +116,7 @@ func TestMailIsProtected(t *testing.T) {
 	for _, offers := range []bool{true, false} {
 		server, _, got := relay(t, offers)
 		d.Settings.SMTP = &switchfile.SMTP{Server: server, From: "weir@example.com", User: "weir", Password: "open sesame"}
-		if err := d.mail(t.Context(), []string{"ann@example.com"}, "id-2", q); err == nil {
+		if err := mail(t.Context(), d.Settings.SMTP, []string{"ann@example.com"}, "id-2", q, d.Now().Time()); err == nil {
 			t.Errorf("a mail without protection is sent (STARTTLS %v)", offers)
 		}
 		if text := strings.Join(<-got, "\n"); strings.Contains(text, "MAIL") || strings.Contains(text, "AUTH") {

@@ -100,7 +100,7 @@ func (d *Desk) send(ctx context.Context, h *Hold, tier int) error {
 	case t.Teams != "":
 		err = post(ctx, t.Teams, id, q.Teams())
 	default:
-		err = d.mail(ctx, t.Email, id, q)
+		err = mail(ctx, d.Settings.SMTP, t.Email, id, q, d.Now().Time())
 	}
 	if err != nil {
 		d.Audit.After(h, auditAsk, author, detail+": not delivered: "+err.Error())
