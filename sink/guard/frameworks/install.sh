@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the guards as packages, and the frameworks that they stand before, into a
 # folder. What cannot be had is named, and its test then says so. WEIR_RELEASE names a folder of
-# make release: its wheel and its npm package are installed then, and not the sources.
+# make release: its wheel and its npm package are installed then, and not the sources. With "recipes" as the
+# second argument, what only other tests need is left out.
 set -u
 guards=$(cd "$(dirname "$0")/.." && pwd)
 python_guard=$guards/python node_guard=$guards/typescript
@@ -23,16 +24,21 @@ done
 for package in "$python_guard" mcp==1.30.0 uvicorn; do
 	mcptasks/bin/pip install --quiet --disable-pip-version-check "$package" || echo "*** NOT THERE: $package for Python" >&2
 done
-# AG-UI behind two frameworks, which want two versions of its protocol.
-for environment in "agui pydantic-ai-slim[ag-ui]==2.68.0" "agentframework agent-framework-ag-ui==1.7.0"; do
-	set -- $environment
-	[ -x "$1/bin/python" ] || python3 -m venv "$1"
-	for package in "$python_guard" "$2"; do
-		"$1/bin/pip" install --quiet --disable-pip-version-check "$package" || echo "*** NOT THERE: $package for Python" >&2
+# AG-UI behind two frameworks, which want two versions of its protocol. No recipe needs them.
+agui="agui agentframework"
+[ "${2-}" != recipes ] || agui=""
+for environment in $agui; do
+	case $environment in
+	agui) framework='pydantic-ai-slim[ag-ui]==2.68.0' ;;
+	*) framework=agent-framework-ag-ui==1.7.0 ;;
+	esac
+	[ -x "$environment/bin/python" ] || python3 -m venv "$environment"
+	for package in "$python_guard" "$framework"; do
+		"$environment/bin/pip" install --quiet --disable-pip-version-check "$package" || echo "*** NOT THERE: $package for Python" >&2
 	done
 done
 # An earlier installation of the same version of the guard is replaced.
-for python in python crewai mcptasks agui agentframework; do
+for python in python crewai mcptasks $agui; do
 	$python/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps "$python_guard" || true
 done
 for package in "$node_guard" ai@6 zod@4 langchain@1 @langchain/core@1; do

@@ -45,11 +45,11 @@ else
 fi
 mvn -q -B dependency:copy -Dartifact=org.openapitools:openapi-generator-cli:7.17.0 -DoutputDirectory="$bin/openapi" || echo "openapi-generator is not there" >&2
 WEIR_OPENAPI_GENERATOR=$(ls "$bin"/openapi/*.jar 2>/dev/null) try cmd/internal/tools/openapi . '^(TestGeneratedClients|TestDotnet)$' -timeout 30m
-sink/guard/frameworks/install.sh "$bin/frameworks"
+sink/guard/frameworks/install.sh "$bin/frameworks" recipes
 WEIR_FRAMEWORKS=$bin/frameworks try . ./sink/guard/frameworks '^TestRecipes$' -timeout 30m
 
 # A journey that left no row was renamed or removed, or its test did not compile.
-for n in $(seq 0 17); do
+for n in $(seq 0 19); do
   grep -q "^J$n " "$WEIR_JOURNEYS" || { row "J$n" "" "BROKEN: no test ran it" && code=1; }
 done
 echo
