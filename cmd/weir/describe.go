@@ -285,9 +285,9 @@ func silencedBy(g *adapter.Gives) (out []silenced) {
 			case level == adapter.Never && n.what == madeUp:
 				state, why = ruleUnfit, "made up, 2 s from record to record: "+madeUp
 			case level == adapter.Never && n.of == rules.NeedWork && analyzer.Rules[i].Guesses:
-				state, why = ruleWarns, "never told: "+n.what
+				state, why = ruleWarns, "never reported: "+n.what
 			case level == adapter.Never:
-				state, why = ruleOff, "never told: "+n.what
+				state, why = ruleOff, "never reported: "+n.what
 			case level == adapter.Sometimes && state == "":
 				state, why = ruleDepends, "at times only: "+n.what
 			}
