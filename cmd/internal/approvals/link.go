@@ -1,12 +1,7 @@
 package approvals
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
-	"strings"
-
+	"weir/cmd/internal/orders"
 	"weir/events"
 )
 
@@ -31,41 +26,13 @@ const linkHead = "weir approval link\n"
 const maxToken = 4096
 
 // token signs the link.
-func (l *Link) token(secret []byte) string {
-	text, err := json.Marshal(l)
-	if err != nil { // all of it is text and numbers
-		panic(err)
-	}
-	return base64.RawURLEncoding.EncodeToString(text) + "." + base64.RawURLEncoding.EncodeToString(linkCode(secret, text))
-}
-
-func linkCode(secret, text []byte) []byte {
-	h := hmac.New(sha256.New, secret)
-	h.Write([]byte(linkHead))
-	h.Write(text)
-	return h.Sum(nil)
-}
+func (l *Link) token(secret []byte) string { return orders.SignToken(linkHead, secret, l) }
 
 // readLink returns the link of a token that one of the secrets has signed; nil for any other text.
 func readLink(token string, secrets [][]byte) *Link {
-	body, code, _ := strings.Cut(token, ".")
-	text, err := base64.RawURLEncoding.DecodeString(body)
-	if err != nil || len(token) > maxToken {
+	l := new(Link)
+	if !orders.ReadToken(linkHead, token, maxToken, secrets, l) || l.Action != Approve && l.Action != Deny {
 		return nil
 	}
-	given, err := base64.RawURLEncoding.DecodeString(code)
-	if err != nil {
-		return nil
-	}
-	for _, secret := range secrets {
-		if len(secret) == 0 || !hmac.Equal(given, linkCode(secret, text)) {
-			continue
-		}
-		l := new(Link)
-		if json.Unmarshal(text, l) != nil || l.Action != Approve && l.Action != Deny {
-			return nil
-		}
-		return l
-	}
-	return nil
+	return l
 }
