@@ -4,15 +4,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/mail"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"weir/events"
 	"weir/sink/recipient"
 )
 
@@ -94,7 +91,8 @@ func (a *Approvals) check(dir string) error {
 	if a.Grant == 0 {
 		a.Grant = defaultGrant
 	}
-	if !(a.Grant > 0 && a.Grant <= maxGrant) || math.IsNaN(a.Grant) {
+	// Written so, it refuses NaN as well.
+	if !(a.Grant > 0 && a.Grant <= maxGrant) {
 		return fmt.Errorf("grant is %v; want a part of the limit above 0, such as 0.5, and at most %d", a.Grant, maxGrant)
 	}
 	if a.For == 0 {
@@ -129,8 +127,8 @@ func (a *Approvals) check(dir string) error {
 }
 
 func (t *Tier) check(dir string) (err error) {
-	if t.Name == "" || len(t.Name) > events.MaxID || strings.ContainsFunc(t.Name, func(c rune) bool { return c <= ' ' }) {
-		return fmt.Errorf("name %q: want up to %d bytes without spaces", t.Name, events.MaxID)
+	if err := checkName(t.Name); err != nil {
+		return err
 	}
 	if t.Wait == 0 {
 		t.Wait = defaultWait
@@ -188,14 +186,14 @@ func (s *SMTP) check(dir string) (err error) {
 		return errors.New("plain sends a password without TLS; leave out user or plain")
 	}
 	if s.PasswordFile != "" {
-		text, err := os.ReadFile(inFolder(dir, s.PasswordFile))
+		text, err := read(dir, s.PasswordFile)
 		if err != nil {
 			return err
 		}
-		s.Password = strings.TrimSpace(string(text))
+		s.Password = string(text)
 	}
 	if s.CAFile != "" {
-		text, err := os.ReadFile(inFolder(dir, s.CAFile))
+		text, err := read(dir, s.CAFile)
 		if err != nil {
 			return err
 		}

@@ -129,8 +129,8 @@ func (s *Settings) check(dir string) error {
 }
 
 func (r *Runtime) check(dir string) (err error) {
-	if r.Name == "" || len(r.Name) > events.MaxID || strings.ContainsFunc(r.Name, func(c rune) bool { return c <= ' ' }) {
-		return fmt.Errorf("name %q: want up to %d bytes without spaces", r.Name, events.MaxID)
+	if err := checkName(r.Name); err != nil {
+		return err
 	}
 	if r.Agent == "" {
 		r.Agent = "*"
@@ -147,17 +147,25 @@ func (r *Runtime) check(dir string) (err error) {
 	return nil
 }
 
+// checkName looks at the name of a runtime or of a tier.
+func checkName(name string) error {
+	if name == "" || len(name) > events.MaxID || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' }) {
+		return fmt.Errorf("name %q: want up to %d bytes without spaces", name, events.MaxID)
+	}
+	return nil
+}
+
 // oneOf returns the URL that is given itself or in a file.
 func oneOf(dir, name, url, file string) (string, error) {
 	if (url == "") == (file == "") {
 		return "", fmt.Errorf("want either %s or %s-file", name, name)
 	}
 	if file != "" {
-		text, err := os.ReadFile(inFolder(dir, file))
+		text, err := read(dir, file)
 		if err != nil {
 			return "", err
 		}
-		url = strings.TrimSpace(string(text))
+		url = string(text)
 	}
 	if _, err := recipient.Parse(url); err != nil {
 		return "", err
@@ -170,19 +178,21 @@ func secret(dir, file string) ([]byte, error) {
 	if file == "" {
 		return nil, errors.New("secret-file is missing: requests to cancel are signed")
 	}
-	text, err := os.ReadFile(inFolder(dir, file))
+	text, err := read(dir, file)
 	if err != nil {
 		return nil, err
 	}
-	if text = bytes.TrimSpace(text); len(text) < minSecret {
+	if len(text) < minSecret {
 		return nil, fmt.Errorf("%s has %d bytes; want at least %d", file, len(text), minSecret)
 	}
 	return text, nil
 }
 
-func inFolder(dir, file string) string {
-	if filepath.IsAbs(file) {
-		return file
+// read returns the text of a file, which is relative to a folder, without spaces around it.
+func read(dir, file string) ([]byte, error) {
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
 	}
-	return filepath.Join(dir, file)
+	text, err := os.ReadFile(file)
+	return bytes.TrimSpace(text), err
 }
