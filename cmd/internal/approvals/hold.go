@@ -1,6 +1,7 @@
 package approvals
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -79,7 +80,7 @@ func holdOf(v *events.Verdict, grant float64) *Hold {
 	if v.Action != events.Hold || v.Mode != events.ModeEnforce || v.OfSelfTest() || v.ByHand != nil {
 		return nil
 	}
-	h := &Hold{ID: orders.IDOf(v.ID), Armed: v.Effective != events.EffectiveNow, Rule: v.RuleID, Text: cut(v.Message), Agent: cut(first(v.From, v.Session, v.Agent)), Tool: cut(v.Tool), Reason: string(v.Reason),
+	h := &Hold{ID: orders.IDOf(v.ID), Armed: v.Effective != events.EffectiveNow, Rule: v.RuleID, Text: cut(v.Message), Agent: cut(cmp.Or(v.From, v.Session, v.Agent)), Tool: cut(v.Tool), Reason: string(v.Reason),
 		Unit: v.Unit, Since: v.Time, Until: v.ExpiresAt}
 	if v.Limit != nil && v.Observed != nil {
 		h.Limit, h.Used = *v.Limit, *v.Observed
@@ -225,13 +226,4 @@ func cut(s string) string {
 		return strings.ToValidUTF8(s[:mostText], "") + "..."
 	}
 	return s
-}
-
-func first(words ...string) string {
-	for _, w := range words {
-		if w != "" {
-			return w
-		}
-	}
-	return ""
 }
