@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"weir/cmd/internal/admission"
@@ -64,9 +65,9 @@ func (f *faults) write(w http.ResponseWriter, r *http.Request, err error) {
 		h.Set("Connection", "close")
 	}
 	if fault, ok := errors.AsType[*check.Panic](err); ok {
-		f.panicked(r.Method+" "+r.URL.Path, fault)
+		f.panicked(r.Method+" "+shownPath(r), fault)
 	} else if e.Status >= http.StatusInternalServerError {
-		f.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.Status, "error", err)
+		f.logger.Warn("a request failed", "method", r.Method, "path", shownPath(r), "status", e.Status, "error", err)
 	}
 	body := struct {
 		Type   string `json:"type"`
@@ -82,6 +83,16 @@ func (f *faults) write(w http.ResponseWriter, r *http.Request, err error) {
 		body.notJudged = new(notJudged)
 	}
 	writeJSON(w, "application/problem+json", e.Status, body)
+}
+
+// shownPath is the path of a request for the log. The token of a link is a secret as long as the link is
+// not used, so a path with one is shown as its pattern.
+func shownPath(r *http.Request) string {
+	if r.PathValue("token") != "" {
+		_, path, _ := strings.Cut(r.Pattern, " ")
+		return path
+	}
+	return r.URL.Path
 }
 
 // notJudged are the members by which a problem is an answer to a check, see check.Answer.
