@@ -65,11 +65,7 @@ type page struct {
 }
 
 func (p *page) write(w http.ResponseWriter, status int) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
-	w.Header().Set("Referrer-Policy", "same-origin") // no-referrer would send a form without its origin
-	w.WriteHeader(status)
-	_ = approvalPage.Execute(w, p)
+	writeLinkPage(w, status, approvalPage, p)
 }
 
 // failure is the page and the status about an error of a link.
@@ -117,10 +113,7 @@ func (p approving) servePage(w http.ResponseWriter, r *http.Request) error {
 		shown.write(w, status)
 		return nil
 	}
-	does, verb := h.Denied(), "Deny"
-	if link.Action == approvals.Approve {
-		does, verb = h.Approved(p.parts.Approvals.Settings.For), "Approve"
-	}
+	verb, does := upper(link.Action), link.Does(h, p.parts.Approvals.Settings.For)
 	shown := &page{Title: verb + " " + h.Kind + " " + h.Subject, Text: h.Text, Action: verb, AsksName: p.parts.Approvals.AsksName(link),
 		Facts: [][2]string{{verb, does}, {"Asked", link.Tier}, {"Order", h.ID}}}
 	if h.Agent != "" {
@@ -140,9 +133,7 @@ func (p approving) serveAnswer(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	link, h, err := p.open(r)
-	// The audit log has the hold and not the token.
-	quiet := r.Clone(r.Context())
-	quiet.URL.Path, quiet.URL.RawPath, quiet.URL.RawQuery = approvals.Path+"/...", "", ""
+	quiet := withoutToken(r, approvals.Path)
 	if err != nil {
 		shown, status := failure(err)
 		if link != nil {
@@ -165,11 +156,7 @@ func (p approving) serveAnswer(w http.ResponseWriter, r *http.Request) error {
 			shown.write(w, status)
 			return nil
 		}
-		does := h.Denied()
-		if link.Action == approvals.Approve {
-			does = h.Approved(p.parts.Approvals.Settings.For)
-		}
-		(&page{Title: upper(did.Outcome), Text: upper(h.Kind) + " " + h.Subject + ": " + does + ".", Facts: [][2]string{{"By", did.By}, {"At", did.Time.String()}}}).write(w, http.StatusOK)
+		(&page{Title: upper(did.Outcome), Text: upper(h.Kind) + " " + h.Subject + ": " + link.Does(h, p.parts.Approvals.Settings.For) + ".", Facts: [][2]string{{"By", did.By}, {"At", did.Time.String()}}}).write(w, http.StatusOK)
 		return nil
 	})
 }

@@ -109,11 +109,8 @@ func (h handOrders) serveLinkPage(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
-	w.Header().Set("Referrer-Policy", "same-origin") // no-referrer would send the form without its origin
 	o := &link.Order
-	_ = linkPage.Execute(w, map[string]any{"What": o.Order, "Scope": handText(o), "Reason": o.Reason, "By": o.By, "Until": link.Until.String(), "Except": handScopes(o.Except)})
+	writeLinkPage(w, http.StatusOK, linkPage, map[string]any{"What": o.Order, "Scope": handText(o), "Reason": o.Reason, "By": o.By, "Until": link.Until.String(), "Except": handScopes(o.Except)})
 	return nil
 }
 
@@ -123,14 +120,27 @@ func (h handOrders) serveUse(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// The audit log has the order and not the token.
-	quiet := r.Clone(r.Context())
-	quiet.URL.Path, quiet.URL.RawPath, quiet.URL.RawQuery = linksPath+"/...", "", ""
-	return h.auditing.audited(w, quiet, func(w http.ResponseWriter, r *http.Request) error {
+	return h.auditing.audited(w, withoutToken(r, linksPath), func(w http.ResponseWriter, r *http.Request) error {
 		o := link.Order
 		o.By += " (link)"
 		return h.give(w, r, o, time.Duration(link.ForS)*time.Second, &link.Revision)
 	})
+}
+
+// writeLinkPage answers with the page of a link, whose form sends to its own address.
+func writeLinkPage(w http.ResponseWriter, status int, page *template.Template, data any) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
+	w.Header().Set("Referrer-Policy", "same-origin") // no-referrer would send the form without its origin
+	w.WriteHeader(status)
+	_ = page.Execute(w, data)
+}
+
+// withoutToken returns a request by a link as the audit log has it, without the token.
+func withoutToken(r *http.Request, path string) *http.Request {
+	quiet := r.Clone(r.Context())
+	quiet.URL.Path, quiet.URL.RawPath, quiet.URL.RawQuery = path+"/...", "", ""
+	return quiet
 }
 
 // handText is what an order is about, for people.

@@ -1,6 +1,8 @@
 package approvals
 
 import (
+	"time"
+
 	"weir/cmd/internal/orders"
 	"weir/events"
 )
@@ -35,4 +37,12 @@ func readLink(token string, secrets [][]byte) *Link {
 		return nil
 	}
 	return l
+}
+
+// Does says what the answer of the link does to a hold. An approval grants for so long.
+func (l *Link) Does(h *Hold, long time.Duration) string {
+	if l.Action == Approve {
+		return h.Approved(long)
+	}
+	return h.Denied()
 }
