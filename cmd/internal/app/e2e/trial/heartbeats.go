@@ -180,17 +180,23 @@ func (c *crowd) beat(ctx context.Context, own *http.Client, n int) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.weir.listen+"/v1/guards", strings.NewReader(string(text)))
+	err = c.post(ctx, own, "/v1/guards", text, http.StatusNoContent)
+	c.beats.Add(1)
+	return err
+}
+
+// post sends a request of a guard on its own connection.
+func (c *crowd) post(ctx context.Context, own *http.Client, path string, body []byte, want int) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.weir.listen+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept-Encoding", "identity")
-	status, _, err := answerTo(own, req)
-	if err == nil && status != http.StatusNoContent {
-		err = fmt.Errorf("a heartbeat: status %d", status)
+	status, text, err := answerTo(own, req)
+	if err == nil && status != want {
+		err = fmt.Errorf("POST %s: status %d: %.300s", path, status, text)
 	}
-	c.beats.Add(1)
 	return err
 }
 
@@ -212,17 +218,7 @@ func (c *crowd) check(ctx context.Context, own *http.Client, n int) error {
 	sent := c.beats.Add(1)
 	ev := checkOf(fmt.Sprint("check-", sent), fmt.Sprintf("flow-%d-%d", n, sent), fmt.Sprint("a-", n), fmt.Sprint("b-", n), false)
 	ev.Tell = false
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.weir.listen+"/v1/check", bytes.NewReader(ev.AppendJSON(nil)))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept-Encoding", "identity")
-	status, text, err := answerTo(own, req)
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("a check: status %d: %.300s", status, text)
-	}
-	return err
+	return c.post(ctx, own, "/v1/check", ev.AppendJSON(nil), http.StatusOK)
 }
 
 // stop stops a scope that no call has, and waits until all guards have confirmed it.
