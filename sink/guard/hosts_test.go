@@ -25,7 +25,7 @@ func TestHosts(t *testing.T) {
 		language, script string
 		cases            []string
 	}{
-		{"python", "hosts.py", []string{"fork", "ids", "blocked", "closed", "unsolicited", "names", "threads", "logs"}},
+		{"python", "hosts.py", []string{"fork", "ids", "blocked", "closed", "unsolicited", "busy", "names", "threads", "logs"}},
 		{"typescript", "hosts.mjs", []string{"ids", "blocked", "closed", "required", "logs"}},
 	} {
 		for _, l := range languages() {
@@ -54,6 +54,10 @@ func runsHost(t *testing.T, command []string) {
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "Bearer unsolicited" && r.URL.Path == "/v1/check" {
 			answersTwice(rw)
+			return
+		}
+		if r.Header.Get("Authorization") == "Bearer busy" {
+			http.Error(rw, "{}", http.StatusServiceUnavailable)
 			return
 		}
 		weir.ServeHTTP(rw, r)

@@ -88,6 +88,16 @@ def unsolicited():
     guard.close()
 
 
+def busy():
+    """An answer of 503 costs no connection where there is one address."""
+    guard = weir_guard.Guard(URL, token="busy", quiet=True, connect=False)
+    guard.ask("h", "a", "b")
+    kept = [conn for _, _, conn in guard._parked]
+    guard.ask("h", "a", "b")
+    want(len(kept) == 1 and [conn for _, _, conn in guard._parked] == kept, "a new connection after an answer of 503")
+    guard.close()
+
+
 def names():
     """Nothing ends looking a name up; an ask ends all the same."""
     known, look = threading.Event(), socket.getaddrinfo

@@ -1364,10 +1364,12 @@ class Guard:
     def _leave(self, turn: int) -> bool:
         """Goes on to the next address of weir, unless the one of that turn was left already. False
         where there is no other one."""
+        if len(self._addresses) == 1:
+            return False
         with self._lock:
             if self._turn == turn:
                 self._turn += 1
-        return len(self._addresses) > 1
+        return True
 
     def _connection(self, until: _Deadline) -> Any:
         conn: Any
