@@ -25,7 +25,7 @@ func TestHosts(t *testing.T) {
 		language, script string
 		cases            []string
 	}{
-		{"python", "hosts.py", []string{"fork", "ids", "blocked", "closed", "unsolicited", "busy", "names", "threads", "logs"}},
+		{"python", "hosts.py", []string{"fork", "ids", "blocked", "closed", "unsolicited", "busy", "granted", "names", "threads", "logs"}},
 		{"typescript", "hosts.mjs", []string{"ids", "blocked", "closed", "required", "logs"}},
 	} {
 		for _, l := range languages() {

@@ -1,5 +1,6 @@
 """Programs for TestHosts, each of which does to a guard what programs do. They say what is wrong."""
 
+import asyncio
 import logging
 import os
 import select
@@ -10,6 +11,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", sys.argv[1]))
 import weir_guard  # noqa: E402
+from weir_guard import grants  # noqa: E402
 
 URL = sys.argv[3]
 
@@ -96,6 +98,23 @@ def busy():
     guard.ask("h", "a", "b")
     want(len(kept) == 1 and [conn for _, _, conn in guard._parked] == kept, "a new connection after an answer of 503")
     guard.close()
+
+
+def granted():
+    """What grants more may be async in any form."""
+    given = []
+
+    async def later(decision):
+        given.append(decision)
+
+    class Grants:
+        async def __call__(self, decision):
+            given.append(decision)
+
+    for grant in (given.append, later, Grants(), lambda decision: later(decision)):
+        asyncio.run(grants.give(grant, "held"))
+        want(given == ["held"], f"{grant} was given {given}")
+        given.clear()
 
 
 def names():

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import urllib.parse
 import urllib.request
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict
 
 if TYPE_CHECKING:
     from . import Decision
@@ -45,13 +46,8 @@ def about(decision: "Decision") -> Dict[str, Any]:
     return {"weir": said}
 
 
-async def give(granted: Optional[Callable[["Decision"], Any]], decision: "Decision") -> None:
-    """Calls granted, which may be async; a plain one runs in a thread."""
-    import asyncio
-
-    if granted is None:
-        return
-    if inspect.iscoroutinefunction(granted):
-        await granted(decision)
-    else:
-        await asyncio.to_thread(granted, decision)
+async def give(granted: Callable[["Decision"], Any], decision: "Decision") -> None:
+    """Calls granted in a thread, and awaits here what it returns if it is async."""
+    answer = await asyncio.to_thread(granted, decision)
+    if inspect.isawaitable(answer):
+        await answer
