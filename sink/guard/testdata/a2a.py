@@ -25,6 +25,10 @@ for case in json.load(sys.stdin):
             message = {}
             a2a.put(message, hop.next(remaining, case.get("card"), NOW))
             answer["next"] = message["metadata"][message["extensions"][0]]
+            dumped = {"metadata": None, "extensions": None}  # as a model of Pydantic writes what is missing
+            a2a.put(dumped, hop.next(remaining, case.get("card"), NOW))
+            if dumped != message:
+                sys.exit(f"{case['name']}: {dumped}, want {message}")
         except a2a.Spent as spent:
             answer["next_refused"] = spent.member
     answers.append(answer)

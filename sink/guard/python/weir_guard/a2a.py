@@ -119,8 +119,8 @@ def read(metadata: Any) -> Optional[Hop]:
 def put(message: Any, hop: Hop) -> None:
     """Writes the extension into a message: a mapping, or one of the A2A SDK."""
     if isinstance(message, dict):
-        message.setdefault("metadata", {})[URI] = hop.value()
-        names = message.setdefault("extensions", [])
+        message["metadata"] = {**(message.get("metadata") or {}), URI: hop.value()}
+        names = message["extensions"] = list(message.get("extensions") or ())
     else:
         if getattr(message, "metadata", None) is None:
             message.metadata = {}  # of SDKs before version 1.0
