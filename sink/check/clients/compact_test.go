@@ -35,21 +35,14 @@ type reading struct {
 }
 
 func (r *reader) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	body, _ := io.ReadAll(req.Body)
-	var q question
-	_ = json.Unmarshal(body, &q)
-	if !strings.HasSuffix(req.URL.Path, "/v1/messages") || len(q.Messages) == 0 {
-		reply(w, object{"input_tokens": 10})
+	q, ok := asked(w, req)
+	if !ok {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := q.Messages[len(q.Messages)-1].Content
-	q.made(func(call string, _, message json.RawMessage) {
-		if r.heard[call] == "" {
-			r.heard[call] = string(message)
-		}
-	})
+	q.hear(r.heard)
 	switch {
 	case bytes.Contains(last, []byte("<summary> block")):
 		r.summaries++

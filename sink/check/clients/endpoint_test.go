@@ -162,6 +162,28 @@ func (q *question) made(heard func(call string, result, message json.RawMessage)
 	return calls
 }
 
+// asked reads a question to Anthropic's model. It answers every other request itself, such as one for a count
+// of tokens.
+func asked(w http.ResponseWriter, r *http.Request) (q question, ok bool) {
+	body, _ := io.ReadAll(r.Body)
+	_ = json.Unmarshal(body, &q)
+	if !strings.HasSuffix(r.URL.Path, "/v1/messages") || len(q.Messages) == 0 {
+		reply(w, object{"input_tokens": 10})
+		return q, false
+	}
+	return q, true
+}
+
+// hear keeps, by id of the call, the message in which its result came first: what a hook adds is beside the
+// result. It returns how many calls the model has made so far.
+func (q *question) hear(heard map[string]string) (calls int) {
+	return q.made(func(call string, _, message json.RawMessage) {
+		if heard[call] == "" {
+			heard[call] = string(message)
+		}
+	})
+}
+
 // messages is Anthropic's, for Claude Code.
 func (e *endpoint) messages(w http.ResponseWriter, body []byte) {
 	var q question

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -38,19 +37,12 @@ type use struct {
 }
 
 func (c *crew) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	var q question
-	_ = json.Unmarshal(body, &q)
-	if !strings.HasSuffix(r.URL.Path, "/v1/messages") || len(q.Messages) == 0 {
-		reply(w, object{"input_tokens": 10})
+	q, ok := asked(w, r)
+	if !ok {
 		return
 	}
 	c.mu.Lock()
-	made := q.made(func(call string, _, message json.RawMessage) {
-		if c.heard[call] == "" {
-			c.heard[call] = string(message) // what a hook adds stands beside the result
-		}
-	})
+	made := q.hear(c.heard)
 	c.mu.Unlock()
 	id, next := "", use{}
 	for word, play := range c.plays {
