@@ -1,28 +1,14 @@
 """An agent of Microsoft Agent Framework behind AG-UI whose flow is held: interrupt_agent_framework.py URL TOKEN
-GRANTS. It prints what interrupt_pydantic_ai.py prints."""
+GRANTS."""
 
 import asyncio
-import importlib.metadata
 import json
-import sys
 
 from agent_framework import Agent, BaseChatClient, ChatResponse, ChatResponseUpdate, Content, FunctionInvocationLayer, Message, ResponseStream
 from agent_framework_ag_ui import AgentFrameworkAgent
 
-from weir_guard import Guard
+from interrupted import ended, guard, held, report, search
 from weir_guard.agent_framework import guarded
-from weir_guard.grants import Grant
-
-url, token, grants = sys.argv[1:]
-guard = Guard(url, token=token)
-ran = 0
-
-
-def search(page: int) -> str:
-    """Searches."""
-    global ran
-    ran += 1
-    return f"entry {page} says {page * page}"
 
 
 class Scripted(FunctionInvocationLayer, BaseChatClient):
@@ -39,10 +25,8 @@ class Scripted(FunctionInvocationLayer, BaseChatClient):
         return ResponseStream(updates(), finalizer=ChatResponse.from_updates) if stream else response()
 
 
-agent = Agent(client=Scripted(), name="planner", tools=[search],
-              middleware=[guarded(guard, flow="held", source="planner", interrupt=True, granted=Grant(url, token, calls=10, by="ann") if grants == "yes" else None)])
+agent = Agent(client=Scripted(), name="planner", tools=[search], middleware=[guarded(guard, **held)])
 served = AgentFrameworkAgent(agent=agent, require_confirmation=False)
-rows = []
 
 
 async def run(n, messages, resume=None):
@@ -50,14 +34,10 @@ async def run(n, messages, resume=None):
     if resume:
         given["resume"] = resume
     events = [e async for e in served.run(given)]
-    last = events[-1]
     for e in events:
         if e.type.value == "MESSAGES_SNAPSHOT":
             messages = [m.model_dump(by_alias=True, exclude_none=True) for m in e.messages]
-    outcome = getattr(last, "outcome", None)
-    interrupts = getattr(outcome, "interrupts", None) or []
-    rows.append({"end": last.type.value, "outcome": getattr(outcome, "type", ""), "message": getattr(last, "message", None) or "", "metadata": [i.metadata for i in interrupts], "ran": ran})
-    return messages, interrupts
+    return messages, ended(events[-1])
 
 
 async def main():
@@ -68,5 +48,4 @@ async def main():
 
 
 asyncio.run(main())
-guard.close()
-print(json.dumps({"versions": {name: importlib.metadata.version(name) for name in ("agent-framework-core", "agent-framework-ag-ui", "ag-ui-protocol")}, "runs": rows}))
+report("agent-framework-core", "agent-framework-ag-ui", "ag-ui-protocol")
