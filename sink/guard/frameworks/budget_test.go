@@ -18,17 +18,10 @@ import (
 // TestLangGraphIsHeldAtABudget runs a graph of LangGraph against a budget in dollars: the call beyond it
 // waits, a person grants more, and the same run goes on to its end.
 func TestLangGraphIsHeldAtABudget(t *testing.T) {
-	dir := os.Getenv(installed)
-	if dir == "" {
-		t.Skip("the frameworks are not installed; run: make guards")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := t.TempDir()
+	dir := folder(t)
+	home := t.TempDir()
 	file := func(name, text string) string {
-		path := filepath.Join(folder, name)
+		path := filepath.Join(home, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -40,10 +33,7 @@ func TestLangGraphIsHeldAtABudget(t *testing.T) {
 	w := startWeir(t, program, "--limits", limits, "--admin-token-file", token)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, "python", "bin", "python"), "testdata/langgraph_budget.py", w.url, "run-1", "0.02", "8")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "NO_PROXY=127.0.0.1"}
-	var errs strings.Builder
-	cmd.Stderr = &errs
+	cmd := newScript(ctx, t, []string{filepath.Join(dir, "python", "bin", "python"), "testdata/langgraph_budget.py", w.url, "run-1", "0.02", "8"})
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +52,7 @@ func TestLangGraphIsHeldAtABudget(t *testing.T) {
 	}) {
 		t.Helper()
 		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &got) != nil {
-			t.Fatalf("MISSING, or it failed: %q %.3000s", lines.Text(), errs.String())
+			t.Fatalf("MISSING, or it failed: %q %.3000s", lines.Text(), &cmd.errs)
 		}
 		return got
 	}
@@ -90,7 +80,7 @@ func TestLangGraphIsHeldAtABudget(t *testing.T) {
 		t.Errorf("%d calls ran in all, and it is held again: %q; want 8", last.Ran, last.Held)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("the run ends with %v: %s", err, errs.String())
+		t.Errorf("the run ends with %v: %s", err, &cmd.errs)
 	}
 	t.Logf("%d calls before the hold, %.1f s held, %d calls after the grant\n%s%s", first.Ran, waited.Seconds(), last.Ran-first.Ran, before, command("budgets", "ls"))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,14 +18,7 @@ import (
 // TestCallsInFlightAreCancelled has a stop by hand end a long call of each real library, and holds that
 // the receipt says so.
 func TestCallsInFlightAreCancelled(t *testing.T) {
-	dir := os.Getenv(installed)
-	if dir == "" {
-		t.Skip("the frameworks are not installed; run: make guards")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := folder(t)
 	for _, c := range []struct{ name, environment string }{
 		{"langgraph", "python"}, {"langgraph_tool", "python"}, {"mcp", "python"}, {"a2a", "python"}, {"mcp_task", "mcptasks"},
 	} {
@@ -41,10 +33,7 @@ func cancelOne(t *testing.T, name, python string) {
 		t.Fatal(err)
 	}
 	weir := weirtest.Run(t, "--in-memory", "--admin-token-file", file)
-	cmd := exec.CommandContext(t.Context(), python, "testdata/cancel_run.py", name, weir.URL)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "NO_PROXY=127.0.0.1"}
-	var errs strings.Builder
-	cmd.Stderr = &errs
+	cmd := newScript(t.Context(), t, []string{python, "testdata/cancel_run.py", name, weir.URL})
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -55,7 +44,7 @@ func cancelOne(t *testing.T, name, python string) {
 	in := bufio.NewScanner(out)
 	if !in.Scan() || in.Text() != "began" {
 		_ = cmd.Wait()
-		t.Fatalf("MISSING, or it failed: %q\n%.3000s", in.Text(), errs.String())
+		t.Fatalf("MISSING, or it failed: %q\n%.3000s", in.Text(), &cmd.errs)
 	}
 	do := func(method, path, body string) []byte {
 		req, err := http.NewRequestWithContext(t.Context(), method, weir.URL+path, strings.NewReader(body))
@@ -80,7 +69,7 @@ func cancelOne(t *testing.T, name, python string) {
 	do("POST", "/v1/orders", `{"scope":"all","reason":"a test","by":"ann"}`)
 	if !in.Scan() {
 		_ = cmd.Wait()
-		t.Fatalf("it failed:\n%.3000s", errs.String())
+		t.Fatalf("it failed:\n%.3000s", &cmd.errs)
 	}
 	t.Logf("ended %d ms after the stop was given", time.Since(given).Milliseconds())
 	var got struct {
@@ -91,6 +80,6 @@ func cancelOne(t *testing.T, name, python string) {
 		t.Errorf("%s, %v", in.Text(), err)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v: %.3000s", err, errs.String())
+		t.Errorf("%v: %.3000s", err, &cmd.errs)
 	}
 }

@@ -3,11 +3,8 @@
 package frameworks
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,20 +13,10 @@ import (
 	"weir/sink/guard/guardtest"
 )
 
-// installed is the variable that names the folder of install.sh.
-const installed = "WEIR_FRAMEWORKS"
-
 // TestFrameworks runs an agent of each framework twice: in a flow that weir has stopped
 // before its process begins, and in another one.
 func TestFrameworks(t *testing.T) {
-	dir := os.Getenv(installed)
-	if dir == "" {
-		t.Skip("the frameworks are not installed; run: make guards")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := folder(t)
 	python, node := filepath.Join(dir, "python", "bin", "python"), filepath.Join(dir, "node")
 	const told = "Finish with what you have."
 	for _, f := range []struct {
@@ -61,17 +48,7 @@ func TestFrameworks(t *testing.T) {
 				End string
 			}) {
 				t.Helper()
-				cmd := exec.CommandContext(t.Context(), f.command[0], append(f.command[1:len(f.command):len(f.command)], server.URL, flow)...)
-				cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "NO_PROXY=127.0.0.1", "OPENAI_API_KEY=none"}
-				var errs strings.Builder
-				cmd.Stderr = &errs
-				out, err := cmd.Output()
-				if err == nil {
-					err = json.Unmarshal(out, &got)
-				}
-				if err != nil {
-					t.Fatalf("MISSING, or it failed: %v: %s%.3000s", err, out, errs.String())
-				}
+				newScript(t.Context(), t, append(f.command[:len(f.command):len(f.command)], server.URL, flow), "OPENAI_API_KEY=none").prints(t, &got)
 				return got
 			}
 			if got := run("honest"); got.Ran != 3 || got.End != f.honest || strings.Join(got.Saw, ",") != "found,found,found" {

@@ -1,9 +1,7 @@
 package frameworks
 
 import (
-	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,14 +19,7 @@ type interrupted struct {
 // TestHoldsAreInterrupts holds a flow of three tools in agents behind AG-UI: the run ends with an interrupt, and
 // the resume entry of a person grants more.
 func TestHoldsAreInterrupts(t *testing.T) {
-	dir := os.Getenv(installed)
-	if dir == "" {
-		t.Skip("the frameworks are not installed; run: make guards")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := folder(t)
 	for _, c := range []struct {
 		name, environment string
 		still             int // interrupts of a flow for which the person who approves grants nothing
@@ -75,20 +66,13 @@ func playHeld(t *testing.T, name, python, grants string) []interrupted {
 		}
 	}
 	weir := weirtest.Run(t, "--in-memory", "--admin-token-file", file, "--limits", limits)
-	cmd := exec.CommandContext(t.Context(), python, "testdata/interrupt_"+name+".py", weir.URL, token, grants)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "NO_PROXY=127.0.0.1"}
-	var errs strings.Builder
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
 	var got struct {
 		Versions map[string]string
 		Runs     []interrupted
 	}
-	if err == nil {
-		err = json.Unmarshal(out, &got)
-	}
-	if err != nil || len(got.Runs) == 0 {
-		t.Fatalf("MISSING, or it failed: %v\n%.3000s", err, errs.String())
+	cmd := newScript(t.Context(), t, []string{python, "testdata/interrupt_" + name + ".py", weir.URL, token, grants})
+	if cmd.prints(t, &got); len(got.Runs) == 0 {
+		t.Fatalf("MISSING, or it failed: no runs\n%.3000s", &cmd.errs)
 	}
 	t.Logf("%v, a grant: %s", got.Versions, grants)
 	for i, r := range got.Runs {

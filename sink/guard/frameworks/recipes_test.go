@@ -2,7 +2,6 @@ package frameworks
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -103,14 +102,7 @@ func TestPageHasRecipes(t *testing.T) {
 // own: of 40 equal calls few run, an honest run of the same shape loses none, and when weir is killed
 // in the middle the run goes on, or stands still where the guard is closed.
 func TestRecipes(t *testing.T) {
-	dir := os.Getenv(installed)
-	if dir == "" {
-		t.Skip("the frameworks are not installed; run: make guards")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := folder(t)
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -182,19 +174,10 @@ func (r *recipe) run(t *testing.T, dir, code, url string, more ...string) (got o
 	} else {
 		command = r.command(dir)
 	}
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "NO_PROXY=127.0.0.1", "OPENAI_API_KEY=none", "RECIPE_MODE=equal"}, more...)
+	cmd := newScript(ctx, t, command, append([]string{"OPENAI_API_KEY=none", "RECIPE_MODE=equal"}, more...)...)
 	cmd.Stdin = strings.NewReader(strings.ReplaceAll(code, pageURL, url))
-	var errs strings.Builder
-	cmd.Stderr = &errs
 	began := time.Now()
-	out, err := cmd.Output()
-	if err == nil {
-		err = json.Unmarshal(out, &got)
-	}
-	if err != nil {
-		t.Fatalf("MISSING, or it failed: %v: %s%.3000s", err, out, errs.String())
-	}
+	cmd.prints(t, &got)
 	t.Logf("%d of %d calls ran, %.1f s, %d lines: %s", got.Ran, allCalls, time.Since(began).Seconds(), strings.Count(code, "\n"), got.Error)
 	return got
 }
