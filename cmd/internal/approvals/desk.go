@@ -322,7 +322,7 @@ func (d *Desk) turn() (unanswered []*Hold) {
 		case events.Stamp(h.Next) > now || h.Lapsed:
 		case h.Asked < len(d.Settings.Tiers):
 			h.Asked++
-			h.Delivered = false
+			h.Delivered, h.tries = false, 0
 			h.Next = events.RFC3339(now.Add(d.Settings.Tiers[h.Asked-1].Wait))
 			d.Logger.Warn("no person has answered; the next tier is asked", "subject", h.Subject, "order", h.ID, "tier", d.Settings.Tiers[h.Asked-1].Name)
 			news = true

@@ -63,6 +63,7 @@ type Hold struct {
 	// once a check was refused.
 	early bool
 	busy  bool // an answer is carried out
+	tries int  // of the message of the last tier that failed, in this process
 }
 
 // mostText is how much of a text of others is kept, in bytes.

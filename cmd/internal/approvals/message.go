@@ -61,6 +61,11 @@ func (d *Desk) serve(ctx context.Context, tier int) {
 			continue
 		}
 		d.Counts.Failures.Add(1)
+		d.mu.Lock()
+		if kept := d.holds[h.ID]; kept != nil && kept.Asked == tier+1 {
+			kept.tries++
+		}
+		d.mu.Unlock()
 		d.Logger.Error("a request for approval was not delivered; it is tried again", "tier", d.Settings.Tiers[tier].Name, "subject", h.Subject, "order", h.ID, "error", err)
 		if retry.Pause(ctx, d.Clock, wait) != nil {
 			return
@@ -69,14 +74,20 @@ func (d *Desk) serve(ctx context.Context, tier int) {
 	}
 }
 
-// unsent returns a copy of the oldest hold whose message this tier has not got; nil for none. The caller holds mu.
+// unsent returns a copy of the oldest hold whose message this tier has not got; nil for none. A message that
+// failed comes after those that failed less often, so that one which is refused holds up no other. The caller
+// holds mu.
 func (d *Desk) unsent(tier int) *Hold {
+	var next *Hold
 	for _, h := range d.sorted() {
-		if h.Asked == tier+1 && !h.Delivered && !h.busy && (h.Kind == OfProposal || d.Actor.Mine(h.Subject)) {
-			return h.copy()
+		if h.Asked == tier+1 && !h.Delivered && !h.busy && (h.Kind == OfProposal || d.Actor.Mine(h.Subject)) && (next == nil || h.tries < next.tries) {
+			next = h
 		}
 	}
-	return nil
+	if next == nil {
+		return nil
+	}
+	return next.copy()
 }
 
 // send delivers one message, and notes it before and after. A crash in between sends it again, with the same

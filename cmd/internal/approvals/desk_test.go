@@ -1,0 +1,89 @@
+package approvals
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/switchfile"
+	"weir/events"
+)
+
+// world is what a desk needs of others.
+type world struct{ decide func() error }
+
+func (w world) Decide(context.Context, *Hold, bool, string, string, time.Duration) error {
+	return w.decide()
+}
+func (world) Mine(string) bool                           { return true }
+func (world) Need(*Hold) float64                         { return 0 }
+func (world) Waits(string) bool                          { return true }
+func (world) Publish(context.Context, Decision)          {}
+func (world) Before(*Hold, string, string, string) error { return nil }
+func (world) After(*Hold, string, string, string)        {}
+func (world) Cursor(string) (v []byte, ok bool, e error) { return nil, false, nil }
+func (world) SetCursor(name string, value []byte) error  { return nil }
+func (world) secrets() (secrets [][]byte, err error) {
+	return [][]byte{[]byte("one secret of sixteen bytes")}, nil
+}
+
+// deskOf returns a desk with one tier, at a webhook, and holds in the order in which they came.
+func deskOf(w world, c clock.Clock, slack string, holds ...*Hold) *Desk {
+	d := &Desk{Settings: &switchfile.Approvals{URL: "https://weir.example", Unanswered: switchfile.Hold, Tiers: []switchfile.Tier{{Name: "ops", Wait: time.Hour, Slack: slack}}},
+		Actor: w, Audit: w, Secrets: w.secrets, Store: w, Now: func() events.Stamp { return 1 << 40 }, Clock: c, Logger: slog.New(slog.DiscardHandler),
+		holds: make(map[string]*Hold), changed: make(chan struct{})}
+	for i, h := range holds {
+		h.Kind, h.Asked, h.Since, h.Until = OfFlow, 1, events.RFC3339(i+1), 1<<50
+		d.holds[h.ID] = h
+	}
+	return d
+}
+
+// TestOneMessageHoldsUpNoOther has a webhook refuse the message about the oldest hold.
+func TestOneMessageHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	tries := make(chan string, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), "poison") {
+			w.WriteHeader(http.StatusBadRequest)
+			tries <- "poison"
+			return
+		}
+		tries <- "good"
+	}))
+	t.Cleanup(server.Close)
+	fake := clock.NewFake()
+	d := deskOf(world{}, fake, server.URL, &Hold{ID: "a", Text: "poison"}, &Hold{ID: "b"}, &Hold{ID: "c"})
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan struct{})
+	go func() {
+		d.serve(ctx, 0)
+		close(served)
+	}()
+	var got []string
+	late, tick := time.After(time.Minute), time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for len(got) < 4 {
+		select {
+		case text := <-tries:
+			got = append(got, text)
+		case <-tick.C:
+			fake.Advance(longestWait)
+		case <-late:
+			t.Fatalf("the webhook has got %v", got)
+		}
+	}
+	cancel()
+	<-served
+	// The one that was refused is tried again, after the others.
+	if text := strings.Join(got, " "); text != "poison good good poison" {
+		t.Errorf("the webhook has got: %s", text)
+	}
+}
