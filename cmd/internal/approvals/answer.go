@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"weir/cmd/internal/switchfile"
-	"weir/events"
 )
 
 // The errors of answers. Their texts are shown to persons.
@@ -86,8 +85,7 @@ func By(t *switchfile.Tier, given string) string {
 	return by
 }
 
-// Answer carries out a link, once. given is the name that the person gave. It returns the hold also with an
-// error, as far as it is known.
+// Answer carries out a link, once. given is the name that the person gave.
 func (d *Desk) Answer(ctx context.Context, l *Link, given string) (*Decision, error) {
 	d.mu.Lock()
 	h, err := d.waits(l)
@@ -99,22 +97,28 @@ func (d *Desk) Answer(ctx context.Context, l *Link, given string) (*Decision, er
 	h.busy = true
 	h = h.copy()
 	d.mu.Unlock()
+	ended := false
+	defer func() {
+		if !ended { // after an error, and after a panic, which ends its request alone
+			d.again(h)
+		}
+	}()
 	as := Decision{Outcome: Denied, By: By(t, given), Tier: l.Tier}
 	if l.Action == Approve {
 		as.Outcome = Approved
 	}
 	err = d.Actor.Decide(ctx, h, l.Action == Approve, as.By, t.As, d.Settings.For)
-	switch {
-	case errors.Is(err, ErrOver):
-		d.finish(ctx, h, Decision{Outcome: Over})
-		return nil, ErrOver
-	case err != nil:
-		d.again(h)
+	over := errors.Is(err, ErrOver)
+	if err != nil && !over {
 		return nil, err
 	}
+	ended = true
+	if over {
+		d.finish(ctx, h, Decision{Outcome: Over})
+		return nil, ErrOver
+	}
 	d.Logger.Info("a person has answered", "subject", h.Subject, "order", h.ID, "outcome", as.Outcome, "by", as.By, "tier", as.Tier)
-	as.Hold, as.Subject, as.Time = h.ID, h.Subject, events.RFC3339(d.Now())
-	d.finish(ctx, h, as)
+	as = d.finish(ctx, h, as)
 	return &as, nil
 }
 

@@ -402,12 +402,13 @@ func (d *Desk) again(h *Hold) {
 	d.save()
 }
 
-// finish ends a hold that was decided here.
-func (d *Desk) finish(ctx context.Context, h *Hold, as Decision) {
+// finish ends a hold that was decided here, and returns the whole decision.
+func (d *Desk) finish(ctx context.Context, h *Hold, as Decision) Decision {
 	d.mu.Lock()
 	d.end(h, as)
 	as = d.done[len(d.done)-1]
 	d.save()
 	d.mu.Unlock()
 	d.Actor.Publish(ctx, as)
+	return as
 }

@@ -2,6 +2,7 @@ package approvals
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -85,5 +86,34 @@ func TestOneMessageHoldsUpNoOther(t *testing.T) {
 	// The one that was refused is tried again, after the others.
 	if text := strings.Join(got, " "); text != "poison good good poison" {
 		t.Errorf("the webhook has got: %s", text)
+	}
+}
+
+// TestAnswerThatFails has a link be good again after an answer that was not carried out.
+func TestAnswerThatFails(t *testing.T) {
+	var does func() error
+	d := deskOf(world{func() error { return does() }}, clock.NewFake(), "", &Hold{ID: "a", Subject: "f"})
+	link := &Link{Hold: "a", Tier: "ops", Action: Deny, Until: 1 << 50}
+	answer := func() (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = errors.New("a panic")
+			}
+		}()
+		_, err = d.Answer(t.Context(), link, "")
+		return err
+	}
+	for _, fails := range []func() error{func() error { return errors.New("the disk is gone") }, func() error { panic("a fault") }} {
+		does = fails
+		if err := answer(); err == nil || errors.Is(err, ErrBusy) {
+			t.Errorf("a failure is answered by %v", err)
+		}
+	}
+	does = func() error { return nil }
+	if err := answer(); err != nil {
+		t.Errorf("after failures: %v", err)
+	}
+	if _, used := errors.AsType[*UsedError](answer()); !used {
+		t.Error("a link was used twice")
 	}
 }
