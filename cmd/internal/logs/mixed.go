@@ -114,11 +114,10 @@ func inTime(r io.Reader) io.Reader {
 	size, last, ended := 0, events.Stamp(0), false
 	return &carried{line: 1, next: func() ([]byte, int, error) {
 		for !ended && len(held) < mixedLines && size < mixedBytes {
-			text, err := in.ReadBytes('\n')
-			if err != nil && !errors.Is(err, io.EOF) {
+			text, err := readLine(in, nil)
+			if ended = errors.Is(err, io.EOF); err != nil && !ended {
 				return nil, 0, err
 			}
-			ended = err != nil
 			if text = bytes.TrimSpace(text); len(text) == 0 {
 				continue
 			}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"weir/events/adapter"
 )
 
 // TestInTime is a law: lines that are at most some places from where they belong come in the order of
@@ -51,5 +53,15 @@ func TestLineTime(t *testing.T) {
 		if got := lineTime([]byte(line)); (got != 0) != want {
 			t.Errorf("%s: %v", line, got)
 		}
+	}
+}
+
+// TestInTimeOfLongLine holds that of a line which is longer than a record may be only the beginning is
+// kept.
+func TestInTimeOfLongLine(t *testing.T) {
+	t.Parallel()
+	n, err := io.Copy(io.Discard, inTime(io.MultiReader(strings.NewReader("{}\n"), io.LimitReader(endless('x'), 5*adapter.MaxRecord), strings.NewReader("\n{}\n"))))
+	if most := int64(adapter.MaxRecord + 1<<20); err != nil || n <= adapter.MaxRecord || n > most {
+		t.Errorf("%v: %d bytes, want more than %d and at most %d", err, n, adapter.MaxRecord, most)
 	}
 }
