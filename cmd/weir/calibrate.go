@@ -81,37 +81,17 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 	if err != nil {
 		return err
 	}
-	// What the labels say, in the words of marks, by flow.
-	flows, says := map[string]*backtest.Flow{}, map[string]string{}
-	for _, f := range tried.Flows() {
-		flows[f.ID] = f
+	j, err := newJudged(marks, said, len(labels) > 0, tried)
+	if err != nil {
+		return err
 	}
-	for _, t := range said.traces {
-		says[t.flow] = t.mark
-	}
-	// Labels that name no flow of the log would leave no good flow. The error of that case would
-	// not mention the labels.
-	if score := said.score(flows); len(labels) > 0 {
-		if err := said.matched(&score, flows); err != nil {
-			return err
-		}
-	}
-	good := func(f *backtest.Flow) bool {
-		if len(labels) > 0 {
-			return says[f.ID] == backtest.Wrong
-		}
-		// Without labels, all flows with a call that no mark calls a runaway are good, stopped or
-		// not: this is for logs that a person calls good.
-		return f.Calls > 0 && marks[f.ID] != backtest.Right
-	}
-	runaway := func(f *backtest.Flow) bool { return marks[f.ID] == backtest.Right || says[f.ID] == backtest.Right }
 	var forecasts forecast.Table
 	if s.follow {
-		if forecasts, err = s.forecasts(env, tried, good); err != nil {
+		if forecasts, err = s.forecasts(env, tried, j.good); err != nil {
 			return err
 		}
 	}
-	c, err := tried.Calibrate(share, good, runaway)
+	c, err := tried.Calibrate(share, j.good, j.runaway)
 	switch {
 	case err != nil && s.follow:
 		env.Notice("forecasts alone: %v", err)
@@ -119,17 +99,7 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 	case err != nil:
 		return cli.Failure("%w", err).Advise("take more good flows, or a greater --share")
 	}
-	if n := unjudged(tried, good, marks, says); n > 0 {
-		env.Notice("%d of the %s taken for good are stopped by the limits as they are, and nobody has judged them: those that ran away make the new limits too patient; leave them out by weir review mark FLOW right and --marks review.jsonl", n, cli.Count(int64(c.Good), "flow"))
-	}
-	env.Notice("%d of %d good flows are stopped by these limits; of further flows of the same kind, with 95 %% certainty, at most %.2g %%", c.Stopped, c.Good, 100*c.Upper)
-	if c.Good < fewGood {
-		env.Notice("caution: %d good flows are few, and other flows would give other limits: take %d or more", c.Good, fewGood)
-	}
-	env.Notice("a plain limit of steps that promises the same would be %d", c.Steps)
-	if len(labels) > 0 {
-		noteSavings(env, tried, good, runaway)
-	}
+	j.noteCalibration(env, tried, c)
 	// Only rows that were moved are printed. Those that are not named are as in the profile.
 	list := []backtest.Suggestion{}
 	if s.follow {
@@ -143,6 +113,73 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 		}
 	}
 	return backtest.WriteLimits(env.Out, limits.Profile, list, forecasts)
+}
+
+// judged says which flows are good and which are runaways.
+type judged struct {
+	marks    backtest.Marks
+	says     map[string]string // what the labels say, in the words of marks, by flow
+	labelled bool              // there are files of labels
+}
+
+func newJudged(marks backtest.Marks, said *labelFile, labelled bool, tried *backtest.Trial) (*judged, error) {
+	j := &judged{marks, map[string]string{}, labelled}
+	if !labelled {
+		return j, nil
+	}
+	for _, t := range said.traces {
+		j.says[t.flow] = t.mark
+	}
+	// Labels that name no flow of the log would leave no good flow. The error of that case would
+	// not mention the labels.
+	flows := map[string]*backtest.Flow{}
+	for _, f := range tried.Flows() {
+		flows[f.ID] = f
+	}
+	score := said.score(flows)
+	if err := said.matched(&score, flows); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+func (j *judged) good(f *backtest.Flow) bool {
+	if j.labelled {
+		return j.says[f.ID] == backtest.Wrong
+	}
+	// Without labels, all flows with a call that no mark calls a runaway are good, stopped or
+	// not: this is for logs that a person calls good.
+	return f.Calls > 0 && j.marks[f.ID] != backtest.Right
+}
+
+func (j *judged) runaway(f *backtest.Flow) bool {
+	return j.marks[f.ID] == backtest.Right || j.says[f.ID] == backtest.Right
+}
+
+// unjudged returns how many of the good flows are stopped without anybody having said of them
+// that they are good.
+func (j *judged) unjudged(t *backtest.Trial) (n int) {
+	for _, f := range t.Flows() {
+		if f.Stopped != nil && j.good(f) && j.marks[f.ID] == "" && j.says[f.ID] == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// noteCalibration prints what the limits do to the flows of the log, and what they promise.
+func (j *judged) noteCalibration(env *cli.Env, tried *backtest.Trial, c *backtest.Calibration) {
+	if n := j.unjudged(tried); n > 0 {
+		env.Notice("%d of the %s taken for good are stopped by the limits as they are, and nobody has judged them: those that ran away make the new limits too patient; leave them out by weir review mark FLOW right and --marks review.jsonl", n, cli.Count(int64(c.Good), "flow"))
+	}
+	env.Notice("%d of %d good flows are stopped by these limits; of further flows of the same kind, with 95 %% certainty, at most %.2g %%", c.Stopped, c.Good, 100*c.Upper)
+	if c.Good < fewGood {
+		env.Notice("caution: %d good flows are few, and other flows would give other limits: take %d or more", c.Good, fewGood)
+	}
+	env.Notice("a plain limit of steps that promises the same would be %d", c.Steps)
+	if j.labelled {
+		noteSavings(env, tried, j.good, j.runaway)
+	}
 }
 
 // forecasts makes the table of forecasts, and says on what it rests.
@@ -204,14 +241,3 @@ func readAllLabels(env *cli.Env, labels []string, by criteria) (*labelFile, erro
 
 // fewGood is below how many good flows limits of a share of 1 % rest on two flows or less.
 const fewGood = 300
-
-// unjudged returns how many of the good flows are stopped without anybody having said of them
-// that they are good.
-func unjudged(t *backtest.Trial, good func(*backtest.Flow) bool, marks backtest.Marks, labels map[string]string) (n int) {
-	for _, f := range t.Flows() {
-		if f.Stopped != nil && good(f) && marks[f.ID] == "" && labels[f.ID] == "" {
-			n++
-		}
-	}
-	return n
-}
