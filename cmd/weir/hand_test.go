@@ -108,7 +108,7 @@ func TestHand(t *testing.T) {
 	f(0, []string{"by hand: agent:b until 20", "a test", "given by  ann"}, "explain", "another")
 	f(0, []string{"agent:b is released"}, with("release", "agent:b")...)
 	f(1, []string{"agent:b is not stopped by hand", "weir orders ls lists what is"}, with("release", "agent:b")...)
-	f(1, []string{"there is no such order; the active one is: tool:rm within tenant:t except agent:x", "weir release tool:rm --within tenant:t"}, with("release", "tool:rm")...)
+	f(1, []string{"there is no such order; the active one is: tool:rm within tenant:t except agent:x", "weir release tool:rm --within tenant:t --reason TEXT"}, with("release", "tool:rm")...)
 	f(0, []string{"tool:rm within tenant:t is released"}, with("release", "tool:rm", "--within", "tenant:t")...)
 	f(0, []string{"nothing is stopped by hand"}, "orders", "ls")
 	f(0, []string{"ended"}, "orders", "ls", "--all")

@@ -213,13 +213,18 @@ func notStopped(ctx context.Context, c *client.Client, name string) error {
 		if o.Scope.String() != name {
 			continue
 		}
-		hint := "weir release " + name
-		for _, s := range o.Within {
-			hint += " --within " + s.String()
-		}
-		return cli.Failure("there is no such order; the active one is: %s", scopeText(o)).Advise("%s", hint)
+		return cli.Failure("there is no such order; the active one is: %s", scopeText(o)).Advise("%s", releaseOf(o))
 	}
 	return cli.Failure("%s is not stopped by hand", name).Advise("weir orders ls lists what is")
+}
+
+// releaseOf is the command that releases an order.
+func releaseOf(o *api.HandOrderView) string {
+	command := "weir release " + quoted(o.Scope.String())
+	for _, s := range o.Within {
+		command += " --within " + quoted(s.String())
+	}
+	return command + " --reason TEXT"
 }
 
 // ordersCommand is weir orders: the orders by hand, and links that give one.

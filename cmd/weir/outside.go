@@ -317,13 +317,8 @@ func (in *place) next(say func(command, what string)) {
 		return
 	}
 	for i := range in.byHand[:min(1, len(in.byHand))] {
-		o := &in.byHand[i]
-		command := "weir release " + quoted(o.Scope.String())
-		for _, s := range o.Within {
-			command += " --within " + quoted(s.String())
-		}
 		say("weir orders ls", "list the orders by hand")
-		say(command+" --reason TEXT", "end this order by hand")
+		say(releaseOf(&in.byHand[i].HandOrderView), "end this order by hand")
 	}
 	for i := range in.used[:min(1, len(in.used))] {
 		say(in.used[i].grant(), "let the account spend more, until its window ends")
