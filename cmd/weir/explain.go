@@ -147,15 +147,15 @@ func budgetUnit(u events.Unit) bool {
 	return slices.Contains([]events.Unit{events.UnitCalls, events.UnitTokens, events.UnitUSD, events.UnitSeconds}, u)
 }
 
-// quoted is an id as a shell takes it.
-func quoted(id string) string {
-	plain := strings.ContainsFunc(id, func(r rune) bool {
+// quoted is a word as a shell takes it.
+func quoted(word string) string {
+	special := strings.ContainsFunc(word, func(r rune) bool {
 		return !strings.ContainsRune("_-.:/@+=%,", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	})
-	if !plain && id != "" {
-		return id
+	if !special && word != "" {
+		return word
 	}
-	return "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // statusPaint is how the states of flows are painted, and what they mean; one that is not here is plain.

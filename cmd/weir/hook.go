@@ -60,7 +60,7 @@ func hookCommand(env *cli.Env) []string {
 	case weir == "weir": // found by its name, so what lies beside it is, too
 		return []string{"weir-hook"}
 	}
-	return []string{quotedForShell(beside)}
+	return []string{quoted(beside)}
 }
 
 // hookSetup is what the flags say of the settings of an agent.
@@ -143,7 +143,7 @@ func commandOf(env *cli.Env, p *target, closed bool) []string {
 		command = append(command, "--server", *p.URL)
 	}
 	if *p.TokenFile != "" {
-		command = append(command, "--token-file", quotedForShell(*p.TokenFile))
+		command = append(command, "--token-file", quoted(*p.TokenFile))
 	}
 	// What a hook does while weir is unreachable is set once, in its command.
 	if closed {
@@ -229,7 +229,7 @@ func weirCommand(env *cli.Env) string {
 	if found, err := exec.LookPath("weir"); err == nil && sameFile(found, self) {
 		return "weir"
 	}
-	return quotedForShell(self)
+	return quoted(self)
 }
 
 // sameFile reports whether both paths lead to one file, by whatever links. Two that cannot be
@@ -238,14 +238,6 @@ func sameFile(a, b string) bool {
 	first, err := os.Stat(a)
 	second, err2 := os.Stat(b)
 	return err == nil && err2 == nil && os.SameFile(first, second)
-}
-
-// quotedForShell quotes what a shell would read as more than one plain word.
-func quotedForShell(s string) string {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // agrees asks the person at the terminal. Only y and yes agree: no input, as in a script, is
