@@ -189,7 +189,7 @@ func (h *hand) releaseScope(ctx context.Context, env *cli.Env, path, name string
 		return notStopped(ctx, c, name)
 	}
 	if err != nil {
-		return wantsToken(err, true)
+		return wantsAdmin(err)
 	}
 	defer resp.Body.Close()
 	var a api.HandOrderView

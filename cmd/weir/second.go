@@ -93,7 +93,7 @@ func proposal(ctx context.Context, env *cli.Env, server *client.ServerFlags, met
 	}
 	resp, err := c.Do(ctx, method, "/v1/order-proposals/"+url.PathEscape(args[0]), nil, nil)
 	if err != nil {
-		return wantsToken(err, true)
+		return wantsAdmin(err)
 	}
 	defer resp.Body.Close()
 	return json.NewDecoder(resp.Body).Decode(out)

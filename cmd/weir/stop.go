@@ -139,18 +139,17 @@ func (h *hand) inform(ctx context.Context, env *cli.Env, path string, admin bool
 	if err != nil {
 		return err
 	}
-	// Other refusals say by themselves what is wrong.
-	return wantsToken(c.Ask(ctx, path, asked, said), admin)
+	if err = c.Ask(ctx, path, asked, said); admin {
+		return wantsAdmin(err)
+	}
+	return err
 }
 
-// wantsToken says how to give a token where an error is that there is none.
-func wantsToken(err error, admin bool) error {
+// wantsAdmin says that the admin token is needed, where an error is that a token is missing or wrong. Of
+// other requests the client says how to give one.
+func wantsAdmin(err error) error {
 	if e, ok := errors.AsType[*client.StatusError](err); ok && e.Status == http.StatusUnauthorized {
-		f := cli.Failure("this weir wants a token")
-		if admin {
-			f = cli.Failure("only who has the admin token may do this")
-		}
-		return f.Advise("give the file with it: --token-file FILE, or %s", client.TokenVariable)
+		return cli.Failure("only who has the admin token may do this").Advise("give the file with it: --token-file FILE, or %s", client.TokenVariable)
 	}
 	return err
 }
