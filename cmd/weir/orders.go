@@ -259,13 +259,8 @@ func listOrders(ctx context.Context, env *cli.Env, server *client.ServerFlags, a
 	if all {
 		path += "?all=1"
 	}
-	resp, err := c.Do(ctx, http.MethodGet, path, nil, nil)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
 	var list api.HandOrderList
-	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
+	if err := c.Get(ctx, path, &list); err != nil {
 		return err
 	}
 	second, err := waiting(ctx, c)

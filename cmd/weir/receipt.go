@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -51,7 +49,7 @@ func (h *hand) stopAndWait(ctx context.Context, env *cli.Env, o api.HandOrder, m
 func waitForReceipt(ctx context.Context, c *client.Client, id string) (last *orders.Receipt, err error) {
 	for {
 		var r orders.Receipt
-		if err = getReceipt(ctx, c, id, &r); err == nil {
+		if err = c.Get(ctx, "/v1/orders/"+id+"/receipt", &r); err == nil {
 			if last = &r; r.Complete {
 				return last, nil
 			}
@@ -62,15 +60,6 @@ func waitForReceipt(ctx context.Context, c *client.Client, id string) (last *ord
 			return last, err
 		}
 	}
-}
-
-func getReceipt(ctx context.Context, c *client.Client, id string, r *orders.Receipt) error {
-	resp, err := c.Do(ctx, http.MethodGet, "/v1/orders/"+id+"/receipt", nil, nil)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	return json.NewDecoder(resp.Body).Decode(r)
 }
 
 // printReceipt says in sentences what was acknowledged, and by which guards it was not.
