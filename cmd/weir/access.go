@@ -50,8 +50,6 @@ var rights = map[string]string{
 }
 
 func printWhoami(env *cli.Env, me *api.Whoami) error {
-	t := env.Table()
-	row := func(name, value string) error { return t.Row(cli.Text(name, value)...) }
 	name := me.Name
 	switch {
 	case name == "":
@@ -59,15 +57,13 @@ func printWhoami(env *cli.Env, me *api.Whoami) error {
 	case !me.Named:
 		name = "the " + name + ", which has no name of a person or a program"
 	}
-	err := row("you are", name)
+	rows := [][2]string{{"you are", name}}
 	for i, role := range me.Roles {
 		first := "roles"
 		if i > 0 {
 			first = ""
 		}
-		if err == nil {
-			err = row(first, fmt.Sprintf("%-8s %s", role, rights[role]))
-		}
+		rows = append(rows, [2]string{first, fmt.Sprintf("%-8s %s", role, rights[role])})
 	}
 	var scopes []string
 	for _, s := range me.Orders {
@@ -77,15 +73,18 @@ func printWhoami(env *cli.Env, me *api.Whoami) error {
 		name string
 		list []string
 	}{{"flows", me.Flows}, {"sources", me.Sources}, {"tenants", me.Tenants}, {"teams", me.Teams}, {"orders", scopes}} {
-		if err == nil && len(b.list) > 0 {
-			err = row(b.name, "only "+strings.Join(b.list, ", "))
+		if len(b.list) > 0 {
+			rows = append(rows, [2]string{b.name, "only " + strings.Join(b.list, ", ")})
 		}
 	}
-	if err == nil && me.NoOrders != "" {
-		err = row("no orders", me.NoOrders)
+	if me.NoOrders != "" {
+		rows = append(rows, [2]string{"no orders", me.NoOrders})
 	}
-	if err != nil {
-		return err
+	t := env.Table()
+	for _, row := range rows {
+		if err := t.Row(cli.Text(row[:]...)...); err != nil {
+			return err
+		}
 	}
 	return t.Flush()
 }
