@@ -493,6 +493,7 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 		s.EventsPerSecond = int64(float64(s.Events) / elapsed.Seconds())
 	}
 	var saved []float64
+	var stopped []*backtest.Flow
 	var told coverage.Flows
 	// In the order of their names, of which the first may be an example.
 	for _, id := range slices.Sorted(maps.Keys(r.flows)) {
@@ -507,7 +508,7 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 			// The log went on after the stop: what came then is what a dispatcher would not
 			// have sent.
 			s.CallsSaved += f.Calls - f.Stopped.Call
-			s.StoppedWho = addStopped(s.StoppedWho, f)
+			stopped = append(stopped, f)
 			saved = append(saved, f.Saved())
 		}
 	}
@@ -515,11 +516,10 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 	s.Blind = coverage.Unjudged(s.Blind, func(rule string) bool {
 		return slices.ContainsFunc(slices.Collect(maps.Keys(r.rules)), func(k ruleAction) bool { return k.rule == rule })
 	})
-	s.MedianWorkSaved = round(median(saved), 1000)
+	s.MedianWorkSaved, s.StoppedWho = round(median(saved), 1000), whoStopped(stopped)
 	for key, c := range r.rules {
 		s.Verdicts = append(s.Verdicts, ruleSummary{key.rule, key.reason, key.action, len(c.incidents), c.verdicts, len(c.flows), len(c.agents)})
 	}
-	sortStopped(s.StoppedWho)
 	// Those that spoke most first.
 	slices.SortFunc(s.Verdicts, func(a, b ruleSummary) int {
 		return cmp.Or(cmp.Compare(b.Verdicts, a.Verdicts), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Action, b.Action))

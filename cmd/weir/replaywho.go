@@ -17,24 +17,24 @@ type stoppedWho struct {
 	CallsAfter int64  `json:"calls_after"` // the first stop of each flow
 }
 
-// addStopped counts a flow that was stopped.
-func addStopped(list []stoppedWho, f *backtest.Flow) []stoppedWho {
-	who, rule := f.Stopped.Who(), cmp.Or(f.Stopped.Rule, string(f.Stopped.Reason))
-	i := slices.IndexFunc(list, func(s stoppedWho) bool { return s.Who == who && s.Rule == rule })
-	if i < 0 {
-		i = len(list)
-		list = append(list, stoppedWho{Who: who, Rule: rule})
+// whoStopped counts the flows that were stopped, and puts those first that went on longest after their stops.
+func whoStopped(stopped []*backtest.Flow) (list []stoppedWho) {
+	type key struct{ who, rule string }
+	at := map[key]int{}
+	for _, f := range stopped {
+		k := key{f.Stopped.Who(), cmp.Or(f.Stopped.Rule, string(f.Stopped.Reason))}
+		i, known := at[k]
+		if !known {
+			i, at[k] = len(list), len(list)
+			list = append(list, stoppedWho{Who: k.who, Rule: k.rule})
+		}
+		list[i].Flows++
+		list[i].CallsAfter += f.Calls - f.Stopped.Call
 	}
-	list[i].Flows++
-	list[i].CallsAfter += f.Calls - f.Stopped.Call
-	return list
-}
-
-// sortStopped puts those first that went on longest after their stops.
-func sortStopped(list []stoppedWho) {
 	slices.SortStableFunc(list, func(a, b stoppedWho) int {
 		return cmp.Or(cmp.Compare(b.CallsAfter, a.CallsAfter), cmp.Compare(b.Flows, a.Flows), cmp.Compare(a.Who, b.Who))
 	})
+	return list
 }
 
 // printStopped names the first of them; JSON has all.
