@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,5 +28,9 @@ func TestCommandsNameTheTokenFlag(t *testing.T) {
 				t.Errorf("weir %v %v: exit code %d\n%s", args, more, code, errs)
 			}
 		}
+	}
+	code, out, errs := weir(t, "", "access", "whoami", "--server", r.url, "--token-file", token)
+	if !regexp.MustCompile(`^you are +ann\nroles +(ingest|ask|observe|operate|admin) +[a-z, ]+\n`).MatchString(out) || code != 0 {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}
 }
