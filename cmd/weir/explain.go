@@ -241,7 +241,7 @@ func contextText(p *analyzer.PartyView) string {
 	c := p.Context
 	text := fmt.Sprintf("context of %s: %s, %.0f %% from the cache, %s more with each call", p.Name, cli.Count(c.Tokens, "token"), 100*c.Cached, cli.Grouped(c.Slope))
 	if c.Next != nil {
-		text += fmt.Sprintf("; the next call costs %s", costs.Dollars(int64(math.Round(*c.Next*1e6)), 4))
+		text += fmt.Sprintf("; the next call costs %s", costs.USD(*c.Next, 4))
 	}
 	if c.Times > 0 {
 		text += fmt.Sprintf("; %d times the first calls", c.Times)
@@ -275,7 +275,7 @@ func jobText(p *analyzer.PartyView) string {
 func forecastText(x *analyzer.ForecastView) string {
 	amount := func(v float64) string {
 		if x.Unit == events.UnitUSD {
-			return costs.Dollars(int64(math.Round(v*1e6)), 2)
+			return costs.USD(v, 2)
 		}
 		return cli.Count(int64(math.Round(v)), "token")
 	}

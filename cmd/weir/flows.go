@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -110,7 +109,7 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 			tokens = number(f.Tokens)
 		}
 		if f.CostUSD > 0 {
-			cost.Text = costs.Dollars(int64(math.Round(f.CostUSD*1e6)), 3)
+			cost.Text = costs.USD(f.CostUSD, 3)
 		}
 		return []cli.Cell{{Text: f.Flow}, statusCell(f.Status), {Text: f.Service}, number(f.Events), number(f.Hops), number(f.ToolCalls), number(int64(f.Parties)), tokens, cost, {Text: f.Last.String()}, near}
 	}, "FLOW", "STATUS", "SERVICE", "EVENTS", "CALLS", "TOOLS", "AGENTS", "TOKENS", "COST", "LAST EVENT", "NEAREST LIMIT").

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -38,7 +37,7 @@ type BudgetReport struct {
 // Amount is an amount of the budget for people.
 func (r *BudgetReport) Amount(v float64) string {
 	if r.Unit == events.UnitUSD {
-		return costs.Dollars(int64(math.Round(v*1e6)), 2)
+		return costs.USD(v, 2)
 	}
 	return humanize.CommafWithDigits(v, 1) + " " + r.Measure
 }

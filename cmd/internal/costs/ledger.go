@@ -2,6 +2,7 @@ package costs
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -243,4 +244,9 @@ func Text(s Spent) string {
 // of digits after the point.
 func Dollars(micro int64, digits int) string {
 	return "$" + humanize.FormatFloat("#,###."+strings.Repeat("#", digits), float64(micro)/1e6)
+}
+
+// USD is an amount in US dollars as people read it, rounded to millionths first.
+func USD(dollars float64, digits int) string {
+	return Dollars(int64(math.Round(dollars*1e6)), digits)
 }
