@@ -99,16 +99,18 @@ type accounts struct {
 	found []int                 // see refusing
 }
 
-// account is one of a budget. Windows that are over are in sum.
+// account is one of a budget.
 type account struct {
-	now    budgets.View
-	sum    window
-	all    int // windows
-	usedUp int
-	most   FullestView
+	now  budgets.View
+	over totals // windows that are over
 }
 
-type window struct{ spent, beyond float64 }
+// totals sum up windows of an account.
+type totals struct {
+	spent, beyond   float64
+	windows, usedUp int
+	most            FullestView
+}
 
 func newAccounts(list []budgets.Budget) *accounts {
 	a := &accounts{list: list, byKey: map[string]*account{}, calls: make([]int64, len(list)), payer: map[string][]string{}}
@@ -125,41 +127,34 @@ func (a *accounts) note(v *budgets.View) {
 		x = &account{}
 		a.byKey[v.Key()] = x
 	} else if v.End != 0 && v.Start != x.now.Start {
-		x.close()
+		x.over = x.all()
 	}
-	if v.End == 0 && v.Spent < x.now.Spent { // a rolling window forgets; its greatest sum counts
-		spent, beyond := x.now.Spent, x.now.Beyond
-		x.now = *v
-		x.now.Spent, x.now.Beyond = spent, max(beyond, v.Beyond)
-		return
+	spent := v.Spent
+	if v.End == 0 { // a rolling window forgets; its greatest sum counts
+		spent = max(spent, x.now.Spent)
 	}
 	x.now = *v
+	x.now.Spent = spent
 }
 
-// close takes the window at hand into the sums.
-func (x *account) close() {
-	x.sum, x.all, x.usedUp, x.most = x.with()
-}
-
-// with returns the sums, with the window at hand.
-func (x *account) with() (sum window, all, usedUp int, most FullestView) {
-	sum, all, usedUp, most = x.sum, x.all, x.usedUp, x.most
-	v := &x.now
+// all sums up the windows, with the one at hand.
+func (x *account) all() totals {
+	sum, v := x.over, &x.now
 	if v.Spent == 0 && v.Reserved == 0 {
-		return sum, all, usedUp, most
+		return sum
 	}
-	all++
+	sum.windows++
 	sum.spent += v.Spent
 	if v.Limit != nil {
 		sum.beyond += max(0, v.Spent-*v.Limit)
 		if v.Spent >= *v.Limit {
-			usedUp++
+			sum.usedUp++
 		}
 	}
-	if most.Value == "" || v.Spent > most.Spent {
-		most = FullestView{v.Value, v.Start, v.Spent}
+	if sum.most.Value == "" || v.Spent > sum.most.Spent {
+		sum.most = FullestView{v.Value, v.Start, v.Spent}
 	}
-	return sum, all, usedUp, most
+	return sum
 }
 
 // isUsedUp reports whether the account refuses a call at a time.
@@ -201,11 +196,11 @@ func (a *accounts) refusing(ev *events.Event) []int {
 	return a.found
 }
 
-// count takes down a call that these budgets would have refused.
-func (a *accounts) count(found []int, flow string) {
+// count takes down a call of a flow that these budgets would have refused.
+func (a *accounts) count(found []int, f *Flow) {
 	for _, i := range found {
 		a.calls[i]++
-		a.flows[i][strings.Clone(flow)] = struct{}{}
+		a.flows[i][f.ID] = struct{}{}
 	}
 }
 
@@ -222,14 +217,17 @@ func (a *accounts) report() []BudgetReport {
 		}
 		for _, key := range keys { // in their order, because sums of fractions depend on it
 			x := a.byKey[key]
-			sum, all, usedUp, most := x.with()
-			if x.now.Budget != b.Name || all == 0 {
+			if x.now.Budget != b.Name {
+				continue
+			}
+			sum := x.all()
+			if sum.windows == 0 {
 				continue
 			}
 			r.Accounts++
-			r.Spent, r.Beyond, r.Windows, r.UsedUp = r.Spent+sum.spent, r.Beyond+sum.beyond, r.Windows+all, r.UsedUp+usedUp
-			if r.Most == nil || most.Spent > r.Most.Spent || most.Spent == r.Most.Spent && most.Value < r.Most.Value {
-				r.Most = &most
+			r.Spent, r.Beyond, r.Windows, r.UsedUp = r.Spent+sum.spent, r.Beyond+sum.beyond, r.Windows+sum.windows, r.UsedUp+sum.usedUp
+			if most := &sum.most; r.Most == nil || most.Spent > r.Most.Spent || most.Spent == r.Most.Spent && most.Value < r.Most.Value {
+				r.Most = most
 			}
 		}
 		out = append(out, r)

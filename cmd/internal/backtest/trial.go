@@ -202,7 +202,7 @@ func (t *Trial) Fold(ev *events.Event) {
 		}
 		t.waits.Note(t.Limits.Prices, ev, ev.Time >= t.from)
 		t.note(ev, f, &before)
-		t.accounts.count(refusing, f.ID)
+		t.accounts.count(refusing, f)
 		if t.Follow {
 			t.follow(f, ev)
 		}
