@@ -327,6 +327,11 @@ type seen struct {
 	tokens int64
 }
 
+// hasFailed reports whether runs of the set failed.
+func (s *courseSet) hasFailed() bool {
+	return slices.ContainsFunc(s.runs, func(r *ran) bool { return r.failed })
+}
+
 // detector is a limit that warns of a run. good are the runs that it may learn from.
 type detector struct {
 	name   string
@@ -430,7 +435,7 @@ const wrongly = 0.01
 // writeSaved writes what each detector would save in failed runs, when it is set so that at most one
 // good run in a hundred is warned of.
 func (s *courseSet) writeSaved(w io.Writer) {
-	if !slices.ContainsFunc(s.runs, func(r *ran) bool { return r.failed }) {
+	if !s.hasFailed() {
 		return
 	}
 	good, told := 0, 0
@@ -447,33 +452,48 @@ func (s *courseSet) writeSaved(w io.Writer) {
 		return
 	}
 	for _, d := range detectors {
-		var saved, all int64
-		var warned, good int
+		var did warnings
 		for split := range splits {
 			for half := range 2 {
 				limit, course := s.draw(&d, split, half)
 				for _, r := range s.runs {
-					if r.learnt(split, half) {
-						continue
-					}
-					at := slices.IndexFunc(course(r), func(x seen) bool { return x.value > limit })
-					switch {
-					case r.good:
-						good++
-						if at >= 0 {
-							warned++
-						}
-					case r.failed:
-						all += r.spent(1)
-						if at >= 0 {
-							saved += r.spent(1) - course(r)[at].tokens
-						}
+					if !r.learnt(split, half) {
+						did.add(r, course(r), limit)
 					}
 				}
 			}
 		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", s.name, d.name, share(all > 0, float64(saved)/float64(max(1, all))), share(good > 0, float64(warned)/float64(max(1, good))))
+		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", s.name, d.name, did.share(), share(did.good > 0, float64(did.warned)/float64(max(1, did.good))))
 	}
+}
+
+// warnings are what a limit does to runs: the tokens of failed runs, those of them after the warning, and
+// how many good runs are warned of.
+type warnings struct {
+	all, saved   int64
+	good, warned int
+}
+
+// add has the limit warn of a run.
+func (x *warnings) add(r *ran, course []seen, limit float64) {
+	at := slices.IndexFunc(course, func(s seen) bool { return s.value > limit })
+	switch {
+	case r.good:
+		x.good++
+		if at >= 0 {
+			x.warned++
+		}
+	case r.failed:
+		x.all += r.spent(1)
+		if at >= 0 {
+			x.saved += r.spent(1) - course[at].tokens
+		}
+	}
+}
+
+// share is the share of the tokens of failed runs that is saved.
+func (x *warnings) share() string {
+	return share(x.all > 0, float64(x.saved)/float64(max(1, x.all)))
 }
 
 // fixedLimits are limits that were not set by any of the runs, by the place of their detector.
@@ -488,30 +508,16 @@ var fixedLimits = []struct {
 
 // writeFixed writes what limits do to all runs of the set that no run of it has set.
 func (s *courseSet) writeFixed(w io.Writer) {
-	if !slices.ContainsFunc(s.runs, func(r *ran) bool { return r.failed }) {
+	if !s.hasFailed() {
 		return
 	}
 	for _, x := range fixedLimits {
-		var saved, all int64
-		var warned, good int
+		var did warnings
 		course := detectors[x.detector].course(nil)
 		for _, r := range s.runs {
-			moments := course(r)
-			at := slices.IndexFunc(moments, func(y seen) bool { return y.value > x.limit })
-			switch {
-			case r.good:
-				good++
-				if at >= 0 {
-					warned++
-				}
-			case r.failed:
-				all += r.spent(1)
-				if at >= 0 {
-					saved += r.spent(1) - moments[at].tokens
-				}
-			}
+			did.add(r, course(r), x.limit)
 		}
-		fmt.Fprintf(w, "| %s | %s | %s | %d of %d |\n", s.name, x.name, share(all > 0, float64(saved)/float64(max(1, all))), warned, good)
+		fmt.Fprintf(w, "| %s | %s | %s | %d of %d |\n", s.name, x.name, did.share(), did.warned, did.good)
 	}
 }
 
