@@ -95,23 +95,70 @@ func TestGuardMovesOn(t *testing.T) {
 		m.heard(t)
 	})
 	for _, l := range languages() {
-		script := map[string]string{"python": "hosts.py", "typescript": "hosts.mjs"}[l.name]
-		if script == "" {
-			continue
-		}
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			m := newTwoMembers(t)
 			command := l.command(t)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			run := exec.CommandContext(ctx, command[0], "testdata/"+script, command[2], "moves", m.url)
+			run := exec.CommandContext(ctx, command[0], "testdata/"+hostPrograms[l.name], command[2], "moves", m.url)
 			run.Stderr = os.Stderr
 			if out, err := run.Output(); err != nil || strings.TrimSpace(string(out)) != "" {
 				t.Errorf("%v: %s", err, out)
 			}
 			m.heard(t)
 		})
+	}
+}
+
+// TestGuardTriesEachMemberOnce gives guards that follow nothing three addresses, of which the first reaches
+// nothing and the second answers with 503. A check goes to each address once, and is then decided locally.
+func TestGuardTriesEachMemberOnce(t *testing.T) {
+	asks := map[string]func(t *testing.T, url, want string){"go": func(t *testing.T, url, want string) {
+		g, err := newGuard(Options{URL: url, Quiet: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(g.closeIdle)
+		if d := g.Ask(t.Context(), Call{Flow: "h", From: "a", To: "b"}); d.Source.String() != want {
+			t.Errorf("the check is answered by %s, want %s", d.Source, want)
+		}
+	}}
+	for _, l := range languages() {
+		asks[l.name] = func(t *testing.T, url, want string) {
+			command := l.command(t)
+			run := exec.CommandContext(t.Context(), command[0], "testdata/"+hostPrograms[l.name], command[2], "tries", url, want)
+			run.Stderr = os.Stderr
+			if out, err := run.Output(); err != nil || len(out) > 0 {
+				t.Errorf("%v: %s", err, out)
+			}
+		}
+	}
+	for name, ask := range asks {
+		for want, busy := range map[string]int64{"weir": 1, "stale_open": 2} {
+			t.Run(name+"/"+want, func(t *testing.T) {
+				t.Parallel()
+				gone := httptest.NewServer(nil)
+				gone.Close()
+				var tried atomic.Int64
+				second := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/v1/check" {
+						tried.Add(1)
+					}
+					http.Error(rw, "{}", http.StatusServiceUnavailable)
+				}))
+				defer second.Close()
+				third := second
+				if want == "weir" {
+					third = httptest.NewServer(guardtest.New())
+					defer third.Close()
+				}
+				ask(t, gone.URL+","+second.URL+","+third.URL, want)
+				if n := tried.Load(); n != busy {
+					t.Errorf("addresses that answer with 503 get the check %d times, want %d", n, busy)
+				}
+			})
+		}
 	}
 }
 

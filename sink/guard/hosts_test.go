@@ -18,15 +18,18 @@ import (
 	"weir/sink/guard/guardtest"
 )
 
+// hostPrograms are the programs of TestHosts by language.
+var hostPrograms = map[string]string{"python": "hosts.py", "typescript": "hosts.mjs"}
+
 // TestHosts runs guards in programs that do what programs do: they fork, keep the processor to
 // themselves, close what they have closed. The programs say what is wrong.
 func TestHosts(t *testing.T) {
 	for _, of := range []struct {
-		language, script string
-		cases            []string
+		language string
+		cases    []string
 	}{
-		{"python", "hosts.py", []string{"fork", "ids", "blocked", "closed", "unsolicited", "busy", "granted", "names", "threads", "logs"}},
-		{"typescript", "hosts.mjs", []string{"ids", "blocked", "closed", "required", "logs"}},
+		{"python", []string{"fork", "ids", "blocked", "closed", "unsolicited", "busy", "granted", "names", "threads", "logs"}},
+		{"typescript", []string{"ids", "blocked", "closed", "required", "logs"}},
 	} {
 		for _, l := range languages() {
 			if l.name != of.language {
@@ -35,7 +38,9 @@ func TestHosts(t *testing.T) {
 			t.Run(l.name, func(t *testing.T) {
 				command := l.command(t)
 				for _, name := range of.cases {
-					t.Run(name, func(t *testing.T) { runsHost(t, append(command[:1:1], "testdata/"+of.script, command[2], name)) })
+					t.Run(name, func(t *testing.T) {
+						runsHost(t, append(command[:1:1], "testdata/"+hostPrograms[of.language], command[2], name))
+					})
 				}
 			})
 		}

@@ -60,6 +60,14 @@ const programs = {
     await guard.close();
   },
 
+  // Asks once, of several addresses that may not answer.
+  async tries() {
+    const guard = new Guard(url, { log: () => {} });
+    const d = await guard.ask({ flow: "h", from: "a", to: "b" });
+    want(d.source === process.argv[5], `the check is answered by ${d.source}, want ${process.argv[5]}`);
+    await guard.close();
+  },
+
   // What goes wrong with each call is said once.
   async logs() {
     const said = [];

@@ -165,6 +165,14 @@ def moves():
     guard.close()
 
 
+def tries():
+    """Asks once, of several addresses that may not answer."""
+    guard = weir_guard.Guard(URL, quiet=True, connect=False)
+    d = guard.ask("h", "a", "b")
+    want(d.source == sys.argv[4], f"the check is answered by {d.source}, want {sys.argv[4]}")
+    guard.close()
+
+
 def logs():
     """What goes wrong with each call is said once."""
     said = []
