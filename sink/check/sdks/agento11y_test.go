@@ -30,14 +30,7 @@ type asker struct {
 
 func newAsker(t *testing.T, environment string) *asker {
 	t.Helper()
-	dir := os.Getenv(installed)
-	if dir == "" {
-		t.Skip("the SDKs are not installed; run: make sdks")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := folder(t)
 	a := &asker{T: t, python: filepath.Join(dir, environment, "bin", "python"), secret: "intake-0123456789012345678901234567890", token: filepath.Join(t.TempDir(), "token")}
 	if err := os.WriteFile(a.token, []byte(a.secret), 0o600); err != nil {
 		t.Fatal(err)

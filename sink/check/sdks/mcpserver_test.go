@@ -17,10 +17,7 @@ import (
 // TestClientsOfTheMCPServer has the official clients of MCP call tools of weir mcp, on its standard
 // streams and by HTTP, and prints what each got.
 func TestClientsOfTheMCPServer(t *testing.T) {
-	dir, err := filepath.Abs(os.Getenv(installed))
-	if err != nil || os.Getenv(installed) == "" {
-		t.Skip("the SDKs are not installed; run: make sdks")
-	}
+	dir := folder(t)
 	token := strings.Repeat("intake00", 5)
 	file := filepath.Join(t.TempDir(), "intake")
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {

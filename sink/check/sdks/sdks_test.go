@@ -22,6 +22,20 @@ import (
 // installed is the variable that names the folder of install.sh.
 const installed = "WEIR_SDKS"
 
+// folder returns the folder of install.sh. Without one it skips the test.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv(installed)
+	if dir == "" {
+		t.Skip("the SDKs are not installed; run: make sdks")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // refusal is what weir answers.
 type refusal struct {
 	name    string
@@ -97,14 +111,7 @@ func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestRetries runs each SDK at each refusal. It prints a table of how often each tried
 // again.
 func TestRetries(t *testing.T) {
-	dir := os.Getenv(installed)
-	if dir == "" {
-		t.Skip("the SDKs are not installed; run: make sdks")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := folder(t)
 	var table strings.Builder
 	fmt.Fprintf(&table, "\n%-48s", "tried again")
 	for _, r := range refusals() {
@@ -175,10 +182,7 @@ func languages(dir string) (python, node []string) {
 // TestMCPClientsReadWhatIsLeft refuses a tool by its result, in which each client of MCP has to find
 // the reason and what is left of the limits.
 func TestMCPClientsReadWhatIsLeft(t *testing.T) {
-	dir, err := filepath.Abs(os.Getenv(installed))
-	if err != nil || os.Getenv(installed) == "" {
-		t.Skip("the SDKs are not installed; run: make sdks")
-	}
+	dir := folder(t)
 	r := refusals()[2]
 	r.verdict.Remaining = []events.Remaining{{RuleID: "max_tool_calls", Left: 0, Limit: 5, Unit: "calls"}}
 	python, node := languages(dir)
