@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,14 +64,7 @@ func TestWorkThatBeginsDuringAStop(t *testing.T) {
 }
 
 func allEntrances(h hand) []entrance {
-	return concat(checkEntrances(), guardEntrances(h), gatewayEntrances(), hookEntrances(), evaluateEntrances())
-}
-
-func concat(lists ...[]entrance) (all []entrance) {
-	for _, l := range lists {
-		all = append(all, l...)
-	}
-	return all
+	return slices.Concat(checkEntrances(), guardEntrances(h), gatewayEntrances(), hookEntrances(), evaluateEntrances())
 }
 
 // starts are the ways in which work begins, as events of checks.
