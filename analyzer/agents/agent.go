@@ -39,6 +39,14 @@ const MaxRecord = 16 << 10
 // It belongs to the one goroutine that steps it. Only the kind in its key shows what it is the state
 // of: the fields of the other kinds stay empty.
 type Agent struct {
+	agentState
+	// Their memory is kept by Reset, as that of the slices.
+	tree   ledger.Ledger   // of a tree of flows
+	budget budgets.Account // of a budget over flows
+}
+
+// agentState is what Reset sets to zero but for the memory of its slices.
+type agentState struct {
 	subject
 	clock events.Stamp // latest time folded; never runs backwards
 	last  events.Stamp // when it did something last
@@ -69,13 +77,9 @@ type Agent struct {
 	shadow stuck // by rows in shadow mode: it has no ladder
 	notes  []Note
 
-	// Its memory is kept by Reset, as that of the slices.
-	tree   ledger.Ledger // of a tree of flows
-	within string        // root of the tree that this one belongs to: "" for none, its own where flows name each other in a circle
+	within string // root of the tree that this one belongs to: "" for none, its own where flows name each other in a circle
 	// At most one for each row about trees.
 	grants []treeGrant // by persons
-
-	budget budgets.Account // of a budget over flows; its memory is kept as that of the tree
 
 	tags []string // memory of the tags of notes that were decoded
 }
@@ -201,9 +205,14 @@ func (a *Agent) Last() events.Stamp { return a.last }
 // The key is kept and not copied: it must not alias memory that the caller is about to
 // overwrite.
 func (a *Agent) Reset(key string) {
-	tree, budget := a.tree, a.budget
-	tree.Reset()
-	budget.Reset()
-	*a = Agent{subject: subject{key: key, marks: a.marks[:0]}, ids: a.ids[:0], selfReport: selfReport{stamps: a.stamps[:0]}, workList: workList{a.works[:0]}, messages: a.messages[:0], opened: a.opened[:0],
-		tries: a.tries[:0], orderList: orderList{a.orders[:0]}, notes: a.notes[:0], tags: a.tags[:0], tree: tree, budget: budget, grants: a.grants[:0]}
+	// In place, as of a flow: to build an Agent and copy it here would write all of it twice, for each
+	// event. The account of a budget is most of it.
+	marks, ids, stamps, works, messages, opened, tries := a.marks, a.ids, a.stamps, a.works, a.messages, a.opened, a.tries
+	orders, notes, tags, grants := a.orders, a.notes, a.tags, a.grants
+	a.tree.Reset()
+	a.budget.Reset()
+	a.agentState = agentState{}
+	a.key = key
+	a.marks, a.ids, a.stamps, a.works, a.messages, a.opened, a.tries = marks[:0], ids[:0], stamps[:0], works[:0], messages[:0], opened[:0], tries[:0]
+	a.orders, a.notes, a.tags, a.grants = orders[:0], notes[:0], tags[:0], grants[:0]
 }

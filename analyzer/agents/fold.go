@@ -237,7 +237,7 @@ func (e *orderWriter) begin(a *Agent, ev *events.Event, m *moment, fx *activity.
 // mark keeps the tags that the event reports of the agent.
 func (a *subject) mark(ev *events.Event) {
 	for _, p := range [...]*events.Party{&ev.From, &ev.To} {
-		if activity.AgentKey(*p) == a.key {
+		if len(p.Tags) > 0 && activity.AgentKey(*p) == a.key {
 			a.marks.Add(0, p.Tags)
 		}
 	}

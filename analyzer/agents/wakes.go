@@ -39,8 +39,11 @@ func (e *orderWriter) woken(a *Agent, m *moment, fx *activity.Effects) {
 
 // ofFlows reports whether the state is of the flows that began with an agent.
 func (a *subject) ofFlows() bool {
+	if !a.isWake() {
+		return false
+	}
 	_, _, ok := activity.OfFlows(a.name())
-	return ok && a.isWake()
+	return ok
 }
 
 // flowsText is what a warning about such flows says.
