@@ -59,14 +59,22 @@ func (e *relay) repartition(f *Flow, m *moment, fx *Effects) {
 	if len(e.limits.Budgets) > 0 {
 		e.charge(f, m, fx)
 	}
-	if e.agents.Wakes {
-		f.passWake(m, fx)
-		passOutcome(f, m, fx)
-	}
 	switch m.ev.Kind {
 	case events.AgentStatus, events.NoteAdded, events.RescueRequest, events.ReviewResult:
 		e.passWord(m.ev, m.when, fx)
+	case events.ToolCall:
+		if e.agents.Wakes {
+			f.passWake(m, fx)
+		}
+	case events.AgentReturn:
+		if e.agents.Wakes {
+			passOutcome(f, m, fx)
+		}
 	case events.AgentCall:
+		if e.agents.Wakes {
+			f.passWake(m, fx)
+			passOutcome(f, m, fx)
+		}
 		if m.hop {
 			e.passCall(f, m, fx)
 		}
@@ -149,11 +157,13 @@ func passOutcome(f *Flow, m *moment, fx *Effects) {
 	if ev.CorrelationID == "" || ev.CorrelationSource == events.CorrelationDerived || ev.CorrelationSource == events.CorrelationPrincipal {
 		return // what is made up anew for each call opens no flow
 	}
-	about, content, status := ev.To, ev.Content, activity.WorkBegun
+	var about *events.Party
+	content, status := ev.Content, activity.WorkBegun
 	switch {
 	case ev.Kind == events.AgentCall && f.events == 1 && ev.By() != events.OriginUser:
+		about = &ev.To
 	case ev.Kind == events.AgentReturn && m.from != none && answersOpener(f, m):
-		about, content, status = ev.From, cameTo(&f.cast, ev), activity.WorkCame
+		about, content, status = &ev.From, cameTo(&f.cast, ev), activity.WorkCame
 	default:
 		return
 	}

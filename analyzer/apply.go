@@ -448,7 +448,9 @@ func (e *Engine) applyUsage(f *Flow, m *moment) {
 	if !u.Known {
 		return
 	}
-	e.noteContext(f, m)
+	if e.contexts {
+		e.noteContext(f, m)
+	}
 	if e.holds {
 		e.noteCache(f, m)
 	}

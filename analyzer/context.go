@@ -103,13 +103,13 @@ func (c *course) times() int64 {
 }
 
 // keepsContext reports whether a rule measures the contexts of parties.
-func (e *Engine) keepsContext() bool {
+func (e *settings) keepsContext() bool {
 	return e.mayFire(ruleOfContext) || e.mayFire(ruleOfSpawns) || e.mayFire(ruleOfGrowth)
 }
 
 // noteContext keeps the context of the party whose model was called.
-func (e *Engine) noteContext(f *Flow, m *moment) {
-	if m.ev.Kind != events.LLMCall || m.ev.Usage.Scope != events.UsageDelta || m.from == none || !e.keepsContext() {
+func (e *settings) noteContext(f *Flow, m *moment) {
+	if m.ev.Kind != events.LLMCall || m.ev.Usage.Scope != events.UsageDelta || m.from == none {
 		return
 	}
 	p := &f.parties[m.from]

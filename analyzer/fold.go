@@ -35,6 +35,7 @@ type settings struct {
 	// A rule holds forecasts against budgets.
 	foresees bool
 	holds    bool // a rule may hold a flow
+	contexts bool // a rule measures the contexts of parties
 }
 
 // relay passes to the agent stage what concerns it.
@@ -72,7 +73,7 @@ func New(l Limits) *Engine {
 	e.spawned = e.keepsSpawns()
 	e.tells = slices.ContainsFunc(l.Rules[:], func(s rules.Setting) bool { return s.Tell != 0 }) ||
 		slices.ContainsFunc(l.Overrides, func(o Override) bool { return o.Setting.Tell != 0 })
-	e.holds = holdsFlows(&l)
+	e.holds, e.contexts = holdsFlows(&l), e.keepsContext()
 	e.foresees = len(l.Forecast) > 0 && e.mayFire(ruleOfForecast)
 	for i := range Rules {
 		for _, k := range events.Kinds() {
