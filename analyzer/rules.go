@@ -572,46 +572,27 @@ var Rules = [RuleCount]FlowRule{
 		Default: rules.Stop(rules.Off, rules.Off)},
 		Show:  func(f *Flow, _ *rules.Setting) int64 { return int64(f.behind) },
 		Value: behindSoFar, Match: matchBackground},
-	{ID: RuleSubagentCalls, On: kinds(events.AgentCall, events.ToolCall), Scope: events.ScopeSession, Lasts: true, Grows: true, HoldsCalls: true, Row: rules.Row{
+	ofSubagent(FlowRule{ID: RuleSubagentCalls, On: kinds(events.AgentCall, events.ToolCall), Grows: true, Row: rules.Row{
 		Name: "max_subagent_calls", Reason: "max_subagent_calls_exceeded", Unit: events.UnitCalls,
-		About:  "Calls of tools and agents by one subagent since it was called. The next call of the subagent after its return begins anew. subagents has other limits for single kinds.",
-		Text:   "{head}{n} calls of the subagent {from} {bound}",
-		Advice: "{what}Your share is used up. Return what you have found to your caller, and say what is missing.",
-		Action: events.Deny, Armed: true, Status: 402, From: "weir",
-		Needs: rules.NeedCaller, Tells: true,
-		Default: rules.Stop(rules.Off, rules.Off)},
-		Show:  longestJob(RuleSubagentCalls),
-		Value: jobValue(RuleSubagentCalls), Match: matchParty},
-	{ID: RuleSubagentTokens, On: usage, Scope: events.ScopeSession, Lasts: true, Grows: true, HoldsCalls: true, Row: rules.Row{
+		About: "Calls of tools and agents by one subagent since it was called. The next call of the subagent after its return begins anew. subagents has other limits for single kinds.",
+		Text:  "{head}{n} calls of the subagent {from} {bound}",
+		Armed: true, Default: rules.Stop(rules.Off, rules.Off)}}),
+	ofSubagent(FlowRule{ID: RuleSubagentTokens, On: usage, Grows: true, Row: rules.Row{
 		Name: "max_subagent_tokens", Reason: "max_subagent_tokens_exceeded", Unit: events.UnitTokens,
-		About:  "Tokens of one subagent since it was called, input, cached and output. subagents has other limits for single kinds.",
-		Text:   "{head}{n} tokens of the subagent {from} {bound}",
-		Advice: "{what}Your share is used up. Return what you have found to your caller, and say what is missing.",
-		Action: events.Deny, Status: 402, From: "weir",
-		Needs: rules.NeedCaller | rules.NeedTokens, Tells: true,
-		Default: rules.Most(rules.Off, rules.Off-1)},
-		Show:  longestJob(RuleSubagentTokens),
-		Value: jobValue(RuleSubagentTokens), Match: matchParty},
-	{ID: RuleSubagentTime, On: kinds(events.AgentCall, events.ToolCall, events.ToolResult, events.LLMCall), Scope: events.ScopeSession, Lasts: true, HoldsCalls: true, Row: rules.Row{
+		About: "Tokens of one subagent since it was called, input, cached and output. subagents has other limits for single kinds.",
+		Text:  "{head}{n} tokens of the subagent {from} {bound}",
+		Needs: rules.NeedTokens, Default: rules.Most(rules.Off, rules.Off-1)}}),
+	ofSubagent(FlowRule{ID: RuleSubagentTime, On: kinds(events.AgentCall, events.ToolCall, events.ToolResult, events.LLMCall), Row: rules.Row{
 		Name: "max_subagent_duration", Reason: "max_subagent_duration_exceeded", Unit: events.UnitSeconds,
 		About:  "Seconds since one subagent was called, looked at with each of its events. subagents has other limits for single kinds.",
 		Text:   "{head}the subagent {from} works for {n} s {bound}",
 		Advice: "{what}Your time is used up. Return what you have found to your caller, and say what is missing.",
-		Action: events.Deny, Status: 402, From: "weir",
-		Needs: rules.NeedCaller | rules.NeedTime, Most: episodeLength, Tells: true,
-		Default: rules.Stop(rules.Off, rules.Off)},
-		Show:  longestJob(RuleSubagentTime),
-		Value: jobValue(RuleSubagentTime), Match: matchParty},
-	{ID: RuleSubagentCost, On: usage, Scope: events.ScopeSession, Lasts: true, Grows: true, HoldsCalls: true, Row: rules.Row{
+		Needs:  rules.NeedTime, Most: episodeLength, Default: rules.Stop(rules.Off, rules.Off)}}),
+	ofSubagent(FlowRule{ID: RuleSubagentCost, On: usage, Grows: true, Row: rules.Row{
 		Name: "max_subagent_cost_usd", Reason: "max_subagent_cost_exceeded", Unit: events.UnitUSD,
-		About:  "US dollars that one subagent has spent since it was called. subagents has other limits for single kinds.",
-		Text:   "{head}{n} USD spent by the subagent {from} {bound}",
-		Advice: "{what}Your share is used up. Return what you have found to your caller, and say what is missing.",
-		Action: events.Deny, Status: 402, From: "weir",
-		Needs: rules.NeedCaller | rules.NeedTokens | rules.NeedPrice, Tells: true,
-		Default: rules.Most(rules.Off, rules.Off-1)},
-		Show:  longestJob(RuleSubagentCost),
-		Value: jobValue(RuleSubagentCost), Match: matchParty},
+		About: "US dollars that one subagent has spent since it was called. subagents has other limits for single kinds.",
+		Text:  "{head}{n} USD spent by the subagent {from} {bound}",
+		Needs: rules.NeedTokens | rules.NeedPrice, Default: rules.Most(rules.Off, rules.Off-1)}}),
 	{ID: RuleForecast, On: kinds(events.AgentCall, events.ToolCall), Scope: events.ScopeFlow, Lifts: true, Row: rules.Row{
 		Name: "forecast_exceeds_budget", Reason: "forecast_exceeds_budget", Unit: events.UnitPercent,
 		About:  "How much of its max_cost_usd or max_total_tokens the flow is expected to spend by its end, by what good runs of its kind spent that made as many calls (forecast in the limits file). Unknown below 19 such runs. It only warns.",
@@ -621,6 +602,18 @@ var Rules = [RuleCount]FlowRule{
 		Needs: rules.NeedTokens, WarnsOnly: true,
 		Default: rules.Stop(rules.Off, rules.Off)},
 		Value: func(_ *Flow, m *moment, _ *rules.Setting) int64 { return m.foreseen }, Match: matchAll},
+}
+
+// ofSubagent completes a row about what one subagent has used since it was called.
+func ofSubagent(r FlowRule) FlowRule {
+	r.Scope, r.Lasts, r.HoldsCalls = events.ScopeSession, true, true
+	r.Action, r.Status, r.From, r.Tells = events.Deny, 402, "weir", true
+	r.Needs |= rules.NeedCaller
+	if r.Advice == "" {
+		r.Advice = "{what}Your share is used up. Return what you have found to your caller, and say what is missing."
+	}
+	r.Show, r.Value, r.Match = longestJob(r.ID), jobValue(r.ID), matchParty
+	return r
 }
 
 // The rows that the fold itself looks for.
