@@ -139,8 +139,7 @@ const maxGranters = 64
 
 // budgets checks that each budget differs from the others, and can be reached.
 func (c *checker) budgets(l *analyzer.Limits) {
-	if len(l.Budgets) > maxBudgets {
-		c.fail("budgets", "", "%d budgets are more than the %d that there may be", len(l.Budgets), maxBudgets)
+	if c.tooMany("budgets", "", "%d budgets are more than the %d that there may be", len(l.Budgets), maxBudgets) {
 		return
 	}
 	for i := range l.Budgets {

@@ -104,8 +104,7 @@ func ForecastSection(t forecast.Table) []byte {
 
 // forecasts checks the section and puts its kinds into their order.
 func (c *checker) forecasts(t forecast.Table) {
-	if len(t) > maxForecastKinds {
-		c.fail("forecast", "keep the kinds that you run", "%d kinds of runs are more than the %d that can have forecasts", len(t), maxForecastKinds)
+	if c.tooMany("forecast", "keep the kinds that you run", "%d kinds of runs are more than the %d that can have forecasts", len(t), maxForecastKinds) {
 		return
 	}
 	for i := range t {
@@ -120,8 +119,7 @@ func (c *checker) forecasts(t forecast.Table) {
 // forecastRows checks the rows of one measure.
 func (c *checker) forecastRows(path string, rows []forecast.Row) {
 	const hint = "write the section with weir limits calibrate --forecast"
-	if len(rows) > maxForecastRows {
-		c.fail(path, hint, "%d rows are more than %d", len(rows), maxForecastRows)
+	if c.tooMany(path, hint, "%d rows are more than %d", len(rows), maxForecastRows) {
 		return
 	}
 	last := int64(0)

@@ -81,8 +81,7 @@ func describePrices(t prices.Table) object {
 
 // prices checks the table of prices.
 func (c *checker) prices(t prices.Table) {
-	if len(t) > maxPriced {
-		c.fail("prices", "keep the models that you use", "%d models are more than the %d that can be priced", len(t), maxPriced)
+	if c.tooMany("prices", "keep the models that you use", "%d models are more than the %d that can be priced", len(t), maxPriced) {
 		return
 	}
 	for i := range t {

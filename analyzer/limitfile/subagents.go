@@ -70,8 +70,7 @@ func describeSubagents(all []analyzer.KindLimits) (out list) {
 
 // subagents checks that each entry limits something and can be reached.
 func (c *checker) subagents(all []analyzer.KindLimits) {
-	if len(all) > maxSubagents {
-		c.fail("subagents", "", "%d kinds are more than the %d that can be listed", len(all), maxSubagents)
+	if c.tooMany("subagents", "", "%d kinds are more than the %d that can be listed", len(all), maxSubagents) {
 		return
 	}
 	for i := range all {

@@ -95,6 +95,15 @@ func (c *checker) fail(path, hint, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Path: path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
+// tooMany reports whether a list is longer than it may be, and notes that as a fault. The text is about both
+// numbers.
+func (c *checker) tooMany(path, hint, text string, n, most int) bool {
+	if n > most {
+		c.fail(path, hint, text, n, most)
+	}
+	return n > most
+}
+
 // general checks what is about all rules. Each fault says what would become of it, since
 // figures that are good alone may make no sense together.
 func (c *checker) general(l *analyzer.Limits) {
@@ -405,8 +414,7 @@ func (c *checker) threshold(path string, rule *analyzer.Row, v, written, most in
 // tools checks tools and the arguments that are left out of their hashes; both lists are
 // bounded, because they are gone through with each call of a tool.
 func (c *checker) tools(tools []analyzer.ToolLimits) {
-	if len(tools) > maxListed {
-		c.fail("tools", "", "%d tools are more than the %d that can be listed", len(tools), maxListed)
+	if c.tooMany("tools", "", "%d tools are more than the %d that can be listed", len(tools), maxListed) {
 		return
 	}
 	for i := range tools {
@@ -420,8 +428,7 @@ func (c *checker) tools(tools []analyzer.ToolLimits) {
 				c.fail(path, "keep one of them", "is listed twice")
 			}
 		}
-		if len(t.IgnoreArgs) > maxIgnored {
-			c.fail(path+".ignore_args", "", "%d arguments are more than the %d that can be listed", len(t.IgnoreArgs), maxIgnored)
+		if c.tooMany(path+".ignore_args", "", "%d arguments are more than the %d that can be listed", len(t.IgnoreArgs), maxIgnored) {
 			continue
 		}
 		for j, a := range t.IgnoreArgs {
@@ -437,8 +444,7 @@ func (c *checker) tools(tools []analyzer.ToolLimits) {
 // overrides checks that each can come into force at all: a row that fires without an event has
 // no project, agent or tool to look at.
 func (c *checker) overrides(overrides []analyzer.Override) {
-	if len(overrides) > maxListed {
-		c.fail("overrides", "", "%d overrides are more than the %d that can be listed", len(overrides), maxListed)
+	if c.tooMany("overrides", "", "%d overrides are more than the %d that can be listed", len(overrides), maxListed) {
 		return
 	}
 	for i := range overrides {
@@ -484,8 +490,7 @@ func (c *checker) overrides(overrides []analyzer.Override) {
 
 // exempt checks that each exemption names a tag, gives a reason, and can come into force.
 func (c *checker) exempt(list []rules.Exemption) {
-	if len(list) > maxListed {
-		c.fail("exempt", "", "%d exemptions are more than the %d that can be listed", len(list), maxListed)
+	if c.tooMany("exempt", "", "%d exemptions are more than the %d that can be listed", len(list), maxListed) {
 		return
 	}
 	for i := range list {
