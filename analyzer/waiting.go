@@ -45,7 +45,8 @@ func (c *cache) decode(d *record.Reader) {
 // holdsFlows reports whether a rule of the limits may hold a flow.
 func holdsFlows(l *Limits) bool {
 	return slices.ContainsFunc(l.Rules[:], func(s rules.Setting) bool { return s.Hold }) ||
-		slices.ContainsFunc(l.Overrides, func(o Override) bool { return o.Setting.Hold })
+		slices.ContainsFunc(l.Overrides, func(o Override) bool { return o.Setting.Hold }) ||
+		slices.ContainsFunc(l.Subagents, func(k KindLimits) bool { return k.Hold })
 }
 
 // rewrote is what a model call paid because its flow was held for longer than the cache lives.
