@@ -42,11 +42,12 @@ type plainRow struct {
 	least  int64 // the smallest value of which something comes
 	lifts  bool
 	repeat bool
+	job    bool // each kind of subagents may have a setting of its own
 	rule   *FlowRule
 }
 
 func plainRowOf(rule *FlowRule, set *rules.Setting) plainRow {
-	return plainRow{value: rule.Value, set: set, least: min(set.Warn, set.Stop-1), lifts: rule.Lifts, repeat: rule.Repeat, rule: rule}
+	return plainRow{value: rule.Value, set: set, least: min(set.Warn, set.Stop-1), lifts: rule.Lifts, repeat: rule.Repeat, job: rule.ID.ofJob(), rule: rule}
 }
 
 // matters reports whether something may come of the row, as judgeRow finds out in more detail.
@@ -54,7 +55,7 @@ func (r *plainRow) matters(f *Flow, m *moment) bool {
 	if r.repeat && m.exempt {
 		return false
 	}
-	return r.value(f, m, r.set) >= r.least || r.lifts && len(f.orders) > 0
+	return r.job || r.value(f, m, r.set) >= r.least || r.lifts && len(f.orders) > 0
 }
 
 // judgeRow measures one row and gives, tightens or lifts its order.
@@ -68,7 +69,7 @@ func (e *orderWriter) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) 
 	}
 	// Not copied where nothing varies, since this runs for each row of each event.
 	set := &e.limits.Rules[r]
-	if e.varies(f) {
+	if r.ofJob() || e.varies(f) {
 		m.set = e.setting(r, f, m) // in the moment: passed to a function value it would escape
 		set = &m.set
 	}

@@ -193,10 +193,10 @@ func Balanced() Limits {
 }
 
 // varies reports whether settings may differ from the file's for some flows or
-// events, so that setting has to be asked.
+// events, so that setting has to be asked. Those of rows about subagents always may.
 // It is the fast way out: without it every row of every event would copy its setting.
 func (e *settings) varies(f *Flow) bool {
-	return e.scaled != 0 || len(e.limits.Overrides) > 0 || len(f.overrides) > 0 || e.spawned || e.tagged && len(f.marks) > 0
+	return e.scaled != 0 || len(e.limits.Overrides) > 0 || len(f.overrides) > 0 || e.tagged && len(f.marks) > 0
 }
 
 // setting returns the setting of row r for the flow and event at hand.

@@ -22,7 +22,7 @@ func (e *verdictWriter) addRemaining(f *Flow, m *moment, answer *events.Verdict)
 	for _, r := range telling {
 		rule := &Rules[r]
 		m.set = e.limits.Rules[r] // in the moment, see judgeRow
-		if e.varies(f) {
+		if r.ofJob() || e.varies(f) {
 			m.set = e.setting(r, f, m)
 		}
 		set := &m.set
