@@ -110,7 +110,7 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Failed(err)
 		// A prompt of a person and an end of a turn are never refused for a fault of weir.
 		if r.URL.Query().Get("closed") == "1" && in.asks() {
-			answer = in.refusal(events.Deny, "The flow guard cannot answer ("+reasonOf(err)+"), and calls are refused until it can. Try again later.")
+			answer = h.refuse(in, events.Deny, "The flow guard cannot answer ("+reasonOf(err)+"), and calls are refused until it can. Try again later.")
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -145,10 +145,11 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 			rest = append(rest, ev.AppendJSON(nil))
 			continue
 		}
+		in.spawns = ev.Kind == events.AgentCall && in.asks()
 		v, err := h.Check.one(ctx, ev, ev.AppendJSON(nil))
 		// Such as an id that was used for another call, see decision 9.
 		if e, ok := errors.AsType[*Error](err); ok { // the agent's fault, not weir's
-			return in.refusal(events.Deny, "weir: "+e.Detail), nil
+			return h.refuse(in, events.Deny, "weir: "+e.Detail), nil
 		}
 		if err != nil {
 			return answer, err
@@ -160,10 +161,7 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 			answer = in.ending(reason)
 			continue
 		case Refuses(v):
-			if ev.Kind == events.AgentCall && in.asks() {
-				h.forget(in)
-			}
-			return in.refusal(endsRun(v), reason), nil
+			return h.refuse(in, endsRun(v), reason), nil
 		}
 		if v.AgentMessage != "" && in.asks() {
 			answer = in.note(v.AgentMessage)
@@ -174,6 +172,14 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 		err = h.Append(ctx, rest)
 	}
 	return answer, err
+}
+
+// refuse refuses the input, see refusal. An agent that it would have started is forgotten.
+func (h *Hook) refuse(in *hookInput, action events.Action, reason string) HookAnswer {
+	if in.spawns {
+		h.forget(in)
+	}
+	return in.refusal(action, reason)
 }
 
 // forget has the reader forget the use of a tool that was refused, as if it had failed: it runs no agent,

@@ -35,6 +35,7 @@ type hookInput struct {
 	program string
 	event   string // "" when it is unknown
 	camel   bool   // Copilot CLI with a hook that is registered as preToolUse, which has an answer of its own
+	spawns  bool   // a check of it asks to start an agent
 	// Members whose value is null are left out, so nil means missing.
 	fields map[string]json.RawMessage
 }
