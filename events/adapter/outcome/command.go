@@ -179,6 +179,7 @@ func redirects(command []byte) bool {
 			if !bytes.HasPrefix(to, []byte("&")) && !bytes.HasPrefix(to, []byte("/dev/null")) && len(to) > 0 && to[0] != '=' {
 				return true
 			}
+			i = len(command) - len(to) - 1 // all signs up to there lead to the same
 		}
 	}
 	return false

@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"strings"
 	"testing"
 
 	"weir/events"
@@ -80,7 +81,7 @@ func TestCommandEffect(t *testing.T) {
 		events.EffectChanged: {"sed -i 's/a/b/' x.go", "cat > x.py <<'EOF'\nprint('rm')\nEOF", "cd src && mkdir -p a", "echo hi >> log.txt", "git checkout -- x.go", "LANG=C sudo cp a b",
 			"npx prettier --write src/a.ts", "gofmt -w a.go", "ruff check --fix .", "cd a && python3 - <<'EOF'\nopen('x','w').write('y')\nEOF", "node -e \"fs.writeFileSync('a','b')\"",
 			"python3 -c \"from pathlib import Path; Path('a').write_text('b')\"", "apply_patch <<'EOF'\n*** Begin Patch\nEOF", "ed -s a"},
-		events.EffectUnset: {"go test ./...", "python run.py", "ls && make", "find . -exec touch {} ;", "git fetch", "awk '$1 => 2' f", "", "node -e 'x => 1'", "python3 -c 'print(1)'", "python3 write.py 'w'"},
+		events.EffectUnset: {"go test ./...", "python run.py", "ls && make", "find . -exec touch {} ;", "git fetch", "awk '$1 => 2' f", "", "node -e 'x => 1'", "python3 -c 'print(1)'", "python3 write.py 'w'", strings.Repeat("> ", 1<<19)}, // in linear time
 	} {
 		for _, c := range commands {
 			if got, _ := commandEffect([]byte(c)); got != want {
