@@ -13,7 +13,7 @@ import (
 
 // Output is what a command printed, and how it ended as far as the frame states it.
 type Output struct {
-	Text []byte // aliases the result, or is a copy where it was escaped
+	Text []byte // aliases the result, or is a copy where it was escaped; of a frame never nil
 	Exit events.Optional
 	// Framed is set where there was a frame; else Text is the result as it is.
 	Framed bool
@@ -23,7 +23,13 @@ type Output struct {
 const maxNested = 3
 
 // Of returns what a command printed.
-func Of(result []byte) Output { return of(result, 0) }
+func Of(result []byte) Output {
+	o := of(result, 0)
+	if o.Framed && o.Text == nil {
+		o.Text = []byte{}
+	}
+	return o
+}
 
 func of(result []byte, nested int) Output {
 	text := bytes.TrimSpace(result)
@@ -45,7 +51,7 @@ func of(result []byte, nested int) Output {
 // lines reads the frame of Gemini CLI and Qwen Code: lines that say what was run, Output: with
 // the output, and lines that say how it ended.
 func lines(text []byte) (o Output, ok bool) {
-	rest, framed := text, false
+	rest, framed, output := text, false, -1
 	for {
 		if out, found := bytes.CutPrefix(rest, []byte("Output: ")); found {
 			rest = out
@@ -57,9 +63,11 @@ func lines(text []byte) (o Output, ok bool) {
 		}
 		switch {
 		case bytes.HasPrefix(head, []byte("<untrusted_context>")), bytes.HasPrefix(head, []byte("Directory: ")), bytes.HasPrefix(head, []byte("Command: ")):
-			framed = true
+			if !framed { // where the output begins is looked for once: a text may have very many lines
+				framed, output = true, bytes.Index(text, []byte("\nOutput: "))
+			}
 		// A command may have several lines.
-		case framed && bytes.Contains(after, []byte("\nOutput: ")) && len(rest)-len(after) < 4096:
+		case framed && len(text)-len(rest) <= output && len(rest)-len(after) < 4096:
 		default:
 			return o, false
 		}

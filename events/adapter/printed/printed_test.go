@@ -1,6 +1,7 @@
 package printed
 
 import (
+	"strings"
 	"testing"
 
 	"weir/events"
@@ -16,6 +17,8 @@ func TestOf(t *testing.T) {
 		"Qwen Code":           {"Command: ls -la\nDirectory: (root)\nOutput: total 8\nREADME\nError: (none)\nExit Code: 0\nSignal: 0\nProcess Group PGID: 19067", "total 8\nREADME", exit(0), true},
 		"without output":      {"Command: sed -i s/a/b/ x\nDirectory: (root)\nOutput: (empty)\nError: (none)\nExit Code: 0\nSignal: 0\nProcess Group PGID: 7", "", exit(0), true},
 		"of several lines":    {"Command: cat <<EOF\na\nEOF\nDirectory: (root)\nOutput: a\nError: (none)\nExit Code: 2\nSignal: 0", "a", exit(2), true},
+		"without a directory": {"Command: cat <<EOF\na\nEOF\nOutput: a\nExit Code: 0", "a", exit(0), true},
+		"of many lines":       {"Command: a\n" + strings.Repeat("\n", 1<<20) + "Directory: (root)\nOutput: x", "x", events.Optional{}, true}, // in linear time
 		"with an error":       {"Command: x\nDirectory: (root)\nOutput: (empty)\nError: no such file\nExit Code: 1\nSignal: (none)", "(empty)\nError: no such file", exit(1), true},
 		"Gemini CLI":          {"<untrusted_context>\nOutput: hi\nProcess Group PGID: 17929\n</untrusted_context>", "hi", events.Optional{}, true},
 		"Codex":               {"Chunk ID: 7b5eda\nWall time: 0.0000 seconds\nProcess exited with code 3\nOriginal token count: 1\nOutput:\nhi\n", "hi", exit(3), true},
@@ -37,9 +40,10 @@ func TestOf(t *testing.T) {
 func FuzzOf(f *testing.F) {
 	f.Add([]byte("Command: a\nOutput: b\nExit Code: 1"))
 	f.Add([]byte(`{"stdout":"x","exit_code":1}`))
+	f.Add([]byte(`{"exit_code":1}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if o := Of(b); len(o.Text) > len(b)*4+4 {
-			t.Errorf("%d bytes of %d", len(o.Text), len(b))
+		if o := Of(b); len(o.Text) > len(b)*4+4 || o.Framed && o.Text == nil {
+			t.Errorf("%d bytes of %d, framed: %v", len(o.Text), len(b), o.Framed)
 		}
 	})
 }
