@@ -452,7 +452,7 @@ func (r *reader) after(l *line, s *session, emit func(*events.Event)) {
 // text returns what a result says: what a command printed, else all of it.
 func (l *line) text() []byte {
 	if o := printed.Of(l.said); o.Framed {
-		return append([]byte{}, o.Text...)
+		return o.Text
 	}
 	return l.said
 }

@@ -274,7 +274,7 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 	said := adapter.WithoutSerials(adapter.WithoutReminders(u.Said))
 	if o := printed.Of(said); o.Framed && u.Status <= events.StatusError {
 		// The frame has the command, by which equal outputs differ.
-		if said = append([]byte{}, o.Text...); o.Exit.Value != 0 {
+		if said = o.Text; o.Exit.Value != 0 {
 			said = fmt.Appendf(nil, "Exit code %d\n%s", o.Exit.Value, o.Text)
 		}
 	}
