@@ -10,7 +10,7 @@ import (
 // artifact is one that a task made, or a piece of one.
 type artifact struct {
 	id   string // empty in messages of other makes
-	text []byte
+	text []byte // its own, see jsonwalk.Cursor.Texts
 }
 
 // artifacts are those of a task, in the order in which each began. A stream may bring pieces of several in
@@ -29,7 +29,7 @@ func (all *artifacts) take(a artifact, more bool) {
 		switch known := &(*all)[i]; {
 		case a.id == "" && !(more && i == len(*all)-1), known.id != a.id && a.id != "":
 		case more:
-			known.text = append(known.text[:len(known.text):len(known.text)], a.text...)
+			known.text = append(known.text, a.text...)
 			return
 		default:
 			known.text = a.text
@@ -38,7 +38,7 @@ func (all *artifacts) take(a artifact, more bool) {
 	}
 	if len(*all) == maxArtifacts {
 		last := &(*all)[maxArtifacts-1]
-		last.text = append(append(last.text[:len(last.text):len(last.text)], '\n'), a.text...)
+		last.text = append(append(last.text, '\n'), a.text...)
 		return
 	}
 	*all = append(*all, a)
