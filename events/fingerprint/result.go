@@ -13,14 +13,14 @@ func Result(text []byte) (events.Hash, events.Fingerprint) {
 	switch {
 	case text == nil:
 		return events.Hash{}, events.Fingerprint{}
-	case empty(text):
+	case Empty(text):
 		return events.EmptyContent, events.Fingerprint{}
 	}
 	return Content(text), Text(text)
 }
 
-// empty reports whether a result says no more than that there was no output.
-func empty(text []byte) bool {
+// Empty reports whether a result says no more than that there was no output, which is events.EmptyContent.
+func Empty(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {
 		return true

@@ -107,8 +107,7 @@ func editing(command string) (effect events.Effect, edits bool) {
 
 // Read reads what a result says.
 func Read(said []byte) (s Said) {
-	content, _ := fingerprint.Result(said)
-	s.empty = content == events.EmptyContent
+	s.empty = said != nil && fingerprint.Empty(said)
 	said = bytes.TrimSpace(said)
 	s.rejected = refuses(said)
 	out := printed.Of(said)
