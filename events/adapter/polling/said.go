@@ -116,13 +116,16 @@ func doing(w string) bool {
 	return len(first) > 5 && strings.HasSuffix(first, "ing") && !unending[first] && len(rest) < 12 && strings.Count(rest, "_") == 0
 }
 
+// joined joins the parts of a state, as words and foreign have them.
+var joined = strings.NewReplacer(" ", "_", "-", "_")
+
 // word is the state that a word says.
 func word(text []byte) State {
 	text = bytes.Trim(text, " \t\r\"'`*.,")
 	if len(text) == 0 || len(text) > 40 {
 		return Unknown
 	}
-	w := strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(string(text)))
+	w := joined.Replace(strings.ToLower(string(text)))
 	switch s := words[w]; {
 	case s != Unknown:
 		return s
@@ -168,8 +171,10 @@ func stateOf(text []byte, nested int) State {
 			s = s.and(stateOf(printed.Of(t).Text, nested+1))
 		}
 		return s
-	case bytes.IndexByte(text, '\n') < 0 && word(text) != Unknown:
-		return word(text)
+	case bytes.IndexByte(text, '\n') < 0:
+		if s := word(text); s != Unknown {
+			return s
+		}
 	}
 	if s := linesState(text); s != Unknown {
 		return s

@@ -65,10 +65,10 @@ func Of(tool string, args []byte, hash events.Hash) Subject {
 		}
 		c.Skip()
 	}
-	if mannered {
+	switch {
+	case mannered && !s.shell:
 		s.hash = fingerprint.Args(args, manners).Value
-	}
-	if s.shell {
+	case s.shell:
 		rest, sleeps := withoutSleep(command)
 		program := firstWord(rest)
 		s.reads, s.acts, s.lists = s.reads || readers[program], sends(command), listing[program]
