@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"weir/events"
+	"weir/events/adapter/jsonwalk"
 )
 
 // URI names the extension in agent cards, in the extensions of a message, in the header
@@ -38,8 +39,11 @@ type Left struct {
 
 // New returns the Hop of a message that a person sends: no limits, no hops.
 func New(flow string) Hop {
-	return Hop{Flow: flow, MaxHops: -1, Left: Left{Calls: math.NaN(), Tokens: math.NaN(), USD: math.NaN()}}
+	return Hop{Flow: flow, MaxHops: -1, Left: allLeft()}
 }
+
+// allLeft says nothing of what remains.
+func allLeft() Left { return Left{Calls: math.NaN(), Tokens: math.NaN(), USD: math.NaN()} }
 
 // Refusal says which part of a Hop forbids a message; empty for none.
 type Refusal string
@@ -53,43 +57,52 @@ const (
 	Until  Refusal = "until"
 )
 
-// members is a Hop as JSON. Values that cannot be read count as missing, each for itself.
-type members struct {
-	Flow    json.RawMessage `json:"flow"`
-	Parent  json.RawMessage `json:"parent"`
-	Root    json.RawMessage `json:"root"`
-	Hops    json.RawMessage `json:"hops"`
-	MaxHops json.RawMessage `json:"max_hops"`
-	Left    json.RawMessage `json:"remaining"`
-}
-
-// Read reads the value that metadata have under URI; false where it is no object.
+// Read reads the value that metadata have under URI; false where it is no object. Values that cannot be read count
+// as missing, each for itself.
 func Read(value []byte) (Hop, bool) {
-	var m members
-	if !isObject(value) || json.Unmarshal(value, &m) != nil {
+	c := jsonwalk.New(value)
+	if c.Peek() != '{' {
 		return Hop{}, false
 	}
-	h := New(word(m.Flow))
-	h.Parent, h.Root = word(m.Parent), word(m.Root)
-	if n, ok := count(m.Hops); ok {
-		h.Hops = n
-	}
-	if n, ok := count(m.MaxHops); ok {
-		h.MaxHops = n
-	}
-	var left struct {
-		Calls  json.RawMessage `json:"calls"`
-		Tokens json.RawMessage `json:"tokens"`
-		USD    json.RawMessage `json:"usd"`
-		Until  json.RawMessage `json:"until"`
-	}
-	if isObject(m.Left) && json.Unmarshal(m.Left, &left) == nil {
-		h.Left.Calls, h.Left.Tokens, h.Left.USD = figure(left.Calls), figure(left.Tokens), figure(left.USD)
-		if at, err := time.Parse(time.RFC3339Nano, word(left.Until)); err == nil {
-			h.Left.Until = at.UTC().Truncate(time.Millisecond)
+	h := New("")
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "flow":
+			h.Flow = word(c.Raw())
+		case "parent":
+			h.Parent = word(c.Raw())
+		case "root":
+			h.Root = word(c.Raw())
+		case "hops":
+			h.Hops = count(c.Raw(), 0)
+		case "max_hops":
+			h.MaxHops = count(c.Raw(), -1)
+		case "remaining":
+			h.Left = readLeft(c)
 		}
 	}
-	return h, true
+	return h, c.Err() == nil
+}
+
+// readLeft reads what remains.
+func readLeft(c *jsonwalk.Cursor) Left {
+	l := allLeft()
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "calls":
+			l.Calls = figure(c.Raw())
+		case "tokens":
+			l.Tokens = figure(c.Raw())
+		case "usd":
+			l.USD = figure(c.Raw())
+		case "until":
+			l.Until = time.Time{}
+			if at, err := time.Parse(time.RFC3339Nano, word(c.Raw())); err == nil {
+				l.Until = at.UTC().Truncate(time.Millisecond)
+			}
+		}
+	}
+	return l
 }
 
 // FromMetadata reads the extension from the metadata of a message.
@@ -99,11 +112,6 @@ func FromMetadata(metadata map[string]any) (Hop, bool) {
 		return Hop{}, false
 	}
 	return Read(value)
-}
-
-func isObject(raw []byte) bool {
-	text := strings.TrimLeft(string(raw), " \t\r\n")
-	return strings.HasPrefix(text, "{")
 }
 
 // word reads an id: 1 to 256 bytes without control characters.
@@ -118,13 +126,13 @@ func word(raw []byte) string {
 // most is the most that a count may be, as in 32 signed bits.
 const most = 1<<31 - 1
 
-// count reads a whole number that is not negative.
-func count(raw []byte) (int64, bool) {
+// count reads a whole number that is not negative; missing for anything else.
+func count(raw []byte, missing int64) int64 {
 	f := number(raw)
 	if !(f >= 0 && f <= most) || f != math.Trunc(f) {
-		return 0, false
+		return missing
 	}
-	return int64(f), true
+	return int64(f)
 }
 
 // figure reads what remains; less than nothing is nothing.
