@@ -3,7 +3,6 @@ package logs
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"io"
 	"slices"
 
@@ -111,12 +110,13 @@ type mixedLine struct {
 func inTime(r io.Reader) io.Reader {
 	in := bufio.NewReader(r)
 	var held []mixedLine
-	size, last, ended := 0, events.Stamp(0), false
+	size, last := 0, events.Stamp(0)
+	var ended error // why no more can be read
 	return &carried{line: 1, next: func() ([]byte, int, error) {
-		for !ended && len(held) < mixedLines && size < mixedBytes {
+		for ended == nil && len(held) < mixedLines && size < mixedBytes {
 			text, err := readLine(in, nil)
-			if ended = errors.Is(err, io.EOF); err != nil && !ended {
-				return nil, 0, err
+			if ended = err; err != nil {
+				break
 			}
 			if text = bytes.TrimSpace(text); len(text) == 0 {
 				continue
@@ -133,7 +133,7 @@ func inTime(r io.Reader) io.Reader {
 			size += len(text)
 		}
 		if len(held) == 0 {
-			return nil, 0, io.EOF
+			return nil, 0, ended
 		}
 		text := held[0].text
 		held, size = held[1:], size-len(text)

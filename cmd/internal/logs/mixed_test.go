@@ -1,12 +1,14 @@
 package logs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"weir/events/adapter"
 )
@@ -38,6 +40,17 @@ func TestInTime(t *testing.T) {
 	slices.Reverse(lines)
 	if mixed, turned := orderOf([]byte(strings.Join(lines[:400], "\n"))); mixed || !turned {
 		t.Errorf("the newest first: mixed %v, turned %v", mixed, turned)
+	}
+}
+
+// TestInTimeOfACutLog holds that what stands before the place where a log cannot be read further is given.
+func TestInTimeOfACutLog(t *testing.T) {
+	t.Parallel()
+	text := `{"ts":"2026-11-20T09:00:01Z"}` + "\n" + `{"ts":"2026-11-20T09:00:00Z"}` + "\n"
+	got, err := io.ReadAll(inTime(io.MultiReader(strings.NewReader(text+`{"ts":`), iotest.ErrReader(io.ErrUnexpectedEOF))))
+	want := `{"ts":"2026-11-20T09:00:00Z"}` + "\n" + `{"ts":"2026-11-20T09:00:01Z"}` + "\n"
+	if string(got) != want || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 
