@@ -33,7 +33,7 @@ func Misnamed(record []byte) (out []Nearby) {
 	if json.Unmarshal(record, &top) != nil {
 		return nil
 	}
-	out = misplaced(misnamed(out, "", top, eventFields), top)
+	out = misnamed(out, "", top, eventFields)
 	// Only the objects that rules read most are looked into.
 	for name, known := range map[string]*fields{"from": partyFields, "to": partyFields, "tool": toolFields, "usage": usageFields} {
 		var inner map[string]json.RawMessage
@@ -54,35 +54,34 @@ func misnamed(out []Nearby, path string, object map[string]json.RawMessage, know
 		}
 		// A known name that is there as well was meant by nobody, and names of two letters are
 		// a slip away from too much.
-		for _, meant := range known.names {
-			if _, there := object[meant]; !there && len(meant) > 2 && (slip(name, meant) || name+"_id" == meant) {
-				out = append(out, Nearby{path + name, path + meant})
-				break
-			}
+		i := slices.IndexFunc(known.names, func(meant string) bool {
+			_, there := object[meant]
+			return !there && len(meant) > 2 && (slip(name, meant) || name+"_id" == meant)
+		})
+		if i >= 0 {
+			out = append(out, Nearby{path + name, path + known.names[i]})
+		} else if meant := misplaced(name); path == "" && meant != "" && !has(object, meant) {
+			out = append(out, Nearby{name, meant})
 		}
 	}
 	return out
 }
 
-// misplaced looks at the names of an event that are not known for those that belong into an object
-// of it, and for other words.
-func misplaced(out []Nearby, top map[string]json.RawMessage) []Nearby {
-	for name := range top {
-		if eventFields.exact.find(name) > 0 || slices.ContainsFunc(out, func(n Nearby) bool { return n.Name == name }) {
-			continue
-		}
-		meant := otherWords[name]
-		for object, known := range map[string]*fields{"tool": toolFields, "usage": usageFields} {
-			// Shorter names, such as type and scope, mean other things elsewhere.
-			if meant == "" && strings.Contains(name, "_") && known.exact.find(name) > 0 {
-				meant = object + "." + name
-			}
-		}
-		if meant != "" && !has(top, meant) {
-			out = append(out, Nearby{name, meant})
-		}
+// misplaced returns the field that a name of an event means which is not known: one that belongs into
+// an object of it, or another word.
+func misplaced(name string) string {
+	if meant := otherWords[name]; meant != "" {
+		return meant
 	}
-	return out
+	// Shorter names, such as type and scope, mean other things elsewhere.
+	switch {
+	case !strings.Contains(name, "_"):
+	case toolFields.exact.find(name) > 0:
+		return "tool." + name
+	case usageFields.exact.find(name) > 0:
+		return "usage." + name
+	}
+	return ""
 }
 
 // has reports whether the object has the field at a path of one or two names.
