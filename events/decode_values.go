@@ -222,10 +222,12 @@ func (s *scanner) notOneOf(at int, v string, words []string) bool {
 	return s.fail(CodeInvalidValue, at, fmt.Sprintf("%q is not known; want one of %s", cut(v), strings.Join(words, ", ")))
 }
 
+// plain leaves out the signs between the parts of a word.
+var plain = strings.NewReplacer("_", "", "-", "", ".", "")
+
 // nearWord reports whether v is probably meant as the word: a slip away, or with other signs between
 // its parts.
 func nearWord(v, word string) bool {
-	plain := strings.NewReplacer("_", "", "-", "", ".", "")
 	return len(v) <= maxFolded && (slip(v, word) || strings.EqualFold(plain.Replace(v), plain.Replace(word)))
 }
 
