@@ -11,9 +11,13 @@ var serials = [...][]byte{[]byte("Process Group PGID: "), []byte("Background PID
 // left as it is.
 func WithoutSerials(text []byte) []byte {
 	for _, s := range serials {
-		for from := 0; ; {
+		var out []byte // a copy of the text up to kept
+		for from, kept := 0, 0; ; {
 			n := bytes.Index(text[from:], s)
 			if n < 0 {
+				if kept > 0 {
+					text = append(out, text[kept:]...)
+				}
 				break
 			}
 			from += n + len(s)
@@ -23,8 +27,8 @@ func WithoutSerials(text []byte) []byte {
 				end++
 			}
 			if end > from {
-				// The first cut copies the text, as the capacity ends there.
-				text = append(text[:from:from], text[end:]...)
+				out = append(out, text[kept:from]...)
+				from, kept = end, end
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package adapter_test
 
 import (
+	"bytes"
 	"testing"
 
 	"weir/events/adapter"
@@ -26,4 +27,18 @@ func TestWithoutSerials(t *testing.T) {
 	f("<shellId: a1>", "<shellId: a1>")
 	f("<shellId: 1 x> <shellId: 2 x>", "<shellId: x> <shellId: x>")
 	f("PGID: 17676", "PGID: 17676")
+}
+
+// TestManySerials holds that a text is not copied for each number that is taken out.
+func TestManySerials(t *testing.T) {
+	const many = 1000
+	text := bytes.Repeat([]byte("<shellId: 1 x>\n"), many)
+	allocs := testing.AllocsPerRun(1, func() {
+		if got := adapter.WithoutSerials(text); len(got) != len(text)-2*many {
+			t.Errorf("%d bytes of %d", len(got), len(text))
+		}
+	})
+	if allocs > many/10 {
+		t.Errorf("%v allocations for %d numbers", allocs, many)
+	}
 }
