@@ -136,6 +136,7 @@ func TestHooksKeepNoInputs(t *testing.T) {
 	h := newHook(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
 		return &events.Verdict{Action: events.Allow}, nil
 	}, func(context.Context, [][]byte) error { return nil }, func(err error) { t.Error(err) }, time.Now)
+	h.Begins = func(context.Context, *events.Event) *events.Verdict { return nil }
 	const times, size = 16, 512 << 10
 	heap := func() int64 {
 		runtime.GC()
