@@ -39,7 +39,7 @@ func readLink(token string, secrets [][]byte) *Link {
 	return l
 }
 
-// Does says what the answer of the link does to a hold. An approval grants for so long.
+// Does says what the answer of the link does to a hold. long is how long an approval lasts.
 func (l *Link) Does(h *Hold, long time.Duration) string {
 	if l.Action == Approve {
 		return h.Approved(long)

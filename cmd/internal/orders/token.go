@@ -25,8 +25,8 @@ func tokenCode(head string, secret, text []byte) []byte {
 	return h.Sum(nil)
 }
 
-// ReadToken reads a token of at most so many bytes that one of the secrets has signed; false for any other
-// text. Empty secrets sign nothing.
+// ReadToken reads a token that one of the secrets has signed; false for any other text, and for one with more
+// than most bytes. Empty secrets sign nothing.
 func ReadToken(head, token string, most int, secrets [][]byte, link any) bool {
 	if len(token) > most {
 		return false
