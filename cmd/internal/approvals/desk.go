@@ -71,6 +71,9 @@ const (
 const (
 	mostHolds = 1000
 	mostDone  = 256
+	// mostLapses is how many holds are ended at one time that no person has answered. Each may wait for the
+	// fold, and for members that cannot be reached.
+	mostLapses = 16
 )
 
 // Desk keeps the holds that persons are asked about. It reads them from the log of verdicts and stores them,
@@ -288,13 +291,22 @@ func (d *Desk) Run(ctx context.Context) error {
 	for i := range d.Settings.Tiers {
 		group.Go(func() { d.serve(ctx, i) })
 	}
+	places := make(chan struct{}, mostLapses)
 	for {
 		d.mu.Lock()
 		due := d.turn()
 		changed := d.changed
 		d.mu.Unlock()
-		for _, h := range due {
-			d.lapse(ctx, h)
+		for _, h := range due { // no other goroutine decides them, as they are busy
+			group.Go(func() {
+				select {
+				case places <- struct{}{}:
+				case <-ctx.Done(): // the next process ends it
+					return
+				}
+				defer func() { <-places }()
+				d.lapse(ctx, h)
+			})
 		}
 		select {
 		case <-changed:

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -116,4 +117,38 @@ func TestAnswerThatFails(t *testing.T) {
 	if _, used := errors.AsType[*UsedError](answer()); !used {
 		t.Error("a link was used twice")
 	}
+}
+
+// TestUnansweredHoldsDoNotWaitForEachOther has what ends one hold take long, as with a member that cannot be
+// reached.
+func TestUnansweredHoldsDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	began, over := make(chan struct{}), make(chan struct{})
+	d := deskOf(world{func() error {
+		began <- struct{}{}
+		<-over
+		return nil
+	}}, clock.NewFake(), "", &Hold{ID: "a", Delivered: true}, &Hold{ID: "b", Delivered: true})
+	d.Settings.Unanswered = switchfile.Deny
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		_ = d.Run(ctx)
+		close(ended)
+	}()
+	late := time.After(time.Minute)
+	for n := range 2 {
+		select {
+		case <-began:
+		case <-late:
+			t.Errorf("%d of 2 holds are ended while the first one takes long", n)
+			go func() { <-began }() // the second one, once the first has ended
+		}
+	}
+	close(over)
+	for left, _ := d.Waiting(); len(left) > 0 && !t.Failed(); left, _ = d.Waiting() {
+		runtime.Gosched()
+	}
+	cancel()
+	<-ended
 }
