@@ -63,11 +63,7 @@ func nextPrice(t prices.Table, ev *events.Event, n prices.Tokens) (int64, bool) 
 
 // encode writes the course.
 func (c *course) encode(b []byte) []byte {
-	priced := byte(0)
-	if c.priced {
-		priced = 1
-	}
-	b = append(b, c.calls, c.cached, priced)
+	b = append(b, c.calls, c.cached, record.Bit(c.priced, 0))
 	b = binary.AppendVarint(b, int64(c.slope))
 	b = binary.AppendUvarint(b, uint64(c.next))
 	for _, n := range c.first[:c.calls] {

@@ -25,11 +25,7 @@ type cache struct {
 
 // encode writes the cache.
 func (c *cache) encode(b []byte) []byte {
-	held := byte(0)
-	if c.held {
-		held = 1
-	}
-	b = append(b, held)
+	b = append(b, record.Bit(c.held, 0))
 	b = le.AppendUint64(b, uint64(c.Until))
 	b = binary.AppendUvarint(b, uint64(c.Tokens))
 	return binary.AppendUvarint(b, uint64(c.Dearer))
