@@ -114,7 +114,7 @@ func (e *Engine) Observing(observe func(row RuleID, value int64)) *Engine {
 // mayFire reports whether the row can give a verdict at all; rows that cannot are
 // not walked.
 func (e *settings) mayFire(r RuleID) bool {
-	if !e.limits.Rules[r].Mute() || r.ofJob() && e.limits.Rules[r].Mode != rules.ModeOff && e.limits.limitsJobs(r) { // as Row.Limits
+	if e.limits.say(r) {
 		return true
 	}
 	for i := range e.limits.Overrides {
@@ -330,7 +330,7 @@ func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
 		fx.Counts.Rewritten[0] += m.rewrote.tokens
 		fx.Counts.Rewritten[1] += m.rewrote.cost
 	}
-	if e.foresees {
+	if e.foresees && Rules[ruleOfForecast].On.Has(m.ev.Kind) {
 		m.foreseen = foresight{&e.settings}.percent(f, m)
 	}
 	e.judge(f, m, fx)

@@ -120,8 +120,10 @@ func (r *Row) OfSubagents() bool { return !r.agents && RuleID(r.place).ofJob() }
 
 // Limits reports whether the limits say anything by the row: its own setting, or that of a kind of subagents.
 func (r *Row) Limits(l *Limits) bool {
-	s := r.Setting(l)
-	return !s.Mute() || r.OfSubagents() && s.Mode != rules.ModeOff && l.limitsJobs(RuleID(r.place))
+	if r.agents {
+		return !r.Setting(l).Mute()
+	}
+	return l.say(RuleID(r.place))
 }
 
 // HTTPStatus returns where l holds the status of a refusal; 0 there is the row's own.

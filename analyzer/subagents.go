@@ -62,6 +62,12 @@ func (l *Limits) kindLimits(r RuleID, kind string) *KindLimits {
 	return nil
 }
 
+// say reports whether the limits say anything by a row: its own setting, or that of a kind of subagents.
+func (l *Limits) say(r RuleID) bool {
+	s := &l.Rules[r]
+	return !s.Mute() || r.ofJob() && s.Mode != rules.ModeOff && l.limitsJobs(r)
+}
+
 // limitsJobs reports whether some kind of subagents has a limit of what the row counts.
 func (l *Limits) limitsJobs(r RuleID) bool {
 	for i := range l.Subagents {
