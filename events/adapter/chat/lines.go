@@ -160,23 +160,28 @@ var tags = map[string]bool{"execute_command": true, "read_file": true, "write_to
 	"access_mcp_resource": true, "browser_action": true, "ask_followup_question": true, "switch_mode": true, "new_task": true, "update_todo_list": true,
 	"fetch_instructions": true, "web_fetch": true}
 
+// maxTag is how long the name of a tag is at most.
+const maxTag = 64
+
 // tagCall finds the call that an answer asks for by tags: <tool><argument>...</argument></tool>.
 func tagCall(said []byte) (tool string, args []byte) {
+	unclosed := map[string]bool{} // a tag that does not end behind one place ends behind no later one
 	for rest := said; ; {
 		i := bytes.IndexByte(rest, '<')
 		if i < 0 {
 			return "", nil
 		}
 		rest = rest[i+1:]
-		end := bytes.IndexByte(rest, '>')
+		end := bytes.IndexByte(rest[:min(len(rest), maxTag+1)], '>')
 		if end < 0 {
-			return "", nil
+			continue
 		}
-		if name := string(rest[:min(end, 64)]); tags[name] {
+		if name := string(rest[:end]); tags[name] && !unclosed[name] {
 			inside, _, closed := bytes.Cut(rest[end+1:], []byte("</"+name+">"))
 			if closed {
 				return name, object(bytes.TrimSpace(inside))
 			}
+			unclosed[name] = true
 		}
 	}
 }
