@@ -22,3 +22,24 @@ func TestTagCall(t *testing.T) {
 		}
 	}
 }
+
+// TestTextsGrow holds that texts are added to a message without a copy of it for each, and that none is written over.
+func TestTextsGrow(t *testing.T) {
+	const many = 1000
+	all := []byte(strings.Repeat("x", many))
+	allocs := testing.AllocsPerRun(1, func() {
+		var n node
+		for i := range all {
+			n.add(all[i : i+1])
+		}
+		if len(n.text) != 2*many-1 || strings.Trim(string(n.text), "x\n") != "" {
+			t.Errorf("%d bytes: %.20s", len(n.text), n.text)
+		}
+	})
+	if allocs > many/10 {
+		t.Errorf("%v allocations for %d texts", allocs, many)
+	}
+	if strings.Trim(string(all), "x") != "" {
+		t.Error("what was added is written over")
+	}
+}

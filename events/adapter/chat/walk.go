@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -169,9 +170,9 @@ func (w *walker) member(l *level, f field, n *node) {
 // add puts a text on a line of its own.
 func (n *node) add(p []byte) {
 	if len(n.text) == 0 {
-		n.text = p
+		n.text = slices.Clip(p) // behind it other texts may stand
 	} else if len(p) > 0 {
-		n.text = append(append(n.text[:len(n.text):len(n.text)], '\n'), p...)
+		n.text = append(append(n.text, '\n'), p...)
 	}
 }
 
