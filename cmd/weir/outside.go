@@ -62,8 +62,11 @@ func placeOf(ctx context.Context, k known, v *analyzer.View) place {
 		in.readOrders(ctx, c, v)
 	}
 	list, err := k.Budgets(ctx, pump.BudgetQuery{Limit: mostAccounts})
-	if err != nil {
+	switch {
+	case err != nil:
 		in.unknown = append(in.unknown, "the budgets over flows")
+	case list.Truncated:
+		in.unknown = append(in.unknown, fmt.Sprintf("the accounts of budgets beyond the first %s", cli.Grouped(mostAccounts)))
 	}
 	for i := range list.Budgets {
 		a := &list.Budgets[i]
@@ -124,10 +127,13 @@ func handReachOf(o *api.HandOrderView, v *analyzer.View) reach {
 		r = min(r, of(s))
 	}
 	for _, s := range o.Except {
-		if s.Kind != events.ScopeAgent && of(s) == wholly {
+		switch of(s) {
+		case wholly:
 			return outside
+		case outside: // it excepts no call of this flow
+		default:
+			r = min(r, partly)
 		}
-		r = min(r, partly)
 	}
 	return r
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"weir/analyzer"
 	"weir/cmd/internal/api"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/byhand"
 )
@@ -123,9 +125,32 @@ func TestHandReach(t *testing.T) {
 	f(perhaps, "tenant:t")
 	f(outside, "all", "team:search")
 	f(partly, "all", "agent:planner")
-	except := api.HandOrderView{Scope: byhand.Scope{Kind: events.ScopeAll}, Except: []byhand.Scope{{Kind: events.ScopeTeam, ID: "payments"}}}
-	if got := handReachOf(&except, &v); got != outside {
-		t.Errorf("the excepted team is reached: %d", got)
+	for _, x := range []struct {
+		kind events.ScopeKind
+		id   string
+		want reach
+	}{{events.ScopeTeam, "payments", outside}, {events.ScopeTeam, "search", wholly}, {events.ScopeAgent, "planner", partly}, {events.ScopeTenant, "t", partly}} {
+		o := api.HandOrderView{Scope: byhand.Scope{Kind: events.ScopeAll}, Except: []byhand.Scope{{Kind: x.kind, ID: x.id}}}
+		if got := handReachOf(&o, &v); got != x.want {
+			t.Errorf("all except %s:%s reaches %d, want %d", x.kind, x.id, got, x.want)
+		}
+	}
+}
+
+// manyAccounts has more accounts than one answer.
+type manyAccounts struct{ known }
+
+func (manyAccounts) Budgets(context.Context, pump.BudgetQuery) (list pump.BudgetList, err error) {
+	list.Truncated = true
+	return list, nil
+}
+
+// TestMoreAccountsThanOneAnswer holds that weir explain does not say that nothing is refused where it has
+// not seen all accounts.
+func TestMoreAccountsThanOneAnswer(t *testing.T) {
+	in := placeOf(t.Context(), manyAccounts{}, &analyzer.View{Flow: "f"})
+	if in.nothing() {
+		t.Error("nothing is refused, though not all accounts were seen")
 	}
 }
 
