@@ -26,28 +26,23 @@ func (f *schemaFlags) declare(fs *pflag.FlagSet) {
 
 // fill makes a cluster read values by their schemas. It opens no connection.
 func (f *schemaFlags) fill(c *kafka.Cluster) error {
-	if f.url == "" {
-		if _, err := f.password.Read(); err != nil {
-			return fmt.Errorf("password for the schema registry: %w", err)
-		}
-		if f.user != "" {
-			return errors.New("--schema-registry-user needs --schema-registry")
-		}
-		return nil
-	}
 	r, err := f.registry()
-	if err != nil {
-		return err
+	if err == nil && r != nil {
+		c.Values = r.Values(context.Background())
 	}
-	c.Values = r.Values(context.Background())
-	return nil
+	return err
 }
 
-// registry returns the registry of the flags. It opens no connection.
+// registry returns the registry of the flags, nil where they name none. It opens no connection.
 func (f *schemaFlags) registry() (*schemaregistry.Registry, error) {
 	password, err := f.password.Read()
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("password for the schema registry: %w", err)
+	case f.url != "":
+		return schemaregistry.New(schemaregistry.Options{URL: f.url, User: f.user, Password: string(password)})
+	case f.user != "":
+		return nil, errors.New("--schema-registry-user needs --schema-registry")
 	}
-	return schemaregistry.New(schemaregistry.Options{URL: f.url, User: f.user, Password: string(password)})
+	return nil, nil
 }
