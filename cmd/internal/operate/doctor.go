@@ -338,14 +338,10 @@ func (d *doctor) state() {
 		}
 		there = up
 	}
-	// To ask for the mode of a folder says little: owners, groups and mounts decide
-	// together.
-	probe, err := os.CreateTemp(there, ".weir-doctor-*")
-	if err != nil {
+	if err := makeIn(there); err != nil {
 		d.fail(check, "let the user that runs weir write there, or name another folder with --state DIR", "%v", err)
 		return
 	}
-	_, _ = probe.Close(), os.Remove(probe.Name())
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(there, &fs); err != nil {
 		d.warn(check, "", "ask for the free space of %s: %v", there, err)

@@ -91,13 +91,22 @@ func (d files) appended(check, flag, path string) {
 
 // canCreate looks whether a file can be made in the folder of the path.
 func (d files) canCreate(check, flag, path string) bool {
-	probe, err := os.CreateTemp(filepath.Dir(path), ".weir-doctor-*")
-	if err != nil {
+	if err := makeIn(filepath.Dir(path)); err != nil {
 		d.fail(check, "create the folder, or name another file with "+flag, "%v", err)
 		return false
 	}
-	_, _ = probe.Close(), os.Remove(probe.Name())
 	return true
+}
+
+// makeIn makes a file in a folder and removes it. To ask for the mode of the folder says little: owners,
+// groups and mounts decide together.
+func makeIn(folder string) error {
+	f, err := os.CreateTemp(folder, ".weir-doctor-*")
+	if err != nil {
+		return err
+	}
+	_, _ = f.Close(), os.Remove(f.Name())
+	return nil
 }
 
 // orders reads the file of orders by hand. weir replaces it as a whole, so its folder has to be writable.
