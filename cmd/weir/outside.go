@@ -65,8 +65,8 @@ func placeOf(ctx context.Context, k known, v *analyzer.View) place {
 	switch {
 	case err != nil:
 		in.unknown = append(in.unknown, "the budgets over flows")
-	case list.Truncated:
-		in.unknown = append(in.unknown, fmt.Sprintf("the accounts of budgets beyond the first %s", cli.Grouped(mostAccounts)))
+	case !hasUsedUp(&list):
+		in.unknown = append(in.unknown, "some accounts of budgets")
 	}
 	for i := range list.Budgets {
 		a := &list.Budgets[i]
@@ -110,6 +110,19 @@ func (in *place) readOrders(ctx context.Context, c *client.Client, v *analyzer.V
 		}
 	}
 	slices.SortStableFunc(in.byHand, func(a, b handReach) int { return cmp.Compare(b.reach, a.reach) })
+}
+
+// hasUsedUp reports whether a list of accounts, the fullest of which come first, has all that are used up.
+func hasUsedUp(list *pump.BudgetList) bool {
+	if !list.Truncated {
+		return true
+	}
+	n := len(list.Budgets)
+	if n == 0 || list.Scanned >= pump.MaxScanned {
+		return false
+	}
+	last := &list.Budgets[n-1]
+	return last.Left == nil || *last.Left > 0
 }
 
 // usedUp reports whether an account refuses checks.

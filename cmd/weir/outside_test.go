@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/budgets"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/pump"
 	"weir/events"
@@ -137,20 +138,37 @@ func TestHandReach(t *testing.T) {
 	}
 }
 
-// manyAccounts has more accounts than one answer.
-type manyAccounts struct{ known }
-
-func (manyAccounts) Budgets(context.Context, pump.BudgetQuery) (list pump.BudgetList, err error) {
-	list.Truncated = true
-	return list, nil
+// accounts are the accounts of budgets that are known.
+type accounts struct {
+	known
+	pump.BudgetList
 }
 
-// TestMoreAccountsThanOneAnswer holds that weir explain does not say that nothing is refused where it has
-// not seen all accounts.
+func (a accounts) Budgets(context.Context, pump.BudgetQuery) (pump.BudgetList, error) {
+	return a.BudgetList, nil
+}
+
+// TestMoreAccountsThanOneAnswer holds that weir explain says that nothing is refused only where it has seen
+// all accounts that are used up. The fullest come first.
 func TestMoreAccountsThanOneAnswer(t *testing.T) {
-	in := placeOf(t.Context(), manyAccounts{}, &analyzer.View{Flow: "f"})
-	if in.nothing() {
-		t.Error("nothing is refused, though not all accounts were seen")
+	account := func(left float64) []budgets.View {
+		return []budgets.View{{Scope: "flow", Value: "other", Left: &left}}
+	}
+	for _, x := range []struct {
+		list pump.BudgetList
+		want bool
+	}{
+		{pump.BudgetList{}, true},
+		{pump.BudgetList{Truncated: true}, false},
+		{pump.BudgetList{Truncated: true, Budgets: account(0)}, false},
+		{pump.BudgetList{Truncated: true, Budgets: account(1)}, true},
+		{pump.BudgetList{Truncated: true, Budgets: account(1), Scanned: pump.MaxScanned}, false},
+		{pump.BudgetList{Budgets: account(0)}, true},
+	} {
+		in := placeOf(t.Context(), accounts{BudgetList: x.list}, &analyzer.View{Flow: "f"})
+		if in.nothing() != x.want {
+			t.Errorf("%+v: nothing is refused: %v", x.list, in.nothing())
+		}
 	}
 }
 
