@@ -60,8 +60,11 @@ func fuller(a, b budgets.View) int {
 
 // share is how much of an account is spent or reserved, 1 for all of it.
 func share(v *budgets.View) float64 {
-	if v.Limit == nil || *v.Limit == 0 {
+	switch {
+	case v.Limit == nil:
 		return 0
+	case *v.Limit == 0: // it is used up from the start
+		return 1
 	}
 	return (v.Spent + v.Reserved) / *v.Limit
 }
