@@ -140,7 +140,7 @@ func commandOf(env *cli.Env, p *target, closed bool) []string {
 	// Only what was given here by a flag: a variable of this shell may not be set where the
 	// agent starts.
 	if *p.URL != "" {
-		command = append(command, "--server", *p.URL)
+		command = append(command, "--server", quoted(*p.URL))
 	}
 	if *p.TokenFile != "" {
 		command = append(command, "--token-file", quoted(*p.TokenFile))

@@ -196,6 +196,10 @@ func TestHookConfig(t *testing.T) {
 	if code, out, errs := weir(t, "", "check", "--hook-config", "opencode", "--server", "http://h:1", "--closed"); code != 0 || !strings.Contains(out, `const weir = {"closed":true,"url":"http://h:1/v1/hook"}`) {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
+	// A shell starts the hook.
+	if code, out, errs := weir(t, "", "check", "--hook-config", "claude-code", "--server", "http://h:1/a;b"); code != 0 || !strings.Contains(out, `weir check --hook --server 'http://h:1/a;b'`) {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
 	for name, want := range map[string]string{"emacs": "want one of claude-code", "codex-http": "no hooks for", "claude-code-http": "take claude-code for --closed"} {
 		if code, _, errs := weir(t, "", "check", "--hook-config", name, "--closed"); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit code %d: %s", name, code, errs)
