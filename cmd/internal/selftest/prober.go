@@ -99,6 +99,11 @@ func (s *Prober) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case errors.Is(err, errNothing): // a member that has just joined has its partitions in a moment
+			if err := retry.Pause(ctx, s.Clock, behindWait); err != nil {
+				return err
+			}
+			continue
 		case errors.Is(err, state.ErrClosed), errors.Is(err, state.ErrFailed):
 			return err
 		case err != nil:
@@ -122,12 +127,15 @@ func (s *Prober) behind() bool {
 	return len(why) > 0
 }
 
+// errNothing means that nothing was tested, and that nothing is wrong: no partition is folded here, or the
+// one that was tested has gone to another member.
+var errNothing = errors.New("the partition of the self-test is not folded here")
+
 // Once makes one loop and notes how it went.
-// A fold that folds nothing here passes: there is nothing to prove.
 func (s *Prober) Once(ctx context.Context) error {
 	flow := s.flow()
 	if flow == "" {
-		return nil
+		return errNothing
 	}
 	begun := s.Clock.Now()
 	err := s.loop(ctx, flow)
@@ -138,6 +146,9 @@ func (s *Prober) Once(ctx context.Context) error {
 	}
 	if ctx.Err() != nil {
 		return err
+	}
+	if _, here := s.Log.PartitionOf(flow); err != nil && !here {
+		return errNothing
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,8 +167,7 @@ func (s *Prober) Once(ctx context.Context) error {
 // mostFlows is how many ids are tried to find one of a partition that is folded here.
 const mostFlows = 10_000
 
-// flow chooses an id of a partition that is folded here, another one in each round; ""
-// when there is none, by which nothing is wrong.
+// flow chooses an id of a partition that is folded here, another one in each round; "" when there is none.
 func (s *Prober) flow() string {
 	folded := s.Log.Folded()
 	s.mu.Lock()
