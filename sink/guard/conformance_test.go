@@ -445,7 +445,8 @@ func followsSigned(t *testing.T, command []string) {
 func follows(t *testing.T, name string, command []string) {
 	weir := guardtest.New()
 	weir.SetLimits(`{"max_total_calls":{"max":7},"call_rate_per_flow":{"max":60,"window":"1m"}}`)
-	left := []events.Remaining{{RuleID: "max_cost_usd", Left: 0.5, Limit: 5, Unit: events.UnitUSD},
+	left := []events.Remaining{{RuleID: "max_cost_usd", Left: 0.5, Limit: 5, Unit: events.UnitUSD, Forecast: &events.Forecast{Runs: 25, Low: 4.6, Expected: 7.5, High: 40}},
+		{RuleID: "max_total_tokens", Left: 5, Limit: 10, Unit: events.UnitTokens, Forecast: &events.Forecast{Runs: 7}},
 		{RuleID: "max_flow_duration", Left: 50, Limit: 60, Unit: events.UnitSeconds, Until: events.RFC3339(1795183260_500)}}
 	limit, observed := 10.0, 11.0
 	answers := map[string]*events.Verdict{
@@ -476,7 +477,7 @@ func follows(t *testing.T, name string, command []string) {
 	}
 	for to, action := range map[string]string{"denied": "deny", "told": "allow", "warned": "warn"} {
 		d := f.decided("ask", map[string]any{"flow": "f", "from": "a", "to": to, "tell": true}, action, "weir")
-		want := []any{[]any{"max_cost_usd", 0.5, 5.0, "usd", 0.0}, []any{"max_flow_duration", 50.0, 60.0, "s", 1795183260.5}}
+		want := []any{[]any{"max_cost_usd", 0.5, 5.0, "usd", 0.0, []any{25.0, 4.6, 7.5, 40.0}}, []any{"max_total_tokens", 5.0, 10.0, "tokens", 0.0, []any{7.0, 0.0, 0.0, 0.0}}, []any{"max_flow_duration", 50.0, 60.0, "s", 1795183260.5, 0.0}}
 		if note, _ := d["note"].(string); !reflect.DeepEqual(d["left"], want) || (note == "wrap up") != (to != "denied") {
 			t.Errorf("%s: left %v, note %q; want %v", to, d["left"], note, want)
 		}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -234,7 +234,7 @@ func TestAGuardResumes(t *testing.T) {
 }
 
 func TestAsk(t *testing.T) {
-	left := []events.Remaining{{RuleID: "max_total_calls", Left: 2, Limit: 10, Unit: events.UnitCalls}}
+	left := []events.Remaining{{RuleID: "max_total_calls", Left: 2, Limit: 10, Unit: events.UnitCalls}, {RuleID: "max_cost_usd", Left: 1, Limit: 2, Unit: events.UnitUSD, Forecast: &events.Forecast{Runs: 25, Low: 1.5, Expected: 2.5, High: 9}}}
 	answer := func(ev *events.Event) *events.Verdict {
 		switch ev.To.Agent {
 		case "denied":
@@ -268,10 +268,10 @@ func TestAsk(t *testing.T) {
 		if s, ok := errors.AsType[*guard.Stop](d.Err()); !ok || s.Observed != 11 || s.Limit != 10 || s.VerdictID != "d" || s.Message != "no" || s.Flow != "f" {
 			t.Errorf("%+v", s)
 		}
-		if d := f("told", events.Allow, guard.FromWeir); d.Note != "wrap up" || !slices.Equal(d.Remaining, left) {
+		if d := f("told", events.Allow, guard.FromWeir); d.Note != "wrap up" || !reflect.DeepEqual(d.Remaining, left) {
 			t.Errorf("%+v", d)
 		}
-		if d := f("denied", events.Deny, guard.FromWeir); d.Note != "" || !slices.Equal(d.Remaining, left) {
+		if d := f("denied", events.Deny, guard.FromWeir); d.Note != "" || !reflect.DeepEqual(d.Remaining, left) {
 			t.Errorf("%+v", d)
 		}
 		if d := f("throttled", events.Throttle, guard.FromWeir); d.RetryAfter != 7*time.Second {

@@ -261,6 +261,18 @@ export interface Verdict {
   by_hand?: ByHand;
 }
 
+/** The expected final spend of a flow, in the unit of its budget. The figures are missing when too few good
+ * runs came as far: the final spend is unknown. */
+export interface Forecast {
+  /** Good runs of the same kind that came as far. */
+  runs: number;
+  /** One run in twenty spends less. */
+  low?: number;
+  expected?: number;
+  /** One run in twenty spends more. */
+  high?: number;
+}
+
 /** What is left of one limit after a call that was asked for. */
 export interface Remaining {
   rule: string;
@@ -269,6 +281,8 @@ export interface Remaining {
   unit: string;
   /** Of a limit of time: when it is used up. */
   until?: Date;
+  /** Of a budget; missing when the limits have no forecasts. */
+  forecast?: Forecast;
 }
 
 /** A call with what is hashed of it. */
@@ -1640,12 +1654,29 @@ function isTime(text: string): boolean {
 function remaining(v: Verdict): Remaining[] {
   const left: Remaining[] = [];
   for (const said of Array.isArray(v.remaining) ? (v.remaining as unknown[]) : []) {
-    const r = (said ?? {}) as { rule_id?: unknown; left?: unknown; limit?: unknown; unit?: unknown; until?: unknown };
+    const r = (said ?? {}) as { rule_id?: unknown; left?: unknown; limit?: unknown; unit?: unknown; until?: unknown; forecast?: unknown };
     if (typeof r.rule_id !== "string" || typeof r.left !== "number" || typeof r.limit !== "number" || typeof r.unit !== "string") continue;
+    const forecast = readForecast(r.forecast);
+    if (forecast === null) continue;
     const until = typeof r.until === "string" ? Date.parse(r.until) : NaN;
-    left.push({ rule: r.rule_id, left: r.left, limit: r.limit, unit: r.unit, ...(Number.isNaN(until) ? {} : { until: new Date(until) }) });
+    left.push({ rule: r.rule_id, left: r.left, limit: r.limit, unit: r.unit, ...(Number.isNaN(until) ? {} : { until: new Date(until) }), ...(forecast && { forecast }) });
   }
   return left;
+}
+
+/** The forecast of a budget: undefined if there is none, null if it has another form. */
+function readForecast(said: unknown): Forecast | undefined | null {
+  if (said === undefined || said === null) return undefined;
+  if (typeof said !== "object" || Array.isArray(said)) return null;
+  const figures = said as Record<string, unknown>;
+  const f: Forecast = { runs: 0 };
+  for (const name of ["runs", "low", "expected", "high"] as const) {
+    const value = figures[name] ?? undefined;
+    if (value === undefined) continue;
+    if (typeof value !== "number" || (name === "runs" && !Number.isInteger(value))) return null;
+    f[name] = value;
+  }
+  return f;
 }
 
 const keptFields = ["id", "revision", "mode", "action", "effective", "scope", "match", "reason_code", "limit", "observed", "unit", "message", "agent_message", "expires_at", "retry_after_s", "correlation_id", "by_hand"] as const;

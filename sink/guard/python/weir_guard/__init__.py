@@ -44,7 +44,7 @@ from typing import Any, Awaitable, Callable, Dict, Iterable, Iterator, List, Map
 
 from . import beats, by_hand
 
-__all__ = ["Begun", "Bounds", "Call", "Decision", "FlowStopped", "Guard", "Remaining", "Work", "current_work", "read_keys", "working"]
+__all__ = ["Begun", "Bounds", "Call", "Decision", "FlowStopped", "Forecast", "Guard", "Remaining", "Work", "current_work", "read_keys", "working"]
 
 _log = logging.getLogger("weir.guard")
 
@@ -207,6 +207,17 @@ class Bounds:
 
 
 @dataclass(frozen=True)
+class Forecast:
+    """The expected final spend of a flow, in the unit of its budget. The figures are None when too few good
+    runs came as far: the final spend is unknown."""
+
+    runs: int  # good runs of the same kind that came as far
+    low: Optional[float] = None  # one run in twenty spends less
+    expected: Optional[float] = None
+    high: Optional[float] = None  # one run in twenty spends more
+
+
+@dataclass(frozen=True)
 class Remaining:
     """What is left of one limit after a call that was asked for."""
 
@@ -215,6 +226,7 @@ class Remaining:
     limit: float
     unit: str
     until: Optional[float] = None  # of a limit of time: when it is used up, in seconds since 1970
+    forecast: Optional[Forecast] = None  # of a budget; None when the limits have no forecasts
 
 
 @dataclass(frozen=True)
@@ -1897,6 +1909,20 @@ def _want(v: Dict[str, Any], name: str, kind: Any) -> None:
         v[name] = _SURROGATE.sub("\ufffd", v[name])  # half a character is none, and nobody could write it
 
 
+def _forecast(said: Any) -> Optional[Forecast]:
+    """Reads the forecast of a budget. A ValueError or TypeError says that it has another form."""
+    if said is None:
+        return None
+    f = _object(said, "forecast")
+
+    def figure(name: str) -> Optional[float]:
+        _want(f, name, (int, float))
+        return float(f[name]) if name in f else None
+
+    _want(f, "runs", int)
+    return Forecast(f.get("runs", 0), figure("low"), figure("expected"), figure("high"))
+
+
 def _telling(d: Decision, v: Mapping[str, Any]) -> Decision:
     """Adds what an answer says is left. What is of another form says nothing."""
     left = []
@@ -1904,7 +1930,7 @@ def _telling(d: Decision, v: Mapping[str, Any]) -> Decision:
     for r in said if isinstance(said, list) else ():
         try:
             until = _seconds(r.get("until"))
-            left.append(Remaining(str(r["rule_id"]), float(r["left"]), float(r["limit"]), str(r["unit"]), until or None))
+            left.append(Remaining(str(r["rule_id"]), float(r["left"]), float(r["limit"]), str(r["unit"]), until or None, _forecast(r.get("forecast"))))
         except (AttributeError, KeyError, TypeError, ValueError):
             continue
     return replace(d, remaining=tuple(left), note="" if d.stopped else v.get("agent_message", ""))
