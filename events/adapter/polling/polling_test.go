@@ -86,6 +86,12 @@ func TestLooks(t *testing.T) {
 	f("a sleep before each look", 8, times(9, step{20, "Bash", bash("sleep 20; curl -s localhost/health"), "<p>hello</p>", false}))
 	f("it sleeps longer each time", 2, []step{{9, "Bash", bash("sleep 10 && tail -5 log"), "x", false}, {14, "Bash", bash("sleep 20 && tail -5 log"), "x", false}, {90, "Bash", bash("sleep 60\ntail -5 log"), "x", false}})
 	f("a sleep of its own", 4+4, times(5, step{4, "Bash", bash("sleep 30"), "", false}, step{30, "Bash", bash("ls dist"), "a.js", false}))
+	for _, before := range []string{"./bleep; sleep 20; ", "sleep 10; ./bleep && sleep 10; ", "echo asleep; Sleep 20; ", "usleep 20000000; "} {
+		f("a sleep in "+before, 8, times(9, step{20, "Bash", bash(before + "curl -s localhost/health"), "<p>hello</p>", false}))
+	}
+	for _, before := range []string{"./asleep 20; ", "./bleep 20; ", "./sleeper 20; ", "usleep 20; "} {
+		f("no sleep in "+before, 0, times(9, step{20, "Bash", bash(before + "curl -s localhost/health"), "<p>hello</p>", false}))
+	}
 	f("too short a sleep", 0, times(9, step{6, "Bash", bash("sleep 1; ls dist"), "a.js", false}))
 	f("a sleep, and it is over", 4, times(5, step{4, "Bash", bash("sleep 30"), "", false}, step{30, "Bash", bash("gh run view --json status"), `{"status":"completed"}`, false}))
 	f("a service that does not answer", 8, times(9, step{15, "Bash", bash("sleep 15 && pg_isready"), "Exit code 2\nno response", true}))

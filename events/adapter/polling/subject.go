@@ -187,32 +187,52 @@ func firstWord(command []byte) string {
 // withoutSleep removes the sleeps from a command, and reports whether they last as long as a
 // pause; a loop that sleeps does.
 func withoutSleep(command []byte) (rest []byte, sleeps bool) {
-	ms := 0.0
-	for text := command; ; {
-		i := bytes.Index(text, []byte("leep"))
-		if i < 1 || text[i-1]|0x20 != 's' {
-			rest = append(rest, text...)
+	ms, done := 0.0, 0
+	for at := 0; ; {
+		i := bytes.Index(command[at:], []byte("leep"))
+		if i < 0 {
 			break
 		}
-		after, slept := sleep(text[i+len("leep"):])
-		rest = append(rest, text[:i-1]...)
-		if slept >= 0 {
-			rest = bytes.TrimSuffix(rest, []byte("Start-")) // of PowerShell
+		end := at + i + len("leep")
+		at = end
+		begin, of := sleepWord(command, end)
+		if of == 0 {
+			continue
 		}
+		after, slept := sleep(command[end:])
 		if slept < 0 {
-			rest = append(rest, text[i-1:i+len("leep")]...)
-		} else {
-			ms += slept
-			// What joins it with the rest goes with it.
-			after = bytes.TrimLeft(after, " \t\n;&)")
+			continue
 		}
-		text = after
+		ms += slept * of
+		rest = append(rest, command[done:max(begin, done)]...)
+		rest = bytes.TrimSuffix(rest, []byte("Start-")) // of PowerShell
+		// What joins it with the rest goes with it.
+		done = len(command) - len(bytes.TrimLeft(after, " \t\n;&)"))
+		at = done
 	}
+	rest = append(rest, command[done:]...)
 	loops := ms > 0 && (bytes.Contains(command, []byte("while ")) || bytes.Contains(command, []byte("until ")) || bytes.Contains(command, []byte("for ")))
 	if ms > 0 {
 		rest = bytes.TrimRight(rest, ";& \t\n")
 	}
 	return bytes.TrimSpace(rest), ms >= pause || loops
+}
+
+// sleepWord returns where the word begins that has "leep" before end, and by how much its argument counts:
+// 1 for sleep, less for usleep, 0 for a word that is no sleep, such as bleep or asleep.
+func sleepWord(command []byte, end int) (begin int, of float64) {
+	letter := func(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+	for begin = end; begin > max(0, end-len("usleep")-1) && letter(command[begin-1]); begin-- {
+	}
+	switch {
+	case end < len(command) && letter(command[end]):
+		return begin, 0
+	case bytes.EqualFold(command[begin:end], []byte("sleep")):
+		return begin, 1
+	case bytes.EqualFold(command[begin:end], []byte("usleep")):
+		return begin, 1e-6
+	}
+	return begin, 0
 }
 
 // pausing are words in names of tools that wait for a time.
