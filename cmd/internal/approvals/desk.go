@@ -121,6 +121,7 @@ func (d *Desk) Load() error {
 	d.holds, d.done = make(map[string]*Hold), s.Done
 	for _, h := range s.Holds {
 		if h.Kind != OfProposal {
+			h.kept = h.Until
 			d.holds[h.ID] = h
 		}
 	}
@@ -134,6 +135,9 @@ func (d *Desk) save() {
 	close(d.changed)
 	d.changed = make(chan struct{})
 	s := stored{Holds: d.sorted(), Done: d.done}
+	for _, h := range s.Holds {
+		h.kept = h.Until
+	}
 	text, err := json.Marshal(s)
 	if err == nil {
 		err = d.Store.SetCursor(cursor, text)
@@ -174,7 +178,7 @@ func (d *Desk) Deliver(_ context.Context, verdicts []state.Entry) (int, error) {
 	return len(verdicts), nil
 }
 
-// take reports whether a verdict changes what is waited for. The caller holds mu.
+// take reports whether a verdict changes what has to be stored. The caller holds mu.
 func (d *Desk) take(v *events.Verdict) bool {
 	if h := holdOf(v, d.Settings.Grant); h != nil {
 		if h.Kind == OfBudget {
@@ -203,12 +207,11 @@ func (d *Desk) take(v *events.Verdict) bool {
 	return news
 }
 
-// begin notes a hold. The caller holds mu.
+// begin notes a hold and reports whether it has to be stored. The caller holds mu.
 func (d *Desk) begin(h *Hold) bool {
 	for _, old := range d.holds {
 		if old.ID == h.ID || h.Kind == OfSpawn && old.Kind == OfSpawn && old.Flow == h.Flow && old.Rule == h.Rule {
-			old.renew(h)
-			return true
+			return old.renew(h)
 		}
 	}
 	if h.early {

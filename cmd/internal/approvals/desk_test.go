@@ -15,6 +15,7 @@ import (
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/switchfile"
 	"weir/events"
+	"weir/state"
 )
 
 // world is what a desk needs of others.
@@ -87,6 +88,54 @@ func TestOneMessageHoldsUpNoOther(t *testing.T) {
 	// The one that was refused is tried again, after the others.
 	if text := strings.Join(got, " "); text != "poison good good poison" {
 		t.Errorf("the webhook has got: %s", text)
+	}
+}
+
+// writes counts what is stored.
+type writes struct {
+	world
+	n int
+}
+
+func (w *writes) SetCursor(string, []byte) error {
+	w.n++
+	return nil
+}
+
+// TestRenewalsAreStoredSeldom renews a hold by each refused check, as callers do that try again at once: the
+// store gets what an answer needs, and the page shows the newest figures.
+func TestRenewalsAreStoredSeldom(t *testing.T) {
+	store := &writes{}
+	d := deskOf(world{}, clock.NewFake(), "")
+	d.Store = store
+	at, limit := events.Stamp(1<<40), 10.0
+	refuse := func(after time.Duration, used float64) {
+		t.Helper()
+		at = at.Add(after)
+		v := events.Verdict{ID: "00000000000000aa-1", Mode: events.ModeEnforce, Action: events.Hold, Effective: events.EffectiveNow, Reason: events.MaxTotalCalls, RuleID: "max_total_calls", Unit: events.UnitCalls,
+			Limit: &limit, Observed: &used, Scope: events.Scope{Kind: events.ScopeFlow, ID: "f"}, CorrelationID: "f", Time: events.RFC3339(at), ExpiresAt: events.RFC3339(at.Add(time.Hour))}
+		if _, err := d.Deliver(t.Context(), []state.Entry{{Value: v.AppendJSON(nil)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 600 {
+		refuse(100*time.Millisecond, float64(11+i))
+	}
+	if store.n != 1 {
+		t.Errorf("within a minute the holds are stored %d times, want once", store.n)
+	}
+	refuse(100*time.Millisecond, 700)
+	if store.n != 2 {
+		t.Errorf("after a minute the holds are stored %d times, want twice", store.n)
+	}
+	limit = 20
+	refuse(100*time.Millisecond, 701)
+	if store.n != 3 {
+		t.Errorf("after another limit the holds are stored %d times, want 3", store.n)
+	}
+	waiting, _ := d.Waiting()
+	if len(waiting) != 1 || waiting[0].Used != 701 || waiting[0].Limit != 20 || events.Stamp(waiting[0].Until) != at.Add(time.Hour) {
+		t.Errorf("what waits is %+v", waiting)
 	}
 }
 

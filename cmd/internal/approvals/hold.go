@@ -62,8 +62,9 @@ type Hold struct {
 	// early says that the limit is used up, but that guards refuse no call by themselves: persons are asked
 	// once a check was refused.
 	early bool
-	busy  bool // an answer is carried out
-	tries int  // of the message of the last tier that failed, in this process
+	busy  bool           // an answer is carried out
+	tries int            // of the message of the last tier that failed, in this process
+	kept  events.RFC3339 // Until as the store has it
 }
 
 // mostText is how much of a text of others is kept, in bytes.
@@ -157,11 +158,13 @@ func (h *Hold) copy() *Hold {
 	return &c
 }
 
-// renew takes over what a later verdict says of the same hold.
-func (h *Hold) renew(v *Hold) {
-	h.Text, h.Used, h.Limit, h.Extra = v.Text, v.Used, v.Limit, v.Extra
-	h.Until = max(h.Until, v.Until)
-	h.Armed = h.Armed && v.Armed
+// renew takes over what a later verdict says of the same hold. It reports whether that has to be stored. Each
+// refused check may renew a hold, so a later end is stored only when it differs by the grace.
+func (h *Hold) renew(v *Hold) (store bool) {
+	until, armed := max(h.Until, v.Until), h.Armed && v.Armed
+	store = h.Limit != v.Limit || h.Extra != v.Extra || h.Armed != armed || events.Stamp(until) >= events.Stamp(h.kept).Add(grace)
+	h.Text, h.Used, h.Limit, h.Extra, h.Until, h.Armed = v.Text, v.Used, v.Limit, v.Extra, until, armed
+	return store
 }
 
 // Approved says what an approval does.
