@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -114,8 +115,11 @@ func (p *waitingStop) cells() []cli.Cell {
 // waiting returns the stops that wait for a second person.
 func waiting(ctx context.Context, c *client.Client) ([]api.OrderProposal, error) {
 	resp, err := c.Do(ctx, http.MethodGet, "/v1/order-proposals", nil, nil)
-	if err != nil {
+	if e, ok := errors.AsType[*client.StatusError](err); ok && e.Status == http.StatusNotFound {
 		return nil, nil // an older weir
+	}
+	if err != nil {
+		return nil, err
 	}
 	defer resp.Body.Close()
 	var list api.OrderProposalList

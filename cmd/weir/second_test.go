@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,5 +62,25 @@ func TestSecondPerson(t *testing.T) {
 	f(0, bob, []string{"is stopped until"}, "orders", "confirm", line.ID)
 	if out := f(0, bob, []string{"stopped"}, "orders", "ls"); strings.Contains(out, "waits") {
 		t.Errorf("a proposal that is void is listed: %s", out)
+	}
+}
+
+// TestOrdersOfAnOlderWeir lists orders where the stops that wait cannot be read: an older weir has none, and any
+// other answer is an error.
+func TestOrdersOfAnOlderWeir(t *testing.T) {
+	for status, code := range map[int]int{http.StatusNotFound: 0, http.StatusForbidden: 1, http.StatusInternalServerError: 1} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/v1/orders" {
+				_, _ = w.Write([]byte(`{"orders":[]}`))
+				return
+			}
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(`{"detail":"the reason"}`))
+		}))
+		got, _, errs := weir(t, "", "orders", "ls", "--server", server.URL)
+		server.Close()
+		if got != code || strings.Contains(errs, "the reason") != (code != 0) {
+			t.Errorf("where the stops that wait are answered by %d: exit code %d, want %d\n%s", status, got, code, errs)
+		}
 	}
 }
