@@ -2,6 +2,7 @@ package events
 
 import (
 	"math"
+	"strings"
 	"time"
 )
 
@@ -26,6 +27,18 @@ func (s Stamp) Add(d time.Duration) Stamp { return s + Stamp(d.Milliseconds()) }
 func (s Stamp) Sub(o Stamp) time.Duration {
 	const most = Stamp(math.MaxInt64 / time.Millisecond)
 	return time.Duration(max(-most, min(most, s-o))) * time.Millisecond
+}
+
+// DurationText writes a duration as people do, without zeros at its end: 10m, where String writes 10m0s.
+func DurationText(d time.Duration) string {
+	s := d.String()
+	// In this order: 1h0m0s loses its seconds first, then its minutes.
+	for _, zero := range [...]string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, zero) {
+			s = s[:len(s)-2]
+		}
+	}
+	return s
 }
 
 // Event is one fact about an agent flow, as the schema event.v1.json defines it.

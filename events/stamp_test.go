@@ -91,3 +91,12 @@ func FuzzParseStamp(f *testing.F) {
 		}
 	})
 }
+
+func TestDurationText(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0s", time.Hour: "1h", 90 * time.Minute: "1h30m", 45 * time.Second: "45s", 90 * time.Second: "1m30s", 10 * time.Minute: "10m",
+		time.Hour + 5*time.Second: "1h0m5s", 100 * time.Hour: "100h", -time.Minute: "-1m"} {
+		if got := DurationText(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}

@@ -282,7 +282,7 @@ func timeText(at events.Stamp) word {
 }
 
 // duration writes a length of time as limits files do.
-func duration(d time.Duration) word { return word(durationText(d)) }
+func duration(d time.Duration) word { return word(events.DurationText(d)) }
 
 // integer writes a whole number.
 func integer(v int64) number { return number(strconv.FormatInt(v, 10)) }

@@ -125,7 +125,7 @@ func (c *checker) general(l *analyzer.Limits) {
 	c.duration("flow.idle", l.Flow.Idle, time.Second)
 	c.duration("flow.max_age", l.Flow.MaxAge, time.Second)
 	if l.Flow.Idle > l.Flow.MaxAge {
-		c.fail("flow.idle", "make idle the shorter one", "%s is longer than max_age, %s: no episode would end by silence", durationText(l.Flow.Idle), durationText(l.Flow.MaxAge))
+		c.fail("flow.idle", "make idle the shorter one", "%s is longer than max_age, %s: no episode would end by silence", events.DurationText(l.Flow.Idle), events.DurationText(l.Flow.MaxAge))
 	}
 	c.duration("orders.ttl", l.Order.TTL, time.Second)
 	c.duration("orders.grace", l.Order.Grace, 0)
@@ -133,10 +133,10 @@ func (c *checker) general(l *analyzer.Limits) {
 	// The default hold is not compared with a short max_age where no rule holds: the file does
 	// not contain it.
 	if l.Order.Hold > l.Flow.MaxAge && (l.Order.Hold != analyzer.DefaultHold || slices.ContainsFunc(l.Rules[:], func(s rules.Setting) bool { return s.Hold })) {
-		c.fail("orders.hold", "let it wait for max_age at most", "%s is longer than flow.max_age, %s: the flow would be forgotten while it waits", durationText(l.Order.Hold), durationText(l.Flow.MaxAge))
+		c.fail("orders.hold", "let it wait for max_age at most", "%s is longer than flow.max_age, %s: the flow would be forgotten while it waits", events.DurationText(l.Order.Hold), events.DurationText(l.Flow.MaxAge))
 	}
 	if l.Order.Grace > l.Order.TTL {
-		c.fail("orders.grace", "make grace the shorter one", "%s is longer than ttl, %s: no call would ever count as defiance", durationText(l.Order.Grace), durationText(l.Order.TTL))
+		c.fail("orders.grace", "make grace the shorter one", "%s is longer than ttl, %s: no call would ever count as defiance", events.DurationText(l.Order.Grace), events.DurationText(l.Order.TTL))
 	}
 	steps := [...]struct {
 		path string
@@ -162,10 +162,10 @@ func (c *checker) general(l *analyzer.Limits) {
 func (c *checker) duration(path string, d, least time.Duration) {
 	switch {
 	case d < least || d > maxDuration:
-		c.fail(path, "", "%s is not between %s and %s", durationText(d), durationText(least), durationText(maxDuration))
+		c.fail(path, "", "%s is not between %s and %s", events.DurationText(d), events.DurationText(least), events.DurationText(maxDuration))
 	// A finer one would be cut without a word.
 	case d%time.Millisecond != 0:
-		c.fail(path, "event time has milliseconds", "%s is not a whole number of milliseconds", durationText(d))
+		c.fail(path, "event time has milliseconds", "%s is not a whole number of milliseconds", events.DurationText(d))
 	}
 }
 
@@ -361,7 +361,7 @@ func (c *checker) words(path string, r *analyzer.Row, s string) {
 func (c *checker) agents(a *agents.Limits) {
 	c.duration("agents.report", a.Report, 0)
 	if a.Report > maxReport {
-		c.fail("agents.report", "0s turns it off", "%s is longer than %s", durationText(a.Report), durationText(maxReport))
+		c.fail("agents.report", "0s turns it off", "%s is longer than %s", events.DurationText(a.Report), events.DurationText(maxReport))
 	}
 	c.duration("agents.patience", a.Patience, time.Second)
 	c.duration("agents.resume_within", a.ResumeWithin, time.Second)
@@ -381,7 +381,7 @@ func (c *checker) agents(a *agents.Limits) {
 		}{{"warn", s.Warn}, {"stop", s.Stop}} {
 			if t.v > 0 && t.v < int64(maxDuration/time.Second) && time.Duration(t.v)*time.Second < 2*a.Report {
 				c.fail("rules."+r.Name+"."+t.key, "a flow tells of an agent once in agents.report: raise this, or lower that",
-					"%s is less than twice agents.report, %s", Amount(r.Unit, t.v), durationText(a.Report))
+					"%s is less than twice agents.report, %s", Amount(r.Unit, t.v), events.DurationText(a.Report))
 			}
 		}
 	}
@@ -665,19 +665,7 @@ func Amount(unit events.Unit, v int64) string {
 		}
 		return s
 	case unit == events.UnitSeconds && v > -maxThreshold/1e6 && v < maxThreshold/1e6:
-		return durationText(time.Duration(v) * time.Second)
+		return events.DurationText(time.Duration(v) * time.Second)
 	}
 	return strconv.FormatInt(v, 10)
-}
-
-// durationText writes a duration as people do: 10m, where String writes 10m0s.
-func durationText(d time.Duration) string {
-	s := d.String()
-	// In this order: 1h0m0s loses its seconds first, then its minutes.
-	for _, zero := range [...]string{"m0s", "h0m"} {
-		if strings.HasSuffix(s, zero) {
-			s = s[:len(s)-2]
-		}
-	}
-	return s
 }

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
+
+	"weir/events"
 )
 
 // Format writes the cases as Parse reads them, in canonical form: single spaces,
@@ -68,7 +69,7 @@ func (it *item) format(b *strings.Builder) {
 	case itemClose:
 		fmt.Fprintf(b, ")*%d", it.times)
 	case itemWait:
-		b.WriteString("+" + clock(it.wait))
+		b.WriteString("+" + events.DurationText(it.wait))
 	case itemFields:
 		writeFields(b, it.fields)
 	case itemEvent:
@@ -202,16 +203,4 @@ func writeFields(b *strings.Builder, fields []field) {
 		}
 	}
 	b.WriteByte(']')
-}
-
-// clock writes a time without parts that are zero: 90s is 1m30s, an hour is 1h.
-func clock(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = s[:len(s)-2]
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = s[:len(s)-2]
-	}
-	return s
 }

@@ -93,7 +93,7 @@ func (s *Said) String() string {
 	if s.Event > 0 {
 		fmt.Fprintf(&b, "#%d ", s.Event)
 	} else {
-		b.WriteString("+" + clock(s.At.Sub(Start)) + " ")
+		b.WriteString("+" + events.DurationText(s.At.Sub(Start)) + " ")
 	}
 	if s.Ask {
 		b.WriteString("ask ")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"weir/analyzer/limitfile"
+	"weir/events"
 )
 
 // settle carries out the settings of a case. A limits file is put together line by line and read
@@ -22,7 +23,7 @@ func (p *parser) settle(c *Case, x *expansion) {
 				p.fail(s.line, "step: %w", err)
 				continue
 			}
-			x.step, s.value = d, clock(d)
+			x.step, s.value = d, events.DurationText(d)
 			continue
 		case "profile":
 			fmt.Fprintf(&file, "profile: %s\n", s.value)

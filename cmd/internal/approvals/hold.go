@@ -173,13 +173,13 @@ func (h *Hold) Approved(long time.Duration) string {
 	case h.Kind == OfProposal:
 		return "the stop is given"
 	case h.Releases():
-		return "the flow goes on; no rule stops it for " + duration(long)
+		return "the flow goes on; no rule stops it for " + events.DurationText(long)
 	case h.Kind == OfBudget:
-		return h.amount() + " more, until the window ends or for " + duration(long)
+		return h.amount() + " more, until the window ends or for " + events.DurationText(long)
 	case h.Kind == OfFlow || h.Kind == OfCalls:
-		return h.amount() + " more for the flow, for " + duration(long)
+		return h.amount() + " more for the flow, for " + events.DurationText(long)
 	}
-	return h.amount() + " more for the tree, for " + duration(long)
+	return h.amount() + " more for the tree, for " + events.DurationText(long)
 }
 
 // Releases reports whether an approval takes back all that refuses calls of the flow. Others grant Extra.
@@ -212,17 +212,6 @@ func (h *Hold) amount() string {
 		return n
 	}
 	return n + " " + string(h.Unit)
-}
-
-// duration is a time without zeros at its end, such as 1h or 1h30m.
-func duration(d time.Duration) string {
-	s := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(s, zero) {
-			s = s[:len(s)-2]
-		}
-	}
-	return s
 }
 
 func cut(s string) string {
