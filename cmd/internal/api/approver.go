@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"weir/analyzer/agents"
@@ -208,19 +207,11 @@ func (p approver) Publish(ctx context.Context, d approvals.Decision) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), partTime)
 	defer cancel()
 	addresses, _ := p.parts.Members.Others(ctx)
-	var group sync.WaitGroup
-	for _, address := range addresses {
-		group.Go(func() {
-			err := p.faults.caught("POST "+approvalPath, func() error {
-				_, _, err := p.o.Peer.Post(ctx, address, approvalPath, body)
-				return err
-			})
-			if err != nil {
-				p.logger.Warn("a member did not learn how a hold was decided", "member", address, "order", d.Hold, "error", err)
-			}
-		})
+	for i, reply := range p.postEach(ctx, addresses, approvalPath, body) {
+		if reply.err != nil {
+			p.logger.Warn("a member did not learn how a hold was decided", "member", addresses[i], "order", d.Hold, "error", reply.err)
+		}
 	}
-	group.Wait()
 }
 
 // takeDecision takes in what another member has decided.

@@ -83,24 +83,22 @@ func (h handOrders) receipt(ctx context.Context, o *byhand.Order) *orders.Receip
 	for _, why := range missed {
 		out.Miss(why)
 	}
-	parts, failed := make([]orders.Part, len(addresses)), make([]error, len(addresses))
-	var group sync.WaitGroup
-	for i, address := range addresses {
-		group.Go(func() {
-			failed[i] = h.faults.caught("POST "+receiptPath, func() (err error) {
-				parts[i], err = h.partOf(ctx, address, out.Verdict)
-				return err
-			})
-		})
+	body, err := json.Marshal(partAsk{out.Verdict})
+	if err != nil {
+		out.Miss(err.Error())
+		return out.Close()
 	}
-	group.Wait()
-	for i, address := range addresses {
-		if failed[i] != nil {
-			out.Miss(fmt.Sprintf("%s: %v", address, failed[i]))
+	for i, reply := range h.postEach(ctx, addresses, receiptPath, body) {
+		var part orders.Part
+		if reply.err == nil {
+			reply.err = json.Unmarshal(reply.text, &part)
+		}
+		if reply.err != nil {
+			out.Miss(fmt.Sprintf("%s: %v", addresses[i], reply.err))
 			continue
 		}
-		out.Add(address, parts[i])
-		h.parts.Orders.Desk.Guards.Moved(own.Words, parts[i].Words, h.parts.Orders.Book.Now())
+		out.Add(addresses[i], part)
+		h.parts.Orders.Desk.Guards.Moved(own.Words, part.Words, h.parts.Orders.Book.Now())
 	}
 	return out.Close()
 }
@@ -110,18 +108,28 @@ type partAsk struct {
 	Verdict string `json:"verdict_id"`
 }
 
-func (h handOrders) partOf(ctx context.Context, address, verdict string) (p orders.Part, err error) {
+// memberReply is the answer of another member.
+type memberReply struct {
+	text []byte
+	err  error
+}
+
+// postEach sends a request to all addresses at one time, and returns their answers in this order.
+func (h handOrders) postEach(ctx context.Context, addresses []string, path string, body []byte) []memberReply {
 	ctx, cancel := context.WithTimeout(ctx, partTime)
 	defer cancel()
-	body, err := json.Marshal(partAsk{verdict})
-	if err != nil {
-		return p, err
+	replies := make([]memberReply, len(addresses))
+	var group sync.WaitGroup
+	for i, address := range addresses {
+		group.Go(func() {
+			replies[i].err = h.faults.caught("POST "+path, func() (err error) {
+				_, replies[i].text, err = h.o.Peer.Post(ctx, address, path, body)
+				return err
+			})
+		})
 	}
-	_, text, err := h.o.Peer.Post(ctx, address, receiptPath, body)
-	if err != nil {
-		return p, err
-	}
-	return p, json.Unmarshal(text, &p)
+	group.Wait()
+	return replies
 }
 
 // answerPart answers another member.
