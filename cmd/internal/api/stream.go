@@ -162,45 +162,14 @@ func (v *viewer) begin(since, lastID string) (int64, error) {
 // so later faults end the response and go to the log. A viewer that reconnects with its last
 // id misses nothing that has not expired.
 func (v *viewer) run(r *http.Request) error {
-	h := v.w.Header()
-	h.Set("Content-Type", "application/x-ndjson")
-	if v.sse {
-		h.Set("Content-Type", "text/event-stream")
-		h.Set("X-Accel-Buffering", "no") // of a proxy in between
-		v.buf.WriteString("retry: 1000\n\n")
-	}
-	if !v.follow {
-		// Where the next request goes on by since=, for those who poll.
-		h.Set("Weir-Next", strconv.FormatInt(v.end, 10))
-	}
-	if v.sse {
-		v.streams.connected(r)
-	}
-	if v.who != nil {
-		h.Set(byhand.PrincipalHeader, v.who.Name)
-	}
-	if v.streams.name != "" {
-		h.Set(byhand.LogHeader, v.streams.name)
-	}
-	v.w.WriteHeader(http.StatusOK)
+	v.writeHeader(r)
 	// The header goes out at once: a dispatcher knows by it that the stream is open.
 	if v.follow && v.send() != nil {
 		return nil
 	}
 	a := v.streams
-	v.due = true             // dispatchers wait for the first one before they decide
-	var copied chan struct{} // closed when what is followed has come here
-	if !v.reached(v.ended) {
-		copied = make(chan struct{})
-		go func() {
-			_ = a.faults.caught("GET "+r.URL.Path, func() error {
-				if v.reached(r.Context()) {
-					close(copied)
-				}
-				return nil
-			})
-		}()
-	}
+	v.due = true // dispatchers wait for the first one before they decide
+	copied := v.copying(r)
 	for v.follow || v.from < v.end {
 		// Before it is read: what comes after that would not be sent yet.
 		current := v.due && v.current()
@@ -239,6 +208,48 @@ func (v *viewer) run(r *http.Request) error {
 		}
 	}
 	return nil
+}
+
+// writeHeader begins the response.
+func (v *viewer) writeHeader(r *http.Request) {
+	h := v.w.Header()
+	h.Set("Content-Type", "application/x-ndjson")
+	if v.sse {
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("X-Accel-Buffering", "no") // of a proxy in between
+		v.buf.WriteString("retry: 1000\n\n")
+	}
+	if !v.follow {
+		// Where the next request goes on by since=, for those who poll.
+		h.Set("Weir-Next", strconv.FormatInt(v.end, 10))
+	}
+	if v.sse {
+		v.streams.connected(r)
+	}
+	if v.who != nil {
+		h.Set(byhand.PrincipalHeader, v.who.Name)
+	}
+	if v.streams.name != "" {
+		h.Set(byhand.LogHeader, v.streams.name)
+	}
+	v.w.WriteHeader(http.StatusOK)
+}
+
+// copying returns a channel that is closed when what is followed has come here; nil when it is here already.
+func (v *viewer) copying(r *http.Request) <-chan struct{} {
+	if v.reached(v.ended) {
+		return nil
+	}
+	copied := make(chan struct{})
+	go func() {
+		_ = v.streams.faults.caught("GET "+r.URL.Path, func() error {
+			if v.reached(r.Context()) {
+				close(copied)
+			}
+			return nil
+		})
+	}()
+	return copied
 }
 
 // followed is the route of streams, as within needs it.

@@ -346,93 +346,113 @@ func walk(c *jsonwalk.Cursor, path []step, give func(raw []byte)) {
 // stream reads the path in values of any length, of which no more is held than one element.
 func (w *inside) stream(r io.Reader) func() ([]byte, int, error) {
 	ahead := &bounded{r: r}
-	d := json.NewDecoder(ahead)
-	ahead.done = d.InputOffset
-	// Each open array that is on the path is one level; a level is left when its array ends.
-	type level struct {
-		rest []step // of the path, behind the array
-		out  int    // brackets to close behind it, to the array around it
-	}
-	var levels []level
-	var joined pieces
-	// enter goes along the path to the first list of which all elements count. It is false when
-	// the value holds none.
-	enter := func(path []step) (bool, error) {
-		for depth := 0; len(path) > 0; depth++ {
-			opening, err := d.Token()
-			if err != nil {
-				return false, err
+	e := &elements{of: w, d: json.NewDecoder(ahead)}
+	ahead.done = e.d.InputOffset
+	return e.next
+}
+
+// elements reads the values at a path one after the other, each of which is held alone.
+type elements struct {
+	of     *inside
+	d      *json.Decoder
+	levels []level
+	joined pieces
+}
+
+// level is an open array on the path. It is left when its array ends.
+type level struct {
+	rest []step // of the path, behind the array
+	out  int    // brackets to close behind it, to the array around it
+}
+
+// next returns the next record.
+func (e *elements) next() (record []byte, line int, err error) {
+	for {
+		if len(e.levels) == 0 {
+			if err := e.enter(e.of.path); err != nil {
+				return nil, 0, err // the end, between two values
 			}
-			switch {
-			case path[0].index == every && opening == json.Delim('['):
-				levels = append(levels, level{path[1:], depth})
-				return true, nil
-			case len(levels) == 0 && opening == json.Delim('['): // a list of values
-				levels = append(levels, level{path, depth})
-				return true, nil
-			case path[0].index == 0 && opening == json.Delim('{'):
-				found := false
-				for !found && d.More() {
-					key, err := d.Token()
-					if err != nil {
-						return false, err
-					}
-					if found = key == path[0].name; !found {
-						if err := skipValue(d); err != nil {
-							return false, err
-						}
-					}
-				}
-				if path = path[1:]; found {
-					continue
-				}
-				depth++
-			default:
-				// Another value than the path has here: it is left, with what is open around it.
-				if _, opens := opening.(json.Delim); opens {
-					depth++
-				}
-			}
-			return false, leave(d, depth)
+			continue
 		}
-		return false, nil
-	}
-	return func() ([]byte, int, error) {
-		for {
-			if len(levels) == 0 {
-				if _, err := enter(w.path); err != nil {
-					return nil, 0, err // the end, between two values
-				}
-				continue
-			}
-			top := levels[len(levels)-1]
-			if !d.More() {
-				levels = levels[:len(levels)-1]
-				if err := leave(d, top.out+1); err != nil {
-					return nil, 0, unexpected(err)
-				}
-				continue
-			}
-			// A further list is entered, all else is small enough to be read at once.
-			if lists(top.rest) {
-				if _, err := enter(top.rest); err != nil {
-					return nil, 0, unexpected(err)
-				}
-				continue
-			}
-			var element json.RawMessage
-			if err := d.Decode(&element); err != nil {
+		top := e.levels[len(e.levels)-1]
+		if !e.d.More() {
+			e.levels = e.levels[:len(e.levels)-1]
+			if err := leave(e.d, top.out+1); err != nil {
 				return nil, 0, unexpected(err)
 			}
-			var record []byte
-			got := false
-			tail := &inside{path: top.rest, pieces: w.pieces && len(top.rest) > 0, plain: w.plain}
-			tail.records(element, &joined, func(inner []byte) { record, got = inner, true })
-			if got {
-				return record, 0, nil
+			continue
+		}
+		// A further list is entered, all else is small enough to be read at once.
+		if lists(top.rest) {
+			if err := e.enter(top.rest); err != nil {
+				return nil, 0, unexpected(err)
 			}
+			continue
+		}
+		record, got, err := e.element(top.rest)
+		if err != nil || got {
+			return record, 0, err
 		}
 	}
+}
+
+// element reads one element; rest is the path within it.
+func (e *elements) element(rest []step) (record []byte, got bool, err error) {
+	var element json.RawMessage
+	if err := e.d.Decode(&element); err != nil {
+		return nil, false, unexpected(err)
+	}
+	tail := &inside{path: rest, pieces: e.of.pieces && len(rest) > 0, plain: e.of.plain}
+	tail.records(element, &e.joined, func(inner []byte) { record, got = inner, true })
+	return record, got, nil
+}
+
+// enter goes along the path to the first list of which all elements count. A value that holds none is left.
+func (e *elements) enter(path []step) error {
+	for depth := 0; len(path) > 0; depth++ {
+		opening, err := e.d.Token()
+		if err != nil {
+			return err
+		}
+		switch {
+		case path[0].index == every && opening == json.Delim('['):
+			e.levels = append(e.levels, level{path[1:], depth})
+			return nil
+		case len(e.levels) == 0 && opening == json.Delim('['): // a list of values
+			e.levels = append(e.levels, level{path, depth})
+			return nil
+		case path[0].index == 0 && opening == json.Delim('{'):
+			found, err := e.member(path[0].name)
+			if err != nil {
+				return err
+			}
+			if path = path[1:]; found {
+				continue
+			}
+			depth++
+		default:
+			// Another value than the path has here: it is left, with what is open around it.
+			if _, opens := opening.(json.Delim); opens {
+				depth++
+			}
+		}
+		return leave(e.d, depth)
+	}
+	return nil
+}
+
+// member goes to the value of a member of the object that was opened.
+func (e *elements) member(name string) (found bool, err error) {
+	for e.d.More() {
+		key, err := e.d.Token()
+		if err != nil || key == name {
+			return err == nil, err
+		}
+		if err := skipValue(e.d); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
 }
 
 // lists reports whether all elements of a list are on the path.

@@ -139,86 +139,129 @@ func (l *load) check() error {
 	return nil
 }
 
-// sizes computes the figures. What it takes per member is that of the members that have most.
-func (l *load) sizes() (out []sizing) {
-	add := func(what string, amount float64, unit, how string, args ...any) {
-		out = append(out, sizing{what, amount, unit, fmt.Sprintf(how, args...)})
-	}
-	mean := l.eventsADay / 86_400
-	rate := mean * l.peak
-	days := l.retention.Hours() / 24
-	add("events at the peak", rate, "a second", "events a day / 86,400 x %s", figure(l.peak))
+// sizer computes the figures of a load. What it takes per member is that of the members that have most.
+type sizer struct {
+	*load
+	out        []sizing
+	mean, rate float64 // events a second, in the mean and at the peak
+	activity   int     // partitions of activity
+	count      int     // members
+	m          float64 // that as a factor
+	owned      float64 // partitions of a member
+	said       float64 // verdicts of flows a second, in the mean
+	ofAgents   float64 // verdicts of agents a second
+}
 
-	activity := min(l.partitions, mostActivity)
-	work := rate * foldMicros / 1e6 / planned
-	members := 1
-	if l.partitions > 0 {
-		members = l.members
-		if members == 0 {
-			members = min(l.partitions, 1+max(ceil(work/float64(l.coresA)), ceil(float64(l.partitions)/perProcess)))
-		}
-	}
-	m := float64(members)
-	work += float64(l.partitions)*partitionCores + m*(memberCores+min(rate/m, liveEvents)*liveMicros/1e6)
-	owned := math.Ceil(float64(l.partitions) / m)
-	if l.partitions > 0 {
-		if l.members > 0 {
-			add("members", m, "", "--members")
-		} else {
-			add("members", m, "", "cores / %d, and %d partitions each at most; one more for when one fails", l.coresA, perProcess)
-		}
-		if least := ceil(rate / partitionEvents); least > l.partitions {
-			add("partitions at least", float64(least), "", "%s events a second in each at most", figure(partitionEvents))
-		}
-	}
-	add("cores of all", work, "", "%g µs an event in %g of a core; %g µs more for %g a second of each member; %g a partition, %g a member", foldMicros, planned, liveMicros, liveEvents, partitionCores, memberCores)
-	add("cores of a member", work/m, "", "that of all / members")
+const gib = 1 << 30
 
-	records := l.flows / m * flowBytes / (1 << 20)
-	memory := baseMiB + recordMiB*min(records, float64(l.memoryMiB)) + l.flows/m*knownBytes/(1<<20) + min(storeFactor*records, storeMiB) + partitionMiB*min(max(owned, 1), sharing)
-	add("memory of a member", memory, "MiB", "%g; %g x the records of live flows or --memory; %d bytes a live flow; up to %g for the store; %g a partition up to %g", baseMiB, recordMiB, knownBytes, storeMiB, partitionMiB, sharing)
-
-	flows := l.eventsADay / l.perFlow * days
-	said := mean * l.verdicts / 1000 // verdicts of flows a second
-	ofAgents := l.agents / (agentMinutes * 60)
-	const gib = 1 << 30
-	disk := flows/m*flowBytes*mergeFactor/gib + floorMiB/1024
-	how := fmt.Sprintf("%s of flows of %d bytes x %g, and %g GiB that stay free", "--retention", flowBytes, mergeFactor, floorMiB/1024)
+// sizes computes the figures.
+func (l *load) sizes() []sizing {
+	z := &sizer{load: l, mean: l.eventsADay / 86_400, activity: min(l.partitions, mostActivity), count: 1}
+	z.rate, z.said, z.ofAgents = z.mean*l.peak, z.mean*l.verdicts/1000, l.agents/(agentMinutes*60)
+	z.add("events at the peak", z.rate, "a second", "events a day / 86,400 x %s", figure(l.peak))
+	z.cores()
+	z.memory()
+	disk, how := z.flowsOnDisk()
 	if l.partitions == 0 {
-		disk += (l.eventsADay*(l.eventBytes+activePart) + said*86_400*verdictBytes) * days * mergeFactor / gib
-		how += "; the journal and the verdicts, too"
-		add("disk", disk, "GiB", "%s", how)
-		return out
+		z.journal(disk, how)
+		return z.out
 	}
-	add("disk of a member", disk+ofAgents*86_400*days*copiedBytes/gib, "GiB", "%s; verdicts about agents", how)
-	if l.followed > 0 {
-		add("disk of one that is followed", disk+(ofAgents+said)*86_400*days*copiedBytes/gib, "GiB", "that, and %d bytes a verdict", copiedBytes)
+	z.copies(disk, how)
+	z.topics()
+	z.traffic()
+	z.handOver()
+	return z.out
+}
+
+func (z *sizer) add(what string, amount float64, unit, how string, args ...any) {
+	z.out = append(z.out, sizing{what, amount, unit, fmt.Sprintf(how, args...)})
+}
+
+// cores computes the members and what they compute.
+func (z *sizer) cores() {
+	work := z.rate * foldMicros / 1e6 / planned
+	if z.partitions > 0 {
+		z.count = z.members
+		if z.count == 0 {
+			z.count = min(z.partitions, 1+max(ceil(work/float64(z.coresA)), ceil(float64(z.partitions)/perProcess)))
+		}
 	}
+	z.m = float64(z.count)
+	work += float64(z.partitions)*partitionCores + z.m*(memberCores+min(z.rate/z.m, liveEvents)*liveMicros/1e6)
+	z.owned = math.Ceil(float64(z.partitions) / z.m)
+	if z.partitions > 0 {
+		if z.members > 0 {
+			z.add("members", z.m, "", "--members")
+		} else {
+			z.add("members", z.m, "", "cores / %d, and %d partitions each at most; one more for when one fails", z.coresA, perProcess)
+		}
+		if least := ceil(z.rate / partitionEvents); least > z.partitions {
+			z.add("partitions at least", float64(least), "", "%s events a second in each at most", figure(partitionEvents))
+		}
+	}
+	z.add("cores of all", work, "", "%g µs an event in %g of a core; %g µs more for %g a second of each member; %g a partition, %g a member", foldMicros, planned, liveMicros, liveEvents, partitionCores, memberCores)
+	z.add("cores of a member", work/z.m, "", "that of all / members")
+}
 
-	second := l.retention.Seconds() * replicas / gib
-	add("topic of events", mean*l.eventBytes*second, "GiB", "%s bytes an event, %d replicas", figure(l.eventBytes), replicas)
-	add("topic of verdicts", (said+ofAgents)*verdictBytes*second, "GiB", "%g verdicts of 1,000 events, %d bytes each", l.verdicts, verdictBytes)
-	add("topic of activity", mean*activePart*second, "GiB", "%d bytes an event", activePart)
+func (z *sizer) memory() {
+	records := z.flows / z.m * flowBytes / (1 << 20)
+	memory := baseMiB + recordMiB*min(records, float64(z.memoryMiB)) + z.flows/z.m*knownBytes/(1<<20) + min(storeFactor*records, storeMiB) + partitionMiB*min(max(z.owned, 1), sharing)
+	z.add("memory of a member", memory, "MiB", "%g; %g x the records of live flows or --memory; %d bytes a live flow; up to %g for the store; %g a partition up to %g", baseMiB, recordMiB, knownBytes, storeMiB, partitionMiB, sharing)
+}
 
+func (z *sizer) days() float64 { return z.retention.Hours() / 24 }
+
+// flowsOnDisk is what the flows of a member take, in GiB.
+func (z *sizer) flowsOnDisk() (disk float64, how string) {
+	flows := z.eventsADay / z.perFlow * z.days()
+	return flows/z.m*flowBytes*mergeFactor/gib + floorMiB/1024, fmt.Sprintf("%s of flows of %d bytes x %g, and %g GiB that stay free", "--retention", flowBytes, mergeFactor, floorMiB/1024)
+}
+
+// journal computes the disk of one weir, which keeps the log as well.
+func (z *sizer) journal(disk float64, how string) {
+	disk += (z.eventsADay*(z.eventBytes+activePart) + z.said*86_400*verdictBytes) * z.days() * mergeFactor / gib
+	z.add("disk", disk, "GiB", "%s", how+"; the journal and the verdicts, too")
+}
+
+// copies computes the disk of a member of a group, with the verdicts that it copies.
+func (z *sizer) copies(disk float64, how string) {
+	z.add("disk of a member", disk+z.ofAgents*86_400*z.days()*copiedBytes/gib, "GiB", "%s; verdicts about agents", how)
+	if z.followed > 0 {
+		z.add("disk of one that is followed", disk+(z.ofAgents+z.said)*86_400*z.days()*copiedBytes/gib, "GiB", "that, and %d bytes a verdict", copiedBytes)
+	}
+}
+
+func (z *sizer) topics() {
+	second := z.retention.Seconds() * replicas / gib
+	z.add("topic of events", z.mean*z.eventBytes*second, "GiB", "%s bytes an event, %d replicas", figure(z.eventBytes), replicas)
+	z.add("topic of verdicts", (z.said+z.ofAgents)*verdictBytes*second, "GiB", "%g verdicts of 1,000 events, %d bytes each", z.verdicts, verdictBytes)
+	z.add("topic of activity", z.mean*activePart*second, "GiB", "%d bytes an event", activePart)
+}
+
+// traffic computes what the brokers write and send, and what copying takes.
+func (z *sizer) traffic() {
 	const mb = 1e6
-	peakSaid, followed := said*l.peak, min(float64(l.followed), m)
-	in := rate*(l.eventBytes+activePart) + (peakSaid+ofAgents)*verdictBytes
-	add("written by brokers", in*replicas/mb, "MB/s", "events, activity and verdicts, %d times", replicas)
-	others := (ofAgents*m + peakSaid*followed) * verdictBytes
-	add("read from brokers", (rate*(l.eventBytes+activePart)+others)/mb, "MB/s", "events and activity once, verdicts as below; replicas beside it")
-	readers := float64(l.partitions+activity) + m*float64(activity) + followed*float64(l.partitions)
-	add("connections of readers", readers, "", "one a partition, a member and partition of activity, and a partition that is followed; at rest one for up to 32 of the first, and %d requests a second of each of the others", polls)
+	peakSaid, followed := z.said*z.peak, min(float64(z.followed), z.m)
+	in := z.rate*(z.eventBytes+activePart) + (peakSaid+z.ofAgents)*verdictBytes
+	z.add("written by brokers", in*replicas/mb, "MB/s", "events, activity and verdicts, %d times", replicas)
+	others := (z.ofAgents*z.m + peakSaid*followed) * verdictBytes
+	z.add("read from brokers", (z.rate*(z.eventBytes+activePart)+others)/mb, "MB/s", "events and activity once, verdicts as below; replicas beside it")
+	readers := float64(z.partitions+z.activity) + z.m*float64(z.activity) + followed*float64(z.partitions)
+	z.add("connections of readers", readers, "", "one a partition, a member and partition of activity, and a partition that is followed; at rest one for up to 32 of the first, and %d requests a second of each of the others", polls)
 
-	add("copying, of each member", ofAgents*copyMicros/1e6, "cores", "%s verdicts about agents a second, one an agent in %d min, %g µs each; %s MB/s", figure(ofAgents), agentMinutes, copyMicros, figure(ofAgents*verdictBytes/mb))
+	z.add("copying, of each member", z.ofAgents*copyMicros/1e6, "cores", "%s verdicts about agents a second, one an agent in %d min, %g µs each; %s MB/s", figure(z.ofAgents), agentMinutes, copyMicros, figure(z.ofAgents*verdictBytes/mb))
 	if followed > 0 {
-		add("copying, of one that is followed", (ofAgents+peakSaid)*copyMicros/1e6, "cores", "%s verdicts a second at the peak; %s MB/s", figure(ofAgents+peakSaid), figure((ofAgents+peakSaid)*verdictBytes/mb))
+		z.add("copying, of one that is followed", (z.ofAgents+peakSaid)*copyMicros/1e6, "cores", "%s verdicts a second at the peak; %s MB/s", figure(z.ofAgents+peakSaid), figure((z.ofAgents+peakSaid)*verdictBytes/mb))
 	}
-	if members > 1 {
-		each := math.Ceil((owned + math.Ceil(float64(activity)/m)) / (m - 1))
-		add("hand-over, one leaves", joinSeconds+takeSeconds*each, "s", "%g to hear of it, %g for each of %s partitions that a member gets", joinSeconds, takeSeconds, figure(each))
-		add("hand-over, one is gone", awaySeconds+joinSeconds+takeSeconds*each+1, "s", "that, %d until it counts as gone, and 1 to fold again; less when it comes back", awaySeconds)
+}
+
+// handOver computes how long partitions wait when a member goes.
+func (z *sizer) handOver() {
+	if z.count > 1 {
+		each := math.Ceil((z.owned + math.Ceil(float64(z.activity)/z.m)) / (z.m - 1))
+		z.add("hand-over, one leaves", joinSeconds+takeSeconds*each, "s", "%g to hear of it, %g for each of %s partitions that a member gets", joinSeconds, takeSeconds, figure(each))
+		z.add("hand-over, one is gone", awaySeconds+joinSeconds+takeSeconds*each+1, "s", "that, %d until it counts as gone, and 1 to fold again; less when it comes back", awaySeconds)
 	}
-	return out
 }
 
 func ceil(x float64) int { return int(math.Ceil(x)) }

@@ -358,13 +358,7 @@ func (b *bench) live(ctx context.Context) error {
 	// Twenty events for each flow, as in the other measurements.
 	tr := &traffic{seed: 2, name: "live", events: int(all.Seconds()) * b.rate, flows: int(all.Seconds()) * b.rate / 20, runaway: astray,
 		from: events.StampOf(now), to: events.StampOf(now.Add(all))}
-	// The partition of a verdict is that of its event, so the pair names the event.
-	type place struct {
-		partition int32
-		offset    int64
-	}
-	var mu sync.Mutex
-	sent, read := map[place]time.Time{}, map[place]time.Time{}
+	moments := latencies{sent: map[place]time.Time{}, read: map[place]time.Time{}}
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	// Only the partitions of the flows: what the agent stage says is about no event of this
@@ -381,23 +375,7 @@ func (b *bench) live(ctx context.Context) error {
 	}
 	defer reader.Close()
 	var group sync.WaitGroup
-	group.Go(func() {
-		for reading.Err() == nil {
-			fetched := reader.PollFetches(reading)
-			// All records of one fetch were readable now, and not before as far as a reader
-			// can see.
-			at := time.Now()
-			mu.Lock()
-			fetched.EachRecord(func(r *kgo.Record) {
-				trigger, err := strconv.ParseInt(header(r, "weir-trigger"), 10, 64)
-				// The first verdict of an event is the one that a dispatcher waits for.
-				if k := (place{r.Partition, trigger}); err == nil && read[k].IsZero() {
-					read[k] = at
-				}
-			})
-			mu.Unlock()
-		}
-	})
+	group.Go(func() { moments.follow(reading, reader) })
 	// What the process computes is measured over the time that counts, without the start.
 	used := make(chan [2]time.Duration, 1)
 	go func() {
@@ -406,13 +384,7 @@ func (b *bench) live(ctx context.Context) error {
 		<-time.After(b.lasts)
 		used <- [2]time.Duration{cpuOf(r.cmd.Process.Pid) - before, time.Since(began)}
 	}()
-	// It is called when the broker has acknowledged, which may be after the verdict was
-	// read; both maps are put together at the end.
-	err = b.server.produce(ctx, t.events, tr, true, func(r *kgo.Record, at time.Time) {
-		mu.Lock()
-		defer mu.Unlock()
-		sent[place{r.Partition, r.Offset}] = at
-	})
+	err = b.server.produce(ctx, t.events, tr, true, moments.acknowledged)
 	if err != nil {
 		_ = m.kill()
 		return err
@@ -423,15 +395,7 @@ func (b *bench) live(ctx context.Context) error {
 	stop()
 	group.Wait()
 	_, stopped := m.stop()
-	var late []time.Duration
-	// Verdicts of ticks, and of events from before the ten seconds were over, are left out.
-	for k, at := range read {
-		if s, ok := sent[k]; ok && s.Sub(now) >= warm {
-			// Both moments are of one clock, that of this process.
-			late = append(late, at.Sub(s))
-		}
-	}
-	slices.Sort(late)
+	late := moments.since(now.Add(warm))
 	if len(late) == 0 {
 		return errors.Join(errors.New("live: there were no verdicts"), stopped)
 	}
@@ -440,6 +404,58 @@ func (b *bench) live(ctx context.Context) error {
 	fmt.Fprintf(b.out, "| produced to verdict readable, %d verdicts | %s | %s | %s | %.2f | %.0f MiB |\n", len(late), at(0.5), at(0.99), at(1),
 		u[0].Seconds()/u[1].Seconds(), float64(costOf(0, r.cmd.ProcessState).rss)/(1<<20))
 	return stopped
+}
+
+// place names an event, and a verdict by its event: both have the same partition.
+type place struct {
+	partition int32
+	offset    int64
+}
+
+// latencies are the moments at which events were acknowledged and their verdicts read.
+type latencies struct {
+	mu         sync.Mutex
+	sent, read map[place]time.Time
+}
+
+// acknowledged notes an event that the broker has acknowledged, which may be after the verdict was read.
+func (l *latencies) acknowledged(r *kgo.Record, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sent[place{r.Partition, r.Offset}] = at
+}
+
+// follow notes verdicts until ctx ends.
+func (l *latencies) follow(ctx context.Context, reader *kgo.Client) {
+	for ctx.Err() == nil {
+		fetched := reader.PollFetches(ctx)
+		// All records of one fetch were readable now, and not before as far as a reader
+		// can see.
+		at := time.Now()
+		l.mu.Lock()
+		fetched.EachRecord(func(r *kgo.Record) {
+			trigger, err := strconv.ParseInt(header(r, "weir-trigger"), 10, 64)
+			// The first verdict of an event is the one that a dispatcher waits for.
+			if k := (place{r.Partition, trigger}); err == nil && l.read[k].IsZero() {
+				l.read[k] = at
+			}
+		})
+		l.mu.Unlock()
+	}
+}
+
+// since returns how long verdicts took, sorted. Those of ticks, and of events sent before from, are left out.
+func (l *latencies) since(from time.Time) (late []time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for k, at := range l.read {
+		if s, ok := l.sent[k]; ok && !s.Before(from) {
+			// Both moments are of one clock, that of this process.
+			late = append(late, at.Sub(s))
+		}
+	}
+	slices.Sort(late)
+	return late
 }
 
 // cpuOf is the time that a process has computed, in ticks of 10 ms.

@@ -265,6 +265,20 @@ func compare(o *oracle, p *published, folded map[int32]int64) *difference {
 	d := &difference{}
 	// Partitions without a commit owe nothing.
 	due := func(v said) bool { return v.trigger < folded[v.partition] }
+	d.verdicts(o, p, due)
+	d.letters(o, p, due)
+	// Both were found while the topics were read.
+	for _, s := range p.former {
+		d.note(&d.former, "%s", s)
+	}
+	for _, s := range p.strange {
+		d.note(&d.strange, "%s", s)
+	}
+	return d
+}
+
+// verdicts compares the verdicts.
+func (d *difference) verdicts(o *oracle, p *published, due func(said) bool) {
 	// An id stands for one verdict of the whole log.
 	want := map[string]said{}
 	for _, v := range o.verdicts {
@@ -304,10 +318,10 @@ func compare(o *oracle, p *published, folded map[int32]int64) *difference {
 			d.note(&d.missing, "partition %d: verdict %s of offset %d is missing: %.200s", v.partition, v.id, v.trigger, v.value)
 		}
 	}
-	type place struct {
-		partition int32
-		offset    int64
-	}
+}
+
+// letters compares the dead letters.
+func (d *difference) letters(o *oracle, p *published, due func(said) bool) {
 	// By place the bytes that have to stand there.
 	deadLetters := map[place]string{}
 	for _, l := range o.deadLetters {
@@ -332,14 +346,6 @@ func compare(o *oracle, p *published, folded map[int32]int64) *difference {
 			d.note(&d.deadLettersMissing, "partition %d: the dead letter of offset %d is missing", l.partition, l.trigger)
 		}
 	}
-	// Both were found while the topics were read.
-	for _, s := range p.former {
-		d.note(&d.former, "%s", s)
-	}
-	for _, s := range p.strange {
-		d.note(&d.strange, "%s", s)
-	}
-	return d
 }
 
 // sameAs compares verdicts with the lines that `weir replay -o jsonl` prints: the same set

@@ -105,16 +105,7 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 			fmt.Fprintf(s.out, "logs and data are in %s\n", s.dir)
 		}
 	}()
-	// Streams 1 and 2 of the seed are those of the traffic and of the schedule.
-	s.random = rand.New(rand.NewPCG(s.seed, 3))
-	s.counts, s.after, s.topics = map[fault]int{}, map[fault][]figure{}, defaultTopics()
-	if s.binary, err = build(s.dir); err != nil {
-		return false, err
-	}
-	if s.server, err = newServer(s.real, filepath.Join(s.dir, "broker")); err != nil {
-		return false, err
-	}
-	if err = s.server.start(ctx); err != nil {
+	if err = s.startServer(ctx); err != nil {
 		return false, err
 	}
 	// Deferred calls run backwards: the members go before the broker does.
@@ -123,7 +114,6 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 	if err = s.createTopics(ctx); err != nil {
 		return false, err
 	}
-
 	// The plan is made before anything runs, for the time that it takes decides how long
 	// the live events have to go on.
 	plan := s.faults.schedule(s.seed, s.gap)
@@ -133,6 +123,48 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 			return false, err
 		}
 	}
+	past, live, err := s.traffic(ctx, plan)
+	if err != nil {
+		return false, err
+	}
+	produced := make(chan error, 1)
+	go func() { produced <- s.server.produce(ctx, s.topics.events, live, true, nil) }()
+	// The first members of a storm join while events come in; those of a soak are there
+	// already.
+	for len(s.members) < 2 {
+		if err = s.join(); err != nil {
+			return false, err
+		}
+	}
+	if err = s.strikeAll(ctx, plan, produced); err != nil {
+		return false, err
+	}
+	// From here on nothing goes wrong any more but what calm does on purpose.
+	r := result{storm: s, asked: past.events + live.events, planted: past.bad + live.bad}
+	if err = s.verify(ctx, &r); err != nil {
+		return false, err
+	}
+	r.took = time.Since(began)
+	r.print(s.out)
+	return r.ok(), nil
+}
+
+// startServer builds weir and starts the broker.
+func (s *storm) startServer(ctx context.Context) (err error) {
+	// Streams 1 and 2 of the seed are those of the traffic and of the schedule.
+	s.random = rand.New(rand.NewPCG(s.seed, 3))
+	s.counts, s.after, s.topics = map[fault]int{}, map[fault][]figure{}, defaultTopics()
+	if s.binary, err = build(s.dir); err != nil {
+		return err
+	}
+	if s.server, err = newServer(s.real, filepath.Join(s.dir, "broker")); err != nil {
+		return err
+	}
+	return s.server.start(ctx)
+}
+
+// traffic makes the events of a plan, and produces those that lie in the past.
+func (s *storm) traffic(ctx context.Context, plan []moment) (past, live *traffic, err error) {
 	var lasts time.Duration
 	for _, m := range plan {
 		lasts += m.pause
@@ -144,24 +176,19 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 	if s.soak.lasts == 0 {
 		past = &traffic{seed: s.seed, name: "past", events: s.events / 2, flows: s.flows / 2, bad: s.events / 20_000, reporters: talkers, from: events.StampOf(now.Add(-time.Hour)), to: events.StampOf(now)}
 		if err = s.server.produce(ctx, s.topics.events, past, false, nil); err != nil {
-			return false, err
+			return nil, nil, err
 		}
 	}
 	// Producing the past has taken a while, and the live events must not begin late.
 	now = time.Now()
-	live := &traffic{seed: s.seed + 1, name: "live", events: s.events - past.events, flows: s.flows - past.flows, bad: s.events / 20_000, reporters: talkers,
+	live = &traffic{seed: s.seed + 1, name: "live", events: s.events - past.events, flows: s.flows - past.flows, bad: s.events / 20_000, reporters: talkers,
 		// A quarter longer than the plan, for faults take time themselves.
 		from: events.StampOf(now), to: events.StampOf(now.Add(max(lasts+lasts/4, 10*time.Second)))}
-	produced := make(chan error, 1)
-	go func() { produced <- s.server.produce(ctx, s.topics.events, live, true, nil) }()
+	return past, live, nil
+}
 
-	// The first members of a storm join while events come in; those of a soak are there
-	// already.
-	for len(s.members) < 2 {
-		if err = s.join(); err != nil {
-			return false, err
-		}
-	}
+// strikeAll strikes by the plan, and waits until the live events were produced.
+func (s *storm) strikeAll(ctx context.Context, plan []moment, produced <-chan error) error {
 	// A soak looks at what the members take while it lasts, and no longer: their end is not
 	// of interest.
 	watching, seen := context.WithCancel(ctx)
@@ -177,43 +204,41 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 		// in others.
 		case <-time.After(m.pause):
 		case <-ctx.Done():
-			return false, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
-		if err = s.strike(ctx, m.fault); err != nil {
-			return false, fmt.Errorf("%s: %w", m.fault, err)
+		if err := s.strike(ctx, m.fault); err != nil {
+			return fmt.Errorf("%s: %w", m.fault, err)
 		}
 	}
 	s.outage.Wait()
 	// Producing lasts until every event was acknowledged, also those of an outage.
-	if err = <-produced; err != nil {
-		return false, err
+	if err := <-produced; err != nil {
+		return err
 	}
 	seen()
 	watchers.Wait()
 	if s.soak.lasts > 0 {
 		s.problems = append(s.problems, s.soak.judge(s.out)...)
 	}
-	// From here on nothing goes wrong any more but what calm does on purpose.
-	r := result{storm: s, asked: past.events + live.events, planted: past.bad + live.bad}
+	return nil
+}
+
+// verify waits until all is folded, and compares what was published with a replay.
+func (s *storm) verify(ctx context.Context, r *result) (err error) {
 	// First the members catch up with the storm; only then is calm what is measured in
 	// calm.
 	if r.caught, r.settled, err = s.folded(ctx); err != nil {
-		return false, err
+		return err
 	}
-	if err = s.calm(ctx, &r); err != nil {
-		return false, err
+	if err = s.calm(ctx, r); err != nil {
+		return err
 	}
 	// The members have to have ended before the topics are compared, or they would still
 	// grow.
-	if err = s.settle(ctx, &r); err != nil {
-		return false, err
+	if err = s.settle(ctx, r); err != nil {
+		return err
 	}
-	if err = s.judge(ctx, &r); err != nil {
-		return false, err
-	}
-	r.took = time.Since(began)
-	r.print(s.out)
-	return r.ok(), nil
+	return s.judge(ctx, r)
 }
 
 // startBroker starts the broker in the folder of the trial and creates the topics. The caller stops
@@ -297,23 +322,7 @@ func (s *storm) strike(ctx context.Context, f fault) error {
 	s.counts[f]++
 	switch f {
 	case hardExit, loseState:
-		m := s.pick()
-		if err := m.kill(); err != nil {
-			return err
-		}
-		// As if the machine were gone with its disk: the next start has to begin with what
-		// can still matter of the log (see decision 24).
-		if f == loseState {
-			if err := m.lose(); err != nil {
-				return err
-			}
-		}
-		// At once, as by whatever watches over services; the group may not have noticed
-		// yet.
-		if err := m.start(); err != nil {
-			return err
-		}
-		s.measure(f, m)
+		return s.exit(f)
 	case join:
 		if err := s.join(); err != nil {
 			return err
@@ -344,25 +353,53 @@ func (s *storm) strike(ctx context.Context, f fault) error {
 	case otherLimits:
 		return s.otherLimits()
 	case brokerDown:
-		// A broker that is away cannot be killed. Who is frozen is waited for as well.
-		s.outage.Wait() // one at a time
-		if err := s.server.kill(); err != nil {
+		return s.cutBroker(ctx)
+	}
+	return nil
+}
+
+// exit ends a member hard and starts it again.
+func (s *storm) exit(f fault) error {
+	m := s.pick()
+	if err := m.kill(); err != nil {
+		return err
+	}
+	// As if the machine were gone with its disk: the next start has to begin with what
+	// can still matter of the log (see decision 24).
+	if f == loseState {
+		if err := m.lose(); err != nil {
 			return err
 		}
-		s.setAway(true)
-		s.outage.Go(func() {
-			// Members wait for it meanwhile, and must not end (see decision 31).
-			<-time.After(s.soak.away)
-			began := time.Now()
-			if err := s.server.start(ctx); err != nil {
-				s.problem("start the broker again: %v", err)
-			}
-			s.mu.Lock()
-			s.back = append(s.back, time.Since(began))
-			s.mu.Unlock()
-			s.setAway(false)
-		})
 	}
+	// At once, as by whatever watches over services; the group may not have noticed
+	// yet.
+	if err := m.start(); err != nil {
+		return err
+	}
+	s.measure(f, m)
+	return nil
+}
+
+// cutBroker ends the broker, and starts it again while other faults fall.
+func (s *storm) cutBroker(ctx context.Context) error {
+	// A broker that is away cannot be killed. Who is frozen is waited for as well.
+	s.outage.Wait() // one at a time
+	if err := s.server.kill(); err != nil {
+		return err
+	}
+	s.setAway(true)
+	s.outage.Go(func() {
+		// Members wait for it meanwhile, and must not end (see decision 31).
+		<-time.After(s.soak.away)
+		began := time.Now()
+		if err := s.server.start(ctx); err != nil {
+			s.problem("start the broker again: %v", err)
+		}
+		s.mu.Lock()
+		s.back = append(s.back, time.Since(began))
+		s.mu.Unlock()
+		s.setAway(false)
+	})
 	return nil
 }
 
