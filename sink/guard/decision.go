@@ -198,9 +198,9 @@ func (d *Decision) message() string {
 		}
 		return d.Verdict.Message
 	case d.Source == LocalLimit:
-		return "Agent call rejected: weir is away, and the flow made " + number(d.Observed) + " calls (max " + number(d.Limit) + " meanwhile)"
+		return "Agent call rejected: weir is unreachable, and the flow made " + number(d.Observed) + " calls (max " + number(d.Limit) + " meanwhile)"
 	case d.Source == StaleClosed:
-		return "Agent call rejected: weir is away, and calls are refused until it is back"
+		return "Agent call rejected: weir is unreachable, and calls are refused until it is back"
 	}
 	return "Agent call rejected: " + string(d.Reason)
 }

@@ -341,7 +341,7 @@ func (g *base) introduce(c *Call) {
 func (g *Guard) withoutOrders(c *Call, state uint32) Decision {
 	// Said once, since every call until then would say it.
 	if state == never && !g.warned.Swap(true) {
-		g.logger.Warn("a call is decided before weir was reached; orders may stand that the guard does not know", "weir", g.o.URL)
+		g.logger.Warn("weir was not reached yet; a call is decided without its active orders", "weir", g.o.URL)
 	}
 	d := allowed(StaleOpen)
 	d.Flow = c.Flow

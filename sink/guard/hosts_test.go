@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,8 +29,8 @@ func TestHosts(t *testing.T) {
 		language string
 		cases    []string
 	}{
-		{"python", []string{"fork", "ids", "blocked", "closed", "unsolicited", "busy", "granted", "names", "threads", "logs"}},
-		{"typescript", []string{"ids", "blocked", "closed", "required", "logs"}},
+		{"python", []string{"fork", "ids", "blocked", "closed", "unsolicited", "busy", "granted", "names", "threads", "logs", "dropped", "away"}},
+		{"typescript", []string{"ids", "blocked", "closed", "required", "logs", "dropped"}},
 	} {
 		for _, l := range languages() {
 			if l.name != of.language {
@@ -61,6 +62,10 @@ func runsHost(t *testing.T, command []string) {
 			answersTwice(rw)
 			return
 		}
+		if r.Header.Get("Authorization") == "Bearer unknown" {
+			http.Error(rw, "{}", http.StatusUnauthorized)
+			return
+		}
 		if r.Header.Get("Authorization") == "Bearer busy" {
 			http.Error(rw, "{}", http.StatusServiceUnavailable)
 			return
@@ -83,6 +88,26 @@ func runsHost(t *testing.T, command []string) {
 			t.Errorf("the id %s was given to two asks", ev.ID)
 		}
 		seen[ev.ID] = true
+	}
+}
+
+// TestEndsUnclosed holds that a Python program which ends without closing its guard loses no report.
+func TestEndsUnclosed(t *testing.T) {
+	weir := guardtest.New()
+	server := httptest.NewServer(weir)
+	defer server.Close()
+	defer weir.Set(guardtest.Away) // so that streams end
+	run := exec.CommandContext(t.Context(), found(t, "python3"), "testdata/hosts.py", "python", "ends", server.URL)
+	if out, err := run.CombinedOutput(); err != nil || len(out) != 0 {
+		t.Errorf("%v: %s", err, out)
+	}
+	var flows []string
+	for _, ev := range weir.Reports() {
+		flows = append(flows, ev.CorrelationID)
+	}
+	slices.Sort(flows)
+	if want := []string{"a program", "fork", "spawn"}; !slices.Equal(flows, want) {
+		t.Errorf("reports of %q arrived, want those of %q", flows, want)
 	}
 }
 

@@ -48,6 +48,7 @@ type outgoing struct {
 	body        []byte
 	acks, calls int64    // in body
 	flows       []string // of the calls, also of those that a panic kept out
+	dropping    bool     // the batch before was dropped, which was logged
 }
 
 // report sends the queue until ctx ends, and then the remaining entries.
@@ -55,7 +56,7 @@ type outgoing struct {
 func (g *reporter) report(ctx context.Context) {
 	var r outgoing
 	for {
-		r = outgoing{body: r.body[:0], flows: r.flows[:0]}
+		r = outgoing{body: r.body[:0], flows: r.flows[:0], dropping: r.dropping}
 		g.gather(ctx, &r)
 		sent := false
 		if len(r.body) > 0 && g.caught("report", func() error { sent = g.deliverAcks(ctx, &r); return nil }) != nil {
@@ -127,11 +128,15 @@ func (g *reporter) deliverAcks(ctx context.Context, r *outgoing) bool {
 			g.counts.Acked.Add(r.acks)
 			g.counts.Reported.Add(r.calls)
 			g.pending.reached(true)
+			r.dropping = false
 			return true
 		// What weir refuses once it refuses always.
 		case ok || ctx.Err() != nil:
 			g.pending.reached(ok)
-			g.logger.Warn("reports are dropped", "acknowledgements", r.acks, "calls", r.calls, "error", err, "refused", refused != nil)
+			if !r.dropping {
+				r.dropping = true
+				g.logger.Warn("reports are dropped; until one is sent, more are only counted", "acknowledgements", r.acks, "calls", r.calls, "error", err, "refused", refused != nil)
+			}
 			g.counts.AcksDropped.Add(r.acks) // behind the log, whose panic report counts
 			g.counts.ReportsDropped.Add(r.calls)
 			return false

@@ -82,5 +82,17 @@ const programs = {
     await guard.close();
     want(said.length === 5, `said ${said.length} times: ${said}`);
   },
+
+  // Weir rejects each report; the first is logged.
+  async dropped() {
+    const said = [];
+    const guard = new Guard(url, { token: "unknown", log: (level, text) => level === "warn" && text.includes("dropped") && said.push(text) });
+    for (let n = 1; n <= 3; n++) {
+      guard.spent({ flow: "h", from: "a", inputTokens: 7 });
+      while (guard.counts.reportsDropped < n) await new Promise((next) => setTimeout(next, 1));
+    }
+    await guard.close();
+    want(said.length === 1, `said ${said.length} times: ${said}`);
+  },
 };
 await programs[name]();

@@ -1,7 +1,9 @@
 """Programs for TestHosts, each of which does to a guard what programs do. They say what is wrong."""
 
 import asyncio
+import atexit
 import logging
+import multiprocessing
 import os
 import select
 import socket
@@ -173,19 +175,26 @@ def tries():
     guard.close()
 
 
-def logs():
-    """What goes wrong with each call is said once."""
+def _logged():
+    """What guards log from now on."""
     said = []
 
     class Keeps(logging.Handler):
         def emit(self, record):
             said.append(record.getMessage())
 
+    logging.getLogger("weir.guard").addHandler(Keeps())
+    logging.getLogger("weir.guard").propagate = False
+    return said
+
+
+def logs():
+    """What goes wrong with each call is said once."""
+    said = _logged()
+
     def fails(call, d):
         raise RuntimeError("an observer that fails")
 
-    logging.getLogger("weir.guard").addHandler(Keeps())
-    logging.getLogger("weir.guard").propagate = False
     guard = weir_guard.Guard("http://127.0.0.1:9", ask_timeout=0.2, on_decision=fails)
     for _ in range(20):
         guard.ask("h", "a", "b")
@@ -194,4 +203,45 @@ def logs():
     want(len(said) == 5, f"said {len(said)} times: {said}")
 
 
-globals()[sys.argv[2]]()
+def dropped():
+    """Weir rejects each report; the first is logged."""
+    said = _logged()
+    guard = weir_guard.Guard(URL, token="unknown")
+    for n in range(1, 4):
+        guard.spent("h", "a", input_tokens=7)
+        while guard.counts.reports_dropped < n:
+            time.sleep(0.001)
+    guard.close()
+    said = [text for text in said if "dropped" in text]
+    want(len(said) == 1, f"said {len(said)} times: {said}")
+
+
+def _spends(flow):
+    """Uses a guard that nothing closes."""
+    weir_guard.Guard(URL, name=flow).spent(flow, "planner", input_tokens=7)
+
+
+def ends():
+    """Programs that end without closing their guard: at their end, by an error, and as a process of
+    multiprocessing."""
+    for method in ("fork", "spawn"):
+        child = multiprocessing.get_context(method).Process(target=_spends, args=(method,))
+        child.start()
+        child.join()
+        want(child.exitcode == 0, f"the process of {method} ends with {child.exitcode}")
+    _spends("a program")
+    raise SystemExit(0)
+
+
+def away():
+    """A program that ends while weir is unreachable, or answers nothing, does not hang."""
+    _logged()
+    silent = socket.create_server(("127.0.0.1", 0))
+    for port in (9, silent.getsockname()[1]):
+        weir_guard.Guard(f"http://127.0.0.1:{port}", ask_timeout=0.2, connect_timeout=0.1).spent("away", "planner", input_tokens=7)
+    atexit._run_exitfuncs()
+    want(not any(t.name == "weir-guard" and t.is_alive() for t in threading.enumerate()), "threads of guards go on")
+
+
+if __name__ == "__main__":  # a spawned process imports this file
+    globals()[sys.argv[2]]()

@@ -584,6 +584,7 @@ export class Guard {
   private readonly pending = new Map<string, number>(); // reports under way, by flow
   private settling: (() => void)[] = []; // those who wait for some
   private unsent = false; // the last batch of reports did not reach weir
+  private dropping = false; // the last batch of reports was dropped, which was logged
   private readonly doubted = new Map<string, { checks: number; since: number }>(); // flows that are only checked
   private doubts = 3; // how many of them are looked up at weir
   private asks: Asking[] = []; // that wait for a request
@@ -804,20 +805,20 @@ export class Guard {
   private withoutOrders(call: Call): Decision {
     if (this.state === "never" && !this.warned) {
       this.warned = true;
-      this.log("warn", "a call is decided before weir was reached; orders may stand that the guard does not know");
+      this.log("warn", "weir was not reached yet; a call is decided without its active orders");
     }
     const flow = call.flow ?? "";
     let d = new Decision("allow", "stale_open", true, flow);
     if (byPerson(call)) {
       this.counts.staleAllowed++;
     } else if (this.o.failClosed) {
-      const message = "Agent call rejected: weir is away, and calls are refused until it is back";
+      const message = "Agent call rejected: weir is unreachable, and calls are refused until it is back";
       d = new Decision("deny", "stale_closed", true, flow, { reason: "guard_stale", retryAfter: this.staleAfter / 1000, message });
       this.counts.staleRefused++;
     } else {
       const over = this.limit(call);
       if (over) {
-        const message = `Agent call rejected: weir is away, and the flow made ${over.observed} calls (max ${over.limit} meanwhile)`;
+        const message = `Agent call rejected: weir is unreachable, and the flow made ${over.observed} calls (max ${over.limit} meanwhile)`;
         d = new Decision(over.retryAfter > 0 ? "throttle" : "deny", "local_limit", true, flow, { ...over, message });
         this.counts.localLimited++;
       } else {
@@ -1017,7 +1018,7 @@ export class Guard {
         this.log("debug", `the stream of verdicts ended: ${err}`);
         if (this.state === "never" && !this.unreached && !this.closing.signal.aborted) {
           this.unreached = true;
-          this.log("warn", `weir was not reached yet; it is tried again: ${cause(err)}`);
+          this.log("warn", `cannot follow weir at ${new URL(String(this.urls[turn % this.urls.length])).host}; the guard tries again: ${cause(err)}`);
         }
       }
       this.becomeStale("weir does not answer");
@@ -1297,7 +1298,7 @@ export class Guard {
         await this.send(batch.map((r) => r.event()));
         this.counts.acked += acks;
         this.counts.reported += batch.length - acks;
-        [span, this.unsent] = [shortest, false];
+        [span, this.unsent, this.dropping] = [shortest, false, false];
       } catch (err) {
         const status = err instanceof StatusError ? err.status : 0;
         const refused = status >= 400 && status < 500 && status !== 408 && status !== 429;
@@ -1310,7 +1311,8 @@ export class Guard {
         }
         this.counts.acksDropped += acks;
         this.counts.reportsDropped += batch.length - acks;
-        this.log("warn", `${batch.length} reports are dropped: ${err}`);
+        if (!this.dropping) this.log("warn", `${batch.length} reports are dropped; until one is sent, more are only counted: ${err}`);
+        this.dropping = true;
       }
       this.reports.splice(0, batch.length);
       for (const { flow, ack } of batch) {

@@ -14,6 +14,7 @@ three times the limits in force.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import contextvars
 import datetime
@@ -419,6 +420,7 @@ class Guard:
         self._settling = threading.Condition(self._lock)  # of _pending
         self._pending: Dict[str, int] = {}  # reports under way, by flow
         self._unsent = False  # the last batch of reports did not reach weir
+        self._dropping = False  # the last batch of reports was dropped, which was logged
         self._doubted: Dict[str, List[float]] = {}  # flows that were only checked: how often, since when
         self._stream: Any = None  # the connection
         self._resolving: Optional[_Resolving] = None
@@ -433,6 +435,7 @@ class Guard:
                     self._threads.append(threading.Thread(target=work, name="weir-guard", daemon=True))
                 for thread in self._threads:
                     thread.start()
+                _end_with_process()
             self._asleep = False
         self._tried.wait(self._connect_timeout)
 
@@ -644,7 +647,12 @@ class Guard:
         return self._state != _FRESH or 0 < self._alive < time.monotonic() - self._stale_after
 
     def close(self) -> None:
-        """Ends the threads. check still answers after that, as when weir is away."""
+        """Sends the reports that wait, and ends the threads. check still answers after that, as when weir is
+        unreachable. A guard that is not closed does this at the end of the program."""
+        self._end(len(self._threads) * (self._ask_timeout + self._stale_after))
+
+    def _end(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
         self._closed.set()
         stream = self._stream
         if stream is not None and stream.bounded is not None:
@@ -653,7 +661,7 @@ class Guard:
             except OSError:
                 pass
         for thread in self._threads:
-            thread.join(self._ask_timeout + self._stale_after)
+            thread.join(max(0.0, until - time.monotonic()))
         with self._lock:
             parked, self._parked = self._parked, []
         for _, _, conn in parked:
@@ -684,12 +692,12 @@ class Guard:
     def _without_orders(self, call: Call) -> Decision:
         if self._state == _NEVER and not self._warned:
             self._warned = True
-            _log.warning("a call is decided before weir was reached; orders may stand that the guard does not know")
+            _log.warning("weir was not reached yet; a call is decided without its active orders")
         d = Decision("allow", "stale_open", True, call.flow)
         if call.by_person:
             self.counts.stale_allowed += 1
         elif self._fail_closed:
-            text = "Agent call rejected: weir is away, and calls are refused until it is back"
+            text = "Agent call rejected: weir is unreachable, and calls are refused until it is back"
             d = _complete(Decision("deny", "stale_closed", True, call.flow, "guard_stale", retry_after=self._stale_after, message=text))
             self.counts.stale_refused += 1
         else:
@@ -698,7 +706,7 @@ class Guard:
                 self.counts.stale_allowed += 1
             else:
                 reason, limit, observed, wait = over
-                text = f"Agent call rejected: weir is away, and the flow made {observed} calls (max {limit} meanwhile)"
+                text = f"Agent call rejected: weir is unreachable, and the flow made {observed} calls (max {limit} meanwhile)"
                 action = "throttle" if wait > 0 else "deny"
                 d = _complete(Decision(action, "local_limit", True, call.flow, reason, limit, observed, wait, message=text))
                 self.counts.local_limited += 1
@@ -897,7 +905,8 @@ class Guard:
                 _log.debug("the stream of verdicts ended: %s", err)
                 if self._state == _NEVER and not self._unreached and not self._closed.is_set():
                     self._unreached = True
-                    _log.warning("weir was not reached yet; it is tried again: %s", err)
+                    at = self._addresses[turn % len(self._addresses)]
+                    _log.warning("cannot follow weir at %s; the guard tries again: %s", at.netloc.rpartition("@")[2], err)
             self._become_stale("weir does not answer")
             if not self._rereads and self._leave(turn):
                 self._last_id, self._full = "", False  # the log of another member is another one
@@ -1187,14 +1196,16 @@ class Guard:
         while not sent:
             try:
                 self._send(lines)
-                sent, self._unsent = True, False
+                sent, self._unsent, self._dropping = True, False, False
             except Exception as err:
                 with self._settling:
                     self._unsent = True
                     self._settling.notify_all()
                 status = getattr(err, "status", 0)
                 if self._closed.is_set() or 400 <= status < 500 and status not in (408, 429):
-                    _log.warning("%d reports are dropped: %s", len(lines), err)
+                    if not self._dropping:
+                        self._dropping = True
+                        _log.warning("%d reports are dropped; until one is sent, more are only counted: %s", len(lines), err)
                     self._unsent = status == 0
                     break
                 self._closed.wait(random.uniform(0, span))
@@ -1651,6 +1662,24 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def _at_exit() -> None:
+    """Ends what the program did not close. Its threads are daemons, so their last reports would be lost."""
+    for guard in list(_guards):
+        if not guard._closed.is_set():
+            guard._end(guard._ask_timeout + 1)
+
+
+atexit.register(_at_exit)
+
+
+def _end_with_process() -> None:
+    """A process of multiprocessing does not run what atexit has."""
+    processes: Any = sys.modules.get("multiprocessing")
+    util: Any = sys.modules.get("multiprocessing.util")
+    if util is not None and processes.parent_process() is not None:
+        util.Finalize(None, _at_exit, exitpriority=0)
 
 
 def _let_go(conn: Any) -> None:
