@@ -40,6 +40,7 @@ func inNode(model string) func(string) []string {
 
 var recipes = []recipe{
 	{title: "LangGraph", number: "J2", command: inPython("python", "langgraph_model.py")},
+	{title: "One agent for many requests", number: "J2", command: inPython("python", "server_model.py")},
 	{title: "OpenAI Agents SDK", number: "J3", command: inPython("python", "openai_agents_model.py")},
 	{title: "CrewAI", number: "J4", command: inPython("crewai", "crewai_model.py"), own: true},
 	{title: "Pydantic AI", number: "J6", command: inPython("python", "pydantic_ai_model.py")},
@@ -142,7 +143,7 @@ func TestRecipes(t *testing.T) {
 			t.Run("killed_closed", func(t *testing.T) {
 				w := startWeir(t, weir)
 				closed := strings.Replace(code, `"`+pageURL+`")`, `"`+pageURL+`", fail_closed=True)`, 1)
-				if strings.Contains(code, "await ") {
+				if strings.Contains(code, "await Guard.connect") {
 					closed = strings.Replace(code, `"`+pageURL+`")`, `"`+pageURL+`", { failClosed: true })`, 1)
 				}
 				if r.command == nil {

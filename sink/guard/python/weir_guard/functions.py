@@ -24,10 +24,18 @@ def _opaque(value: Any) -> bool:
     return kind.__repr__ is object.__repr__ and kind.__str__ is object.__str__
 
 
-def guarded(guard: Guard, fn: F, *, ask: bool = True, arguments: Optional[Callable[..., Any]] = None, **call: Any) -> F:
+def guarded(
+    guard: Guard,
+    fn: F,
+    *,
+    ask: bool = True,
+    arguments: Optional[Callable[..., Any]] = None,
+    refused: Callable[[str], Any] = lambda message: message,
+    **call: Any,
+) -> F:
     """The same function, checked before each call; fn may be async. Name, signature and documentation stay, because
     frameworks describe the tool by them. Weir counts each call and reads the hash of its result. A refused call does not
-    run: it returns a text for the model. call are fields of Call; flow may be a function that returns the flow, the
+    run: it returns a text for the model, or what refused makes of that text. call are fields of Call; flow may be a function that returns the flow, the
     caller is "agent" and the tool is the name of fn unless call has others. All arguments are hashed but objects
     without a text of their own. If a framework passes more than those of the model, such as a context, arguments gets
     them and returns what to hash. A generator function is not supported."""
@@ -50,7 +58,7 @@ def guarded(guard: Guard, fn: F, *, ask: bool = True, arguments: Optional[Callab
         async def awaited(*args: Any, **kwargs: Any) -> Any:
             begun = await guard.abegin(**begin(args, kwargs))
             if begun.decision.stopped:
-                return begun.decision.agent_message
+                return refused(begun.decision.agent_message)
             with begun:
                 begun.result = await fn(*args, **kwargs)
                 return begun.result
@@ -61,7 +69,7 @@ def guarded(guard: Guard, fn: F, *, ask: bool = True, arguments: Optional[Callab
     def called(*args: Any, **kwargs: Any) -> Any:
         begun = guard.begin(**begin(args, kwargs))
         if begun.decision.stopped:
-            return begun.decision.agent_message
+            return refused(begun.decision.agent_message)
         with begun:
             begun.result = fn(*args, **kwargs)
             return begun.result

@@ -29,12 +29,15 @@ def search(query: str) -> str:
     return "found nothing" if EQUAL else f"row {len(ran) * 7919} of {query}: value {len(ran) ** 3}"
 
 
-def run(names):
-    """Runs the code of standard input, which is that of the page, and says how often the tool ran."""
+def run(names, then=lambda defined: None):
+    """Runs the code of standard input, which is that of the page, then what uses the names that it defines,
+    and says how often the tool ran."""
     stdout, sys.stdout = sys.stdout, sys.stderr  # for what frameworks print
     error = ""
     try:
-        exec(compile(sys.stdin.read(), "RECIPES.md", "exec"), {"__name__": "__main__", "cid": cid, "task": task, **names})
+        defined = {"__name__": "__main__", "cid": cid, "task": task, **names}
+        exec(compile(sys.stdin.read(), "RECIPES.md", "exec"), defined)
+        then(defined)
     except Exception as err:
         error = f"{type(err).__name__}: {err}"
     print(json.dumps({"ran": len(ran), "flow": cid, "error": error}), file=stdout, flush=True)

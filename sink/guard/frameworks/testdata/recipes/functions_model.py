@@ -35,4 +35,7 @@ class Refusing:
 # A context that a framework passes is another object in each call: it must not hide that calls are equal.
 hashed = guarded(Refusing(), lambda query, context: "", flow=cid)("x", context=object())
 assert hashed == {"query": "x"}, hashed
+# Code that reads an object gets one from a refused call, too.
+answer = guarded(Refusing(), lambda query: {}, refused=lambda about: {"error": about}, flow=cid)("x")
+assert answer == {"error": {"query": "x"}}, answer
 run({"model": Script(), "search": search})
