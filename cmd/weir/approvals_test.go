@@ -97,6 +97,9 @@ func TestApprovalsPage(t *testing.T) {
 	if err != nil || resp.StatusCode != 200 || !strings.Contains(string(page), "<button") {
 		t.Fatalf("status %d: %s", resp.StatusCode, page)
 	}
+	if code, out, errs := weir(t, "", "approvals", "--server", r.url); code != 0 || !strings.Contains(out, "calls f1") && !strings.Contains(out, "flow f1") || !strings.Contains(out, "tier 1 asked") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
 	if got := ask("4"); got != 402 {
 		t.Errorf("opening the link lets a call pass: %d", got)
 	}
@@ -106,5 +109,8 @@ func TestApprovalsPage(t *testing.T) {
 	resp.Body.Close()
 	if got := ask("5"); resp.StatusCode != 200 || got != 200 {
 		t.Errorf("the answer is %d, the next call %d", resp.StatusCode, got)
+	}
+	if code, out, errs := weir(t, "", "approvals", "--all", "--server", r.url); code != 0 || !strings.Contains(out, "approved by ") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 }

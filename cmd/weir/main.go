@@ -64,6 +64,7 @@ Dispatchers, guards, gateways and hooks act on its orders before they send a cal
 		drillCommand(),
 		releaseScopeCommand(),
 		ordersCommand(),
+		approvalsCommand(),
 		flowsCommand(),
 		agentsCommand(),
 		notesCommand(),

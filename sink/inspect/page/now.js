@@ -4,6 +4,7 @@ import { urgency, nearest } from "./flows.js";
 import { get, follow, every } from "./api.js";
 import { begin } from "./begin.js";
 import { brakes, standing as standingByHand } from "./byhand.js";
+import { waiting } from "./waiting.js";
 import { charts } from "./charts.js";
 
 const kept = 100; // verdicts of the feed
@@ -84,7 +85,7 @@ export default async function ({ main, signal, go }) {
   async function load() {
     const [list, agents, minutes] = await Promise.all([get("/v1/flows?sort=near&limit=1000", signal), get("/v1/agents?stuck=1&limit=1", signal), get("/v1/inspect/trend", signal)]);
     trend.show(minutes);
-    byHand.replaceChildren(...await standingByHand(signal, load));
+    byHand.replaceChildren(...await standingByHand(signal, load), ...await waiting(signal));
     flows = number(list.scanned) + (list.truncated ? "+" : "");
     cards.stuck.replaceChildren(el("a", { href: "/ui/agents?stuck=1" }, number(agents.stuck) + (agents.truncated ? "+" : "")));
     cards.flows.textContent = number(list.scanned) + (list.truncated ? "+" : "");

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"weir/cmd/internal/api"
+	"weir/cmd/internal/approvals"
+	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
+)
+
+// approvalsCommand is weir approvals: the work that waits for a person.
+func approvalsCommand() cli.Command {
+	return cli.Command{
+		Name: "approvals", Short: "list the work that waits for a person",
+		Long: `Lists the holds that weir asks people about, the oldest first. The approvals of
+--switch-file say which tiers are asked. weir flows grant and weir flows stop answer
+a hold of a flow as its links do.`,
+		Examples: []string{"weir approvals", "weir approvals --all -o json"},
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			server := client.NewServerFlags(fs)
+			all := fs.Bool("all", false, "also those that have ended lately")
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := cli.Want(args, 0, 0, ""); err != nil {
+					return err
+				}
+				c, err := server.Client(env)
+				if err != nil {
+					return err
+				}
+				var list api.ApprovalList
+				if err := c.Get(ctx, approvals.Path, &list); err != nil {
+					return err
+				}
+				if !*all {
+					list.Decided = nil
+				}
+				return printApprovals(env, &list)
+			}
+		},
+	}
+}
+
+func printApprovals(env *cli.Env, list *api.ApprovalList) error {
+	lines := cli.NewLines(env, approvalCells, "ORDER", "SUBJECT", "STATE", "SINCE", "UNTIL", "WHY")
+	for i := range list.Decided {
+		if err := lines.Print(new(any(&list.Decided[i]))); err != nil {
+			return err
+		}
+	}
+	for i := range list.Waiting {
+		if err := lines.Print(new(any(&list.Waiting[i]))); err != nil {
+			return err
+		}
+	}
+	if err := lines.Flush(); err != nil {
+		return err
+	}
+	if len(list.Waiting) == 0 {
+		env.Notice("no work waits for a person")
+	}
+	return nil
+}
+
+// approvalCells is the row of a hold, or of how one ended.
+func approvalCells(v *any) []cli.Cell {
+	if d, ended := (*v).(*approvals.Decision); ended {
+		state := d.Outcome
+		if d.By != "" {
+			state += " by " + d.By
+		}
+		return cli.Text(d.Hold, d.Subject, state, "", d.Time.String(), "")
+	}
+	h := (*v).(*approvals.Hold)
+	return cli.Text(h.ID, h.Kind+" "+h.Subject, askedText(h), h.Since.String(), h.Until.String(), h.Text)
+}
+
+// askedText says how the asking goes.
+func askedText(h *approvals.Hold) string {
+	switch {
+	case h.Asked == 0:
+		return "not asked yet"
+	case h.Lapsed:
+		return "unanswered, waits on"
+	case !h.Delivered:
+		return fmt.Sprintf("tier %d asked, message not delivered", h.Asked)
+	}
+	return fmt.Sprintf("tier %d asked", h.Asked)
+}
