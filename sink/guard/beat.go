@@ -15,12 +15,20 @@ import (
 	"weir/events"
 )
 
-// beatEvery is how often a guard says what it enforces while it holds an order by hand. Weir names a guard
-// that it has not heard for longer than two of them. Without such an order nothing depends on the guard,
-// and it says so every beatIdle.
+// weir answers a heartbeat with the time until the next one. An older weir does not: then a guard that holds
+// an order by hand sends one every beatEvery. Without such an order nothing depends on the guard, and it sends
+// one every beatIdle.
 const (
 	beatEvery = 2 * time.Second
 	beatIdle  = 20 * time.Second
+
+	// leastBeat and mostBeat are the bounds of a time that weir may set.
+	leastBeat = 250 * time.Millisecond
+	mostBeat  = time.Minute
+
+	// beatTimeout is how long an answer to a heartbeat may take. Without one the guard sends it again after
+	// leastBeat, and then every beatEvery. weir names a guard that was silent for longer than 4.5 s.
+	beatTimeout = time.Second
 )
 
 // beatAgain is how long a guard waits for the next heartbeat when weir knows none, as an older one.
@@ -180,10 +188,15 @@ func (g *Guard) beats(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	for ctx.Err() == nil {
+	for lost := 0; ctx.Err() == nil; {
 		wait := beatEvery
 		_ = g.caught("beat", func() error {
-			wait = g.sendBeat(ctx, g.beat())
+			var arrived bool
+			if wait, arrived = g.sendBeat(ctx, g.beat()); arrived {
+				lost = 0
+			} else if lost++; lost == 1 {
+				wait = leastBeat
+			}
 			return nil
 		})
 		timer := time.NewTimer(wait)
@@ -199,25 +212,40 @@ func (g *Guard) beats(ctx context.Context) {
 	_ = g.caught("beat", func() error { g.sendBeat(context.WithoutCancel(ctx), last); return nil })
 }
 
-// sendBeat sends a heartbeat and returns after what time to send the next one.
-func (g *Guard) sendBeat(ctx context.Context, b beat) time.Duration {
-	ctx, cancel := context.WithTimeout(ctx, min(g.o.AskTimeout, beatEvery))
+// sendBeat sends a heartbeat and returns after what time to send the next one. arrived is false if there was
+// no answer.
+func (g *Guard) sendBeat(ctx context.Context, b beat) (wait time.Duration, arrived bool) {
+	ctx, cancel := context.WithTimeout(ctx, min(g.o.AskTimeout, beatTimeout))
 	defer cancel()
 	text, err := json.Marshal(b)
 	if err != nil {
-		return beatAgain
+		return beatAgain, true
 	}
 	resp, err := g.do(ctx, http.MethodPost, "/v1/guards", text, http.Header{"Content-Type": {"application/json"}})
 	if err != nil {
-		return beatEvery
+		return beatEvery, false
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, mostAnswer))
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
 	if resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusMethodNotAllowed {
-		return beatAgain
+		return beatAgain, true
+	}
+	if wait, ok := nextBeat(answer); ok && resp.StatusCode == http.StatusOK {
+		return wait, true
 	}
 	if len(b.Held) == 0 {
-		return beatIdle
+		return beatIdle, true
 	}
-	return beatEvery
+	return beatEvery, true
+}
+
+// nextBeat reads the answer to a heartbeat. It returns false if the answer sets no time within bounds.
+func nextBeat(answer []byte) (time.Duration, bool) {
+	var a struct {
+		NextMS int64 `json:"next_ms"`
+	}
+	if json.Unmarshal(answer, &a) != nil || a.NextMS < leastBeat.Milliseconds() || a.NextMS > mostBeat.Milliseconds() {
+		return 0, false
+	}
+	return time.Duration(a.NextMS) * time.Millisecond, true
 }

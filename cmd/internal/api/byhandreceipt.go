@@ -32,20 +32,18 @@ func (h handOrders) serveBeat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	guards, principal, now := h.parts.Orders.Desk.Guards, PrincipalOf(r.Context()), h.parts.Orders.Book.Now()
-	if guards.Again(principal, body, now) {
-		w.WriteHeader(http.StatusNoContent)
-		return nil
+	next, known := guards.Again(principal, body, now)
+	if !known {
+		var b orders.Beat
+		if err := json.Unmarshal(body, &b); err != nil {
+			return &problem.Error{Status: http.StatusBadRequest, Detail: "read the heartbeat: " + err.Error()}
+		}
+		if err := b.Check(); err != nil {
+			return &problem.Error{Status: http.StatusBadRequest, Detail: "the heartbeat is not valid: " + err.Error()}
+		}
+		next = guards.Read(principal, body, b, now)
 	}
-	var b orders.Beat
-	if err := json.Unmarshal(body, &b); err != nil {
-		return &problem.Error{Status: http.StatusBadRequest, Detail: "read the heartbeat: " + err.Error()}
-	}
-	if err := b.Check(); err != nil {
-		return &problem.Error{Status: http.StatusBadRequest, Detail: "the heartbeat is not valid: " + err.Error()}
-	}
-	guards.Read(principal, body, b, now)
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return answer(w, orders.Answer{NextMS: next.Milliseconds()})
 }
 
 // connected notes the guard that follows the verdicts by a request, if it says which it is.

@@ -33,7 +33,7 @@ func Bodies() map[string]any {
 		"Order": OperatorOrder{}, "OrderGiven": OperatorAnswer{}, "Grant": GrantOrder{}, "Granted": GrantAnswer{}, "LimitOverride": OverrideOrder{},
 		"StopAll": StopAll{}, "AllStopped": StopAllAnswer{}, "HandOrder": HandOrder{}, "HandOrderView": HandOrderView{}, "HandOrderList": HandOrderList{}, "HandRelease": HandRelease{}, "HandLink": HandLink{}, "HandLinkMade": HandLinkAnswer{},
 		"Whoami": Whoami{}, "BudgetList": pump.BudgetList{}, "BudgetGrant": BudgetGrant{}, "BudgetGranted": BudgetGrantAnswer{},
-		"Receipt": orders.Receipt{}, "GuardBeat": orders.Beat{}, "OrderProposal": OrderProposal{}, "OrderProposalList": OrderProposalList{}, "ApprovalList": ApprovalList{}, "OrderDrill": OrderDrill{}, "DrillReport": orders.DrillReport{},
+		"Receipt": orders.Receipt{}, "GuardBeat": orders.Beat{}, "GuardAnswer": orders.Answer{}, "OrderProposal": OrderProposal{}, "OrderProposalList": OrderProposalList{}, "ApprovalList": ApprovalList{}, "OrderDrill": OrderDrill{}, "DrillReport": orders.DrillReport{},
 		"Rescue": RescueOrder{}, "Note": NoteOrder{}, "AgentOrderGiven": AgentAnswer{}, "Mark": MarkOrder{}, "Marked": backtest.Mark{},
 	}
 }

@@ -377,7 +377,7 @@ func (d *described) scopes(f caller) {
 	f(200, "eve", "GET", one+"/receipt", all+"/tenant:acme/receipt", "")
 	f(400, "eve", "GET", one+"/receipt", all+"/nothing:x/receipt", "")
 	f(404, "eve", "GET", one+"/receipt", all+"/tenant:other/receipt", "")
-	f(204, "dan", "POST", "/v1/guards", "", d.example("POST", "/v1/guards", "beat"))
+	f(200, "dan", "POST", "/v1/guards", "", d.example("POST", "/v1/guards", "beat"))
 	f(400, "dan", "POST", "/v1/guards", "", "{")
 	f(400, "eve", "GET", one, all+"/nothing:x", "")
 	f(404, "eve", "GET", one, all+"/tenant:other", "")
@@ -450,7 +450,7 @@ func (d *described) second(f caller) {
 	f(200, "ann", "DELETE", waiting+"/{id}", waiting+"/"+propose(), "")
 	f(404, "ann", "DELETE", waiting+"/{id}", waiting+"/x", "")
 	// Without guards a drill waits for none.
-	f(204, "dan", "POST", "/v1/guards", "", `{"guard":"shop","instance":"a1b2c3","language":"go","held":[],"in_flight":0,"closed":true}`)
+	f(200, "dan", "POST", "/v1/guards", "", `{"guard":"shop","instance":"a1b2c3","language":"go","held":[],"in_flight":0,"closed":true}`)
 	f(200, "ann", "POST", drill, "", d.example("POST", drill, "drill"))
 	f(400, "ann", "POST", drill, "", "{}")
 }

@@ -23,7 +23,7 @@ func (h hand) beat(name string, held ...string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.want(h.do("POST", "/v1/guards", fmt.Sprintf(`{"guard":%q,"instance":"1","language":"go","held":%s,"in_flight":0}`, name, list)), 204)
+	h.want(h.do("POST", "/v1/guards", fmt.Sprintf(`{"guard":%q,"instance":"1","language":"go","held":%s,"in_flight":0}`, name, list)), 200)
 }
 
 func (h hand) receipt(scope string) (r orders.Receipt) {

@@ -11,15 +11,6 @@ import (
 	"weir/events"
 )
 
-// Silent is how long a guard may be silent before it counts as cut off. A guard that holds an order by
-// hand sends a heartbeat every BeatEvery, so a single lost heartbeat does not make it count as cut off. It
-// sends one every BeatIdle while it holds none, and one at once when an order comes.
-const (
-	BeatEvery = 2 * time.Second
-	BeatIdle  = 20 * time.Second
-	Silent    = 4500 * time.Millisecond
-)
-
 // forgotten is how long a guard is named that is not heard of any more, and mostGuards how many there
 // are at most. Guards beyond that are counted and not named.
 const (
@@ -127,6 +118,7 @@ type Guards struct {
 	changes int64                  // guards that have come or gone
 	// full is when a guard found no room last; 0 before. It is not known until it has come in.
 	full events.Stamp
+	pace pace
 }
 
 // nameOf distinguishes processes of guards. The principal is part of it, so that no principal can
@@ -139,35 +131,43 @@ func nameOf(principal, guard, instance string) string {
 const mostText = 1 << 10
 
 // Again takes a heartbeat of a principal whose text is the one that its guard sent last, as nearly all are.
-// False says that it has to be read. Text is not kept.
-func (g *Guards) Again(principal string, text []byte, now events.Stamp) bool {
+// It returns after what time the next one is due. False says that the text has to be read. Text is not kept.
+func (g *Guards) Again(principal string, text []byte, now events.Stamp) (next time.Duration, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.byText[string(text)]
 	if s == nil || s.principal != principal {
-		return false
+		return 0, false
 	}
 	s.seen = now
-	return true
+	return g.pace.next(now, len(g.byName), len(s.beat.Held) > 0, false), true
 }
 
 // Heard takes a heartbeat of a principal at a time.
 func (g *Guards) Heard(principal string, b Beat, now events.Stamp) { g.Read(principal, nil, b, now) }
 
-// Read takes a heartbeat that was read from a text, by which Again recognizes the next one.
-func (g *Guards) Read(principal string, text []byte, b Beat, now events.Stamp) {
+// Read takes a heartbeat that was read from a text, by which Again recognizes the next one. It returns after
+// what time the next one is due.
+func (g *Guards) Read(principal string, text []byte, b Beat, now events.Stamp) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	anew := g.take(principal, text, b, now)
+	return g.pace.next(now, len(g.byName), len(b.Held) > 0, anew)
+}
+
+// take takes a heartbeat, and reports whether its guard is new or holds other orders than before. The caller
+// holds mu.
+func (g *Guards) take(principal string, text []byte, b Beat, now events.Stamp) (anew bool) {
 	name := nameOf(principal, b.Guard, b.Instance)
 	if b.Closed {
 		g.drop(name)
-		return
+		return false
 	}
 	s := g.byName[name]
 	if s == nil {
 		if g.hasNoRoom(now) {
 			g.full = now
-			return
+			return false
 		}
 		if g.byName == nil {
 			g.byName = make(map[string]*guardState)
@@ -182,8 +182,10 @@ func (g *Guards) Read(principal string, text []byte, b Beat, now events.Stamp) {
 			since[id] = s.since[id]
 		}
 	}
+	anew = s.seen == 0 || !slices.Equal(s.beat.Held, b.Held)
 	s.beat, s.seen, s.since = b, now, since
 	g.recognize(s, text)
+	return anew
 }
 
 // recognize has Again know the text as the last one of a guard. The caller holds mu.

@@ -21,7 +21,7 @@ func TestHeartbeatsThatRepeat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := g.Again(principal, text, now); got != again {
+		if _, got := g.Again(principal, text, now); got != again {
 			t.Errorf("%s of %q is known: %v, want %v", text, principal, got, again)
 		}
 		if !again {

@@ -20,11 +20,28 @@ interface Flight<V> {
 const most = 1 << 16; // calls that are watched
 const mostOpen = 20; // calls that a heartbeat names
 
-/** Milliseconds between heartbeats while the guard holds an order by hand, while it holds none, and where
- * weir knows no heartbeats, as an older one. */
+/** Milliseconds between heartbeats where weir does not answer when the next one is due, as an older one:
+ * while the guard holds an order by hand, while it holds none, and where weir knows no heartbeats. */
 export const beatEvery = 2000;
 export const beatIdle = 20_000;
 export const beatAgain = 60_000;
+
+/** Bounds of the time that weir may set. A heartbeat without an answer is sent again after the least. */
+export const leastBeat = 250;
+const mostBeat = 60_000;
+
+/** How long the answer to a heartbeat may take. */
+export const beatTimeout = 1000;
+
+/** Reads the answer to a heartbeat: the milliseconds until the next one, if it sets a time within bounds. */
+export function nextBeat(answer: string): number | undefined {
+  try {
+    const ms: unknown = JSON.parse(answer)?.next_ms;
+    return typeof ms === "number" && Number.isInteger(ms) && ms >= leastBeat && ms <= mostBeat ? ms : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 export class Flights<V extends { id: string; action: string }> {
   private readonly open = new Set<Flying<V>>();

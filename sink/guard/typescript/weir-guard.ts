@@ -14,7 +14,7 @@
  */
 
 import { stopsByHand, typedByHand, understood, type ByHand } from "./byhand.js";
-import { beatAgain, beatEvery, beatIdle, Flights, type Flying } from "./beats.js";
+import { beatAgain, beatEvery, beatIdle, beatTimeout, Flights, type Flying, leastBeat, nextBeat } from "./beats.js";
 import { argsFields, hashContent, simhash, textOf } from "./hashes.js";
 
 /** What is about to be sent. An order that names something else does not match a call that
@@ -1226,32 +1226,35 @@ export class Guard {
 
   private beating: Promise<void> | undefined;
 
-  /** Says every two seconds which orders by hand the guard enforces, from when it knows the orders. */
+  /** Reports which orders by hand the guard enforces, from when it knows the orders. */
   private async beats(): Promise<void> {
     while (!this.known && !this.closing.signal.aborted) await Promise.race([this.ready, this.pause(beatEvery)]);
-    for (;;) {
+    for (let lost = 0; ; ) {
       const kicked = new Promise<void>((resolve) => (this.flights.kick = resolve));
       const closed = this.closing.signal.aborted;
       if (this.known) {
         const wait = await this.sendBeat(closed);
-        if (!closed) await Promise.race([kicked, this.pause(wait)]);
+        lost = wait === undefined ? lost + 1 : 0;
+        if (!closed) await Promise.race([kicked, this.pause(wait ?? (lost === 1 ? leastBeat : beatEvery))]);
       }
       if (closed) return;
     }
   }
 
-  private async sendBeat(closed: boolean): Promise<number> {
+  /** Sends a heartbeat, and returns the milliseconds until the next one; undefined if no answer came. */
+  private async sendBeat(closed: boolean): Promise<number | undefined> {
     const now = this.now();
     const held = this.byHand.filter((v) => !v.expires_at || Date.parse(v.expires_at) > now).map((v) => v.id);
     const beat = { guard: this.name, instance: this.word, language: "typescript", held, stale: this.stale, closed, ...this.flights.told() };
+    const usual = held.length > 0 ? beatEvery : beatIdle;
     try {
-      await this.call("POST", "/v1/guards", { "content-type": "application/json" }, JSON.stringify(beat), Math.min(this.askTimeout, beatEvery));
+      const answer = await this.call("POST", "/v1/guards", { "content-type": "application/json" }, JSON.stringify(beat), Math.min(this.askTimeout, beatTimeout));
+      return nextBeat(answer) ?? usual;
     } catch (err) {
-      if (err instanceof StatusError && [403, 404, 405].includes(err.status)) return beatAgain;
+      if (err instanceof StatusError) return [403, 404, 405].includes(err.status) ? beatAgain : beatEvery;
       this.log("debug", `a heartbeat did not arrive: ${err}`);
-      return beatEvery;
+      return undefined;
     }
-    return held.length > 0 ? beatEvery : beatIdle;
   }
 
   private acknowledge(call: Call, verdictId: string): void {

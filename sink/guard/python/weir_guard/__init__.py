@@ -1158,32 +1158,36 @@ class Guard:
             pass
 
     def _beat(self) -> None:
-        """Says every two seconds which orders by hand the guard enforces, from when it knows the orders."""
+        """Reports which orders by hand the guard enforces, from when it knows the orders."""
         while not self._closed.is_set() and not self._ready.wait(0.2):
             pass
-        flights = self._flights
+        flights, lost = self._flights, 0
         while True:
             closed = self._closed.is_set()
             wait = self._send_beat(closed)
             if closed:
                 return
+            lost = lost + 1 if wait is None else 0
+            if wait is None:
+                wait = beats.LEAST if lost == 1 else beats.EVERY
             end = time.monotonic() + wait
             while not self._closed.is_set() and time.monotonic() < end and not flights.kick.wait(min(0.2, max(0.0, end - time.monotonic()))):
                 pass
             flights.kick.clear()
 
-    def _send_beat(self, closed: bool) -> float:
+    def _send_beat(self, closed: bool) -> Optional[float]:
+        """Sends a heartbeat, and returns the seconds until the next one; None if no answer came."""
         now = self._now()
         held = [v["id"] for v in self._by_hand if not v.get("expires_at") or _seconds(v["expires_at"]) > now]
         beat = {"guard": self._name, "instance": self._word, "language": "python", "held": held, "stale": self.stale, "closed": closed, **self._flights.told()}
         try:
-            self._call("POST", "/v1/guards", json.dumps(beat).encode(), min(self._ask_timeout, beats.EVERY), {"Content-Type": "application/json"}, keep=True)
+            _, answer = self._call("POST", "/v1/guards", json.dumps(beat).encode(), min(self._ask_timeout, beats.TIMEOUT), {"Content-Type": "application/json"}, keep=True)
         except _StatusError as err:
             return beats.AGAIN if err.status in (403, 404, 405) else beats.EVERY
         except Exception as err:
             _log.debug("a heartbeat did not arrive: %s", err)
-            return beats.EVERY
-        return beats.EVERY if held else beats.IDLE
+            return None
+        return beats.due(answer) or (beats.EVERY if held else beats.IDLE)
 
     def _deliver_reports(self, batch: List["_Report"]) -> None:
         lines, span, sent = [], _SHORTEST, False

@@ -3,22 +3,38 @@ that were in flight when they came."""
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Set
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Set
 
 from . import by_hand
 
 if TYPE_CHECKING:
     from . import Begun, Call
 
-EVERY = 2.0  # seconds between heartbeats while the guard holds an order by hand
-IDLE = 20.0  # the same while it holds none
-AGAIN = 60.0  # the same where weir knows none, as an older one
+# Seconds between heartbeats where weir does not answer when the next one is due, as an older one.
+EVERY = 2.0  # while the guard holds an order by hand
+IDLE = 20.0  # while it holds none
+AGAIN = 60.0  # where weir knows no heartbeats
+LEAST = 0.25  # that weir may set, and until a heartbeat without an answer is sent again
+MOST = 60.0  # that weir may set
+TIMEOUT = 1.0  # of the answer
 _MOST = 1 << 16  # calls that are watched
 _MOST_OPEN = 20  # calls that a heartbeat names
 _MOST_THREADS = 32  # that call calls off
 _IDLE = 1.0  # seconds after which such a thread ends
+
+
+def due(answer: bytes) -> Optional[float]:
+    """Reads the answer to a heartbeat: the seconds until the next one; None if it sets no time within bounds."""
+    try:
+        ms = json.loads(answer)["next_ms"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if type(ms) is not int or not LEAST * 1000 <= ms <= MOST * 1000:
+        return None
+    return ms / 1000
 
 
 class _Flight:
