@@ -53,11 +53,14 @@ Calls of its models can be seen at a gateway, and those of its MCP servers by sp
 func pointOf(s *adapter.Source) string {
 	switch s.Format {
 	case "otlp", "otlplogs":
-		return "`OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:8080` while `weir run` runs; or a file, and `" + s.Run + "`."
+		return "`OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:8080 OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf` while `weir run` runs; or a file, and `" + s.Run + "`."
 	case "langsmith":
 		return "`LANGSMITH_ENDPOINT=http://127.0.0.1:8080` while `weir run` runs; or a file, and `" + s.Run + "`."
 	}
 	file := s.Run[strings.LastIndexByte(s.Run, ' ')+1:]
+	if strings.Contains(file, "*") { // the shell would make several arguments of it
+		file = "'" + file + "'"
+	}
 	return "`weir run --follow " + file + "`; what lies there already: `" + s.Run + "`."
 }
 

@@ -331,6 +331,7 @@ func TestRunIsRefused(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	f(2, "one argument too many", "file")
+	f(2, "quote a pattern", "--follow", "a.jsonl", "b.jsonl")
 	f(2, "did you mean --listen", "--lisen", "x")
 	f(2, "would undo them", "--limits", "testdata/limits.yaml", "--profile", "team")
 	f(2, "unknown format", "--follow", "nosuch=testdata/nothing.jsonl")

@@ -144,9 +144,12 @@ func (a *Server) guarded(next http.Handler) http.Handler {
 		h.Set("Cache-Control", "no-store")
 		// Not every writer has deadlines; those of the server's connections do.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+		if a.grpc.refuse(w, r) {
+			return
+		}
 		if !a.knownHost(r.Host) {
 			a.faults.write(w, r, &problem.Error{Status: http.StatusMisdirectedRequest,
-				Detail: "the Host header names a host that weir was not told of; use an address or localhost, or start weir with that host"})
+				Detail: "weir does not know the host in the Host header; use an address or localhost, or start weir with --host NAME"})
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -157,7 +157,7 @@ func (a *Server) serveMetrics() {
 			// A page in a browser on this machine could reach the port by a name of its own,
 			// see knownHost. Beyond loopback a collector may use any name for weir.
 			if local && !a.knownHost(r.Host) {
-				http.Error(w, "the Host header names a host that weir was not told of", http.StatusMisdirectedRequest)
+				http.Error(w, "weir does not know the host in the Host header; use an address or localhost, or start weir with --host NAME", http.StatusMisdirectedRequest)
 				return
 			}
 			mux.ServeHTTP(w, r)

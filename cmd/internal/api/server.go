@@ -253,6 +253,7 @@ type Server struct {
 
 	// What the routes share. Serve completes them.
 	faults   faults
+	grpc     grpcClients
 	auditing auditing
 	entrance entrance
 	folded   folded
@@ -279,6 +280,7 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, turns: newTurns(), hints: newHints()}
 	a.faults.logger = o.Logger
+	a.grpc = grpcClients{faults: &a.faults, logger: o.Logger}
 	a.auditing = auditing{door: &a.door, clock: o.Clock, logger: o.Logger}
 	a.entrance = entrance{door: &a.door, clock: o.Clock, auditing: &a.auditing}
 	a.orders = orderLog{clock: o.Clock, logger: o.Logger, timeout: o.AnswerTimeout}

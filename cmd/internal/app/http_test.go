@@ -2,6 +2,8 @@ package app
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,6 +92,23 @@ func TestHosts(t *testing.T) {
 	r.want(r.do("POST", "/v1/events", "{}", "Sec-Fetch-Site", "cross-site"), 403, "another origin")
 	r.want(r.do("POST", "/v1/events", "{}", "Origin", "http://evil.example"), 403, "another origin")
 	r.want(r.do("POST", "/v1/events", "{}", "Sec-Fetch-Site", "same-origin"), 400)
+}
+
+// TestExportersByGRPC answers clients that send OTLP by gRPC to the port of HTTP with what to set instead.
+func TestExportersByGRPC(t *testing.T) {
+	r := begin(t, Options{})
+	r.want(r.do("POST", "/opentelemetry.proto.collector.trace.v1.TraceService/Export", "", "Content-Type", "application/grpc"), 415, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf")
+	conn, err := net.Dial("tcp", r.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(conn); err != nil || !strings.Contains(string(answer), "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf") {
+		t.Errorf("HTTP/2 in the clear is answered with %q, %v", answer, err)
+	}
 }
 
 func TestCheck(t *testing.T) {

@@ -75,6 +75,9 @@ a configuration file. weir config print shows each value and its origin.`,
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			r := NewRunFlags(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if len(args) > 0 && len(*r.follow) > 0 { // as the shell makes of a pattern
+					return cli.Usage("%q is one argument too many", args[0]).Advise("quote a pattern, as in --follow 'logs/*.jsonl', or repeat --follow for each file")
+				}
 				if err := cli.Want(args, 0, 0, ""); err != nil {
 					return err
 				}
