@@ -30,7 +30,7 @@ type course struct {
 // note enters a model call whose context was so long before.
 func (c *course) note(t prices.Table, ev *events.Event, before uint32) {
 	n := prices.Parts(ev)
-	now := n.Input + n.CacheRead + n.CacheWrite
+	now := n.Context()
 	c.cached = 0
 	if now > 0 {
 		c.cached = uint8(n.CacheRead * 100 / now)
@@ -53,7 +53,7 @@ func (c *course) note(t prices.Table, ev *events.Event, before uint32) {
 // nextPrice is what the next model call would cost: it reads what the last one read, and its answer,
 // and answers as much. What was read from the cache or written to it comes from the cache.
 func nextPrice(t prices.Table, ev *events.Event, n prices.Tokens) (int64, bool) {
-	n.CacheRead, n.CacheWrite = n.CacheRead+n.CacheWrite, 0
+	n.CacheRead, n.CacheWrite, n.CacheHour = n.CacheRead+n.CacheWrite+n.CacheHour, 0, 0
 	n.Input += n.Output + n.Reasoning
 	if p, ok := t.Find(ev.Provider, ev.Model); ok {
 		return p.Of(n), true

@@ -400,6 +400,8 @@ func (s *scanner) usage(dst *Usage) bool {
 			ok = s.count(&dst.CacheRead, 0)
 		case usageCacheCreation:
 			ok = s.count(&dst.CacheCreation, 0)
+		case usageCacheHour:
+			ok = s.count(&dst.CacheHour, 0)
 		case usageReasoning:
 			ok = s.count(&dst.Reasoning, 0)
 		case usageTotal:

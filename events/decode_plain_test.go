@@ -372,15 +372,16 @@ func plainEvent(p []byte, e *Event) {
 		"usage": func(raw []byte) {
 			e.Usage.Known = true
 			plainRead(raw, readers{
-				"scope":                       plainOneOf(&e.Usage.Scope, usageNames[:]),
-				"input_tokens":                plainCount(&e.Usage.Input, 0),
-				"output_tokens":               plainCount(&e.Usage.Output, 0),
-				"cache_read_input_tokens":     plainCount(&e.Usage.CacheRead, 0),
-				"cache_creation_input_tokens": plainCount(&e.Usage.CacheCreation, 0),
-				"reasoning_output_tokens":     plainCount(&e.Usage.Reasoning, 0),
-				"total_tokens":                plainCount(&e.Usage.Total, 0),
-				"cost_usd":                    plainDollars(&e.Usage.CostMicroUSD),
-				"cache_in_input":              plainBool(func(v bool) { e.Usage.CacheInInput = map[bool]Tri{false: No, true: Yes}[v] }),
+				"scope":                          plainOneOf(&e.Usage.Scope, usageNames[:]),
+				"input_tokens":                   plainCount(&e.Usage.Input, 0),
+				"output_tokens":                  plainCount(&e.Usage.Output, 0),
+				"cache_read_input_tokens":        plainCount(&e.Usage.CacheRead, 0),
+				"cache_creation_input_tokens":    plainCount(&e.Usage.CacheCreation, 0),
+				"cache_creation_1h_input_tokens": plainCount(&e.Usage.CacheHour, 0),
+				"reasoning_output_tokens":        plainCount(&e.Usage.Reasoning, 0),
+				"total_tokens":                   plainCount(&e.Usage.Total, 0),
+				"cost_usd":                       plainDollars(&e.Usage.CostMicroUSD),
+				"cache_in_input":                 plainBool(func(v bool) { e.Usage.CacheInInput = map[bool]Tri{false: No, true: Yes}[v] }),
 			})
 		},
 		"model":    line(&e.Model, 256),

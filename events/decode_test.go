@@ -17,7 +17,7 @@ const full = `{"id":"e-1","source":"/src","time":"2026-11-20T14:00:00.250Z","obs
 	`"type":"function","args":{"q":["a",1.50,null]},"args_hash":"xxh64:0123456789abcdef","args_bytes":20,"retry_of":"c0","attempt":2,"tags":["safe","idle"]},` +
 	`"content_hash":"sha256:fedcba9876543210","content_sim":"simhash64:00ff00ff00ff00ff","status":"input_required","error_type":"E",` +
 	`"duration_ms":12.5,"had_work":false,"work":{"tool_calls":1,"outputs":2},"usage":{"scope":"cumulative","input_tokens":1,` +
-	`"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4,"reasoning_output_tokens":5,"cache_in_input":true,"total_tokens":6,` +
+	`"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4,"cache_creation_1h_input_tokens":2,"reasoning_output_tokens":5,"cache_in_input":true,"total_tokens":6,` +
 	`"cost_usd":0.000123},"model":"m1","provider":"pr","agent_state":{"status":"active","margin":"tight","health":"healthy",` +
 	`"coherence":0.5,"risk":0,"void_active":true,"total_updates":9,"last_update":"2026-11-20T13:59:00.000Z"},"note":{"summary":"s\nt",` +
 	`"tags":["stuck","help"],"details":"d"},"rescue":{"reason":"r","admin":true},"ack":{"verdict_id":"v","applied":false,` +

@@ -162,6 +162,7 @@ func (w *writer) usage(u *Usage) {
 	w.int("output_tokens", u.Output)
 	w.int("cache_read_input_tokens", u.CacheRead)
 	w.int("cache_creation_input_tokens", u.CacheCreation)
+	w.int("cache_creation_1h_input_tokens", u.CacheHour)
 	w.int("reasoning_output_tokens", u.Reasoning)
 	if u.CacheInInput != Unknown {
 		w.bool("cache_in_input", u.CacheInInput == Yes)

@@ -259,6 +259,7 @@ type Usage struct {
 	Output        int64 // tokens
 	CacheRead     int64 // tokens
 	CacheCreation int64 // tokens
+	CacheHour     int64 // tokens of CacheCreation that the cache keeps an hour, which costs more
 	Reasoning     int64 // tokens
 	Total         int64 // tokens; 0 means Input + Output
 	// CacheInInput says whether CacheRead and CacheCreation are a part of Input; Unknown where the

@@ -325,12 +325,13 @@ const (
 	usageCost
 	usageCacheInInput
 	usageBatch
+	usageCacheHour
 )
 
 var usageFields = newFields([]string{usageScope: "scope", usageInput: "input_tokens", usageOutput: "output_tokens",
 	usageCacheRead: "cache_read_input_tokens", usageCacheCreation: "cache_creation_input_tokens",
 	usageReasoning: "reasoning_output_tokens", usageTotal: "total_tokens", usageCost: "cost_usd",
-	usageCacheInInput: "cache_in_input", usageBatch: "batch"})
+	usageCacheInInput: "cache_in_input", usageBatch: "batch", usageCacheHour: "cache_creation_1h_input_tokens"})
 
 // Fields of an agent's state, as it reports it.
 const (

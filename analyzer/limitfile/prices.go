@@ -13,7 +13,7 @@ import (
 )
 
 // priceKeys are the keys of a model, in the order in which they are written.
-var priceKeys = []string{"input", "output", "cache_read", "cache_write", "reasoning", "batch_input", "batch_output"}
+var priceKeys = []string{"input", "output", "cache_read", "cache_write", "reasoning", "batch_input", "batch_output", "cache_write_1h"}
 
 // WithPrices returns the limits with the prices of the models that they do not price themselves,
 // and with the version that belongs to both.
@@ -31,7 +31,7 @@ func (r *reader) prices(n *yaml.Node) (t prices.Table) {
 	for key, v := range r.pairs("prices", n) {
 		path := join("prices", key.Value)
 		f := r.fields(path, v, append(slices.Clone(priceKeys), "cache_ttl")...)
-		var read [7]int64
+		var read [8]int64
 		for i, k := range priceKeys {
 			switch {
 			case f[k] != nil:
@@ -41,6 +41,7 @@ func (r *reader) prices(n *yaml.Node) (t prices.Table) {
 				r.fail(v, path+"."+k, "give US dollars for a million tokens", "is missing")
 			case i == 4, i == 6:
 				read[i] = read[1]
+			case i == 7: // as cache_write, see prices.Price
 			default:
 				read[i] = read[0]
 			}
@@ -50,7 +51,7 @@ func (r *reader) prices(n *yaml.Node) (t prices.Table) {
 		if f["cache_ttl"] != nil && (ttl < time.Second || ttl > maxDuration || ttl%time.Second != 0) {
 			r.fail(f["cache_ttl"], path+".cache_ttl", "write it as 5m or 1h", "is no whole number of seconds from 1s on")
 		}
-		t = append(t, prices.Model{Name: key.Value, Price: prices.Price{CacheTTL: int64(ttl / time.Second), Input: read[0], Output: read[1], CacheRead: read[2], CacheWrite: read[3], Reasoning: read[4], BatchInput: read[5], BatchOutput: read[6]}})
+		t = append(t, prices.Model{Name: key.Value, Price: prices.Price{CacheTTL: int64(ttl / time.Second), Input: read[0], Output: read[1], CacheRead: read[2], CacheWrite: read[3], Reasoning: read[4], BatchInput: read[5], BatchOutput: read[6], CacheHour: read[7]}})
 	}
 	return t
 }
@@ -66,7 +67,7 @@ func describePrices(t prices.Table) object {
 			key       string
 			is, usual int64
 		}{{"cache_read", p.CacheRead, usual.CacheRead}, {"cache_write", p.CacheWrite, usual.CacheWrite}, {"reasoning", p.Reasoning, usual.Reasoning},
-			{"batch_input", p.BatchInput, usual.BatchInput}, {"batch_output", p.BatchOutput, usual.BatchOutput}} {
+			{"batch_input", p.BatchInput, usual.BatchInput}, {"batch_output", p.BatchOutput, usual.BatchOutput}, {"cache_write_1h", p.CacheHour, 0}} {
 			if x.is != x.usual {
 				o.put(x.key, usd(x.is))
 			}
@@ -91,7 +92,7 @@ func (c *checker) prices(t prices.Table) {
 		if p.CacheTTL < 0 || p.CacheTTL > int64(maxDuration/time.Second) {
 			c.fail(path+".cache_ttl", "write it as 5m or 1h", "%d s is out of range", p.CacheTTL)
 		}
-		for j, v := range [...]int64{p.Input, p.Output, p.CacheRead, p.CacheWrite, p.Reasoning, p.BatchInput, p.BatchOutput} {
+		for j, v := range [...]int64{p.Input, p.Output, p.CacheRead, p.CacheWrite, p.Reasoning, p.BatchInput, p.BatchOutput, p.CacheHour} {
 			if v < 0 || v > prices.Most {
 				c.fail(path+"."+priceKeys[j], "give US dollars for a million tokens", "want 0 to 1000000")
 			}
@@ -113,6 +114,7 @@ func priceSchema() object {
 		{"output", usd("A million output tokens.")},
 		{"cache_read", usd("A million input tokens that the cache gave. As input when not given.")},
 		{"cache_write", usd("A million input tokens that are written into the cache. As input when not given.")},
+		{"cache_write_1h", usd("A million input tokens that are written into a cache that keeps them an hour. As cache_write when not given.")},
 		{"reasoning", usd("A million reasoning tokens. As output when not given.")},
 		{"batch_input", usd("A million input tokens of a batch. The cache costs as much less. As input when not given.")},
 		{"batch_output", usd("A million output tokens of a batch. Reasoning costs as much less. As output when not given.")},

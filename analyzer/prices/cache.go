@@ -42,20 +42,28 @@ func (t Table) cacheTTL(ev *events.Event) time.Duration {
 // what the event reports as read from the cache or written to it, and nothing else.
 func (t Table) CacheAfter(ev *events.Event, at events.Stamp) (c Cache) {
 	n := split(ev)
-	kept, ttl := n.CacheRead+n.CacheWrite, t.cacheTTL(ev)
+	kept, ttl := n.CacheRead+n.CacheWrite+n.CacheHour, t.cacheTTL(ev)
+	if n.CacheHour > 0 {
+		ttl = max(ttl, time.Hour)
+	}
 	if kept <= 0 || ttl == 0 {
 		return c
 	}
 	c = Cache{Tokens: min(kept, math.MaxUint32), Until: at.Add(ttl)}
 	if p, ok := t.Find(ev.Provider, ev.Model); ok {
-		c.Dearer = min(p.again(c.Tokens), math.MaxUint32)
+		c.Dearer = min(p.again(c.Tokens, n.CacheHour > 0), math.MaxUint32)
 	}
 	return c
 }
 
-// again is how much more tokens cost that are written to the cache again than those that it gives.
-func (p *Price) again(tokens int64) int64 {
-	return max(0, p.cost(Tokens{CacheWrite: tokens})-p.cost(Tokens{CacheRead: tokens}))
+// again is how much more tokens cost that are written to the cache again, for an hour or for the usual time,
+// than those that it gives.
+func (p *Price) again(tokens int64, hour bool) int64 {
+	written := Tokens{CacheWrite: tokens}
+	if hour {
+		written = Tokens{CacheHour: tokens}
+	}
+	return max(0, p.cost(written)-p.cost(Tokens{CacheRead: tokens}))
 }
 
 // Rewritten returns how many tokens of the cache the model call of the event, at the given time, had to
@@ -67,9 +75,9 @@ func (c *Cache) Rewritten(t Table, ev *events.Event, at events.Stamp) (tokens, c
 	}
 	n := split(ev)
 	// What the cache still gave was not forgotten, and a shorter context needs fewer.
-	tokens = max(0, min(c.Tokens-n.CacheRead, n.Input+n.CacheWrite))
+	tokens = max(0, min(c.Tokens-n.CacheRead, n.Context()-n.CacheRead))
 	if p, ok := t.Find(ev.Provider, ev.Model); ok {
-		cost = p.again(tokens)
+		cost = p.again(tokens, n.CacheHour > 0)
 	}
 	return tokens, cost
 }

@@ -19,6 +19,7 @@ type Price struct {
 	Output     int64
 	CacheRead  int64 // input that the provider's cache gave
 	CacheWrite int64 // input that was written into the cache
+	CacheHour  int64 // input that was written into a cache that keeps it an hour; 0 for the price of CacheWrite
 	Reasoning  int64 // output that the model only thought
 	// Of requests of a batch. The cache and reasoning cost as much less as input and output do.
 	BatchInput, BatchOutput int64
@@ -140,7 +141,7 @@ func (p *Price) batch() *Price {
 		hi, lo := bits.Mul64(uint64(price), uint64(batch))
 		return rounded(hi, lo, uint64(usual))
 	}
-	return &Price{Input: p.BatchInput, Output: p.BatchOutput, CacheRead: less(p.CacheRead, p.BatchInput, p.Input), CacheWrite: less(p.CacheWrite, p.BatchInput, p.Input),
+	return &Price{Input: p.BatchInput, Output: p.BatchOutput, CacheRead: less(p.CacheRead, p.BatchInput, p.Input), CacheWrite: less(p.CacheWrite, p.BatchInput, p.Input), CacheHour: less(p.CacheHour, p.BatchInput, p.Input),
 		Reasoning: less(p.Reasoning, p.BatchOutput, p.Output), BatchInput: p.BatchInput, BatchOutput: p.BatchOutput}
 }
 
@@ -155,12 +156,23 @@ func (t Table) Growth(ev *events.Event, grown, all int64) (int64, bool) {
 }
 
 // Tokens are those of one event, by what they cost. No token is in two fields.
-type Tokens struct{ Input, Output, CacheRead, CacheWrite, Reasoning int64 }
+type Tokens struct{ Input, Output, CacheRead, CacheWrite, CacheHour, Reasoning int64 }
+
+// Context returns the input tokens, those of the cache included.
+func (n *Tokens) Context() int64 { return n.Input + n.CacheRead + n.CacheWrite + n.CacheHour }
+
+// ofHour is what a million tokens cost that a cache keeps an hour.
+func (p *Price) ofHour() int64 {
+	if p.CacheHour == 0 {
+		return p.CacheWrite
+	}
+	return p.CacheHour
+}
 
 // cost adds up all parts before it rounds.
 func (p *Price) cost(n Tokens) int64 {
 	var hi, lo, carry uint64
-	for _, part := range [...][2]int64{{n.Input, p.Input}, {n.Output, p.Output}, {n.CacheRead, p.CacheRead}, {n.CacheWrite, p.CacheWrite}, {n.Reasoning, p.Reasoning}} {
+	for _, part := range [...][2]int64{{n.Input, p.Input}, {n.Output, p.Output}, {n.CacheRead, p.CacheRead}, {n.CacheWrite, p.CacheWrite}, {n.CacheHour, p.ofHour()}, {n.Reasoning, p.Reasoning}} {
 		h, l := bits.Mul64(uint64(part[0]), uint64(part[1]))
 		lo, carry = bits.Add64(lo, l, 0)
 		hi += h + carry
@@ -187,7 +199,7 @@ func (p *Price) Of(n Tokens) int64 { return p.cost(n) }
 // Context returns the input tokens of the event, those of the cache included.
 func Context(ev *events.Event) int64 {
 	n := split(ev)
-	return n.Input + n.CacheRead + n.CacheWrite
+	return n.Context()
 }
 
 // split separates the kinds of tokens of an event.
@@ -198,8 +210,9 @@ func Context(ev *events.Event) int64 {
 // the input for Anthropic and Bedrock, and reasoning beside the output for Google.
 func split(ev *events.Event) Tokens {
 	u := &ev.Usage
-	n := Tokens{u.Input, u.Output, u.CacheRead, u.CacheCreation, u.Reasoning}
-	cached := n.CacheRead + n.CacheWrite
+	hour := min(u.CacheHour, u.CacheCreation)
+	n := Tokens{u.Input, u.Output, u.CacheRead, u.CacheCreation - hour, hour, u.Reasoning}
+	cached := n.CacheRead + u.CacheCreation
 	if n.Input+n.Output+cached+n.Reasoning == 0 {
 		// Without parts all tokens count as input, mostly the cheaper side.
 		n.Input = u.Total
@@ -224,8 +237,8 @@ func beside(ev *events.Event, cached int64) (cache, reasoning bool) {
 	u := &ev.Usage
 	if plain := u.Input + u.Output; u.Total != 0 {
 		switch u.Total {
-		case plain:
-			return false, false
+		case plain: // a part is never larger than the whole
+			return cached > u.Input, u.Reasoning > u.Output
 		case plain + cached:
 			return true, false
 		case plain + u.Reasoning:

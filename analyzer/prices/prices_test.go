@@ -40,6 +40,9 @@ func TestSplit(t *testing.T) {
 	f("anthropic", events.Usage{Input: 10, Output: 5, CacheRead: 4}, Tokens{Input: 10, Output: 5, CacheRead: 4})
 	f("anthropic", events.Usage{Input: 10, Output: 5, CacheRead: 4, CacheInInput: events.Yes}, Tokens{Input: 6, Output: 5, CacheRead: 4})
 	f("openai", events.Usage{Input: 10, Output: 5, CacheRead: 4, Total: 15, CacheInInput: events.No}, Tokens{Input: 10, Output: 5, CacheRead: 4})
+	f("anthropic", events.Usage{Input: 10, Output: 5, CacheCreation: 4, CacheHour: 3}, Tokens{Input: 10, Output: 5, CacheWrite: 1, CacheHour: 3})
+	f("anthropic", events.Usage{Input: 10, CacheCreation: 4, CacheHour: 9}, Tokens{Input: 10, CacheHour: 4}) // a part is no more than the whole
+	f("", events.Usage{Input: 10, CacheCreation: 4, CacheHour: 3}, Tokens{Input: 6, CacheWrite: 1, CacheHour: 3})
 	// A gateway that converts to another form says so by the total.
 	f("anthropic", events.Usage{Input: 10, Output: 5, CacheRead: 4, Total: 15}, Tokens{Input: 6, Output: 5, CacheRead: 4})
 	f("google", events.Usage{Input: 10, Output: 5, CacheRead: 4, Reasoning: 3, Total: 18}, Tokens{Input: 6, Output: 5, CacheRead: 4, Reasoning: 3})
@@ -75,6 +78,13 @@ func TestCost(t *testing.T) {
 	f("m", 1, 1)
 	f("m", 2, 1)
 	f("m", 3, 2)
+	hour := Table{{"h", Price{Input: 2e6, CacheWrite: 3e6, CacheHour: 4e6, BatchInput: 1e6}}, {"n", Price{Input: 2e6, CacheWrite: 3e6}}}
+	for model, want := range map[string]int64{"h": 10*2 + 2*3 + 5*4, "n": 10*2 + 7*3} {
+		ev := events.Event{Model: model, Provider: "anthropic", Usage: events.Usage{Input: 10, CacheCreation: 7, CacheHour: 5}}
+		if got, _ := hour.Cost(&ev); got != want {
+			t.Errorf("%s: %d, want %d", model, got, want)
+		}
+	}
 	f("most", 1, 1_000_000)
 	f("most", math.MaxInt64/2, math.MaxInt64)
 	ev := events.Event{Model: "m", Usage: events.Usage{Input: 1000}}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -23,9 +24,9 @@ limits use.
 
 With --prices the file is printed as weir reads it. A price that a file does not list is
 that of input or of output. MODEL is a name as logs have it; weir finds it with or without
-the date at its end. Prices above a context size and of cache writes for an hour are
-not supported: such tokens cost the plain price. BATCH is of requests of a batch, whose
-events have usage.batch; the cache and reasoning then cost as much less. The
+the date at its end. Prices above a context size are not supported: such tokens cost the
+plain price. 1 H is of cache writes that live an hour. BATCH is of requests of a batch,
+whose events have usage.batch; the cache and reasoning then cost as much less. The
 built-in prices have none of batches.`,
 		Examples: []string{"weir prices show", "weir prices show claude-sonnet-4-5-20250929 gpt-5", "weir prices show --prices prices.json -o json"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
@@ -42,6 +43,7 @@ type modelPrice struct {
 	Output     float64 `json:"output"`
 	CacheRead  float64 `json:"cache_read"`
 	CacheWrite float64 `json:"cache_write"`
+	CacheHour  float64 `json:"cache_write_1h"`
 	Reasoning  float64 `json:"reasoning"`
 
 	BatchInput  float64 `json:"batch_input"`
@@ -63,12 +65,12 @@ func showPrices(env *cli.Env, file string, models []string) error {
 	}
 	usd := func(v float64) cli.Cell { return cli.Cell{Text: strconv.FormatFloat(v, 'f', -1, 64), Right: true} }
 	lines := cli.NewLines(env, func(p *modelPrice) []cli.Cell {
-		return []cli.Cell{{Text: p.Model}, usd(p.Input), usd(p.Output), usd(p.CacheRead), usd(p.CacheWrite), usd(p.Reasoning), usd(p.BatchInput), usd(p.BatchOutput)}
-	}, "MODEL", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "REASONING", "BATCH INPUT", "BATCH OUTPUT").Secondary("BATCH INPUT", "BATCH OUTPUT", "REASONING")
+		return []cli.Cell{{Text: p.Model}, usd(p.Input), usd(p.Output), usd(p.CacheRead), usd(p.CacheWrite), usd(p.CacheHour), usd(p.Reasoning), usd(p.BatchInput), usd(p.BatchOutput)}
+	}, "MODEL", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "1 H", "REASONING", "BATCH INPUT", "BATCH OUTPUT").Secondary("BATCH INPUT", "BATCH OUTPUT", "REASONING")
 	for i := range shown {
 		m := &shown[i]
 		in := func(v int64) float64 { return float64(v) / 1e6 }
-		if err := lines.Print(&modelPrice{m.Name, in(m.Input), in(m.Output), in(m.CacheRead), in(m.CacheWrite), in(m.Reasoning), in(m.BatchInput), in(m.BatchOutput)}); err != nil {
+		if err := lines.Print(&modelPrice{m.Name, in(m.Input), in(m.Output), in(m.CacheRead), in(m.CacheWrite), in(cmp.Or(m.CacheHour, m.CacheWrite)), in(m.Reasoning), in(m.BatchInput), in(m.BatchOutput)}); err != nil {
 			return err
 		}
 	}

@@ -147,7 +147,7 @@ func TestPricesOfProviders(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "prices.json")
 	if err := os.WriteFile(file, []byte(`{
 		"gpt-x": {"input_cost_per_token": 2.5e-06, "cache_read_input_token_cost": 1.25e-06, "output_cost_per_token": 1e-05, "input_cost_per_token_batches": 1.25e-06, "output_cost_per_token_batches": 5e-06},
-		"claude-x": {"input_cost_per_token": 3e-06, "cache_read_input_token_cost": 3e-07, "cache_creation_input_token_cost": 3.75e-06, "output_cost_per_token": 1.5e-05},
+		"claude-x": {"input_cost_per_token": 3e-06, "cache_read_input_token_cost": 3e-07, "cache_creation_input_token_cost": 3.75e-06, "cache_creation_input_token_cost_above_1hr": 6e-06, "output_cost_per_token": 1.5e-05},
 		"gemini/gemini-x": {"input_cost_per_token": 1.25e-06, "cache_read_input_token_cost": 1.25e-07, "output_cost_per_token": 1e-05, "output_cost_per_reasoning_token": 4e-06},
 		"nova-x": {"input_cost_per_token": 8e-07, "cache_read_input_token_cost": 2e-07, "output_cost_per_token": 3.2e-06},
 		"deepseek-x": {"input_cost_per_token": 2.8e-07, "cache_read_input_token_cost": 2.8e-08, "output_cost_per_token": 4.2e-07}}`), 0o600); err != nil {
@@ -157,7 +157,7 @@ func TestPricesOfProviders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits, err := limitfile.Parse("test", []byte("profile: none\nrules: {max_cost_usd: {max: 10}}\n"))
+	limits, err := limitfile.Parse("test", []byte("profile: none\nrules: {max_cost_usd: {max: 12}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +171,9 @@ func TestPricesOfProviders(t *testing.T) {
 		// Anthropic counts them beside it, without a total:
 		// 0.1 x 3.00 + 0.9 x 0.30 + 0.2 x 3.75 + 0.02 x 15.00 = 1.62.
 		{`"provider":"anthropic","model":"claude-x","usage":{"input_tokens":100000,"cache_read_input_tokens":900000,"cache_creation_input_tokens":200000,"output_tokens":20000}`, 1_620_000},
+		// A cache that keeps its tokens an hour costs more to write:
+		// 0.1 x 3.00 + 0.05 x 3.75 + 0.15 x 6.00 + 0.02 x 15.00 = 1.6875.
+		{`"provider":"anthropic","model":"claude-x","usage":{"input_tokens":100000,"cache_creation_input_tokens":200000,"cache_creation_1h_input_tokens":150000,"output_tokens":20000}`, 1_687_500},
 		// Google counts cached tokens in the prompt, and thoughts beside the candidates:
 		// 0.1 x 1.25 + 0.3 x 0.125 + 0.05 x 10.00 + 0.03 x 4.00 = 0.7825.
 		{`"provider":"gemini","model":"gemini-x","usage":{"input_tokens":400000,"cache_read_input_tokens":300000,"output_tokens":50000,"reasoning_output_tokens":30000,"total_tokens":480000}`, 782_500},
@@ -209,13 +212,13 @@ func TestPricesOfProviders(t *testing.T) {
 			t.Errorf("backtest after %s: %+v and %d, want %d millionths", q.usage, got, trial.Flows()[0].Cost, sum)
 		}
 	}
-	r.scraped(`weir_spent_usd_total{after="nothing",price="file"} 13.1405`)
+	r.scraped(`weir_spent_usd_total{after="nothing",price="file"} 14.828`)
 	var told costs.Report
-	if r.get("/v1/costs", &told); told.Total.All.Priced != 13_140_500 || told.Total.All.Reported != 0 {
+	if r.get("/v1/costs", &told); told.Total.All.Priced != 14_828_000 || told.Total.All.Reported != 0 {
 		t.Errorf("costs: %+v", told.Total)
 	}
 	var tree costs.Tree
-	if r.get("/v1/flows/f/costs", &tree); tree.Nodes[0].All.Priced != 13_140_500 || trial.Costs().Total.All.Priced != 13_140_500 {
+	if r.get("/v1/flows/f/costs", &tree); tree.Nodes[0].All.Priced != 14_828_000 || trial.Costs().Total.All.Priced != 14_828_000 {
 		t.Errorf("the tree: %+v", tree.Nodes[0])
 	}
 	// Spans with old and new names of attributes cost the same as the second request.
@@ -235,6 +238,6 @@ func TestPricesOfProviders(t *testing.T) {
 			t.Errorf("%s: %d requests for %d millionths, %v", written, n, cost, err)
 		}
 	}
-	// The last request went above the ten dollars.
-	r.want(r.do("POST", "/v1/check", `{"id":"c","source":"s1","time":"`+events.RFC3339(events.StampOf(r.fake.Now())).String()+`","correlation_id":"f","from":{"agent":"coder"},"to":{"agent":"b"},"kind":"agent.call"}`), 402, "max_cost_exceeded", "13.14")
+	// The last request went above the twelve dollars.
+	r.want(r.do("POST", "/v1/check", `{"id":"c","source":"s1","time":"`+events.RFC3339(events.StampOf(r.fake.Now())).String()+`","correlation_id":"f","from":{"agent":"coder"},"to":{"agent":"b"},"kind":"agent.call"}`), 402, "max_cost_exceeded", "14.828")
 }

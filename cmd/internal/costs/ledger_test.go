@@ -32,7 +32,7 @@ func TestBuiltIn(t *testing.T) {
 	}
 	for name, want := range map[string]prices.Price{
 		"gpt-4o":                       {Input: 2_500_000, Output: 10_000_000, CacheRead: 1_250_000, CacheWrite: 2_500_000, Reasoning: 10_000_000, BatchInput: 2_500_000, BatchOutput: 10_000_000},
-		"claude-sonnet-4-5-20250929":   {Input: 3_000_000, Output: 15_000_000, CacheRead: 300_000, CacheWrite: 3_750_000, Reasoning: 15_000_000, BatchInput: 3_000_000, BatchOutput: 15_000_000},
+		"claude-sonnet-4-5-20250929":   {Input: 3_000_000, Output: 15_000_000, CacheRead: 300_000, CacheWrite: 3_750_000, CacheHour: 6_000_000, Reasoning: 15_000_000, BatchInput: 3_000_000, BatchOutput: 15_000_000},
 		"gemini-2.5-pro":               {Input: 1_250_000, Output: 10_000_000, CacheRead: 125_000, CacheWrite: 1_250_000, Reasoning: 10_000_000, BatchInput: 1_250_000, BatchOutput: 10_000_000},
 		"us.amazon.nova-pro-v1:0":      {Input: 800_000, Output: 3_200_000, CacheRead: 200_000, CacheWrite: 800_000, Reasoning: 3_200_000, BatchInput: 800_000, BatchOutput: 3_200_000},
 		"deepseek-chat":                {Input: 280_000, Output: 420_000, CacheRead: 28_000, CacheWrite: 280_000, Reasoning: 420_000, BatchInput: 280_000, BatchOutput: 420_000},

@@ -1,6 +1,7 @@
 package costs
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,7 @@ type listed struct {
 	Output     *float64 `json:"output_cost_per_token"`
 	CacheRead  *float64 `json:"cache_read_input_token_cost"`
 	CacheWrite *float64 `json:"cache_creation_input_token_cost"`
+	CacheHour  *float64 `json:"cache_creation_input_token_cost_above_1hr"`
 	Reasoning  *float64 `json:"output_cost_per_reasoning_token"`
 
 	BatchInput  *float64 `json:"input_cost_per_token_batches"`
@@ -99,7 +101,7 @@ func (x *listed) price() (prices.Price, error) {
 	}{
 		{"input_cost_per_token", x.Input, nil, &p.Input}, {"output_cost_per_token", x.Output, nil, &p.Output},
 		{"cache_read_input_token_cost", x.CacheRead, x.Input, &p.CacheRead}, {"cache_creation_input_token_cost", x.CacheWrite, x.Input, &p.CacheWrite},
-		{"output_cost_per_reasoning_token", x.Reasoning, x.Output, &p.Reasoning},
+		{"cache_creation_input_token_cost_above_1hr", x.CacheHour, cmp.Or(x.CacheWrite, x.Input), &p.CacheHour}, {"output_cost_per_reasoning_token", x.Reasoning, x.Output, &p.Reasoning},
 		{"input_cost_per_token_batches", x.BatchInput, x.Input, &p.BatchInput}, {"output_cost_per_token_batches", x.BatchOutput, x.Output, &p.BatchOutput},
 	} {
 		usd := f.usd
@@ -112,6 +114,9 @@ func (x *listed) price() (prices.Price, error) {
 			return p, fmt.Errorf("a token costs between 0 and 1 US dollar; %s is %v", f.key, *usd)
 		}
 		*f.into = int64(*usd*prices.Most + 0.5)
+	}
+	if p.CacheHour == p.CacheWrite {
+		p.CacheHour = 0 // as prices say that have none of their own
 	}
 	return p, nil
 }

@@ -28,7 +28,8 @@ func anthropicPart() *level {
 	return &level{names: map[string]field{"type": kind, "text": text, "id": call, "tool_use_id": call, "name": tool, "input": args, "content": said, "is_error": failed}}
 }
 
-var anthropicTokens = usage.Names{"input_tokens": usage.Input, "output_tokens": usage.Output, "cache_read_input_tokens": usage.CacheRead, "cache_creation_input_tokens": usage.CacheCreation}
+var anthropicTokens = usage.Names{"input_tokens": usage.Input, "output_tokens": usage.Output, "cache_read_input_tokens": usage.CacheRead, "cache_creation_input_tokens": usage.CacheCreation,
+	"cache_creation": usage.Details, "ephemeral_5m_input_tokens": usage.CacheMinutes, "ephemeral_1h_input_tokens": usage.CacheHour}
 
 // claudeStream is what claude -p --output-format stream-json prints, and the Claude Agent SDK
 // yields. A subagent's lines name the call that gave it the task.
@@ -92,8 +93,7 @@ func message() *level {
 	return &level{names: map[string]field{"role": role, "type": kind, "content": text, "ts": at, "timestamp": at, "model": model, "tool_call_id": call, "call_id": call,
 		"name": tool, "tool_name": tool, "arguments": args, "output": said, "function": tool, "error": failed, "usage": used},
 		lists: map[string]*level{"content": part, "parts": part, "tool_calls": calls, "function_call": calls},
-		used: usage.Names{"prompt_tokens": usage.Input, "completion_tokens": usage.Output, "input_tokens": usage.Input, "output_tokens": usage.Output, "total_tokens": usage.Total,
-			"cache_read_input_tokens": usage.CacheRead, "cache_creation_input_tokens": usage.CacheCreation}}
+		used:  usage.Providers}
 }
 
 // messages is a list of messages, bare or in a document: requests to the APIs, and histories such

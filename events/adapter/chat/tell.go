@@ -9,6 +9,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/transcript"
+	"weir/events/adapter/usage"
 )
 
 // counted is what was counted of one answer, which some logs write several times.
@@ -179,15 +180,12 @@ func (r *reader) tokens(t *transcript.Turn, n *node, key string, now events.Stam
 	}
 	key = cmp.Or(n.answer, key)
 	before, again := r.counts.Get(key)
-	more := n.used
-	more.Input, more.Output = max(0, more.Input-before.Input), max(0, more.Output-before.Output)
-	more.CacheRead, more.CacheCreation = max(0, more.CacheRead-before.CacheRead), max(0, more.CacheCreation-before.CacheCreation)
-	if again && more.Input+more.Output+more.CacheRead+more.CacheCreation == 0 {
+	more, grown := usage.More(&before.Usage, &n.used)
+	if again && !grown {
 		return
 	}
-	r.counts.Put(key, counted{n.used, before.parts + 1})
+	r.counts.Put(key, counted{before.Usage, before.parts + 1})
 	if again {
-		more.Total = 0
 		key += "/" + strconv.Itoa(before.parts+1)
 	}
 	r.log.Inference(t, key, now, n.model, n.provider, more, emit)

@@ -20,6 +20,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/outcome"
 	"weir/events/adapter/polling"
+	"weir/events/adapter/usage"
 )
 
 // Format returns the transcript format.
@@ -445,19 +446,7 @@ func (r *reader) tokens(l *line, id string, m *message, by *agent, emit func(*ev
 	}
 	e.Status = events.StatusOK
 	grown := false
-	// add returns the increase over the earlier figure. A figure that shrinks is from an older line
-	// and is ignored.
-	add := func(counted *int64, now int64) (more int64) {
-		if now <= *counted {
-			return 0
-		}
-		more, *counted, grown = now-*counted, now, true
-		return more
-	}
-	t, u := &m.counted, &l.usage
-	e.Usage = events.Usage{Known: true, Input: add(&t.Input, u.Input), Output: add(&t.Output, u.Output),
-		CacheRead: add(&t.CacheRead, u.CacheRead), CacheCreation: add(&t.CacheCreation, u.CacheCreation)}
-	if !grown {
+	if e.Usage, grown = usage.More(&m.counted, &l.usage); !grown {
 		return
 	}
 	// Only further ones are numbered: most messages are emitted at once.

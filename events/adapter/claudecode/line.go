@@ -193,6 +193,9 @@ var counts = usage.Names{
 	"output_tokens":               usage.Output,
 	"cache_read_input_tokens":     usage.CacheRead,
 	"cache_creation_input_tokens": usage.CacheCreation,
+	"cache_creation":              usage.Details,
+	"ephemeral_5m_input_tokens":   usage.CacheMinutes,
+	"ephemeral_1h_input_tokens":   usage.CacheHour,
 }
 
 // readBlock reads a block by its type. Members may come in any order, so they are gathered

@@ -169,6 +169,9 @@ var counts = usage.Names{
 	"reasoning":            usage.Reasoning,
 	"input_token_details":  usage.Details,
 	"output_token_details": usage.Details,
+	// LangChain reports these in the place of cache_creation, which is then 0.
+	"ephemeral_5m_input_tokens": usage.CacheMinutes,
+	"ephemeral_1h_input_tokens": usage.CacheHour,
 }
 
 // complete finds out by dotted_order what the record leaves out: trace, parent and

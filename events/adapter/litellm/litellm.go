@@ -122,6 +122,9 @@ type tokens struct {
 	Prompt       struct {
 		Cached  int64 `json:"cached_tokens"`
 		Written int64 `json:"cache_creation_tokens"`
+		Parts   struct {
+			Hour int64 `json:"ephemeral_1h_input_tokens"`
+		} `json:"cache_creation_token_details"`
 	} `json:"prompt_tokens_details"`
 	Completion struct {
 		Reasoning int64 `json:"reasoning_tokens"`
@@ -294,6 +297,7 @@ func (q *request) used(t *tokens) events.Usage {
 	a := &answer.Usage
 	u.CacheRead = max(0, cmp.Or(t.CacheRead, t.Prompt.Cached, a.CacheRead, a.Prompt.Cached))
 	u.CacheCreation = max(0, cmp.Or(t.CacheWritten, t.Prompt.Written, a.CacheWritten, a.Prompt.Written))
+	u.CacheHour = min(u.CacheCreation, max(0, cmp.Or(t.Prompt.Parts.Hour, a.Prompt.Parts.Hour)))
 	u.Reasoning = max(0, cmp.Or(t.Completion.Reasoning, a.Completion.Reasoning))
 	if u.CacheRead+u.CacheCreation > 0 {
 		u.CacheInInput = events.Yes

@@ -422,7 +422,7 @@ func (r *reader) fillUsage(e *events.Event) {
 			u.Known = true
 		}
 	}
-	if micro, ok := usage.Cost(r.values[costUSD]); ok {
+	if micro, ok := usage.Dollars(r.values[costUSD]); ok {
 		u.Known, u.CostMicroUSD = true, micro
 	}
 	// Without a scope the counts are of this one event.

@@ -101,7 +101,7 @@ func readCost(c *jsonwalk.Cursor, u *events.Usage) {
 		c.Skip()
 		return
 	}
-	if micro, ok := usage.Cost(c.Scalar()); ok {
+	if micro, ok := usage.Dollars(c.Scalar()); ok {
 		u.CostMicroUSD, u.Known = micro, true
 	}
 }

@@ -257,7 +257,7 @@ func (l *line) readMetrics(c *jsonwalk.Cursor) {
 	for c.Object(); c.Member(); {
 		switch key := string(c.Key()); {
 		case key == "accumulated_cost":
-			micro, _ := usage.Cost(c.Scalar())
+			micro, _ := usage.Dollars(c.Scalar())
 			u.CostMicroUSD = min(u.CostMicroUSD+micro, events.MaxCostUSD*1_000_000)
 		case key == "accumulated_token_usage" && c.Peek() == '{':
 			one := counts.Read(c) // of one model

@@ -216,7 +216,7 @@ func usageObjects(tokens, cost []byte) (u events.Usage) {
 		if string(c.Key()) != "total" {
 			continue
 		}
-		if micro, ok := usage.Cost(c.Scalar()); ok {
+		if micro, ok := usage.Dollars(c.Scalar()); ok {
 			u.CostMicroUSD, u.Known = micro, true
 		}
 	}

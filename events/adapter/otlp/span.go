@@ -374,7 +374,7 @@ func (s *span) readUsage(a *attributes) {
 	u.Input, u.Output, u.Total = a.number(inputTokens), a.number(outputTokens), a.number(totalTokens)
 	u.CacheRead, u.CacheCreation = a.number(cacheReadTokens), a.number(cacheCreationTokens)
 	u.Reasoning = a.number(reasoningTokens)
-	u.CostMicroUSD, _ = usage.Cost(a.text[costUSD])
+	u.CostMicroUSD, _ = usage.Dollars(a.text[costUSD])
 	u.Batch = string(a.text[serviceTier]) == "batch"
 }
 

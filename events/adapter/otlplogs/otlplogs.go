@@ -388,7 +388,7 @@ func (r *reader) request(l *line, emit func(*events.Event)) {
 	} else {
 		e.Usage = events.Usage{Known: true, Input: l.number(inputTokens), Output: l.number(outputTokens),
 			CacheRead: l.number(cacheRead), CacheCreation: l.number(cacheCreation)}
-		e.Usage.CostMicroUSD, _ = usage.Cost(l.text[costUSD])
+		e.Usage.CostMicroUSD, _ = usage.Dollars(l.text[costUSD])
 	}
 	r.pair.Pair(e, emit)
 }

@@ -12,7 +12,7 @@ import (
 func TestCost(t *testing.T) {
 	f := func(text string, want int64, known bool) {
 		t.Helper()
-		if got, ok := usage.Cost([]byte(text)); got != want || ok != known {
+		if got, ok := usage.Dollars([]byte(text)); got != want || ok != known {
 			t.Errorf("%s: %d, %t; want %d, %t", text, got, ok, want, known)
 		}
 	}
@@ -27,7 +27,7 @@ func TestCost(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	names := usage.Names{"in": usage.Input, "prompt": usage.Input, "out": usage.Output, "all": usage.Total, "cached": usage.CacheRead, "written": usage.CacheCreation,
-		"thought": usage.Reasoning, "details": usage.Details}
+		"thought": usage.Reasoning, "details": usage.Details, "5m": usage.CacheMinutes, "1h": usage.CacheHour}
 	f := func(text string, want events.Usage) {
 		t.Helper()
 		c := jsonwalk.New([]byte(text))
@@ -40,6 +40,9 @@ func TestRead(t *testing.T) {
 		events.Usage{Known: true, Input: 1, Output: 2, Total: 3, CacheRead: 4, CacheCreation: 5, Reasoning: 6})
 	f(`{"prompt":7,"in":"x","out":-1,"all":0}`, events.Usage{Known: true, Input: 7})
 	f(`{"in":1,"cached":4,"details":{"in":9,"cached":8,"thought":6}}`, events.Usage{Known: true, Input: 1, CacheRead: 4, Reasoning: 6})
+	f(`{"in":1,"written":9,"details":{"5m":4,"1h":5}}`, events.Usage{Known: true, Input: 1, CacheCreation: 9, CacheHour: 5})
+	f(`{"in":1,"details":{"5m":4,"1h":5},"written":0}`, events.Usage{Known: true, Input: 1, CacheCreation: 9, CacheHour: 5})
+	f(`{"in":1,"written":9,"details":{"5m":0,"1h":5}}`, events.Usage{Known: true, Input: 1, CacheCreation: 9, CacheHour: 5})
 	f(`{}`, events.Usage{})
 	f(`null`, events.Usage{})
 	f(`[1]`, events.Usage{})

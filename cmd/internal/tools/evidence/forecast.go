@@ -162,7 +162,7 @@ func follow(file, name string) (out []*ran, err error) {
 		}
 		p := prices.Parts(&ev)
 		key := episode{at.ID, len(at.Courses())}
-		models[key] = append(models[key], modelCall{p.Input + p.CacheRead + p.CacheWrite + p.Output + p.Reasoning, at.Courses()[key.n-1].Spent(forecast.Tokens)})
+		models[key] = append(models[key], modelCall{p.Context() + p.Output + p.Reasoning, at.Courses()[key.n-1].Spent(forecast.Tokens)})
 	}
 	for _, f := range trial.Flows() {
 		for i := range f.Courses() {
