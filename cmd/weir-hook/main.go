@@ -28,6 +28,7 @@ func main() {
 	keyFile := flag.String("key-file", "", "`FILE` with the key of that certificate (WEIR_KEY_FILE)")
 	printVersion := flag.Bool("version", false, "print the version and the commit")
 	closed := flag.Bool("closed", false, "refuse the use of tools when weir does not answer")
+	noTokens := flag.Bool("no-tokens", false, "do not read the tokens of model calls from the transcript of the agent")
 	// Coding agents take the code 2, with which flag ends by itself, for a refusal.
 	flag.CommandLine.Init("weir-hook", flag.ContinueOnError)
 	if err := flag.CommandLine.Parse(os.Args[1:]); errors.Is(err, flag.ErrHelp) {
@@ -39,7 +40,7 @@ func main() {
 		_, _ = fmt.Println("weir-hook", cmp.Or(version, "(devel)"), revision)
 		return
 	}
-	s := hook.Server{URL: cmp.Or(*server, os.Getenv("WEIR_SERVER"), hook.DefaultServer), Closed: *closed}
+	s := hook.Server{URL: cmp.Or(*server, os.Getenv("WEIR_SERVER"), hook.DefaultServer), Closed: *closed, Silent: *noTokens}
 	if !strings.Contains(s.URL, "://") {
 		s.URL = "http://" + s.URL
 	}

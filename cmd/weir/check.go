@@ -29,7 +29,9 @@ time gets them.
 --hook is for hooks of coding agents: Claude Code, Codex, Gemini CLI, Qwen Code, Copilot
 CLI and OpenHands. It asks the running weir and refuses in the agent's own form, with a
 reason for the model. It answers within 3 s. If weir is unreachable the agent continues.
-With --closed tool calls are refused then, but never a person's message.
+With --closed tool calls are refused then, but never a person's message. Claude Code,
+Codex, Gemini CLI and Qwen Code name their transcript: --hook reads the tokens of the
+last model calls from it. Use --no-tokens if they also reach weir by telemetry.
 
 --hook-config prints the settings that make an agent run the hook, merged into its
 current file. With --install it shows the change, asks, and writes the file. Nothing
@@ -50,6 +52,7 @@ starts in half the time.`,
 			p.logs = cli.NewList(fs, "log", "replay `FILE` first; repeatable")
 			hook := fs.Bool("hook", false, "read the input of a hook, and answer in its form")
 			closed := fs.Bool("closed", false, "with --hook: refuse tool calls while weir is unreachable")
+			noTokens := fs.Bool("no-tokens", false, "with --hook: do not read the tokens of model calls from the transcript")
 			setup := hookSetup{
 				program:  fs.String("hook-config", "", "print the settings of `PROGRAM` with weir's hooks added: "+strings.Join(check.HookPrograms(), ", ")),
 				plugin:   fs.String("plugin", "", "with --hook-config: write the hooks as a plugin or extension into this `FOLDER`: "+strings.Join(check.HookPluginPrograms(), ", ")),
@@ -65,10 +68,10 @@ starts in half the time.`,
 				// --closed goes into the settings that are printed, which is why it may be
 				// given beside --hook-config.
 				case *setup.program != "":
-					return setup.run(env, p, *closed)
+					return setup.run(env, p, *closed, *noTokens)
 				// Its failures are no refusals, see usageCode.
 				case *hook:
-					return runHook(ctx, env, p, *closed)
+					return runHook(ctx, env, p, *closed, *noTokens)
 				}
 				return runCheck(ctx, env, p)
 			}

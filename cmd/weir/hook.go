@@ -24,8 +24,8 @@ import (
 // It exits with a code that the agent understands, and never with that of a misspelled flag
 // (see usageCode). When the address or the token cannot be found out, closed decides. It lets
 // hook.Run fail without a request, so that the tool is refused in the agent's own words.
-func runHook(ctx context.Context, env *cli.Env, p *target, closed bool) error {
-	s := hook.Server{Closed: closed}
+func runHook(ctx context.Context, env *cli.Env, p *target, closed, noTokens bool) error {
+	s := hook.Server{Closed: closed, Silent: noTokens}
 	c, err := p.Client(env)
 	if err != nil && !closed {
 		return err
@@ -77,13 +77,16 @@ type hookSetup struct {
 // The given server and token file go into the command that the agent will
 // run, because agents start hooks with an environment of their own. Nothing is written without
 // --install, and then only when the text differs and the user agrees.
-func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
+func (h *hookSetup) run(env *cli.Env, p *target, closed, noTokens bool) error {
 	// For the address alone, which plugins and some settings name; no request is sent.
 	c, err := p.Client(env)
 	if err != nil {
 		return err
 	}
 	command := commandOf(env, p, closed)
+	if noTokens {
+		command = append(command, "--no-tokens")
+	}
 	if *h.plugin != "" {
 		return h.writePlugin(env, strings.Join(command, " "), c.Base, closed)
 	}

@@ -145,6 +145,13 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 			rest = append(rest, ev.AppendJSON(nil))
 			continue
 		}
+		// What the model used before the call counts in its check, and also if that refuses.
+		if len(rest) > 0 {
+			if err := h.Append(ctx, rest); err != nil {
+				return answer, err
+			}
+			rest = nil
+		}
 		in.spawns = ev.Kind == events.AgentCall && in.asks()
 		v, err := h.Check.one(ctx, ev, ev.AppendJSON(nil))
 		// Such as an id that was used for another call, see decision 9.
@@ -267,7 +274,7 @@ func (h *Hook) read(in *hookInput) (list []events.Event, err error) {
 		}
 		own.From, own.To = in.named(own.From), in.named(own.To)
 		own.Time = events.StampOf(now)
-		own.Ask = in.asks() || in.ends() && own.Kind == events.AgentCall
+		own.Ask = in.asks() && own.Kind != events.LLMCall || in.ends() && own.Kind == events.AgentCall
 		// By way of its JSON, so that nothing aliases the reader's memory, and nothing goes to
 		// Ask that Decode would refuse.
 		var copied events.Event

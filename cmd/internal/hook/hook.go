@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -38,6 +39,7 @@ type Server struct {
 	URL    string // without a slash at the end
 	Token  string // empty for none
 	Closed bool   // refuse the use of tools when weir does not answer
+	Silent bool   // do not read the tokens of model calls from the transcript
 
 	Transport http.RoundTripper // nil: the usual one
 }
@@ -127,6 +129,9 @@ func (k *kept) bytes() []byte {
 // ask posts the question. Whatever else may answer at the URL, only a weir says that it does:
 // the empty object of another program is no permission.
 func (s Server) ask(ctx context.Context, body []byte) (answer check.HookAnswer, err error) {
+	if !s.Silent {
+		body = withCalls(body, os.Environ())
+	}
 	url := s.URL + check.HookPath
 	if s.Closed {
 		url += "?closed=1"

@@ -7,8 +7,8 @@
 // away again and again.
 //
 // A hook's input has no time. A member time or timestamp that the hook adds is used; otherwise the lines
-// are two seconds apart. Hooks receive no tokens, and the log lacks everything that a hook is not
-// registered for. A hook's input does not name the opener of the session either: a member
+// are two seconds apart. Hooks receive no tokens: a member model_calls that the hook adds is used (package
+// lastcalls). The log lacks everything that a hook is not registered for. A hook's input does not name the opener of the session either: a member
 // parent_correlation_id that the hook adds is used. A session without one is the root of its tree.
 package claudehooks
 
@@ -22,10 +22,12 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/lastcalls"
 	"weir/events/adapter/outcome"
 	"weir/events/adapter/pairing"
 	"weir/events/adapter/polling"
 	"weir/events/adapter/printed"
+	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
 
@@ -37,9 +39,9 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
-		// Results are there if PostToolUse is registered, times if the hook adds them.
+		// Results are there if PostToolUse is registered, times and tokens if the hook adds them.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Never,
-			Tokens: adapter.Never, Time: adapter.Sometimes, Starts: adapter.Always, Work: adapter.Always},
+			Tokens: adapter.Sometimes, Time: adapter.Sometimes, Starts: adapter.Always, Work: adapter.Always},
 	}
 }
 
@@ -71,6 +73,15 @@ type reader struct {
 	children *adapter.Recent[*use]
 	// looks are at what runs on.
 	looks *polling.Looks
+	// counted are the model calls that were emitted last, by session and agent_id.
+	counted *adapter.Recent[counted]
+}
+
+// counted is the model call of an agent that was emitted last.
+type counted struct {
+	id    string
+	usage events.Usage // of the events so far
+	parts int          // events
 }
 
 // session is what is remembered of one.
@@ -111,8 +122,9 @@ func newReader(o adapter.Options) adapter.Adapter {
 		pair:     pairing.New(o, "claude-code-hooks", events.CorrelationExplicit, events.CorrelationPrompt, events.CorrelationSession),
 		sessions: adapter.NewRecent[*session](o.HeldOr(maxRemembered)), uses: adapter.NewRecent[*use](o.HeldOr(maxRemembered)),
 		children: adapter.NewRecent[*use](o.HeldOr(maxRemembered)), machine: adapter.NewRecent[struct{}](o.HeldOr(maxRemembered)),
-		echoes: adapter.NewEchoes(o.HeldOr(maxRemembered)),
-		looks:  polling.New(o.HeldOr(maxRemembered)),
+		echoes:  adapter.NewEchoes(o.HeldOr(maxRemembered)),
+		looks:   polling.New(o.HeldOr(maxRemembered)),
+		counted: adapter.NewRecent[counted](o.HeldOr(maxRemembered)),
 	}
 	r.pair.Work = true
 	return r
@@ -134,6 +146,8 @@ type line struct {
 	again                               bool   // a Stop hook did not let the last turn end
 	child                               string // agent that a tool ran
 	at                                  events.Stamp
+	model                               string           // Codex names it
+	calls                               []lastcalls.Call // the last model calls of the agent, the oldest first
 }
 
 // read reads one input. Names are those of Claude Code's hooks; the program that writes the inputs
@@ -161,6 +175,10 @@ func read(record []byte) (*line, error) {
 			l.agent = id(c)
 		case "agent_type":
 			l.kind = adapter.Word(c.Text(), events.MaxID)
+		case "model":
+			l.model = adapter.Word(c.Text(), events.MaxID)
+		case lastcalls.Member:
+			l.calls = lastcalls.Decode(c)
 		case "tool_name":
 			l.tool = adapter.Word(c.Text(), events.MaxID)
 		case "tool_use_id":
@@ -238,6 +256,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if l.event != "UserPromptSubmit" {
 		r.echoes.Passed(l.session, l.at)
 	}
+	r.spent(l, s, emit) // before what the model then did: a check counts it
 	switch l.event {
 	case "UserPromptSubmit":
 		again := r.echoes.Prompt(l.session, adapter.EchoOf(l.said), l.at)
@@ -265,6 +284,63 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		r.stop(l, s, emit)
 	}
 	return nil
+}
+
+// spent emits the model calls since the last input of the agent. A call of which more tokens were reported
+// since is emitted again with the difference.
+//
+// Of an agent without an earlier input only the last call is emitted: the others may belong to an earlier
+// run. A prompt emits the calls of the turn before it, and none when it begins the session.
+func (r *reader) spent(l *line, s *session, emit func(*events.Event)) {
+	key := l.session + "/" + l.agent
+	last, known := r.counted.Get(key)
+	calls := l.calls
+	switch i := slices.IndexFunc(calls, func(c lastcalls.Call) bool { return c.ID == last.id }); {
+	case !known && l.event == "UserPromptSubmit":
+		last = counted{}
+		if n := len(calls); n > 0 {
+			last = counted{id: calls[n-1].ID, usage: calls[n-1].Usage, parts: 1}
+		}
+		r.counted.Put(key, last)
+		return
+	case len(calls) == 0:
+		return
+	case !known:
+		calls = calls[len(calls)-1:]
+	case i >= 0:
+		calls = calls[i:]
+	}
+	prompt := l.prompt
+	if l.event == "UserPromptSubmit" {
+		l.prompt, l.prompted = s.prompt, false // of the turn before
+	}
+	for i := range calls {
+		if calls[i].ID != last.id {
+			last = counted{id: calls[i].ID}
+		}
+		r.call(l, s, &calls[i], &last, emit)
+	}
+	if l.event == "UserPromptSubmit" {
+		l.prompt, l.prompted = prompt, prompt != ""
+	}
+	r.counted.Put(key, last)
+}
+
+// call emits what a model call has used more than was emitted of it.
+func (r *reader) call(l *line, s *session, c *lastcalls.Call, last *counted, emit func(*events.Event)) {
+	more, grown := usage.More(&last.usage, &c.Usage)
+	if !grown {
+		return
+	}
+	last.parts++
+	what := l.session + "/" + c.ID + "/llm"
+	if last.parts > 1 {
+		what += "/" + strconv.Itoa(last.parts)
+	}
+	e := r.begin(what, events.LLMCall, l, s)
+	e.From, e.Status, e.Usage = r.actor(l, s), events.StatusOK, more
+	e.Model, e.Provider = cmp.Or(c.Model, l.model), c.Provider
+	r.pair.Pair(e, emit)
 }
 
 // Flush has nothing to do: nothing is held back.

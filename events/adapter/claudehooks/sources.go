@@ -10,6 +10,6 @@ func Sources() []adapter.Source {
 			Run:   "weir replay hooks.jsonl",
 			Flow:  "one prompt of the user (prompt_id), else the session",
 			Sees:  "Uses of tools before they happen and after, child agents, ends of turns.",
-			Blind: "Tokens; what no hook is registered for; times, unless the hook adds them."},
+			Blind: "What no hook is registered for; times and tokens, unless the hook adds them (weir check --hook adds the tokens)."},
 	}
 }

@@ -53,7 +53,11 @@ func (c *crew) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if next.then != nil {
 		next.then()
 	}
-	sayMessage(w, q.Model, q.Stream, id, next.tool, next.input)
+	message := "" // an id of its own, or Claude Code takes all answers for one
+	if id != "" {
+		message = "msg_" + id
+	}
+	answer(w, q.Model, q.Stream, said{message: message, tokens: 50, text: "Finished.", id: id, tool: next.tool, input: next.input})
 }
 
 // hears wants the words in what came back to the model of a call.
