@@ -57,7 +57,10 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		fx.Answer = e.allowed(f, m)
 	}
 	e.addRemaining(f, m, fx.Answer)
-	addAdvice(f, m, fx.Answer)
+	e.addAdvice(f, m, fx.Answer)
+	if fx.Asked {
+		e.addWaiting(f, m, fx.Answer)
+	}
 }
 
 // lastLoop reports whether the stop is caused by a loop that is the last one allowed. A limit of

@@ -100,7 +100,8 @@ func (e *Engine) granted(f *Flow, m *moment, r RuleID, extra int64, limit rules.
 }
 
 // addAdvice adds to an answer that refuses nothing what the rows advise by which the caller is warned.
-func addAdvice(f *Flow, m *moment, answer *events.Verdict) {
+// It says what they measure now: the warning keeps the figure of the event that brought it.
+func (e *settings) addAdvice(f *Flow, m *moment, answer *events.Verdict) {
 	for i := range f.orders {
 		o := &f.orders[i]
 		rule := &Rules[o.rule]
@@ -108,6 +109,12 @@ func addAdvice(f *Flow, m *moment, answer *events.Verdict) {
 			continue
 		}
 		limit, observed := o.Figures(rule.Unit)
+		if rule.On.Has(m.ev.Kind) {
+			m.set = e.setting(o.rule, f, m)
+			if now := rule.Value(f, m, &m.set); now > 0 {
+				observed = float64(now) / rules.InUnit(rule.Unit)
+			}
+		}
 		text := standing.Fill(rule.Hint, func(word string) string { return o.Word(word, o.kind, limit, observed) })
 		if answer.AgentMessage != "" {
 			text = answer.AgentMessage + " " + text

@@ -96,7 +96,7 @@ func (e *verdictWriter) verdict(f *Flow, o *order, m *moment) events.Verdict {
 		v.Message += f.missingFields()
 	}
 	if v.Waiting = f.waiting(o); v.Waiting != nil {
-		v.Message += waitingText(v.Waiting)
+		v.Message += standing.WaitingText(v.Waiting)
 	}
 	e.describe(&v, f, o, m)
 	v.Evidence = o.evidence(f)

@@ -2,11 +2,10 @@ package analyzer
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
-	"strconv"
 
+	"weir/analyzer/budgets"
 	"weir/analyzer/prices"
 	"weir/analyzer/record"
 	"weir/analyzer/rules"
@@ -38,9 +37,11 @@ func (c *cache) decode(d *record.Reader) {
 	c.Tokens, c.Dearer = d.Count(math.MaxUint32), d.Count(math.MaxUint32)
 }
 
-// holdsFlows reports whether a rule of the limits may hold a flow.
+// holdsFlows reports whether a rule of the limits, of a tree, or a budget may hold a flow.
 func holdsFlows(l *Limits) bool {
-	return slices.ContainsFunc(l.Rules[:], func(s rules.Setting) bool { return s.Hold }) ||
+	hold := func(s rules.Setting) bool { return s.Hold }
+	return slices.ContainsFunc(l.Rules[:], hold) || slices.ContainsFunc(l.Agents.Rules[:], hold) ||
+		slices.ContainsFunc(l.Budgets, func(b budgets.Budget) bool { return b.Action == events.Hold }) ||
 		slices.ContainsFunc(l.Overrides, func(o Override) bool { return o.Setting.Hold }) ||
 		slices.ContainsFunc(l.Subagents, func(k KindLimits) bool { return k.Hold })
 }
@@ -76,11 +77,17 @@ func (f *cast) waiting(o *order) *events.Waiting {
 	if o.Action != events.Hold || o.Phase != standing.Stop || o.Shadow {
 		return nil
 	}
+	return f.forgets(o.Begun, o.Due)
+}
+
+// forgets is what it costs to wait from one time to another; nil where no cache is known that forgets in
+// between.
+func (f *cast) forgets(from, to events.Stamp) *events.Waiting {
 	var w events.Waiting
 	micro := int64(0)
 	for i := range f.parties {
 		c := &f.parties[i].cache
-		if c.Tokens == 0 || c.Until <= o.Begun || c.Until >= o.Due {
+		if c.Tokens == 0 || c.Until <= from || c.Until >= to {
 			continue
 		}
 		w.Tokens, micro = w.Tokens+c.Tokens, micro+c.Dearer
@@ -95,20 +102,14 @@ func (f *cast) waiting(o *order) *events.Waiting {
 	return &w
 }
 
-// waitingText says to people what waiting costs.
-func waitingText(w *events.Waiting) string {
-	at := events.Stamp(w.After).Time().Format("15:04:05")
-	if w.CostUSD == 0 {
-		return fmt.Sprintf(". After %s UTC the next call writes %s cached tokens again.", at, grouped(w.Tokens))
+// addWaiting adds to the answer of a flow what it would cost to wait, for a tree or a budget that has the
+// last word and may hold the call: only the flow knows its caches (see agents.LastWord).
+func (e *settings) addWaiting(f *Flow, m *moment, answer *events.Verdict) {
+	if e.holds && answer.Action != events.Hold {
+		answer.Waiting = f.Waits(m.at)
 	}
-	return fmt.Sprintf(". After %s UTC the next call costs about $%.2f more, because %s cached tokens are written again.", at, w.CostUSD, grouped(w.Tokens))
 }
 
-// grouped writes a number that is not negative with a comma before each three digits.
-func grouped(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+// Waits is what it costs the flow to wait from a time on, until its caches have forgotten its contexts; nil
+// where no cache is known.
+func (f *cast) Waits(from events.Stamp) *events.Waiting { return f.forgets(from, math.MaxInt64) }

@@ -627,21 +627,36 @@ func (o *order) lapsed(e *settings) bool {
 	return o.Action == events.Halt && o.Phase == standing.Stop && e.limits.Rules[o.rule].Hold
 }
 
+// SayWaiting adds to a hold what it costs the flow to wait; nil for nothing. Other verdicts, and holds that end
+// before the cache forgets, stay as they are.
+func SayWaiting(v *events.Verdict, w *events.Waiting) {
+	if w != nil && v.Action == events.Hold && (v.ExpiresAt.IsZero() || v.ExpiresAt > w.After) {
+		v.Waiting, v.Message = w, v.Message+standing.WaitingText(w)
+	}
+}
+
 // LastWord is the answer to a check request that the flow has allowed and that its tree has answered as
 // well. Without an answer of the tree it is the answer of the flow.
 // A refusal of the tree is returned as the flow's; otherwise the caller would not find its own id in it.
+// A hold of the tree says what it costs the flow to wait.
 // The remaining budgets of both are returned together. The given verdicts are not changed.
 func LastWord(flow, tree *events.Verdict) *events.Verdict {
-	if tree == nil {
-		return flow
-	}
 	// A caller that is refused does not need the remaining budget.
-	if tree.Stops() {
+	if tree != nil && tree.Stops() {
 		v := *tree
 		v.CorrelationID = flow.CorrelationID
+		// The flow allowed the call, and says what it would cost to wait.
+		SayWaiting(&v, flow.Waiting)
 		return &v
 	}
+	if tree == nil && flow.Waiting == nil {
+		return flow
+	}
 	v := *flow
+	v.Waiting = nil // it does not wait
+	if tree == nil {
+		return &v
+	}
 	v.Remaining = append(v.Remaining[:len(v.Remaining):len(v.Remaining)], tree.Remaining...)
 	switch {
 	case v.AgentMessage == "":

@@ -300,7 +300,7 @@ func (a *App) open() (err error) {
 	// The backend was made with what takes the answers of its fold; what appends to it gets it now.
 	a.degraded.Fold, a.degraded.Append, a.degraded.Now = folded{a.backend}, a.backend.Append, a.backend.Now
 	a.orders.Log, a.orders.Above, a.checks.Log = a.backend, folded{a.backend}.Above, a.backend
-	a.orders.Principal = api.PrincipalOf
+	a.orders.Principal, a.orders.Waits = api.PrincipalOf, folded{a.backend}.Waits
 	if a.o.AuditFile != "" {
 		if a.audit, err = access.OpenAudit(a.o.AuditFile); err != nil {
 			return err

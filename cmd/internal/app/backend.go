@@ -104,6 +104,15 @@ func (f folded) Above(tree string) string {
 	return above
 }
 
+// Waits is what it costs the flow to wait from now on; nil for nothing, and where another process folds it.
+func (f folded) Waits(flow string) *events.Waiting {
+	is, _, err := f.Known(flow)
+	if err != nil {
+		return nil
+	}
+	return is.Waits(f.backend.Now())
+}
+
 // newBackend makes the one that the options want. It begins nothing.
 func (a *App) newBackend() (backend, error) {
 	shared := pump.Options{Limits: *a.limits.Current(), Parse: pump.LimitsParser(), Answer: a.answers.Deliver, Memory: a.o.Memory,

@@ -3,6 +3,7 @@ package ask_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -75,6 +76,12 @@ func (g *grove) account(key string) (spent, reserved float64) {
 // checkedCall asks until the call is answered, whatever processes are killed meanwhile, and reports
 // whether it may be made.
 func (g *grove) checkedCall(ev *events.Event) bool {
+	v := g.answered(ev)
+	return v != nil && !check.Refuses(v)
+}
+
+// answered asks until the call is answered, and returns the answer.
+func (g *grove) answered(ev *events.Event) *events.Verdict {
 	ev.Ask = true
 	for {
 		x, born := g.nowAndNext()
@@ -87,9 +94,48 @@ func (g *grove) checkedCall(ev *events.Event) bool {
 		}
 		if err != nil {
 			g.t.Error(err)
-			return false
+			return nil
 		}
-		return !check.Refuses(v)
+		return v
+	}
+}
+
+// TestHoldsOfBudgetsSayWhatWaitingCosts has a call wait for a person because of a budget over flows, and because
+// of a tree: the answer says what the cache forgets meanwhile, by the caches of the flow. Nothing else says it.
+func TestHoldsOfBudgetsSayWhatWaitingCosts(t *testing.T) {
+	t.Parallel()
+	for name, limits := range map[string]string{
+		"a budget":                    "budgets:\n- {name: day, scope: team, measure: calls, window: day, hard: 1, action: hold}\n",
+		"a budget that refuses":       "budgets:\n- {name: day, scope: team, measure: calls, window: day, hard: 1}\n",
+		"a tree":                      "rules:\n  max_tree_calls: {max: 1, action: hold}\n",
+		"a tree that nobody asks for": "rules:\n  max_tree_calls: {max: 1}\n",
+	} {
+		g := newMarket(t, limits+"prices: {m: {input: 3, output: 15, cache_read: 0.3, cache_write: 3.75}}\n")
+		g.start()
+		asked, model, _, _ := bill(1)
+		second, _, _, _ := bill(1 + groveFlows) // of the same flow
+		model.Provider, model.Model, model.Usage = "anthropic", "m", events.Usage{Known: true, Input: 10, Output: 10, CacheRead: 130_000, CacheCreation: 10_000}
+		for _, ev := range []*events.Event{asked, model, second} {
+			ev.RootCorrelationID = ev.CorrelationID
+		}
+		if err := g.Append(t.Context(), []state.Entry{{Value: model.AppendJSON(nil)}}); err != nil {
+			t.Fatal(err)
+		}
+		if v := g.answered(asked); v == nil || check.Refuses(v) || v.Waiting != nil {
+			t.Errorf("%s: the first call: %+v", name, v)
+		}
+		v := g.answered(second)
+		if v == nil || !check.Refuses(v) {
+			t.Fatalf("%s: the second call: %+v", name, v)
+		}
+		says := strings.Contains(v.Message, "the next call costs about $0.48 more, because 140,000 cached tokens are written again.")
+		want := name == "a budget" || name == "a tree"
+		if says != want || (v.Waiting != nil) != want || want && (v.Waiting.Tokens != 140_000 || v.Waiting.CostUSD != 0.483) {
+			t.Errorf("%s: %s by %q with %+v; want the cost of waiting: %v", name, v.Action, v.Message, v.Waiting, want)
+		}
+		g.caughtUp()
+		g.now().end(nil)
+		g.now().work.Wait()
 	}
 }
 

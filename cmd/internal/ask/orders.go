@@ -35,6 +35,9 @@ type GlobalOrders struct {
 	// Above is the tree that a tree of flows belongs to, as far as this process folds it; ""
 	// for none. nil knows of none.
 	Above func(tree string) string
+	// Waits is what it costs a flow to wait from now on, as far as this process folds it; nil for nothing.
+	// nil knows of no flow.
+	Waits func(flow string) *events.Waiting
 	// Principal is the sender of a request, for orders by hand about principals; nil knows none.
 	Principal func(ctx context.Context) string
 
@@ -204,7 +207,11 @@ func (w *GlobalOrders) refuse(ctx context.Context, ev *events.Event, c *guard.Ca
 	if err := w.Log.Append(ctx, []state.Entry{{Value: attempt(ev, v)}}); err != nil {
 		w.Logger.Warn("a call that an order refused is not in the log", "flow", ev.FlowKey(), "verdict", v.ID, "error", err)
 	}
-	return guard.Answer(v, c, w.Log.Now())
+	answer := guard.Answer(v, c, w.Log.Now())
+	if answer.Action == events.Hold && w.Waits != nil {
+		agents.SayWaiting(answer, w.Waits(ev.FlowKey()))
+	}
+	return answer
 }
 
 // checkSource is the source of the events by which weir reports calls that it refused.

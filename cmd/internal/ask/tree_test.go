@@ -190,6 +190,14 @@ func (g *grove) start() {
 	x.ctx, x.end = context.WithCancelCause(g.t.Context())
 	x.checks = &ask.Service{Answers: x.answers, Degraded: &ask.Degraded{Fold: noFold{}}, Log: g,
 		Orders: &ask.GlobalOrders{Verdicts: &g.out[groveParts], Log: g, Clock: clock.NewFake(), Logger: slog.New(slog.DiscardHandler)}}
+	x.checks.Orders.Waits = func(flow string) *events.Waiting {
+		f, _, err := x.pumps[part(&events.Event{CorrelationID: flow})].Known(flow)
+		if err != nil {
+			g.t.Error(err)
+			return nil
+		}
+		return f.Waits(g.Now())
+	}
 	for i := range groveParts + 1 {
 		o := pump.Options{Partition: uint16(i), Limits: g.limits, Store: g.store, Sink: verdicts{memlog: &g.out[i]}, Clock: g.clock, Memory: 1 << 20}
 		log := &g.log[0]

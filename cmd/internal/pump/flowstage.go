@@ -7,6 +7,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/activity"
+	"weir/analyzer/agents"
 	"weir/analyzer/record"
 	"weir/cmd/internal/selftest"
 	"weir/events"
@@ -174,6 +175,8 @@ func (s *flowStage) answer(r *Record, ev *events.Event, v *events.Verdict, asked
 				o.Held(r.Offset, ev, a.Key, v)
 			}
 		}
+	case o.Answer != nil && asked: // no tree is asked here
+		o.Answer(r.Offset, r.Value, ev, agents.LastWord(v, nil))
 	case o.Answer != nil:
 		o.Answer(r.Offset, r.Value, ev, v)
 	}
