@@ -65,6 +65,9 @@ func listBudgets(ctx context.Context, env *cli.Env, target *target, q pump.Budge
 	if err := lines.Flush(); err != nil {
 		return err
 	}
+	if len(list.Elsewhere) > 0 {
+		env.Notice("other members of the group list their own accounts: weir budgets ls --server ADDRESS, of %s", strings.Join(list.Elsewhere, ", "))
+	}
 	if len(list.Budgets) == 0 && (q.Budget != "" || q.Value != "") {
 		env.Notice("no account matches --budget and --value")
 	} else if len(list.Budgets) == 0 {
@@ -216,7 +219,7 @@ func (h *hand) noticeUnknown(ctx context.Context, env *cli.Env, a *api.BudgetGra
 			return nil
 		}
 	}
-	if list.Truncated {
+	if list.Truncated || len(list.Elsewhere) > 0 { // another member may have it
 		return nil
 	}
 	const shown = 8

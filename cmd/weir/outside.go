@@ -68,6 +68,9 @@ func placeOf(ctx context.Context, k known, v *analyzer.View) place {
 	case !hasUsedUp(&list):
 		in.unknown = append(in.unknown, "some accounts of budgets")
 	}
+	if len(list.Elsewhere) > 0 {
+		in.unknown = append(in.unknown, "the accounts of budgets at "+strings.Join(list.Elsewhere, ", ")+" (weir budgets ls --server)")
+	}
 	for i := range list.Budgets {
 		a := &list.Budgets[i]
 		if !usedUp(a) {

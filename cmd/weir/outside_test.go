@@ -164,6 +164,7 @@ func TestMoreAccountsThanOneAnswer(t *testing.T) {
 		{pump.BudgetList{Truncated: true, Budgets: account(1)}, true},
 		{pump.BudgetList{Truncated: true, Budgets: account(1), Scanned: pump.MaxScanned}, false},
 		{pump.BudgetList{Budgets: account(0)}, true},
+		{pump.BudgetList{Elsewhere: []string{"10.0.0.2:8080"}}, false},
 	} {
 		in := placeOf(t.Context(), accounts{BudgetList: x.list}, &analyzer.View{Flow: "f"})
 		if in.nothing() != x.want {

@@ -26,11 +26,12 @@ const (
 
 // budgetPages serves the accounts of budgets, and grants more of them.
 type budgetPages struct {
-	log    Log
-	folded *folded
-	turns  *turns
-	clock  clock.Clock
-	logger *slog.Logger
+	log     Log
+	members Members // nil when this process is alone
+	folded  *folded
+	turns   *turns
+	clock   clock.Clock
+	logger  *slog.Logger
 }
 
 // routes are about budgets over flows, whose accounts the agent stage folds. In a group a member
@@ -52,6 +53,9 @@ func (p *budgetPages) serveBudgets(w http.ResponseWriter, r *http.Request) error
 	list, err := pump.BudgetsOf(p.log.Pumps(pump.AgentStage), pump.BudgetQuery{Budget: r.URL.Query().Get("budget"), Value: r.URL.Query().Get("value"), Limit: int(limit)})
 	if err != nil {
 		return err
+	}
+	if limits, _ := p.folded.inForce(); p.members != nil && len(limits.Budgets) > 0 {
+		list.Elsewhere, _ = p.members.Others(r.Context())
 	}
 	return answer(w, list)
 }

@@ -71,7 +71,7 @@ func (a *Server) routes() []route {
 		handOrders{a}.routes(),
 		approving{a}.routes(),
 		(&agentPages{log: a.parts.Log, orders: &a.orders, door: &a.door, auditing: &a.auditing, health: &a.health, turns: a.turns, clock: a.clock, logger: a.logger}).routes(),
-		(&budgetPages{log: a.parts.Log, folded: &a.folded, turns: a.turns, clock: a.clock, logger: a.logger}).routes(),
+		(&budgetPages{log: a.parts.Log, members: a.parts.Members, folded: &a.folded, turns: a.turns, clock: a.clock, logger: a.logger}).routes(),
 		backtests.routes(), flowCosts{backtests}.routes(),
 		(&flowPages{log: a.parts.Log, folded: &a.folded, turns: a.turns, logger: a.logger}).routes(),
 		(&limitPages{folded: &a.folded, limits: a.parts.Limits, program: a.parts.Program, file: a.o.LimitsFile}).routes(),

@@ -26,6 +26,9 @@ type BudgetList struct {
 	LowWatermark events.RFC3339 `json:"counted_up_to,omitzero"`
 	Scanned      int            `json:"scanned"`
 	Truncated    bool           `json:"truncated"`
+	// Elsewhere are the addresses of the members of a group whose accounts are not in the list: each
+	// answers for those that it folds.
+	Elsewhere []string `json:"other_members,omitempty"`
 }
 
 // BudgetsOf returns the accounts that pumps of the agent stage know.
