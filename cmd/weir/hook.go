@@ -125,7 +125,11 @@ func (h *hookSetup) run(env *cli.Env, p *target, closed, noTokens bool) error {
 	if path == "" {
 		return cli.Usage("--install: there is no home folder").Advise("name the file with --settings FILE")
 	}
-	if err := h.replace(env, path, old, text); err != nil {
+	remove := "delete the entries of weir from that file"
+	if config.Own {
+		remove = "delete that file"
+	}
+	if err := h.replace(env, path, old, text, remove); err != nil {
 		return err
 	}
 	// What remains to be done by hand, such as to say that the hooks may run; said also when
@@ -155,8 +159,8 @@ func commandOf(env *cli.Env, p *target, closed bool) []string {
 	return command
 }
 
-// replace writes the settings if they differ and the user agrees.
-func (h *hookSetup) replace(env *cli.Env, path string, old, text []byte) error {
+// replace writes the settings if they differ and the user agrees. remove is how the hooks are removed again.
+func (h *hookSetup) replace(env *cli.Env, path string, old, text []byte, remove string) error {
 	if string(text) == string(old) {
 		env.Notice("%s has the hooks of weir already.", path)
 		return nil
@@ -172,6 +176,8 @@ func (h *hookSetup) replace(env *cli.Env, path string, old, text []byte) error {
 		return err
 	}
 	env.Notice("%s was written.", path)
+	env.Notice("Start weir (weir run), then a new session of the agent. weir flows ls lists its flows.")
+	env.Notice("To remove the hooks, %s.", remove)
 	return nil
 }
 

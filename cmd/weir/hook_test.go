@@ -241,6 +241,9 @@ func TestHookInstall(t *testing.T) {
 	if info, err := os.Stat(kept); code != 0 || out != "" || !strings.HasPrefix(after, "{\n  \"model\": \"m\",\n  \"hooks\": {\n") || err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("exit code %d\n%s%s%s%v", code, out, errs, after, err)
 	}
+	if !strings.Contains(errs, "(weir run)") || !strings.Contains(errs, "To remove the hooks, delete the entries") {
+		t.Errorf("what to do next is missing:\n%s", errs)
+	}
 	if target, err := os.Readlink(link); err != nil || target != kept {
 		t.Errorf("the link is %s (%v)", target, err)
 	}
