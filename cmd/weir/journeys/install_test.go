@@ -41,6 +41,9 @@ func TestInstall(t *testing.T) {
 	}
 	j.env[len(j.env)-1] += ":" + filepath.Dir(node)
 	j.run()
+	if text, err := os.ReadFile(filepath.Join(j.dir, "node_modules", "weir-guard", "package.json")); err != nil || strings.Contains(string(text), `"scripts"`) {
+		t.Errorf("the package has scripts, of which npm warns: %v\n%s", err, text)
+	}
 	j.imports(node, "--input-type=module", "-e", `import { Guard } from "weir-guard"; import "weir-guard/hashes"; console.log(Guard.name)`)
 	j.done()
 }

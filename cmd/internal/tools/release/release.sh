@@ -41,7 +41,9 @@ done
 cp -r sink/guard/python sink/guard/typescript "$work/"
 sed -i "s/^version = .*/version = \"$number\"/" "$work/python/pyproject.toml"
 python3 -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$out" "$work/python"
-(cd "$work/typescript" && npm version --no-git-tag-version --allow-same-version "$number" >/dev/null && npm ci --silent --no-audit --no-fund && npm pack --silent --pack-destination "$out" >/dev/null)
+# npm warns of packages with scripts; the compiled files are in the package, so it needs none.
+(cd "$work/typescript" && npm version --no-git-tag-version --allow-same-version "$number" >/dev/null && npm ci --silent --no-audit --no-fund && npm pkg delete scripts devDependencies &&
+  npm pack --silent --pack-destination "$out" >/dev/null)
 
 # helm install weir weir-VERSION.tgz
 cp -r cmd/weir/deploy/helm "$work/weir"
