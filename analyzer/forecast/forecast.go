@@ -1,8 +1,9 @@
 // Package forecast estimates what a run will have spent at its end, from what good runs of its kind spent.
 //
-// A run that has made n calls is compared with the good runs that made as many. Each of them gives one
-// figure: its final spend as a multiple of what it had spent by then. The quantiles of these multiples
-// (conformal, with the finite-sample correction) times what the run has spent so far are the estimate.
+// A run that has made n calls is compared with the good runs that made as many. Runs that spent more by then
+// spend more in the end, but mostly not in proportion: a power of the spend so far is fitted to them. Each of
+// them gives one figure: its final spend as a multiple of what is typical at its spend. The quantiles of these
+// multiples (conformal, with the finite-sample correction) times what is typical for the run are the estimate.
 // All arithmetic is on whole numbers, so each machine gives the same figures.
 package forecast
 
@@ -59,6 +60,10 @@ type Row struct {
 	// The final spend as a multiple of the spend so far: one run in twenty has less than Low, half of
 	// them more than Expected, and one in twenty more than High. All 0 below Least runs.
 	Low, Expected, High int64
+	// Typical is what these runs had spent by then, in the middle, and Power with which power of the spend so
+	// far the final spend grows, in thousandths. The multiples are of the typical spend at the spend so far,
+	// which is Typical at Typical. Both are 0 where it grows in proportion.
+	Typical, Power int64
 }
 
 // Kind is the table of one kind of runs. Rows are in the order of their calls.
@@ -101,7 +106,9 @@ func (t Table) Of(kind string, m Measure, calls, spent int64) (e Estimate) {
 	}
 	r := &rows[i]
 	if e.Runs = r.Runs; e.Known() {
-		e.Low, e.Expected, e.High = times(spent, r.Low), times(spent, r.Expected), times(spent, r.High)
+		base := r.scaled(spent)
+		// No run spends less in the end than it has spent.
+		e.Low, e.Expected, e.High = max(spent, times(base, r.Low)), max(spent, times(base, r.Expected)), max(spent, times(base, r.High))
 	}
 	return e
 }
@@ -136,31 +143,39 @@ type Point struct{ Calls, Spent int64 }
 // order of their calls; the last one is its end. A run counts once in each bin that it came to, by its
 // first point there.
 func Calibrate(runs [][]Point) (rows []Row) {
-	type figure struct{ bin, multiple int64 }
+	type figure struct {
+		bin int64
+		spend
+	}
 	var all []figure
 	for _, run := range runs {
 		last := int64(0)
 		for _, p := range run {
 			if bin := Bin(p.Calls); bin > last && p.Spent > 0 {
 				last = bin
-				all = append(all, figure{bin, multiple(run[len(run)-1].Spent, p.Spent)})
+				all = append(all, figure{bin, spend{p.Spent, run[len(run)-1].Spent}})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b figure) int {
-		return cmp.Or(cmp.Compare(a.bin, b.bin), cmp.Compare(a.multiple, b.multiple))
-	})
+	slices.SortStableFunc(all, func(a, b figure) int { return cmp.Compare(a.bin, b.bin) })
 	for begin, end := 0, 0; begin < len(all); begin = end {
 		for end < len(all) && all[end].bin == all[begin].bin {
 			end++
 		}
-		list := all[begin:end]
-		r := Row{Calls: list[0].bin, Runs: int64(len(list))}
-		if len(list) >= Least {
-			n := len(list) + 1
-			// In twentieths, rounded to the outside, so that the interval holds at least nine of ten.
-			r.Low, r.Expected, r.High = list[n/20-1].multiple, list[(n+1)/2-1].multiple, list[(19*n+19)/20-1].multiple
+		r := Row{}
+		if n := end - begin + 1; n > Least {
+			var list []spend
+			for _, f := range all[begin:end] {
+				list = append(list, f.spend)
+			}
+			var multiples []int64
+			r, multiples = fit(list)
+			slices.Sort(multiples)
+			// A tenth of the places of a further run, rounded down, lies outside: half of them below.
+			out := n / 10
+			r.Low, r.Expected, r.High = multiples[out/2-1], multiples[(n+1)/2-1], multiples[n-(out-out/2)-1]
 		}
+		r.Calls, r.Runs = all[begin].bin, int64(end-begin)
 		rows = append(rows, r)
 	}
 	return rows

@@ -65,7 +65,7 @@ func TestTooFewRunsEstimateNothing(t *testing.T) {
 
 func TestAnyKind(t *testing.T) {
 	t.Parallel()
-	table := Table{{Name: Any, Rows: [MeasureCount][]Row{Tokens: {{3, 20, 1000, 2000, 3000}}}}, {Name: "a", Rows: [MeasureCount][]Row{Tokens: {{3, 30, 1000, 5000, 9000}}}}}
+	table := Table{{Name: Any, Rows: [MeasureCount][]Row{Tokens: {{3, 20, 1000, 2000, 3000, 0, 0}}}}, {Name: "a", Rows: [MeasureCount][]Row{Tokens: {{3, 30, 1000, 5000, 9000, 0, 0}}}}}
 	if e := table.Of("b", Tokens, 3, 10); e.Runs != 20 || e.Expected != 20 {
 		t.Errorf("another kind: %+v", e)
 	}

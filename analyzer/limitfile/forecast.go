@@ -11,7 +11,7 @@ import (
 )
 
 // forecastKeys are the keys of a row of forecasts, in the order in which they are written.
-var forecastKeys = []string{"calls", "runs", "low", "expected", "high"}
+var forecastKeys = []string{"calls", "runs", "low", "expected", "high", "typical", "power"}
 
 // perThousandth is how many millionths a thousandth has: multiples have as many decimals as money is
 // read with, of which only three count.
@@ -30,7 +30,7 @@ func (r *reader) forecasts(n *yaml.Node) (t forecast.Table) {
 		f := r.fields(path, v, measureWords()...)
 		k := forecast.Kind{Name: key.Value}
 		for m := range forecast.MeasureCount {
-			k.Rows[m] = readForecastRows(&r.nodeReader, path+"."+m.String(), f[m.String()])
+			k.Rows[m] = readForecastRows(&r.nodeReader, path+"."+m.String(), m, f[m.String()])
 		}
 		t = append(t, k)
 	}
@@ -46,7 +46,7 @@ func measureWords() (words []string) {
 }
 
 // readForecastRows reads the rows of one measure.
-func readForecastRows(r *nodeReader, path string, n *yaml.Node) (rows []forecast.Row) {
+func readForecastRows(r *nodeReader, path string, m forecast.Measure, n *yaml.Node) (rows []forecast.Row) {
 	for i, c := range r.items(path, n) {
 		at := index(path, i)
 		f := r.fields(at, c, forecastKeys...)
@@ -58,8 +58,12 @@ func readForecastRows(r *nodeReader, path string, n *yaml.Node) (rows []forecast
 		}
 		r.integer(at+".calls", f["calls"], &row.Calls)
 		r.integer(at+".runs", f["runs"], &row.Runs)
-		for j, set := range []*int64{&row.Low, &row.Expected, &row.High} {
-			key := forecastKeys[2+j]
+		row.Typical, _ = r.amount(at+".typical", f["typical"], m.Unit())
+		for _, x := range []struct {
+			key string
+			set *int64
+		}{{"low", &row.Low}, {"expected", &row.Expected}, {"high", &row.High}, {"power", &row.Power}} {
+			key, set := x.key, x.set
 			v, ok := r.amount(at+"."+key, f[key], events.UnitUSD)
 			if ok && v%perThousandth != 0 {
 				r.fail(f[key], at+"."+key, "", "want at most three decimals")
@@ -86,6 +90,10 @@ func describeForecasts(t forecast.Table) object {
 				if r.Runs >= forecast.Least {
 					for j, v := range [...]int64{r.Low, r.Expected, r.High} {
 						o.put(forecastKeys[2+j], amount(events.UnitUSD, v*perThousandth))
+					}
+					if r.Typical > 0 {
+						o.put("typical", amount(forecast.Measure(m).Unit(), r.Typical))
+						o.put("power", amount(events.UnitUSD, r.Power*perThousandth))
 					}
 				}
 				all = append(all, o)
@@ -130,10 +138,13 @@ func (c *checker) forecastRows(path string, rows []forecast.Row) {
 			c.fail(at+".calls", hint, "%d is no beginning of a bin, or not above the one before", r.Calls)
 		case r.Runs < 1 || r.Runs > maxThreshold:
 			c.fail(at+".runs", hint, "%d is no number of runs", r.Runs)
-		case r.Runs < forecast.Least && (r.Low != 0 || r.Expected != 0 || r.High != 0):
-			c.fail(at+".runs", "delete low, expected and high, or calibrate on more runs", "%d runs are too few for an estimate; it takes %d", r.Runs, forecast.Least)
-		case r.Runs >= forecast.Least && (r.Low < forecast.One || r.Expected < r.Low || r.High < r.Expected || r.High > forecast.MostMultiple):
-			c.fail(at, hint, "low, expected and high have to be multiples from 1 to %d that do not fall", forecast.MostMultiple/forecast.One)
+		case r.Runs < forecast.Least && (r.Low != 0 || r.Expected != 0 || r.High != 0 || r.Typical != 0 || r.Power != 0):
+			c.fail(at+".runs", "delete all but calls and runs, or calibrate on more runs", "%d runs are too few for an estimate; it takes %d", r.Runs, forecast.Least)
+		case r.Typical < 0 || r.Typical > maxThreshold || r.Power < 0 || r.Power > forecast.One || r.Typical == 0 && r.Power != 0:
+			c.fail(at+".power", hint, "want typical, and a power from 0 to 1")
+		// Of a spend that is scaled a run may reach less.
+		case r.Runs >= forecast.Least && (r.Low < forecast.One && r.Typical == 0 || r.Low < 1 || r.Expected < r.Low || r.High < r.Expected || r.High > forecast.MostMultiple):
+			c.fail(at, hint, "low, expected and high have to be multiples up to %d that do not fall, from 1 on where power is missing", forecast.MostMultiple/forecast.One)
 		}
 		last = r.Calls
 	}
@@ -149,7 +160,7 @@ func sortForecasts(t forecast.Table) forecast.Table {
 // forecastSchema is one kind of the section of forecasts.
 func forecastSchema() object {
 	multiple := func(about string) object {
-		return object{{"type", "number"}, {"minimum", number("1")}, {"maximum", integer(forecast.MostMultiple / forecast.One)}, {"description", about}}
+		return object{{"type", "number"}, {"exclusiveMinimum", number("0")}, {"maximum", integer(forecast.MostMultiple / forecast.One)}, {"description", about}}
 	}
 	row := closed("", object{
 		{"calls", object{{"type", "integer"}, {"minimum", number("1")}, {"description", "Calls of agents and tools that the runs had made at least, up to those of the next row. 1 to 8, and then four values for each doubling: 10, 12, 14, 16, 20."}}},
@@ -157,6 +168,8 @@ func forecastSchema() object {
 		{"low", multiple("What one in twenty of them had spent less than in the end, as a multiple of its spend by then.")},
 		{"expected", multiple("The median of the final spend, as a multiple.")},
 		{"high", multiple("What one in twenty of them had spent more than in the end, as a multiple.")},
+		{"typical", object{{"type", "number"}, {"exclusiveMinimum", number("0")}, {"description", "What these runs had spent by then, in the middle: US dollars or tokens. With it the multiples are of typical x (spent / typical)^power, and not of what was spent."}}},
+		{"power", object{{"type", "number"}, {"minimum", number("0")}, {"maximum", number("1")}, {"description", "With which power of the spend by then the final spend grows. 1 is in proportion."}}},
 	})
 	row.put("required", list{"calls", "runs"})
 	keys := object{}

@@ -78,6 +78,8 @@ type source struct {
 	trees bool         // the trial adds up costs by flow, agent and tool
 	// The trial keeps what each flow had spent at each call, by built-in prices for models without one.
 	follow bool
+	// builtIn prices models without a price by the built-in prices.
+	builtIn bool
 }
 
 // newSource declares the flags of all that a source consists of. --marks is among them because
@@ -97,7 +99,7 @@ func (s *source) one(ctx context.Context, env *cli.Env, args []string, steps boo
 		return limits, nil, err
 	}
 	tried := limits
-	if s.follow {
+	if s.follow || s.builtIn {
 		tried = limitfile.WithPrices(limits, costs.BuiltIn())
 	}
 	trials, _, _, err := s.trial(ctx, env, args, steps, tried)

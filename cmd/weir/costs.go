@@ -27,8 +27,9 @@ rule. Logs are read as by weir backtest.
 A cost is that of the log, else computed from --prices and the limits file, else
 unknown. Each figure says which. The file of --prices has LiteLLM's form. It lists
 input_cost_per_token and output_cost_per_token of each model in US dollars. Prices of
-cache reads, cache writes and reasoning may follow. Limits in US dollars count the same
-costs. What stops would have saved is an estimate, printed with its assumption.
+cache reads, cache writes and reasoning may follow. Without --prices the built-in prices
+price a log (weir prices show). Limits in US dollars count the same costs. What stops
+would have saved is an estimate, printed with its assumption.
 
 --tree takes an id or a unique beginning of one. It prints the flow, the flows that
 descend from it, their agents and their tools. Each call and each token is in OWN of
@@ -93,7 +94,7 @@ func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.Serve
 	} else if server.Given() {
 		return cli.Usage("more than one place is named").Advise("give either --server or a FILE")
 	}
-	o.trees = view.tree != ""
+	o.trees, o.builtIn = view.tree != "", *o.Prices == ""
 	_, tried, err := o.one(ctx, env, args, false)
 	if err != nil {
 		return err

@@ -555,7 +555,7 @@ How good forecasts of the final spend are, on recorded runs whose end is known. 
 
 A run is an episode of a flow. The runs are halved %d times. One half calibrates and the other is tried, each in its turn. Episodes of one session stay in one half.
 The cells give the share of runs whose 90 %% interval holds the final spend. "At a quarter" is after a quarter of the calls of the run, rounded up.
-At a fixed number of calls the interval promises 90 %%. A run that is at a quarter does not end at once, so at a quarter it holds more of the long runs.
+At a fixed number of calls the interval promises at least 90 %%. A run that is at a quarter does not end at once, so at a quarter it holds more of the long runs.
 
 The width is the median of high ÷ low at a quarter. "Off" is the median factor between the expected and the final spend. Dollars are by the built-in prices. weir forecasts no calls; they stand here
 because most terminal tasks report no tokens. Terminal tasks are runs of one command-line agent, repository tasks are runs of one shell agent, and native sessions are coding sessions that ended in commits.
