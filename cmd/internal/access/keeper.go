@@ -311,11 +311,13 @@ func (k *Keeper) ByCertificate(r *http.Request) *Principal {
 // Token is the token of the request. ok means that there is one, also if nothing comes after Bearer.
 // It is not verified here.
 func Token(r *http.Request) (token string, ok bool) {
-	if token, ok = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		return token, true
-	}
-	if _, password, ok := r.BasicAuth(); ok { // as the SDKs of Grafana send it, behind the name of a tenant
-		return password, true
+	if credentials := r.Header.Get("Authorization"); credentials != "" {
+		if token, ok = strings.CutPrefix(credentials, "Bearer "); ok {
+			return token, true
+		}
+		if _, password, ok := r.BasicAuth(); ok { // as the SDKs of Grafana send it, behind the name of a tenant
+			return password, true
+		}
 	}
 	token = r.Header.Get("X-Api-Key") // as the clients of LangSmith send it
 	return token, token != ""

@@ -183,13 +183,16 @@ func ofThisPage(r *http.Request) bool {
 
 // bySession are the needs that a session meets: what the page does. It sends no events and no
 // checks, so the cookie opens no route for them.
-var bySession = map[need]bool{reader: true, follower: true, trier: true, operator: true}
+var bySession = [reloader + 1]bool{reader: true, follower: true, trier: true, operator: true}
 
 // who returns the sender of a request, by its token, its session or its certificate, in this order:
 // the token and the session were chosen for weir, while a browser shows its certificate to every
 // server that requests it. given is as in access.Keeper.Who.
 func (d *door) who(r *http.Request, n need) (p *access.Principal, given bool) {
-	if _, ok := access.Token(r); !ok && bySession[n] {
+	if !bySession[n] { // such as the lines of a stream of checks, each of which is admitted anew
+		return d.keeper.Who(r)
+	}
+	if _, ok := access.Token(r); !ok {
 		if c := d.cookie(r); c != nil {
 			if p, _ := d.sessions.Who(c.Value); p != nil {
 				return p, true
