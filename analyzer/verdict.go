@@ -46,9 +46,16 @@ func (e *verdictWriter) answer(f *Flow, o *order, m *moment) *events.Verdict {
 // allowed is the answer to a call that nothing is said against.
 // Its id is made of flow and event and has no revision, for there is no order behind it.
 func (e *settings) allowed(f *Flow, m *moment) *events.Verdict {
-	return &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64String(f.key+"\x00"+m.ev.ID), 16), Time: events.RFC3339(m.at),
-		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeFlow, ID: strings.Clone(f.key)}, Action: events.Allow,
-		Reason: standing.Allowed, ConfigVersion: e.limits.Version, CorrelationID: strings.Clone(m.ev.CorrelationID), Degraded: e.degraded(e.scaled != 0, m)}
+	var room [256]byte // of most ids, so that no memory is allocated for what is hashed
+	id := append(append(append(room[:0], f.key...), 0), m.ev.ID...)
+	key := strings.Clone(f.key)
+	correlation := key
+	if m.ev.CorrelationID != key {
+		correlation = strings.Clone(m.ev.CorrelationID)
+	}
+	return &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64(id), 16), Time: events.RFC3339(m.at),
+		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeFlow, ID: key}, Action: events.Allow,
+		Reason: standing.Allowed, ConfigVersion: e.limits.Version, CorrelationID: correlation, Degraded: e.degraded(e.scaled != 0, m)}
 }
 
 // degraded says whether what is judged by has shrunk because everything is busy.

@@ -62,10 +62,15 @@ type Call struct {
 // or a person's, which nothing refuses.
 // Weir asks its own table by it, as do simulations: see Table.
 func CallOf(ev *events.Event) (Call, bool) {
-	if ev.Kind != events.AgentCall && ev.Kind != events.ToolCall || ev.By() == events.OriginUser {
+	if !Refusable(ev) {
 		return Call{}, false
 	}
 	return CallIn(ev), true
+}
+
+// Refusable reports whether an event announces or reports a call, and not a person's.
+func Refusable(ev *events.Event) bool {
+	return (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall) && ev.By() != events.OriginUser
 }
 
 // CallIn returns the call that an event of any kind is about, as CallOf does, also one that only an
@@ -140,10 +145,20 @@ func (c *Call) event(kind events.Kind) events.Event {
 	if ev.Tool.Name = c.Tool; c.Tool != "" {
 		ev.Tool.CallID = c.CallID
 	}
-	ev.Tool.ArgsHash, _ = events.ParseHash(c.ArgsHash) // one that weir cannot read is one that it does not know
-	ev.Tool.ArgsSim, _ = events.ParseFingerprint(c.ArgsSim)
-	ev.Content, _ = events.ParseHash(c.ContentHash)
+	ev.Tool.ArgsHash, ev.Content = hashOf(c.ArgsHash), hashOf(c.ContentHash)
+	if c.ArgsSim != "" {
+		ev.Tool.ArgsSim, _ = events.ParseFingerprint(c.ArgsSim)
+	}
 	return ev
+}
+
+// hashOf reads a hash. One that weir cannot read is one that it does not know. Most calls have none,
+// and no error is written for those.
+func hashOf(s string) (h events.Hash) {
+	if s != "" {
+		h, _ = events.ParseHash(s)
+	}
+	return h
 }
 
 // A party with one name is reported as an agent: it may be an agent or a session, which is not known here.

@@ -62,8 +62,10 @@ func cutVerdict(body []byte) (verdict, rest []byte, ok bool) {
 	if !ok {
 		return nil, nil, false
 	}
-	if end := bytes.LastIndex(text, []byte(`,"allowed":true,`)); end > 0 {
-		return text[:end], text[end+1:], true
+	// In a text the quotes would be escaped. Behind a member of the verdict itself what is cut off is
+	// no verdict, and the caller reads the answer in the other way.
+	if end := bytes.Index(text, []byte(`},"allowed":true,`)); end > 0 {
+		return text[:end+1], text[end+2:], true
 	}
 	text, ok = bytes.CutSuffix(text, []byte{'}'})
 	return text, []byte{'}'}, ok

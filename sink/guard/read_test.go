@@ -20,6 +20,8 @@ func FuzzReadAnswer(f *testing.F) {
 	f.Add(`{"line":12,"status":200,"body":{"verdict":` + text + `},"line":13}`)
 	f.Add(`{"line":12,"status":200,"body":{"verdict":` + text + `,"allowed":true,"id":"1"}}`)
 	f.Add(`{"line":12,"status":200,"body":{"verdict":` + text + `,"allowed":true,"id":"1","Verdict":{}}}`)
+	f.Add(`{"line":12,"status":200,"body":{"verdict":{"scope":{},"allowed":true,"id":"v"},"allowed":true,"id":"1"}}`)
+	f.Add(`{"line":12,"status":200,"body":{"verdict":` + text + `,"allowed":true,"allowed":true,"id":"},\"allowed\":true,"}}`)
 	f.Add(`{"line":12,"status":200,"body":{}}}`)
 	f.Add(`{"line":12,"status":200,"body":{},"x":1}`)
 	f.Add(`{"line":1,"status":200,"body":` + text)

@@ -92,14 +92,15 @@ func (w *GlobalOrders) Run(ctx context.Context) error {
 
 // refusing returns the order that refuses the call that an event asks for; nil when
 // none does. Every verdict that was in the log when it was called is gone by.
-func (w *GlobalOrders) refusing(ctx context.Context, c *guard.Call) (*events.Verdict, error) {
+func (w *GlobalOrders) refusing(ctx context.Context, ev *events.Event) (*events.Verdict, error) {
 	if err := w.readOn(ctx); err != nil {
 		return nil, err
 	}
 	if w.table.Len() == 0 {
-		return nil, nil
+		return nil, nil // mostly, and no call is made of the event, whose hashes that would write out
 	}
-	return w.table.Refusing(c, w.Log.Now()), nil
+	c := guard.CallIn(ev)
+	return w.table.Refusing(&c, w.Log.Now()), nil
 }
 
 // Standing returns the active orders and warnings by which checks are refused. They are about the
@@ -182,19 +183,20 @@ func (w *GlobalOrders) sift(batch []*check.Request) []*check.Request {
 			q.Wait = func() (*events.Verdict, error) { return w.refuseStopped(q.Context, q.Event, v), nil }
 			return false
 		}
-		c, refusable := guard.CallOf(q.Event)
-		if !refusable {
+		if !guard.Refusable(q.Event) {
 			return true
 		}
-		v, err := w.refusing(q.Context, &c)
+		v, err := w.refusing(q.Context, q.Event)
 		switch {
 		case err != nil:
 			q.Err = err
 		case v == nil:
 			return true
 		default:
-			refused := c // c itself goes to no heap
-			q.Wait = func() (*events.Verdict, error) { return w.refuse(q.Context, q.Event, &refused, v), nil }
+			q.Wait = func() (*events.Verdict, error) {
+				c := guard.CallIn(q.Event)
+				return w.refuse(q.Context, q.Event, &c, v), nil
+			}
 		}
 		return false
 	})

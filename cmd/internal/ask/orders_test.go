@@ -8,7 +8,6 @@ import (
 
 	"weir/cmd/internal/clock"
 	"weir/events"
-	"weir/sink/guard"
 	"weir/state"
 )
 
@@ -45,7 +44,7 @@ func TestOrdersEndByTheTimeOfTheLog(t *testing.T) {
 	fake.Set(-3 * time.Hour)
 	end()
 	<-ended
-	if v, err := w.refusing(t.Context(), &guard.Call{Flow: "f", From: "a", FromAgent: "a", To: "b"}); err != nil || v == nil {
+	if v, err := w.refusing(t.Context(), &events.Event{Kind: events.AgentCall, CorrelationID: "f", From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}}); err != nil || v == nil {
 		t.Errorf("the order is gone: %v", err)
 	}
 }
