@@ -43,7 +43,7 @@ func (h handOrders) routes() []route {
 		{"GET", ordersPath + "/{id}", reader, h.serveOne},
 		{"DELETE", ordersPath + "/{id}", operator, h.serveRelease},
 		{"GET", ordersPath + "/{id}/receipt", reader, h.serveReceipt},
-		{"POST", guardsPath, follower, h.serveBeat},
+		h.heartbeats().route(),
 		{"POST", receiptPath, member, h.forwarding().toMember(h.answerPart)},
 		{"POST", linksPath, operator, h.serveLink},
 		{"GET", linksPath + "/{token}", public, h.serveLinkPage},

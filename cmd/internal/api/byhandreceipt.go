@@ -16,35 +16,8 @@ import (
 	"weir/sink/check"
 )
 
-// guardsPath is where guards send their heartbeats.
-const guardsPath = "/v1/guards"
-
 // receiptPath is the path by which members of a group query the confirmations of an order.
 const receiptPath = check.MemberPath + "/receipt"
-
-// maxBeat is the longest heartbeat in bytes: of a guard with the most orders.
-const maxBeat = 128 << 10
-
-// serveBeat is POST /v1/guards: what a guard enforces.
-func (h handOrders) serveBeat(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r, maxBeat)
-	if err != nil {
-		return err
-	}
-	guards, principal, now := h.parts.Orders.Desk.Guards, PrincipalOf(r.Context()), h.parts.Orders.Book.Now()
-	next, known := guards.Again(principal, body, now)
-	if !known {
-		var b orders.Beat
-		if err := json.Unmarshal(body, &b); err != nil {
-			return &problem.Error{Status: http.StatusBadRequest, Detail: "read the heartbeat: " + err.Error()}
-		}
-		if err := b.Check(); err != nil {
-			return &problem.Error{Status: http.StatusBadRequest, Detail: "the heartbeat is not valid: " + err.Error()}
-		}
-		next = guards.Read(principal, body, b, now)
-	}
-	return answer(w, orders.Answer{NextMS: next.Milliseconds()})
-}
 
 // connected notes the guard that follows the verdicts by a request, if it says which it is.
 func (h handOrders) connected(r *http.Request) {

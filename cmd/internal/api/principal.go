@@ -150,11 +150,14 @@ func visitOf(ctx context.Context) *visit {
 }
 
 // PrincipalOf is the name of the sender of the request that a context belongs to; "" if it is unknown.
-func PrincipalOf(ctx context.Context) string {
-	if who := visitOf(ctx).who; who != nil {
-		return who.Name
+func PrincipalOf(ctx context.Context) string { return principalName(visitOf(ctx).who) }
+
+// principalName is the name of a principal, and "" without one.
+func principalName(who *access.Principal) string {
+	if who == nil {
+		return ""
 	}
-	return ""
+	return who.Name
 }
 
 // name is the principal's own name; "" for an unknown principal, and for a token that many
@@ -177,13 +180,7 @@ type entrance struct {
 // An order that is rejected here goes to the audit log. After the request the rest of its
 // cost is charged; one unit was taken before.
 func (n *entrance) host(rt *route, w http.ResponseWriter, r *http.Request) error {
-	who, e := n.door.admit(r, rt.need)
-	if e == nil {
-		e = within(who, rt, r)
-	}
-	if e == nil {
-		e = n.paid(who)
-	}
+	who, e := n.enter(rt, r)
 	if e != nil {
 		if rt.need >= operator {
 			n.auditing.refusedOrder(r, who, e)
@@ -197,6 +194,18 @@ func (n *entrance) host(rt *route, w http.ResponseWriter, r *http.Request) error
 		return n.auditing.audited(w, r, rt.serve)
 	}
 	return rt.serve(w, r)
+}
+
+// enter returns the visitor if it may use a route, and takes one unit of its rate.
+func (n *entrance) enter(rt *route, r *http.Request) (*access.Principal, *problem.Error) {
+	who, e := n.door.admit(r, rt.need)
+	if e == nil {
+		e = within(who, rt, r)
+	}
+	if e == nil {
+		e = n.paid(who)
+	}
+	return who, e
 }
 
 // paid charges a request to its principal, or says when to come again.

@@ -155,8 +155,7 @@ func (g *Guards) Read(principal string, text []byte, b Beat, now events.Stamp) t
 	return g.pace.next(now, len(g.byName), len(b.Held) > 0, anew)
 }
 
-// take takes a heartbeat, and reports whether its guard is new or holds other orders than before. The caller
-// holds mu.
+// take takes a heartbeat, and reports whether its guard holds other orders than before. The caller holds mu.
 func (g *Guards) take(principal string, text []byte, b Beat, now events.Stamp) (anew bool) {
 	name := nameOf(principal, b.Guard, b.Instance)
 	if b.Closed {
@@ -182,7 +181,7 @@ func (g *Guards) take(principal string, text []byte, b Beat, now events.Stamp) (
 			since[id] = s.since[id]
 		}
 	}
-	anew = s.seen == 0 || !slices.Equal(s.beat.Held, b.Held)
+	anew = !slices.Equal(s.beat.Held, b.Held)
 	s.beat, s.seen, s.since = b, now, since
 	g.recognize(s, text)
 	return anew

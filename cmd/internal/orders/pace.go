@@ -39,8 +39,8 @@ type pace struct {
 
 // next returns after what time the next heartbeat of a guard is due, which holds orders or not. It moves
 // the guard to the closest slot, so the next heartbeat comes at the end of the interval or up to half a
-// slot earlier or later. A guard that came, or that holds other orders than before, gets the slots in
-// turn: all guards send a heartbeat when an order comes.
+// slot earlier or later. Guards that hold other orders than before get the slots in turn: all of them send
+// a heartbeat when an order comes.
 func (p *pace) next(now events.Stamp, guards int, holds, anew bool) time.Duration {
 	every := BeatIdle
 	switch {

@@ -66,8 +66,8 @@ func TestALostHeartbeatCutsNoGuardOff(t *testing.T) {
 	}
 }
 
-// TestGuardsKeepTheirSlots gives a slot in turn to guards that are new or hold another order, and else leaves
-// a guard in its slot.
+// TestGuardsKeepTheirSlots gives a slot in turn to guards that hold other orders than before. Other guards keep
+// their slots.
 func TestGuardsKeepTheirSlots(t *testing.T) {
 	const now = events.Stamp(1_795_000_000_000)
 	var g Guards
@@ -75,11 +75,12 @@ func TestGuardsKeepTheirSlots(t *testing.T) {
 		b := Beat{Guard: "shop", Instance: "1", Language: "go", Held: held, InFlight: inFlight}
 		return g.Read("p", fmt.Append(nil, inFlight, held), b, now)
 	}
-	for i, got := range []time.Duration{read(0), read(1), read(2, "v-1"), read(3, "v-1"), read(4, "v-2"), read(5, "v-2", "w-1")} {
-		if want := []time.Duration{BeatIdle, BeatIdle, BeatEvery - beatSlot, BeatEvery, BeatEvery - 2*beatSlot, BeatEvery - 3*beatSlot}[i]; got != want {
+	for i, got := range []time.Duration{read(0), read(1), read(2, "v-1"), read(3, "v-1"), read(4, "v-2"), read(5, "v-2", "w-1"), read(6)} {
+		if want := []time.Duration{BeatIdle, BeatIdle, BeatEvery, BeatEvery, BeatEvery - beatSlot, BeatEvery - 2*beatSlot, BeatIdle - 3*beatSlot}[i]; got != want {
 			t.Errorf("heartbeat %d: %v, want %v", i, got, want)
 		}
 	}
+	read(5, "v-2", "w-1")
 	if next, ok := g.Again("p", fmt.Append(nil, 5, []string{"v-2", "w-1"}), now); !ok || next != BeatEvery {
 		t.Errorf("a heartbeat that repeats: %v %v", next, ok)
 	}

@@ -15,6 +15,7 @@ type answer struct {
 	status int
 	body   []byte
 	out    bytes.Buffer
+	again  func(w http.ResponseWriter, body []byte) bool // see Repeat
 }
 
 // begin makes it ready for the next request.
@@ -23,7 +24,26 @@ func (a *answer) begin(c *conn) {
 		a.conn, a.header = c, make(http.Header)
 	}
 	clear(a.header)
-	a.status, a.body = 0, a.body[:0]
+	a.status, a.body, a.again = 0, a.body[:0], nil
+}
+
+// Repeat is called by a handler that knows what it answers the next time. If the next request on the connection
+// has the same head, again gets it in the place of the handler, with the whole body, which is its until it
+// returns. The headers are those of the answer that the handler gives now. again writes the body, or returns
+// false before it has written anything: then the request is the handler's. It answers as long as the head stays
+// the same. A writer of another server, or one without Unwrap around that of this package, has no effect.
+func Repeat(w http.ResponseWriter, again func(w http.ResponseWriter, body []byte) bool) {
+	for {
+		switch inner := w.(type) {
+		case *answer:
+			inner.again = again
+			return
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = inner.Unwrap()
+		default:
+			return
+		}
+	}
 }
 
 // Header is what goes out with the answer.

@@ -81,7 +81,7 @@ func (c *conn) serve() {
 			c.listener.handOver(c, c.buffer[c.from:c.end])
 			return
 		}
-		if !c.serveOne(r.WithContext(ctx)) {
+		if !c.repeat() && !c.serveOne(r.WithContext(ctx)) {
 			return
 		}
 		if !c.listener.turn(c, false) {
@@ -127,6 +127,22 @@ func (c *conn) setReadBy(patience time.Duration) {
 	}
 }
 
+// repeat answers a request as the handler wanted it for its head; false when it is the handler's. One whose body
+// goes on, or that others follow already, takes the longer way, where it waits and takes its turn with others.
+func (c *conn) repeat() bool {
+	body := c.buffer[c.from:c.end]
+	if c.answer.again == nil || len(body) != int(c.request.ContentLength) {
+		return false
+	}
+	c.answer.status, c.answer.body = 0, c.answer.body[:0]
+	if !c.answer.again(&c.answer, body) {
+		return false
+	}
+	c.from = c.end
+	c.answer.write(false) // the next read reports a connection that is gone
+	return true
+}
+
 // serveOne answers a request; false when the connection is to end with it.
 func (c *conn) serveOne(r *http.Request) bool {
 	c.body = body{conn: c, left: int(r.ContentLength)}
@@ -169,6 +185,7 @@ func (c *conn) next() *http.Request {
 		}
 		r.RemoteAddr = c.RemoteAddr().String()
 		c.request, c.head = r, append(c.head[:0], head...)
+		c.answer.again = nil
 	}
 	c.from += len(head)
 	return c.request

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -225,7 +226,7 @@ func (c *crowd) check(ctx context.Context, own *http.Client, n int) (time.Durati
 	ev := checkOf(fmt.Sprint("check-", sent), fmt.Sprintf("flow-%d-%d", n, sent), fmt.Sprint("a-", n), fmt.Sprint("b-", n), false)
 	ev.Tell = false
 	_, err := c.post(ctx, own, "/v1/check", ev.AppendJSON(nil))
-	return orders.BeatEvery, err
+	return orders.BeatEvery/2 + rand.N(orders.BeatEvery), err // checks do not come together
 }
 
 // stop stops a scope that no call has, and waits until all guards have confirmed it.
