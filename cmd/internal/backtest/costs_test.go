@@ -114,6 +114,27 @@ func TestCosts(t *testing.T) {
 	}
 }
 
+// TestTokensAreThoseOfTheFlow holds that rules about single parties, which count cached tokens and contexts,
+// change no sum of the flow.
+func TestTokensAreThoseOfTheFlow(t *testing.T) {
+	t.Parallel()
+	for _, rules := range []string{"", "max_context_tokens: {warn: 100000}", "max_spawn_context_tokens: {warn: 100000}, context_growth: {warn: 9}", "max_subagent_tokens: {max: 900000}, max_subagent_cost_usd: {max: 50}"} {
+		l := limits(t, "profile: none\nprices: {m-1: {input: 3, output: 15, cache_read: 0.3}}\nrules: {max_cost_usd: {max: 50}, "+rules+"}\n")
+		trial, err := NewTrial(t.Context(), l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trial.Count(0)
+		for _, ev := range spenders(t, "f", 6, `"usage":{"input_tokens":100,"output_tokens":50,"cache_read_input_tokens":5000},"model":"m-1","provider":"anthropic"`) {
+			trial.Fold(&ev)
+		}
+		// A round costs 100 x 3 + 50 x 15 + 5,000 x 0.3 = 2,550 millionths.
+		if f, all := trial.Flows()[0], trial.Costs().Total.All; f.Tokens != 900 || f.Cost != 15_300 || all.Tokens != 900 || all.Priced != 15_300 {
+			t.Errorf("%q: %d tokens for %d, and in all %+v", rules, f.Tokens, f.Cost, all)
+		}
+	}
+}
+
 func TestPricesThatAreNone(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "p.json")
 	for file, want := range map[string]string{`[]`: "cannot unmarshal", `{}`: "no model has", `{"m":{"input_cost_per_token":3,"output_cost_per_token":15}}`: "between 0 and 1"} {

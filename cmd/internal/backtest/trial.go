@@ -281,11 +281,13 @@ func (t *Trial) observe(row analyzer.RuleID, value int64) {
 	if f == nil || value <= 0 {
 		return
 	}
-	// Rows count tokens in parts and in all: the one that counts most counts all of them.
-	switch analyzer.Rules[row].Unit {
-	case events.UnitTokens:
+	// Rows count the tokens of the flow in parts and in all: the one that counts most counts all of them. Rows
+	// about one party count its context as well, again with each call.
+	switch rule := &analyzer.Rules[row]; {
+	case rule.Scope != events.ScopeFlow:
+	case rule.Unit == events.UnitTokens:
 		f.Tokens = max(f.Tokens, f.sum(row).to(value))
-	case events.UnitUSD:
+	case rule.Unit == events.UnitUSD:
 		f.Cost = max(f.Cost, f.sum(row).to(value))
 	}
 	if v := int32(min(value, math.MaxInt32)); v > f.most[row] {
