@@ -36,7 +36,10 @@ type View struct {
 	CostUSD    float64             `json:"cost_usd,omitempty"`
 	Counters   []rules.CounterView `json:"counters"`
 	// Forecast is what it is expected to have spent at its end; none without forecasts in the limits.
-	Forecast []ForecastView   `json:"forecast,omitempty"`
+	Forecast []ForecastView `json:"forecast,omitempty"`
+	// Waiting is what it costs to wait, from its last event on; nil where no limit may hold calls, or no cache
+	// is known.
+	Waiting  *events.Waiting  `json:"waiting,omitempty"`
 	Orders   []events.Verdict `json:"orders"`
 	Offences []OffenceView    `json:"offences,omitempty"`
 	Released events.RFC3339   `json:"released_until,omitzero"`
@@ -155,6 +158,9 @@ func (e *verdictWriter) View(f *Flow) View {
 		v.Offences = append(v.Offences, OffenceView{Rules[o.rule].Name, int(o.count), events.RFC3339(o.last)})
 	}
 	v.Counters, v.Forecast = e.counters(nil, f, m), foresight{&e.settings}.views(f, m)
+	if e.holds {
+		v.Waiting = f.Waits(f.clock)
+	}
 	return v
 }
 
@@ -186,7 +192,11 @@ func (v *View) Bind(orders []*events.Verdict) {
 		if slices.Index(statuses[:], status) > slices.Index(statuses[:], v.Status) {
 			v.Status = status
 		}
-		v.Orders = append(v.Orders, *o)
+		bound := *o
+		if bound.Waiting == nil {
+			agents.SayWaiting(&bound, v.Waiting)
+		}
+		v.Orders = append(v.Orders, bound)
 	}
 }
 

@@ -631,7 +631,7 @@ func (o *order) lapsed(e *settings) bool {
 // before the cache forgets, stay as they are.
 func SayWaiting(v *events.Verdict, w *events.Waiting) {
 	if w != nil && v.Action == events.Hold && (v.ExpiresAt.IsZero() || v.ExpiresAt > w.After) {
-		v.Waiting, v.Message = w, v.Message+standing.WaitingText(w)
+		v.Waiting, v.Message = w, strings.TrimSuffix(v.Message, ".")+standing.WaitingText(w)
 	}
 }
 

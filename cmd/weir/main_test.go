@@ -140,7 +140,7 @@ func TestEveryCommandIsTried(t *testing.T) {
 		}
 		all.Write(data)
 	}
-	elsewhere := []string{"weir run", "weir version", "weir limits schema", "weir rules ls", "weir backup", "weir restore"} // tests of their own
+	elsewhere := []string{"weir run", "weir version", "weir limits schema", "weir rules ls", "weir backup", "weir restore", "weir approvals"} // tests of their own
 	var walk func(path string, cmds []cli.Command)
 	walk = func(path string, cmds []cli.Command) {
 		for _, c := range cmds {

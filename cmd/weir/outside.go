@@ -10,6 +10,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/budgets"
+	"weir/analyzer/standing"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/client"
@@ -25,6 +26,8 @@ type place struct {
 	byHand  []handReach
 	used    []accountReach
 	unknown []string // what could not be read
+	// waiting is what it costs the flow to wait; nil for nothing.
+	waiting *events.Waiting
 }
 
 // reach is how far an order or an account reaches into a flow.
@@ -56,7 +59,7 @@ const mostAccounts = 5000
 
 // placeOf reads the orders by hand of a running weir, and the accounts that are used up.
 func placeOf(ctx context.Context, k known, v *analyzer.View) place {
-	in := place{}
+	in := place{waiting: v.Waiting}
 	if c, live := k.(*client.Client); live {
 		in.live = true
 		in.readOrders(ctx, c, v)
@@ -276,6 +279,9 @@ func (in *place) write(env *cli.Env, b *strings.Builder) {
 		}
 		if !a.End.IsZero() {
 			cli.Fprintf(b, "  until     %s\n", a.End)
+		}
+		if in.waiting != nil && a.Action == events.Hold {
+			cli.Fprintf(b, "  waiting   %s\n", strings.TrimPrefix(standing.WaitingText(in.waiting), ". "))
 		}
 		cli.Fprintf(b, "  grant     %s\n", a.grant())
 	}

@@ -128,6 +128,9 @@ func TestHoldsOfBudgetsSayWhatWaitingCosts(t *testing.T) {
 		if v == nil || !check.Refuses(v) {
 			t.Fatalf("%s: the second call: %+v", name, v)
 		}
+		if strings.Contains(v.Message, "..") {
+			t.Errorf("%s: %s", name, v.Message)
+		}
 		says := strings.Contains(v.Message, "the next call costs about $0.48 more, because 140,000 cached tokens are written again.")
 		want := name == "a budget" || name == "a tree"
 		if says != want || (v.Waiting != nil) != want || want && (v.Waiting.Tokens != 140_000 || v.Waiting.CostUSD != 0.483) {
