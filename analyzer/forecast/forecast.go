@@ -12,6 +12,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"weir/analyzer/rules"
 	"weir/events"
@@ -113,9 +114,12 @@ func (t Table) Of(kind string, m Measure, calls, spent int64) (e Estimate) {
 	return e
 }
 
-// rows are those of the kind, or of any kind where it has none.
+// hooks ends the service of an agent that reports by its hooks. The service of its transcripts has no such end.
+const hooks = "-hooks"
+
+// rows are those of the kind, of the transcripts of an agent that reports by hooks, or of any kind.
 func (t Table) rows(kind string, m Measure) []Row {
-	for _, name := range [...]string{kind, Any} {
+	for _, name := range [...]string{kind, strings.TrimSuffix(kind, hooks), Any} {
 		i, ok := slices.BinarySearchFunc(t, name, func(k Kind, name string) int { return cmp.Compare(k.Name, name) })
 		if ok && len(t[i].Rows[m]) > 0 {
 			return t[i].Rows[m]

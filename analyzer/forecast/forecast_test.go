@@ -69,6 +69,9 @@ func TestAnyKind(t *testing.T) {
 	if e := table.Of("b", Tokens, 3, 10); e.Runs != 20 || e.Expected != 20 {
 		t.Errorf("another kind: %+v", e)
 	}
+	if e := table.Of("a-hooks", Tokens, 3, 10); e.Runs != 30 || e.Expected != 50 {
+		t.Errorf("its kind by hooks: %+v", e)
+	}
 	if e := table.Of("a", Tokens, 3, 10); e.Runs != 30 || e.Expected != 50 {
 		t.Errorf("its own kind: %+v", e)
 	}
