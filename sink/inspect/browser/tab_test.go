@@ -36,8 +36,8 @@ type tab struct {
 	missing int // complaints about a 404 that may still come
 }
 
-// unknown says that a page is about to be opened that asks so many times. The browser itself reports a 404,
-// sometimes late, each time that the page of one flow or agent asks for an id that weir does not know.
+// unknown announces that the next page asks for an unknown id a number of times. The browser reports a 404 each time,
+// sometimes late.
 func (b *tab) unknown(path string, times int) {
 	if strings.Contains(path, "?id=") {
 		b.mu.Lock()
