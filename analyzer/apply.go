@@ -53,6 +53,7 @@ type moment struct {
 	staleSame    int64
 	stalePair    int // index into pairs, -1 when no round was closed
 	delegation   int // index into delegations, -1
+	brief        int // index into briefs of the message at hand, -1
 	errors       int64
 	oks          int64
 	inTurn       int64 // as oks, of several tools in turn
@@ -70,7 +71,7 @@ func (m *moment) begin(at events.Stamp) {
 	*m = moment{}
 	m.at, m.when = at, at
 	m.from, m.to, m.tool = none, none, none
-	m.callAt, m.stalePair, m.delegation = -1, -1, -1
+	m.callAt, m.stalePair, m.delegation, m.brief = -1, -1, -1, -1
 }
 
 // ifHop is the value where the event is a hop, else 0: counters of hops do not speak at calls
@@ -202,7 +203,7 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 	}
 	m.returned = f.moveTo(m.from, m.to)
 	callee.flags &^= partyHanded
-	if m.from != m.to && !m.returned && handsOver(ev, caller) {
+	if m.from != m.to && (m.returned || handsOver(ev, caller)) {
 		caller.flags |= partyHanded
 	}
 	// Counters stop at rules.MaxCount; no limit can be above it.
@@ -218,6 +219,9 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 	}
 	f.openRound(m, f.events, m.from, m.to)
 	f.delegate(m)
+	if e.briefs {
+		giveBrief(f, m)
+	}
 	m.conversation = f.countConversation(ev.ConversationID)
 	// What was done is spent by the call: the next hop needs new work behind it.
 	caller.flags &^= partyWorked
@@ -322,6 +326,9 @@ func (f *Flow) applyReturn(m *moment) {
 	}
 	f.closeRound(m, m.from, m.to)
 	f.answerDelegation(m)
+	if len(f.briefs) > 0 {
+		briefBack(f, m)
+	}
 	f.parties[m.from].flags |= partyHanded
 	if m.to == none { // back to a human
 		switch parent := f.parties[m.from].parent; {
@@ -380,6 +387,9 @@ func (e *Engine) applyToolCall(f *Flow, m *moment) {
 	}
 	m.callAt = f.pushCall(p, c)
 	f.noteCall(m, p, c)
+	if len(f.briefs) > 0 {
+		briefCall(f, m)
+	}
 }
 
 // applyToolResult puts the result to its call and lets the measures of repetition see it. A
@@ -413,6 +423,9 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 		// It was never made, so it says nothing: a call beside it failed, or a person stopped it.
 		c.flags |= callRetry
 		m.retry = true
+		if len(f.briefs) > 0 {
+			briefResult(f, m, false)
+		}
 		return
 	}
 	c.outcome(ev)
@@ -433,7 +446,11 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	if !busy {
 		f.followRun(m, p, i)
 	}
-	if !m.exempt && !f.slow(m, c) && !e.spares(ruleOfPoints, f, m) {
+	slow := f.slow(m, c)
+	if len(f.briefs) > 0 {
+		briefResult(f, m, slow)
+	}
+	if !m.exempt && !slow && !e.spares(ruleOfPoints, f, m) {
 		p.score(m, i)
 	}
 	p.followCycle(i)

@@ -96,6 +96,7 @@ const (
 	headHasSums   byte = 1 << iota // what was spent was reported in parts and as whole figures
 	headHasPayers                  // payers of events that name none
 	headHasSpawns                  // subagents that were started
+	headHasBriefs                  // messages that parties gave to several agents
 )
 
 // readMore reads a byte of further presence bits, where there is one. Bits that this weir does not

@@ -222,15 +222,29 @@ func getFlowMoney(f *Flow, d *record.Reader, more byte) {
 }
 
 // putFlowNames writes events, tools and parties.
-func putFlowNames(f *Flow, b []byte, flags flowFlags) []byte {
+func putFlowNames(f *Flow, b []byte, flags flowFlags, more byte) []byte {
 	clock := f.clock
-	if l := f.ids; len(l) > 0 {
-		var e []byte
-		b, e = record.Room(b, 8*len(l))
-		for i := range l {
-			x := e[:8]
-			le.PutUint64(x, l[i])
-			e = e[8:]
+	if more&headHasBriefs == 0 {
+		if l := f.ids; len(l) > 0 {
+			var e []byte
+			b, e = record.Room(b, 8*len(l))
+			for i := range l {
+				x := e[:8]
+				le.PutUint64(x, l[i])
+				e = e[8:]
+			}
+		}
+	}
+	if more&headHasBriefs != 0 {
+		if l := f.ids; len(l) > 0 {
+			var e []byte
+			b, e = record.Room(b, 6*len(l))
+			for i := range l {
+				x := e[:6]
+				le.PutUint32(x, uint32(l[i]))
+				le.PutUint16(x[4:], uint16(l[i]>>32))
+				e = e[6:]
+			}
 		}
 	}
 	for i := range f.tools {
@@ -253,14 +267,28 @@ func getFlowNames(f *Flow, d *record.Reader, h []byte, more byte) {
 	clock := f.clock
 	parties := int(h[8])
 	tools := int(h[7])
-	if n := d.Most(h[6], maxIDs); n > 0 {
-		l := record.Sized(f.ids, n)
-		f.ids = l
-		e := d.Take(8 * n)
-		for i := range l {
-			x := e[:8]
-			l[i] = le.Uint64(x)
-			e = e[8:]
+	if more&headHasBriefs == 0 {
+		if n := d.Most(h[6], maxIDs); n > 0 {
+			l := record.Sized(f.ids, n)
+			f.ids = l
+			e := d.Take(8 * n)
+			for i := range l {
+				x := e[:8]
+				l[i] = le.Uint64(x)
+				e = e[8:]
+			}
+		}
+	}
+	if more&headHasBriefs != 0 {
+		if n := d.Most(h[6], maxIDs); n > 0 {
+			l := record.Sized(f.ids, n)
+			f.ids = l
+			e := d.Take(6 * n)
+			for i := range l {
+				x := e[:6]
+				l[i] = uint64(le.Uint32(x)) | uint64(le.Uint16(x[4:]))<<32
+				e = e[6:]
+			}
 		}
 	}
 	for range d.Most(h[7], maxTools) {
@@ -362,7 +390,7 @@ func getFlowHops(f *Flow, d *record.Reader, h []byte) {
 }
 
 // putFlowTalk writes what parties said to each other, and what is counted by id.
-func putFlowTalk(f *Flow, b []byte) []byte {
+func putFlowTalk(f *Flow, b []byte, more byte) []byte {
 	for i := range f.pairs {
 		b = f.pairs[i].encode(b)
 	}
@@ -381,6 +409,13 @@ func putFlowTalk(f *Flow, b []byte) []byte {
 			le.PutUint32(x[21:], r.n)
 			le.PutUint32(x[25:], uint32(min(record.Ago(f.clock, r.answered), longAgo)))
 			e = e[29:]
+		}
+	}
+	if more&headHasBriefs != 0 {
+		b = append(b, byte(len(f.briefs)))
+		for i := range f.briefs {
+			g := &f.briefs[i]
+			b = g.encode(b, f)
 		}
 	}
 	if l := f.turnSeen; len(l) > 0 {
@@ -419,7 +454,7 @@ func putFlowTalk(f *Flow, b []byte) []byte {
 }
 
 // getFlowTalk reads what parties said to each other, and what is counted by id.
-func getFlowTalk(f *Flow, d *record.Reader, h []byte) {
+func getFlowTalk(f *Flow, d *record.Reader, h []byte, more byte) {
 	parties := int(h[8])
 	for range d.Most(h[12], maxPairs) {
 		f.addPair().decode(d, parties)
@@ -442,6 +477,13 @@ func getFlowTalk(f *Flow, d *record.Reader, h []byte) {
 				r.answered = f.clock - events.Stamp(le.Uint32(x[25:])-1)
 			}
 			e = e[29:]
+		}
+	}
+	if more&headHasBriefs != 0 {
+		for i := range d.Most(d.Take(1)[0], maxBriefs) {
+			f.briefs = append(f.briefs, brief{})
+			g := &f.briefs[i]
+			g.decode(d, f, parties)
 		}
 	}
 	if n := d.Most(h[14], maxTurnIDs); n > 0 {
@@ -641,6 +683,9 @@ func (f *Flow) encode(b []byte) []byte {
 	if f.anyCalled() {
 		flags |= flagCalled
 	}
+	if len(f.briefs) > 0 {
+		more |= headHasBriefs
+	}
 	version := f.version(more)
 	b = putFlowHead(f, b, has, flags, more, version)
 	b = putFlowRare(f, b, has, flags)
@@ -648,9 +693,9 @@ func (f *Flow) encode(b []byte) []byte {
 		b = append(b, more)
 	}
 	b = putFlowMoney(f, b, more)
-	b = putFlowNames(f, b, flags)
+	b = putFlowNames(f, b, flags, more)
 	b = putFlowHops(f, b)
-	b = putFlowTalk(f, b)
+	b = putFlowTalk(f, b, more)
 	b = putFlowOrders(f, b)
 	if version == plainVersion {
 		return b
@@ -663,11 +708,11 @@ func (f *Flow) encode(b []byte) []byte {
 func (f *Flow) decode(d *record.Reader, h []byte) {
 	getFlowHead(f, d, h)
 	getFlowRare(f, d, h)
-	more := readMore(d, h[3]&headHasMore != 0, headHasSums|headHasPayers|headHasSpawns)
+	more := readMore(d, h[3]&headHasMore != 0, headHasSums|headHasPayers|headHasSpawns|headHasBriefs)
 	getFlowMoney(f, d, more)
 	getFlowNames(f, d, h, more)
 	getFlowHops(f, d, h)
-	getFlowTalk(f, d, h)
+	getFlowTalk(f, d, h, more)
 	getFlowOrders(f, d, h)
 	if h[0] == plainVersion {
 		f.recall(f.episode)
@@ -679,7 +724,7 @@ func (f *Flow) decode(d *record.Reader, h []byte) {
 // AtMost returns how many bytes AppendBinary writes at most, with each part at its longest, in a
 // fraction of its time. While that is no more than MaxRecord, AppendBinary changes nothing.
 func (f *Flow) AtMost() int {
-	n := 304 + len(f.turnID) + len(f.root) + len(f.parent) + 8*len(f.marks) + len(f.service) + 8*len(f.ids) + 3*len(f.parties) + 5*len(f.rate) + 14*len(f.ring) + 4*len(f.streakAt) + 29*len(f.delegations) + 4*len(f.turnSeen) + 8*len(f.conversations) + 8*len(f.tasks) + 11*len(f.offences) + 27*len(f.overrides) + 8*len(f.orders) + 10*len(f.incidents)
+	n := 305 + len(f.turnID) + len(f.root) + len(f.parent) + 8*len(f.marks) + len(f.service) + 8*len(f.ids) + 6*len(f.ids) + 3*len(f.parties) + 5*len(f.rate) + 14*len(f.ring) + 4*len(f.streakAt) + 29*len(f.delegations) + 36*len(f.briefs) + 4*len(f.turnSeen) + 8*len(f.conversations) + 8*len(f.tasks) + 11*len(f.offences) + 27*len(f.overrides) + 8*len(f.orders) + 10*len(f.incidents)
 	for l, i := f.payers, 0; i < len(l); i++ {
 		p := &l[i]
 		n += 7 + len(p.tag) + len(p.value)

@@ -62,6 +62,8 @@ func (w *order) contains(o *order) bool {
 		return w.containsEdges(o, edge{w.a, w.b}, edge{w.b, w.a})
 	case w.picks == selectEdges:
 		return (w.content.IsZero() || w.content == o.content && o.picks == selectEdges) && w.containsEdges(o, w.edges...)
+	case w.picks == selectBrief:
+		return o.picks == selectBrief && w.content == o.content
 	case w.picks == selectTools:
 		return (o.picks == selectTools || o.picks == selectCalls && !Rules[o.rule].Rewords) && !slices.ContainsFunc(o.calls, func(c callRef) bool {
 			return !slices.ContainsFunc(w.calls, func(has callRef) bool { return has.tool == c.tool })

@@ -156,6 +156,7 @@ type callStack struct {
 type talk struct {
 	pairs       []pair
 	delegations []delegation
+	briefs      briefs // kept where the rule about them is on
 }
 
 // counts is what the flow did and spent, in this episode where nothing else is said.
@@ -508,12 +509,14 @@ func (f *Flow) Reset(key string) {
 	ids, parties, tools, rate, ring, streakAt := f.ids, f.parties, f.tools, f.rate, f.ring, f.streakAt
 	pairs, delegations, turnSeen, conversations, tasks := f.pairs, f.delegations, f.turnSeen, f.conversations, f.tasks
 	orders, offences, incidents, overrides, marks, payers := f.orders, f.offences, f.incidents, f.overrides, f.marks, f.payers
+	given := f.briefs
 	*f = Flow{}
 	f.key, f.pos = key, none
 	// The parties behind the length keep their own slices; addParty finds them there.
 	f.ids, f.parties, f.tools, f.rate, f.ring, f.streakAt = ids[:0], parties[:0], tools[:0], rate[:0], ring[:0], streakAt[:0]
 	f.pairs, f.delegations, f.turnSeen, f.conversations, f.tasks = pairs[:0], delegations[:0], turnSeen[:0], conversations[:0], tasks[:0]
 	f.orders, f.offences, f.incidents, f.overrides, f.marks, f.payers = orders[:0], offences[:0], incidents[:0], overrides[:0], marks[:0], payers[:0]
+	f.briefs = given[:0]
 }
 
 // addParty makes room for one more party in the slice, reusing what an earlier
@@ -572,7 +575,7 @@ func (f *Flow) newEpisode(at events.Stamp) {
 	f.clearPatterns(false)
 }
 
-// clearPatterns forgets windows, points and rounds. A user's event also clears
+// clearPatterns forgets windows, points, rounds and briefs. A user's event also clears
 // the delegations, which silence does not.
 func (f *Flow) clearPatterns(delegations bool) {
 	f.clearHops()
@@ -581,7 +584,7 @@ func (f *Flow) clearPatterns(delegations bool) {
 		p.calls, p.seen, p.runs, p.points = p.calls[:0], p.seen[:0], p.runs[:0], 0
 		p.cycleRun = [maxPeriod + 1]uint16{}
 	}
-	f.pairs = f.pairs[:0]
+	f.pairs, f.briefs = f.pairs[:0], f.briefs[:0]
 	if delegations {
 		f.delegations = f.delegations[:0]
 	}
@@ -716,6 +719,7 @@ func (f *Flow) forgetParty(i uint8) {
 		}
 	}
 	f.delegations = f.delegations[:n]
+	f.briefs.forget(i)
 	n = 0
 	for j := range f.orders {
 		if !f.orders[j].mentions(i) {
@@ -878,6 +882,7 @@ func (f *Flow) copyTo(dst *Flow) {
 	dst.ring = append(old.ring, f.ring...)
 	dst.streakAt = append(old.streakAt, f.streakAt...)
 	dst.delegations = append(old.delegations, f.delegations...)
+	dst.briefs = append(old.briefs, f.briefs...)
 	dst.turnSeen = append(old.turnSeen, f.turnSeen...)
 	dst.conversations = append(old.conversations, f.conversations...)
 	dst.tasks = append(old.tasks, f.tasks...)

@@ -36,6 +36,7 @@ type settings struct {
 	foresees bool
 	holds    bool // a rule may hold a flow
 	contexts bool // a rule measures the contexts of parties
+	briefs   bool // a rule counts agents that got the same message
 }
 
 // relay passes to the agent stage what concerns it.
@@ -73,7 +74,7 @@ func New(l Limits) *Engine {
 	e.spawned = e.keepsSpawns()
 	e.tells = slices.ContainsFunc(l.Rules[:], func(s rules.Setting) bool { return s.Tell != 0 }) ||
 		slices.ContainsFunc(l.Overrides, func(o Override) bool { return o.Setting.Tell != 0 })
-	e.holds, e.contexts = holdsFlows(&l), e.keepsContext()
+	e.holds, e.contexts, e.briefs = holdsFlows(&l), e.keepsContext(), e.mayFire(ruleOfBriefs)
 	e.foresees = len(l.Forecast) > 0 && e.mayFire(ruleOfForecast)
 	for i := range Rules {
 		for _, k := range events.Kinds() {
@@ -391,17 +392,20 @@ func (e *orderWriter) beginEpisode(f *Flow, m *moment, fx *Effects) {
 // does not matter. Only a check makes a check a repeat; otherwise any sender could use up its
 // id. The same holds for orders of a person. A report is a repeat of a check as well: a guard
 // that got no answer reports the call.
+//
+// Of the hash 48 bits are compared. An older weir kept 64.
 func (f *recentIDs) repeated(ev *events.Event, source uint64, when events.Stamp, fx *Effects) bool {
 	id := xxhash.Sum64String(ev.ID)
 	if ev.Source != "" {
 		id ^= source * 0x9e3779b97f4a7c15
 	}
+	id &= idMask
 	// The lowest bit of a remembered id is set if a check or an order brought it.
 	strict, known := isCheck(ev) || isOrder(ev), false
 	if id |= 1; strict {
-		known = id == f.forgotID || slices.Contains(f.ids, id)
+		known = id == f.forgotID&idMask || slices.ContainsFunc(f.ids, func(k uint64) bool { return k&idMask == id })
 	} else {
-		known = id == f.forgotID|1 && f.forgotID != 0 || slices.ContainsFunc(f.ids, func(k uint64) bool { return k|1 == id })
+		known = id == (f.forgotID|1)&idMask && f.forgotID != 0 || slices.ContainsFunc(f.ids, func(k uint64) bool { return (k|1)&idMask == id })
 		id--
 	}
 	if known {
@@ -424,6 +428,9 @@ func (f *recentIDs) repeated(ev *events.Event, source uint64, when events.Stamp,
 	f.ids = append(f.ids, id)
 	return false
 }
+
+// idMask are the bits of an id by which it is known.
+const idMask = 1<<48 - 1
 
 // Advance fires every deadline up to now, each at its own time. The pump calls it
 // when the partition's watermark passes the flow's Due; Step calls it by itself.

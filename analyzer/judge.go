@@ -370,6 +370,8 @@ func (o *order) changed(f *Flow, m *moment, rule *FlowRule) bool {
 		return true
 	case selectEdges:
 		return !o.content.IsZero() && o.content != m.ev.Content
+	case selectBrief:
+		return o.content != m.ev.Content
 	}
 	return false
 }

@@ -26,7 +26,7 @@ type order struct {
 	kind    events.Kind // calls it is about; KindUnset for both
 	picks   selection
 	subject string // task id or turn id
-	// With selectEdges: only calls with this content; zero for any.
+	// With selectEdges and selectBrief: only calls with this content; with the former zero for any.
 	content events.Hash
 	edges   []edge
 	calls   []callRef
@@ -55,6 +55,7 @@ const (
 	selectConversation                  // calls in the conversation
 	selectSpawn                         // calls that start a subagent
 	selectBackground                    // those that start one in the background
+	selectBrief                         // calls of party a with this content
 )
 
 // edge is a call from one party to another, whatever it says.
@@ -226,6 +227,8 @@ func (f *callStack) matches(o *order, c *announced) bool {
 		return f.spawns(c.from, c.to)
 	case selectBackground:
 		return c.background && f.spawns(c.from, c.to)
+	case selectBrief:
+		return c.from == o.a && c.content == o.content
 	}
 	return true
 }

@@ -67,6 +67,7 @@ const (
 	RuleSubagentTime
 	RuleSubagentCost
 	RuleForecast
+	RuleRepeatedBrief
 	RuleCount
 )
 
@@ -602,6 +603,16 @@ var Rules = [RuleCount]FlowRule{
 		Needs: rules.NeedTokens, WarnsOnly: true,
 		Default: rules.Stop(rules.Off, rules.Off)},
 		Value: func(_ *Flow, m *moment, _ *rules.Setting) int64 { return m.foreseen }, Match: matchAll},
+	{ID: RuleRepeatedBrief, On: calls, Scope: events.ScopeSession, Cleans: true, Row: rules.Row{
+		Name: "repeated_brief", Reason: "repeated_delegation", Cause: rules.CauseLoop, Unit: events.UnitRepeats,
+		About:  "One agent gave the same message to one agent after the other, whatever they are called, and each came to the same: the same tool calls with the same results, without tools the same answer, or the same failure without a change. Where the tool calls are the same and the answers are not, ten of them count as six. Where it is unknown whether they used tools, it takes twice as many to warn, and none stop. Agents that have the message at one time count as one. A pause of 45 s, a wait, a change or a new result of anybody else, and a user's message begin anew.",
+		Text:   "{head}the same message was given to {n} agents one after the other and came to the same {bound}",
+		Advice: "{what}Each agent with this message came to the same. Change the message, do the work yourself, or report what blocks it.",
+		Action: events.Deny, Status: 403, From: "weir",
+		Needs: rules.NeedCaller | rules.NeedMessage | rules.NeedResults, Most: countKept,
+		Default: rules.Stop(4, 6)},
+		Show:  mostBriefed,
+		Value: sameBrief, Match: matchBrief},
 }
 
 // ofSubagent completes a row about what one subagent has used since it was called.
@@ -644,6 +655,9 @@ const (
 
 	// FirstOfJobs is the first of the rows that limits of kinds of subagents are about.
 	FirstOfJobs = ruleOfJobCalls
+
+	// What agents were given, and what came of it, is kept where it is on.
+	ruleOfBriefs = RuleRepeatedBrief
 
 	// What is foreseen is held against the budgets.
 	ruleOfForecast = RuleForecast

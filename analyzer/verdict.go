@@ -250,6 +250,8 @@ func (o *order) match(f *Flow, m *moment) *events.Match {
 		if !o.content.IsZero() {
 			x.ContentHash = []string{o.content.String()}
 		}
+	case selectBrief:
+		x.ContentHash = []string{o.content.String()}
 	// The parties are listed that may go on, because those that may not include everybody not
 	// seen yet.
 	case selectOffStack:

@@ -272,7 +272,7 @@ func (f *cast) awaits(from uint8, i int) bool {
 		}
 		for k := range f.parties {
 			b := &f.parties[k]
-			if uint8(k) != from && b.parent == from && b.flags&(partyPlaced|partyDone) == partyPlaced && b.calls.progressed(calls[j].n) {
+			if uint8(k) != from && b.parent == from && b.flags&(partyPlaced|partyHanded) == partyPlaced && b.calls.progressed(calls[j].n) {
 				return true
 			}
 		}

@@ -2,9 +2,7 @@
 //
 // It reads the user's prompts, the uses of tools before and after they happen, child agents (the tools
 // Agent and Task) and the ends of turns. One flow is one prompt (prompt_id), or the session if a version
-// does not distinguish prompts. The main agent is the session; a child agent is its kind and its brief.
-// So children of one kind with the same brief are one party, which shows that the same work is given
-// away again and again.
+// does not distinguish prompts. The main agent is the session; a child agent is the use that runs it.
 //
 // A hook's input has no time. A member time or timestamp that the hook adds is used; otherwise the lines
 // are two seconds apart. Hooks receive no tokens: a member model_calls that the hook adds is used (package
@@ -14,7 +12,6 @@ package claudehooks
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,6 +137,7 @@ type line struct {
 	tool, call                          string
 	input                               []byte // JSON
 	said                                []byte // prompt, answer or result
+	answer                              []byte // of an agent that a tool ran, out of its result
 	failed                              bool
 	async                               bool
 	prompted                            bool   // it says of which prompt it is, which may be none
@@ -231,6 +229,8 @@ func (l *line) readResponse(c *jsonwalk.Cursor) {
 				l.async = string(inner.Text()) == "async_launched"
 			case "agentId":
 				l.child = id(inner)
+			case "content":
+				l.answer = inner.Texts()
 			}
 		}
 	}
@@ -395,14 +395,9 @@ func (r *reader) actor(l *line, s *session) events.Party {
 // kindOf is the kind of an agent.
 func kindOf(kind string) string { return cmp.Or(kind, "general-purpose") }
 
-// child is the agent that works on a brief. Agents of one kind with one brief are one party, which
-// shows that the same work is given away again; other briefs are other work.
-func child(session, kind string, prompt []byte) events.Party {
-	brief := fingerprint.Content(prompt)
-	if brief.IsZero() {
-		return events.Party{Agent: kindOf(kind)}
-	}
-	return events.Party{Agent: kindOf(kind), Session: fmt.Sprintf("%s/%s/%016x", session, kindOf(kind), brief.Value)}
+// child is the agent that a use runs. Each use runs another one, also where kind and brief are the same.
+func child(session, kind, call string) events.Party {
+	return events.Party{Agent: kindOf(kind), Session: adapter.Word([]byte(session+"/"+kindOf(kind)+"/"+call), events.MaxID)}
 }
 
 // prompt emits the user's message. Hooks are run by the harness, so the message is the user's own.
@@ -451,7 +446,7 @@ func (r *reader) use(l *line, s *session, call string, emit func(*events.Event))
 	if delegates(l.tool) {
 		// An agent that is run by a tool is emitted as a call of an agent, not of the tool.
 		kind, prompt, background := readTask(l.input)
-		u := &use{from: r.actor(l, s), to: child(l.session, kind, prompt), kind: kindOf(kind)}
+		u := &use{from: r.actor(l, s), to: child(l.session, kind, call), kind: kindOf(kind)}
 		r.uses.Put(call, u)
 		if len(s.started) == maxStarted {
 			s.started = s.started[1:]
@@ -540,7 +535,11 @@ func looker(l *line) string { return l.session + "\x00" + l.agent }
 func (r *reader) back(what string, l *line, s *session, u *use, emit func(*events.Event)) {
 	e := r.begin(what, events.AgentReturn, l, s)
 	e.From, e.To = u.to, u.from
-	pairing.Said(e, l.said)
+	// Beside the answer the result has figures and the id of the agent, which differ each time.
+	if len(l.answer) == 0 {
+		l.answer = l.said
+	}
+	pairing.Said(e, l.answer)
 	if l.failed {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.said), "error")
 	}

@@ -8,6 +8,7 @@ var (
 	u16    = codec{size: 2, put: "le.PutUint16(@, $)", get: "$ = le.Uint16(@)"}
 	u32    = codec{size: 4, put: "le.PutUint32(@, $)", get: "$ = le.Uint32(@)"}
 	u64    = codec{size: 8, put: "le.PutUint64(@, $)", get: "$ = le.Uint64(@)"}
+	u48    = codec{size: 6, put: "le.PutUint32(@, uint32($))\nle.PutUint16(@[4:], uint16($>>32))", get: "$ = uint64(le.Uint32(@)) | uint64(le.Uint16(@[4:]))<<32"}
 	i64    = codec{size: 8, put: "le.PutUint64(@, uint64($))", get: "$ = int64(le.Uint64(@))"}
 	stamp  = codec{size: 8, put: i64.put, get: "$ = events.Stamp(le.Uint64(@))"}
 	ruleID = codec{size: 1, put: "# = byte($)", get: "$ = RuleID(d.Most(#, int(RuleCount)-1))"}

@@ -26,7 +26,9 @@ var flowRecords = []record{{
 			behind{"more", "headHasSpawns", "f.spawned != 0", []part{row{"spawned", few}, row{"behind", few}}},
 		}},
 		{"Names", "events, tools and parties", []part{
-			list{field: "ids", limit: "maxIDs", fixed: []row{{"", u64}}},
+			// Ids of 48 bits make room for briefs. An older weir reads those of 64.
+			when{"more&headHasBriefs == 0", "more&headHasBriefs == 0", []part{list{field: "ids", limit: "maxIDs", fixed: []row{{"", u64}}}}},
+			when{"more&headHasBriefs != 0", "more&headHasBriefs != 0", []part{list{field: "ids", limit: "maxIDs", fixed: []row{{"", u48}}}}},
 			// Tools stand before parties, whose calls name tools by their index and are checked as they are read.
 			list{field: "tools", limit: "maxTools", add: "d.String()", parts: []part{row{"", text}}},
 			list{field: "parties", limit: "maxParties", add: "f.addParty()", of: &partyRecord},
@@ -104,6 +106,10 @@ var flowTalk = []part{
 		// never: a party that asks again after 49 days was not in a hurry.
 		{"answered", codec{4, "", "le.PutUint32(@, uint32(min(record.Ago(f.clock, $), longAgo)))",
 			"if $ = 0; le.Uint32(@) != 0 {\n$ = f.clock - events.Stamp(le.Uint32(@)-1)\n}"}}}},
+	behind{"more", "headHasBriefs", "len(f.briefs) > 0", []part{
+		list{field: "briefs", limit: "maxBriefs", v: "g", add: "brief{}", parts: []part{
+			raw{"b = g.encode(b, f)", "g.decode(d, f, parties)", maxBrief, ""}}},
+	}},
 	list{field: "turnSeen", limit: "maxTurnIDs", fixed: []row{{"", u32}}},
 	list{field: "conversations", limit: "maxConversations", v: "r", fixed: []row{{"id", u32}, {"n", u32}}},
 	list{field: "tasks", limit: "maxTasks", v: "r", fixed: []row{{"id", u32}, {"loops", u16}, {"reflects", u16}}},
@@ -184,6 +190,9 @@ const maxCourse = 3 + 7*5
 
 // maxJob is the most bytes of a job: four numbers.
 const maxJob = 10 + 5 + 10 + 10
+
+// maxBrief is the most bytes of a brief: what it is, what the round before came to, and the round at hand.
+const maxBrief = 7 + 5 + 8 + 3 + 13
 
 // maxCache is the most bytes of a cache: a byte, a time, and two numbers of at most 32 bits.
 const maxCache = 1 + 8 + 2*5
