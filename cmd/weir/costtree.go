@@ -73,8 +73,8 @@ func printCostTree(env *cli.Env, tree *costs.Tree) error {
 // noticePrices says how tokens without a price get one.
 func noticePrices(env *cli.Env, s *costs.Spent) {
 	if s.Unpriced > 0 {
-		env.Notice("a running weir has built-in prices where a limit is in dollars, such as max_cost_usd")
-		env.Notice("for other models give --prices FILE, to weir run or with a log; weir prices show prints the built-in ones")
+		env.Notice("for an unknown price give --prices FILE, to weir run or with a log; weir prices show prints the built-in ones")
+		env.Notice("a running weir uses those where a limit is in dollars, such as max_cost_usd")
 	}
 }
 
