@@ -15,7 +15,7 @@ done
 for package in agento11y==0.21.0 agento11y-langgraph==0.21.0 agento11y-openai-agents==0.21.0 agento11y-pydantic-ai==0.21.0 agento11y-litellm==0.21.0 agento11y-claude-agent-sdk==0.21.0 'litellm[proxy]'; do
 	agento11y/bin/pip install --quiet --disable-pip-version-check "$package" || echo "*** NOT THERE: $package for Python" >&2
 done
-for package in openai@7.57.0 @anthropic-ai/sdk@1.12.0 @google/genai@3.1.0 @modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/client@2.4.0 @a2a-js/sdk@1.3.0 n8n-core@2.41.1; do
+for package in openai@7.57.0 @anthropic-ai/sdk@1.12.0 @google/genai@3.1.0 @modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/client@2.4.0 @a2a-js/sdk@1.3.0 typescript@5.9.3 n8n-core@2.41.1; do
 	grep -q "\"version\": \"${package##*@}\"" "node/node_modules/${package%@*}/package.json" 2>/dev/null ||
 		npm install --silent --no-audit --no-fund --ignore-scripts --omit=optional --prefix node "$package" || echo "*** NOT THERE: $package for TypeScript" >&2
 done
