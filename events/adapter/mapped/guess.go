@@ -41,8 +41,8 @@ var order = []field{at, tool, kind, callID, correlationID, sessionID, conversati
 
 // rank is how well the names of a place fit a field, from 1; 0 when they do not.
 func (c *column) rank(f field) int {
-	last := c.words[len(c.words)-1]
-	if f == correlationID && c.up > 0 && (last == "id" || last == "name" || last == "uuid") {
+	last := asID(c.words[len(c.words)-1])
+	if f == correlationID && c.up > 0 && (last == "id" || last == "name") {
 		return 1 // what a record around the elements is called
 	}
 	two := last
@@ -55,6 +55,16 @@ func (c *column) rank(f field) int {
 		}
 	}
 	return 0
+}
+
+// asID writes the names of ids in one way: conversation_uid is conversation_id.
+func asID(name string) string {
+	for _, end := range []string{"uuid", "uid", "guid"} {
+		if before, ok := strings.CutSuffix(name, end); ok && (before == "" || strings.HasSuffix(before, "_")) {
+			return before + "id"
+		}
+	}
+	return name
 }
 
 // fits reports whether the values of a place can be of a field.

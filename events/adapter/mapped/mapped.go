@@ -383,7 +383,11 @@ func (r *reader) fill(e *events.Event) error {
 	e.DurationMS = r.float(duration)
 	e.LoopCount, e.DelegationDepth = r.number(loopCount), r.number(delegationDepth)
 	e.Sequence = r.number(sequence)
-	pairing.Said(e, r.values[content])
+	if p := r.values[content]; e.Kind != events.ToolResult {
+		pairing.Said(e, p)
+	} else if pairing.Returned(e, p); p != nil {
+		e.Tool.ResultSize = int64(max(1, len(p))) // an empty result is a known one
+	}
 	e.Model, e.Provider = r.word(model), adapter.Word(r.values[provider], events.MaxProvider)
 	r.fillUsage(e)
 	return nil
@@ -400,6 +404,7 @@ func (r *reader) fillTool(e *events.Event) {
 	}
 	if p := r.values[args]; len(p) > 0 {
 		r.pair.Args(e, p)
+		e.Tool.ArgsSim = fingerprint.ArgsText(p)
 	}
 	// A hash that the log has goes before that of the arguments: who hashed them may have seen
 	// more.
