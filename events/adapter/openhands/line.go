@@ -6,6 +6,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/pairing"
 	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
@@ -24,6 +25,7 @@ type line struct {
 	text    []byte
 	said    events.Hash
 	sim     events.Fingerprint
+	came    events.Event // fingerprints of the text as that of a result
 	status  events.Status
 	failure string // normalised
 	// usage is a sum since the conversation began.
@@ -102,6 +104,8 @@ func read(record []byte) (*line, error) {
 // hash keeps hashes of the text, while the record is there.
 func (l *line) hash() {
 	l.said, l.sim = fingerprint.Content(l.text), fingerprint.Text(l.text)
+	l.came.Status = l.status
+	pairing.Returned(&l.came, append([]byte{}, l.text...))
 	if l.status == events.StatusError {
 		l.failure = fingerprint.Error(l.text)
 	}
@@ -205,7 +209,7 @@ func (l *line) readObservation(c *jsonwalk.Cursor) {
 	}
 	// Two runs of a command with the same output and another exit code are not the same. The
 	// slice is cut so that append copies: the text may alias the record.
-	if exit != "" {
+	if exit != "" && exit != "0" {
 		l.text = append(append(l.text[:len(l.text):len(l.text)], "\nexit code "...), exit...)
 	}
 }

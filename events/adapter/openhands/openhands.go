@@ -236,7 +236,7 @@ func (r *reader) action(l *line, by *conversation, emit func(*events.Event)) {
 	a.tool.ArgsHash = fingerprint.Args(l.args, r.ignored(l.tool))
 	e := r.begin(l.id+"/call", events.ToolCall, l, by)
 	e.From, e.Tool = by.party, a.tool
-	e.Tool.ArgsSize = int64(len(l.args))
+	e.Tool.ArgsSize, e.Tool.ArgsSim = int64(len(l.args)), fingerprint.ArgsText(l.args)
 	emit(e)
 }
 
@@ -270,7 +270,8 @@ func (r *reader) observation(l *line, by *conversation, emit func(*events.Event)
 	e.DurationMS = float64(e.Time - a.at)
 	e.Status, e.ErrorType, e.Content, e.Sim = l.status, l.failure, l.said, l.sim
 	if a.to.IsZero() {
-		e.From, e.Tool = a.by.party, a.tool
+		e.From, e.Tool, e.Content, e.Sim = a.by.party, a.tool, l.came.Content, l.came.Sim
+		e.Tool.ResultSize = int64(max(1, len(l.text))) // an empty result is a known one
 	} else {
 		// What the other agent did stands in a conversation of its own.
 		e.Kind, e.From, e.To = events.AgentReturn, a.to, a.by.party
