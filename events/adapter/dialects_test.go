@@ -3,6 +3,7 @@ package adapter_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,12 +25,65 @@ type (
 	list   []any
 )
 
-// stories are a run that loops and one that is honest.
+// plots are seven runs that loop and seven that are honest: each says what the command at a place is, and what it
+// prints.
+var plots = map[string]func(i int) step{
+	"loop: one command":                     func(int) step { return step{"make check", "make: *** No rule to make target 'check'.  Stop."} },
+	"loop: one command that prints nothing": func(int) step { return step{"grep -r total src", ""} },
+	"loop: two by turns": func(i int) step {
+		return []step{{"make check", "make: *** No rule to make target 'check'.  Stop."}, {"cat Makefile", "all:\n\techo ok"}}[i%2]
+	},
+	"loop: three by turns": func(i int) step {
+		return []step{{"ls", "Makefile notes.md"}, {"cat Makefile", "all:\n\techo ok"}, {"git status", "nothing to commit, working tree clean"}}[i%3]
+	},
+	"loop: four by turns": func(i int) step {
+		return []step{{"ls src", "main.go"}, {"cat src/main.go", "package main"}, {"go vet ./src", "src/main.go:1: expected declaration"}, {"git log -1", "commit 4f2a"}}[i%4]
+	},
+	"loop: after some work": func(i int) step {
+		if i < 4 {
+			return step{fmt.Sprintf("wc -w chapter_%d.md", i), fmt.Sprintf("%d chapter_%d.md", 731*i+90, i)}
+		}
+		return step{"curl -s localhost:9000/health", "connection refused"}
+	},
+	"loop: an edit that changes nothing": func(i int) step {
+		return []step{{"sed -i s/a/b/ conf.ini", ""}, {"make test", "FAIL: 3 of 9 tests, see conf.ini"}}[i%2]
+	},
+	"honest: many files": func(i int) step {
+		return step{fmt.Sprintf("cat docs/chapter_%d.md | wc -w", i), fmt.Sprintf("%d words in %s", 731*i+90, strings.Repeat("abcdef"[i%6:i%6+1], i+3))}
+	},
+	"honest: pages of a file": func(i int) step {
+		return step{fmt.Sprintf("sed -n %d,%dp access.log", 100*i+1, 100*i+100), fmt.Sprintf("GET /orders/%d 200\nGET /items/%x 404", 7919*i+11, 104729*i+5)}
+	},
+	"honest: a job that gets on": func(i int) step {
+		return step{"tail -n 1 build.log", fmt.Sprintf("compiled %d of 140 packages, now %s", 10*i+3, []string{"net", "io", "os", "fmt", "log", "sort", "sync"}[i%7])}
+	},
+	"honest: tests that fail less": func(i int) step {
+		if i%2 == 0 {
+			return step{fmt.Sprintf("patch -p1 < fix_%d.diff", i), fmt.Sprintf("patching file src/part_%d.go", i)}
+		}
+		return step{"make test", fmt.Sprintf("FAIL: %d of 40 tests: %s", 30-2*i, strings.Repeat("x", 30-2*i))}
+	},
+	"honest: one command in many folders": func(i int) step {
+		return step{fmt.Sprintf("make -C service_%d build", i), fmt.Sprintf("built service_%d in %d steps", i, 17*i+4)}
+	},
+	"honest: writes that print nothing": func(i int) step {
+		return step{fmt.Sprintf("mkdir -p out/report_%d", i*i+3), ""}
+	},
+	"honest: one look twice": func(i int) step {
+		if i == 3 || i == 9 {
+			return step{"git diff --stat", fmt.Sprintf("%d files changed", i)}
+		}
+		return step{fmt.Sprintf("gofmt -l pkg_%d", i), fmt.Sprintf("pkg_%d/main_%d.go", i, 31*i)}
+	},
+}
+
+// stories are the plots in 14 steps each.
 func stories() map[string][]step {
 	out := map[string][]step{}
-	for i := range 14 {
-		out["loop"] = append(out["loop"], step{"make check", "make: *** No rule to make target 'check'.  Stop."})
-		out["honest"] = append(out["honest"], step{fmt.Sprintf("cat docs/chapter_%d.md | wc -w", i), fmt.Sprintf("%d words in %s", 731*i+90, strings.Repeat("abcdef"[i%6:i%6+1], i+3))})
+	for name, at := range plots {
+		for i := range 14 {
+			out[name] = append(out[name], at(i))
+		}
 	}
 	return out
 }
@@ -192,6 +246,26 @@ var dialects = map[string]func([]step) string{
 		}
 		return written(out)
 	},
+	"cursor sdk": func(s []step) string {
+		out := list{object{"type": "system", "subtype": "init", "agent_id": "s", "run_id": "r", "tools": list{"shell"}}}
+		for i, x := range s {
+			call := object{"type": "tool_call", "agent_id": "s", "run_id": "r", "call_id": storyID("c", i), "name": "shell", "args": object{"command": x.command}, "status": "running"}
+			done := object{"type": "tool_call", "agent_id": "s", "run_id": "r", "call_id": storyID("c", i), "name": "shell", "args": object{"command": x.command}, "status": "completed",
+				"result": object{"status": "success", "value": object{"exitCode": 0, "signal": "", "stdout": x.printed, "stderr": "", "executionTime": 17 + i}}}
+			out = append(out, call, done)
+		}
+		return written(out)
+	},
+	"cursor sdk kept": func(s []step) string {
+		var out list
+		for i, x := range s {
+			out = append(out, object{"runId": "r", "seq": i + 1, "offset": fmt.Sprint(i + 1), "eventType": "run_stream_event", "payloadRef": nil, "createdAt": storyAt(i),
+				"payload": object{"schemaVersion": 1, "type": "sdk_message", "agentId": "s", "runId": "r", "message": object{"type": "tool_call", "agent_id": "s", "run_id": "r",
+					"call_id": storyID("c", i), "name": "shell", "args": object{"command": x.command}, "status": "completed",
+					"result": object{"status": "success", "value": object{"exitCode": 0, "stdout": x.printed, "stderr": "", "executionTime": 17 + i}}}}})
+		}
+		return written(out)
+	},
 	"kimi": func(s []step) string {
 		out := list{object{"type": "metadata", "protocol_version": "1.9"}, object{"timestamp": 1795165200.5, "message": object{"type": "TurnBegin", "payload": object{"user_input": "Go"}}}}
 		for i, x := range s {
@@ -243,6 +317,71 @@ var dialects = map[string]func([]step) string{
 		}
 		return written(out)
 	},
+	"flink indented": func(s []step) string {
+		var b strings.Builder
+		for i, x := range s {
+			for _, record := range (list{
+				object{"timestamp": storyAt(i), "jobId": "j", "subtaskId": 0, "event": object{"eventType": "_tool_request_event", "id": storyID("q", i), "attributes": object{"model": "m",
+					"tool_calls": list{object{"id": storyID("c", i), "type": "function", "function": object{"name": "bash", "arguments": object{"command": x.command}}}}}}},
+				object{"timestamp": storyAt(i), "jobId": "j", "subtaskId": 0, "event": object{"eventType": "_tool_response_event", "id": storyID("r", i), "attributes": object{
+					"request_id": storyID("q", i), "responses": object{storyID("c", i): x.printed}}}},
+			}) {
+				text, _ := json.MarshalIndent(record, "", "  ")
+				b.Write(append(text, '\n'))
+			}
+		}
+		return b.String()
+	},
+	"flink 0.2": func(s []step) string {
+		var out list
+		for i, x := range s {
+			out = append(out, object{"timestamp": storyAt(i), "event": object{"eventType": "org.apache.flink.agents.api.event.ToolRequestEvent", "id": storyID("q", i), "attributes": object{}, "model": "m",
+				"toolCalls": list{object{"id": storyID("c", i), "type": "function", "function": object{"name": "bash", "arguments": object{"command": x.command}}}}, "timestamp": 1795165200000 + i}},
+				object{"timestamp": storyAt(i), "event": object{"eventType": "org.apache.flink.agents.api.event.ToolResponseEvent", "id": storyID("r", i), "attributes": object{}, "requestId": storyID("q", i),
+					"responses": object{storyID("c", i): object{"result": x.printed, "success": true, "error": nil, "executionTimeMs": i, "resultAsString": x.printed}}, "success": object{storyID("c", i): true}, "error": object{}}})
+		}
+		return written(out)
+	},
+	"roo native": func(s []step) string {
+		out := list{object{"role": "user", "content": list{object{"type": "text", "text": "<task>Go</task>"}}, "ts": 1795165200000}}
+		for i, x := range s {
+			out = append(out, object{"role": "assistant", "ts": 1795165201000 + 4000*i, "content": list{object{"type": "tool_use", "id": storyID("c", i), "name": "execute_command", "input": object{"command": x.command}}}},
+				object{"role": "user", "ts": 1795165202000 + 4000*i, "content": list{object{"type": "tool_result", "tool_use_id": storyID("c", i), "content": x.printed}}})
+		}
+		return written(list{out})
+	},
+	"openhands": func(s []step) string {
+		out := list{object{"id": "s", "timestamp": storyAt(0), "source": "agent", "kind": "SystemPromptEvent", "system_prompt": object{"type": "text", "text": "You are."}, "tools": list{}},
+			object{"id": "u", "parent_id": "s", "timestamp": storyAt(0), "source": "user", "kind": "MessageEvent", "llm_message": object{"role": "user", "content": list{object{"type": "text", "text": "Go"}}}}}
+		for i, x := range s {
+			call, _ := json.Marshal(object{"command": x.command})
+			out = append(out, object{"id": storyID("a", i), "parent_id": "u", "timestamp": storyAt(i), "source": "agent", "kind": "ActionEvent", "tool_name": "terminal", "tool_call_id": storyID("c", i),
+				"action": object{"command": x.command, "kind": "TerminalAction"}, "tool_call": object{"id": storyID("c", i), "name": "terminal", "arguments": string(call)}, "llm_response_id": storyID("l", i)},
+				object{"id": storyID("o", i), "parent_id": storyID("a", i), "timestamp": storyAt(i), "source": "environment", "kind": "ObservationEvent", "tool_name": "terminal", "tool_call_id": storyID("c", i), "action_id": storyID("a", i),
+					"observation": object{"content": list{object{"type": "text", "text": x.printed}}, "is_error": false, "command": x.command, "exit_code": 0, "kind": "TerminalObservation"}})
+		}
+		return written(out)
+	},
+	"claude transcript": func(s []step) string {
+		out := list{object{"type": "user", "uuid": "u", "sessionId": "s", "timestamp": storyAt(0), "message": object{"role": "user", "content": "Go"}}}
+		for i, x := range s {
+			out = append(out, object{"type": "assistant", "uuid": storyID("a", i), "parentUuid": "u", "sessionId": "s", "timestamp": storyAt(i), "message": object{"id": storyID("m", i), "role": "assistant", "type": "message",
+				"content": list{object{"type": "tool_use", "id": storyID("c", i), "name": "Bash", "input": object{"command": x.command}}}}},
+				object{"type": "user", "uuid": storyID("r", i), "parentUuid": storyID("a", i), "sessionId": "s", "timestamp": storyAt(i), "message": object{"role": "user",
+					"content": list{object{"type": "tool_result", "tool_use_id": storyID("c", i), "content": x.printed}}}})
+		}
+		return written(out)
+	},
+	"atif shared": func(s []step) string {
+		var steps list
+		for i, x := range s {
+			steps = append(steps, object{"step_id": i + 1, "timestamp": storyAt(i), "source": "agent", "message": "",
+				"tool_calls":  list{object{"tool_call_id": storyID("c", i), "function_name": "bash", "arguments": object{"command": x.command}}},
+				"observation": object{"results": list{object{"content": x.printed}}}})
+		}
+		return written(list{object{"schema_version": "ATIF-v1.8", "session_id": "s", "trajectory_id": "t", "agent": object{"name": "a", "version": "1"}, "steps": list{object{"step_id": 1, "source": "user", "message": "Go"}},
+			"subagent_trajectories": list{object{"schema_version": "ATIF-v1.8", "trajectory_id": "sub", "agent": object{"name": "b", "version": "1"}, "steps": steps}}}})
+	},
 	"flink before 0.4": func(s []step) string {
 		var out list
 		for i, x := range s {
@@ -276,7 +415,7 @@ func own(s []step) *told {
 func TestDialects(t *testing.T) {
 	for story, steps := range stories() {
 		want, _ := judge(own(steps))
-		if (want != "") != (story == "loop") {
+		if (want != "") != strings.HasPrefix(story, "loop") {
 			t.Errorf("%s: weir's own events get %q", story, want)
 		}
 		for name, write := range dialects {
@@ -306,6 +445,13 @@ var unknowns = map[string]func([]step) string{
 		}
 		return written(out)
 	},
+	"ids that are called otherwise": func(s []step) string {
+		var out list
+		for i, x := range s {
+			out = append(out, object{"tsMs": 1795165200000 + 4000*i, "conversationUid": "c9", "worker": "fixer", "toolCall": object{"name": "bash", "input": object{"command": x.command}}, "toolOutput": x.printed})
+		}
+		return written(out)
+	},
 	"runs of turns of calls": func(s []step) string {
 		var out list
 		for i, x := range s {
@@ -319,6 +465,9 @@ var unknowns = map[string]func([]step) string{
 // holds that the run gets the verdict of weir's own events of it.
 func TestProposedMappings(t *testing.T) {
 	for story, steps := range stories() {
+		if slices.ContainsFunc(steps, func(x step) bool { return x.printed == "" }) {
+			continue // an unknown record with an empty output may be one of a call that is not over
+		}
 		want, _ := judge(own(steps))
 		for name, write := range unknowns {
 			r, err := adapter.NewReader(strings.NewReader(write(steps)))

@@ -47,7 +47,7 @@ var logTruths = []logTruth{
 
 	{truth{"openhands/stuck_same_action.jsonl", nil, 0, times(4, "terminal"), 1, 1, 1}, "openhands", events.CorrelationConversation, "warn repetition_detected at call 3", ""},
 	{truth{"openhands/stuck_same_error.jsonl", nil, 0, times(4, "file_editor"), 1, 1, 1}, "openhands", events.CorrelationConversation, "warn repetition_detected at call 3", ""},
-	{truth{"openhands/alternating.jsonl", nil, 0, times(6, "terminal"), 1, 1, 2}, "openhands", events.CorrelationConversation, "warn circling at call 4", ""},
+	{truth{"openhands/alternating.jsonl", nil, 0, times(6, "terminal"), 1, 1, 2}, "openhands", events.CorrelationConversation, "warn repetition_detected at call 5", ""},
 	{truth{"openhands/task_same_child.jsonl", times(20, "9eb239c3-cc59-4ed8-b4e5-3b6225620fa1 > helper"), 20, nil, 2, 1, 1}, "openhands", events.CorrelationConversation, "deny repeated_delegation at hop 6", ""},
 	{truth{"openhands/task_same_child.child.jsonl", nil, 0, nil, 1, 1, 0}, "openhands", events.CorrelationConversation, "", ""},
 	{truth{"openhands/honest.jsonl", nil, 0, times(2, "terminal"), 1, 1, 0}, "openhands", events.CorrelationConversation, "", ""},
@@ -97,6 +97,22 @@ var logTruths = []logTruth{
 	{truth{"kimi/honest.wire.jsonl", nil, 0, times(6, "Shell"), 1, 1, 0}, "kimi", events.CorrelationPrompt, "", ""},
 	{truth{"kimi/looping.context.jsonl", nil, 0, times(8, "Shell"), 1, 1, 1}, "messages", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
 	{truth{"kimi/honest.context.jsonl", nil, 0, times(6, "Shell"), 1, 1, 0}, "messages", events.CorrelationPrompt, "", ""},
+
+	{truth{"goose/looping.session.json", nil, 0, times(8, "shell"), 1, 1, 1}, "goose", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"goose/honest.session.json", nil, 0, times(6, "shell"), 1, 1, 0}, "goose", events.CorrelationPrompt, "", ""},
+	{truth{"goose/looping.stream.jsonl", nil, 0, times(8, "shell"), 1, 0, 1}, "goose", events.CorrelationSession, "deny repetition_detected at call 6", ""},
+	{truth{"goose/honest.stream.jsonl", nil, 0, times(6, "shell"), 1, 0, 0}, "goose", events.CorrelationSession, "", ""},
+
+	{truth{"hermes/looping.trajectory.jsonl", nil, 0, times(8, "terminal"), 1, 1, 1}, "sharegpt", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"hermes/honest.trajectory.jsonl", nil, 0, times(6, "terminal"), 1, 1, 0}, "sharegpt", events.CorrelationPrompt, "", ""},
+	{truth{"hermes/looping.export.jsonl", nil, 0, times(8, "terminal"), 1, 1, 1}, "messages", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"hermes/honest.export.jsonl", nil, 0, times(6, "terminal"), 1, 1, 0}, "messages", events.CorrelationPrompt, "", ""},
+
+	{truth{"terminus/looping.trajectory.json", nil, 0, times(8, "bash_command"), 1, 1, 1}, "atif", events.CorrelationPrompt, "deny repetition_detected at call 7", ""},
+	{truth{"terminus/honest.trajectory.json", nil, 0, append(times(7, "bash_command"), times(2, "mark_task_complete")...), 1, 1, 0}, "atif", events.CorrelationPrompt, "", ""},
+
+	{truth{"flink_agents/looping.events.jsonl", nil, 0, times(8, "bash"), 1, 1, 1}, "flink", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"flink_agents/honest.events.jsonl", nil, 0, times(6, "bash"), 1, 1, 0}, "flink", events.CorrelationPrompt, "", ""},
 
 	{truth{"pi/looping.jsonl", nil, 0, times(8, "bash"), 1, 1, 1}, "pi", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
 	{truth{"pi/honest.jsonl", nil, 0, times(6, "bash"), 1, 1, 0}, "pi", events.CorrelationPrompt, "", ""},
@@ -194,7 +210,7 @@ func TestDetectRecordings(t *testing.T) {
 		case folder == "google_adk" && strings.HasSuffix(name, ".otlp.jsonl"):
 		case folder == "llama_index" && strings.HasSuffix(name, ".events.jsonl"), folder == "google_adk", folder == "mcp", folder == "openhands", folder == "a2a",
 			folder == "codex", folder == "copilot", folder == "gemini", folder == "qwen", folder == "opencode", folder == "cline",
-			folder == "kimi", folder == "pi", folder == "claude_stream", folder == "claude_code", folder == "inspect", folder == "mini_swe_agent", strings.HasSuffix(name, ".agui.jsonl"):
+			folder == "kimi", folder == "goose", folder == "hermes", folder == "terminus", folder == "flink_agents", folder == "pi", folder == "claude_stream", folder == "claude_code", folder == "inspect", folder == "mini_swe_agent", strings.HasSuffix(name, ".agui.jsonl"):
 			mine++
 		}
 	}

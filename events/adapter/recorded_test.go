@@ -37,10 +37,15 @@ var surfaces = []surface{
 	{"hooks of coding agents", "sink/check/clients/install.sh", []string{"@anthropic-ai/claude-code@2.1.197", "@openai/codex@0.169.0", "@google/gemini-cli@0.61.0", "@qwen-code/qwen-code@0.15.10", "@github/copilot@1.0.102", "cline@3.0.65", "opencode-ai@1.18.33"},
 		"`make clients`, [clients](../../sink/check/clients/README.md)", []string{"sink/check/hook*.go", "sink/check/opencode.js", "cmd/internal/hook/*.go"}},
 	{"MCP server (`weir mcp`)", "sink/check/sdks/install.sh", []string{"mcp==2.3.0", "@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/client@2.4.0"}, "`make sdks`, [MCP](../../cmd/weir/MCP.md)", []string{"cmd/internal/mcpserver/*.go"}},
-	{"extension of A2A", "sink/check/sdks/install.sh", []string{"a2a-sdk[http-server]==1.3.0"}, "`make sdks`, [EXTENSION](../a2aflow/EXTENSION.md)",
+	{"extension of A2A", "sink/check/sdks/install.sh", []string{"a2a-sdk[http-server]==1.3.0", "@a2a-js/sdk@1.3.0"}, "`make sdks`, [EXTENSION](../a2aflow/EXTENSION.md)",
 		[]string{"events/a2aflow/*.go", "sink/check/a2aflow.go", "sink/guard/python/weir_guard/a2a.py", "sink/guard/typescript/a2a.ts"}},
 	{"interrupts of AG-UI", "sink/guard/frameworks/install.sh", []string{"pydantic-ai-slim[ag-ui]==2.68.0", "agent-framework-ag-ui==1.7.0"}, "`make guards`, [guards](../../sink/guard/README.md)",
 		[]string{"sink/guard/python/weir_guard/grants.py", "sink/guard/python/weir_guard/pydantic_ai.py", "sink/guard/python/weir_guard/agent_framework.py"}},
+}
+
+// schemas are what formats without a recording were compared with, member by member.
+var schemas = map[string]string{
+	"cursor": "the types of @cursor/sdk 1.0.32 (npm), whose JsonlLocalAgentStore wrote the record around a message, and the models of cursor-agent's lines in harbor 0.26.0 (PyPI)",
 }
 
 // recordedRow is what there is of one format by one program.
@@ -148,12 +153,13 @@ func recordedText(t *testing.T, rows []*recordedRow) []byte {
 		have[r.format] = true
 		fmt.Fprintf(&b, "| `%s` | %s | %d | %d | %d | %d | %d | %d | %d |\n", r.format, r.program, r.files, r.tools, r.hops, r.stopped, r.warned, r.unflagged, linesOfFormat(t, r.format))
 	}
-	b.WriteString("\nOf these formats no recording by the program itself is kept. Their samples are in [testdata/golden](testdata/golden):\n\n| format | what it is | lines |\n|---|---|---|\n")
+	b.WriteString("\nOf these formats no recording by the program itself is kept. Their samples are in [testdata/golden](testdata/golden):\n\n| format | what it is | compared with | lines |\n|---|---|---|---|\n")
 	for _, f := range registry.Formats() {
 		if !have[f.Name] && f.Name != "canonical" && f.Name != "trace" && f.Name != "cloudevents" {
-			fmt.Fprintf(&b, "| `%s` | %s | %d |\n", f.Name, f.Title, linesOfFormat(t, f.Name))
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %d |\n", f.Name, f.Title, schemas[f.Name], linesOfFormat(t, f.Name))
 		}
 	}
+	b.WriteString("\nNot read: the system log table of Confluent's streaming agents. Its page documents the columns, and not what `data` holds.\n")
 	b.WriteString("\n## Surfaces\n\nThe real programs ask weir at these places. The page in the third column has the figures: calls asked for, run and refused.\n\n| surface | programs | tried by | lines |\n|---|---|---|---|\n")
 	for _, s := range surfaces {
 		installed, err := os.ReadFile(filepath.Join("../..", s.installed))

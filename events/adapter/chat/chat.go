@@ -8,6 +8,8 @@
 package chat
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,6 +34,7 @@ type dialect struct {
 	isDocument func(*node) bool
 	held       bool // records of other formats hold such messages
 	nested     bool // a document has conversations, which have messages
+	inner      bool // a document has an id beside that of its session, and may hold documents of subagents
 	unique     bool // ids of calls are unique across conversations
 	closes     bool // a record of its own ends the turn, so a text alone does not
 	onePrompt  bool // only the first message of the user is from the user
@@ -74,6 +77,7 @@ type talk struct {
 	n       int // messages so far
 	pending transcript.Use
 	asked   bool                // the user said something
+	inner   bool                // a subagent's; its messages of the role user are another agent's
 	open    map[string][]string // by tool: calls that have no id and no result
 }
 
@@ -158,6 +162,10 @@ func (r *reader) tell(n *node, emit func(*events.Event)) error {
 
 // documents emits a document that holds one conversation or, nested, several.
 func (r *reader) documents(n *node, emit func(*events.Event)) {
+	if r.inner {
+		r.family(n, strings.Trim(n.session+"/"+n.id, "/"), nil, emit)
+		return
+	}
 	if !r.nested {
 		r.document(n, n.session, emit)
 		return
@@ -173,8 +181,30 @@ func (r *reader) documents(n *node, emit func(*events.Event)) {
 	}
 }
 
+// family emits a conversation, and then those of its subagents.
+func (r *reader) family(n *node, session string, above *talk, emit func(*events.Event)) {
+	var inner []node
+	n.nodes = slices.DeleteFunc(n.nodes, func(m node) bool {
+		if m.role == "" && m.nodes != nil {
+			inner = append(inner, m)
+		}
+		return m.role == ""
+	})
+	v := r.conversation(n, session, above)
+	r.messages(v, n, emit)
+	for i := range inner {
+		m := &inner[i]
+		r.family(m, v.turn.Session+"/"+cmp.Or(m.id, m.session, strconv.Itoa(i)), v, emit)
+	}
+}
+
 // document emits one conversation. It is rewritten with each message, so most of it was emitted before.
 func (r *reader) document(n *node, session string, emit func(*events.Event)) {
+	r.messages(r.conversation(n, session, nil), n, emit)
+}
+
+// conversation begins the conversation of a document. One of a subagent belongs to the session of the one above.
+func (r *reader) conversation(n *node, session string, above *talk) *talk {
 	r.clock = clock{}
 	for i := range n.nodes {
 		if n.nodes[i].at != 0 {
@@ -182,10 +212,24 @@ func (r *reader) document(n *node, session string, emit func(*events.Event)) {
 			break
 		}
 	}
+	if session == "" && len(n.nodes) > 0 {
+		session = n.nodes[0].session
+	}
 	if session == "" {
 		session = opening(n.nodes)
 	}
 	v := r.begin(session, n.agent)
+	switch {
+	case above != nil:
+		v.inner, v.turn.Root = true, above.turn.Root
+	case r.inner && n.session != "":
+		v.turn.Root = n.session
+	}
+	return v
+}
+
+// messages emits those of a document.
+func (r *reader) messages(v *talk, n *node, emit func(*events.Event)) {
 	for i := range n.nodes {
 		m := &n.nodes[i]
 		if m.model == "" {

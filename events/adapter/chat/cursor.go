@@ -1,32 +1,43 @@
 package chat
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/transcript"
+	"weir/events/adapter/usage"
 )
 
-// cursor is what the agent of Cursor prints with -p --output-format stream-json. Its messages are
-// those of Claude Code, its calls are lines of their own.
+// cursor is what the agent of Cursor prints with -p --output-format stream-json, or the messages of its SDK. Its
+// messages are those of Claude Code, its calls are lines of their own.
 func cursor() *dialect {
 	called := &level{names: map[string]field{"args": args, "result": said}}
-	message := &level{names: map[string]field{"role": role, "content": text}, lists: map[string]*level{"content": anthropicPart()}}
-	return &dialect{name: "cursor", title: "the stream of Cursor's agent (cursor-agent -p --output-format stream-json), one record per line", program: "cursor",
+	// A message of the SDK may be in a record of its run, which has a time.
+	message := &level{names: map[string]field{"role": role, "content": text, "type": kind, "agent_id": owner, "call_id": call, "name": tool, "status": id, "args": args, "result": said},
+		lists: map[string]*level{"content": anthropicPart()}}
+	message.within = map[string]*level{"message": message}
+	payload := &level{names: map[string]field{"agentId": owner, "status": id}, within: message.within}
+	return &dialect{name: "cursor", title: "the stream of Cursor's agent (cursor-agent -p --output-format stream-json), or messages of its SDK, one record per line", program: "cursor",
 		score: func(head *adapter.Head) adapter.Match {
 			if head.Any(func(top adapter.Top) bool {
-				return top["type"] == "tool_call" && top["tool_call"] == "{" ||
+				return top["type"] == "tool_call" && (top["tool_call"] == "{" || top.Has("agent_id", "run_id", "call_id", "status")) ||
+					top.Has("agentId", "runId", "schemaVersion", "type") || top["type"] == "system" && top.Has("agent_id", "run_id") ||
+					top["eventType"] == "run_stream_event" && top.Has("runId", "payload") ||
 					top["type"] == "system" && top.Has("session_id", "apiKeySource", "permissionMode") && !top.Has("uuid") && !top.Has("tools")
 			}) {
 				return adapter.Certain
 			}
 			return adapter.NoMatch
 		},
-		tokens: adapter.Never, time: adapter.Sometimes, closes: true, holds: true, line: cursorLine,
-		record: &level{names: map[string]field{"type": kind, "subtype": id, "session_id": session, "call_id": call, "timestamp_ms": at, "result": said, "is_error": failed},
-			within: map[string]*level{"message": message, "tool_call": {each: called}}}}
+		tokens: adapter.Sometimes, time: adapter.Sometimes, closes: true, holds: true, line: cursorLine,
+		record: &level{names: map[string]field{"type": kind, "subtype": id, "session_id": owner, "agent_id": owner, "agentId": owner, "call_id": call, "timestamp_ms": at, "createdAt": at, "model": model,
+			"result": said, "is_error": failed, "usage": used, "name": tool, "status": id, "args": args},
+			within: map[string]*level{"message": message, "payload": payload, "tool_call": {each: called}},
+			used:   usage.Names{"inputTokens": usage.Input, "outputTokens": usage.Output, "cacheReadTokens": usage.CacheRead, "cacheWriteTokens": usage.CacheCreation}}}
 }
 
 // cursorLine reads a call, which begins and ends in a line each, and the end of the turn.
@@ -43,20 +54,31 @@ func cursorLine(r *reader, n *node, emit func(*events.Event)) bool {
 			r.open.Put(u.ID, &streamed{})
 			r.log.Call(&v.turn, &u, emit)
 		}
-		if n.id == "completed" {
+		if n.id == "completed" || n.id == "error" {
 			r.open.Delete(u.ID)
 			u.Ended, u.Said, u.Status = u.At, []byte{}, events.StatusOK
-			if outcome := firstMember(n.said); outcome.name != "" {
+			outcome := outcomeOf(n.said)
+			if outcome.name != "" {
 				u.Said = content(outcome.raw)
-				if outcome.name != "success" || outcome.fails() {
-					u.Status = events.StatusError
-				}
+			}
+			if n.id == "error" || outcome.name != "" && outcome.name != "success" || outcome.fails() {
+				u.Status = events.StatusError
 			}
 			r.log.Result(&v.turn, &u, emit)
 		}
-	case "result":
+	case "result", "status", "": // a run that is kept ends with a record without a message
+		switch n.id {
+		case "", "CREATING", "RUNNING":
+			if n.kind != "result" {
+				return true
+			}
+		case "error", "ERROR", "CANCELLED", "EXPIRED":
+			n.failed = true
+		}
 		v := r.talk(n)
-		r.ended(v, v.turn.Session+"/result", n, emit)
+		key := cmp.Or(v.turn.Prompt, v.turn.Session) + "/result"
+		r.tokens(&v.turn, n, key, r.clock.at(n.at), emit)
+		r.ended(v, key, n, emit)
 	}
 	return true // settings and thoughts
 }
@@ -67,13 +89,21 @@ type member struct {
 	raw  []byte
 }
 
-// firstMember returns the first member of an object: some programs name the outcome of a call so.
-func firstMember(raw []byte) (m member) {
+// outcomeOf returns how a call ended, and what came: {"success": {...}}, or {"status": "success", "value": {...}}.
+func outcomeOf(raw []byte) (m member) {
 	c := jsonwalk.New(raw)
 	for c.MaybeObject(); c.Member(); {
-		m.name = adapter.Word(c.Key(), 32)
-		m.raw = c.Raw()
-		break
+		switch key := string(c.Key()); {
+		case key == "status" && c.Peek() == '"':
+			m.name = adapter.Word(c.Text(), 32)
+		case m.raw == nil:
+			if m.name == "" {
+				m.name = adapter.Word([]byte(key), 32)
+			}
+			m.raw = c.Raw()
+		default:
+			c.Skip()
+		}
 	}
 	return m
 }
@@ -110,7 +140,9 @@ func content(raw []byte) []byte {
 			if rest == nil {
 				rest = []byte{}
 			}
-		case "content", "contents", "result", "error":
+		case "content", "contents", "result":
+			rest = append(slices.Grow(rest, 1), returned(c)...) // also where it is empty
+		case "error":
 			if p := returned(c); len(p) > 0 {
 				rest = append(rest, p...)
 			}

@@ -68,6 +68,10 @@ func atif() *dialect {
 			"tool_calls": {names: map[string]field{"tool_call_id": call, "function_name": tool, "arguments": args}}},
 		within: map[string]*level{"observation": {lists: map[string]*level{"results": {names: map[string]field{"source_call_id": call, "content": said}}}}},
 		used:   usage.Names{"prompt_tokens": usage.Input, "completion_tokens": usage.Output, "cached_tokens": usage.CacheRead}}
+	// A document may hold those of subagents.
+	record := &level{names: map[string]field{"session_id": session, "trajectory_id": id}, lists: map[string]*level{"steps": step},
+		within: map[string]*level{"agent": {names: map[string]field{"name": agent, "model_name": model}}}}
+	record.lists["subagent_trajectories"] = record
 	return &dialect{name: "atif", title: "trajectories in ATIF (Harbor, Terminal-Bench), one document per run", program: "agent", framing: adapter.Documents,
 		score: func(head *adapter.Head) adapter.Match {
 			if head.Any(func(top adapter.Top) bool { return strings.HasPrefix(top["schema_version"], "ATIF-") }) {
@@ -75,9 +79,7 @@ func atif() *dialect {
 			}
 			return adapter.NoMatch
 		},
-		tokens: adapter.Sometimes, time: adapter.Sometimes, isDocument: isList,
-		record: &level{names: map[string]field{"session_id": session}, lists: map[string]*level{"steps": step},
-			within: map[string]*level{"agent": {names: map[string]field{"name": agent, "model_name": model}}}}}
+		tokens: adapter.Sometimes, time: adapter.Sometimes, isDocument: isList, inner: true, record: record}
 }
 
 // message is a message of the APIs of OpenAI (chat and Responses), Anthropic and Gemini, whose
@@ -102,6 +104,7 @@ func messages() *dialect {
 	record := message()
 	for _, list := range []string{"messages", "contents", "input", "items", "history"} {
 		record.lists[list] = message()
+		record.lists[list].names["session_id"] = session
 	}
 	record.names["id"], record.names["session_id"], record.names["conversation_id"] = id, session, session
 	return &dialect{name: "messages", title: "lists of messages (OpenAI chat and Responses, Anthropic, Gemini, Roo Code, Hermes, Kimi), as array, document or lines", program: "agent", framing: adapter.Documents,

@@ -1,25 +1,29 @@
 package chat
 
 import (
+	"bytes"
 	"strings"
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/transcript"
 )
 
-// flink is the event log of Flink Agents. Versions before 0.4 keep the attributes of an event
-// in an object of its own.
+// flink is the event log of Flink Agents. Versions before 0.4 keep an event in an object of its own, and those
+// before 0.3 its attributes beside its id.
 func flink() *dialect {
 	calls := &level{names: map[string]field{"id": call}, within: map[string]*level{"function": {names: map[string]field{"name": tool, "arguments": args}}}}
-	attributes := &level{names: map[string]field{"model": model, "input": text},
+	attributes := &level{names: map[string]field{"model": model, "input": anyText},
 		lists:  map[string]*level{"tool_calls": calls, "toolCalls": calls},
 		within: map[string]*level{"responses": {byCall: said}}}
-	event := &level{names: map[string]field{"eventType": kind, "id": id}, within: map[string]*level{"attributes": attributes}}
-	return &dialect{name: "flink", title: "event logs of Flink Agents, one record per line", program: "flink-agents",
+	event := &level{names: map[string]field{"eventType": kind, "id": id, "input": anyText}, lists: attributes.lists,
+		within: map[string]*level{"attributes": attributes, "responses": attributes.within["responses"]}}
+	return &dialect{name: "flink", title: "event logs of Flink Agents, lines or indented documents", program: "flink-agents", framing: adapter.Documents,
 		score: func(head *adapter.Head) adapter.Match {
 			if head.Any(func(top adapter.Top) bool {
-				return top.Has("timestamp", "eventType") && (top["eventAttributes"] == "{" || top["event"] == "{")
+				return top.Has("timestamp", "eventType") && (top["eventAttributes"] == "{" || top["event"] == "{") ||
+					top.Has("timestamp") && top["event"] == "{" && bytes.Contains(head.Bytes, []byte(`"eventType"`)) && bytes.Contains(head.Bytes, []byte(`"attributes"`))
 			}) {
 				return adapter.Certain
 			}
@@ -49,10 +53,26 @@ func flinkLine(r *reader, n *node, emit func(*events.Event)) bool {
 		}
 	case "_tool_response_event", "ToolResponseEvent":
 		for i := range n.nodes {
-			r.log.Result(&v.turn, &transcript.Use{ID: n.nodes[i].call, Ended: now, Said: content(n.nodes[i].said)}, emit)
+			u := transcript.Use{ID: n.nodes[i].call, Ended: now, Said: content(n.nodes[i].said)}
+			if isFalse(n.nodes[i].said, "success") {
+				u.Status = events.StatusError
+			}
+			r.log.Result(&v.turn, &u, emit)
 		}
 	case "_output_event", "OutputEvent":
 		r.log.Answer(&v.turn, n.id, now, events.StatusOK, nil, emit)
 	}
 	return true
+}
+
+// isFalse reports whether a member of an object is false.
+func isFalse(raw []byte, name string) bool {
+	c := jsonwalk.New(raw)
+	for c.MaybeObject(); c.Member(); {
+		if string(c.Key()) == name {
+			return string(c.Raw()) == "false"
+		}
+		c.Skip()
+	}
+	return false
 }

@@ -13,7 +13,8 @@ func sharegpt() *dialect {
 	return &dialect{name: "sharegpt", title: "trajectories in the form of ShareGPT (Hermes), one document per run", program: "hermes", framing: adapter.Documents,
 		score:  has("conversations"),
 		tokens: adapter.Never, time: adapter.Never, isDocument: isList, unfold: unfoldShareGPT,
-		record: &level{names: map[string]field{"id": session, "model": model},
+		// Runs of the same prompt differ by the time at which they were saved.
+		record: &level{names: map[string]field{"id": session, "timestamp": session, "model": model}, within: map[string]*level{"metadata": {names: map[string]field{"timestamp": session, "model": model}}},
 			lists: map[string]*level{"conversations": {names: map[string]field{"from": role, "role": role, "value": text, "content": text}}}}}
 }
 

@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"strconv"
 
 	"weir/events"
@@ -47,7 +48,7 @@ func (r *reader) message(v *talk, n *node, emit func(*events.Event)) {
 	case len(calls)+len(results) > 0 || len(n.text) == 0 || n.parent != "":
 	case isAnswer(who) && !r.closes:
 		r.log.Answer(&turn, key, now, events.StatusOK, n.text, emit)
-	case who == "user" && !(r.onePrompt && v.asked):
+	case who == "user" && !(r.onePrompt && v.asked) && !v.inner:
 		v.asked = true
 		v.turn.Prompt = key
 		r.log.Prompt(&v.turn, key, now, n.text, emit)
@@ -73,10 +74,13 @@ func isAnswer(role string) bool { return role == "assistant" || role == "model" 
 // parts sorts the parts of a message into calls and results, and adds texts to that of the
 // message.
 func (r *reader) parts(v *talk, n *node) (calls, results []transcript.Use) {
+	var shared []byte // a result that names no call is that of all calls of the message
 	for i := range n.nodes {
 		p := &n.nodes[i]
 		p.model, p.role = "", n.role
-		if u := r.use(v, p, i); u.ID == "" {
+		if u := r.use(v, p, i); u.ID == "" && p.said != nil {
+			shared = p.said
+		} else if u.ID == "" {
 			if !p.passed && !bytes.HasPrefix(p.text, []byte("<environment_details>")) {
 				n.add(p.text)
 			}
@@ -84,6 +88,14 @@ func (r *reader) parts(v *talk, n *node) (calls, results []transcript.Use) {
 			calls = append(calls, u)
 		} else {
 			results = append(results, u)
+		}
+	}
+	if shared != nil {
+		for _, u := range calls {
+			if !slices.ContainsFunc(results, func(of transcript.Use) bool { return of.ID == u.ID }) {
+				u.Said = shared
+				results = append(results, u)
+			}
 		}
 	}
 	switch who := cmp.Or(n.role, n.kind); {

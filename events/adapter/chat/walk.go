@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -18,7 +19,8 @@ type field uint8
 // The fields. A member that a level does not name is skipped.
 const (
 	unread   field = iota
-	session        // id of the conversation
+	session        // id of the conversation; several members make one
+	owner          // the same, where several members say it
 	id             // of the message
 	parent         // the call whose agent acts
 	role           // of the message
@@ -28,6 +30,7 @@ const (
 	provider       // of the model
 	agent          // name of the agent
 	text           // content of the message
+	anyText        // the same, where it may be any JSON
 	answer         // id of an answer that has several records
 	call           // id of a call, on the call and on its result
 	tool           // name
@@ -126,6 +129,8 @@ func (w *walker) member(l *level, f field, n *node) {
 	switch f {
 	case session:
 		n.session += short()
+	case owner:
+		n.session = cmp.Or(n.session, short())
 	case id:
 		n.id = short()
 	case parent:
@@ -144,6 +149,8 @@ func (w *walker) member(l *level, f field, n *node) {
 		n.agent = adapter.Word(c.Text(), events.MaxID/4)
 	case text:
 		n.add(c.Text())
+	case anyText:
+		n.add(c.Scalar())
 	case answer:
 		n.answer = short()
 	case call:
