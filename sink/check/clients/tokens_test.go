@@ -1,9 +1,41 @@
 package clients
 
 import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// TestHooksCountTokens holds that weir knows the tokens of all model calls of an agent that only runs hooks: the
+// three that ask for commands, and the last one, which ends the turn.
+func TestHooksCountTokens(t *testing.T) {
+	dir, weir := begin(t)
+	for _, c := range all {
+		if !slices.Contains([]string{"codex", "gemini-cli", "qwen-code"}, c.name) {
+			continue // Claude Code has tests of its own, the hooks of the others report no tokens
+		}
+		t.Run(c.name, func(t *testing.T) {
+			c.find(t, dir)
+			r := run{T: t, client: c, weir: weir}
+			url := startWeir(t, weir)
+			out, err := r.live(t.TempDir(), url, false, different[:3])
+			res, failed := http.Get(url + "/v1/flows")
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			defer res.Body.Close()
+			body, _ := io.ReadAll(res.Body)
+			var list struct{ Flows []struct{ Tokens int64 } }
+			if failed := json.Unmarshal(body, &list); failed != nil || len(list.Flows) != 1 || list.Flows[0].Tokens != 4*70 {
+				t.Fatalf("the flows are %.2000s (%v), want one of 280 tokens; the client ends with %v\n%s", body, failed, err, tail(out))
+			}
+			t.Logf("%s %s: %d tokens", c.name, c.installed(t), list.Flows[0].Tokens)
+		})
+	}
+}
 
 // TestClaudeCodeCapsTheTokensOfSubagents limits the tokens of subagents of a kind. The hook reads them from the
 // transcript of the subagent: one is refused its next call and returns, its caller and other kinds go on.
