@@ -594,7 +594,8 @@ func reports(t *testing.T, command []string) {
 				t.Errorf("an answer was reported as %+v", ev)
 			}
 		case ev.Kind == events.LLMCall:
-			if ev.Usage.Input != 7 || ev.Usage.Output != 3 || ev.Usage.CostMicroUSD != 500_000 || ev.Model != "m" {
+			want := events.Usage{Known: true, Input: 7, Output: 3, CacheRead: 6, CacheCreation: 5, CacheHour: 4, Reasoning: 2, CacheInInput: events.No, CostMicroUSD: 500_000}
+			if ev.Usage != want || ev.Model != "m" {
 				t.Errorf("a request was reported as %+v", ev)
 			}
 		}

@@ -63,7 +63,7 @@ if (process.argv.length > 3) {
       begun.finish("once more");
       answer = told(begun.decision);
     }
-    if (command.do === "spent") g.spent({ flow: "f", from: "a", model: "m", inputTokens: 7, outputTokens: 3, costUsd: 0.5 });
+    if (command.do === "spent") g.spent({ flow: "f", from: "a", model: "m", inputTokens: 7, outputTokens: 3, costUsd: 0.5, cacheReadInputTokens: 6, cacheCreationInputTokens: 5, cacheCreation1hInputTokens: 4, reasoningOutputTokens: 2, cacheInInput: false });
     if (command.do === "release") await g.release(command.flow, "ann", "a false alarm", 60);
     if (command.do === "close") {
       await g.close();

@@ -87,7 +87,10 @@ def follow(url, keys="", closed=False, stale_s=1.0, ask_s=1.0, faulty=False, onc
             begun.finish("once more")
             answer = told(begun.decision)
         elif command["do"] == "spent":
-            g.spent("f", "a", model="m", input_tokens=7, output_tokens=3, cost_usd=0.5)
+            g.spent(
+                "f", "a", model="m", input_tokens=7, output_tokens=3, cost_usd=0.5, cache_read_input_tokens=6, cache_creation_input_tokens=5,
+                cache_creation_1h_input_tokens=4, reasoning_output_tokens=2, cache_in_input=False
+            )
             answer = {}
         elif command["do"] == "release":
             g.release(command["flow"], "ann", "a false alarm", 60)

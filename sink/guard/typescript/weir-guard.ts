@@ -304,6 +304,19 @@ export interface Usage {
   costUsd?: number;
 }
 
+/** What one request to a model has used. Cached tokens and reasoning have prices of their own. */
+export interface RequestUsage extends Usage {
+  model?: string;
+  cacheReadInputTokens?: number;
+  cacheCreationInputTokens?: number;
+  /** Of cacheCreationInputTokens those that the cache keeps an hour. */
+  cacheCreation1hInputTokens?: number;
+  reasoningOutputTokens?: number;
+  /** Whether inputTokens holds the cached tokens: it does at OpenAI and Google, and not at Anthropic, which the
+   * name of the model tells otherwise. */
+  cacheInInput?: boolean;
+}
+
 /** What came of a call besides its result. */
 export interface Outcome extends Usage {
   /** An Error, or a text. */
@@ -406,8 +419,12 @@ export class Begun implements Flying<Verdict> {
   }
 }
 
-function usage(u: Usage): Record<string, number> {
-  const given = { input_tokens: u.inputTokens ?? 0, output_tokens: u.outputTokens ?? 0, cost_usd: u.costUsd ?? 0 };
+function usage(u: RequestUsage): Record<string, number> {
+  const given = {
+    input_tokens: u.inputTokens ?? 0, output_tokens: u.outputTokens ?? 0, cost_usd: u.costUsd ?? 0,
+    cache_read_input_tokens: u.cacheReadInputTokens ?? 0, cache_creation_input_tokens: u.cacheCreationInputTokens ?? 0,
+    cache_creation_1h_input_tokens: u.cacheCreation1hInputTokens ?? 0, reasoning_output_tokens: u.reasoningOutputTokens ?? 0,
+  };
   return Object.fromEntries(Object.entries(given).filter(([, n]) => n > 0));
 }
 
@@ -752,10 +769,16 @@ export class Guard {
   }
 
   /** Reports what one request to a model has used, for budgets of tokens and money. */
-  spent(about: Call & Usage & { model?: string }): void {
-    const { inputTokens, outputTokens, costUsd, model, ...given } = about;
+  spent(about: Call & RequestUsage): void {
+    const {
+      inputTokens, outputTokens, costUsd, cacheReadInputTokens, cacheCreationInputTokens, cacheCreation1hInputTokens, reasoningOutputTokens, cacheInInput, model, ...given
+    } = about;
     const call = inWork({ ...given, from: given.from ?? "agent" });
-    const ev = this.stamped({ ...event(call, "llm.call"), usage: usage({ inputTokens, outputTokens, costUsd }), model: model ? clip(model) : undefined });
+    const used = usage({ inputTokens, outputTokens, costUsd, cacheReadInputTokens, cacheCreationInputTokens, cacheCreation1hInputTokens, reasoningOutputTokens });
+    const ev = this.stamped({
+      ...event(call, "llm.call"), usage: cacheInInput === undefined ? used : { ...used, cache_in_input: cacheInInput },
+      model: model ? clip(model) : undefined,
+    });
     this.queueReport(flowKey(call), () => ev);
   }
 

@@ -588,12 +588,37 @@ class Guard:
             return begun.result
 
     def spent(
-        self, flow: str = "", source: str = "", *, model: str = "", input_tokens: int = 0, output_tokens: int = 0, cost_usd: float = 0.0
+        self,
+        flow: str = "",
+        source: str = "",
+        *,
+        model: str = "",
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cost_usd: float = 0.0,
+        cache_read_input_tokens: int = 0,
+        cache_creation_input_tokens: int = 0,
+        cache_creation_1h_input_tokens: int = 0,
+        reasoning_output_tokens: int = 0,
+        cache_in_input: Optional[bool] = None,
     ) -> None:
-        """Reports what one request to a model has used, for budgets of tokens and money."""
+        """Reports what one request to a model has used, for budgets of tokens and money.
+
+        Cached tokens and reasoning have prices of their own. cache_in_input says whether input_tokens holds the
+        cached tokens: they do at OpenAI and Google, and not at Anthropic, which the name of the
+        model tells otherwise. cache_creation_1h_input_tokens are a part of cache_creation_input_tokens."""
         call = _in_work(Call(flow, source or "agent"))
         ev = self._stamped(_event(call, "llm.call"))
-        ev["usage"] = _usage(input_tokens, output_tokens, cost_usd)
+        ev["usage"] = {
+            **_usage(input_tokens, output_tokens, cost_usd),
+            **_counts(
+                cache_read_input_tokens=cache_read_input_tokens,
+                cache_creation_input_tokens=cache_creation_input_tokens,
+                cache_creation_1h_input_tokens=cache_creation_1h_input_tokens,
+                reasoning_output_tokens=reasoning_output_tokens,
+            ),
+            **({} if cache_in_input is None else {"cache_in_input": cache_in_input}),
+        }
         if model:
             ev["model"] = _clip(model)
         self._queue_report(call.flow_key, lambda: ev)
@@ -1643,8 +1668,12 @@ class Begun:
 
 
 def _usage(input_tokens: int, output_tokens: int, cost_usd: float) -> Dict[str, Any]:
-    given = {"input_tokens": int(input_tokens), "output_tokens": int(output_tokens), "cost_usd": float(cost_usd)}
-    return {name: value for name, value in given.items() if value > 0}
+    cost = float(cost_usd)
+    return {**_counts(input_tokens=input_tokens, output_tokens=output_tokens), **({"cost_usd": cost} if cost > 0 else {})}
+
+
+def _counts(**given: int) -> Dict[str, Any]:
+    return {name: int(value) for name, value in given.items() if int(value) > 0}
 
 
 def read_keys(path: str) -> Dict[str, str]:
