@@ -91,7 +91,7 @@ var sources = []adapter.Source{
 	{Name: "hermes", Format: "sharegpt", Sample: "golden/sharegpt/hermes.in",
 		Known: []string{"hermes-agent", "sharegpt"},
 		Title: "trajectories in the form of ShareGPT, as Hermes writes them",
-		Set:   "Nothing: Hermes appends to trajectory_samples.jsonl and failed_trajectories.jsonl. hermes sessions export writes messages with times, which are read as openai-messages.",
+		Set:   "Nothing: Hermes appends to trajectory_samples.jsonl and failed_trajectories.jsonl. hermes sessions export writes messages with times, which are read as openai-messages; with --format trace it writes a transcript as Claude Code does.",
 		Run:   "weir replay trajectory_samples.jsonl",
 		Flow:  "the run, called by the time at which it was saved, else by its first messages",
 		Sees:  "Calls of tools with arguments and results, in their order.",

@@ -220,7 +220,7 @@ func (l *line) readBlock(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 		case "input":
 			input = c.Raw()
 		case "content":
-			said = texts(c)
+			said = adapter.WithoutReminders(texts(c))
 		case "is_error":
 			b.failed = c.Bool()
 		}
