@@ -211,6 +211,9 @@ func (n *entrance) enter(rt *route, r *http.Request) (*access.Principal, *proble
 // paid charges a request to its principal, or says when to come again.
 // The error is 429 with the seconds to wait, rounded up so that who comes then is let in.
 func (n *entrance) paid(who *access.Principal) *problem.Error {
+	if who == nil {
+		return nil
+	}
 	wait := who.Take(n.clock.Now())
 	if wait == 0 {
 		return nil

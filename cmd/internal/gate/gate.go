@@ -4,6 +4,7 @@ package gate
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"weir/events"
@@ -116,7 +117,7 @@ const (
 )
 
 // rights are those of all kinds. A kind that is not listed here is always rejected.
-var rights = map[events.Kind]right{
+var rights = [math.MaxUint8 + 1]right{
 	events.AgentCall: call, events.ToolCall: call,
 
 	events.AgentReturn: anybody, events.ToolResult: anybody, events.LLMCall: anybody, events.TurnStart: anybody,
