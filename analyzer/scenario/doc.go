@@ -92,6 +92,7 @@
 //	loops=3 depth=2  loop_count and delegation_depth as the caller reports them
 //	in=9 out=9 total=9 cost=0.05 usage=cumulative
 //	                 tokens and dollars; usage is delta, cumulative or aggregate
+//	written_1h=9     of the tokens written into the cache those that it keeps an hour
 //	cached=9 written=9 reasoning=9
 //	                 tokens that the cache gave, that were written into it, that were thought
 //	model=m provider=p

@@ -380,7 +380,7 @@ func (x *expansion) usage(it *item, ev *events.Event) {
 		cost = 0
 	}
 	u := events.Usage{Input: whole(x.value(it, "in")), Output: whole(x.value(it, "out")), Total: whole(x.value(it, "total")), CostMicroUSD: cost,
-		CacheRead: whole(x.value(it, "cached")), CacheCreation: whole(x.value(it, "written")), Reasoning: whole(x.value(it, "reasoning"))}
+		CacheRead: whole(x.value(it, "cached")), CacheCreation: whole(x.value(it, "written")), CacheHour: whole(x.value(it, "written_1h")), Reasoning: whole(x.value(it, "reasoning"))}
 	if u == (events.Usage{}) {
 		return
 	}

@@ -27,7 +27,7 @@ var fieldKeys = [...]struct {
 	{"transfer", func(v string) error { _, ok := parseTransfer(v); return known(ok, v, names(transfers[:])) }},
 	{"usage", func(v string) error { _, ok := parseUsage(v); return known(ok, v, names(usages[:])) }},
 	{"status", func(v string) error { _, ok := parseStatus(v); return known(ok, v, names(statuses[:])) }},
-	{"loops", integer}, {"depth", integer}, {"in", integer}, {"out", integer}, {"total", integer}, {"cached", integer}, {"written", integer}, {"reasoning", integer}, {"model", anything}, {"provider", anything}, {"sampled", integer}, {"bytes", integer},
+	{"loops", integer}, {"depth", integer}, {"in", integer}, {"out", integer}, {"total", integer}, {"cached", integer}, {"written", integer}, {"written_1h", integer}, {"reasoning", integer}, {"model", anything}, {"provider", anything}, {"sampled", integer}, {"bytes", integer},
 	{"effect", func(v string) error { _, ok := parse(effects[:], v); return known(ok, v, names(effects[:])) }},
 	{"state", anything}, {"passed", integer}, {"failed", integer}, {"exit", integer}, {"beside", flag}, {"background", flag},
 	{"warn", threshold}, {"stop", threshold}, {"extra", integer},

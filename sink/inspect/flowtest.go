@@ -144,6 +144,7 @@ func addUsage(ev *events.Event, add func(key, value string), number func(key str
 	number("total", u.Total)
 	number("cached", u.CacheRead)
 	number("written", u.CacheCreation)
+	number("written_1h", u.CacheHour)
 	number("reasoning", u.Reasoning)
 	// Tokens are priced by the model.
 	add("model", ev.Model)
