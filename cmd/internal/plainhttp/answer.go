@@ -16,6 +16,7 @@ type answer struct {
 	body   []byte
 	out    bytes.Buffer
 	again  func(w http.ResponseWriter, body []byte) bool // see Repeat
+	lines  []byte                                        // header, as it goes out, while again is there
 }
 
 // begin makes it ready for the next request.
@@ -24,7 +25,7 @@ func (a *answer) begin(c *conn) {
 		a.conn, a.header = c, make(http.Header)
 	}
 	clear(a.header)
-	a.status, a.body, a.again = 0, a.body[:0], nil
+	a.status, a.body, a.again, a.lines = 0, a.body[:0], nil, a.lines[:0]
 }
 
 // Repeat is called by a handler that knows what it answers the next time. If the next request on the connection
@@ -67,10 +68,9 @@ func (a *answer) Write(p []byte) (int, error) {
 // served.
 func (a *answer) SetReadDeadline(by time.Time) error { return a.conn.SetReadDeadline(by) }
 
-// SetWriteDeadline is for http.ResponseController. Like that of reads it is moved when it
-// moves by more than a second.
+// SetWriteDeadline is for http.ResponseController. Like that of reads it is moved when that matters.
 func (a *answer) SetWriteDeadline(by time.Time) error {
-	if d := by.Sub(a.conn.writeBy); d >= 0 && d <= time.Second {
+	if d := by.Sub(a.conn.writeBy); d >= 0 && d <= little(time.Until(by)) {
 		return nil
 	}
 	a.conn.writeBy = by
@@ -98,7 +98,15 @@ func (a *answer) write(last bool) bool {
 	}
 	out = append(out, "\r\n"...)
 	_, _ = a.out.Write(out)
-	_ = h.Write(&a.out)
+	if len(a.lines) > 0 {
+		_, _ = a.out.Write(a.lines)
+	} else {
+		begin := a.out.Len()
+		_ = h.Write(&a.out)
+		if a.again != nil {
+			a.lines = append(a.lines, a.out.Bytes()[begin:]...)
+		}
+	}
 	_, _ = a.out.WriteString("\r\n")
 	_, _ = a.out.Write(a.body)
 	_, err := a.conn.Write(a.out.Bytes())

@@ -117,11 +117,13 @@ func (c *conn) skipLineEnds() {
 	}
 }
 
-// setReadBy moves the deadline of reads, when it would move by more than a second: to set
-// one costs as much as to parse a head.
+// little is by how much a deadline may be earlier than wanted: to set one costs as much as to parse a head.
+func little(patience time.Duration) time.Duration { return max(time.Second, patience/8) }
+
+// setReadBy moves the deadline of reads, if it is more than a little earlier.
 func (c *conn) setReadBy(patience time.Duration) {
 	by := time.Now().Add(patience)
-	if d := by.Sub(c.readBy); d < 0 || d > time.Second {
+	if d := by.Sub(c.readBy); d < 0 || d > little(patience) {
 		c.readBy = by
 		_ = c.SetReadDeadline(by)
 	}
@@ -185,7 +187,7 @@ func (c *conn) next() *http.Request {
 		}
 		r.RemoteAddr = c.RemoteAddr().String()
 		c.request, c.head = r, append(c.head[:0], head...)
-		c.answer.again = nil
+		c.answer.again, c.answer.lines = nil, c.answer.lines[:0]
 	}
 	c.from += len(head)
 	return c.request

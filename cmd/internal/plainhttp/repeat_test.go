@@ -134,3 +134,14 @@ func TestRepeatOfOtherServers(t *testing.T) {
 		t.Errorf("%d connections", handed.Load())
 	}
 }
+
+// TestLittle holds by how much a deadline may be earlier than wanted.
+func TestLittle(t *testing.T) {
+	for patience, want := range map[time.Duration]time.Duration{
+		-time.Hour: time.Second, 0: time.Second, 8*time.Second - 8: time.Second, 8 * time.Second: time.Second, 8*time.Second + 8: time.Second + 1, 2 * time.Minute: 15 * time.Second,
+	} {
+		if got := little(patience); got != want {
+			t.Errorf("%v of %v, want %v", got, patience, want)
+		}
+	}
+}
