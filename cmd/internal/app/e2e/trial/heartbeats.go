@@ -43,8 +43,8 @@ type crowd struct {
 }
 
 // mostPrice is how many checks by request a second may take as much as all heartbeats and receipts do. Both
-// take a multiple on a busy machine. On a quiet one a check takes 53 µs, so 150 of them take 0.8 % of a core.
-const mostPrice = 150
+// take a multiple on a busy machine. On a quiet one a check takes 53 µs, so 100 of them take half a hundredth of a core.
+const mostPrice = 100
 
 func heartbeatsCommand(ctx context.Context, args []string) error {
 	c := &crowd{out: os.Stdout}
