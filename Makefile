@@ -23,6 +23,8 @@ demo: ## stop real runaways on the screen: no Kafka, no Docker, nothing installe
 	@$(GO) run -gcflags=all='-N -l' ./cmd/weir demo --once
 
 TEST = vet unit kfake
+# A release is built without cgo. What make test compiles is the same then, so all of it is compiled once.
+$(TEST) slow: export CGO_ENABLED = 0
 LONG = setup lint prose dashboards vulnerabilities openapi slow race deploy simulate crash brokers e2e-short gateways browser journeys
 STAGES = MAKE="$(MAKE)" LOAD=10s cmd/internal/tools/stages/stages.sh
 

@@ -39,6 +39,11 @@ func TestKill(t *testing.T) {
 		}
 		t.Logf("%d kills, %d checks, %d appends and %d checkpoints acknowledged", kills, checks, len(acked.Appends), acked.Next)
 	}
+	if testing.Short() {
+		f(4, 0)
+		f(2, time.Second)
+		return
+	}
 	f(20, 0)
 	f(8, time.Second)
 }

@@ -180,7 +180,8 @@ func other(s string, i int) string {
 }
 
 // TestLongTexts holds that whatever text of a record is long, an adapter does not keep it:
-// what it remembers is bounded by a number of things, and each thing has to be small.
+// what it remembers is bounded by a number of things, and each thing has to be small. In
+// short each fourth place is tried.
 func TestLongTexts(t *testing.T) {
 	const size, times = 64 << 10, 8
 	for _, format := range registry.Formats() {
@@ -243,6 +244,9 @@ func TestLongTexts(t *testing.T) {
 						continue
 					}
 					done[l.path] = true
+					if testing.Short() && len(done)%4 != 0 {
+						continue
+					}
 					grown := kept(n, func(i int) string { return fmt.Sprintf("%s %x", l.old, i) + strings.Repeat("word ", size/5) }) - short
 					if grown > size*times*3/4 { // one record may be there still, of each
 						t.Errorf("%s: %s: %d KiB are kept of %d", format.Name, l.path, grown>>10, size*times>>10)

@@ -85,8 +85,11 @@ func TestTimelineSaysWhatTheRuleBookSays(t *testing.T) {
 		if a, b := strings.Join(want, "\n"), strings.Join(got, "\n"); a != b {
 			t.Errorf("%s:%d: %s\nwant\n%s\ngot\n%s", s.File, s.Line, s.Title, a, b)
 		}
-		key := out.Flows[0].Key
-		for at := range len(timeline.Steps) + 1 {
+		key, every := out.Flows[0].Key, 1
+		if testing.Short() { // each view folds all events before it
+			every = max(1, len(timeline.Steps)/4)
+		}
+		for at := 0; at <= len(timeline.Steps); at += every {
 			if _, ok := inspect.ViewAt(l, c.Events(), key, at); ok != (at > 0) {
 				t.Errorf("%s:%d: a view after %d events: %v", s.File, s.Line, at, ok)
 			}

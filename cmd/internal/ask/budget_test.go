@@ -148,6 +148,10 @@ func TestHoldsOfBudgetsSayWhatWaitingCosts(t *testing.T) {
 // says the same, byte for byte.
 func TestBudgetOfATeam(t *testing.T) {
 	t.Parallel()
+	enough := int64(4000) // refusals
+	if testing.Short() {
+		enough = 400
+	}
 	for _, kills := range [][]int64{nil, {300, 700, 1200, 1800, 2400}} {
 		g := newMarket(t, sixLines)
 		g.start()
@@ -155,7 +159,7 @@ func TestBudgetOfATeam(t *testing.T) {
 		var work sync.WaitGroup
 		for range callers {
 			work.Go(func() {
-				for refused.Load() < 4000 {
+				for refused.Load() < enough {
 					asked, model, result, micros := bill(int(next.Add(1)))
 					if !g.checkedCall(asked) {
 						refused.Add(1)

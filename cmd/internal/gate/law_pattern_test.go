@@ -116,7 +116,7 @@ func attack(r *rand.Rand, a *gatetest.Adversary, honest []events.Event) (out []i
 func law(t *testing.T, engine *analyzer.Engine, breaks func(*analyzer.Engine, []events.Event, []injection, *int) string, log func(*rand.Rand) []events.Event, against func(*rand.Rand, []events.Event) *gatetest.Adversary) {
 	t.Helper()
 	total, refusals := 0, 0
-	for seed := uint64(1); total < *injections; seed++ {
+	for seed := uint64(1); total < injections(); seed++ {
 		r := rand.New(rand.NewPCG(seed, 35))
 		honest := log(r)
 		injected := attack(r, against(r, honest), honest)

@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -13,8 +14,15 @@ import (
 	"weir/events"
 )
 
-// injections is how many events the law injects; a long run takes 1,000,000.
-var injections = flag.Int("injections", 20_000, "events that TestOthersInterfereWithNoLimit injects")
+var injectionsFlag = flag.Int("injections", 0, "events that each law injects; 0 injects 20,000, and 4,000 with -short")
+
+// injections is how many events each law injects; a long run takes 1,000,000.
+func injections() int {
+	if *injectionsFlag == 0 && testing.Short() {
+		return 4000
+	}
+	return cmp.Or(*injectionsFlag, 20_000)
+}
 
 const lawStart = events.Stamp(1_795_000_000_000)
 
@@ -145,7 +153,7 @@ func TestOthersInterfereWithNoLimit(t *testing.T) {
 	t.Parallel()
 	engine := analyzer.New(lawLimits())
 	total, refusals := 0, 0
-	for seed := uint64(1); total < *injections; seed++ {
+	for seed := uint64(1); total < injections(); seed++ {
 		r := rand.New(rand.NewPCG(seed, 34))
 		honest, flow := honestLog(r), "theirs"
 		if seed%3 == 0 {
