@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"net/http/httptest"
 	"os"
@@ -20,7 +19,6 @@ import (
 	"time"
 
 	"weir/events"
-	"weir/events/fingerprint"
 	"weir/sink/guard/guardtest"
 	"weir/sink/sign"
 )
@@ -70,19 +68,50 @@ func (c callText) call() Call {
 	return c.Call
 }
 
-func conformanceCases(t *testing.T) (cases []conformanceCase) {
+// conformanceRow is a row of the table: a conformanceCase, or a dialogue, which has steps.
+type conformanceRow json.RawMessage
+
+func (r conformanceRow) isDialogue() bool {
+	var row struct{ Steps json.RawMessage }
+	return json.Unmarshal(r, &row) == nil && row.Steps != nil
+}
+
+func (r conformanceRow) decode(t *testing.T, into any) {
+	t.Helper()
+	in := json.NewDecoder(bytes.NewReader(r))
+	in.DisallowUnknownFields()
+	if err := in.Decode(into); err != nil {
+		t.Fatalf("%v: %s", err, r)
+	}
+}
+
+func conformanceRows(t *testing.T) (rows []conformanceRow) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/conformance.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := json.NewDecoder(bytes.NewReader(text))
-	in.DisallowUnknownFields()
-	if err := in.Decode(&cases); err != nil {
+	var list []json.RawMessage
+	if err := json.Unmarshal(text, &list); err != nil {
 		t.Fatal(err)
 	}
-	for i := range cases {
-		cases[i].Now = time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	for _, row := range list {
+		rows = append(rows, conformanceRow(row))
+	}
+	return rows
+}
+
+// conformanceCases returns the rows about one decision.
+func conformanceCases(t *testing.T) (cases []conformanceCase) {
+	t.Helper()
+	for _, row := range conformanceRows(t) {
+		if row.isDialogue() {
+			continue
+		}
+		var c conformanceCase
+		row.decode(t, &c)
+		c.Now = time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+		cases = append(cases, c)
 	}
 	return cases
 }
@@ -90,11 +119,23 @@ func conformanceCases(t *testing.T) (cases []conformanceCase) {
 // told is a decision as the table writes it.
 func told(d *Decision) map[string]any {
 	said := map[string]any{"action": string(d.Action), "source": d.Source.String()}
+	var left []any
+	for _, r := range d.Remaining {
+		forecast := any(0.0)
+		if f := r.Forecast; f != nil {
+			forecast = []any{float64(f.Runs), f.Low, f.Expected, f.High}
+		}
+		left = append(left, []any{r.RuleID, r.Left, r.Limit, string(r.Unit), float64(r.Until) / 1000, forecast})
+	}
+	if left != nil {
+		said["left"] = left
+	}
 	put := func(name, value string) {
 		if value != "" {
 			said[name] = value
 		}
 	}
+	put("note", d.Note)
 	if d.Stale {
 		said["stale"] = true
 	}
@@ -234,11 +275,6 @@ func TestOtherLanguages(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			command := l.command(t)
 			t.Run("table", func(t *testing.T) { conforms(t, command) })
-			t.Run("weir", func(t *testing.T) { follows(t, l.name, command) })
-			t.Run("signed", func(t *testing.T) { followsSigned(t, command) })
-			t.Run("full", func(t *testing.T) { readsAgain(t, command) })
-			t.Run("reports", func(t *testing.T) { reports(t, command) })
-			t.Run("unseen", func(t *testing.T) { neverSeen(t, command) })
 			t.Run("fields", func(t *testing.T) { saysEverything(t, command) })
 		})
 	}
@@ -287,7 +323,9 @@ func saysEverything(t *testing.T, command []string) {
 	if err := json.Unmarshal(text, &call); err != nil {
 		t.Fatal(err)
 	}
-	f.decided("ask", call, "allow", "weir")
+	if d := f.do(map[string]any{"do": "ask", "call": call}); d["action"] != "allow" || d["source"] != "weir" {
+		t.Errorf("asked: %v", d)
+	}
 	asks := weir.Asks()
 	if len(asks) != 1 {
 		t.Fatalf("%d asks", len(asks))
@@ -346,34 +384,6 @@ func (f *foreign) do(command map[string]any) (answer map[string]any) {
 	return answer
 }
 
-// until asks for the state until it has the values.
-func (f *foreign) until(want map[string]any) {
-	f.Helper()
-	for {
-		got := f.do(map[string]any{"do": "state"})
-		for name := range got {
-			if _, ok := want[name]; !ok {
-				delete(got, name)
-			}
-		}
-		if maps.Equal(got, want) {
-			return
-		}
-		if err := f.Context().Err(); err != nil {
-			f.Fatalf("got %v, want %v: %v", got, want, err)
-		}
-	}
-}
-
-func (f *foreign) decided(how string, call map[string]any, action, source string) map[string]any {
-	f.Helper()
-	d := f.do(map[string]any{"do": how, "call": call})
-	if d["action"] != action || d["source"] != source {
-		f.Errorf("%s %v: %v, want %s by %s", how, call, d, action, source)
-	}
-	return d
-}
-
 // begin starts a guard of another language that follows a weir.
 func begin(t *testing.T, weir *guardtest.Weir, command []string, more ...string) *foreign {
 	t.Helper()
@@ -403,227 +413,4 @@ func (f *foreign) end() {
 	if err := f.run.Wait(); err != nil {
 		f.Error(err)
 	}
-}
-
-// followsSigned runs a guard that has keys against a weir that signs, one that does not,
-// one that has other keys, and one that says old things again.
-func followsSigned(t *testing.T, command []string) {
-	weir, file := guardtest.New(), filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(file, []byte("k2 fedcba9876543210fedcba9876543210\nk1 0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	keys, err := sign.Read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	weir.SetKeys(keys[1:])
-	stop := func(flow string) events.Verdict {
-		return events.Verdict{CorrelationID: flow, Action: "deny", Reason: events.SelfCall}
-	}
-	weir.Give(stop("f"))
-	f := begin(t, weir, command, fmt.Sprintf(`{"keys":%q}`, file))
-	f.until(map[string]any{"stale": false, "orders": 1.0})
-	f.decided("check", map[string]any{"flow": "f", "from": "a", "to": "b"}, "deny", "table")
-	weir.SetKeys(keys)
-	weir.Give(events.Verdict{CorrelationID: "f", Action: "allow", Reason: events.SelfCall})
-	f.until(map[string]any{"orders": 2.0})
-	weir.Repeat(0)
-	f.until(map[string]any{"replayed": 1.0})
-	weir.SetKeys(nil)
-	weir.Give(stop("g"))
-	f.until(map[string]any{"unsigned": 1.0})
-	weir.SetKeys(sign.Keys{{ID: "k1", Secret: []byte("another secret, not that of k1...")}})
-	weir.Give(stop("g"))
-	f.until(map[string]any{"forged": 1.0, "orders": 2.0})
-	for _, flow := range []string{"f", "g"} {
-		f.decided("check", map[string]any{"flow": flow, "from": "a", "to": "b"}, "allow", "table")
-	}
-	f.end()
-}
-
-// follows runs a guard against a weir that goes away and comes back.
-func follows(t *testing.T, name string, command []string) {
-	weir := guardtest.New()
-	weir.SetLimits(`{"max_total_calls":{"max":7},"call_rate_per_flow":{"max":60,"window":"1m"}}`)
-	left := []events.Remaining{{RuleID: "max_cost_usd", Left: 0.5, Limit: 5, Unit: events.UnitUSD, Forecast: &events.Forecast{Runs: 25, Low: 4.6, Expected: 7.5, High: 40}},
-		{RuleID: "max_total_tokens", Left: 5, Limit: 10, Unit: events.UnitTokens, Forecast: &events.Forecast{Runs: 7}},
-		{RuleID: "max_flow_duration", Left: 50, Limit: 60, Unit: events.UnitSeconds, Until: events.RFC3339(1795183260_500)}}
-	limit, observed := 10.0, 11.0
-	answers := map[string]*events.Verdict{
-		"denied": {ID: "d", Mode: events.ModeEnforce, Action: "deny", Reason: events.MaxTotalCalls, Limit: &limit, Observed: &observed, HTTPStatus: 429, Message: "no", AgentMessage: "n", Remaining: left},
-		"told":   {ID: "t", Mode: events.ModeEnforce, Action: "allow", Reason: "allowed", AgentMessage: "wrap up", Remaining: left},
-		"warned": {ID: "w", Mode: events.ModeEnforce, Action: "warn", Reason: events.MaxTotalCalls, AgentMessage: "wrap up", Remaining: left},
-	}
-	weir.Answer(func(ev *events.Event) *events.Verdict {
-		v := answers[ev.To.Agent]
-		if v == nil || ev.Tell {
-			return v
-		}
-		untold := *v
-		untold.Remaining = nil
-		return &untold
-	})
-	f := begin(t, weir, command)
-	ab := map[string]any{"flow": "f", "from": "a", "to": "b"}
-	f.until(map[string]any{"stale": false, "bounds": 7.0})
-	f.decided("check", ab, "allow", "table")
-	weir.Give(events.Verdict{CorrelationID: "f", Action: "deny", Reason: events.SelfCall})
-	f.until(map[string]any{"orders": 1.0})
-	f.decided("check", ab, "deny", "table")
-	f.decided("check", map[string]any{"flow": "g", "from": "a", "to": "b"}, "allow", "table")
-	f.decided("ask", ab, "allow", "weir")
-	if d := f.decided("ask", map[string]any{"flow": "f", "from": "a", "to": "denied"}, "deny", "weir"); d["observed"] != 11.0 || d["verdict_id"] != "d" || d["message"] != "no" {
-		t.Errorf("refused with %v", d)
-	}
-	for to, action := range map[string]string{"denied": "deny", "told": "allow", "warned": "warn"} {
-		d := f.decided("ask", map[string]any{"flow": "f", "from": "a", "to": to, "tell": true}, action, "weir")
-		want := []any{[]any{"max_cost_usd", 0.5, 5.0, "usd", 0.0, []any{25.0, 4.6, 7.5, 40.0}}, []any{"max_total_tokens", 5.0, 10.0, "tokens", 0.0, []any{7.0, 0.0, 0.0, 0.0}}, []any{"max_flow_duration", 50.0, 60.0, "s", 1795183260.5, 0.0}}
-		if note, _ := d["note"].(string); !reflect.DeepEqual(d["left"], want) || (note == "wrap up") != (to != "denied") {
-			t.Errorf("%s: left %v, note %q; want %v", to, d["left"], note, want)
-		}
-	}
-	f.do(map[string]any{"do": "release", "flow": "f"})
-
-	weir.Set(guardtest.Behind)
-	f.until(map[string]any{"stale": true})
-	weir.Set(guardtest.Up)
-	f.until(map[string]any{"stale": false})
-
-	weir.Set(guardtest.Mute)
-	f.until(map[string]any{"stale": true})
-	if d := f.decided("check", ab, "deny", "table"); d["stale"] != true {
-		t.Errorf("an old order: %v", d)
-	}
-	f.decided("ask", map[string]any{"flow": "h", "from": "a", "to": "b"}, "allow", "stale_open")
-	f.decided("ask", ab, "deny", "table")
-	weir.Set(guardtest.Up)
-	weir.Give(events.Verdict{CorrelationID: "f", Action: "allow", Reason: events.SelfCall})
-	f.until(map[string]any{"stale": false, "orders": 2.0})
-	f.decided("check", ab, "allow", "table")
-	weir.SetFull(true)
-	f.decided("ask", ab, "allow", "stale_open")
-	weir.SetFull(false)
-	f.end()
-	kinds, seen := map[events.Kind]int{}, map[string]bool{}
-	for _, ev := range weir.Reports() {
-		if seen[ev.ID] {
-			continue // sent again, because the answer took too long
-		}
-		seen[ev.ID] = true
-		kinds[ev.Kind]++
-		if ev.Kind == events.VerdictAck && (ev.Ack.VerdictID != "v-0" || !ev.Ack.Applied || ev.CorrelationID != "f" || ev.From.Agent != "a" || ev.Source != name) {
-			t.Errorf("acknowledged %+v of %+v", ev.Ack, ev)
-		}
-		if ev.Kind == events.OperatorRelease && (ev.Operator.By != "ann" || ev.Operator.For != time.Minute) {
-			t.Errorf("released by %+v", ev.Operator)
-		}
-	}
-	if want := map[events.Kind]int{events.VerdictAck: 3, events.OperatorRelease: 1}; !maps.Equal(kinds, want) {
-		t.Errorf("reported %v, want %v", kinds, want)
-	}
-}
-
-// readsAgain leaves orders out for want of room, and reads them again when others have been cleared:
-// they refuse calls then, and the guard is fresh.
-func readsAgain(t *testing.T, command []string) {
-	weir := guardtest.New()
-	f := begin(t, weir, command, `{"most_orders":4}`)
-	order := func(n int, action events.Action) {
-		weir.Give(events.Verdict{CorrelationID: fmt.Sprint("f", n), Action: action, Reason: events.SelfCall})
-	}
-	f.until(map[string]any{"stale": false})
-	for n := range 6 {
-		order(n, "deny")
-	}
-	f.until(map[string]any{"stale": true, "orders": 4.0})
-	f.decided("check", map[string]any{"flow": "f4", "from": "a", "to": "b"}, "allow", "stale_open")
-	order(0, "allow")
-	order(1, "allow")
-	f.until(map[string]any{"stale": false})
-	for n := range 6 {
-		action := "deny"
-		if n < 2 {
-			action = "allow"
-		}
-		f.decided("check", map[string]any{"flow": fmt.Sprint("f", n), "from": "a", "to": "b"}, action, "table")
-	}
-	f.end()
-}
-
-// reports begins calls and finishes them: weir hears of each call and its result once, with their
-// hashes, and a check comes after the reports about its flow.
-func reports(t *testing.T, command []string) {
-	weir := guardtest.New()
-	early := 0
-	weir.Answer(func(ev *events.Event) *events.Verdict {
-		if ev.Tool.Name == "forbidden" {
-			return &events.Verdict{ID: "v", Mode: events.ModeEnforce, Action: "deny", Reason: events.SelfCall, HTTPStatus: 403}
-		}
-		if n := len(weir.Reports()); ev.Tool.Name == "search" && n < early {
-			t.Errorf("a check came after %d reports, want %d", n, early)
-		}
-		early++
-		return nil
-	})
-	f := begin(t, weir, command)
-	f.until(map[string]any{"stale": false})
-	search := map[string]any{"flow": "f", "from": "a", "tool": "search"}
-	for range 5 {
-		f.do(map[string]any{"do": "begin", "call": search, "arguments": map[string]any{"b": 1, "a": 2.0}, "result": "found call_bb923d07ce"})
-	}
-	f.do(map[string]any{"do": "begin", "call": map[string]any{"flow": "f", "from": "a", "tool": "forbidden"}, "arguments": "{}", "result": "none"})
-	f.do(map[string]any{"do": "begin", "call": map[string]any{"flow": "g", "from": "a", "to": "b"}, "message": "do it", "error": "no way", "tokens": 9})
-	f.do(map[string]any{"do": "begin", "call": map[string]any{"flow": "h", "from": "a", "tool": "memory"}, "arguments": "[1]", "ask": false, "result": ""})
-	f.do(map[string]any{"do": "spent"})
-	f.end()
-
-	asks := weir.Asks()
-	if len(asks) != 7 || !asks[0].Ask || asks[0].Tool.ArgsHash != fingerprint.Args([]byte(`{"a":2,"b":1}`), nil) || asks[0].Tool.ArgsSim != fingerprint.ArgsText([]byte(`{"a":2,"b":1}`)) || asks[6].Content != fingerprint.Content([]byte("do it")) {
-		t.Errorf("asked %+v", asks)
-	}
-	got := map[string]int{}
-	for _, ev := range weir.Reports() {
-		got[fmt.Sprintf("%s %s %s %s>%s", ev.Kind, ev.CorrelationID, ev.Tool.Name, ev.From.Agent, ev.To.Agent)]++
-		switch {
-		case ev.Kind == events.ToolResult && ev.Tool.Name == "search":
-			if ev.Content != fingerprint.Content([]byte("found call_00000000")) || ev.Sim != fingerprint.Text([]byte("found call_bb923d07ce")) || ev.Status != events.StatusOK || ev.Tool.ResultSize != 21 || ev.Tool.CallID == "" || !ev.Tool.ArgsSim.IsZero() {
-				t.Errorf("a result was reported as %+v", ev)
-			}
-		case ev.Kind == events.AgentReturn:
-			if ev.Status != events.StatusError || ev.ErrorType == "" || ev.Content != fingerprint.Content([]byte("no way")) || ev.Usage.Input != 9 || ev.Usage.Scope != events.UsageAggregate {
-				t.Errorf("an answer was reported as %+v", ev)
-			}
-		case ev.Kind == events.LLMCall:
-			want := events.Usage{Known: true, Input: 7, Output: 3, CacheRead: 6, CacheCreation: 5, CacheHour: 4, Reasoning: 2, CacheInInput: events.No, CostMicroUSD: 500_000}
-			if ev.Usage != want || ev.Model != "m" {
-				t.Errorf("a request was reported as %+v", ev)
-			}
-		}
-	}
-	want := map[string]int{"tool.result f search a>": 5, "agent.return g  b>a": 1, "tool.call h memory a>": 1, "tool.result h memory a>": 1, "llm.call f  a>": 1}
-	if !maps.Equal(got, want) {
-		t.Errorf("reported %v, want %v", got, want)
-	}
-}
-
-// neverSeen checks flows of which weir has no event, and closes the guard: it logs one of them, and
-// none whose calls weir got.
-func neverSeen(t *testing.T, command []string) {
-	weir := guardtest.New()
-	f := begin(t, weir, command)
-	f.until(map[string]any{"stale": false})
-	of := func(do, flow string) {
-		f.do(map[string]any{"do": do, "call": map[string]any{"flow": flow, "from": "a", "to": "b"}})
-	}
-	of("ask", "asked")
-	for range 3 {
-		of("check", "asked")
-		of("check", "unknown 1/2")
-		of("check", "unknown 2")
-	}
-	logged, _ := json.Marshal(f.do(map[string]any{"do": "close"})["logged"])
-	if text := string(logged); strings.Count(text, "has never seen") != 1 || !strings.Contains(text, "unknown 1/2") {
-		t.Errorf("logged %s", text)
-	}
-	f.end()
 }

@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,46 +13,6 @@ import (
 	"weir/events"
 	"weir/sink/guard/guardtest"
 )
-
-// driven is a guard of any language that runs commands, one at a time.
-type driven interface {
-	do(command map[string]any) map[string]any
-}
-
-// native is the guard of this package in the place of one of another language.
-type native struct {
-	*testing.T
-	g *Guard
-}
-
-func (n *native) do(command map[string]any) map[string]any {
-	switch command["do"] {
-	case "open":
-		if n.g != nil {
-			n.g.Close()
-		}
-		o := Options{URL: command["url"].(string), StaleAfter: staleAfter, AskTimeout: askTimeout, MostOrders: command["most_orders"].(int),
-			Observe: func(Call, Decision) { panic("an observer that fails") }}
-		var err error
-		if n.g, err = New(o); err != nil {
-			n.Fatal(err)
-		}
-		n.Cleanup(n.g.Close)
-		return nil
-	case "state":
-		var memory runtime.MemStats
-		runtime.ReadMemStats(&memory)
-		return map[string]any{"unreadable": float64(n.g.counts.Unreadable.Load()), "peak_mib": float64(memory.Sys >> 20)}
-	}
-	call := command["call"].(map[string]any)
-	c := Call{Flow: call["flow"].(string), From: "a", To: "b"}
-	d := n.g.Check
-	if command["do"] == "ask" {
-		d = n.g.Ask
-	}
-	made := d(n.Context(), c)
-	return told(&made)
-}
 
 // How long guards wait in these tests: long enough for a loaded machine to say a line.
 const (
@@ -68,15 +27,16 @@ const mostGrowth = 160
 // TestFaults holds the guards of all languages to everything that is known to go wrong
 // at the other end.
 func TestFaults(t *testing.T) {
+	faulty := fmt.Sprintf(`{"stale_s":%v,"ask_s":%v,"faulty":true}`, staleAfter.Seconds(), askTimeout.Seconds())
 	t.Run("go", func(t *testing.T) {
 		t.Parallel() // they wait for one another's time-outs otherwise
-		meetFaults(t, &native{T: t})
+		meetFaults(t, nativeOf(t, faulty))
 	})
 	for _, l := range languages() {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
 			command := l.command(t)
-			f := begin(t, guardtest.New(), command, fmt.Sprintf(`{"stale_s":%v,"ask_s":%v,"faulty":true}`, staleAfter.Seconds(), askTimeout.Seconds()))
+			f := begin(t, guardtest.New(), command, faulty)
 			meetFaults(t, f)
 			f.end()
 		})

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -174,44 +173,6 @@ func TestReportsThatWaitAreBounded(t *testing.T) {
 		d := g.Check(t.Context(), Call{Flow: "f", From: "a", To: "b"})
 		if dropped := g.Counts().AcksDropped.Load(); !d.Stopped() || dropped != int64(max(0, n+1-1024)) {
 			t.Fatalf("refusal %d: %s, %d dropped", n+1, d.Action, dropped)
-		}
-	}
-}
-
-// TestReadsAgain is readsAgain for Go.
-func TestReadsAgain(t *testing.T) {
-	weir := guardtest.New()
-	g, err := New(Options{URL: guardtest.URL, Client: weir.Client(), MostOrders: 4, Quiet: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	order := func(n int, action events.Action) {
-		weir.Give(events.Verdict{CorrelationID: fmt.Sprint("f", n), Action: action, Reason: events.SelfCall})
-	}
-	until := func(stale bool, orders int64) {
-		t.Helper()
-		for g.Stale() != stale || g.Counts().Orders.Load() < orders {
-			if t.Context().Err() != nil {
-				t.Fatalf("stale %v, %d orders", g.Stale(), g.Counts().Orders.Load())
-			}
-			runtime.Gosched()
-		}
-	}
-	until(false, 0)
-	for n := range 6 {
-		order(n, "deny")
-	}
-	until(true, 4)
-	if d := g.Check(t.Context(), Call{Flow: "f4", From: "a", To: "b"}); d.Source != StaleOpen {
-		t.Errorf("decided %s by %s", d.Action, d.Source)
-	}
-	order(0, "allow")
-	order(1, "allow")
-	until(false, 8)
-	for n := range 6 {
-		if d := g.Check(t.Context(), Call{Flow: fmt.Sprint("f", n), From: "a", To: "b"}); d.Stopped() != (n > 1) || d.Stale {
-			t.Errorf("flow f%d: %s by %s", n, d.Action, d.Source)
 		}
 	}
 }
