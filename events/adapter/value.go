@@ -148,3 +148,13 @@ func (v *value) broken(reason string) state {
 	v.reason = reason
 	return broken
 }
+
+// ValueEnd is where the first JSON value of a record ends; where it is no whole value, the
+// end of the record.
+func ValueEnd(record []byte) int {
+	var v value
+	if n, state := v.read(record); state == finished {
+		return n
+	}
+	return len(record)
+}

@@ -377,13 +377,7 @@ func (b *bench) live(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { moments.follow(reading, reader) })
 	// What the process computes is measured over the time that counts, without the start.
-	used := make(chan [2]time.Duration, 1)
-	go func() {
-		<-time.After(warm)
-		began, before := time.Now(), cpuOf(r.cmd.Process.Pid)
-		<-time.After(b.lasts)
-		used <- [2]time.Duration{cpuOf(r.cmd.Process.Pid) - before, time.Since(began)}
-	}()
+	used := cpuAfter(r.cmd.Process.Pid, warm, b.lasts)
 	err = b.server.produce(ctx, t.events, tr, true, moments.acknowledged)
 	if err != nil {
 		_ = m.kill()
@@ -404,6 +398,18 @@ func (b *bench) live(ctx context.Context) error {
 	fmt.Fprintf(b.out, "| produced to verdict readable, %d verdicts | %s | %s | %s | %.2f | %.0f MiB |\n", len(late), at(0.5), at(0.99), at(1),
 		u[0].Seconds()/u[1].Seconds(), float64(costOf(0, r.cmd.ProcessState).rss)/(1<<20))
 	return stopped
+}
+
+// cpuAfter measures, after a time, what a process computes within another: CPU time and time.
+func cpuAfter(pid int, warm, lasts time.Duration) <-chan [2]time.Duration {
+	used := make(chan [2]time.Duration, 1)
+	go func() {
+		<-time.After(warm)
+		began, before := time.Now(), cpuOf(pid)
+		<-time.After(lasts)
+		used <- [2]time.Duration{cpuOf(pid) - before, time.Since(began)}
+	}()
+	return used
 }
 
 // place names an event, and a verdict by its event: both have the same partition.
