@@ -170,7 +170,7 @@ func (p *payment) blockFlow(flow uint64) {
 	}
 	v := p.verdict(b.Action, standing.Stop)
 	v.CorrelationID = strings.Clone(m.ev.CorrelationID)
-	v.Scope, v.Match = events.Scope{Kind: events.ScopeFlow, ID: v.CorrelationID}, nil
+	v.Scope = events.Scope{Kind: events.ScopeFlow, ID: v.CorrelationID}
 	v.ExpiresAt, v.TTLS = events.RFC3339(until), secondsLeft(until, m.at)
 	if b.Action == events.Throttle {
 		v.RetryAfterS = v.TTLS
@@ -227,6 +227,10 @@ func (p *payment) verdict(action events.Action, ph standing.Phase) events.Verdic
 		v.Agent = value
 	case budgets.OfTool:
 		v.Tool = value
+	}
+	// Calls that start no agent go on, also at dispatchers that only follow the stream.
+	if ph == standing.Stop && (b.Measure == budgets.Spawns || b.Measure == budgets.BackgroundSpawns) {
+		v.Match = &events.Match{Kind: events.AgentCall.String(), Background: b.Measure == budgets.BackgroundSpawns}
 	}
 	if m.ev != nil {
 		v.Trigger = &events.Trigger{EventID: strings.Clone(m.ev.ID), Ordinal: int64(a.events)}

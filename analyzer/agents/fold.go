@@ -145,7 +145,7 @@ func (e *Engine) flowReported(a *Agent, m *moment, fx *activity.Effects) {
 	case activity.WorkWoken:
 		e.woken(a, m, fx)
 	case activity.WorkBegun:
-		a.begun(m)
+		e.begun(a, m, fx)
 	case activity.WorkCame:
 		e.came(a, m, fx)
 	case activity.WorkMoved:

@@ -73,13 +73,14 @@ func (e *orderWriter) judge(r RuleID, a *Agent, m *moment, t *tally, fx *activit
 	}
 	ph := standing.Phase(0)
 	// A sample that is counted up, and a flow whose id was guessed, are no proof.
-	mayStop := set.Mode != rules.ModeWarn && !a.ofFlows() && m.ev.SampledRate <= 1 && e.terms.WarnOnly>>m.ev.CorrelationSource&1 == 0
+	mayStop := set.Mode != rules.ModeWarn && (!a.ofFlows() || a.figures&provesLittle == 0) && m.ev.SampledRate <= 1 && e.terms.WarnOnly>>m.ev.CorrelationSource&1 == 0
 	switch {
 	case t.n >= set.Stop && mayStop:
 		ph = standing.Stop
 	case t.n >= least && t.n > 0 && mayStop:
 		ph = standing.Armed
-	case t.n >= floorOf(rule, &set):
+	// Of flows that one agent opened, the agent that they began with is warned of.
+	case t.n >= floorOf(rule, &set) && !a.byOpener():
 		ph = standing.Warn
 	default:
 		return

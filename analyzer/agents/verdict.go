@@ -59,10 +59,10 @@ func (e *orderWriter) verdict(a *Agent, m *moment, x *finding) events.Verdict {
 	switch {
 	case a.isWake():
 		v.TenantID, v.ConversationID = activity.OfWake(id)
-		if a.ofFlows() {
+		if v.Agent = strings.Clone(a.margin); a.ofFlows() {
 			v.ConversationID = ""
+			v.Agent, _ = a.flowsOf()
 		}
-		v.Agent = strings.Clone(a.margin)
 		v.Scope.ID = v.Agent
 	case a.isProject():
 		v.Scope.Kind, v.ProjectID = events.ScopeProject, id
@@ -126,6 +126,15 @@ func (a *subject) verdictOrder(group string, since events.Stamp) uint64 {
 func (a *Agent) match(action events.Action) *events.Match {
 	id := strings.Clone(a.name())
 	switch {
+	case a.ofFlows():
+		brief, _, _ := strings.Cut(a.health, " ")
+		match := &events.Match{Kind: events.AgentCall.String(), ContentHash: []string{brief}}
+		if agent, opened := a.flowsOf(); opened {
+			match.From = []string{agent}
+		} else {
+			match.To = []string{agent}
+		}
+		return match
 	case a.isWake():
 		_, conversation := activity.OfWake(id)
 		return &events.Match{Kind: events.AgentCall.String(), From: a.callers(), ConversationID: conversation}

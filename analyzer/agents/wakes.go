@@ -46,23 +46,55 @@ func (a *subject) ofFlows() bool {
 	return ok
 }
 
-// flowsText is what a warning about such flows says.
+// byOpener reports whether the flows are those that one agent, or one flow, opened.
+func (a *subject) byOpener() bool {
+	if !a.isWake() {
+		return false
+	}
+	_, agent, _ := activity.OfFlows(a.name())
+	_, ok := activity.OfOpener(agent)
+	return ok
+}
+
+// flowsOf is the agent that flows are counted of: the one that opened them where that is known, else the
+// one that they began with.
+func (a *Agent) flowsOf() (agent string, opened bool) {
+	_, agent, _ = activity.OfFlows(a.name())
+	if opener, ok := activity.OfOpener(agent); ok {
+		if _, ok := activity.OfOpener(opener); ok {
+			return strings.Clone(a.margin), false // only the flow is known that opened them
+		}
+		return strings.Clone(opener), true
+	}
+	return strings.Clone(agent), false
+}
+
+// flowsText is what a verdict about such flows says.
 const flowsText = "{head}the same message to one agent came to the same in {n} flows in a row within {window} s {bound}"
 
-// machinePace is the least time between flows that a timer or a hook opens at a pace that a person
+// machinePace is the least time between flows that a program opens at a pace that a person
 // may have set: a check each minute that finds nothing new is none of a loop.
 const machinePace = 45 * time.Second
 
-// begun notes a flow that began with the agent. What is kept is as for a conversation: the flows
-// are authors of notes, with their briefs as summaries, and the last brief with its outcome is the
-// health.
-func (a *Agent) begun(m *moment) {
+// atOnce is the most time from the end of a flow to the next one that the first has set off itself.
+const atOnce = 5 * time.Second
+
+// begun notes a flow that began with the agent, or that the agent opened. What is kept is as for a
+// conversation: the flows are authors of notes, with their briefs as summaries, and the last brief with
+// its outcome is the health. The end of the last flow is the time of the last report.
+func (e *orderWriter) begun(a *Agent, m *moment, fx *activity.Effects) {
 	if len(a.notes) == maxNotes {
 		a.notes = a.notes[:copy(a.notes, a.notes[1:])]
 	}
 	a.status = m.ev.AgentState.Margin
-	a.notes = append(a.notes, Note{Time: m.when, Author: m.ev.CorrelationID, Summary: m.ev.Content.String()})
-	a.margin = m.ev.To.ID()
+	brief := m.ev.Content.String()
+	a.notes = append(a.notes, Note{Time: m.when, Author: m.ev.CorrelationID, Summary: brief})
+	if a.margin = m.ev.To.Agent; a.margin == "" {
+		a.margin = m.ev.To.Session
+	}
+	if had, _, ok := strings.Cut(a.health, " "); ok && had == brief {
+		e.defied(a, m, fx)
+	}
 }
 
 // came counts a flow that came to the same as the one before, after the same brief. Any other
@@ -75,7 +107,11 @@ func (e *orderWriter) came(a *Agent, m *moment, fx *activity.Effects) {
 	said := a.notes[i].Summary + " " + m.ev.Content.String()
 	a.notes[i].Summary = ""
 	again := said == a.health
-	if i > 0 && a.status != events.OriginAgent.String() && a.notes[i].Time.Sub(a.notes[i-1].Time) >= machinePace {
+	waited := a.notes[i].Time.Sub(a.reported)
+	switch {
+	case a.byOpener():
+		again = again && waited >= 0 && waited < machinePace // else they were opened side by side
+	case i > 0 && a.status != events.OriginAgent.String() && a.notes[i].Time.Sub(a.notes[i-1].Time) >= machinePace:
 		again = false
 	}
 	if !again {
@@ -83,9 +119,27 @@ func (e *orderWriter) came(a *Agent, m *moment, fx *activity.Effects) {
 		e.moved(a, m, fx)
 		a.notes = append(a.notes[:0], notes...)
 	}
-	if a.health = said; again {
+	if again && !a.proves(waited) {
+		a.figures |= provesLittle
+	}
+	if a.reported, a.health = m.when, said; again {
 		e.count(a, m, fx)
 	}
+}
+
+// provesLittle is set where flows may come in a row because a person, or a timer, has them come.
+const provesLittle figureSet = 1 << 7
+
+// proves reports whether a flow is proof of a loop that no person meant: one that its opener sent
+// out again, or that followed upon the end of the one before. A timer's is at the pace of a person.
+func (a *Agent) proves(waited time.Duration) bool {
+	switch {
+	case a.byOpener():
+		return true
+	case a.status == events.OriginSystem.String(), a.status == events.OriginApplet.String():
+		return waited >= 0 && waited <= atOnce
+	}
+	return false
 }
 
 // moved begins anew: an agent worked, or a person spoke. An order that was given is lifted.
@@ -98,7 +152,10 @@ func (e *orderWriter) moved(a *Agent, m *moment, fx *activity.Effects) {
 		}
 		a.dropOrder(&a.orders[i])
 	}
-	a.notes, a.status, a.margin, a.health = a.notes[:0], "", "", ""
+	if !a.ofFlows() {
+		a.margin = "" // guards find an order by its scope, which has to stay the same
+	}
+	a.notes, a.status, a.health, a.figures = a.notes[:0], "", "", a.figures&^provesLittle
 }
 
 // callers are the agents that called last.
