@@ -372,6 +372,35 @@ var dialects = map[string]func([]step) string{
 		}
 		return written(out)
 	},
+	"mcp": func(s []step) string {
+		var out list
+		for i, x := range s {
+			of := func(direction string, body object) object {
+				return object{"time": storyAt(i), "direction": direction, "exchange": i, "proxy": "mcp", "method": "POST", "path": "/mcp", "status": 200, "headers": object{"mcp-session-id": "s"}, "body": body}
+			}
+			out = append(out, of("request", object{"jsonrpc": "2.0", "id": i, "method": "tools/call", "params": object{"name": "bash", "arguments": object{"command": x.command}}}),
+				of("response", object{"jsonrpc": "2.0", "id": i, "result": object{"content": list{object{"type": "text", "text": x.printed}}, "isError": false}}))
+		}
+		return written(out)
+	},
+	"otlp": func(s []step) string {
+		named := func(pairs ...string) (out list) {
+			for i := 0; i < len(pairs); i += 2 {
+				out = append(out, object{"key": pairs[i], "value": object{"stringValue": pairs[i+1]}})
+			}
+			return out
+		}
+		trace, root := strings.Repeat("a", 32), strings.Repeat("b", 16)
+		at := func(seconds int) string { return fmt.Sprint(1795165200+seconds) + "000000000" }
+		spans := list{object{"traceId": trace, "spanId": root, "name": "invoke_agent a", "startTimeUnixNano": at(0), "endTimeUnixNano": at(90),
+			"attributes": named("gen_ai.operation.name", "invoke_agent", "gen_ai.agent.name", "a", "gen_ai.conversation.id", "s")}}
+		for i, x := range s {
+			call, _ := json.Marshal(object{"command": x.command})
+			spans = append(spans, object{"traceId": trace, "spanId": fmt.Sprintf("%016x", i+1), "parentSpanId": root, "name": "execute_tool bash", "startTimeUnixNano": at(4*i + 1), "endTimeUnixNano": at(4*i + 2),
+				"attributes": named("gen_ai.operation.name", "execute_tool", "gen_ai.tool.name", "bash", "gen_ai.tool.call.id", storyID("c", i), "gen_ai.tool.call.arguments", string(call), "gen_ai.tool.call.result", x.printed)})
+		}
+		return written(list{object{"resourceSpans": list{object{"resource": object{}, "scopeSpans": list{object{"scope": object{"name": "x"}, "spans": spans}}}}}})
+	},
 	"atif shared": func(s []step) string {
 		var steps list
 		for i, x := range s {

@@ -17,6 +17,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
 	"weir/events/adapter/wire"
 )
 
@@ -270,6 +271,7 @@ func (r *reader) result(rec *wire.Record, c *call, got result, emit func(*events
 	// The size of the arguments and the retried call are reported once, with the call.
 	e.Tool.ArgsSize, e.Tool.RetryOf = 0, ""
 	e.Status, e.ErrorType, e.Content, e.Sim = got.status, got.failure, got.said, got.sim
+	new(deed.Call).End(nil, e, "", "", &got.done)
 	if got.status == events.StatusInputRequired {
 		// The next equal call that brings answers is this one again, and no repetition.
 		r.asking.Put(c.same, c.event.Tool.CallID)

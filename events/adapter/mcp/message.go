@@ -3,6 +3,7 @@ package mcp
 import (
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/wire"
 	"weir/events/fingerprint"
@@ -74,6 +75,7 @@ type result struct {
 	failure string // normalised
 	said    events.Hash
 	sim     events.Fingerprint
+	done    deed.Result // what the tool achieved
 }
 
 // readResult takes a result in two ways of failing: a JSON-RPC error, and isError of a tool
@@ -110,6 +112,7 @@ func readResult(m *wire.Message) result {
 	if got.said, got.sim = fingerprint.Result(text); got.said.IsZero() && got.status == events.StatusOK {
 		got.said = events.EmptyContent // the response has arrived, without content
 	}
+	got.done = deed.ResultOf(text)
 	if got.status == events.StatusError {
 		got.failure = fingerprint.Error(text)
 	}
