@@ -373,14 +373,14 @@ func sameBrief(f *Flow, m *moment, set *rules.Setting) int64 {
 }
 
 // rounds is how far the rounds go as proof, with the one at hand. Answers in other words prove less: it takes
-// ten of them where it takes six. Where it is unknown whether the agents used tools, it takes twice as many,
-// and they prove nothing.
+// ten of them where it takes six. Where it is unknown whether the agents used tools, it takes five times
+// as many, and they prove nothing.
 func (b *brief) rounds(set *rules.Setting) int64 {
 	switch {
 	case b.count == 0:
 		return 0
 	case b.state&briefGuessed != 0:
-		return min((int64(b.count)+1)/2, set.Stop-1)
+		return min((int64(b.count)+1)/5, set.Stop-1)
 	case b.state&briefReworded != 0:
 		return (int64(b.count) + 1) * 3 / 5
 	}

@@ -76,6 +76,9 @@ const flowsText = "{head}the same message to one agent came to the same in {n} f
 // may have set: a check each minute that finds nothing new is none of a loop.
 const machinePace = 45 * time.Second
 
+// unhurried is how long an opener waits at least that does not push on at once.
+const unhurried = 10 * time.Second
+
 // atOnce is the most time from the end of a flow to the next one that the first has set off itself.
 const atOnce = 5 * time.Second
 
@@ -110,7 +113,8 @@ func (e *orderWriter) came(a *Agent, m *moment, fx *activity.Effects) {
 	waited := a.notes[i].Time.Sub(a.reported)
 	switch {
 	case a.byOpener():
-		again = again && waited >= 0 && waited < machinePace // else they were opened side by side
+		// Those opened side by side are one attempt, and an opener that waits may look how far something is.
+		again = again && waited >= 0 && waited < unhurried
 	case i > 0 && a.status != events.OriginAgent.String() && a.notes[i].Time.Sub(a.notes[i-1].Time) >= machinePace:
 		again = false
 	}
