@@ -384,8 +384,9 @@ func (g *grove) counted() (n float64) {
 }
 
 // TestTreeOfAThousandFlows checks 8,000 calls in a tree of 1,000 flows over 64 partitions,
-// 16 at once, whose root may make 5,000. Exactly 5,000 are allowed, whether the program is killed
-// meanwhile or not, and a replay says the same.
+// 16 at once, whose root may make 5,000. Exactly 5,000 are counted and allowed, whether the program is
+// killed meanwhile or not, and a replay says the same. Only a call whose answer a kill took may be
+// counted and refused: it is asked again, and others may have filled the tree by then.
 func TestTreeOfAThousandFlows(t *testing.T) {
 	f := func(kills []int64, lost bool) {
 		t.Helper()
@@ -439,7 +440,7 @@ func TestTreeOfAThousandFlows(t *testing.T) {
 			g.kill(lost && i%2 == 1)
 		}
 		<-done
-		if allowed.Load() != groveLimit || refused.Load() != 8000-groveLimit || g.counted() != groveLimit {
+		if n := allowed.Load(); n > groveLimit || n < groveLimit-again.Load() || n+refused.Load() != 8000 || g.counted() != groveLimit {
 			t.Errorf("%d calls are allowed, %d refused, %v counted; want %d", allowed.Load(), refused.Load(), g.counted(), groveLimit)
 		}
 		g.kill(false)
