@@ -24,6 +24,9 @@ type agent struct {
 	worked   bool // used a tool, or received an answer that took work, since its last call in either direction
 }
 
+// looker is who looks at things: an agent of a session.
+func (a *agent) looker() string { return a.session + "\x00" + a.party.ID() }
+
 // agent finds out whose line it is.
 //
 // It makes one for a key that it does not know, so that no line is lost because its beginning

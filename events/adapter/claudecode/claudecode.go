@@ -260,7 +260,7 @@ func (r *reader) begin(id string, kind events.Kind, at events.Stamp, by *agent) 
 // prompt.
 func (r *reader) user(l *line, by *agent, emit func(*events.Event)) {
 	if l.compacted {
-		r.looks.Forget(by.party.ID())
+		r.looks.Forget(by.looker())
 	}
 	results := false
 	for i := range l.blocks {
@@ -351,7 +351,7 @@ func (r *reader) result(l *line, b *block, emit func(*events.Event)) {
 		if o := e.Tool.Outcome; o != nil && o.Effect == events.EffectChanged && !l.state.IsZero() {
 			o.State = l.state
 		}
-		r.looks.Result(u.by.party.ID(), u.id, b.looked, b.failed, b.said)
+		r.looks.Result(u.by.looker(), u.id, b.looked, b.failed, b.said)
 		emit(e)
 		return
 	}
@@ -419,7 +419,7 @@ func (r *reader) use(l *line, b *block, by *agent, beside bool, emit func(*event
 	e := r.begin(b.id+"/call", events.ToolCall, l.at, by)
 	e.From = by.party
 	e.Tool = events.Tool{Name: b.name, CallID: b.id, ArgsHash: u.args, ArgsSize: b.argsSize, ArgsSim: b.sim, Type: "function", Beside: beside,
-		RetryOf: r.looks.Call(by.party.ID(), b.id, l.at, b.subject)}
+		RetryOf: r.looks.Call(by.looker(), b.id, l.at, b.subject)}
 	// Tools of MCP servers are named mcp__SERVER__TOOL.
 	if server, _, ok := strings.Cut(strings.TrimPrefix(b.name, "mcp__"), "__"); ok && strings.HasPrefix(b.name, "mcp__") {
 		u.server = server

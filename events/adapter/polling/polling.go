@@ -16,6 +16,7 @@ package polling
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 
 	"weir/events"
 	"weir/events/adapter"
@@ -71,6 +72,17 @@ func New(most int) *Looks {
 	return &Looks{last: adapter.NewRecent[look](most), open: adapter.NewRecent[string](most), callers: adapter.NewRecent[*caller](most)}
 }
 
+// group is the key of what all callers of a session have looked at, given the key of a caller whose name
+// is the session and, behind a zero byte, its own; "" for other names. A new agent that is sent to look
+// at what goes on repeats the look of the one before it.
+func group(key string) string {
+	session, rest, ok := strings.Cut(key, "\x00")
+	if !ok || len(rest) < 9 {
+		return ""
+	}
+	return session + "\x00\x00" + rest[len(rest)-8:]
+}
+
 // Call takes a call, and returns the id of the one that it rightly repeats; "" when it is
 // none that does.
 func (l *Looks) Call(who, id string, at events.Stamp, s Subject) (again string) {
@@ -96,6 +108,11 @@ func (l *Looks) Call(who, id string, at events.Stamp, s Subject) (again string) 
 		case before.still < patience && (s.waits || by.waited > before.n || by.attends() || slices.ContainsFunc(s.names, by.hasStarted)):
 			again = before.id
 			now.still++
+		}
+	}
+	if !known && !s.acts {
+		if other, ok := l.last.Get(group(key)); ok && other.state == GoesOn {
+			again = other.id
 		}
 	}
 	if s.waits {
@@ -158,4 +175,7 @@ func (l *Looks) Result(who, id string, said Said, failed bool, content events.Ha
 		v.content, v.still = content, 0
 	}
 	l.last.Put(key, v)
+	if g := group(key); g != "" {
+		l.last.Put(g, v)
+	}
 }

@@ -187,3 +187,30 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestLooksOfAnotherAgentOfTheSession holds that a new agent that looks at what goes on repeats the look of
+// the one before it, but not one of another session, nor once the work is over.
+func TestLooksOfAnotherAgentOfTheSession(t *testing.T) {
+	l := polling.New(64)
+	look := func(who, id string, state polling.State) string {
+		s := polling.Of("status", []byte(`{"job":7}`), events.Hash{Algorithm: events.XXH64, Value: 7})
+		again := l.Call(who, id, 1000, s)
+		l.Result(who, id, polling.Said{State: state}, false, events.Hash{Algorithm: events.XXH64, Value: 1})
+		return again
+	}
+	for _, c := range []struct {
+		who, id string
+		state   polling.State
+		want    string
+	}{
+		{"s\x00a", "1", polling.GoesOn, ""},
+		{"s\x00b", "2", polling.GoesOn, "1"},
+		{"other\x00c", "3", polling.GoesOn, ""},
+		{"s\x00d", "4", polling.Over, "2"},
+		{"s\x00e", "5", polling.GoesOn, ""},
+	} {
+		if got := look(c.who, c.id, c.state); got != c.want {
+			t.Errorf("look %s of %q repeats %q, want %q", c.id, c.who, got, c.want)
+		}
+	}
+}
