@@ -355,7 +355,7 @@ func (e *Engine) applyToolCall(f *Flow, m *moment) {
 		f.reporting.setReports(m.source)
 	}
 	m.retry = ev.Tool.RetryOf != ""
-	m.exempt = e.exempt(ev.Tool.Name)
+	m.exempt = e.limits.exempt(ev.Tool.Name)
 	m.tool = f.tool(ev.Tool.Name)
 	if m.from == none {
 		return
@@ -400,7 +400,7 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	if !isUnnamed(ev) {
 		f.reporting.setReports(m.source)
 	}
-	m.exempt = e.exempt(ev.Tool.Name)
+	m.exempt = e.limits.exempt(ev.Tool.Name)
 	if m.from == none || ev.Status == events.StatusInputRequired {
 		return
 	}
@@ -489,7 +489,7 @@ func (e *Engine) applyUsage(f *Flow, m *moment) {
 		spent[2] = saturate(spent[0], spent[1])
 	}
 	if u.CostMicroUSD == 0 && len(e.limits.Prices) > 0 {
-		spent[3] = e.price(m.ev, spent[2])
+		spent[3] = e.limits.price(m.ev, spent[2])
 	}
 	for i := range sums {
 		sums[i] = saturate(sums[i], spent[i])
@@ -505,12 +505,12 @@ func (e *Engine) applyUsage(f *Flow, m *moment) {
 
 // price returns what tokens of which the event reports no cost cost by the table; 0 when it has no
 // price for the model. Of a cumulative figure only the growth is priced, split as the whole figure is.
-func (e *settings) price(ev *events.Event, grown int64) int64 {
+func (l *Limits) price(ev *events.Event, grown int64) int64 {
 	if ev.Usage.Scope != events.UsageCumulative {
-		cost, _ := e.limits.Prices.Cost(ev)
+		cost, _ := l.Prices.Cost(ev)
 		return cost
 	}
-	cost, _ := e.limits.Prices.Growth(ev, grown, max(ev.Usage.Total, ev.Usage.Input+ev.Usage.Output))
+	cost, _ := l.Prices.Growth(ev, grown, max(ev.Usage.Total, ev.Usage.Input+ev.Usage.Output))
 	return cost
 }
 

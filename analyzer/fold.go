@@ -546,9 +546,9 @@ const (
 )
 
 // exempt reports whether the limits exempt the tool from rules about repetition.
-func (e *settings) exempt(tool string) bool {
-	for i := range e.limits.Tools {
-		if t := &e.limits.Tools[i]; t.Exempt && t.Name == tool {
+func (l *Limits) exempt(tool string) bool {
+	for i := range l.Tools {
+		if t := &l.Tools[i]; t.Exempt && t.Name == tool {
 			return true
 		}
 	}

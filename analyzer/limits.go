@@ -206,7 +206,7 @@ func (e *settings) varies(f *Flow) bool {
 func (e *settings) setting(r RuleID, f *Flow, m *moment) rules.Setting {
 	s := e.limits.Rules[r]
 	if r.ofJob() && m.from != none {
-		s = e.jobSetting(r, &f.parties[m.from], m)
+		s = e.limits.jobSetting(r, &f.parties[m.from], m)
 	}
 	if e.scaled.Has(r) && m.busy {
 		s = s.Scale(e.limits.Load.Percent)

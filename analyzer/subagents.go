@@ -112,13 +112,13 @@ func (p *party) kind(m *moment) string {
 
 // jobSetting is the setting of a row about jobs for the party: that of its kind, else of the rule. Off
 // for a party that is no subagent.
-func (e *settings) jobSetting(r RuleID, p *party, m *moment) rules.Setting {
-	s := e.limits.Rules[r]
+func (l *Limits) jobSetting(r RuleID, p *party, m *moment) rules.Setting {
+	s := l.Rules[r]
 	if p.job.since == 0 {
 		s.Warn, s.Stop = rules.Off, rules.Off
 		return s
 	}
-	if k := e.limits.kindLimits(r, p.kind(m)); k != nil {
+	if k := l.kindLimits(r, p.kind(m)); k != nil {
 		most := k.Most[r-ruleOfJobCalls].Value
 		s.Stop, s.Max, s.Hold = most, true, k.Hold
 		if most != rules.Off {

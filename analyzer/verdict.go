@@ -102,7 +102,7 @@ func (e *verdictWriter) verdict(f *Flow, o *order, m *moment) events.Verdict {
 	if o.Phase == standing.Warn && m.ev != nil && len(f.orders) == 1 {
 		v.Message += f.missingFields()
 	}
-	if v.Waiting = f.waiting(o); v.Waiting != nil {
+	if v.Waiting = o.waiting(f); v.Waiting != nil {
 		v.Message += standing.WaitingText(v.Waiting)
 	}
 	e.describe(&v, f, o, m)

@@ -73,20 +73,20 @@ func (f *cast) wait(at events.Stamp) {
 
 // waiting is what it costs to wait until the order is decided; nil where no cache is known that forgets
 // before that.
-func (f *cast) waiting(o *order) *events.Waiting {
+func (o *order) waiting(f *Flow) *events.Waiting {
 	if o.Action != events.Hold || o.Phase != standing.Stop || o.Shadow {
 		return nil
 	}
-	return f.forgets(o.Begun, o.Due)
+	return forgets(f.parties, o.Begun, o.Due)
 }
 
 // forgets is what it costs to wait from one time to another; nil where no cache is known that forgets in
 // between.
-func (f *cast) forgets(from, to events.Stamp) *events.Waiting {
+func forgets(parties []party, from, to events.Stamp) *events.Waiting {
 	var w events.Waiting
 	micro := int64(0)
-	for i := range f.parties {
-		c := &f.parties[i].cache
+	for i := range parties {
+		c := &parties[i].cache
 		if c.Tokens == 0 || c.Until <= from || c.Until >= to {
 			continue
 		}
@@ -112,4 +112,6 @@ func (e *settings) addWaiting(f *Flow, m *moment, answer *events.Verdict) {
 
 // Waits is what it costs the flow to wait from a time on, until its caches have forgotten its contexts; nil
 // where no cache is known.
-func (f *cast) Waits(from events.Stamp) *events.Waiting { return f.forgets(from, math.MaxInt64) }
+func (f *cast) Waits(from events.Stamp) *events.Waiting {
+	return forgets(f.parties, from, math.MaxInt64)
+}
