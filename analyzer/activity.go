@@ -150,16 +150,10 @@ func (f *counts) passWake(m *moment, fx *Effects) {
 	a.Kind, a.AgentState, a.Content = events.AgentActivity, fx.State(status), ev.Content
 }
 
-// passOutcome notifies the agent that the flow began with, and who opened it, unless a person did, of
+// passOutcome notifies the agent that the flow began with, and the flow that opened it, unless a person did, of
 // the brief, and at the end of what the flow came to.
 func passOutcome(f *Flow, m *moment, fx *Effects) {
 	ev := m.ev
-	if ev.Kind == events.AgentCall && m.word && m.to != none {
-		// A person speaks to the agent, so what it has others do is meant anew.
-		a := fx.SayTo(activity.WakePrefix, activity.OpenedID(ev.TenantID, f.parties[m.to].name), ev, m.when)
-		a.Kind, a.AgentState = events.AgentActivity, fx.State(activity.WorkMoved)
-		return
-	}
 	if ev.CorrelationID == "" || ev.CorrelationSource == events.CorrelationDerived || ev.CorrelationSource == events.CorrelationPrincipal {
 		return // what is made up anew for each call opens no flow
 	}
@@ -178,8 +172,9 @@ func passOutcome(f *Flow, m *moment, fx *Effects) {
 		return
 	}
 	ids := [...]string{activity.FlowsID(ev.TenantID, id), ""}
-	if opener := openerOf(f, m); opener != "" {
-		ids[1] = activity.OpenedID(ev.TenantID, opener)
+	// Flows that one agent opens are no proof by themselves: each may do what another person has asked for.
+	if parent := ev.ParentCorrelationID; parent != "" {
+		ids[1] = activity.OpenedID(ev.TenantID, parent)
 	}
 	for _, id := range ids {
 		if id == "" {
@@ -199,22 +194,6 @@ func agentOf(p *events.Party) string {
 		return p.Agent
 	}
 	return p.Session
-}
-
-// openerOf is the party that opened the flow by its first call, else the flow that its events name as
-// the opener; "" where neither is known. A return is of the agent that the flow began with.
-func openerOf(f *Flow, m *moment) string {
-	opener := m.from
-	if m.ev.Kind == events.AgentReturn {
-		opener = f.parties[m.from].parent
-	}
-	if name := f.nameOf(opener); name != "" {
-		return name
-	}
-	if parent := m.ev.ParentCorrelationID; parent != "" {
-		return activity.ByFlow(parent)
-	}
-	return ""
 }
 
 // answersOpener reports whether a return goes to the opener of the flow, as far as the log shows: to

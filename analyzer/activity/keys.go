@@ -33,17 +33,14 @@ const flowsMark = "\x1e"
 // FlowsID is the flows of a tenant that began with an agent and that no person opened.
 func FlowsID(tenant, agent string) string { return WakeID(tenant, flowsMark+agent) }
 
-// openerMark begins the name of the agent that opened the flows.
+// openerMark begins the name of the flow that opened the flows.
 const openerMark = "\x1d"
 
-// OpenedID is the flows of a tenant that one agent, or one flow, opened.
+// OpenedID is the flows of a tenant that one flow opened.
 func OpenedID(tenant, opener string) string { return FlowsID(tenant, openerMark+opener) }
 
 // OfOpener returns the opener of an OpenedID, given the name that OfFlows returns.
 func OfOpener(agent string) (opener string, ok bool) { return strings.CutPrefix(agent, openerMark) }
-
-// ByFlow is an opener of which only the flow is known.
-func ByFlow(flow string) string { return openerMark + flow }
 
 // OfFlows returns the tenant and the agent of a FlowsID; ok is false for a conversation.
 func OfFlows(id string) (tenant, agent string, ok bool) {

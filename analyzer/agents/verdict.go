@@ -61,7 +61,7 @@ func (e *orderWriter) verdict(a *Agent, m *moment, x *finding) events.Verdict {
 		v.TenantID, v.ConversationID = activity.OfWake(id)
 		if v.Agent = strings.Clone(a.margin); a.ofFlows() {
 			v.ConversationID = ""
-			v.Agent, _ = a.flowsOf()
+			v.Agent = a.flowsOf()
 		}
 		v.Scope.ID = v.Agent
 	case a.isProject():
@@ -128,13 +128,7 @@ func (a *Agent) match(action events.Action) *events.Match {
 	switch {
 	case a.ofFlows():
 		brief, _, _ := strings.Cut(a.health, " ")
-		match := &events.Match{Kind: events.AgentCall.String(), ContentHash: []string{brief}}
-		if agent, opened := a.flowsOf(); opened {
-			match.From = []string{agent}
-		} else {
-			match.To = []string{agent}
-		}
-		return match
+		return &events.Match{Kind: events.AgentCall.String(), To: []string{a.flowsOf()}, ContentHash: []string{brief}}
 	case a.isWake():
 		_, conversation := activity.OfWake(id)
 		return &events.Match{Kind: events.AgentCall.String(), From: a.callers(), ConversationID: conversation}

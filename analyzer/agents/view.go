@@ -79,7 +79,7 @@ func (e *orderWriter) View(p *Partition, a *Agent) View {
 	if a.isWake() {
 		id := v.Agent
 		if _, v.Agent = activity.OfWake(id); a.ofFlows() {
-			v.Agent, _ = a.flowsOf()
+			v.Agent = a.flowsOf()
 		}
 		v.Status, v.Margin, v.Health = "", "", "" // see woken
 	}

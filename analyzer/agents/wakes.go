@@ -46,7 +46,7 @@ func (a *subject) ofFlows() bool {
 	return ok
 }
 
-// byOpener reports whether the flows are those that one agent, or one flow, opened.
+// byOpener reports whether the flows are those that one flow opened.
 func (a *subject) byOpener() bool {
 	if !a.isWake() {
 		return false
@@ -56,17 +56,13 @@ func (a *subject) byOpener() bool {
 	return ok
 }
 
-// flowsOf is the agent that flows are counted of: the one that opened them where that is known, else the
-// one that they began with.
-func (a *Agent) flowsOf() (agent string, opened bool) {
-	_, agent, _ = activity.OfFlows(a.name())
-	if opener, ok := activity.OfOpener(agent); ok {
-		if _, ok := activity.OfOpener(opener); ok {
-			return strings.Clone(a.margin), false // only the flow is known that opened them
-		}
-		return strings.Clone(opener), true
+// flowsOf is the agent that the counted flows began with.
+func (a *Agent) flowsOf() string {
+	_, agent, _ := activity.OfFlows(a.name())
+	if a.byOpener() {
+		agent = a.margin
 	}
-	return strings.Clone(agent), false
+	return strings.Clone(agent)
 }
 
 // flowsText is what a verdict about such flows says.
@@ -82,7 +78,7 @@ const unhurried = 10 * time.Second
 // atOnce is the most time from the end of a flow to the next one that the first has set off itself.
 const atOnce = 5 * time.Second
 
-// begun notes a flow that began with the agent, or that the agent opened. What is kept is as for a
+// begun notes a flow that began with the agent, or that the flow opened. What is kept is as for a
 // conversation: the flows are authors of notes, with their briefs as summaries, and the last brief with
 // its outcome is the health. The end of the last flow is the time of the last report.
 func (e *orderWriter) begun(a *Agent, m *moment, fx *activity.Effects) {
