@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,6 +111,7 @@ func (d *dialogue) play(t *testing.T, language string, command []string) {
 	for i, step := range d.Steps {
 		p.step(fmt.Sprintf("step %d", i), maps.Clone(step))
 	}
+	p.awaitReports(d.Reported)
 	p.guard.end()
 	p.compare("asked", d.Asked, true, p.weir.Asks())
 	p.compare("reported", d.Reported, false, p.weir.Reports())
@@ -137,16 +139,16 @@ func (p *player) answer() {
 	for name, text := range p.Answers {
 		verdicts[name] = p.verdict(text)
 	}
-	allowed := 0
+	var allowed atomic.Int64 // checks come side by side
 	p.weir.Answer(func(ev *events.Event) *events.Verdict {
 		v := verdicts[ev.To.Agent+ev.Tool.Name]
 		if v != nil && v.Stops() {
 			return withoutRest(v, ev)
 		}
-		if n := len(p.weir.Reports()); p.InOrder != "" && ev.Tool.Name == p.InOrder && n < allowed {
-			p.Errorf("a check came after %d reports, want %d", n, allowed)
+		if n := len(p.weir.Reports()); p.InOrder != "" && ev.Tool.Name == p.InOrder && n < int(allowed.Load()) {
+			p.Errorf("a check came after %d reports, want %d", n, allowed.Load())
 		}
-		allowed++
+		allowed.Add(1)
 		return withoutRest(v, ev)
 	})
 }
@@ -267,6 +269,33 @@ func holds(want, got any) bool {
 		}
 	}
 	return true
+}
+
+// awaitReports waits until as many events were reported as are wanted, for at most a minute: the end of a guard
+// does not wait for a request that a silent weir has not answered.
+func (p *player) awaitReports(want []said) {
+	n := 0
+	for _, w := range want {
+		if !slices.Contains(w.Without, p.language) {
+			n += max(1, w.Times)
+		}
+	}
+	late, pause := time.After(time.Minute), time.NewTicker(time.Millisecond)
+	defer pause.Stop()
+	for {
+		ids := map[string]bool{}
+		for _, ev := range p.weir.Reports() {
+			ids[ev.ID] = true
+		}
+		if len(ids) >= n {
+			return
+		}
+		select {
+		case <-pause.C:
+		case <-late:
+			return // compare names what is missing
+		}
+	}
 }
 
 // compare compares events with those that are wanted.
