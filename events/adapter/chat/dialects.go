@@ -28,14 +28,11 @@ func anthropicPart() *level {
 	return &level{names: map[string]field{"type": kind, "text": text, "id": call, "tool_use_id": call, "name": tool, "input": args, "content": said, "is_error": failed}}
 }
 
-var anthropicTokens = usage.Names{"input_tokens": usage.Input, "output_tokens": usage.Output, "cache_read_input_tokens": usage.CacheRead, "cache_creation_input_tokens": usage.CacheCreation,
-	"cache_creation": usage.Details, "ephemeral_5m_input_tokens": usage.CacheMinutes, "ephemeral_1h_input_tokens": usage.CacheHour}
-
 // claudeStream is what claude -p --output-format stream-json prints, and the Claude Agent SDK
 // yields. A subagent's lines name the call that gave it the task.
 func claudeStream() *dialect {
 	message := &level{names: map[string]field{"id": answer, "role": role, "model": model, "content": text, "usage": used},
-		lists: map[string]*level{"content": anthropicPart()}, used: anthropicTokens}
+		lists: map[string]*level{"content": anthropicPart()}, used: usage.Anthropic}
 	return &dialect{name: "claudestream", title: "the stream of Claude Code and its SDK (claude -p --output-format stream-json), one message per line", program: "claude-code",
 		score: func(head *adapter.Head) adapter.Match {
 			return has("type", "session_id", "uuid")(head) | has("type", "session_id", "parent_tool_use_id")(head) | has("type", "subtype", "session_id", "tools")(head)

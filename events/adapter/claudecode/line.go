@@ -173,7 +173,7 @@ func (l *line) readMessage(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 		case "stop_reason":
 			l.ended = string(c.Text()) == "end_turn"
 		case "usage":
-			l.usage = counts.Read(c)
+			l.usage = usage.Anthropic.Read(c)
 		case "content":
 			// Prompts are a text, or a list of blocks.
 			if c.Peek() == '[' {
@@ -185,17 +185,6 @@ func (l *line) readMessage(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 			}
 		}
 	}
-}
-
-// counts are the names of the API; there is no total, so Usage.Total stays 0.
-var counts = usage.Names{
-	"input_tokens":                usage.Input,
-	"output_tokens":               usage.Output,
-	"cache_read_input_tokens":     usage.CacheRead,
-	"cache_creation_input_tokens": usage.CacheCreation,
-	"cache_creation":              usage.Details,
-	"ephemeral_5m_input_tokens":   usage.CacheMinutes,
-	"ephemeral_1h_input_tokens":   usage.CacheHour,
 }
 
 // readBlock reads a block by its type. Members may come in any order, so they are gathered

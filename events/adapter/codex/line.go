@@ -178,24 +178,13 @@ func (l *line) readTokens(c *jsonwalk.Cursor) {
 		switch string(c.Key()) {
 		// Of the sum only the total is needed: it shows whether a request was made since.
 		case "total_token_usage":
-			l.total = counts.Read(c).Total
+			l.total = usage.Codex.Read(c).Total
 		case "last_token_usage":
-			l.last = counts.Read(c)
+			l.last = usage.Codex.Read(c)
 			// Input and output are the request's; the total would be the session's.
 			l.last.Total = 0
 		}
 	}
-}
-
-// counts are Codex's names. The total is that of the session and not of the request.
-// Cached tokens are a part of the input, as reasoning is of the output.
-var counts = usage.Names{
-	"input_tokens":             usage.Input,
-	"output_tokens":            usage.Output,
-	"cached_input_tokens":      usage.CacheRead,
-	"cache_write_input_tokens": usage.CacheCreation,
-	"reasoning_output_tokens":  usage.Reasoning,
-	"total_tokens":             usage.Total,
 }
 
 // readOutput reads the result of a tool: a text, a list of blocks, or an object with either

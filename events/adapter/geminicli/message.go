@@ -43,7 +43,7 @@ func read(record []byte) (*message, *events.DecodeError) {
 				m.text = transcript.PartTexts(c)
 			}
 		case "tokens":
-			m.used = counts.Read(c)
+			m.used = usage.GeminiCLI.Read(c)
 		// They grow from line to line of the same message.
 		case "toolCalls":
 			for c.MaybeArray(); c.Element(); {
@@ -71,14 +71,6 @@ func read(record []byte) (*message, *events.DecodeError) {
 		}
 	}
 	return m, nil
-}
-
-// counts are the chat's names; there is no total.
-var counts = usage.Names{
-	"input":    usage.Input,
-	"output":   usage.Output,
-	"cached":   usage.CacheRead,
-	"thoughts": usage.Reasoning,
 }
 
 // readUse reads a use of a tool and its result, as far as it is over.

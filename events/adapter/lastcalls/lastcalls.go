@@ -69,9 +69,9 @@ func read(line []byte, own bool) (c Call, ok bool) {
 		case "payload":
 			c.codex(walk)
 		case "usageMetadata":
-			c.Usage = qwen.Read(walk)
+			c.Usage = usage.Gemini.Read(walk)
 		case "tokens":
-			c.Usage, c.Provider = gemini.Read(walk), "google"
+			c.Usage, c.Provider = usage.GeminiCLI.Read(walk), "google"
 		}
 	}
 	walk.End()
@@ -87,7 +87,7 @@ func (c *Call) message(walk *jsonwalk.Cursor) {
 		case "model":
 			c.Model = adapter.Word(walk.Text(), events.MaxID)
 		case "usage":
-			c.Usage, c.Provider = claude.Read(walk), "anthropic"
+			c.Usage, c.Provider = usage.Anthropic.Read(walk), "anthropic"
 		}
 	}
 }
@@ -101,11 +101,11 @@ func (c *Call) codex(walk *jsonwalk.Cursor) {
 		for walk.MaybeObject(); walk.Member(); {
 			switch string(walk.Key()) {
 			case "total_token_usage":
-				if sum := codex.Read(walk).Total; sum > 0 {
+				if sum := usage.Codex.Read(walk).Total; sum > 0 {
 					c.ID = strconv.FormatInt(sum, 10)
 				}
 			case "last_token_usage":
-				c.Usage, c.Provider = codex.Read(walk), "openai"
+				c.Usage, c.Provider = usage.Codex.Read(walk), "openai"
 				c.Usage.Total = 0 // input and output are those of the request
 			}
 		}
@@ -119,16 +119,6 @@ func first(old, text string) string {
 	}
 	return text
 }
-
-// The names of counts in transcripts. Input includes what the cache gave, except in Claude Code.
-var (
-	claude = usage.Names{"input_tokens": usage.Input, "output_tokens": usage.Output, "cache_read_input_tokens": usage.CacheRead, "cache_creation_input_tokens": usage.CacheCreation,
-		"cache_creation": usage.Details, "ephemeral_5m_input_tokens": usage.CacheMinutes, "ephemeral_1h_input_tokens": usage.CacheHour}
-	codex = usage.Names{"input_tokens": usage.Input, "output_tokens": usage.Output, "cached_input_tokens": usage.CacheRead, "cache_write_input_tokens": usage.CacheCreation,
-		"reasoning_output_tokens": usage.Reasoning, "total_tokens": usage.Total}
-	qwen   = usage.Names{"promptTokenCount": usage.Input, "candidatesTokenCount": usage.Output, "cachedContentTokenCount": usage.CacheRead, "thoughtsTokenCount": usage.Reasoning}
-	gemini = usage.Names{"input": usage.Input, "output": usage.Output, "cached": usage.CacheRead, "thoughts": usage.Reasoning}
-)
 
 // member is a call as the member of an input has it.
 type member struct {

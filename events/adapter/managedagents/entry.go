@@ -69,7 +69,7 @@ func read(c *jsonwalk.Cursor) []entry {
 			n.toThread = id(c)
 		case "to_agent_name":
 			n.toAgent = id(c)
-		// The later of the two members counts.
+		// The later of the two members usage.Anthropic.
 		case "processed_at", "created_at":
 			if at, ok := c.Stamp(); ok {
 				n.at = at
@@ -98,7 +98,7 @@ func read(c *jsonwalk.Cursor) []entry {
 		case "model":
 			n.model = id(c)
 		case "model_usage":
-			n.usage = counts.Read(c)
+			n.usage = usage.Anthropic.Read(c)
 		}
 	}
 	if isPage {
@@ -109,17 +109,6 @@ func read(c *jsonwalk.Cursor) []entry {
 
 // id leaves room for what begin puts behind an id.
 func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2-16) }
-
-// counts are the names of the API, which reports no total.
-var counts = usage.Names{
-	"input_tokens":                usage.Input,
-	"output_tokens":               usage.Output,
-	"cache_read_input_tokens":     usage.CacheRead,
-	"cache_creation_input_tokens": usage.CacheCreation,
-	"cache_creation":              usage.Details,
-	"ephemeral_5m_input_tokens":   usage.CacheMinutes,
-	"ephemeral_1h_input_tokens":   usage.CacheHour,
-}
 
 // text returns the texts of the content: a string, or a list of blocks.
 func (n *entry) text() []byte {

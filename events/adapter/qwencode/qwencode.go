@@ -217,7 +217,7 @@ func read(line []byte) (*record, error) {
 			}
 		// Of an answer of the model; other records have none.
 		case "usageMetadata":
-			l.used = counts.Read(c)
+			l.used = usage.Gemini.Read(c)
 		case "toolCallResult":
 			for c.MaybeObject(); c.Member(); {
 				switch string(c.Key()) {
@@ -277,12 +277,4 @@ func (l *record) readParts(c *jsonwalk.Cursor) {
 			}
 		}
 	}
-}
-
-// counts are the names of Gemini's API.
-var counts = usage.Names{
-	"promptTokenCount":        usage.Input,
-	"candidatesTokenCount":    usage.Output,
-	"cachedContentTokenCount": usage.CacheRead,
-	"thoughtsTokenCount":      usage.Reasoning,
 }
