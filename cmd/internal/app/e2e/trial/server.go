@@ -173,7 +173,7 @@ func serveFake(args []string) error {
 		return err
 	}
 	// Sessions may be as short as the trials want them.
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(args[1]), kfake.GroupMinSessionTimeout(time.Second),
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(args[1]), kfake.GroupMinSessionTimeout(time.Second), kfake.ListenFn(listenLingering),
 		kfake.WithLogger(kfake.BasicLogger(os.Stderr, kfake.LogLevelWarn)))
 	if err != nil {
 		return err
