@@ -387,6 +387,20 @@ func (b *brief) rounds(set *rules.Setting) int64 {
 	return int64(b.count) + 1
 }
 
+// briefDoubt reports that a brief only goes towards a warning, since it is unknown whether its agents used tools.
+func briefDoubt(f *Flow, m *moment) bool {
+	if m.brief >= 0 {
+		return f.briefs[m.brief].guessed()
+	}
+	return slices.ContainsFunc(f.briefs, func(b brief) bool { return b.guessed() })
+}
+
+// briefDoubted is what a warning says where briefDoubt holds.
+const briefDoubted = "; the log does not report whether they worked, so five agents count as one and none are refused"
+
+// guessed reports that it is unknown of some agent that is counted whether it used tools.
+func (b *brief) guessed() bool { return b.count > 0 && b.state&briefGuessed != 0 }
+
 // mostBriefed is the brief that goes furthest, whichever was given last.
 func mostBriefed(f *Flow, set *rules.Setting) (most int64) {
 	for i := range f.briefs {

@@ -54,12 +54,22 @@ type View struct {
 	// WorkUnknown lists the rules that did not count the last call, because it is unknown
 	// whether work was done before it; none where that is known.
 	WorkUnknown []string `json:"work_unknown,omitempty"`
+	// OnlyWarn lists the rules that warn late and stop nothing for now, because it is unknown whether agents worked.
+	OnlyWarn []string `json:"only_warn,omitempty"`
+	// Missing is what no remembered tool call reports, with the rules that cannot judge without it.
+	Missing []MissingView `json:"missing,omitempty"`
 }
 
 // PayerView is a value of a scope of budgets.
 type PayerView struct {
 	Scope string `json:"scope"` // such as team
 	Value string `json:"value"`
+}
+
+// MissingView is what the log of a flow does not report.
+type MissingView struct {
+	What  string   `json:"what"` // with the name of the field in brackets
+	Rules []string `json:"rules"`
 }
 
 // PartyView is one party of a flow.
@@ -82,11 +92,12 @@ type OffenceView struct {
 	Last  events.RFC3339 `json:"last"`
 }
 
-// RulesThatNeed lists the rules about flows and their trees that are on and have the given need.
-// It is for messages that list the rules that cannot measure because a log lacks something.
+// RulesThatNeed lists the rules about flows and their trees that are on and cannot judge without one of
+// the given needs. It is for messages that list the rules that cannot measure because a log lacks something.
+// RulesThatOnlyWarn has the others.
 func (l *Limits) RulesThatNeed(what rules.Need) (names []string) {
 	for i := range Rules {
-		if r := FlowRow(RuleID(i)); r.Needs&what != 0 && r.Limits(l) {
+		if r := FlowRow(RuleID(i)); r.Needs&^r.OnlyWarns&what != 0 && r.Limits(l) {
 			names = append(names, r.Name)
 		}
 	}
@@ -103,6 +114,32 @@ func (l *Limits) RulesThatNeed(what rules.Need) (names []string) {
 	return names
 }
 
+// RulesThatOnlyWarn lists the rules about flows that are on and stop nothing without one of the given needs,
+// though they warn.
+func (l *Limits) RulesThatOnlyWarn(what rules.Need) (names []string) {
+	for i := range Rules {
+		if r := FlowRow(RuleID(i)); r.OnlyWarns&what != 0 && r.Needs&^r.OnlyWarns&what == 0 && r.Limits(l) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// onlyWarn lists the rules that only warn for now.
+func (e *settings) onlyWarn(f *Flow, m *moment) (names []string) {
+	for i := range Rules {
+		r, row := &Rules[i], FlowRow(RuleID(i))
+		switch {
+		case r.OnlyWarns == 0 || !row.Limits(&e.limits):
+			continue
+		case r.Doubts == nil && f.flags&flagWorkUnknown == 0, r.Doubts != nil && !r.Doubts(f, m):
+			continue
+		}
+		names = append(names, r.Name)
+	}
+	return names
+}
+
 // View returns the flow for people and programs. Its strings are its own.
 // It shows the flow as of its own clock; what is due by the partition's time has to be fired
 // before.
@@ -114,8 +151,14 @@ func (e *verdictWriter) View(f *Flow) View {
 	if f.flags&flagWorkUnknown != 0 {
 		v.WorkUnknown = e.limits.RulesThatNeed(rules.NeedWork)
 	}
+	for _, x := range f.missing() {
+		if names := e.limits.RulesThatNeed(x.need); len(names) > 0 {
+			v.Missing = append(v.Missing, MissingView{x.what, names})
+		}
+	}
 	var deadline moment // at which only the flow is known
 	deadline.begin(f.clock)
+	v.OnlyWarn = e.onlyWarn(f, &deadline)
 	for r := range RuleCount {
 		if mode := e.limits.Rules[r].Mode; f.exempted(e.byTag[r], mode, &deadline) != mode {
 			v.Exempt = append(v.Exempt, Rules[r].Name)

@@ -1,14 +1,23 @@
 package analyzer
 
-import "strings"
+import (
+	"strings"
+
+	"weir/analyzer/rules"
+)
 
 // enoughToMiss is from how many calls of tools on it says something that none reports a field.
 const enoughToMiss = 6
 
-// missingFields names the fields that none of the remembered calls of tools of the flow reports, as
-// the end of a sentence. It is "" where nothing is missing, or too few calls are known. Rules that
-// compare calls could have warned earlier with these fields.
-func (f *cast) missingFields() string {
+// lack is what none of the remembered calls of tools reports, and the need of rules that it is; 0 for none.
+type lack struct {
+	need rules.Need
+	what string
+}
+
+// missing lists what none of the remembered calls of tools of the flow reports; none where too few calls
+// are known.
+func (f *cast) missing() (out []lack) {
 	calls, args, results, unnamedCalls := 0, 0, 0, 0
 	for i := range f.parties {
 		p := &f.parties[i]
@@ -28,20 +37,29 @@ func (f *cast) missingFields() string {
 		}
 	}
 	if calls < enoughToMiss {
-		return ""
+		return nil
 	}
-	var missing []string
 	if args == 0 {
-		missing = append(missing, "arguments of tool calls (tool.args_hash)")
+		out = append(out, lack{rules.NeedArgs, "arguments of tool calls (tool.args_hash)"})
 	}
 	if results == 0 {
-		missing = append(missing, "results of tool calls (content_hash)")
+		out = append(out, lack{rules.NeedResults, "results of tool calls (content_hash)"})
 	}
 	if unnamedCalls == calls {
-		missing = append(missing, "callers of tools (from)")
+		out = append(out, lack{0, "callers of tools (from)"})
 	}
-	if len(missing) == 0 {
+	return out
+}
+
+// missingFields is what missing lists, as the end of a sentence; "" where nothing is missing. Rules that
+// compare calls could have warned earlier with these fields.
+func (f *cast) missingFields() string {
+	var what []string
+	for _, x := range f.missing() {
+		what = append(what, x.what)
+	}
+	if len(what) == 0 {
 		return ""
 	}
-	return "; the log does not report " + strings.Join(missing, ", ")
+	return "; the log does not report " + strings.Join(what, ", ")
 }

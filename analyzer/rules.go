@@ -115,6 +115,9 @@ type FlowRule struct {
 	HoldsCalls      bool     // a hold is about the calls that the row refuses, and the rest of the flow goes on
 	AlwaysPublished bool     // verdicts about it are published also under a wider order, which says something else
 	Deepens         bool     // the value is what callers report as delegation_depth
+	// Doubts reports that it only warns for now, because Row.OnlyWarns is unknown; nil for what Guesses says.
+	// Of a moment with no call at hand, as in a view, it is about any of the flow's.
+	Doubts func(f *Flow, m *moment) bool
 	Leaves          []string // tags of the note that a stop leaves with the agent that was stopped; none for no note
 
 	// Whom returns the parties that an order is about, when they are not the parties of the
@@ -261,7 +264,7 @@ var Rules = [RuleCount]FlowRule{
 		About:  "A cycle of 2 to 8 hops without work, whatever the content. Where nobody knows whether they came without work, four times as many rounds warn, and none stop.",
 		Text:   "{head}the same {period} calls between agents, {n} times in a row without known work {bound}",
 		Action: events.Deny, Status: 403, From: "delegation, gateway (future work there)",
-		Needs: rules.NeedCaller | rules.NeedWork, Most: countKept,
+		Needs: rules.NeedCaller | rules.NeedWork, OnlyWarns: rules.NeedWork, Most: countKept,
 		Default: rules.Stop(3, 6)},
 		Whom: ringPair,
 		Show: func(f *Flow, _ *rules.Setting) int64 {
@@ -609,8 +612,9 @@ var Rules = [RuleCount]FlowRule{
 		Text:   "{head}the same message was given to {n} agents one after the other and came to the same {bound}",
 		Advice: "{what}Each agent with this message came to the same. Change the message, do the work yourself, or report what blocks it.",
 		Action: events.Deny, Status: 403, From: "weir",
-		Needs: rules.NeedCaller | rules.NeedMessage | rules.NeedResults, Most: countKept,
+		Needs: rules.NeedCaller | rules.NeedMessage | rules.NeedResults | rules.NeedWork, OnlyWarns: rules.NeedWork, Most: countKept,
 		Default: rules.Stop(4, 6)},
+		Doubts: briefDoubt,
 		Show:  mostBriefed,
 		Value: sameBrief, Match: matchBrief},
 }

@@ -51,6 +51,9 @@ func (e *verdictWriter) message(f *Flow, o *order, m *moment, window int64, limi
 			return standing.Printable(subject(o, m))
 		case "{bound}":
 			set := e.setting(o.rule, f, m)
+			if rule.Doubts != nil && rule.Doubts(f, m) {
+				set.Stop = rules.Off
+			}
 			// As it was judged: a stop that the party has too much room for is none.
 			if m.ev != nil {
 				rule.widen(f, &set, m)

@@ -62,8 +62,11 @@ func TestUnnamed(t *testing.T) {
 		step(events.Event{Kind: events.AgentCall, Origin: events.OriginAgent, From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}})
 	}
 	view := engine.View(&flow)
-	if want := []string{"ping_pong_same", "ping_pong_other", "no_work_hops", "no_work_burst"}; !slices.Equal(view.WorkUnknown, want) {
+	if want := []string{"ping_pong_same", "no_work_hops", "no_work_burst"}; !slices.Equal(view.WorkUnknown, want) {
 		t.Errorf("work is unknown to %q, want %q", view.WorkUnknown, want)
+	}
+	if want := []string{"ping_pong_other"}; !slices.Equal(view.OnlyWarn, want) {
+		t.Errorf("only warn: %q, want %q", view.OnlyWarn, want)
 	}
 	for _, c := range view.Counters {
 		if c.Rule == "max_unique_sessions" && c.Observed != 2 {

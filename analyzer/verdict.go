@@ -98,6 +98,9 @@ func (e *verdictWriter) verdict(f *Flow, o *order, m *moment) events.Verdict {
 		v.Reasons = f.reasons(o, m.at)
 	}
 	v.Message = e.message(f, o, m, window, limit, observed)
+	if o.Phase == standing.Warn && rule.Doubts != nil && rule.Doubts(f, m) {
+		v.Message += briefDoubted
+	}
 	// The first warning of a flow names what the log does not report.
 	if o.Phase == standing.Warn && m.ev != nil && len(f.orders) == 1 {
 		v.Message += f.missingFields()

@@ -20,6 +20,7 @@ type Coverage struct {
 	// Calls by users are left out: they never have a caller.
 	AgentCalls    int64 `json:"agent_calls"`
 	WithCaller    int64 `json:"agent_calls_with_caller"`
+	WithMessage   int64 `json:"agent_calls_with_content"`
 	Answers       int64 `json:"answers"`
 	WithWork      int64 `json:"answers_with_known_work"`
 	Requests      int64 `json:"requests"` // to models
@@ -75,6 +76,7 @@ func (c *Coverage) count(ev *events.Event) {
 			c.AgentCalls++
 			c.WithWork += one(ev.HadWork != events.Unknown || ev.Work.Known)
 			c.WithCaller += one(!ev.From.IsZero())
+			c.WithMessage += one(!ev.Content.IsZero())
 		}
 	case events.AgentReturn:
 		c.Answers++
@@ -154,6 +156,7 @@ func (c *Coverage) follows(flow string) bool {
 func (c *Coverage) Plus(o *Coverage) {
 	c.AgentCalls += o.AgentCalls
 	c.WithCaller += o.WithCaller
+	c.WithMessage += o.WithMessage
 	c.Answers += o.Answers
 	c.Requests += o.Requests
 	c.WithWork += o.WithWork
@@ -220,6 +223,7 @@ func (c *Coverage) Ratios() []Ratio {
 		{"arguments", "tool calls", c.WithArgs, c.ToolCalls, rules.NeedArgs},
 		{"results", "tool calls", min(c.WithContent, c.ToolCalls), c.ToolCalls, rules.NeedResults},
 		{"callers", "agent calls", c.WithCaller, c.AgentCalls, rules.NeedCaller},
+		{"messages", "agent calls", c.WithMessage, c.AgentCalls, rules.NeedMessage},
 		{"known work", "agent calls", min(c.WithWork+c.ToolCalls, c.AgentCalls), c.AgentCalls, rules.NeedWork},
 		{"tokens", "calls", min(c.WithTokens, calls), calls, rules.NeedTokens},
 		{Cost, "calls of models", c.Priced, c.costly(), rules.NeedPrice},
@@ -238,35 +242,77 @@ func (c *Coverage) WarnsOnly(l *analyzer.Limits) string {
 // Blind is what is never reported, and the rules that cannot judge because of it.
 type Blind struct {
 	Ratio
-	Rules []string `json:"rules"`
+	Unable
+}
+
+// Unable are the rules that something is missing for.
+type Unable struct {
+	Rules    []string `json:"rules"`               // that cannot judge
+	OnlyWarn []string `json:"only_warn,omitempty"` // that warn late and stop nothing
+}
+
+// without returns the rules that are on and need what is missing.
+func without(l *analyzer.Limits, need rules.Need) Unable {
+	return Unable{l.RulesThatNeed(need), l.RulesThatOnlyWarn(need)}
+}
+
+// none reports that nothing is missing for any rule.
+func (u *Unable) none() bool { return len(u.Rules)+len(u.OnlyWarn) == 0 }
+
+// add adds the rules of another one, each once. Who cannot judge does not warn either.
+func (u *Unable) add(o *Unable) {
+	for _, rule := range o.Rules {
+		if !slices.Contains(u.Rules, rule) {
+			u.Rules = append(u.Rules, rule)
+		}
+	}
+	for _, rule := range o.OnlyWarn {
+		if !slices.Contains(u.OnlyWarn, rule) {
+			u.OnlyWarn = append(u.OnlyWarn, rule)
+		}
+	}
+	u.OnlyWarn = slices.DeleteFunc(u.OnlyWarn, func(rule string) bool { return slices.Contains(u.Rules, rule) })
+}
+
+// text says what the rules cannot do.
+func (u *Unable) text() string {
+	var parts []string
+	if len(u.Rules) > 0 {
+		parts = append(parts, strings.Join(u.Rules, ", ")+" cannot be judged")
+	}
+	if len(u.OnlyWarn) > 0 {
+		parts = append(parts, strings.Join(u.OnlyWarn, ", ")+" only "+verb(len(u.OnlyWarn), "warns", "warn")+", and late")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// verb is the form of a verb for one, or for several.
+func verb(n int, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
 }
 
 // Line describes in one line what is never reported and what cannot be judged because of it. It is ""
 // when nothing is missing.
 func Line(blind []Blind) string {
-	var missing, rules []string
+	var missing []string
+	var unable Unable
 	cost := ""
 	for i := range blind {
 		b := &blind[i]
 		if b.What == Cost {
-			is := "is"
-			if len(b.Rules) > 1 {
-				is = "are"
-			}
-			cost = fmt.Sprintf("%s %s on, and %d %% of %d %s have no price; add the models under prices: in the limits file", strings.Join(b.Rules, ", "), is, (b.Of-b.Told)*100/b.Of, b.Of, b.In)
+			cost = fmt.Sprintf("%s %s on, and %d %% of %d %s have no price; add the models under prices: in the limits file", strings.Join(b.Rules, ", "), verb(len(b.Rules), "is", "are"), (b.Of-b.Told)*100/b.Of, b.Of, b.In)
 			continue
 		}
 		missing = append(missing, fmt.Sprintf("%s in %d of %d %s", b.What, b.Told, b.Of, b.In))
-		for _, rule := range b.Rules {
-			if !slices.Contains(rules, rule) {
-				rules = append(rules, rule)
-			}
-		}
+		unable.add(&b.Unable)
 	}
 	if len(missing) == 0 {
 		return cost
 	}
-	line := strings.Join(missing, ", ") + ": " + strings.Join(rules, ", ") + " cannot be judged"
+	line := strings.Join(missing, ", ") + ": " + unable.text()
 	if cost != "" {
 		line += "; " + cost
 	}
@@ -281,8 +327,8 @@ func (c *Coverage) Blind(l *analyzer.Limits) (out []Blind) {
 		if n.Of == 0 || n.Told > 0 && (n.need != rules.NeedPrice || (n.Of-n.Told)*10 <= n.Of) {
 			continue
 		}
-		if rules := l.RulesThatNeed(n.need); len(rules) > 0 {
-			out = append(out, Blind{n, rules})
+		if unable := without(l, n.need); !unable.none() {
+			out = append(out, Blind{n, unable})
 		}
 	}
 	return out
@@ -297,7 +343,7 @@ func Unjudged(blind []Blind, judged func(rule string) bool) (out []Blind) {
 			continue
 		}
 		b.Rules = slices.DeleteFunc(slices.Clone(b.Rules), judged)
-		if len(b.Rules) > 0 {
+		if !b.none() {
 			out = append(out, b)
 		}
 	}

@@ -39,7 +39,7 @@ func TestBlind(t *testing.T) {
 	f("arguments in 0 of 2 tool calls, results in 0 of 2 tool calls", call, call)
 	f("results in 0 of 2 tool calls", call, told)
 	f("", told, result)
-	f("tools in 0 of 1 calls, callers in 0 of 1 agent calls, known work in 0 of 1 agent calls",
+	f("tools in 0 of 1 calls, callers in 0 of 1 agent calls, messages in 0 of 1 agent calls, known work in 0 of 1 agent calls",
 		events.Event{Kind: events.AgentCall, Origin: events.OriginAgent, To: events.Party{Agent: "b"}})
 	f("", events.Event{Kind: events.AgentCall, Origin: events.OriginUser, To: events.Party{Agent: "b"}})
 	// Once more after a person has approved something; and a tool that only fails.

@@ -3,7 +3,6 @@ package coverage
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"weir/analyzer"
 	"weir/analyzer/rules"
@@ -13,7 +12,7 @@ import (
 // Flow counts what the events of one flow report, each up to 255. A log with several sources reports
 // everything somewhere. What one flow never reports, rules cannot use to judge that flow.
 type Flow struct {
-	agentCalls, withCaller, withWork, toolCalls, withArgs, withContent, withTokens uint8
+	agentCalls, withCaller, withMessage, withWork, toolCalls, withArgs, withContent, withTokens uint8
 }
 
 // Add counts one event.
@@ -24,7 +23,7 @@ func (f *Flow) Add(ev *events.Event) {
 	for _, x := range [...]struct {
 		to *uint8
 		n  int64
-	}{{&f.agentCalls, c.AgentCalls}, {&f.withCaller, c.WithCaller}, {&f.withWork, c.WithWork}, {&f.toolCalls, c.ToolCalls},
+	}{{&f.agentCalls, c.AgentCalls}, {&f.withCaller, c.WithCaller}, {&f.withMessage, c.WithMessage}, {&f.withWork, c.WithWork}, {&f.toolCalls, c.ToolCalls},
 		{&f.withArgs, c.WithArgs}, {&f.withContent, c.WithContent}, {&f.withTokens, c.WithTokens}} {
 		if x.n > 0 && *x.to < math.MaxUint8 {
 			*x.to++
@@ -34,7 +33,7 @@ func (f *Flow) Add(ev *events.Event) {
 
 // ratios are those of a log with this flow alone.
 func (f *Flow) ratios() []Ratio {
-	c := Coverage{AgentCalls: int64(f.agentCalls), WithCaller: int64(f.withCaller), WithWork: int64(f.withWork), ToolCalls: int64(f.toolCalls),
+	c := Coverage{AgentCalls: int64(f.agentCalls), WithCaller: int64(f.withCaller), WithMessage: int64(f.withMessage), WithWork: int64(f.withWork), ToolCalls: int64(f.toolCalls),
 		WithArgs: int64(f.withArgs), WithContent: int64(f.withContent), WithTokens: int64(f.withTokens)}
 	return c.Ratios()
 }
@@ -46,14 +45,14 @@ type Part struct {
 	Flows   int      `json:"flows"`   // that never report it
 	Of      int      `json:"of"`      // that could
 	Example string   `json:"example"` // one that never does
-	Rules   []string `json:"rules"`   // that cannot judge these flows
+	Unable
 
 	need rules.Need
 }
 
 // String says it in one line.
 func (p *Part) String() string {
-	return fmt.Sprintf("%d of %d flows tell no %s in their %s (such as %q): %s cannot judge these", p.Flows, p.Of, p.What, p.In, p.Example, strings.Join(p.Rules, ", "))
+	return fmt.Sprintf("%d of %d flows tell no %s in their %s (such as %q): %s", p.Flows, p.Of, p.What, p.In, p.Example, p.text())
 }
 
 // Flows sums up what flows report. The zero Flows has seen none.
@@ -97,7 +96,7 @@ func (s *Flows) Blind(l *analyzer.Limits, whole []Blind) (out []Part) {
 		if p.Flows == 0 || said[p.What] {
 			continue
 		}
-		if p.Rules = l.RulesThatNeed(p.need); len(p.Rules) > 0 {
+		if p.Unable = without(l, p.need); !p.none() {
 			out = append(out, p)
 		}
 	}

@@ -83,10 +83,20 @@ func Missing(ev *events.Event) (lacks Lacks) {
 // String returns a hint for the caller: which rules cannot judge without the fields; "" for none.
 func (l Lacks) String() string {
 	var parts []string
-	for i, p := range Fields() {
-		if l&(1<<i) != 0 && len(p.Rules) > 0 {
-			parts = append(parts, "no "+fields[i].name+": "+strings.Join(p.Rules, ", ")+" cannot be judged")
+	for i := range fields {
+		if l&(1<<i) == 0 {
+			continue
 		}
+		var unable Unable
+		for j := range analyzer.Rules {
+			switch r, need := &analyzer.Rules[j], fields[i].need&^rules.NeedTime; { // weir fills in the time
+			case r.Needs&^r.OnlyWarns&need != 0:
+				unable.Rules = append(unable.Rules, r.Name)
+			case r.OnlyWarns&need != 0:
+				unable.OnlyWarn = append(unable.OnlyWarn, r.Name)
+			}
+		}
+		parts = append(parts, "no "+fields[i].name+": "+unable.text())
 	}
 	return strings.Join(parts, "; ")
 }

@@ -53,6 +53,8 @@ type Row struct {
 	Status int           // HTTP status of a refusal
 	From   string        // where the rule comes from
 	Needs  Need          // what a log must report
+	// OnlyWarns is what it can judge without, though later and never to a stop; a part of Needs.
+	OnlyWarns Need
 	Window string        // what Setting.Window means; "" when the row has none
 	Span   Span          // how long a window may be that is not of calls
 	Most   Reach         // the greatest value that can be observed; none for as much as can be written

@@ -171,7 +171,56 @@ func TestWorkUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := weir(t, "", "explain", "f", "--log", file)
-	if code != 0 || !strings.Contains(out, "Whether work was done before its calls is unknown, so ping_pong_same, ping_pong_other, no_work_hops, no_work_burst do not count them") {
+	if code != 0 || !strings.Contains(out, "Whether work was done before its calls is unknown, so ping_pong_same, no_work_hops, no_work_burst do not count them") ||
+		!strings.Contains(out, "because it is unknown whether agents worked: ping_pong_other. ") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestBriefsUnknown gives one message to one agent after the other, and does not report whether they worked.
+// The warning, and the explanation, say why it is no more than a warning, and what is missing.
+func TestBriefsUnknown(t *testing.T) {
+	var log strings.Builder
+	for n := range 20 {
+		at := fmt.Sprintf(`"source":"bus","time":"2026-11-20T14:0%d:%02dZ","correlation_id":"f"`, n/10, n%10*6)
+		fmt.Fprintf(&log, `{"id":"c%d",%s,"kind":"agent.call","from":{"agent":"lead"},"to":{"agent":"w%d"},"content_hash":"xxh64:0000000000000001"}`+"\n", n, at, n)
+		fmt.Fprintf(&log, `{"id":"r%d",%s,"kind":"agent.return","from":{"agent":"w%d"},"to":{"agent":"lead"},"content_hash":"xxh64:0000000000000002"}`+"\n", n, at, n)
+	}
+	file := filepath.Join(t.TempDir(), "bus.jsonl")
+	if err := os.WriteFile(file, []byte(log.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, out, errs := weir(t, "", "explain", "f", "--log", file)
+	for _, want := range []string{
+		"because it is unknown whether agents worked: ping_pong_other, repeated_brief. The log has to report tool calls or had_work.",
+		"came to the same (only warns, from 4 on); the log does not report whether they worked, so five agents count as one and none are refused",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s%s", want, out, errs)
+		}
+	}
+	if _, out, _ = weir(t, "", "replay", file); !strings.Contains(out, "known work in 0 of 20 agent calls: ") || !strings.Contains(out, " cannot be judged, ping_pong_other, repeated_brief only warn, and late") {
+		t.Errorf("replay does not say it:\n%s", out)
+	}
+}
+
+// TestResultsUnknown explains a flow whose tools report neither arguments nor results.
+func TestResultsUnknown(t *testing.T) {
+	var log strings.Builder
+	for n := range 8 {
+		fmt.Fprintf(&log, `{"id":"%d","source":"bus","time":"2026-11-20T14:00:%02dZ","kind":"tool.call","correlation_id":"f","from":{"agent":"a"},"tool":{"name":"read"}}`+"\n", n, n)
+	}
+	file := filepath.Join(t.TempDir(), "bus.jsonl")
+	if err := os.WriteFile(file, []byte(log.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, out, errs := weir(t, "", "explain", "f", "--log", file)
+	for _, want := range []string{
+		"The log does not report arguments of tool calls (tool.args_hash): stale_delegation, stale_answers, repetition, ",
+		"The log does not report results of tool calls (content_hash): ", "repeated_brief cannot be judged.\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s%s", want, out, errs)
+		}
 	}
 }

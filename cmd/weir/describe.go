@@ -284,7 +284,7 @@ func silencedBy(g *adapter.Gives) (out []silenced) {
 			case state == ruleOff:
 			case level == adapter.Never && n.what == madeUp:
 				state, why = ruleUnfit, "made up, 2 s from record to record: "+madeUp
-			case level == adapter.Never && n.of == rules.NeedWork && analyzer.Rules[i].Guesses:
+			case level == adapter.Never && analyzer.Rules[i].OnlyWarns&n.of != 0:
 				state, why = ruleWarns, "never reported: "+n.what
 			case level == adapter.Never:
 				state, why = ruleOff, "never reported: "+n.what

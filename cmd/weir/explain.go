@@ -79,6 +79,7 @@ func explain(env *cli.Env, v *analyzer.View, in place) error {
 			cli.Fprintf(&b, "Whether work was done before its calls is unknown, so %s do not count them: the log has to report tool calls or had_work.\n", strings.Join(v.WorkUnknown, ", "))
 		}
 	}
+	writeMissing(&b, v)
 	if len(v.Exempt) > 0 {
 		cli.Fprintf(&b, "\nIts tags exempt it from %s: 'weir limits show' says why.\n", strings.Join(v.Exempt, ", "))
 	}
@@ -104,6 +105,21 @@ func explain(env *cli.Env, v *analyzer.View, in place) error {
 	}
 	whatNext(env, v, in)
 	return nil
+}
+
+// writeMissing says which rules do less than they could, because the log does not report something. It also
+// stands beside a warning: why a rule only warns is asked then.
+func writeMissing(b *strings.Builder, v *analyzer.View) {
+	warns := len(v.OnlyWarn) > 0 && v.Hops > 1
+	if len(v.Orders) > 0 && (warns || len(v.Missing) > 0) {
+		b.WriteByte('\n')
+	}
+	if warns {
+		cli.Fprintf(b, "Rules that only warn, and late, because it is unknown whether agents worked: %s. The log has to report tool calls or had_work.\n", strings.Join(v.OnlyWarn, ", "))
+	}
+	for i := range v.Missing {
+		cli.Fprintf(b, "The log does not report %s: %s cannot be judged.\n", v.Missing[i].What, strings.Join(v.Missing[i].Rules, ", "))
+	}
 }
 
 // whatNext prints the commands for a flow whose calls are refused. They are notices, because they are no

@@ -59,12 +59,12 @@ func TestHints(t *testing.T) {
 	const bare = `{"kind":"tool.call","correlation_id":"%","from":{"agent":"a"},"tool":{"name":"search"}}`
 	const hint = `"hint":"no tool.args_hash: `
 	for _, flow := range []string{"f", "g"} {
-		r.want(r.do("POST", "/v1/check", strings.Replace(bare, "%", flow, 1)), 200, hint, "repetition", " cannot be judged\"")
+		r.want(r.do("POST", "/v1/check", strings.Replace(bare, "%", flow, 1)), 200, hint, " repetition, ", " cannot be judged\"")
 		if got := r.do("POST", "/v1/check", strings.Replace(bare, "%", flow, 1)); strings.Contains(got.body, hint) {
 			t.Errorf("again: %s", got.body)
 		}
 	}
-	r.want(r.do("POST", "/v1/check", `{"kind":"agent.call","correlation_id":"f","from":{"agent":"a"},"to":{"agent":"b"}}`), 200, `"hint":"no content_hash: `, `; no had_work: `)
+	r.want(r.do("POST", "/v1/check", `{"kind":"agent.call","correlation_id":"f","from":{"agent":"a"},"to":{"agent":"b"}}`), 200, `"hint":"no content_hash: ping_pong_same, repeated_delegation, repeated_brief cannot be judged; no had_work: ping_pong_same, `, ` only warn, and late"`)
 	whole := r.do("POST", "/v1/check", `{"kind":"agent.call","correlation_id":"h","from":{"agent":"a"},"to":{"agent":"b"},"had_work":true,"content_hash":"xxh64:0000000000000001"}`)
 	if strings.Contains(whole.body, "hint") {
 		t.Errorf("%s", whole.body)

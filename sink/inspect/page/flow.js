@@ -157,6 +157,8 @@ export default async function ({ main, signal, parameters, remember, go }) {
     const reasonsOf = incidents(orders).map((list) => whyIncident(list, (o) => ({ about: about[o.rule_id], stepLink: (n) => link(n, shift) }))).toSorted(([a], [b]) => b - a);
     reasons.replaceChildren(el("h2", { id: "why" }, orders.length ? "Why" : "No active order"), ...reasonsOf.map(([, node]) => node),
       ...(!orders.length && view.work_unknown?.length && view.hops > 1 ? [el("p", {}, `Whether work was done before its calls is unknown, so ${view.work_unknown.join(", ")} do not count them.`)] : []),
+      ...(view.only_warn && view.hops > 1 ? [el("p", {}, `Whether agents worked is unknown, so these rules only warn, and late: ${view.only_warn.join(", ")}.`)] : []),
+      ...(view.missing ?? []).map((x) => el("p", {}, `The log does not report ${x.what}: ${x.rules.join(", ")} cannot be judged.`)),
       ...(view.exempt ? [el("p", {}, `Its tags exempt it from ${view.exempt.join(", ")}.`)] : []),
       ...(view.released_until ? [el("p", {}, "Released by an operator until ", moment(view.released_until))] : []),
       ...(view.offences ?? []).filter((o) => !orders.some((x) => x.rule_id === o.rule)).map((o) => el("p", {}, `It was stopped for ${o.rule} before, last `, ago(o.last), ".")));
