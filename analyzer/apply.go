@@ -51,9 +51,10 @@ type moment struct {
 	// The measures below are of this event alone; 0 where it says nothing of them.
 	stale        int64
 	staleSame    int64
-	stalePair    int // index into pairs, -1 when no round was closed
-	delegation   int // index into delegations, -1
-	brief        int // index into briefs of the message at hand, -1
+	stalePair    int  // index into pairs, -1 when no round was closed
+	delegation   int  // index into delegations, -1
+	brief        int  // index into briefs of the message at hand, -1
+	stray        bool // an answer that matches no call
 	errors       int64
 	oks          int64
 	inTurn       int64 // as oks, of several tools in turn
@@ -325,6 +326,10 @@ func (f *Flow) applyReturn(m *moment) {
 		f.worked(m.from)
 	}
 	f.closeRound(m, m.from, m.to)
+	m.stray = m.to != none && m.to != m.from && !f.calledBy(m.from, m.to)
+	if m.stray && f.strays < rules.MaxCount {
+		f.strays++
+	}
 	f.answerDelegation(m)
 	if len(f.briefs) > 0 {
 		briefBack(f, m)
@@ -341,6 +346,21 @@ func (f *Flow) applyReturn(m *moment) {
 	}
 	f.moveTo(m.from, m.to)
 	f.parties[m.to].flags &^= partyHanded
+}
+
+// calledBy reports whether the caller called the party, as far as is remembered; yes where parties had to be
+// forgotten, and where the call may have been before what weir has seen of the episode.
+func (f *Flow) calledBy(party, caller uint8) bool {
+	p := &f.parties[party]
+	switch {
+	case len(f.parties) == maxParties || f.flags&flagIncomplete != 0 || p.parent == caller:
+		return true
+	case p.called == 0:
+		return f.episode > 0
+	case p.parent == none: // a person's message has cut it off
+		return true
+	}
+	return slices.ContainsFunc(f.pairs, func(r pair) bool { return r.from == caller && r.to == party })
 }
 
 // applyToolCall counts a call of a tool and puts it into the window of its party. Rules that

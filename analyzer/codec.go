@@ -97,6 +97,7 @@ const (
 	headHasPayers                  // payers of events that name none
 	headHasSpawns                  // subagents that were started
 	headHasBriefs                  // messages that parties gave to several agents
+	headHasStrays                  // answers that match no call
 )
 
 // readMore reads a byte of further presence bits, where there is one. Bits that this weir does not

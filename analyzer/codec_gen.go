@@ -191,6 +191,9 @@ func putFlowMoney(f *Flow, b []byte, more byte) []byte {
 		b = binary.AppendUvarint(b, uint64(f.spawned))
 		b = binary.AppendUvarint(b, uint64(f.behind))
 	}
+	if more&headHasStrays != 0 {
+		b = binary.AppendUvarint(b, uint64(f.strays))
+	}
 	return b
 }
 
@@ -218,6 +221,9 @@ func getFlowMoney(f *Flow, d *record.Reader, more byte) {
 	if more&headHasSpawns != 0 {
 		f.spawned = uint16(d.Count(rules.MaxCount))
 		f.behind = uint16(d.Count(rules.MaxCount))
+	}
+	if more&headHasStrays != 0 {
+		f.strays = uint16(d.Count(rules.MaxCount))
 	}
 }
 
@@ -680,6 +686,9 @@ func (f *Flow) encode(b []byte) []byte {
 	if f.spawned != 0 {
 		more |= headHasSpawns
 	}
+	if f.strays != 0 {
+		more |= headHasStrays
+	}
 	if f.anyCalled() {
 		flags |= flagCalled
 	}
@@ -708,7 +717,7 @@ func (f *Flow) encode(b []byte) []byte {
 func (f *Flow) decode(d *record.Reader, h []byte) {
 	getFlowHead(f, d, h)
 	getFlowRare(f, d, h)
-	more := readMore(d, h[3]&headHasMore != 0, headHasSums|headHasPayers|headHasSpawns|headHasBriefs)
+	more := readMore(d, h[3]&headHasMore != 0, headHasSums|headHasPayers|headHasSpawns|headHasStrays|headHasBriefs)
 	getFlowMoney(f, d, more)
 	getFlowNames(f, d, h, more)
 	getFlowHops(f, d, h)
@@ -724,7 +733,7 @@ func (f *Flow) decode(d *record.Reader, h []byte) {
 // AtMost returns how many bytes AppendBinary writes at most, with each part at its longest, in a
 // fraction of its time. While that is no more than MaxRecord, AppendBinary changes nothing.
 func (f *Flow) AtMost() int {
-	n := 305 + len(f.turnID) + len(f.root) + len(f.parent) + 8*len(f.marks) + len(f.service) + 8*len(f.ids) + 6*len(f.ids) + 3*len(f.parties) + 5*len(f.rate) + 14*len(f.ring) + 4*len(f.streakAt) + 29*len(f.delegations) + 36*len(f.briefs) + 4*len(f.turnSeen) + 8*len(f.conversations) + 8*len(f.tasks) + 11*len(f.offences) + 27*len(f.overrides) + 8*len(f.orders) + 10*len(f.incidents)
+	n := 308 + len(f.turnID) + len(f.root) + len(f.parent) + 8*len(f.marks) + len(f.service) + 8*len(f.ids) + 6*len(f.ids) + 3*len(f.parties) + 5*len(f.rate) + 14*len(f.ring) + 4*len(f.streakAt) + 29*len(f.delegations) + 36*len(f.briefs) + 4*len(f.turnSeen) + 8*len(f.conversations) + 8*len(f.tasks) + 11*len(f.offences) + 27*len(f.overrides) + 8*len(f.orders) + 10*len(f.incidents)
 	for l, i := f.payers, 0; i < len(l); i++ {
 		p := &l[i]
 		n += 7 + len(p.tag) + len(p.value)

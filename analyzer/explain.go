@@ -54,6 +54,8 @@ type View struct {
 	// WorkUnknown lists the rules that did not count the last call, because it is unknown
 	// whether work was done before it; none where that is known.
 	WorkUnknown []string `json:"work_unknown,omitempty"`
+	// StrayAnswers is how many agent.return of the episode match no call, because of a wrong name or a missing call.
+	StrayAnswers int `json:"stray_answers,omitempty"`
 	// OnlyWarn lists the rules that warn late and stop nothing for now, because it is unknown whether agents worked.
 	OnlyWarn []string `json:"only_warn,omitempty"`
 	// Missing is what no remembered tool call reports, with the rules that cannot judge without it.
@@ -147,7 +149,7 @@ func (e *verdictWriter) View(f *Flow) View {
 	v := View{Flow: strings.Clone(f.key), Root: strings.Clone(f.root), Service: strings.Clone(f.service), Episode: int(f.episode) + 1, Start: events.RFC3339(f.start), Last: events.RFC3339(f.last),
 		Events: int64(f.events), Status: "ok", Incomplete: f.flags&flagIncomplete != 0, Stack: []string{}, Parties: []PartyView{}, Hops: int64(f.hops),
 		ToolCalls: int64(f.toolCalls), Turns: int64(f.turns), Tokens: f.tokens[2], CostUSD: float64(f.cost) / 1e6,
-		Released: events.RFC3339(f.released), Orders: []events.Verdict{}}
+		Released: events.RFC3339(f.released), StrayAnswers: int(f.strays), Orders: []events.Verdict{}}
 	if f.flags&flagWorkUnknown != 0 {
 		v.WorkUnknown = e.limits.RulesThatNeed(rules.NeedWork)
 	}

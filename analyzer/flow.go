@@ -169,7 +169,9 @@ type counts struct {
 	turns   uint16
 	// Subagents started, and those of them in the background, where a rule counts them.
 	spawned, behind uint16
-	turnID          string
+	// Answers of agents that match no call, see stray.
+	strays uint16
+	turnID string
 	// Hashes of the last turn ids, so that a turn that comes back is not a new one.
 	turnSeen []uint32
 	tokens   [3]int64 // input, output, total: for each the larger of the sums below
@@ -559,7 +561,7 @@ func (f *Flow) newEpisode(at events.Stamp) {
 	f.start = at
 	f.pos = none
 	f.unique, f.hops, f.toolCalls, f.turns, f.cost, f.aged = 0, 0, 0, 0, 0, 0
-	f.spawned, f.behind = 0, 0
+	f.spawned, f.behind, f.strays = 0, 0, 0
 	f.tokens, f.parts, f.wholes = [3]int64{}, [4]int64{}, [4]int64{}
 	f.turnID = ""
 	f.flags &^= flagDelta | flagEnded | flagTurnOpen | flagWorkUnknown

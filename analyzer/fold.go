@@ -325,6 +325,9 @@ func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
 	if m.spawned && len(f.orders) > 0 {
 		e.endJobs(f, m, fx)
 	}
+	if m.stray {
+		fx.Counts.Strays++
+	}
 	p.count(m, &e.limits.Load)
 	m.busy = p.busy
 	if m.rewrote.tokens > 0 {

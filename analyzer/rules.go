@@ -108,17 +108,17 @@ type FlowRule struct {
 	// For counts of what is there: events that are missing would only add to them.
 	Grows bool // the value of a sample is one that was reached at least
 	// For patterns, which a person who speaks has ended.
-	Cleans          bool     // a user's event clears it
-	Repeat          bool     // about repetition: tools can be exempt
-	Rewords         bool     // calls in other words count, so that one more wording of them is refused
-	Guesses         bool     // it also warns of hops of which it is unknown whether they came without work, see unsure
-	HoldsCalls      bool     // a hold is about the calls that the row refuses, and the rest of the flow goes on
-	AlwaysPublished bool     // verdicts about it are published also under a wider order, which says something else
-	Deepens         bool     // the value is what callers report as delegation_depth
+	Cleans          bool // a user's event clears it
+	Repeat          bool // about repetition: tools can be exempt
+	Rewords         bool // calls in other words count, so that one more wording of them is refused
+	Guesses         bool // it also warns of hops of which it is unknown whether they came without work, see unsure
+	HoldsCalls      bool // a hold is about the calls that the row refuses, and the rest of the flow goes on
+	AlwaysPublished bool // verdicts about it are published also under a wider order, which says something else
+	Deepens         bool // the value is what callers report as delegation_depth
 	// Doubts reports that it only warns for now, because Row.OnlyWarns is unknown; nil for what Guesses says.
 	// Of a moment with no call at hand, as in a view, it is about any of the flow's.
 	Doubts func(f *Flow, m *moment) bool
-	Leaves          []string // tags of the note that a stop leaves with the agent that was stopped; none for no note
+	Leaves []string // tags of the note that a stop leaves with the agent that was stopped; none for no note
 
 	// Whom returns the parties that an order is about, when they are not the parties of the
 	// event as far as the scope names them.
@@ -615,8 +615,8 @@ var Rules = [RuleCount]FlowRule{
 		Needs: rules.NeedCaller | rules.NeedMessage | rules.NeedResults | rules.NeedWork, OnlyWarns: rules.NeedWork, Most: countKept,
 		Default: rules.Stop(4, 6)},
 		Doubts: briefDoubt,
-		Show:  mostBriefed,
-		Value: sameBrief, Match: matchBrief},
+		Show:   mostBriefed,
+		Value:  sameBrief, Match: matchBrief},
 }
 
 // ofSubagent completes a row about what one subagent has used since it was called.

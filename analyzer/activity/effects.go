@@ -28,6 +28,7 @@ type Effects struct {
 type Counts struct {
 	Events, Duplicates, TooLate, Late, Clamped int64
 	Asks, Refused                              int64
+	Strays                                     int64 // answers of agents that match no call
 	Attempts, Leaked                           int64
 	Episodes                                   int64
 	Defied                                     [events.ReasonCount]int64 // calls made against an order

@@ -18,11 +18,13 @@ import (
 // goroutine; several are put together by Plus. The keys of its JSON are read by programs.
 type Coverage struct {
 	// Calls by users are left out: they never have a caller.
-	AgentCalls    int64 `json:"agent_calls"`
-	WithCaller    int64 `json:"agent_calls_with_caller"`
-	WithMessage   int64 `json:"agent_calls_with_content"`
-	Answers       int64 `json:"answers"`
-	WithWork      int64 `json:"answers_with_known_work"`
+	AgentCalls  int64 `json:"agent_calls"`
+	WithCaller  int64 `json:"agent_calls_with_caller"`
+	WithMessage int64 `json:"agent_calls_with_content"`
+	Answers     int64 `json:"answers"`
+	WithWork    int64 `json:"answers_with_known_work"`
+	// Strays are answers of agents to agents that did not call them, as the fold finds them, see Stray.
+	Strays        int64 `json:"answers_without_call,omitzero"`
 	Requests      int64 `json:"requests"` // to models
 	ToolCalls     int64 `json:"tool_calls"`
 	WithArgs      int64 `json:"tool_calls_with_arguments"`
@@ -124,6 +126,17 @@ func (c *Coverage) costly() int64 {
 // Unpriced is how many calls of models have no known cost. Limits in US dollars do not count them.
 func (c *Coverage) Unpriced() int64 { return c.costly() - c.Priced }
 
+// Stray counts answers for which the fold knows no call.
+func (c *Coverage) Stray(n int64) { c.Strays += n }
+
+// StrayLine says how many answers belong to no call, and what to report; "" for none.
+func (c *Coverage) StrayLine() string {
+	if c.Strays == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d answers match no call, so rules about delegations do not count them: from is the agent that answers, to its caller, each named as in its agent.call", c.Strays, c.Answers)
+}
+
 // Take returns what was counted since the last time. Of which flows there were calls stays known.
 func (c *Coverage) Take() Coverage {
 	told := *c
@@ -158,6 +171,7 @@ func (c *Coverage) Plus(o *Coverage) {
 	c.WithCaller += o.WithCaller
 	c.WithMessage += o.WithMessage
 	c.Answers += o.Answers
+	c.Strays += o.Strays
 	c.Requests += o.Requests
 	c.WithWork += o.WithWork
 	c.ToolCalls += o.ToolCalls

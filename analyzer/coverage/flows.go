@@ -40,11 +40,11 @@ func (f *Flow) ratios() []Ratio {
 
 // Part is what some flows of a log never report, though they could.
 type Part struct {
-	What    string   `json:"what"`    // what is missing
-	In      string   `json:"in"`      // what could report it
-	Flows   int      `json:"flows"`   // that never report it
-	Of      int      `json:"of"`      // that could
-	Example string   `json:"example"` // one that never does
+	What    string `json:"what"`    // what is missing
+	In      string `json:"in"`      // what could report it
+	Flows   int    `json:"flows"`   // that never report it
+	Of      int    `json:"of"`      // that could
+	Example string `json:"example"` // one that never does
 	Unable
 
 	need rules.Need

@@ -55,11 +55,11 @@ type Row struct {
 	Needs  Need          // what a log must report
 	// OnlyWarns is what it can judge without, though later and never to a stop; a part of Needs.
 	OnlyWarns Need
-	Window string        // what Setting.Window means; "" when the row has none
-	Span   Span          // how long a window may be that is not of calls
-	Most   Reach         // the greatest value that can be observed; none for as much as can be written
-	Smells int64         // a limit above it is a design smell; 0 for none
-	Fixed  bool          // nothing about it can be set: it is a person's word
+	Window    string // what Setting.Window means; "" when the row has none
+	Span      Span   // how long a window may be that is not of calls
+	Most      Reach  // the greatest value that can be observed; none for as much as can be written
+	Smells    int64  // a limit above it is a design smell; 0 for none
+	Fixed     bool   // nothing about it can be set: it is a person's word
 	// It only warns: what it measures is no ground to refuse a call.
 	WarnsOnly bool
 	Tells     bool // answers report the remaining budget to the caller

@@ -77,7 +77,7 @@ func (o *Outcome) counts() string {
 		n    int64
 	}{
 		{"duplicates", o.Counts.Duplicates}, {"too_late", o.Counts.TooLate}, {"late", o.Counts.Late},
-		{"refused", o.Counts.Refused}, {"attempts", o.Counts.Attempts}, {"leaked", o.Counts.Leaked}, {"rewritten_tokens", o.Counts.Rewritten[0]}, {"rewritten_micro_usd", o.Counts.Rewritten[1]},
+		{"refused", o.Counts.Refused}, {"attempts", o.Counts.Attempts}, {"leaked", o.Counts.Leaked}, {"strays", o.Counts.Strays}, {"rewritten_tokens", o.Counts.Rewritten[0]}, {"rewritten_micro_usd", o.Counts.Rewritten[1]},
 	} {
 		if c.n != 0 {
 			fmt.Fprintf(&b, " %s=%d", c.name, c.n)

@@ -182,6 +182,7 @@ func (r *run) count() {
 	c.Refused += n.Refused
 	c.Attempts += n.Attempts
 	c.Leaked += n.Leaked
+	c.Strays += n.Strays
 	c.Rewritten[0] += n.Rewritten[0]
 	c.Rewritten[1] += n.Rewritten[1]
 	c.Episodes += n.Episodes

@@ -224,3 +224,22 @@ func TestResultsUnknown(t *testing.T) {
 		}
 	}
 }
+
+// TestStrayAnswers explains and replays a flow in which an agent answers that nobody called.
+func TestStrayAnswers(t *testing.T) {
+	const log = `{"id":"1","source":"bus","time":"2026-11-20T14:00:00Z","kind":"agent.call","correlation_id":"f","from":{"agent":"lead"},"to":{"agent":"coder"}}
+{"id":"2","source":"bus","time":"2026-11-20T14:00:01Z","kind":"agent.return","correlation_id":"f","from":{"agent":"coder-1"},"to":{"agent":"lead"}}
+{"id":"3","source":"bus","time":"2026-11-20T14:00:02Z","kind":"agent.return","correlation_id":"f","from":{"agent":"coder"},"to":{"agent":"lead"}}
+`
+	file := filepath.Join(t.TempDir(), "bus.jsonl")
+	if err := os.WriteFile(file, []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const fix = "from is the agent that answers, to its caller, each named as in its agent.call"
+	if _, out, errs := weir(t, "", "explain", "f", "--log", file); !strings.Contains(out, "\n1 answer (agent.return) matched no call") || !strings.Contains(out, fix) {
+		t.Errorf("%s%s", out, errs)
+	}
+	if _, out, errs := weir(t, "", "replay", file); !strings.Contains(out, "\n1 of 2 answers match no call") || !strings.Contains(out, fix) {
+		t.Errorf("%s%s", out, errs)
+	}
+}

@@ -111,8 +111,11 @@ func explain(env *cli.Env, v *analyzer.View, in place) error {
 // stands beside a warning: why a rule only warns is asked then.
 func writeMissing(b *strings.Builder, v *analyzer.View) {
 	warns := len(v.OnlyWarn) > 0 && v.Hops > 1
-	if len(v.Orders) > 0 && (warns || len(v.Missing) > 0) {
+	if len(v.Orders) > 0 && (warns || len(v.Missing) > 0 || v.StrayAnswers > 0) {
 		b.WriteByte('\n')
+	}
+	if v.StrayAnswers > 0 {
+		cli.Fprintf(b, "%s (agent.return) matched no call, so rules about delegations do not count them: from is the agent that answers, to its caller, each named as in its agent.call.\n", cli.Count(int64(v.StrayAnswers), "answer"))
 	}
 	if warns {
 		cli.Fprintf(b, "Rules that only warn, and late, because it is unknown whether agents worked: %s. The log has to report tool calls or had_work.\n", strings.Join(v.OnlyWarn, ", "))

@@ -326,7 +326,9 @@ func (r *replay) fold(ev *events.Event) error {
 	r.offset++
 	when, _ := analyzer.TimeOf(ev)
 	r.last = max(r.last, when)
-	if counted.Called(ev, r.counted()) {
+	now := r.counted()
+	r.coverage.Stray(now.Strays - counted.Strays)
+	if counted.Called(ev, now) {
 		f.Calls++
 	}
 	return r.heard(given)
@@ -586,7 +588,7 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 // printBlind prints what cannot be judged, and what the log would need for it.
 func (s *replaySummary) printBlind(env *cli.Env) error {
 	line := coverage.Line(s.Blind)
-	if line == "" && len(s.BlindFlows) == 0 && s.WarnsOnly == "" && s.Events > 0 {
+	if line == "" && len(s.BlindFlows) == 0 && s.WarnsOnly == "" && s.Coverage.Strays == 0 && s.Events > 0 {
 		return nil
 	}
 	if line != "" {
@@ -597,6 +599,9 @@ func (s *replaySummary) printBlind(env *cli.Env) error {
 	}
 	if s.WarnsOnly != "" {
 		line += s.WarnsOnly + "\n"
+	}
+	if stray := s.Coverage.StrayLine(); stray != "" {
+		line += stray + "\n"
 	}
 	_, err := io.WriteString(env.Out, line+s.unheard())
 	return err

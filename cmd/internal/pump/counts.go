@@ -150,11 +150,11 @@ type Standing struct {
 }
 
 // Counted is how much the fold of a replay has taken, dropped and refused so far.
-type Counted struct{ Events, Duplicates, TooLate, Refused int64 }
+type Counted struct{ Events, Duplicates, TooLate, Refused, Strays int64 }
 
 // Add adds what another fold has counted.
 func (c *Counted) Add(o Counted) {
-	c.Events, c.Duplicates, c.TooLate, c.Refused = c.Events+o.Events, c.Duplicates+o.Duplicates, c.TooLate+o.TooLate, c.Refused+o.Refused
+	c.Events, c.Duplicates, c.TooLate, c.Refused, c.Strays = c.Events+o.Events, c.Duplicates+o.Duplicates, c.TooLate+o.TooLate, c.Refused+o.Refused, c.Strays+o.Strays
 }
 
 // Repeats is the number of events that were dropped because they were folded before, or are too late

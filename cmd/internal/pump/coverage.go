@@ -29,7 +29,8 @@ const (
 )
 
 // plus adds new coverage of a source to its sum. It returns the sum, and whether to log it now.
-func (t *sourceCoverage) plus(source string, told *coverage.Coverage) (say coverage.Coverage, now bool) {
+// The first answer without a call is logged at once: it is nearly always a wrong name.
+func (t *sourceCoverage) plus(source string, told *coverage.Coverage) (say coverage.Coverage, now, stray bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.by == nil {
@@ -37,9 +38,9 @@ func (t *sourceCoverage) plus(source string, told *coverage.Coverage) (say cover
 	}
 	c := coverageOf(t.by, source)
 	// Said when the number is passed and not at or above it, so that it is said once.
-	before := c.Size()
+	before, strays := c.Size(), c.Strays
 	c.Plus(told)
-	return *c, before < enoughCovered && c.Size() >= enoughCovered
+	return *c, before < enoughCovered && c.Size() >= enoughCovered, strays == 0 && c.Strays > 0
 }
 
 // coverageOf returns the coverage of a source in by. At most maxSources sources are kept by name.
@@ -63,8 +64,13 @@ func coverageOf(by map[string]*coverage.Coverage, source string) *coverage.Cover
 // sourceCoverage, so it is updated once for each batch and not for each event.
 type covering map[string]*coverage.Coverage
 
-// add counts one event, with the prices of the limits in force.
-func (t covering) add(ev *events.Event, table prices.Table) { coverageOf(t, ev.Source).Add(ev, table) }
+// add counts one event, with the prices of the limits in force;
+// strays is how many answers without a call it is.
+func (t covering) add(ev *events.Event, table prices.Table, strays int64) {
+	c := coverageOf(t, ev.Source)
+	c.Add(ev, table)
+	c.Stray(strays)
+}
 
 // sum returns the coverage of all sources together.
 func (t *sourceCoverage) sum() (all coverage.Coverage) {
@@ -83,7 +89,14 @@ func (c *Counts) Blind(l *analyzer.Limits) map[string]string {
 	defer c.coverage.mu.Unlock()
 	out := map[string]string{}
 	for name, t := range c.coverage.by {
-		if line := coverage.Line(t.Blind(l)); line != "" && t.Size() >= enoughCovered {
+		line := ""
+		if t.Size() >= enoughCovered {
+			line = coverage.Line(t.Blind(l))
+		}
+		if stray := t.StrayLine(); stray != "" {
+			line = strings.TrimPrefix(line+"; "+stray, "; ")
+		}
+		if line != "" {
 			out[name] = line
 		}
 	}
@@ -98,7 +111,10 @@ func (m *meter) covered(l *analyzer.Limits) {
 		if told == (coverage.Coverage{}) {
 			continue
 		}
-		say, now := m.counts.coverage.plus(source, &told)
+		say, now, stray := m.counts.coverage.plus(source, &told)
+		if stray {
+			m.o.Logger.Warn("answers of a source match no call", "source", source, "blind", say.StrayLine())
+		}
 		if !now {
 			continue
 		}

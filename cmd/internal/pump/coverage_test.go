@@ -2,6 +2,7 @@ package pump
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"weir/analyzer/limitfile"
@@ -16,10 +17,10 @@ func TestCoverage(t *testing.T) {
 	said := 0
 	pump := covering{}
 	tell := func() {
-		pump.add(&call, nil)
+		pump.add(&call, nil, 0)
 		for source, told := range pump {
 			taken := told.Take()
-			if _, now := c.coverage.plus(source, &taken); now {
+			if _, now, _ := c.coverage.plus(source, &taken); now {
 				said++
 			}
 		}
@@ -40,5 +41,24 @@ func TestCoverage(t *testing.T) {
 	}
 	if n, all := len(c.coverage.by), c.coverage.sum(); n != maxSources+1 || all.ToolCalls != 3*enoughCovered+10*maxSources {
 		t.Errorf("%d sources with %d calls", n, all.ToolCalls)
+	}
+}
+
+// TestCoverageOfStrays logs the first answer that matches no call, and reports how many there are.
+func TestCoverageOfStrays(t *testing.T) {
+	var c Counts
+	answer := events.Event{Kind: events.AgentReturn, Source: "a", From: events.Party{Agent: "x"}, To: events.Party{Agent: "y"}}
+	logged := 0
+	for _, strays := range []int64{0, 1, 1} {
+		pump := covering{}
+		pump.add(&answer, nil, strays)
+		told := pump["a"].Take()
+		if _, _, stray := c.coverage.plus("a", &told); stray {
+			logged++
+		}
+	}
+	limits := limitfile.Default()
+	if blind := c.Blind(&limits); logged != 1 || !strings.HasPrefix(blind["a"], "2 of 3 answers match no call") {
+		t.Errorf("logged %d times; blind are %v", logged, blind)
 	}
 }

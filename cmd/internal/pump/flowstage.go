@@ -240,5 +240,5 @@ func (s *flowStage) restoreState(b []byte) error {
 }
 
 func (s *flowStage) counted(n *activity.Counts) Counted {
-	return Counted{n.Events, n.Duplicates, n.TooLate, n.Refused}
+	return Counted{n.Events, n.Duplicates, n.TooLate, n.Refused, n.Strays}
 }

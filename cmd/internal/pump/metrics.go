@@ -47,10 +47,10 @@ func newMeter(o *Options, at *frontier) meter {
 type flowMeter struct {
 	of *flowStage
 
-	late, duplicates, expired int64           // of the fold, before the event at hand
-	aside                     activity.Counts // of the fold, before an event of the self-test
-	had                       spent           // by the flow, before the event at hand
-	idle                      time.Duration   // silence that ends an episode, by the limits in force
+	late, duplicates, expired, strays int64           // of the fold, before the event at hand
+	aside                             activity.Counts // of the fold, before an event of the self-test
+	had                               spent           // by the flow, before the event at hand
+	idle                              time.Duration   // silence that ends an episode, by the limits in force
 }
 
 // before is called before an event is folded.
@@ -61,7 +61,7 @@ func (m *flowMeter) before() {
 		m.aside = *n
 		return
 	}
-	m.late, m.duplicates, m.expired = n.Late, n.Duplicates, n.TooLate
+	m.late, m.duplicates, m.expired, m.strays = n.Late, n.Duplicates, n.TooLate, n.Strays
 	m.had = m.spent()
 }
 
@@ -89,7 +89,7 @@ func (m *flowMeter) after(ev *events.Event) {
 		return
 	}
 	if f.o.Store != nil { // a replay counts for itself what it reads
-		f.meter.covering.add(ev, f.engine.Limits().Prices)
+		f.meter.covering.add(ev, f.engine.Limits().Prices, n.Strays-m.strays)
 	}
 	// A stop in shadow mode refuses no call.
 	refused := f.fx.Answer != nil && ev.Ask && f.fx.Answer.Stops() && f.fx.Answer.Mode != events.ModeShadow

@@ -158,6 +158,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
     reasons.replaceChildren(el("h2", { id: "why" }, orders.length ? "Why" : "No active order"), ...reasonsOf.map(([, node]) => node),
       ...(!orders.length && view.work_unknown?.length && view.hops > 1 ? [el("p", {}, `Whether work was done before its calls is unknown, so ${view.work_unknown.join(", ")} do not count them.`)] : []),
       ...(view.only_warn && view.hops > 1 ? [el("p", {}, `Whether agents worked is unknown, so these rules only warn, and late: ${view.only_warn.join(", ")}.`)] : []),
+      ...(view.stray_answers ? [el("p", {}, `${many(view.stray_answers, "answer")} (agent.return) matched no call: from is the agent that answers, to its caller, each named as in its agent.call.`)] : []),
       ...(view.missing ?? []).map((x) => el("p", {}, `The log does not report ${x.what}: ${x.rules.join(", ")} cannot be judged.`)),
       ...(view.exempt ? [el("p", {}, `Its tags exempt it from ${view.exempt.join(", ")}.`)] : []),
       ...(view.released_until ? [el("p", {}, "Released by an operator until ", moment(view.released_until))] : []),

@@ -24,6 +24,7 @@ var flowRecords = []record{{
 					raw{"b = append(b, byte(p.kind))", "p.kind = budgets.Kind(d.Take(1)[0])", 1, ""}, row{"tag", text}, row{"value", text}}},
 			}},
 			behind{"more", "headHasSpawns", "f.spawned != 0", []part{row{"spawned", few}, row{"behind", few}}},
+			behind{"more", "headHasStrays", "f.strays != 0", []part{row{"strays", few}}},
 		}},
 		{"Names", "events, tools and parties", []part{
 			// Ids of 48 bits make room for briefs. An older weir reads those of 64.
