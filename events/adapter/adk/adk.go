@@ -18,6 +18,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
 )
 
 // Format returns the format of ADK sessions and events.
@@ -374,6 +375,7 @@ func (r *reader) result(v *invocation, m *message, p *part, emit func(*events.Ev
 		if e.Status = events.StatusOK; p.failure != "" {
 			e.Status, e.ErrorType = events.StatusError, p.failure
 		}
+		new(deed.Call).End(nil, e, "", "", &p.came)
 		emit(e)
 		return
 	}

@@ -6,6 +6,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
@@ -51,6 +52,7 @@ type part struct {
 	said     events.Hash
 	sim      events.Fingerprint
 	failure  string // normalised
+	came     deed.Result
 }
 
 // has reports whether the event has a part of the kind.
@@ -269,6 +271,7 @@ func (m *message) readFunction(c *jsonwalk.Cursor, kind partKind, ignore adapter
 		// A session and its events lay the same response out in different ways.
 		said := fingerprint.AppendCanonical(nil, response, nil)
 		p.said, p.sim = fingerprint.Content(said), fingerprint.Text(said)
+		p.came = deed.ResultOf(returned(response))
 		// Tools of ADK report errors in a member of that name.
 		if text := jsonwalk.New(response).TextOf("error"); len(text) > 0 {
 			p.failure = fingerprint.Error(text)
@@ -282,4 +285,21 @@ func (m *message) readFunction(c *jsonwalk.Cursor, kind partKind, ignore adapter
 		p.args, p.size = fingerprint.Args(args, ignore.Of(p.name)), int64(len(args))
 	}
 	m.parts = append(m.parts, p)
+}
+
+// returned is what the function returned. A value that is no object comes as the one member result of one.
+func returned(response []byte) []byte {
+	value, members := response, 0
+	c := jsonwalk.New(response)
+	for c.MaybeObject(); c.Member(); members++ {
+		if string(c.Key()) == "result" && c.Peek() == '"' {
+			value = c.Text()
+		} else {
+			c.Skip()
+		}
+	}
+	if members != 1 {
+		return response
+	}
+	return value
 }

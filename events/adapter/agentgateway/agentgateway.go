@@ -22,6 +22,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/pairing"
 	"weir/events/adapter/wire"
@@ -292,8 +293,17 @@ func (r *reader) tool(l *line, key string, emit func(*events.Event)) {
 	if args := l.text[toolArgs]; len(args) > 0 {
 		r.pair.Args(e, args)
 	}
-	pairing.Returned(e, l.text[toolResult])
-	r.pair.Pair(e, emit)
+	text := l.text[toolResult]
+	if got := wire.ReadToolResult(text); got.Text != nil {
+		if text = got.Text; got.Failed && e.Status <= events.StatusOK {
+			e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(text), "error")
+		}
+	}
+	pairing.Returned(e, text)
+	r.pair.Pair(e, func(e *events.Event) {
+		deed.Returned(e, text)
+		emit(e)
+	})
 }
 
 // agent emits a call of an agent and its return. The callee has no name but the one from the route or

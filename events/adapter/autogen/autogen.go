@@ -25,6 +25,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
 	"weir/events/fingerprint"
 )
 
@@ -416,6 +417,7 @@ func (r *reader) said(f *flow, m *message, emit func(*events.Event)) {
 				if u.id == c.id && !u.done {
 					u.done, u.end = true, cmp.Or(m.at, f.clock)
 					u.result, u.near = fingerprint.Result(c.result)
+					u.came = deed.ResultOf(c.result)
 					if u.failed = c.failed; u.failed {
 						u.failure = cmp.Or(fingerprint.Error(c.result), "error")
 					}

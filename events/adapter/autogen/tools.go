@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"weir/events"
+	"weir/events/adapter/deed"
 	"weir/events/fingerprint"
 )
 
@@ -19,6 +20,7 @@ type use struct {
 	result       events.Hash
 	near         events.Fingerprint
 	failure      string
+	came         deed.Result
 }
 
 // release emits the tool calls of an agent, or of all agents, when it is known that they
@@ -64,6 +66,7 @@ func (r *reader) use(f *flow, calls []*use, emit func(*events.Event)) {
 			e.Status, e.ErrorType = events.StatusError, u.failure
 		}
 		e.DurationMS = max(0, float64(u.end-u.at))
+		new(deed.Call).End(nil, e, "", "", &u.came)
 		emit(e)
 	}
 }
@@ -83,5 +86,5 @@ func (r *reader) tool(f *flow, l *line, emit func(*events.Event)) {
 	result, near := fingerprint.Result(l.result)
 	r.use(f, []*use{{id: f.name(), tool: cmp.Or(l.tool, "tool"), by: cmp.Or(l.agent.name, r.source), at: f.clock, end: f.clock, done: true,
 		args: fingerprint.Args(l.args, r.ignore.Of(l.tool)), size: int64(len(l.args)),
-		result: result, near: near}}, emit)
+		result: result, near: near, came: deed.ResultOf(l.result)}}, emit)
 }

@@ -20,6 +20,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/pairing"
 	"weir/events/fingerprint"
@@ -310,11 +311,14 @@ func (r *reader) entry(l *line, emit func(*events.Event)) {
 		e := r.begin(l, "/result", events.ToolResult, "")
 		e.From, e.Tool = party(l.session), events.Tool{Name: cmp.Or(d.tool, "tool"), CallID: d.call, Type: "function"}
 		e.Source += "/log"
-		pairing.Said(e, d.result)
 		if d.failed {
 			e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(d.result), "error")
 		}
-		r.pair.Pair(e, emit)
+		pairing.Returned(e, d.result)
+		r.pair.Pair(e, func(e *events.Event) {
+			deed.Returned(e, d.result)
+			emit(e)
+		})
 	// Tokens come as an event of their own, beside the answer.
 	case "assistant.usage":
 		e := r.begin(l, "/llm", events.LLMCall, "")

@@ -76,6 +76,15 @@ func (c *Call) Begin(l *polling.Looks, e *events.Event, caller, id string) {
 	e.Tool.RetryOf = l.Call(caller, id, e.Time, c.subject)
 }
 
+// Returned fills in the event of a result of which the log has the text, for adapters that do not follow what calls look
+// at. The event has its tool, status and content. Other events are left as they are.
+func Returned(e *events.Event, text []byte) {
+	if e.Kind == events.ToolResult {
+		r := ResultOf(text)
+		new(Call).End(nil, e, "", "", &r)
+	}
+}
+
 // End fills in the event of a result, which has its status and content.
 func (c *Call) End(l *polling.Looks, e *events.Event, caller, id string, r *Result) {
 	if !r.known {

@@ -15,8 +15,11 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
+	"weir/events/adapter/pairing"
 	"weir/events/adapter/spanrow"
 	"weir/events/adapter/usage"
+	"weir/events/adapter/wire"
 	"weir/events/fingerprint"
 )
 
@@ -207,9 +210,18 @@ func (r *reader) request(record []byte, emit func(*events.Event)) error {
 		e.Tool = tool
 		emit(e)
 		e = begin(events.ToolResult, id+"/end", end)
-		result := []byte(spanrow.Text(q.Response))
-		e.Tool, e.Content, e.Sim = tool, fingerprint.Content(result), fingerprint.Text(result)
+		e.Tool = tool
 		q.outcome(e)
+		result := []byte(spanrow.Text(q.Response))
+		if got := wire.ReadToolResult(result); got.Text != nil {
+			if result = got.Text; got.Failed && e.Status == events.StatusOK {
+				e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(result), "error")
+			}
+		} else if len(result) == 0 {
+			result = nil // not kept
+		}
+		pairing.Returned(e, result)
+		deed.Returned(e, result)
 		emit(e)
 		return nil
 	}
@@ -259,6 +271,7 @@ func (r *reader) results(q *request, flow string, start time.Time, begin func(ev
 		result := []byte(spanrow.Text(toolResults[i].Content))
 		e.Status = events.StatusOK
 		e.Content, e.Sim = fingerprint.Result(result)
+		deed.Returned(e, result)
 		emit(e)
 	}
 }

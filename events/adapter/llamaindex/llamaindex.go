@@ -13,6 +13,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/pairing"
 	"weir/events/fingerprint"
@@ -155,7 +156,7 @@ func (l *line) output(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "blocks":
-			l.said = c.Texts()
+			l.said = append([]byte{}, c.Texts()...) // blocks without texts are an empty result
 		// LlamaIndex catches what a tool raises, and says so here.
 		case "is_error":
 			l.failed = c.Bool()
@@ -267,9 +268,12 @@ func (r *reader) result(l *line, call string, at events.Stamp, emit func(*events
 	e := r.begin(call+"/result", events.ToolResult, at)
 	e.From, e.Tool = events.Party{Agent: cmp.Or(r.agent, "agent")}, events.Tool{Name: l.tool, CallID: call, Type: "function"}
 	r.pair.Args(e, l.args)
-	pairing.Said(e, l.said)
 	if l.failed {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.said), "error")
 	}
-	r.pair.Pair(e, emit)
+	pairing.Returned(e, l.said)
+	r.pair.Pair(e, func(e *events.Event) {
+		deed.Returned(e, l.said)
+		emit(e)
+	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/deed"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/pairing"
 	"weir/events/fingerprint"
@@ -225,12 +226,15 @@ func (r *reader) result(n *entry, emit func(*events.Event)) {
 	// The result has the id of its use, so that both are one call.
 	// The name of the tool is left to the pairing, which saw the use.
 	e.ID, e.Tool.CallID = n.use+"/result", n.use
-	said := n.text()
+	said := append([]byte{}, n.text()...) // the stream has all results, so one without texts is empty
 	if n.failed {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(said), "error")
 	}
 	pairing.Returned(e, said)
-	r.pair.Pair(e, emit)
+	r.pair.Pair(e, func(e *events.Event) {
+		deed.Returned(e, said)
+		emit(e)
+	})
 }
 
 // begin fills what all events of an entry share. Without a session the last message of the

@@ -86,35 +86,20 @@ func readResult(m *wire.Message) result {
 		failure := m.Failure()
 		return result{status: events.StatusError, failure: failure, said: fingerprint.Content([]byte(failure))}
 	}
-	var text, structured []byte
+	r := wire.ReadToolResult(m.Result)
 	got := result{status: events.StatusOK}
-	c := jsonwalk.New(m.Result)
-	for c.MaybeObject(); c.Member(); {
-		switch string(c.Key()) {
-		case "content":
-			text = c.Texts()
-		case "structuredContent":
-			structured = c.Raw()
-		case "isError":
-			if c.Bool() {
-				got.status = events.StatusError
-			}
-		case "resultType":
-			if string(c.Text()) == "input_required" {
-				got.status = events.StatusInputRequired
-			}
-		}
+	switch {
+	case r.Asks:
+		got.status = events.StatusInputRequired
+	case r.Failed:
+		got.status, got.failure = events.StatusError, fingerprint.Error(r.Text)
 	}
-	// Structured content repeats the text where a server gives both.
-	if len(text) == 0 {
-		text = structured
-	}
-	if got.said, got.sim = fingerprint.Result(text); got.said.IsZero() && got.status == events.StatusOK {
+	if got.said, got.sim = fingerprint.Result(r.Text); got.said.IsZero() && got.status == events.StatusOK {
 		got.said = events.EmptyContent // the response has arrived, without content
 	}
-	got.done = deed.ResultOf(text)
-	if got.status == events.StatusError {
-		got.failure = fingerprint.Error(text)
+	if got.status == events.StatusError && got.said == events.EmptyContent {
+		got.said = events.Hash{} // an error without text is judged by its type
 	}
+	got.done = deed.ResultOf(r.Text)
 	return got
 }

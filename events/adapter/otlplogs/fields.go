@@ -57,6 +57,7 @@ const (
 	callID
 	toolServer
 	toolArgs
+	resultSize
 	succeeded
 	// The next two are of uses of tools and of requests alike.
 	failure
@@ -94,6 +95,7 @@ var aliases = [fields][]string{
 	callID:         {"tool_use_id"},
 	toolServer:     {"mcp_server_name"},
 	toolArgs:       {"tool_input", "tool_parameters"},
+	resultSize:     {"tool_result_size_bytes"},
 	succeeded:      {"success", "tool.success"},
 	failure:        {"error", "error.message"},
 	duration:       {"duration_ms"},

@@ -374,6 +374,10 @@ func (r *reader) tool(l *line, emit func(*events.Event)) {
 	if success := string(l.text[succeeded]); success != "" && success != "true" {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.text[failure]), "error")
 	}
+	// The log has the size of a result and not its text. An empty result is a known one.
+	if e.Tool.ResultSize = l.number(resultSize); string(l.text[resultSize]) == "0" {
+		e.Tool.ResultSize = 1
+	}
 	r.pair.Pair(e, emit)
 }
 

@@ -12,6 +12,6 @@ func Sources() []adapter.Source {
 			Run:   "weir replay logs.jsonl",
 			Flow:  "one prompt of the user (prompt.id), else the session",
 			Sees:  "Uses of tools when they are over, tokens, money and errors of every request.",
-			Blind: "Results of tools, so repetition is told late and by the calls alone; which agent called which."},
+			Blind: "Texts of results, so results of one size count as the same; which agent called which."},
 	}
 }
