@@ -47,8 +47,8 @@ const TreePath = MemberPath + "/tree"
 // Error is what is wrong with a request.
 // Errors of this type are the client's fault, and never count as failures of weir.
 type Error struct {
-	Status int
-	Detail string // what, and how to go on
+	Status int    `json:"status"`
+	Detail string `json:"detail"` // what, and how to go on
 }
 
 // Error returns the detail.

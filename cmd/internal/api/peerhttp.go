@@ -1,6 +1,8 @@
 package api
 
 import (
+	"encoding/json"
+	"errors"
 	"net/http"
 
 	"weir/cmd/internal/gate"
@@ -91,6 +93,12 @@ func (f *forwarding) answerForwarded(r *http.Request, raw []byte) (int, []byte, 
 		return 0, nil, err
 	}
 	v, err := f.checker.CheckHere(&check.Request{Context: r.Context(), Event: &ev, Raw: raw})
+	// What is wrong with the check is an answer. The other member would take an error for a member that does not
+	// answer, and a dispatcher that gets no answer makes the call.
+	if e, ok := errors.AsType[*check.Error](err); ok && e.Status == http.StatusConflict {
+		refused, err := json.Marshal(e)
+		return e.Status, refused, err
+	}
 	if err != nil {
 		return 0, nil, err
 	}

@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -169,9 +170,16 @@ func (w *peers) ownerOf(ctx context.Context, l *partitionSet, partition int) (st
 // forward lets the owner answer. When the owner does not answer in time, the caller gets
 // an error and goes by the active orders that it knows.
 func (w *peers) forward(ctx context.Context, address string, raw []byte) (*events.Verdict, error) {
-	_, body, err := w.host.Peer.Post(ctx, address, check.MemberPath, raw)
+	status, body, err := w.host.Peer.Post(ctx, address, check.MemberPath, raw)
 	if err != nil {
 		return nil, w.unanswered(ctx, address, err)
+	}
+	if status == http.StatusConflict { // the check is wrong
+		refused := new(check.Error)
+		if err := json.Unmarshal(body, refused); err != nil || refused.Status != status {
+			return nil, w.unanswered(ctx, address, fmt.Errorf("it answers %d: %s", status, body))
+		}
+		return nil, refused
 	}
 	// A refusal is a verdict like any: members answer each other with 200.
 	v := new(events.Verdict)

@@ -55,7 +55,7 @@ type Peer struct {
 }
 
 // Post sends a request to the member at the address and returns its answer. It returns an
-// error for every status but 200, 202 and 204, and for an answer that is not signed.
+// error for every status but 200, 202, 204 and 409, and for an answer that is not signed.
 func (p *Peer) Post(ctx context.Context, address, path string, body []byte) (status int, answer []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(address, "/")+path, bytes.NewReader(body))
 	if err != nil {
@@ -78,15 +78,20 @@ func (p *Peer) Post(ctx context.Context, address, path string, body []byte) (sta
 	if answer, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer)); err != nil {
 		return 0, nil, err
 	}
+	failed := fmt.Errorf("it answers %s: %s", response.Status, bytes.TrimSpace(answer))
 	switch status = response.StatusCode; status {
-	case http.StatusOK, http.StatusAccepted, http.StatusNoContent:
+	case http.StatusOK, http.StatusAccepted, http.StatusNoContent, http.StatusConflict:
 	default:
-		return status, nil, fmt.Errorf("it answers %s: %s", response.Status, bytes.TrimSpace(answer))
+		return status, nil, failed
 	}
 	if proof == "" {
 		return status, answer, nil
 	}
-	if err := keys.Verify(signedAnswer(proof, status, answer), response.Header.Get(Header)); err != nil {
+	err = keys.Verify(signedAnswer(proof, status, answer), response.Header.Get(Header))
+	switch {
+	case err != nil && status == http.StatusConflict:
+		return status, nil, failed
+	case err != nil:
 		return 0, nil, errors.New("its answer is not signed with a key of this group: it is no member, or has other tokens or another --member-key-file")
 	}
 	return status, answer, nil

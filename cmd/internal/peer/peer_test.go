@@ -65,6 +65,7 @@ func TestPost(t *testing.T) {
 		"too early":            {member(now, old), member(now.Add(-window-time.Millisecond), old), honest, "another address or time"},
 		"another answer":       {member(now, old), member(now, old), func(http.ResponseWriter) (int, string) { return http.StatusOK, "no" }, "its answer is not signed"},
 		"another status":       {member(now, old), member(now, old), func(http.ResponseWriter) (int, string) { return http.StatusAccepted, "yes" }, "its answer is not signed"},
+		"unsigned refusal":     {member(now, old), member(now, old), func(http.ResponseWriter) (int, string) { return http.StatusConflict, "no" }, "it answers 409 Conflict: no"},
 		"unsigned answer": {member(now, old), member(now, old), func(w http.ResponseWriter) (int, string) {
 			w.Header().Del(Header)
 			return http.StatusOK, "yes"
@@ -83,6 +84,20 @@ func TestPost(t *testing.T) {
 }
 
 // TestVerify refuses what was signed for another address, path or body.
+// TestRefusal takes a refusal that is signed for an answer.
+func TestRefusal(t *testing.T) {
+	p := member(1_800_000_000_000, old)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.SignAnswer(w, r, http.StatusConflict, []byte("no"))
+		w.WriteHeader(http.StatusConflict)
+		_, _ = io.WriteString(w, "no")
+	}))
+	t.Cleanup(s.Close)
+	if status, answer, err := p.Post(t.Context(), s.URL, "/v1/asks", nil); err != nil || status != http.StatusConflict || string(answer) != "no" {
+		t.Errorf("%d %q, %v", status, answer, err)
+	}
+}
+
 // TestLongAnswer reads what a member knows of many guards.
 func TestLongAnswer(t *testing.T) {
 	long := bytes.Repeat([]byte("x"), 4<<20)
