@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const { Guard } = await import(pathToFileURL(process.argv[2]));
-const names = { call_id: "callId", args_sim: "argsSim", from_agent: "fromAgent", to_agent: "toAgent", args_hash: "argsHash", content_hash: "contentHash", turn_id: "turn", task_id: "task", conversation_id: "conversation", project_id: "project", tenant_id: "tenant", team_id: "team", root_correlation_id: "root" };
+const names = { call_id: "callId", args_sim: "argsSim", from_agent: "fromAgent", to_agent: "toAgent", args_hash: "argsHash", content_hash: "contentHash", turn_id: "turn", task_id: "task", conversation_id: "conversation", project_id: "project", tenant_id: "tenant", team_id: "team", root_correlation_id: "root", had_work: "hadWork" };
 const words = (call) => Object.fromEntries(Object.entries(call).map(([name, value]) => [names[name] ?? name, value]));
 
 function told(d) {
