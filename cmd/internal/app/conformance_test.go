@@ -110,7 +110,7 @@ func typescriptGuard(t *testing.T, node, folder string) (module string) {
 	return module
 }
 
-// TestConformanceRestarted plays the dialogues while weir is restarted in the middle of each: the answers are the same.
+// TestConformanceRestarted plays the dialogues while weir is stopped or killed in the middle of each, and starts again: the answers are the same.
 func TestConformanceRestarted(t *testing.T) {
 	eachDialogues(t, func(t *testing.T, limits string, dialogues []conformance.Dialogue) {
 		dir := t.TempDir()
@@ -119,7 +119,11 @@ func TestConformanceRestarted(t *testing.T) {
 			half := len(dialogues[i].Steps) / 2
 			w.Play(t, &dialogues[i], conformance.Requests{}, fmt.Sprint("again-", i, "-"), func(step int) {
 				if step == half {
-					r.stop()
+					if i%2 == 0 {
+						r.stop()
+					} else {
+						r.kill()
+					}
 					var next *conformance.Weir
 					r, next = conforming(t, dir, limits, clock.System{})
 					w.URLs = next.URLs

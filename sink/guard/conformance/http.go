@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"weir/events"
 )
 
 // EventOf is the event by which a call is checked, as a guard writes it, without an id.
@@ -100,6 +102,9 @@ func decision(t testing.TB, status int, body []byte) map[string]any {
 	}
 	if a.Allowed {
 		said["action"], left = a.Verdict.Action, a.Verdict.Remaining
+		if events.Action(a.Verdict.Action).Stops() { // in shadow
+			said["action"] = "allow"
+		}
 		put("note", a.Verdict.AgentMessage)
 	} else {
 		said["action"] = a.Action

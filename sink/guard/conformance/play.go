@@ -35,6 +35,7 @@ type Step struct {
 
 	Body  json.RawMessage `json:"body,omitempty"`
 	Times int             `json:"times,omitempty"` // 0: once
+	Until bool            `json:"until,omitempty"` // a check is repeated until its answer is the one that is wanted
 	Want  map[string]any  `json:"want,omitempty"`  // of each answer
 }
 
@@ -79,6 +80,8 @@ type Weir struct {
 	// Now is the time of the log. Runs says that it goes on while a decision is played.
 	Now  func() time.Time
 	Runs bool
+
+	heard map[string][]string // answers of the first transport, by dialogue
 }
 
 // player plays rows by one transport.
@@ -89,10 +92,12 @@ type player struct {
 	prefix string // in place of each "$"
 	turn   int    // of the members
 	made   int    // ids
+	heard  []string
 }
 
-// Play plays a dialogue. No other player of this weir may have the same word. before is called before each step, and may
-// start another process in the place of this weir; it may be nil.
+// Play plays a dialogue, and compares the answers with those by other transports. No other player of this weir may have
+// the same word. before is called before each step, and may start another process in the place of this weir; it may be
+// nil.
 func (w *Weir) Play(t testing.TB, d *Dialogue, way Transport, word string, before func(step int)) {
 	t.Helper()
 	if slices.Contains(d.Without, way.Name()) {
@@ -105,6 +110,27 @@ func (w *Weir) Play(t testing.TB, d *Dialogue, way Transport, word string, befor
 		}
 		p.step(fmt.Sprintf("%s, by %s: step %d", d.Name, word, i), &d.Steps[i])
 	}
+	if !slices.ContainsFunc(p.heard, func(answer string) bool { return strings.Contains(answer, `"status":`) }) {
+		return // a guard does not report all that HTTP says
+	}
+	if w.heard == nil {
+		w.heard = make(map[string][]string)
+	}
+	if before := w.heard[d.Name]; before == nil {
+		w.heard[d.Name] = p.heard
+	} else if at := differ(before, p.heard); at >= 0 && !t.Failed() {
+		t.Errorf("%s: answer %d by %s is %s, and was %s by another transport", d.Name, at, word, p.heard[at], before[at])
+	}
+}
+
+// differ returns the first place where two lists differ, -1 if they are equal.
+func differ(a, b []string) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
 }
 
 // text puts the word of the player into a part of the data.
@@ -129,6 +155,8 @@ func (p *player) step(at string, s *Step) {
 		}
 	case s.Together != nil:
 		p.together(at, s.Together)
+	case s.Until:
+		p.until(at, s)
 	case s.Ask != nil || s.Event != nil:
 		for range max(1, s.Times) {
 			p.together(at, []Step{{Ask: s.Ask, Event: s.Event, Want: s.Want}})
@@ -184,8 +212,10 @@ func (p *player) together(at string, steps []Step) {
 	if len(answers) != len(checks) {
 		p.Fatalf("%s: %d answers to %d checks", at, len(answers), len(checks))
 	}
+	var heard []string
 	for _, got := range answers {
 		got = p.plain(got)
+		heard = append(heard, comparable(got))
 		found := slices.IndexFunc(wants, func(want map[string]any) bool { return Holds(visible(want, got), got) })
 		if found < 0 {
 			p.Errorf("%s: got %v, want one of %v", at, got, wants[:min(3, len(wants))])
@@ -193,6 +223,42 @@ func (p *player) together(at string, steps []Step) {
 		}
 		wants = slices.Delete(wants, found, found+1)
 	}
+	slices.Sort(heard) // checks at one time are judged in any order
+	p.heard = append(p.heard, heard...)
+}
+
+// until repeats a check, for at most a minute: what crosses flows is known a moment later.
+func (p *player) until(at string, s *Step) {
+	p.Helper()
+	late, pause := time.After(time.Minute), time.NewTicker(10*time.Millisecond)
+	defer pause.Stop()
+	for {
+		got := p.plain(p.way.Check(p, p.url(), []Check{p.check(s)})[0])
+		if Holds(visible(s.Want, got), got) {
+			return
+		}
+		select {
+		case <-pause.C:
+		case <-late:
+			p.Fatalf("%s: got %v, want %v", at, got, s.Want)
+		}
+	}
+}
+
+// comparable is what has to be equal of an answer by all transports. An order about many flows is applied by the flow or
+// by what counts them, whichever knows it first, and the two word it differently.
+func comparable(got map[string]any) string {
+	got = maps.Clone(got)
+	delete(got, "verdict_id")
+	if got["retry_after_s"] != nil {
+		got["retry_after_s"] = "any"
+	}
+	if scope := got["scope"]; scope != "flow" && scope != "pair" && scope != "session" {
+		delete(got, "message")
+		delete(got, "agent_message")
+	}
+	text, _ := json.Marshal(got) // what was decoded from JSON can be encoded
+	return string(text)
 }
 
 // check is the request of a step.
