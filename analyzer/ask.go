@@ -324,7 +324,7 @@ func (e *Engine) override(f *Flow, r RuleID, m *moment, fx *Effects) {
 		f.overrides = f.overrides[:copy(f.overrides, f.overrides[1:])]
 	}
 	f.endIncident(r)
-	own := flowOverride{rule: r, mode: mode, warn: ev.Override.Warn, stop: ev.Override.Stop, expires: ev.Override.Expires}
+	own := flowOverride{rule: r, mode: mode, warn: ev.Override.Warn, stop: ev.Override.Stop, given: m.at, expires: ev.Override.Expires}
 	if ev.Override.Extra > 0 {
 		most := e.granted(f, m, r, ev.Override.Extra, limit)
 		fx.Counts.Granted[Rules[r].Reason.Place()]++

@@ -98,6 +98,8 @@ const (
 	headHasSpawns                  // subagents that were started
 	headHasBriefs                  // messages that parties gave to several agents
 	headHasStrays                  // answers that match no call
+	headHasWaited                  // how long it waited for a person
+	headHasGiven                   // when a person set or granted other limits
 )
 
 // readMore reads a byte of further presence bits, where there is one. Bits that this weir does not

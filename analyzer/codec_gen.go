@@ -194,6 +194,9 @@ func putFlowMoney(f *Flow, b []byte, more byte) []byte {
 	if more&headHasStrays != 0 {
 		b = binary.AppendUvarint(b, uint64(f.strays))
 	}
+	if more&headHasWaited != 0 {
+		b = binary.AppendUvarint(b, uint64(f.waited))
+	}
 	return b
 }
 
@@ -224,6 +227,12 @@ func getFlowMoney(f *Flow, d *record.Reader, more byte) {
 	}
 	if more&headHasStrays != 0 {
 		f.strays = uint16(d.Count(rules.MaxCount))
+	}
+	if more&headHasWaited != 0 {
+		f.waited = events.Stamp(d.Uvarint())
+		if f.waited < 0 || f.waited > f.clock-f.start {
+			d.Fail()
+		}
 	}
 }
 
@@ -530,7 +539,7 @@ func getFlowTalk(f *Flow, d *record.Reader, h []byte, more byte) {
 }
 
 // putFlowOrders writes orders, and what a person has set.
-func putFlowOrders(f *Flow, b []byte) []byte {
+func putFlowOrders(f *Flow, b []byte, more byte) []byte {
 	for i := range f.orders {
 		b = f.orders[i].encode(b)
 	}
@@ -561,11 +570,17 @@ func putFlowOrders(f *Flow, b []byte) []byte {
 			e = e[27:]
 		}
 	}
+	if more&headHasGiven != 0 {
+		for i := range f.overrides {
+			r := &f.overrides[i]
+			b = binary.AppendUvarint(b, uint64(r.given))
+		}
+	}
 	return b
 }
 
 // getFlowOrders reads orders, and what a person has set.
-func getFlowOrders(f *Flow, d *record.Reader, h []byte) {
+func getFlowOrders(f *Flow, d *record.Reader, h []byte, more byte) {
 	parties := int(h[8])
 	tools := int(h[7])
 	for range d.Most(h[17], maxOrders) {
@@ -604,6 +619,12 @@ func getFlowOrders(f *Flow, d *record.Reader, h []byte) {
 			r.stop.Value = int64(le.Uint64(x[11:]))
 			r.expires = events.Stamp(le.Uint64(x[19:]))
 			e = e[27:]
+		}
+	}
+	if more&headHasGiven != 0 {
+		for i := range f.overrides {
+			r := &f.overrides[i]
+			r.given = events.Stamp(d.Uvarint())
 		}
 	}
 }
@@ -689,11 +710,17 @@ func (f *Flow) encode(b []byte) []byte {
 	if f.strays != 0 {
 		more |= headHasStrays
 	}
+	if f.waited != 0 {
+		more |= headHasWaited
+	}
 	if f.anyCalled() {
 		flags |= flagCalled
 	}
 	if len(f.briefs) > 0 {
 		more |= headHasBriefs
+	}
+	if f.anyGiven() {
+		more |= headHasGiven
 	}
 	version := f.version(more)
 	b = putFlowHead(f, b, has, flags, more, version)
@@ -705,7 +732,7 @@ func (f *Flow) encode(b []byte) []byte {
 	b = putFlowNames(f, b, flags, more)
 	b = putFlowHops(f, b)
 	b = putFlowTalk(f, b, more)
-	b = putFlowOrders(f, b)
+	b = putFlowOrders(f, b, more)
 	if version == plainVersion {
 		return b
 	}
@@ -717,12 +744,12 @@ func (f *Flow) encode(b []byte) []byte {
 func (f *Flow) decode(d *record.Reader, h []byte) {
 	getFlowHead(f, d, h)
 	getFlowRare(f, d, h)
-	more := readMore(d, h[3]&headHasMore != 0, headHasSums|headHasPayers|headHasSpawns|headHasStrays|headHasBriefs)
+	more := readMore(d, h[3]&headHasMore != 0, headHasSums|headHasPayers|headHasSpawns|headHasStrays|headHasWaited|headHasBriefs|headHasGiven)
 	getFlowMoney(f, d, more)
 	getFlowNames(f, d, h, more)
 	getFlowHops(f, d, h)
 	getFlowTalk(f, d, h, more)
-	getFlowOrders(f, d, h)
+	getFlowOrders(f, d, h, more)
 	if h[0] == plainVersion {
 		f.recall(f.episode)
 		return
@@ -733,7 +760,7 @@ func (f *Flow) decode(d *record.Reader, h []byte) {
 // AtMost returns how many bytes AppendBinary writes at most, with each part at its longest, in a
 // fraction of its time. While that is no more than MaxRecord, AppendBinary changes nothing.
 func (f *Flow) AtMost() int {
-	n := 308 + len(f.turnID) + len(f.root) + len(f.parent) + 8*len(f.marks) + len(f.service) + 8*len(f.ids) + 6*len(f.ids) + 3*len(f.parties) + 5*len(f.rate) + 14*len(f.ring) + 4*len(f.streakAt) + 29*len(f.delegations) + 36*len(f.briefs) + 4*len(f.turnSeen) + 8*len(f.conversations) + 8*len(f.tasks) + 11*len(f.offences) + 27*len(f.overrides) + 8*len(f.orders) + 10*len(f.incidents)
+	n := 318 + len(f.turnID) + len(f.root) + len(f.parent) + 8*len(f.marks) + len(f.service) + 8*len(f.ids) + 6*len(f.ids) + 3*len(f.parties) + 5*len(f.rate) + 14*len(f.ring) + 4*len(f.streakAt) + 29*len(f.delegations) + 36*len(f.briefs) + 4*len(f.turnSeen) + 8*len(f.conversations) + 8*len(f.tasks) + 11*len(f.offences) + 27*len(f.overrides) + 10*len(f.overrides) + 8*len(f.orders) + 10*len(f.incidents)
 	for l, i := f.payers, 0; i < len(l); i++ {
 		p := &l[i]
 		n += 7 + len(p.tag) + len(p.value)

@@ -43,6 +43,11 @@ type View struct {
 	Orders   []events.Verdict `json:"orders"`
 	Offences []OffenceView    `json:"offences,omitempty"`
 	Released events.RFC3339   `json:"released_until,omitzero"`
+	// Waited is how many seconds of the episode it was held for a person, up to the last decision. Its age
+	// does not count them.
+	Waited float64 `json:"waited_s,omitempty"`
+	// Grants are the limits that a person set or granted for this flow, and that are in force.
+	Grants []GrantView `json:"grants,omitempty"`
 
 	// Exempt lists the rules that say less of the flow because of its own tags.
 	Exempt []string `json:"exempt,omitempty"`
@@ -60,6 +65,16 @@ type View struct {
 	OnlyWarn []string `json:"only_warn,omitempty"`
 	// Missing is what no remembered tool call reports, with the rules that cannot judge without it.
 	Missing []MissingView `json:"missing,omitempty"`
+}
+
+// GrantView is another limit that a person set or granted for one flow.
+type GrantView struct {
+	Rule  string         `json:"rule"`
+	Unit  events.Unit    `json:"unit"`
+	Limit float64        `json:"limit,omitempty"` // 0 when nothing stops
+	Given events.RFC3339 `json:"given,omitzero"`
+	Until events.RFC3339 `json:"until"`
+	More  bool           `json:"more"` // more was granted; else the limit was set
 }
 
 // PayerView is a value of a scope of budgets.
@@ -149,7 +164,7 @@ func (e *verdictWriter) View(f *Flow) View {
 	v := View{Flow: strings.Clone(f.key), Root: strings.Clone(f.root), Service: strings.Clone(f.service), Episode: int(f.episode) + 1, Start: events.RFC3339(f.start), Last: events.RFC3339(f.last),
 		Events: int64(f.events), Status: "ok", Incomplete: f.flags&flagIncomplete != 0, Stack: []string{}, Parties: []PartyView{}, Hops: int64(f.hops),
 		ToolCalls: int64(f.toolCalls), Turns: int64(f.turns), Tokens: f.tokens[2], CostUSD: float64(f.cost) / 1e6,
-		Released: events.RFC3339(f.released), StrayAnswers: int(f.strays), Orders: []events.Verdict{}}
+		Released: events.RFC3339(f.released), StrayAnswers: int(f.strays), Waited: time.Duration(f.waited * events.Stamp(time.Millisecond)).Seconds(), Orders: []events.Verdict{}}
 	if f.flags&flagWorkUnknown != 0 {
 		v.WorkUnknown = e.limits.RulesThatNeed(rules.NeedWork)
 	}
@@ -198,6 +213,11 @@ func (e *verdictWriter) View(f *Flow) View {
 	case status == 0 && slices.ContainsFunc(f.offences, func(o offence) bool { return !f.overridden(o.rule, m.at) }):
 		v.Status = "expired" // and no operator has granted more since
 	}
+	for i := range f.overrides {
+		if o := &f.overrides[i]; m.at < o.expires {
+			v.Grants = append(v.Grants, e.grantView(f, o, m))
+		}
+	}
 	for i := range f.offences {
 		o := &f.offences[i]
 		v.Offences = append(v.Offences, OffenceView{Rules[o.rule].Name, int(o.count), events.RFC3339(o.last)})
@@ -209,13 +229,22 @@ func (e *verdictWriter) View(f *Flow) View {
 	return v
 }
 
+// grantView shows a limit of a person with what it comes to.
+func (e *settings) grantView(f *Flow, o *flowOverride, m *moment) GrantView {
+	v := GrantView{Rule: Rules[o.rule].Name, Unit: Rules[o.rule].Unit, Given: events.RFC3339(o.given), Until: events.RFC3339(o.expires), More: o.more}
+	if s := e.setting(o.rule, f, m); s.Mode != rules.ModeOff && s.Stop != rules.Off {
+		v.Limit = float64(s.Limit()) / rules.InUnit(Rules[o.rule].Unit)
+	}
+	return v
+}
+
 // Measure appends the counters of the flow to dst, as View shows them, and returns how many calls
 // it made between agents, how long that took, and whether it was stopped in its time, as far as it
 // remembers. It is for what looks at many flows, and builds nothing else of a View.
 func (e *settings) Measure(dst []rules.CounterView, f *Flow) (counters []rules.CounterView, hops int64, lasted time.Duration, offended bool) {
 	var m moment
 	m.begin(f.clock)
-	return e.counters(dst, f, &m), int64(f.hops), f.last.Sub(f.start), len(f.offences) > 0
+	return e.counters(dst, f, &m), int64(f.hops), f.last.Sub(f.begun()), len(f.offences) > 0
 }
 
 // statuses are the words of View.Status, the strictest last.

@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"slices"
 	"time"
 
 	"weir/analyzer/record"
@@ -99,7 +100,13 @@ type times struct {
 	clock events.Stamp // latest time folded; never runs backwards
 	last  events.Stamp // latest event, ticks not counted
 	start events.Stamp // when the episode began
+	// waited is how long it was held for a person in this episode. Its age, and times within the episode, count
+	// from begun.
+	waited events.Stamp
 }
+
+// begun is when the episode would have begun if it had never been held: for a flow that waits, time stands still.
+func (f *times) begun() events.Stamp { return f.start + f.waited }
 
 // rates are the times of hops.
 type rates struct {
@@ -417,8 +424,14 @@ type flowOverride struct {
 	mode    rules.Mode
 	warn    events.Optional
 	stop    events.Optional
-	more    bool // granted: it lowers no limit
+	more    bool         // granted: it lowers no limit
+	given   events.Stamp // 0 where an older weir wrote it
 	expires events.Stamp
+}
+
+// anyGiven reports whether it is known of some limit of a person when it was given.
+func (f *sanctions) anyGiven() bool {
+	return slices.ContainsFunc(f.overrides, func(o flowOverride) bool { return o.given != 0 })
 }
 
 // Key returns the correlation id, or what stands for it (see events.Event.FlowKey).
@@ -558,7 +571,7 @@ func (f *talk) addPair() *pair {
 // The parties stay, since orders and delegations name them by index.
 func (f *Flow) newEpisode(at events.Stamp) {
 	f.episode++
-	f.start = at
+	f.start, f.waited = at, 0
 	f.pos = none
 	f.unique, f.hops, f.toolCalls, f.turns, f.cost, f.aged = 0, 0, 0, 0, 0, 0
 	f.spawned, f.behind, f.strays = 0, 0, 0
@@ -861,7 +874,7 @@ func (f *sanctions) ageOf(start, at events.Stamp) time.Duration {
 // since is a time as the flow keeps it: milliseconds since the episode began.
 // It is clamped to 0 before the start, where late events are, and to 49 days.
 func (f *times) since(at events.Stamp) uint32 {
-	return uint32(min(max(0, at-f.start), 1<<32-1))
+	return uint32(min(max(0, at-f.begun()), 1<<32-1))
 }
 
 // Clone returns a copy that shares nothing with f but its strings.

@@ -347,7 +347,7 @@ func (e *orderWriter) beginEpisode(f *Flow, m *moment, fx *Effects) {
 	fl := &e.limits.Flow
 	switch {
 	case f.events == 0:
-		f.start, f.pos = m.at, none
+		f.start, f.waited, f.pos = m.at, 0, none
 		// A check comes before what it asks for, so a flow that begins with one may begin here.
 		if m.ev.Kind != events.FlowStart && !m.user && m.ev.Kind != events.AgentCall && m.ev.Kind != events.TurnStart && !isCheck(m.ev) {
 			// The beginning was seen elsewhere: counters are too low, never too high (decision 25).
@@ -376,7 +376,7 @@ func (e *orderWriter) beginEpisode(f *Flow, m *moment, fx *Effects) {
 		}
 	case f.held(m.at) && !m.word: // who waits for a person is not idle, and gets no new budget by waiting
 		return
-	case m.at.Sub(f.last) > fl.Idle, m.at.Sub(f.start) > fl.MaxAge,
+	case m.at.Sub(f.last) > fl.Idle, m.at.Sub(f.begun()) > fl.MaxAge,
 		m.word && m.ev.Kind == events.AgentCall && fl.UserStarts>>m.ev.CorrelationSource&1 == 1 &&
 			// A claim must not give new budgets to a flow that others know by another id.
 			(!m.ev.Claimed || fl.UserStarts>>f.source&1 == 1):
@@ -469,8 +469,8 @@ func noteAge(f *Flow, s rules.Setting, at events.Stamp) {
 		after = min(s.Warn, s.Stop)
 	}
 	switch {
-	case s.Extends && f.progressed(f.start)+rules.StampOf(after) > at:
-	case f.aged == agedNot && int64(f.ageOf(f.start, at).Seconds()) < s.Stop && s.Stop != rules.Off:
+	case s.Extends && f.progressed(f.begun())+rules.StampOf(after) > at:
+	case f.aged == agedNot && int64(f.ageOf(f.begun(), at).Seconds()) < s.Stop && s.Stop != rules.Off:
 		f.aged = agedWarned
 	default:
 		f.aged = agedStopped
@@ -529,9 +529,9 @@ func (e *settings) durationDue(f *Flow) events.Stamp {
 	if after == rules.Off {
 		return 0
 	}
-	at := f.start + rules.StampOf(after)
+	at := f.begun() + rules.StampOf(after)
 	if s.Extends && at <= f.clock { // windows are searched only in a flow of that age
-		at = f.progressed(f.start) + rules.StampOf(after)
+		at = f.progressed(f.begun()) + rules.StampOf(after)
 	}
 	at = max(at, f.clock)
 	if at > f.episodeEnds(&e.limits) {

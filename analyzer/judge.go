@@ -413,13 +413,8 @@ func (e *verdictWriter) clear(f *Flow, o *order, m *moment, fx *Effects) {
 			break
 		}
 	}
-	if waited != 0 && f.start <= waited && !f.held(m.at) {
-		for i := range f.offences { // those of this episode stay within it
-			if f.offences[i].last >= f.start {
-				f.offences[i].last += m.at - waited
-			}
-		}
-		f.start += m.at - waited // for a flow that waits, time stands still
+	if waited != 0 && f.begun() <= waited && !f.held(m.at) {
+		f.waited += m.at - waited
 	}
 }
 

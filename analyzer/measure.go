@@ -62,11 +62,11 @@ func uniqueSessions(f *Flow, set *rules.Setting) int64 {
 // flowDuration is the age of the episode in seconds, or with Extends the time since the last
 // progress. The windows are searched only where the age has reached a threshold.
 func flowDuration(f *Flow, at events.Stamp, set *rules.Setting) int64 {
-	age := int64(f.ageOf(f.start, at).Seconds())
+	age := int64(f.ageOf(f.begun(), at).Seconds())
 	if !set.Extends || age < min(set.Warn, set.Stop) {
 		return age
 	}
-	return min(age, int64(at.Sub(f.progressed(f.start)).Seconds()))
+	return min(age, int64(at.Sub(f.progressed(f.begun())).Seconds()))
 }
 
 // progressed returns when a call was made last that changed something or brought something new;
@@ -125,7 +125,7 @@ func flowRate(f *Flow, m *moment, set *rules.Setting) int64 {
 		return f.countRate(m, set, none)
 	}
 	// Behind the first window nothing is counted, and the order ends with it.
-	end := f.start.Add(time.Duration(set.Window) * time.Second)
+	end := f.begun().Add(time.Duration(set.Window) * time.Second)
 	if !m.hop || m.at >= end {
 		return 0
 	}
@@ -148,12 +148,12 @@ func (f *rates) countRate(m *moment, set *rules.Setting, caller uint8) (n int64)
 // It walks from the newest, so below ends as the time at which the hop leaves that is one too
 // many.
 func (f *rates) hopsIn(at events.Stamp, window int64, caller uint8, most int64) (n int64, below events.Stamp) {
-	from := int64(at-f.start) - window*1000
+	from := int64(at-f.begun()) - window*1000
 	below = at
 	for i := len(f.rate) - 1; i >= 0 && int64(f.rate[i].at) > from; i-- {
 		if r := &f.rate[i]; caller == none || r.caller == caller {
 			if n++; n <= max(1, most) {
-				below = f.start + events.Stamp(int64(r.at)+window*1000)
+				below = f.begun() + events.Stamp(int64(r.at)+window*1000)
 			}
 		}
 	}
@@ -192,7 +192,7 @@ func noWorkBurst(f *Flow, m *moment, set *rules.Setting) (n int64) {
 		return 0
 	}
 	// Times of hops are milliseconds since the episode began.
-	from := int64(m.at-f.start) - set.Window*1000
+	from := int64(m.at-f.begun()) - set.Window*1000
 	for _, at := range f.streakAt {
 		if int64(at) > from {
 			n++
@@ -267,7 +267,7 @@ func hotPolling(f *Flow, m *moment, set *rules.Setting) (n int64) {
 			break
 		}
 		if n++; n <= max(1, set.Stop-1) {
-			m.fits = f.start.Add(time.Duration(o.at)*time.Millisecond + window)
+			m.fits = f.begun().Add(time.Duration(o.at)*time.Millisecond + window)
 		}
 	}
 	return n

@@ -23,6 +23,7 @@ func (f *Flow) rewind(now events.Stamp) {
 	for _, at := range []*events.Stamp{&f.clock, &f.last, &f.start, &f.idTimes[0], &f.idTimes[1]} {
 		sooner(at)
 	}
+	f.waited = min(f.waited, now-f.start)
 	f.forgotAt = min(f.forgotAt, now.Add(-MaxSkew)) // or events in time would be taken for forgotten ones
 	// After the start was moved back: times within the episode count from it.
 	age := f.since(now)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -95,7 +96,7 @@ func explain(env *cli.Env, v *analyzer.View, in place) error {
 		if slices.ContainsFunc(v.Orders, func(a events.Verdict) bool { return a.RuleID == o.Rule }) {
 			continue
 		}
-		cli.Fprintf(&b, "\nStopped before by %s, %s %s; the next warning stops it at once.\n", o.Rule, times(o.Count), o.Last)
+		cli.Fprintf(&b, "\nStopped before by %s, %s %s%s.\n", o.Rule, times(o.Count), o.Last, strict(v, &o))
 	}
 	if _, err := io.WriteString(env.Out, b.String()); err != nil {
 		return err
@@ -248,6 +249,12 @@ func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View, in place) {
 	if len(v.Stack) > 0 {
 		cli.Fprintf(b, "\ncall stack: %s", strings.Join(v.Stack, " > "))
 	}
+	if v.Waited > 0 {
+		cli.Fprintf(b, "\nheld for %s, waiting for a person; this time does not count as its age", events.DurationText(time.Duration(v.Waited*float64(time.Second))))
+	}
+	for i := range v.Grants {
+		b.WriteString("\n" + grantText(&v.Grants[i]))
+	}
 	// No rule stops it until then, which explains why one that is over its limit goes on.
 	if v.Released != 0 {
 		cli.Fprintf(b, "\nreleased by an operator until %s", v.Released)
@@ -288,6 +295,23 @@ func jobText(p *analyzer.PartyView) string {
 		text += ", $" + strconv.FormatFloat(j.CostUSD, 'f', 2, 64) + of(j.MaxCostUSD > 0, "$"+strconv.FormatFloat(j.MaxCostUSD, 'f', 2, 64))
 	}
 	return text + " since it was called"
+}
+
+// grantText is a limit that a person set or granted.
+func grantText(g *analyzer.GrantView) string {
+	what := "a person set another limit of " + g.Rule
+	if g.More {
+		what = "a person granted more of " + g.Rule
+	}
+	if g.Given != 0 {
+		what += " at " + g.Given.String()
+	}
+	if g.Limit > 0 {
+		what += ": the limit is " + amount(&g.Limit) + " " + string(g.Unit)
+	} else {
+		what += ": nothing stops"
+	}
+	return what + " until " + g.Until.String()
 }
 
 // forecastText is what the flow is expected to have spent at its end.
@@ -417,6 +441,22 @@ func ordinals(list []int64) string {
 		out = append(out, fmt.Sprintf("#%d", n))
 	}
 	return strings.Join(out, " ")
+}
+
+// strict says that the next warning is a stop, of a rule that warns before it stops. It is so from the next
+// episode on.
+func strict(v *analyzer.View, o *analyzer.OffenceView) string {
+	row, ok := analyzer.RowNamed(o.Rule)
+	warns := ok && row.Default.Warn < row.Default.Stop
+	for _, c := range v.Counters {
+		if c.Rule == o.Rule {
+			warns = c.Warn > 0 && c.Warn < c.Limit
+		}
+	}
+	if o.Last < v.Start && warns {
+		return "; the next warning stops it at once"
+	}
+	return ""
 }
 
 // times says how often, and leads over to when it was last: "at", or "3 times, last at".

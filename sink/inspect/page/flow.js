@@ -161,6 +161,8 @@ export default async function ({ main, signal, parameters, remember, go }) {
       ...(view.stray_answers ? [el("p", {}, `${many(view.stray_answers, "answer")} (agent.return) matched no call: from is the agent that answers, to its caller, each named as in its agent.call.`)] : []),
       ...(view.missing ?? []).map((x) => el("p", {}, `The log does not report ${x.what}: ${x.rules.join(", ")} cannot be judged.`)),
       ...(view.exempt ? [el("p", {}, `Its tags exempt it from ${view.exempt.join(", ")}.`)] : []),
+      ...(view.waited_s ? [el("p", {}, `It was held for ${number(Math.round(view.waited_s))} s, waiting for a person. This time does not count as its age.`)] : []),
+      ...(view.grants ?? []).map((g) => el("p", {}, `A person ${g.more ? "granted more" : "set another limit"} of ${g.rule}${g.limit ? `: ${g.unit === "usd" ? money(g.limit) : `${number(g.limit)} ${g.unit}`}` : ""}`, ...(g.given ? [", ", moment(g.given)] : []), ", until ", moment(g.until))),
       ...(view.released_until ? [el("p", {}, "Released by an operator until ", moment(view.released_until))] : []),
       ...(view.offences ?? []).filter((o) => !orders.some((x) => x.rule_id === o.rule)).map((o) => el("p", {}, `It was stopped for ${o.rule} before, last `, ago(o.last), ".")));
     stack.replaceChildren(el("span", { class: "faint" }, "Call stack: "), ...(view.stack?.length ? [el("ol", {}, view.stack.map((s) => el("li", {}, name(s, 30))))] : ["empty"]));

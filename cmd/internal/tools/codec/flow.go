@@ -25,6 +25,7 @@ var flowRecords = []record{{
 			}},
 			behind{"more", "headHasSpawns", "f.spawned != 0", []part{row{"spawned", few}, row{"behind", few}}},
 			behind{"more", "headHasStrays", "f.strays != 0", []part{row{"strays", few}}},
+			behind{"more", "headHasWaited", "f.waited != 0", []part{row{"waited", moment}, check("f.waited < 0 || f.waited > f.clock-f.start")}},
 		}},
 		{"Names", "events, tools and parties", []part{
 			// Ids of 48 bits make room for briefs. An older weir reads those of 64.
@@ -126,6 +127,7 @@ var flowOrders = []part{
 		// A threshold that is not set differs from one that is 0.
 		{"", codec{1, "", "# = record.Bit($.warn.Set, 0) | record.Bit($.stop.Set, 1) | record.Bit($.more, 2)", "$.warn.Set, $.stop.Set, $.more = #&1 != 0, #&2 != 0, #&4 != 0"}},
 		{"warn.Value", i64}, {"stop.Value", i64}, {"expires", stamp}}},
+	behind{"more", "headHasGiven", "f.anyGiven()", []part{each{"overrides", "r", []part{row{"given", moment}}}}},
 }
 
 // The record of a party.
@@ -182,6 +184,9 @@ var partyRecord = record{
 		}},
 	},
 }
+
+// moment is a time, or so long.
+var moment = codec{10, "", figure.put, "$ = events.Stamp(d.Uvarint())"}
 
 // few is a count that stops at rules.MaxCount.
 var few = codec{3, "", figure.put, "$ = uint16(d.Count(rules.MaxCount))"}
