@@ -28,8 +28,8 @@ A cost is that of the log, else computed from --prices and the limits file, else
 unknown. Each figure says which. The file of --prices has LiteLLM's form. It lists
 input_cost_per_token and output_cost_per_token of each model in US dollars. Prices of
 cache reads, cache writes and reasoning may follow. Without --prices the built-in prices
-price a log (weir prices show). Limits in US dollars count the same costs. What stops
-would have saved is an estimate, printed with its assumption.
+are used (weir prices show), with a running weir as well. Limits in US dollars count the
+same costs. What stops would have saved is an estimate, printed with its assumption.
 
 --tree takes an id or a unique beginning of one. It prints the flow, the flows that
 descend from it, their agents and their tools. Each call and each token is in OWN of
@@ -37,7 +37,7 @@ one line, and in ALL of the lines above it.
 
 Without a FILE a running weir folds its own log again with its current limits. With
 --brokers the topic of events is read. The metrics weir_spent_* and weir_waste_* count
-the same since weir started.`,
+the same since weir started, priced only if a limit in US dollars or prices are in force.`,
 		Examples: []string{
 			"weir costs --since 7d",
 			"weir costs logs/ --since 7d",
@@ -126,18 +126,18 @@ func runningCosts(ctx context.Context, env *cli.Env, server *client.ServerFlags,
 		if err != nil {
 			return err
 		}
-		return printCostTree(env, &tree)
+		return printCostTree(env, &tree, true)
 	}
 	reported, err := c.Costs(ctx, long)
 	if err != nil {
 		return err
 	}
-	return printCosts(env, &reported, view.by)
+	return printCosts(env, &reported, view.by, true)
 }
 
 // printCosts prints the sums and the lists. by is the one list to print in full, "" for the
 // beginning of each that says anything; a list whose only line has no name does not.
-func printCosts(env *cli.Env, c *costs.Report, by string) error {
+func printCosts(env *cli.Env, c *costs.Report, by string, running bool) error {
 	return env.Value(c, func() error {
 		say := func(format string, args ...any) { _, _ = cli.Fprintf(env.Out, format+"\n", args...) }
 		for _, part := range []struct {
@@ -186,7 +186,7 @@ func printCosts(env *cli.Env, c *costs.Report, by string) error {
 				say("and %d more; --by %s lists them", n, costLists[i])
 			}
 		}
-		noticePrices(env, &c.Total.All)
+		noticePrices(env, &c.Total.All, running)
 		return nil
 	})
 }

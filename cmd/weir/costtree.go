@@ -34,7 +34,7 @@ func (v costsView) check() error {
 // print prints what was folded.
 func (v costsView) print(env *cli.Env, tried *backtest.Trial) error {
 	if v.tree == "" {
-		return printCosts(env, costs.NewReport(tried.Costs()), v.by)
+		return printCosts(env, costs.NewReport(tried.Costs()), v.by, false)
 	}
 	tree, ok := tried.Trees.Tree(v.tree)
 	if begin := tried.Trees.Flows(v.tree); !ok && len(begin) == 1 {
@@ -45,11 +45,11 @@ func (v costsView) print(env *cli.Env, tried *backtest.Trial) error {
 	if !ok {
 		return cli.Failure("the log has no event of flow %q", v.tree).Advise("weir flows ls --log FILE lists the flows of a log")
 	}
-	return printCostTree(env, &tree)
+	return printCostTree(env, &tree, false)
 }
 
 // printCostTree prints a node per line, below the node that it is a part of.
-func printCostTree(env *cli.Env, tree *costs.Tree) error {
+func printCostTree(env *cli.Env, tree *costs.Tree, running bool) error {
 	return env.Value(tree, func() error {
 		t := env.Table("SPENT BY", "CALLS", "OWN", "ALL", "SHARE")
 		right := func(text string) cli.Cell { return cli.Cell{Text: text, Right: true} }
@@ -62,7 +62,7 @@ func printCostTree(env *cli.Env, tree *costs.Tree) error {
 		if err := t.Flush(); err != nil {
 			return err
 		}
-		noticePrices(env, &tree.Nodes[0].All)
+		noticePrices(env, &tree.Nodes[0].All, running)
 		if tree.Truncated {
 			env.Notice("the tree has more than %s; what the others spent is in OWN of the line above them", cli.Count(costs.MostNodes, "node"))
 		}
@@ -70,11 +70,16 @@ func printCostTree(env *cli.Env, tree *costs.Tree) error {
 	})
 }
 
-// noticePrices says how tokens without a price get one.
-func noticePrices(env *cli.Env, s *costs.Spent) {
-	if s.Unpriced > 0 {
-		env.Notice("for an unknown price give --prices FILE, to weir run or with a log; weir prices show prints the built-in ones")
-		env.Notice("a running weir uses those where a limit is in dollars, such as max_cost_usd")
+// noticePrices says how tokens without a price get one, from a running weir or a log.
+func noticePrices(env *cli.Env, s *costs.Spent, running bool) {
+	switch {
+	case s.Unpriced == 0:
+	case running:
+		env.Notice("for an unknown price add the model under prices: in the limits file of the running weir;")
+		env.Notice("weir prices show MODEL says whether a built-in price is known, which weir run --prices FILE replaces")
+	default:
+		env.Notice("for an unknown price add the model under prices: in a file for --limits, or give --prices FILE;")
+		env.Notice("weir prices show MODEL says whether a built-in price is known, which --prices FILE replaces")
 	}
 }
 

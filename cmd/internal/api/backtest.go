@@ -407,7 +407,7 @@ func (b *backtests) serveCosts(w http.ResponseWriter, r *http.Request) error {
 	}
 	// The limits of now judge all of it, also what was judged by others at the time.
 	limits, _ := b.folded.inForce()
-	trial, err := backtest.NewTrial(r.Context(), *limits)
+	trial, err := backtest.NewTrial(r.Context(), b.folded.limits.WithFigures(limits))
 	if err != nil {
 		return err
 	}

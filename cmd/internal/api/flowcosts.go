@@ -39,7 +39,7 @@ func (a flowCosts) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	in := links.Below(id)
 	limits, _ := a.folded.inForce()
-	trial, err := backtest.NewTrial(r.Context(), *limits)
+	trial, err := backtest.NewTrial(r.Context(), a.folded.limits.WithFigures(limits))
 	if err != nil {
 		return err
 	}

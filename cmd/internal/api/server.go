@@ -130,6 +130,8 @@ type Limits interface {
 	Current() *analyzer.Limits
 	// State returns the version that is wanted, and how the last reading of the file went.
 	State() (wanted string, last limits.Status)
+	// WithFigures adds the built-in prices for figures in dollars, where no prices were given.
+	WithFigures(l *analyzer.Limits) analyzer.Limits
 }
 
 // Intake takes what comes in other formats than weir's.

@@ -136,6 +136,27 @@ func TestCosts(t *testing.T) {
 	r.scraped(`weir_spent_tokens_total{after="stop",price="reported"} 150`, `weir_waste_by_agent_usd_total{after="stop",agent="coder",price="reported"} 0.002`)
 }
 
+// TestCostsWithoutPrices asks a weir without prices and without a limit in dollars: a model with a built-in price
+// has its price, as in a log, and a model without one has none.
+func TestCostsWithoutPrices(t *testing.T) {
+	r := begin(t, Options{})
+	r.want(r.do("POST", "/v1/events", wasteful(r.fake, "f", 0, 1, `"usage":{"input_tokens":1000000},"model":"claude-sonnet-5"`)), 202)
+	r.want(r.do("POST", "/v1/events", wasteful(r.fake, "g", 0, 1, `"usage":{"input_tokens":10},"model":"own-model"`)), 202)
+	r.folded()
+	price, ok := costs.BuiltIn().Find("", "claude-sonnet-5")
+	if !ok {
+		t.Fatal("the model has no built-in price any more; take another one")
+	}
+	var all costs.Report
+	if r.get("/v1/costs", &all); all.Total.All.Priced != price.Input || all.Total.All.Unpriced != 10 {
+		t.Errorf("%+v, want %d", all.Total.All, price.Input)
+	}
+	var tree costs.Tree
+	if r.get("/v1/flows/f/costs", &tree); tree.Nodes[0].All.Priced != price.Input || tree.Nodes[0].All.Unpriced != 0 {
+		t.Errorf("%+v", tree.Nodes[0].All)
+	}
+}
+
 // attribute is one of a span, with a comma behind it.
 func attribute(key, value string) string {
 	return fmt.Sprintf(`{"key":%q,"value":{"stringValue":%q}},`, key, value)

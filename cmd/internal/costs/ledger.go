@@ -221,9 +221,9 @@ func Text(s Spent) string {
 	text := ""
 	switch usd := Dollars(s.Cost(), 3); {
 	case s.Reported > 0 && s.Priced > 0:
-		text = usd + " (reported, price file)"
+		text = usd + " (reported, list price)"
 	case s.Priced > 0:
-		text = usd + " (price file)"
+		text = usd + " (list price)"
 	case s.Reported > 0:
 		text = usd + " (reported)"
 	}

@@ -16,3 +16,12 @@ func Priced(l analyzer.Limits, given prices.Table) analyzer.Limits {
 	}
 	return limitfile.WithPrices(l, given)
 }
+
+// WithFigures returns the limits with the prices by which people are shown what was spent: the built-in ones
+// are under those of the limits, unless a file of prices was given. No verdict depends on them.
+func (s *Source) WithFigures(l *analyzer.Limits) analyzer.Limits {
+	if len(s.o.Prices) > 0 {
+		return *l
+	}
+	return limitfile.WithPrices(*l, costs.BuiltIn())
+}
