@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -10,6 +11,7 @@ import (
 	"weir/cmd/internal/approvals"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/client"
+	"weir/cmd/internal/pump"
 )
 
 // approvalsCommand is weir approvals: the work that waits for a person.
@@ -38,7 +40,10 @@ a hold of a flow as its links do.`,
 				if !*all {
 					list.Decided = nil
 				}
-				return printApprovals(env, &list)
+				if err := printApprovals(env, &list); err != nil || list.Asks {
+					return err
+				}
+				return noticeUnasked(ctx, env, c, server)
 			}
 		},
 	}
@@ -59,8 +64,24 @@ func printApprovals(env *cli.Env, list *api.ApprovalList) error {
 	if err := lines.Flush(); err != nil {
 		return err
 	}
-	if len(list.Waiting) == 0 {
+	if len(list.Waiting) == 0 && list.Asks {
 		env.Notice("no work waits for a person")
+	}
+	return nil
+}
+
+// noticeUnasked says that no person is asked, and which flows wait all the same.
+func noticeUnasked(ctx context.Context, env *cli.Env, c *client.Client, server *client.ServerFlags) error {
+	env.Notice("this weir asks no person: it runs without approvals in a --switch-file")
+	list, err := c.Flows(ctx, pump.FlowQuery{Limit: mostAccounts})
+	if err != nil {
+		return err
+	}
+	reads, _ := server.Again(env, quoted)
+	for i := range list.Flows {
+		if f := &list.Flows[i]; f.Status == "held" {
+			env.Notice("flow %s is held: weir explain %s%s says why, and what lets it go on", f.Flow, quoted(f.Flow), reads)
+		}
 	}
 	return nil
 }
@@ -72,7 +93,11 @@ func approvalCells(v *any) []cli.Cell {
 		if d.By != "" {
 			state += " by " + d.By
 		}
-		return cli.Text(d.Hold, d.Subject, state, "", d.Time.String(), "")
+		since := ""
+		if !d.Since.IsZero() {
+			since = d.Since.String()
+		}
+		return cli.Text(d.Hold, strings.TrimPrefix(d.Kind+" "+d.Subject, " "), state, since, d.Time.String(), d.Text)
 	}
 	h := (*v).(*approvals.Hold)
 	return cli.Text(h.ID, h.Kind+" "+h.Subject, askedText(h), h.Since.String(), h.Until.String(), h.Text)

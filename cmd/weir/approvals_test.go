@@ -110,7 +110,8 @@ func TestApprovalsPage(t *testing.T) {
 	if got := ask("5"); resp.StatusCode != 200 || got != 200 {
 		t.Errorf("the answer is %d, the next call %d", resp.StatusCode, got)
 	}
-	if code, out, errs := weir(t, "", "approvals", "--all", "--server", r.url); code != 0 || !strings.Contains(out, "approved by ") {
+	if code, out, errs := weir(t, "", "approvals", "--all", "--server", r.url); code != 0 || !strings.Contains(out, "approved by ") ||
+		!strings.Contains(out, "calls f1") && !strings.Contains(out, "flow f1") || !strings.Contains(out, "held for a person") && !strings.Contains(out, "waits for a person") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 }

@@ -56,7 +56,9 @@ func ofOneFlow(show func(env *cli.Env, v *analyzer.View, in place) error) func(*
 			if err != nil {
 				return err
 			}
-			return env.Value(v, func() error { return show(env, &v, placeOf(ctx, k, &v)) })
+			in := placeOf(ctx, k, &v)
+			in.reads, in.changes = p.Again(env, quoted)
+			return env.Value(v, func() error { return show(env, &v, in) })
 		}
 	}
 }
@@ -135,7 +137,12 @@ func whatNext(env *cli.Env, v *analyzer.View, in place) {
 			env.Notice("\nWhat to do next:")
 		}
 		begun = true
-		env.Notice("  %-44s  %s", command, what)
+		const column = 44
+		if len(command) > column {
+			env.Notice("  %s\n  %*s  %s", command, column, "", what)
+			return
+		}
+		env.Notice("  %-*s  %s", column, command, what)
 	}
 	in.next(say)
 	if len(v.Orders) == 0 {
@@ -143,13 +150,16 @@ func whatNext(env *cli.Env, v *analyzer.View, in place) {
 	}
 	first := incidentsOf(v.Orders)[0].orders[0]
 	flow := quoted(v.Flow)
+	row, ok := analyzer.RowNamed(first.RuleID)
 	if in.live && first.Stops() {
-		say("weir flows release "+flow+" --reason TEXT", "allow its calls again; if it goes on as before, weir stops it again")
-		if first.Action == events.Hold || budgetUnit(first.Unit) {
-			say("weir flows grant "+flow+" --reason TEXT ...", "grant more calls, tokens, dollars or time; see --help")
+		if slices.ContainsFunc(v.Orders, func(o events.Verdict) bool { return o.Action == events.Hold }) {
+			say("weir approvals"+in.reads, "list the work that waits for a person, and who was asked")
+		}
+		say("weir flows release "+flow+" --reason TEXT"+in.changes, "allow its calls again; if it goes on as before, weir stops it again")
+		if more := grantOf(first.Unit); more != "" && (row.Tells || first.Action == events.Hold) {
+			say("weir flows grant "+flow+more+" --reason TEXT"+in.changes, "grant so much more than the limit, for an hour")
 		}
 	}
-	row, ok := analyzer.RowNamed(first.RuleID)
 	if ok && row.Fixed { // the order of a person, which has no limits
 		return
 	}
@@ -159,12 +169,13 @@ func whatNext(env *cli.Env, v *analyzer.View, in place) {
 	if ok {
 		say("weir rules show "+first.RuleID, "read what the rule measures")
 	}
-	say("weir limits show", "read the limits that a limits file can change")
+	say("weir limits show", "read the limits that a limits file can change; --limits FILE adds those of a file")
 }
 
-// budgetUnit reports whether a limit in the unit can be raised by a grant.
-func budgetUnit(u events.Unit) bool {
-	return slices.Contains([]events.Unit{events.UnitCalls, events.UnitTokens, events.UnitUSD, events.UnitSeconds}, u)
+// grantOf is the flag that grants more of a limit in the unit, with an amount as an example; "" for what no grant
+// raises.
+func grantOf(u events.Unit) string {
+	return map[events.Unit]string{events.UnitCalls: " --calls 20", events.UnitTokens: " --tokens 100000", events.UnitUSD: " --cost 1", events.UnitSeconds: " --duration 30m", events.UnitSpawns: " --spawns 1"}[u]
 }
 
 // quoted is a word as a shell takes it.

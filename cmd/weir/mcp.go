@@ -59,7 +59,9 @@ tools and how to add them to coding assistants.`,
 				info, ok := debug.ReadBuildInfo()
 				o := mcpserver.Options{Client: c, Version: buildOf(info, ok, version, revision).Version, Agent: cmp.Or(*agent, env.Getenv(agentVariable)), Log: env.ServerLog(),
 					Explain: func(ctx context.Context, c *client.Client, w io.Writer, v *analyzer.View) error {
-						return explain(&cli.Env{Out: w, Err: io.Discard, Quiet: true}, v, placeOf(ctx, c, v))
+						in := placeOf(ctx, c, v)
+						in.changes = " --token-file FILE"
+						return explain(&cli.Env{Out: w, Err: io.Discard, Quiet: true}, v, in)
 					}}
 				if *address == "" {
 					return mcpserver.New(o).Stdio(ctx, env.In, env.Out)

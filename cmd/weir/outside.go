@@ -22,10 +22,12 @@ import (
 // place is where a flow was found, and what refuses its calls beside the orders about it: orders by
 // hand about scopes, and budgets over flows.
 type place struct {
-	live    bool // a running weir has answered
-	byHand  []handReach
-	used    []accountReach
-	unknown []string // what could not be read
+	live bool // a running weir has answered
+	// reads and changes are the flags of commands that read from it and that change something in it.
+	reads, changes string
+	byHand         []handReach
+	used           []accountReach
+	unknown        []string // what could not be read
 	// waiting is what it costs the flow to wait; nil for nothing.
 	waiting *events.Waiting
 }
@@ -345,11 +347,14 @@ func (in *place) next(say func(command, what string)) {
 		return
 	}
 	for i := range in.byHand[:min(1, len(in.byHand))] {
-		say("weir orders ls", "list the orders by hand")
-		say(releaseOf(&in.byHand[i].HandOrderView), "end this order by hand")
+		say("weir orders ls"+in.reads, "list the orders by hand")
+		say(releaseOf(&in.byHand[i].HandOrderView)+in.changes, "end this order by hand")
 	}
 	for i := range in.used[:min(1, len(in.used))] {
-		say(in.used[i].grant(), "let the account spend more, until its window ends")
-		say("weir budgets ls", "list what each budget has left")
+		if in.used[i].Action == events.Hold {
+			say("weir approvals"+in.reads, "list the work that waits for a person, and who was asked")
+		}
+		say(in.used[i].grant()+in.changes, "let the account spend more, until its window ends")
+		say("weir budgets ls"+in.reads, "list what each budget has left")
 	}
 }

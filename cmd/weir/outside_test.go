@@ -22,7 +22,7 @@ func TestExplainOutside(t *testing.T) {
 	dir := t.TempDir()
 	token, limits := filepath.Join(dir, "token"), filepath.Join(dir, "limits.yaml")
 	for path, text := range map[string]string{token: strings.Repeat("secret", 8),
-		limits: "profile: none\nbudgets:\n- {name: team-day, scope: team, measure: calls, window: month, hard: 1}\n"} {
+		limits: "profile: none\nrules: {max_tool_calls: {max: 1, action: hold}}\nbudgets:\n- {name: team-day, scope: team, measure: calls, window: month, hard: 1}\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -82,8 +82,19 @@ func TestExplainOutside(t *testing.T) {
 		t.Errorf("a grant of what no limit counts prints:\n%s", out)
 	}
 
+	// What may wait for a person, and that none is asked without settings.
+	if out := say(0, "approvals"); !strings.Contains(out, "this weir asks no person: it runs without approvals in a --switch-file") || strings.Contains(out, "is held") {
+		t.Errorf("weir approvals without settings prints:\n%s", out)
+	}
+	for range 3 {
+		weirNow(t, `{"kind":"tool.call","correlation_id":"waits","from":{"agent":"c"},"tool":{"name":"x"}}`, "check", "--server", r.url)
+	}
+	if out := say(0, "approvals"); !strings.Contains(out, "flow waits is held: weir explain waits --server "+r.url) {
+		t.Errorf("weir approvals with a held flow prints:\n%s", out)
+	}
+	explained("waits", "waits is held", "weir approvals --server "+r.url+"\n", "weir flows grant waits --calls 20 --reason TEXT --server "+r.url+" --token-file FILE\n")
 	say(0, append([]string{"stop", "agent:planner"}, by...)...)
-	explained("other", "other is stopped by hand in part: calls of agent:planner, by ann until 20", "reason: a bill", "weir orders ls", "weir release agent:planner --reason TEXT")
+	explained("other", "other is stopped by hand in part: calls of agent:planner, by ann until 20", "reason: a bill", "weir orders ls", "weir release agent:planner --reason TEXT --server "+r.url+" --token-file FILE")
 	say(0, append([]string{"stop", "all"}, by...)...)
 	call("other", of("search"), 3)
 	explained("other", "other is stopped by hand: by ann until 20", "weir release all --reason TEXT")

@@ -150,9 +150,9 @@ func (n *notice) fact(name, value string) {
 func grantCommand(u events.Unit, flow string) string {
 	what := map[events.Unit]string{events.UnitCalls: "--calls 20", events.UnitTokens: "--tokens 100000", events.UnitUSD: "--cost 1", events.UnitSeconds: "--duration 30m"}[u]
 	if what == "" {
-		return `weir flows release --reason "WHY" ` + flow
+		return `weir flows release --reason "WHY" --token-file FILE ` + flow
 	}
-	return "weir flows grant " + what + ` --until 1h --reason "WHY" ` + flow
+	return "weir flows grant " + what + ` --until 1h --reason "WHY" --token-file FILE ` + flow
 }
 
 // shellWord writes an id so that a shell takes it for one word: ids come from the senders of

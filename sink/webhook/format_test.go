@@ -156,8 +156,8 @@ func TestCommandsCanBePasted(t *testing.T) {
 			t.Errorf("%q: %s, want %s", id, got, want)
 		}
 	}
-	for unit, want := range map[events.Unit]string{events.UnitCalls: "weir flows grant --calls 20 --until 1h --reason \"WHY\" f", events.UnitUSD: "weir flows grant --cost 1 --until 1h --reason \"WHY\" f",
-		events.UnitSeconds: "weir flows grant --duration 30m --until 1h --reason \"WHY\" f", events.UnitRounds: "weir flows release --reason \"WHY\" f"} {
+	for unit, want := range map[events.Unit]string{events.UnitCalls: "weir flows grant --calls 20 --until 1h --reason \"WHY\" --token-file FILE f", events.UnitUSD: "weir flows grant --cost 1 --until 1h --reason \"WHY\" --token-file FILE f",
+		events.UnitSeconds: "weir flows grant --duration 30m --until 1h --reason \"WHY\" --token-file FILE f", events.UnitRounds: "weir flows release --reason \"WHY\" --token-file FILE f"} {
 		if got := grantCommand(unit, "f"); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s", unit, got)
 		}
@@ -190,7 +190,7 @@ func TestCommandsAreAboutOneFlow(t *testing.T) {
 		"a$(reboot)":       "'a$(reboot)'",
 	} {
 		got := grantCommand(events.UnitCalls, shellWord(id))
-		if !strings.HasSuffix(got, ` --reason "WHY" `+want) {
+		if !strings.HasSuffix(got, ` --reason "WHY" --token-file FILE `+want) {
 			t.Errorf("%q gives %s", id, got)
 		}
 	}

@@ -35,6 +35,8 @@ const answersAtOnce = 16
 
 // ApprovalList is the answer of GET /v1/approvals.
 type ApprovalList struct {
+	// Asks says that the switch file has approvals. Without it no person is asked, and nothing is listed.
+	Asks    bool                 `json:"asks"`
 	Waiting []approvals.Hold     `json:"waiting"`
 	Decided []approvals.Decision `json:"decided"` // the last ones, the newest last
 }
@@ -42,7 +44,7 @@ type ApprovalList struct {
 // serveList is GET /v1/approvals: what waits for a person, and how the last holds ended.
 func (p approving) serveList(w http.ResponseWriter, _ *http.Request) error {
 	out := ApprovalList{Waiting: []approvals.Hold{}, Decided: []approvals.Decision{}}
-	if p.parts.Approvals != nil {
+	if out.Asks = p.parts.Approvals != nil; out.Asks {
 		waiting, decided := p.parts.Approvals.Waiting()
 		out.Waiting, out.Decided = append(out.Waiting, waiting...), append(out.Decided, decided...)
 	}

@@ -51,8 +51,14 @@ const (
 
 // Decision is how a hold ended.
 type Decision struct {
-	Hold    string         `json:"hold"`
+	Hold string `json:"hold"`
+	// Kind to Since are those of the hold; "" where an older weir wrote it.
+	Kind    string         `json:"kind,omitempty"`
 	Subject string         `json:"subject"`
+	Rule    string         `json:"rule,omitempty"`
+	Reason  string         `json:"reason,omitempty"`
+	Text    string         `json:"text,omitempty"` // for persons: why it was held
+	Since   events.RFC3339 `json:"since,omitzero"`
 	Outcome string         `json:"outcome"` // approved, denied, unanswered or over
 	By      string         `json:"by,omitempty"`
 	Tier    string         `json:"tier,omitempty"` // whose link was used
@@ -232,7 +238,8 @@ func (d *Desk) begin(h *Hold) bool {
 // end forgets a hold and remembers how it ended. The caller holds mu.
 func (d *Desk) end(h *Hold, as Decision) {
 	delete(d.holds, h.ID)
-	as.Hold, as.Subject, as.Time = h.ID, h.Subject, events.RFC3339(d.Now())
+	as.Hold, as.Kind, as.Subject, as.Rule, as.Reason, as.Text, as.Since = h.ID, h.Kind, h.Subject, h.Rule, h.Reason, h.Text, h.Since
+	as.Time = events.RFC3339(d.Now())
 	d.note(as)
 }
 

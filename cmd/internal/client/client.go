@@ -69,6 +69,25 @@ func (s *ServerFlags) Certified(env *cli.Env) bool {
 	return cmp.Or(*s.certFile, env.Getenv(certVariable)) != ""
 }
 
+// Again returns the flags by which a command that a person copies finds the same server: those that were
+// given here. What variables say stays said. A command that changes something needs a token, so that it has a
+// place for the file where neither names one. Both begin with a space, unless they are "".
+func (s *ServerFlags) Again(env *cli.Env, quote func(string) string) (reads, changes string) {
+	for _, f := range []struct {
+		name  string
+		value *string
+	}{{"server", s.URL}, {"token-file", s.TokenFile}, {"ca-file", s.caFile}, {"cert-file", s.certFile}, {"key-file", s.keyFile}} {
+		if *f.value != "" {
+			reads += " --" + f.name + " " + quote(*f.value)
+		}
+	}
+	changes = reads
+	if cmp.Or(*s.TokenFile, env.Getenv(TokenVariable)) == "" && !s.Certified(env) {
+		changes += " --token-file FILE"
+	}
+	return reads, changes
+}
+
 // Client returns a client of the server.
 //
 // It sends no request. An address without a scheme is treated as HTTP. Errors are a bad URL, and
