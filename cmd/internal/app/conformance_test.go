@@ -62,7 +62,7 @@ func TestConformanceDialogues(t *testing.T) {
 		}
 		for _, way := range ways {
 			for i := range dialogues {
-				w.Play(t, &dialogues[i], way, fmt.Sprint(way.Name(), "-", i, "-"), nil)
+				w.Play(t, &dialogues[i], way, fmt.Sprint(way.Name(), "-", i, "-"))
 			}
 		}
 	})
@@ -110,25 +110,31 @@ func typescriptGuard(t *testing.T, node, folder string) (module string) {
 	return module
 }
 
-// TestConformanceRestarted plays the dialogues while weir is stopped or killed in the middle of each, and starts again: the answers are the same.
+// TestConformanceRestarted stops, and then kills, weir in the middle of all dialogues, and starts it again: the answers
+// are the same as without that.
 func TestConformanceRestarted(t *testing.T) {
 	eachDialogues(t, func(t *testing.T, limits string, dialogues []conformance.Dialogue) {
 		dir := t.TempDir()
 		r, w := conforming(t, dir, limits, clock.System{})
+		var stopped, killed []*conformance.Player
 		for i := range dialogues {
-			half := len(dialogues[i].Steps) / 2
-			w.Play(t, &dialogues[i], conformance.Requests{}, fmt.Sprint("again-", i, "-"), func(step int) {
-				if step == half {
-					if i%2 == 0 {
-						r.stop()
-					} else {
-						r.kill()
-					}
-					var next *conformance.Weir
-					r, next = conforming(t, dir, limits, clock.System{})
-					w.URLs = next.URLs
-				}
-			})
+			w.Play(t, &dialogues[i], conformance.Requests{}, fmt.Sprint("whole-", i, "-"))
+			stopped = append(stopped, w.Player(t, &dialogues[i], conformance.Requests{}, fmt.Sprint("stopped-", i, "-")))
+			killed = append(killed, w.Player(t, &dialogues[i], conformance.Requests{}, fmt.Sprint("killed-", i, "-")))
+		}
+		for _, half := range []struct {
+			players []*conformance.Player
+			end     func()
+		}{{stopped, func() { r.stop() }}, {killed, func() { r.kill() }}} {
+			for _, p := range half.players {
+				p.First()
+			}
+			half.end()
+			again, next := conforming(t, dir, limits, clock.System{})
+			r, w.URLs = again, next.URLs
+			for _, p := range half.players {
+				p.Rest()
+			}
 		}
 	})
 }

@@ -84,6 +84,12 @@ type Weir struct {
 	heard map[string][]string // answers of the first transport, by dialogue
 }
 
+// Player plays a dialogue by one transport. In the middle of it, another process may take the place of its weir.
+type Player struct {
+	*player
+	dialogue *Dialogue
+}
+
 // player plays rows by one transport.
 type player struct {
 	testing.TB
@@ -95,31 +101,50 @@ type player struct {
 	heard  []string
 }
 
-// Play plays a dialogue, and compares the answers with those by other transports. No other player of this weir may have
-// the same word. before is called before each step, and may start another process in the place of this weir; it may be
-// nil.
-func (w *Weir) Play(t testing.TB, d *Dialogue, way Transport, word string, before func(step int)) {
+// Play plays a dialogue. No other player of this weir may have the same word.
+func (w *Weir) Play(t testing.TB, d *Dialogue, way Transport, word string) {
 	t.Helper()
+	p := w.Player(t, d, way, word)
+	p.First()
+	p.Rest()
+}
+
+// Player returns a player of a dialogue. No other player of this weir may have the same word.
+func (w *Weir) Player(t testing.TB, d *Dialogue, way Transport, word string) *Player {
 	if slices.Contains(d.Without, way.Name()) {
-		return
+		d = &Dialogue{Name: d.Name}
 	}
-	p := &player{TB: t, Weir: w, way: way, prefix: word}
-	for i := range d.Steps {
-		if before != nil {
-			before(i)
-		}
-		p.step(fmt.Sprintf("%s, by %s: step %d", d.Name, word, i), &d.Steps[i])
-	}
+	return &Player{&player{TB: t, Weir: w, way: way, prefix: word}, d}
+}
+
+// First plays the first half of the dialogue.
+func (p *Player) First() {
+	p.Helper()
+	p.play(0, len(p.dialogue.Steps)/2)
+}
+
+// Rest plays the second half, and compares all answers with those that the first player of the dialogue got.
+func (p *Player) Rest() {
+	p.Helper()
+	p.play(len(p.dialogue.Steps)/2, len(p.dialogue.Steps))
+	name := p.dialogue.Name
 	if !slices.ContainsFunc(p.heard, func(answer string) bool { return strings.Contains(answer, `"status":`) }) {
 		return // a guard does not report all that HTTP says
 	}
-	if w.heard == nil {
-		w.heard = make(map[string][]string)
+	if p.Weir.heard == nil {
+		p.Weir.heard = make(map[string][]string)
 	}
-	if before := w.heard[d.Name]; before == nil {
-		w.heard[d.Name] = p.heard
-	} else if at := differ(before, p.heard); at >= 0 && !t.Failed() {
-		t.Errorf("%s: answer %d by %s is %s, and was %s by another transport", d.Name, at, word, p.heard[at], before[at])
+	if before := p.Weir.heard[name]; before == nil {
+		p.Weir.heard[name] = p.heard
+	} else if at := differ(before, p.heard); at >= 0 && !p.Failed() {
+		p.Errorf("%s: answer %d by %s is %s, and was %s to another player", name, at, p.prefix, p.heard[at], before[at])
+	}
+}
+
+func (p *Player) play(from, to int) {
+	p.Helper()
+	for i := from; i < to; i++ {
+		p.step(fmt.Sprintf("%s, by %s: step %d", p.dialogue.Name, p.prefix, i), &p.dialogue.Steps[i])
 	}
 }
 

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,7 +20,7 @@ import (
 
 // conforming is a group of two members that plays the suite. Checks go to both in turn, so about half are
 // forwarded to the member that folds their flow.
-func conforming(t *testing.T, text string) *conformance.Weir {
+func conforming(t *testing.T, text string) (*conformance.Weir, *members, []*running) {
 	t.Helper()
 	limits, err := limitfile.Parse("suite", []byte(text))
 	if err != nil {
@@ -54,7 +55,7 @@ func conforming(t *testing.T, text string) *conformance.Weir {
 			g.until("each member knows the order", func() bool { return shown(m) > before[m] })
 		}
 	}
-	return w
+	return w, g, members
 }
 
 // TestMemberConformanceDecisions makes the decisions of the suite by each way to check calls.
@@ -64,13 +65,15 @@ func TestMemberConformanceDecisions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, ways := conforming(t, "profile: none\n"), conformance.HTTP()
+	w, _, _ := conforming(t, "profile: none\n")
+	ways := conformance.HTTP()
 	for i := range decisions {
 		w.Decide(t, &decisions[i], ways...)
 	}
 }
 
-// TestMemberConformanceDialogues plays the dialogues of the suite by each way to check calls.
+// TestMemberConformanceDialogues plays the dialogues of the suite by each way to check calls. In the middle of the last
+// ones a member leaves, and the other one folds its flows: the answers are the same.
 func TestMemberConformanceDialogues(t *testing.T) {
 	t.Parallel()
 	byLimits, err := conformance.Dialogues()
@@ -80,11 +83,26 @@ func TestMemberConformanceDialogues(t *testing.T) {
 	for limits, dialogues := range byLimits {
 		t.Run(fmt.Sprint(len(limits)), func(t *testing.T) {
 			t.Parallel()
-			w := conforming(t, limits)
+			w, g, members := conforming(t, limits)
 			for _, way := range append(conformance.HTTP(), checktest.NewGuard(t, w.URLs[0])) {
 				for i := range dialogues {
-					w.Play(t, &dialogues[i], way, fmt.Sprint(way.Name(), "-", i, "-"), nil)
+					w.Play(t, &dialogues[i], way, fmt.Sprint(way.Name(), "-", i, "-"))
 				}
+			}
+			var players []*conformance.Player
+			for i := range dialogues {
+				p := w.Player(t, &dialogues[i], conformance.Requests{}, fmt.Sprint("left-", i, "-"))
+				p.First()
+				players = append(players, p)
+			}
+			members[1].stop()
+			w.URLs = w.URLs[:1]
+			g.until("the other member has all partitions", func() bool {
+				status, _ := members[0].get("/readyz")
+				return status == http.StatusOK && len(members[0].Places()) == g.partitions && len(members[0].AgentPlaces()) == g.partitions
+			})
+			for _, p := range players {
+				p.Rest()
 			}
 		})
 	}
