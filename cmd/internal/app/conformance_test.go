@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/app/checktest"
@@ -22,7 +23,7 @@ func conforming(t *testing.T, dir, text string, hands clock.Clock) (*running, *c
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := beginHand(t, Options{StateDir: dir, Limits: limits, Clock: hands}).running
+	r := beginHand(t, Options{StateDir: dir, Limits: limits, Clock: hands, AnswerTimeout: time.Minute}).running
 	w := &conformance.Weir{URLs: []string{"http://" + r.Addr()}, Token: adminSecret, Now: hands.Now}
 	w.Give = func(verdict string) {
 		var v events.Verdict
