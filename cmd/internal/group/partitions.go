@@ -39,8 +39,11 @@ func (l *partitionSet) output(partition int) int { return l.first + partition }
 // partitionOf is the partition in which all producers put the records of a key. It is the hash of
 // Kafka's Java client and of librdkafka's murmur2_random with a key. A producer with another hash
 // splits a flow over partitions, and no limit sees all of it.
-func (l *partitionSet) partitionOf(key string) int {
-	return kafkago.Murmur2Balancer{Consistent: true}.Balance(kafkago.Message{Key: []byte(key)}, l.partitions...)
+func (l *partitionSet) partitionOf(key string) int { return l.partitionOfKey([]byte(key)) }
+
+// partitionOfKey is partitionOf for a key as it stands in a record.
+func (l *partitionSet) partitionOfKey(key []byte) int {
+	return kafkago.Murmur2Balancer{Consistent: true}.Balance(kafkago.Message{Key: key}, l.partitions...)
 }
 
 // describe names a partition for people.
