@@ -38,6 +38,7 @@ func (e *Engine) judge(f *Flow, m *moment, fx *Effects) {
 // rows of almost all events, so this is in one place and small.
 type plainRow struct {
 	value  func(f *Flow, m *moment, set *rules.Setting) int64
+	atMost func(f *Flow) int64
 	set    *rules.Setting
 	least  int64 // the smallest value of which something comes
 	lifts  bool
@@ -47,7 +48,7 @@ type plainRow struct {
 }
 
 func plainRowOf(rule *FlowRule, set *rules.Setting) plainRow {
-	return plainRow{value: rule.Value, set: set, least: min(set.Warn, set.Stop-1), lifts: rule.Lifts, repeat: rule.Repeat, job: rule.ID.ofJob(), rule: rule}
+	return plainRow{value: rule.Value, atMost: rule.AtMost, set: set, least: min(set.Warn, set.Stop-1), lifts: rule.Lifts, repeat: rule.Repeat, job: rule.ID.ofJob(), rule: rule}
 }
 
 // matters reports whether something may come of the row, as judgeRow finds out in more detail.
@@ -55,7 +56,23 @@ func (r *plainRow) matters(f *Flow, m *moment) bool {
 	if r.repeat && m.exempt {
 		return false
 	}
-	return r.job || r.value(f, m, r.set) >= r.least || r.lifts && len(f.orders) > 0
+	switch {
+	case r.job, r.lifts && f.hasOrderOf(r.rule.ID):
+		return true
+	case r.atMost != nil && r.atMost(f) < r.least:
+		return false
+	}
+	return r.value(f, m, r.set) >= r.least
+}
+
+// hasOrderOf reports whether the row has given an order, which it may lift.
+func (f *sanctions) hasOrderOf(rule RuleID) bool {
+	for i := range f.orders {
+		if f.orders[i].rule == rule {
+			return true
+		}
+	}
+	return false
 }
 
 // judgeRow measures one row and gives, tightens or lifts its order.
@@ -85,7 +102,7 @@ func (e *orderWriter) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) 
 			return
 		}
 	}
-	if observed < set.Warn && observed < set.Stop-1 && !(rule.Lifts && len(f.orders) > 0) {
+	if observed < set.Warn && observed < set.Stop-1 && !(rule.Lifts && f.hasOrderOf(r)) {
 		return
 	}
 	m.set = *set

@@ -133,6 +133,9 @@ func flowRate(f *Flow, m *moment, set *rules.Setting) int64 {
 	return int64(f.hops)
 }
 
+// hopsKept bounds the rates: of so many hops the time is kept, or the number is counted.
+func hopsKept(f *Flow) int64 { return max(int64(len(f.rate)), int64(f.hops)) }
+
 // countRate counts the hops of a caller (of all, for none) in the window that ends
 // now, and notes when so few of them are left that one more fits.
 func (f *rates) countRate(m *moment, set *rules.Setting, caller uint8) (n int64) {

@@ -129,6 +129,8 @@ type FlowRule struct {
 	// Below the thresholds it may be anything; it must not change the flow, and reads the
 	// moment only for what apply has found out.
 	Value func(f *Flow, m *moment, set *rules.Setting) int64 // the observed value
+	// Where Value has to walk a list. With it most events need no walk.
+	AtMost func(f *Flow) int64 // what Value does not exceed; nil for unknown
 	// Nil for what has no value between events; such rows are in no list of counters.
 	Show func(f *Flow, set *rules.Setting) int64 // the value whatever the last event was, for people
 }
@@ -200,8 +202,9 @@ var Rules = [RuleCount]FlowRule{
 		Action: events.Deny, Armed: true, Status: 402, From: "delegation",
 		Needs: rules.NeedCaller, Most: countKept, Tells: true, Extend: true,
 		Default: rules.Extending(rules.Most(rules.Off, 10))},
-		Show:  uniqueSessions,
-		Value: func(f *Flow, _ *moment, set *rules.Setting) int64 { return uniqueSessions(f, set) }, Match: matchNewParties},
+		Show:   uniqueSessions,
+		AtMost: func(f *Flow) int64 { return int64(f.unique) },
+		Value:  func(f *Flow, _ *moment, set *rules.Setting) int64 { return uniqueSessions(f, set) }, Match: matchNewParties},
 	{ID: RuleFlowDuration, Scope: events.ScopeFlow, Lasts: true, Row: rules.Row{
 		Name: "max_flow_duration", Reason: "max_flow_duration_exceeded", Unit: events.UnitSeconds,
 		About:  "Seconds since the episode began; fires without an event. With extend_on_progress, seconds since a tool call last changed something or brought something new.",
@@ -218,7 +221,7 @@ var Rules = [RuleCount]FlowRule{
 		Action: events.Throttle, Armed: true, Status: 429, From: "delegation",
 		Needs: rules.NeedCaller | rules.NeedTime, Most: hopTimesKept,
 		Window: "seconds", Span: hopWindows, Default: rules.Window(60, rules.Most(18, 20))},
-		Value: callerRate, Match: matchCaller},
+		AtMost: hopsKept, Value: callerRate, Match: matchCaller},
 	{ID: RuleFlowRate, On: calls, Scope: events.ScopeFlow, Lifts: true, Grows: true, Row: rules.Row{
 		Name: "call_rate_per_flow", Reason: "call_rate_exceeded", Unit: events.UnitCalls,
 		About:  "Hops of the whole flow in a sliding window of event time. With count: beginning those of the first window of the episode, and none after it.",
@@ -230,7 +233,7 @@ var Rules = [RuleCount]FlowRule{
 			n, _ := f.hopsIn(f.clock, set.Window, none, rules.Off)
 			return n
 		},
-		Value: flowRate, Match: matchCalls},
+		AtMost: hopsKept, Value: flowRate, Match: matchCalls},
 	{ID: RuleTotalCalls, On: calls, Scope: events.ScopeFlow, Lasts: true, Grows: true, Row: rules.Row{
 		Name: "max_total_calls", Reason: "max_total_calls_exceeded", Unit: events.UnitCalls,
 		About:  "Hops of the episode.",
