@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 	"time"
 
@@ -52,16 +53,31 @@ const (
 	briefCame                        // what the round before came to
 )
 
+// Bits of a record, above the number of the party that gave the brief.
+const (
+	briefAlone byte = 1 << (iota + 6) // only the party that got it last has it
+	briefFresh                        // nothing came of the round at hand yet
+
+	briefParty = briefAlone - 1 // the number itself; all of its bits for none
+)
+
 // encode writes the brief.
 func (b *brief) encode(dst []byte, f *Flow) []byte {
-	has := byte(b.state)
+	has, from := byte(b.state), b.from&briefParty
+	alone, fresh := b.to < maxParties && b.working == 1<<b.to, b.calls|b.answer|uint32(b.pending) == 0
 	if b.working != 0 {
 		has |= briefOpen
+		if alone {
+			from |= briefAlone
+		}
+		if fresh {
+			from |= briefFresh
+		}
 	}
 	if b.came != 0 {
 		has |= briefCame
 	}
-	dst = append(dst, has, b.from, b.to)
+	dst = append(dst, has, from, b.to)
 	dst = le.AppendUint32(dst, b.content)
 	dst = binary.AppendUvarint(dst, uint64(f.events-b.n))
 	if b.came != 0 {
@@ -74,8 +90,10 @@ func (b *brief) encode(dst []byte, f *Flow) []byte {
 		dst = le.AppendUint16(dst, uint16(ago))
 		dst = binary.AppendUvarint(dst, uint64(b.count))
 	}
-	if b.working != 0 {
+	if b.working != 0 && !alone {
 		dst = le.AppendUint32(dst, b.working)
+	}
+	if b.working != 0 && !fresh {
 		dst = le.AppendUint32(dst, b.calls)
 		dst = le.AppendUint32(dst, b.answer)
 		dst = append(dst, b.pending)
@@ -86,8 +104,11 @@ func (b *brief) encode(dst []byte, f *Flow) []byte {
 // decode reads what encode has written.
 func (b *brief) decode(d *record.Reader, f *Flow, parties int) {
 	h := d.Take(7)
-	has := h[0]
-	b.state, b.from, b.to, b.content = briefState(has)&^briefState(briefOpen|briefCame), d.Index(h[1], parties), d.Index(h[2], parties), le.Uint32(h[3:])
+	has, from := h[0], h[1]
+	b.state, b.from, b.to, b.content = briefState(has)&^briefState(briefOpen|briefCame), none, d.Index(h[2], parties), le.Uint32(h[3:])
+	if from&briefParty != briefParty {
+		b.from = d.Index(from&briefParty, parties)
+	}
 	b.n = f.events - uint32(d.Uvarint())
 	if has&briefCame != 0 {
 		h := d.Take(8)
@@ -97,9 +118,17 @@ func (b *brief) decode(d *record.Reader, f *Flow, parties int) {
 		}
 		b.count = uint16(d.Count(rules.MaxCount))
 	}
-	if has&briefOpen != 0 {
-		h := d.Take(13)
-		b.working, b.calls, b.answer, b.pending = le.Uint32(h), le.Uint32(h[4:]), le.Uint32(h[8:]), h[12]
+	switch {
+	case has&briefOpen == 0:
+		return
+	case from&briefAlone == 0:
+		b.working = le.Uint32(d.Take(4))
+	case b.to < maxParties:
+		b.working = 1 << b.to
+	}
+	if from&briefFresh == 0 {
+		h := d.Take(9)
+		b.calls, b.answer, b.pending = le.Uint32(h), le.Uint32(h[4:]), h[8]
 	}
 }
 
@@ -134,27 +163,33 @@ func (s briefs) find(from uint8, content uint32) int {
 // openBrief adds a brief and returns its place. What a party gave away that has handed control back gives
 // way first, then what no agent is at work on, and of these what was given least lately.
 func openBrief(f *Flow, from uint8, content uint32) int {
-	if len(f.briefs) == maxBriefs {
-		keep := func(b *brief) uint64 {
-			k := uint64(b.n)
-			if int(b.from) < len(f.parties) && f.parties[b.from].flags&partyHanded == 0 {
-				k |= 1 << 32
-			}
-			if b.working != 0 {
-				k |= 1 << 33
-			}
-			return k
-		}
-		victim := 0
-		for i := range f.briefs {
-			if keep(&f.briefs[i]) < keep(&f.briefs[victim]) {
-				victim = i
-			}
-		}
-		f.briefs = slices.Delete(f.briefs, victim, victim+1)
+	at := len(f.briefs)
+	if at < maxBriefs {
+		f.briefs = append(f.briefs, brief{})
+	} else {
+		at = f.leastBrief()
 	}
-	f.briefs = append(f.briefs, brief{from: from, to: none, content: content})
-	return len(f.briefs) - 1
+	f.briefs[at] = brief{from: from, to: none, content: content}
+	return at
+}
+
+// leastBrief is the place of the brief that gives way.
+func (f *Flow) leastBrief() (at int) {
+	least := uint64(math.MaxUint64)
+	for i := range f.briefs {
+		b := &f.briefs[i]
+		keep := uint64(b.n)
+		if int(b.from) < len(f.parties) && f.parties[b.from].flags&partyHanded == 0 {
+			keep |= 1 << 32
+		}
+		if b.working != 0 {
+			keep |= 1 << 33
+		}
+		if keep < least {
+			at, least = i, keep
+		}
+	}
+	return at
 }
 
 // forget removes a party: what it gave away goes, and a round that it was part of stays unknown.
