@@ -56,14 +56,22 @@ func (h *heartbeats) heard(principal string, body []byte) (time.Duration, error)
 	if next, ok := guards.Again(principal, body, now); ok {
 		return next, nil
 	}
-	var b orders.Beat
-	if err := json.Unmarshal(body, &b); err != nil {
-		return 0, &problem.Error{Status: http.StatusBadRequest, Detail: "read the heartbeat: " + err.Error()}
-	}
-	if err := b.Check(); err != nil {
-		return 0, &problem.Error{Status: http.StatusBadRequest, Detail: "the heartbeat is not valid: " + err.Error()}
+	b, err := readBeat(body)
+	if err != nil {
+		return 0, err
 	}
 	return guards.Read(principal, body, b, now), nil
+}
+
+// readBeat reads a heartbeat, and reports what is wrong with it.
+func readBeat(body []byte) (b orders.Beat, err error) {
+	if err := json.Unmarshal(body, &b); err != nil {
+		return b, &problem.Error{Status: http.StatusBadRequest, Detail: "read the heartbeat: " + err.Error()}
+	}
+	if err := b.Check(); err != nil {
+		return b, &problem.Error{Status: http.StatusBadRequest, Detail: "the heartbeat is not valid: " + err.Error()}
+	}
+	return b, nil
 }
 
 // write writes an orders.Answer.
@@ -74,13 +82,19 @@ func (h *heartbeats) write(w http.ResponseWriter, next time.Duration) {
 
 // repeats has the next heartbeats on a connection answered without the layers of the server, as long as their
 // heads are those of r. Host and origin are in the head, so they are good. The principal is looked up and charged
-// each time. A heartbeat that is rejected takes the way of other requests.
+// each time. A heartbeat that is rejected takes the way of other requests, which charges it. So it is read before it
+// is charged here.
 func (h *heartbeats) repeats(w http.ResponseWriter, r *http.Request) {
 	rt := h.route()
 	var next time.Duration
 	answer := h.metrics.Counted(prom.Request{Method: rt.method, Pattern: rt.path}, func(w http.ResponseWriter, _ *http.Request) { h.write(w, next) })
 	plainhttp.Repeat(w, func(w http.ResponseWriter, body []byte) bool {
 		err := h.faults.caught(rt.method+" "+rt.path, func() (err error) {
+			if !h.orders.Desk.Guards.Recognizes(body) {
+				if _, err := readBeat(body); err != nil {
+					return err
+				}
+			}
 			who, e := h.entrance.enter(&rt, r)
 			if e != nil {
 				return e

@@ -49,8 +49,11 @@ func TestHeartbeatsThatRepeat(t *testing.T) {
 		beat(good, c.status)
 		beat(good, c.status)
 	}
-	change("roles: ask, rate: 3") // for a second, which does not pass
-	for _, status := range []int{200, 200, 200, 429, 429} {
-		beat(good, status)
+	change("roles: ask, rate: 5") // for a second, which does not pass
+	for _, c := range []struct {
+		body   string
+		status int
+	}{{good, 200}, {good, 200}, {bad, 400}, {good, 200}, {good, 200}, {good, 429}, {bad, 429}, {good, 429}} {
+		beat(c.body, c.status)
 	}
 }

@@ -130,6 +130,13 @@ func nameOf(principal, guard, instance string) string {
 // mostText is how long a heartbeat may be that is recognized by its text.
 const mostText = 1 << 10
 
+// Recognizes reports whether a guard sent the text last, so that it is a heartbeat without a fault.
+func (g *Guards) Recognizes(text []byte) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.byText[string(text)] != nil
+}
+
 // Again takes a heartbeat of a principal whose text is the one that its guard sent last, as nearly all are.
 // It returns after what time the next one is due. False says that the text has to be read. Text is not kept.
 func (g *Guards) Again(principal string, text []byte, now events.Stamp) (next time.Duration, ok bool) {
