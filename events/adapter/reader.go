@@ -54,7 +54,8 @@ type Reader struct {
 	buf   []byte
 	start int      // of what was not returned yet, in buf
 	at    Position // of buf[start]
-	err   error    // why no more comes, io.EOF at the end
+	place func(Position) Position
+	err   error // why no more comes, io.EOF at the end
 
 	framing Framing
 	// most is MaxRecord, but for tests.
@@ -221,7 +222,7 @@ func (r *Reader) Next() (Record, error) {
 		if !ok {
 			continue
 		}
-		record := Record{r.at, bytes.TrimRight(r.buf[r.start:r.start+end], " \t\r\n")}
+		record := Record{r.placed(), bytes.TrimRight(r.buf[r.start:r.start+end], " \t\r\n")}
 		if r.mode == lineMode { // in which there is no other end of a line
 			if r.buf[r.start+end-1] == '\n' {
 				r.at.Line++
@@ -453,8 +454,20 @@ func (r *Reader) drop(n int, code events.Code, reason string) {
 // report copies nothing: Raw is good until bad returns.
 func (r *Reader) report(n int, code events.Code, reason string) {
 	if r.bad != nil {
-		r.bad(Fault{r.at, &events.DecodeError{Code: code, Offset: 0, Reason: reason}, r.buf[r.start : r.start+n]})
+		r.bad(Fault{r.placed(), &events.DecodeError{Code: code, Offset: 0, Reason: reason}, r.buf[r.start : r.start+n]})
 	}
+}
+
+// Place sets by what a position in the input becomes that of a record or a fault, for an input whose lines were put in
+// another order. Positions are asked for in the order of the input. Nil leaves them as they are.
+func (r *Reader) Place(place func(Position) Position) { r.place = place }
+
+// placed is the position of what comes next.
+func (r *Reader) placed() Position {
+	if r.place == nil {
+		return r.at
+	}
+	return r.place(r.at)
 }
 
 // Read reads all records of an input with an adapter and flushes it at the end. What

@@ -38,6 +38,7 @@ type carried struct {
 	left   []byte
 	line   int   // that is written next
 	beside int64 // how many texts held no record
+	moved  moved // of lines in another order than that of the file
 }
 
 // newCarried unwraps r.
@@ -47,9 +48,10 @@ func newCarried(c carrier, r io.Reader) *carried { return &carried{next: c.open(
 const maxTurned = 64 << 20
 
 // turned reads all lines of r and gives the last one first, as collectors give the newest first.
-func turned(r io.Reader) io.Reader {
-	lines := []byte(nil)
-	return &carried{line: 1, next: func() ([]byte, int, error) {
+func turned(r io.Reader) *carried {
+	lines, line := []byte(nil), 0
+	c := &carried{line: 1}
+	c.next = func() ([]byte, int, error) {
 		if lines == nil {
 			all, err := io.ReadAll(io.LimitReader(r, maxTurned+1))
 			if err == nil && len(all) > maxTurned {
@@ -58,17 +60,20 @@ func turned(r io.Reader) io.Reader {
 			if err != nil {
 				return nil, 0, err
 			}
-			lines = all
+			lines, line = all, 1+bytes.Count(all, []byte("\n"))
 		}
+		ends := len(lines)
 		lines = bytes.TrimRight(lines, "\n")
-		if len(lines) == 0 {
+		if line -= ends - len(lines); len(lines) == 0 {
 			return nil, 0, io.EOF
 		}
 		at := bytes.LastIndexByte(lines, '\n') + 1
 		record := lines[at:]
 		lines = lines[:at]
+		c.moved.give(adapter.Position{Line: line, Offset: int64(at)})
 		return record, 0, nil
-	}}
+	}
+	return c
 }
 
 // Read gives the next bytes of the lines.

@@ -164,13 +164,18 @@ func (in *Input) carry() (err error) {
 		in.carried = append(in.carried, inner)
 		text = inner
 	}
-	switch {
-	case in.turned:
-		text = turned(text)
-	case in.mixed:
-		text = inTime(text)
+	var place func(adapter.Position) adapter.Position
+	if in.turned || in.mixed {
+		reorder := inTime
+		if in.turned {
+			reorder = turned
+		}
+		c := reorder(text)
+		text, place = c, c.moved.place
 	}
-	in.body, err = adapter.NewReader(text)
+	if in.body, err = adapter.NewReader(text); err == nil {
+		in.body.Place(place)
+	}
 	return err
 }
 

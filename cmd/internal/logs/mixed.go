@@ -102,18 +102,24 @@ func orderOf(head []byte) (mixed, turned bool) {
 // mixedLine is a line that waits for its place.
 type mixedLine struct {
 	at   events.Stamp
+	from adapter.Position
 	text []byte
 }
 
 // inTime reads lines of r and gives them in the order of their times. A line without a time stays
 // behind the line before it.
-func inTime(r io.Reader) io.Reader {
-	in := bufio.NewReader(r)
+func inTime(r io.Reader) *carried {
+	whole := &counter{r: r}
+	in := bufio.NewReader(whole)
 	var held []mixedLine
 	size, last := 0, events.Stamp(0)
+	var from adapter.Position
 	var ended error // why no more can be read
-	return &carried{line: 1, next: func() ([]byte, int, error) {
+	c := &carried{line: 1}
+	c.next = func() ([]byte, int, error) {
 		for ended == nil && len(held) < mixedLines && size < mixedBytes {
+			from.Line++
+			from.Offset = whole.n.Load() - int64(in.Buffered())
 			text, err := readLine(in, nil)
 			if ended = err; err != nil {
 				break
@@ -129,16 +135,18 @@ func inTime(r io.Reader) io.Reader {
 			for i > 0 && held[i-1].at > last {
 				i--
 			}
-			held = slices.Insert(held, i, mixedLine{last, text})
+			held = slices.Insert(held, i, mixedLine{last, from, text})
 			size += len(text)
 		}
 		if len(held) == 0 {
 			return nil, 0, ended
 		}
 		text := held[0].text
+		c.moved.give(held[0].from)
 		held, size = held[1:], size-len(text)
 		return text, 0, nil
-	}}
+	}
+	return c
 }
 
 // settle puts an input in order whose lines are out of it. The own format keeps the order of a

@@ -78,3 +78,37 @@ func TestInTimeOfLongLine(t *testing.T) {
 		t.Errorf("%v: %d bytes, want more than %d and at most %d", err, n, adapter.MaxRecord, most)
 	}
 }
+
+// TestPlacesOfMovedLines holds that a line that cannot be read is named by its place in the file, wherever it was put.
+func TestPlacesOfMovedLines(t *testing.T) {
+	t.Parallel()
+	file := func(second func(i int) int, blank, ends string) (text string, line int, offset int64) {
+		for i := range 60 {
+			at := second(i)
+			end := `"type":"user.message","data":{"content":"Go"}}`
+			if at == 17 {
+				end, line, offset = `"type":`, 1+strings.Count(text, "\n"), int64(len(text))
+			}
+			text += fmt.Sprintf(`{"id":"e%d","timestamp":"2026-11-20T09:00:%02dZ",%s`, at, at, end) + ends
+			if i%7 == 0 {
+				text += blank
+			}
+		}
+		return text, line, offset
+	}
+	for says, second := range map[string]func(i int) int{
+		"caco":                    func(i int) int { return i },
+		"caco, the newest first,": func(i int) int { return 59 - i },
+		"caco, its lines put in the order of time,": func(i int) int { return i/10*10 + (i%10)*7%10 },
+	} {
+		for _, blank := range []string{"", "\n", "\r\n\n"} {
+			for _, ends := range []string{"\n", "\r\n"} {
+				text, line, offset := file(second, blank, ends)
+				got, told, bad, _ := toldBy(t, "file", text, "caco")
+				if got != says || len(told) != 59 || len(bad) != 1 || bad[0].Line != line || bad[0].Byte != offset {
+					t.Errorf("%s with %q and %q: %d events, %+v; want %s, 59, and a fault at line %d, byte %d", got, blank, ends, len(told), bad, says, line, offset)
+				}
+			}
+		}
+	}
+}
