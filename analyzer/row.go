@@ -92,8 +92,19 @@ func RowsThat(is func(*Row) bool) string {
 // OfAgents reports whether the row is about agents or projects, over all flows.
 func (r *Row) OfAgents() bool { return r.agents }
 
-// Flow returns the number of a row about flows; false for one about agents.
-func (r *Row) Flow() (RuleID, bool) { return RuleID(r.place), !r.agents }
+// Flow returns the number of a row about flows; false for one about agents, and for a row that does not exist.
+func (r *Row) Flow() (RuleID, bool) { return RuleID(r.place), r.exists() && !r.agents }
+
+// exists is false for the zero row, which RowNamed returns for a name without a rule.
+func (r *Row) exists() bool { return r.Name != "" }
+
+// at is the place of the row in its table. The zero row has none: 0 is that of the first rule.
+func (r *Row) at() int {
+	if !r.exists() {
+		panic("analyzer: a row that does not exist has no setting")
+	}
+	return r.place
+}
 
 // ChoosesCount reports whether the setting may choose what the row counts.
 func (r *Row) ChoosesCount() bool {
@@ -110,36 +121,36 @@ func (r *Row) ModeOnly() bool { return r.Unit == events.UnitNone && !r.Fixed }
 // The pointer is into l, so that the reader of a limits file writes through it.
 func (r *Row) Setting(l *Limits) *rules.Setting {
 	if r.agents {
-		return &l.Agents.Rules[r.place]
+		return &l.Agents.Rules[r.at()]
 	}
-	return &l.Rules[r.place]
+	return &l.Rules[r.at()]
 }
 
 // OfSubagents reports whether the row is about what one subagent uses, of which kinds may have limits of their own.
-func (r *Row) OfSubagents() bool { return !r.agents && RuleID(r.place).ofJob() }
+func (r *Row) OfSubagents() bool { return r.exists() && !r.agents && RuleID(r.place).ofJob() }
 
 // Limits reports whether the limits say anything by the row: its own setting, or that of a kind of subagents.
 func (r *Row) Limits(l *Limits) bool {
 	if r.agents {
 		return !r.Setting(l).Mute()
 	}
-	return l.say(RuleID(r.place))
+	return l.say(RuleID(r.at()))
 }
 
 // HTTPStatus returns where l holds the status of a refusal; 0 there is the row's own.
 func (r *Row) HTTPStatus(l *Limits) *int16 {
 	if r.agents {
-		return &l.Agents.HTTPStatus[r.place]
+		return &l.Agents.HTTPStatus[r.at()]
 	}
-	return &l.HTTPStatus[r.place]
+	return &l.HTTPStatus[r.at()]
 }
 
 // TextOf returns where l holds the text for people about the row; "" there is the row's own.
 func (r *Row) TextOf(l *Limits) *string {
 	if r.agents {
-		return &l.Agents.Texts[r.place]
+		return &l.Agents.Texts[r.at()]
 	}
-	return &l.Texts[r.place]
+	return &l.Texts[r.at()]
 }
 
 // Off returns the setting with which the row never speaks.

@@ -125,10 +125,9 @@ func finishReason(v *events.Verdict) string {
 	if v.Mode != events.ModeEnforce || !v.Stops() || v.Action == events.Throttle || v.Effective != events.EffectiveNow {
 		return ""
 	}
-	// A rule that is not known has the zero row, and is a guardrail.
-	row, _ := analyzer.RowNamed(v.RuleID)
+	row, known := analyzer.RowNamed(v.RuleID)
 	switch {
-	case row.Fixed: // a person's order
+	case known && row.Fixed: // a person's order
 		return "cancelled"
 	case v.Unit == events.UnitSeconds:
 		return "time_budget"
@@ -136,7 +135,7 @@ func finishReason(v *events.Verdict) string {
 		return "max_tokens"
 	case v.Unit == events.UnitUSD:
 		return "cost_budget"
-	case row.Status == http.StatusPaymentRequired: // a budget
+	case known && row.Status == http.StatusPaymentRequired: // a budget
 		return "max_iterations"
 	}
 	return "guardrail"
@@ -145,13 +144,13 @@ func finishReason(v *events.Verdict) string {
 // invocationStatus is how a run ends by the verdict, for gen_ai.agent.invocation.status; "" for a verdict that
 // ends nothing.
 func invocationStatus(v *events.Verdict) string {
-	row, _ := analyzer.RowNamed(v.RuleID)
+	row, known := analyzer.RowNamed(v.RuleID)
 	switch {
 	case finishReason(v) == "":
 		return ""
 	case v.Action == events.Hold: // a person decides whether it goes on
 		return "input_required"
-	case row.Fixed:
+	case known && row.Fixed:
 		return "cancelled"
 	}
 	return "failed"

@@ -201,8 +201,8 @@ func (d *Desk) take(v *events.Verdict) bool {
 		news = true
 	}
 	// A stop of the flow or the tree by a person decides as well.
-	row, _ := analyzer.RowNamed(v.RuleID)
-	if v.Action == events.Halt && (v.ByHand != nil || row.Fixed) {
+	row, known := analyzer.RowNamed(v.RuleID)
+	if v.Action == events.Halt && (v.ByHand != nil || known && row.Fixed) {
 		for _, h := range d.sorted() {
 			if !h.busy && (h.Kind == OfSpawn && v.Scope.Kind == events.ScopeFlow && v.Scope.ID == h.Flow || h.Kind == OfTree && v.Scope.Kind == events.ScopeTree && v.Scope.ID == h.Root) {
 				d.end(h, Decision{Outcome: Over})

@@ -88,7 +88,7 @@ func holdOf(v *events.Verdict, grant float64) *Hold {
 		h.Limit, h.Used = *v.Limit, *v.Observed
 	}
 	name, ofBudget := strings.CutPrefix(v.RuleID, budgets.Prefix)
-	row, _ := analyzer.RowNamed(v.RuleID)
+	row, known := analyzer.RowNamed(v.RuleID) // a budget by name has none
 	switch {
 	case ofBudget && v.CorrelationID == "":
 		h.Kind, h.Subject = OfBudget, v.Scope.ID
@@ -100,12 +100,12 @@ func holdOf(v *events.Verdict, grant float64) *Hold {
 		return nil
 	case v.Scope.Kind == events.ScopeTree:
 		h.Kind, h.Subject, h.Root = OfTree, v.Scope.ID, v.Scope.ID
-	case row.Counts() == agents.CountedTreeSpawns:
+	case known && row.Counts() == agents.CountedTreeSpawns:
 		h.Kind, h.Subject, h.Flow, h.Root = OfSpawn, v.CorrelationID, v.CorrelationID, v.RootCorrelationID
 		// Each check of the flow is refused by another order, and renews this hold.
 		h.ID = fmt.Sprintf("%016x", xxhash.Sum64String(fmt.Sprint(h.Root, "\x00", h.Flow, "\x00", h.Rule, "\x00", v.Revision)))
 		h.Until = events.RFC3339(events.Stamp(v.Time).Add(boundWait))
-	case v.RootCorrelationID != "" && row.OfAgents(): // the order about its tree is asked about
+	case v.RootCorrelationID != "" && known && row.OfAgents(): // the order about its tree is asked about
 		return nil
 	case holdsCalls(v.RuleID):
 		h.Kind, h.Subject, h.Flow = OfCalls, v.CorrelationID, v.CorrelationID
@@ -114,7 +114,7 @@ func holdOf(v *events.Verdict, grant float64) *Hold {
 	default:
 		return nil
 	}
-	if (h.Kind != OfFlow || row.Tells) && v.Limit != nil {
+	if (h.Kind != OfFlow || known && row.Tells) && v.Limit != nil {
 		h.Extra = share(h.Limit, grant, v.Unit)
 		if h.Limit == 0 { // no part of it lets the call go on
 			h.Extra = max(share(h.Used, grant, v.Unit), least(v.Unit))
