@@ -1,4 +1,4 @@
-// Package spelling finds the nearest known word for an unknown one, for error messages.
+// Package spelling finds the nearest known word for an unknown one, for error messages, and begins sentences.
 //
 // The distance is written here rather than taken from a library: two letters swapped
 // are the commonest slip, which the small libraries count as two, and those that

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/analyzer/spelling"
 	"weir/events"
 )
 
@@ -270,7 +271,7 @@ func title(r events.Reason) string {
 	if words == "" {
 		return "Refused"
 	}
-	return strings.ToUpper(words[:1]) + words[1:]
+	return spelling.Capital(words)
 }
 
 // ErrTimeout is for a Checker: the fold did not come to the event in time. The event is in

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"weir/analyzer/spelling"
 	"weir/cmd/internal/access"
 	"weir/cmd/internal/approvals"
 	"weir/cmd/internal/orders"
@@ -79,24 +80,17 @@ func failure(err error) (*page, int) {
 	case errors.Is(err, approvals.ErrExpired):
 		return &page{Title: "The link has expired", Text: "Nothing was changed. Look for a newer message, or decide by the command line or the page of weir."}, http.StatusGone
 	case used:
-		return &page{Title: "Already decided", Text: upper(err.Error()) + "."}, http.StatusGone
+		return &page{Title: "Already decided", Text: spelling.Capital(err.Error()) + "."}, http.StatusGone
 	case errors.Is(err, approvals.ErrOver):
-		return &page{Title: "Nothing waits any more", Text: upper(err.Error()) + "."}, http.StatusGone
+		return &page{Title: "Nothing waits any more", Text: spelling.Capital(err.Error()) + "."}, http.StatusGone
 	case errors.Is(err, approvals.ErrBusy):
-		return &page{Title: "One moment", Text: upper(err.Error()) + "."}, http.StatusConflict
+		return &page{Title: "One moment", Text: spelling.Capital(err.Error()) + "."}, http.StatusConflict
 	}
 	e := explain(err)
 	if e == nil {
 		e = &problem.Error{Status: http.StatusServiceUnavailable, Detail: "the request was cut off"}
 	}
-	return &page{Title: "Not carried out", Text: upper(e.Detail) + "."}, e.Status
-}
-
-func upper(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
+	return &page{Title: "Not carried out", Text: spelling.Capital(e.Detail) + "."}, e.Status
 }
 
 // open returns what the link of a path is about.
@@ -115,7 +109,7 @@ func (p approving) servePage(w http.ResponseWriter, r *http.Request) error {
 		shown.write(w, status)
 		return nil
 	}
-	verb, does := upper(link.Action), link.Does(h, p.parts.Approvals.Settings.For)
+	verb, does := spelling.Capital(link.Action), link.Does(h, p.parts.Approvals.Settings.For)
 	shown := &page{Title: verb + " " + h.Kind + " " + h.Subject, Text: h.Text, Action: verb, AsksName: p.parts.Approvals.AsksName(link),
 		Facts: [][2]string{{verb, does}, {"Asked", link.Tier}, {"Order", h.ID}}}
 	if h.Agent != "" {
@@ -158,7 +152,7 @@ func (p approving) serveAnswer(w http.ResponseWriter, r *http.Request) error {
 			shown.write(w, status)
 			return nil
 		}
-		(&page{Title: upper(did.Outcome), Text: upper(h.Kind) + " " + h.Subject + ": " + link.Does(h, p.parts.Approvals.Settings.For) + ".", Facts: [][2]string{{"By", did.By}, {"At", did.Time.String()}}}).write(w, http.StatusOK)
+		(&page{Title: spelling.Capital(did.Outcome), Text: spelling.Capital(h.Kind) + " " + h.Subject + ": " + link.Does(h, p.parts.Approvals.Settings.For) + ".", Facts: [][2]string{{"By", did.By}, {"At", did.Time.String()}}}).write(w, http.StatusOK)
 		return nil
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"weir/analyzer/spelling"
 )
 
 // writeGroup writes the commands of a group, or of the whole program.
@@ -175,7 +177,7 @@ func (p *Program) Reference(w io.Writer) error {
 		if c.Setup == nil {
 			return
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n```\n%s\n```\n", path, upper(c.Short), usageLine(path, c))
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n```\n%s\n```\n", path, spelling.Capital(c.Short), usageLine(path, c))
 		if c.Long != "" {
 			fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(c.Long))
 		}
@@ -190,14 +192,6 @@ func (p *Program) Reference(w io.Writer) error {
 		}
 	})
 	return write(w, b.String())
-}
-
-// upper begins a text of ASCII with a capital.
-func upper(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }
 
 func write(w io.Writer, s string) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
 )
 
@@ -56,7 +57,7 @@ func property(f *pflag.Flag) map[string]any {
 		// Only the word in backquotes is changed.
 		usage = strings.Replace(f.Usage, "`"+what+"`", what, 1)
 	}
-	p := map[string]any{"description": strings.ToUpper(usage[:1]) + usage[1:] + "."}
+	p := map[string]any{"description": spelling.Capital(usage) + "."}
 	switch kindOf(f.Value) {
 	case textKind:
 		p["type"] = "string"

@@ -1,0 +1,15 @@
+package spelling
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// Capital returns a text with its first letter as a capital, as at the beginning of a sentence.
+func Capital(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	if upper := unicode.ToUpper(first); upper != first {
+		return string(upper) + text[size:]
+	}
+	return text
+}
