@@ -266,8 +266,8 @@ switch: ## stop all calls by hand with guards of three languages and four real g
 	@npm ci --silent --no-audit --no-fund --prefix sink/guard/typescript
 	cd $(E2E) && $(GO) run ./trial switch -gateways $(CURDIR)/$(GATEWAYS) $(SWITCH)
 
-heartbeats: ## what the heartbeats of 1,000 guards and receipts take of a core
-	cd $(E2E) && $(GO) run ./trial heartbeats
+heartbeats: ## what the heartbeats of 1,000 guards and receipts take of a core; HEARTBEATS=-tls by TLS
+	cd $(E2E) && $(GO) run ./trial heartbeats $(HEARTBEATS)
 
 .PHONY: siege soak
 soak: ## run weir for T (1h) under kills, set clocks, a full disk, other limits and HOSTILE (8) senders, then a group whose broker goes away; bin/*.csv have the plots

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -270,7 +269,7 @@ type Server struct {
 	listener    net.Listener
 	connections *admission.Listener // of the server
 	server      *http.Server
-	plain       *plainhttp.Listener // of the server; nil by TLS
+	plain       *plainhttp.Listener // of the server
 	// gateways is for Envoy by gRPC; that for metrics is in meter. Neither has to be
 	// opened.
 	gateways port
@@ -352,15 +351,13 @@ func (a *Server) Serve(p Parts) error {
 		a.logger.Warn("few files may be open, so there are fewer places for connections; ulimit -n, or LimitNOFILE of systemd, lets more be open", "places", places, "of", a.o.Connections)
 	}
 	a.connections = admission.Listen(a.listener, places, a.crowded("clients"))
-	var listener net.Listener = a.connections
 	if a.o.TLS != nil {
-		listener = tls.NewListener(listener, a.o.TLS.Server(false, "http/1.1"))
-	} else { // by TLS the server has to know the connection as its own
-		a.plain = plainhttp.Listen(listener, a.server, isAsk)
-		listener = a.plain
+		a.plain = plainhttp.ListenTLS(a.connections, a.o.TLS.Server(false, "http/1.1"), a.server, isAsk)
+	} else {
+		a.plain = plainhttp.Listen(a.connections, a.server, isAsk)
 	}
 	go func() {
-		if err := a.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := a.server.Serve(a.plain); !errors.Is(err, http.ErrServerClosed) {
 			a.parts.Program.Fail(fmt.Errorf("serve http: %w", err))
 		}
 	}()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -30,7 +31,8 @@ const (
 type conn struct {
 	net.Conn
 	listener *Listener
-	busy     bool // with the listener's mu
+	busy     bool                 // with the listener's mu
+	state    *tls.ConnectionState // nil without TLS
 
 	buffer    []byte
 	from, end int // what was read and not used, in buffer
@@ -60,6 +62,9 @@ func (c *conn) serve() {
 	server := c.listener.server
 	if server.ConnContext != nil {
 		ctx = server.ConnContext(ctx, c.Conn)
+	}
+	if !c.handshake(ctx) {
+		return
 	}
 	patience := server.ReadHeaderTimeout
 	for {
@@ -185,7 +190,7 @@ func (c *conn) next() *http.Request {
 		if r == nil || !c.listener.plain(r) {
 			return nil
 		}
-		r.RemoteAddr = c.RemoteAddr().String()
+		r.RemoteAddr, r.TLS = c.RemoteAddr().String(), c.state
 		c.request, c.head = r, append(c.head[:0], head...)
 		c.answer.again, c.answer.lines = nil, c.answer.lines[:0]
 	}

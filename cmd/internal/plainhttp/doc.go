@@ -8,6 +8,8 @@
 // head that is the same as the one before. What it does not do: a handler is not told that
 // its client has gone, and its answer goes out when it returns and not before.
 //
+// By TLS it makes the handshake, and the rest is the same.
+//
 // A handler that is asked the same again and again can answer without the layers around it, see Repeat.
 //
 // It stays as long as it is worth a quarter of what it serves. Measured with 8 pairs in one run, weir with and without it

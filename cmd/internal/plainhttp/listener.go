@@ -2,6 +2,7 @@ package plainhttp
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -146,7 +147,7 @@ func (l *Listener) turn(c *conn, busy bool) bool {
 // handOver gives a connection to the server, with what was read of it.
 func (l *Listener) handOver(c *conn, rest []byte) {
 	select {
-	case l.others <- &begun{Conn: c.Conn, rest: rest}:
+	case l.others <- &begun{Conn: c.Conn, state: c.state, rest: rest}:
 	case <-l.done:
 		_ = c.Close()
 	}
@@ -155,7 +156,8 @@ func (l *Listener) handOver(c *conn, rest []byte) {
 // begun is a connection of which something has been read already.
 type begun struct {
 	net.Conn
-	rest []byte
+	state *tls.ConnectionState // nil without TLS
+	rest  []byte
 }
 
 // Read gives what was read first.
@@ -169,5 +171,10 @@ func (b *begun) Read(p []byte) (int, error) {
 	return b.Conn.Read(p)
 }
 
-// NetConn is the connection as it was accepted.
-func (b *begun) NetConn() net.Conn { return b.Conn }
+// NetConn is the connection as it was accepted, below TLS.
+func (b *begun) NetConn() net.Conn {
+	if inner, ok := b.Conn.(*tls.Conn); ok {
+		return inner.NetConn()
+	}
+	return b.Conn
+}

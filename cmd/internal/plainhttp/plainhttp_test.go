@@ -3,6 +3,7 @@ package plainhttp
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -40,12 +41,19 @@ func handler(w http.ResponseWriter, r *http.Request) {
 		names = append(names, fmt.Sprintf("%s=%q", name, values))
 	}
 	slices.Sort(names)
+	fmt.Fprintf(w, "%v ", r.TLS != nil && r.TLS.HandshakeComplete)
 	fmt.Fprintf(w, "%s %s %s host=%q length=%d %v body=%q", r.Method, r.URL, r.Proto, r.Host, r.ContentLength, names, body)
 }
 
 // serve starts a server, with plain requests answered here or not, and returns its address
 // and how many connections net/http has got.
 func serve(t testing.TB, here bool, h http.HandlerFunc) (address string, handed *atomic.Int64, server *http.Server, l *Listener) {
+	t.Helper()
+	return serveBy(t, nil, here, h)
+}
+
+// serveBy is serve by TLS, if there is a configuration.
+func serveBy(t testing.TB, secure *tls.Config, here bool, h http.HandlerFunc) (address string, handed *atomic.Int64, server *http.Server, l *Listener) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -59,9 +67,16 @@ func serve(t testing.TB, here bool, h http.HandlerFunc) (address string, handed 
 			}
 		}}
 	served := inner
-	if here {
-		l = Listen(inner, server, func(r *http.Request) bool { return r.URL.Path == "/plain" })
+	plain := func(r *http.Request) bool { return r.URL.Path == "/plain" }
+	switch {
+	case here && secure != nil:
+		l = ListenTLS(inner, secure, server, plain)
 		served = l
+	case here:
+		l = Listen(inner, server, plain)
+		served = l
+	case secure != nil:
+		served = tls.NewListener(inner, secure)
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -85,6 +100,12 @@ func talk(t testing.TB, address string, parts ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return talkOn(t, conn, parts...)
+}
+
+// talkOn is talk on a connection.
+func talkOn(t testing.TB, conn net.Conn, parts ...string) string {
+	t.Helper()
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
@@ -94,7 +115,7 @@ func talk(t testing.TB, address string, parts ...string) string {
 			break // it was closed
 		}
 	}
-	_ = conn.(*net.TCPConn).CloseWrite() // the last answer is followed by the end
+	_ = conn.(interface{ CloseWrite() error }).CloseWrite() // the last answer is followed by the end
 	var out strings.Builder
 	in := bufio.NewReader(conn)
 	for {

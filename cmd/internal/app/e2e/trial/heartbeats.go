@@ -27,6 +27,7 @@ import (
 // A stream of verdicts costs the same with and without heartbeats, and a process has 256 of them.
 type crowd struct {
 	guards  int
+	secure  bool          // by TLS
 	lasts   time.Duration // of each part
 	out     io.Writer
 	profile string
@@ -50,6 +51,7 @@ func heartbeatsCommand(ctx context.Context, args []string) error {
 	c := &crowd{out: os.Stdout}
 	fs := flag.NewFlagSet("trial heartbeats", flag.ExitOnError)
 	fs.IntVar(&c.guards, "guards", 1000, "that send heartbeats")
+	fs.BoolVar(&c.secure, "tls", false, "send them by TLS")
 	fs.DurationVar(&c.lasts, "for", 20*time.Second, "each part")
 	fs.StringVar(&c.profile, "profile", "", "write a CPU profile of weir with an order in force to `FILE`")
 	if err := fs.Parse(args); err != nil {
@@ -139,13 +141,20 @@ func (c *crowd) start(dir string) error {
 	if c.weir, err = newMember(binary, dir, "followed", "", "", "--admin-token-file", file, "--self-test", "0", "--metrics", c.metrics); err != nil {
 		return err
 	}
-	c.client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: c.guards, IdleConnTimeout: time.Minute}}
+	if c.secure {
+		flags, known, err := secured(dir)
+		if err != nil {
+			return err
+		}
+		c.weir.flags, c.weir.tls = append(c.weir.flags, flags...), known
+	}
+	c.client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: c.guards, IdleConnTimeout: time.Minute, TLSClientConfig: c.weir.tls}}
 	return c.weir.start()
 }
 
 // guard sends heartbeats on a connection of its own.
 func (c *crowd) guard(ctx context.Context, n int) {
-	own := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{}}
+	own := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: c.weir.tls}}
 	defer own.CloseIdleConnections()
 	// Guards start at different moments.
 	next := time.NewTimer(orders.BeatIdle * time.Duration(n) / time.Duration(c.guards))
@@ -194,7 +203,7 @@ func (c *crowd) beat(ctx context.Context, own *http.Client, n int) (time.Duratio
 
 // post sends a request of a guard on its own connection.
 func (c *crowd) post(ctx context.Context, own *http.Client, path string, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.weir.listen+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.weir.url()+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -209,11 +218,12 @@ func (c *crowd) post(ctx context.Context, own *http.Client, path string, body []
 
 // writeProfile writes what weir computes meanwhile, and returns 1 if that failed.
 func (c *crowd) writeProfile(ctx context.Context) int64 {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", c.metrics, max(1, int(c.lasts.Seconds())-1)), http.NoBody)
+	scheme, _, _ := strings.Cut(c.weir.url(), ":")
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s://%s/debug/pprof/profile?seconds=%d", scheme, c.metrics, max(1, int(c.lasts.Seconds())-1)), http.NoBody)
 	if err != nil {
 		return 1
 	}
-	status, text, err := answerTo(&http.Client{}, req)
+	status, text, err := answerTo(c.client, req)
 	if err != nil || status != http.StatusOK || os.WriteFile(c.profile, text, 0o600) != nil {
 		return 1
 	}
@@ -256,7 +266,7 @@ func (c *crowd) receipt(ctx context.Context) error {
 }
 
 func (c *crowd) request(ctx context.Context, method, path, body string, v any) error {
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.weir.listen+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, c.weir.url()+path, strings.NewReader(body))
 	if err != nil {
 		return err
 	}

@@ -184,7 +184,7 @@ func (l *lines) outage(ctx context.Context, s *server) error {
 	began := time.Now()
 	// No process of its own: it watches the one that runs, as if it had started now.
 	r := &run{done: m.current().done, started: began}
-	go r.watch("http://" + m.listen + "/readyz")
+	go r.watch(m.url()+"/readyz", m.tls)
 	if err := eventually(ctx, time.Minute, "the member to catch up again", func() (bool, error) { _, at := r.times(); return at > 0, nil }); err != nil {
 		fmt.Fprintln(l.out, err)
 	}

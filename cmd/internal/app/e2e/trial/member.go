@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,7 +46,8 @@ type member struct {
 	listen  string
 	brokers string // "": it is no member of a group
 	group   string
-	flags   []string // further ones
+	flags   []string    // further ones
+	tls     *tls.Config // of its clients; nil without TLS
 
 	// mu guards what follows: the schedule and the goroutine that waits for the process both
 	// use it.
@@ -88,6 +90,14 @@ func newMember(binary, dir, name, brokers, group string, flags ...string) (*memb
 		brokers: brokers, group: group, flags: flags}, nil
 }
 
+// url is its address without a path.
+func (m *member) url() string {
+	if m.tls != nil {
+		return "https://" + m.listen
+	}
+	return "http://" + m.listen
+}
+
 // start begins a process of the member and returns it at once.
 //
 // The log is appended to through all restarts, so what came before a failure stands there.
@@ -116,7 +126,7 @@ func (m *member) start() error {
 	m.mu.Unlock()
 	// Both goroutines end with the process, at the latest.
 	go m.wait(r)
-	go r.watch("http://" + m.listen + "/readyz")
+	go r.watch(m.url()+"/readyz", m.tls)
 	return nil
 }
 
@@ -154,11 +164,11 @@ func (m *member) wait(r *run) {
 // watch notes when the process first answers and when it is first ready.
 // It asks every ten milliseconds until the process is ready or has ended; that is as fine
 // as the times are.
-func (r *run) watch(url string) {
+func (r *run) watch(url string, by *tls.Config) {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	// A frozen process takes connections and answers none.
-	client := &http.Client{Timeout: 2 * time.Second}
+	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{TLSClientConfig: by}}
 	defer client.CloseIdleConnections()
 	for before := false; ; { // what it says must hold for two answers
 
