@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	real "weir/cmd/weirtest/gateway"
 )
 
 // TestEvasion plays callers that bring an id of their own choice with each call, through
@@ -39,7 +41,7 @@ func TestEvasion(t *testing.T) {
 				{"many sessions of one principal", "erin", func(i int) []string { return []string{"Mcp-Session-Id", fmt.Sprint("session-", i)} }},
 				{"forged ids of nobody", "", forged},
 			} {
-				if n := c.tries(evasion.user, password, 14, func(i int) []string {
+				if n := c.tries(evasion.user, real.Password, 14, func(i int) []string {
 					return append(evasion.headers(i), "X-Goal-Turn", fmt.Sprint(i/4))
 				}); n != 10 {
 					t.Errorf("%s: %d of 14 calls passed, want 10", evasion.about, n)
@@ -51,7 +53,7 @@ func TestEvasion(t *testing.T) {
 			}
 			// Back and forth between two turns is a new turn each time: five of them, and then
 			// the four calls that may be chained in the last.
-			if n := c.tries("frank", password, 14, func(i int) []string {
+			if n := c.tries("frank", real.Password, 14, func(i int) []string {
 				return []string{"X-Correlation-Id", fmt.Sprint("flap-", i), "X-Goal-Turn", fmt.Sprint(i % 2)}
 			}); n != 9 {
 				t.Errorf("two turns in turn: %d of 14 calls passed, want 9", n)

@@ -6,7 +6,6 @@ package gateways
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -23,10 +22,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"text/template"
 	"time"
 
 	"weir/cmd/weirtest"
+	real "weir/cmd/weirtest/gateway"
 )
 
 // binaries is the folder that install.sh has filled.
@@ -77,29 +76,13 @@ func spawn(t *testing.T, path string, args ...string) (*exec.Cmd, *bufio.Scanner
 	return cmd, bufio.NewScanner(out)
 }
 
-// ports are what a configuration is filled in with.
+// ports are what a gateway is configured with, and the weir behind it.
 type ports struct {
-	Listen, Weir, GRPC, Tools string
-	Folder                    string
-	Users                     []user
-	Closed                    bool // a gateway that can be told so refuses when weir is away
+	real.Settings
 
 	binary string
 	weir   *weirtest.Weir
 }
-
-// user is somebody whom gateways know, with a password as their files hold it.
-type user struct{ Name, SHA, Bcrypt string }
-
-// password is everybody's. Its hashes are weak ones, so that tests do not wait for them.
-const password = "secret"
-
-const (
-	sha    = "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ="
-	bcrypt = "$2a$04$hPbUAdo35x3HBX.wRd./1uYHRQPp0VJ2QpgoKPeEwDbWwV8Jax0U."
-)
-
-var users = []user{{"alice", sha, bcrypt}, {"bob", sha, bcrypt}, {"carol", sha, bcrypt}, {"dave", sha, bcrypt}, {"erin", sha, bcrypt}, {"frank", sha, bcrypt}}
 
 // build builds weir.
 func build(t *testing.T) (binary string) {
@@ -136,24 +119,6 @@ func (p *ports) run(t *testing.T) {
 	_, p.Weir, _ = net.SplitHostPort(strings.TrimPrefix(p.weir.URL, "http://"))
 }
 
-// configured fills in a configuration.
-func (p *ports) configured(t *testing.T, name string) string {
-	t.Helper()
-	text, err := template.ParseFiles(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	if err := text.Execute(&out, p); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(p.Folder, name)
-	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // gateway is a program that stands before the tools.
 type gateway struct {
 	name   string
@@ -165,24 +130,22 @@ type gateway struct {
 }
 
 func all() []gateway {
-	envoy := func(file string) func(*testing.T, *ports) *bufio.Scanner {
+	starts := func(g real.Program) func(*testing.T, *ports) *bufio.Scanner {
 		return func(t *testing.T, p *ports) *bufio.Scanner {
-			return process(t, program(t, "envoy"), "-c", p.configured(t, file), "--use-dynamic-base-id", "--concurrency", "1", "-l", "error")
+			path := program(t, g.Name)
+			args, err := g.Configure("testdata", &p.Settings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return process(t, path, args...)
 		}
 	}
 	return []gateway{
-		{"envoy by gRPC", envoy("envoy-grpc.yaml"), true, true, "/bare/mcp", false},
-		{"envoy by HTTP", envoy("envoy-http.yaml"), true, true, "/mcp", false},
-		{"traefik", func(t *testing.T, p *ports) *bufio.Scanner {
-			return process(t, program(t, "traefik"), "--entrypoints.agents.address=127.0.0.1:"+p.Listen, "--providers.file.filename="+p.configured(t, "traefik.yaml"),
-				"--global.checknewversion=false", "--global.sendanonymoususage=false", "--log.level=ERROR")
-		}, true, true, "/mcp", false},
-		{"caddy", func(t *testing.T, p *ports) *bufio.Scanner {
-			return process(t, program(t, "caddy"), "run", "--adapter", "caddyfile", "--config", p.configured(t, "Caddyfile"))
-		}, false, true, "/mcp", false},
-		{"nginx", func(t *testing.T, p *ports) *bufio.Scanner {
-			return process(t, program(t, "nginx"), "-p", p.Folder, "-c", p.configured(t, "nginx.conf"))
-		}, false, false, "/mcp", false},
+		{"envoy by gRPC", starts(real.Envoy), true, true, "/bare/mcp", false},
+		{"envoy by HTTP", starts(real.EnvoyHTTP), true, true, "/mcp", false},
+		{"traefik", starts(real.Traefik), true, true, "/mcp", false},
+		{"caddy", starts(real.Caddy), false, true, "/mcp", false},
+		{"nginx", starts(real.Nginx), false, false, "/mcp", false},
 	}
 }
 
@@ -302,14 +265,7 @@ func throughTo(t *testing.T, g gateway, binary, limits string, hits *atomic.Int6
 	tools := httptest.NewServer(tool)
 	t.Cleanup(tools.Close)
 	p := startWeir(t, binary, limits)
-	p.Closed, p.Users = g.closed, users
-	var file strings.Builder
-	for _, u := range users {
-		fmt.Fprintf(&file, "%s:%s\n", u.Name, u.SHA)
-	}
-	if err := os.WriteFile(filepath.Join(p.Folder, "users"), []byte(file.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	p.Closed, p.Users = g.closed, real.Users("alice", "bob", "carol", "dave", "erin", "frank")
 	_, p.Tools, _ = net.SplitHostPort(tools.Listener.Addr().String())
 	p.Listen = weirtest.Port(t)
 	c := &client{T: t, gateway: g, url: "http://127.0.0.1:" + p.Listen, hits: hits, weir: &p}

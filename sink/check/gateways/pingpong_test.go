@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	real "weir/cmd/weirtest/gateway"
 )
 
 // TestPingPong plays two agents that only write to each other by A2A through each gateway,
@@ -85,7 +87,7 @@ func (c *client) writes(user, text string, n int, a, b string, headers func(i in
 		if err != nil {
 			c.Fatal(err)
 		}
-		r.SetBasicAuth(user, password)
+		r.SetBasicAuth(user, real.Password)
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("X-Agent-Id", from)
 		r.Header.Set("X-To-Agent", to)

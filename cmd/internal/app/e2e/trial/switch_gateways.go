@@ -13,42 +13,19 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"text/template"
 	"time"
 
 	"weir/cmd/weirtest"
+	"weir/cmd/weirtest/gateway"
 )
 
-// gateway is a program before tools that has weir check each request.
-type gateway struct {
-	name, file string // its configuration, in sink/check/gateways/testdata
-	path       string // of requests whose refusal is no answer of a tool
-	args       func(folder, file, listen string) []string
+// relay is a gateway before tools that has weir check each request.
+type relay struct {
+	gateway.Program
+	path string // of requests whose refusal is no answer of a tool
 }
 
-var gateways = []gateway{
-	{"envoy", "envoy-grpc.yaml", "/problem/mcp", func(_, file, _ string) []string {
-		return []string{"-c", file, "--use-dynamic-base-id", "--concurrency", "1", "-l", "error"}
-	}},
-	{"traefik", "traefik.yaml", "/mcp", func(_, file, listen string) []string {
-		return []string{"--entrypoints.agents.address=127.0.0.1:" + listen, "--providers.file.filename=" + file, "--global.checknewversion=false", "--global.sendanonymoususage=false", "--log.level=ERROR"}
-	}},
-	{"caddy", "Caddyfile", "/mcp", func(_, file, _ string) []string {
-		return []string{"run", "--adapter", "caddyfile", "--config", file}
-	}},
-	{"nginx", "nginx.conf", "/mcp", func(folder, file, _ string) []string { return []string{"-p", folder, "-c", file} }},
-}
-
-// gatewayUser is a user that the configurations know. No request is hers.
-type gatewayUser struct{ Name, SHA, Bcrypt string }
-
-// gatewayFields are what a configuration is filled in with. Closed gateways refuse requests while weir does
-// not answer.
-type gatewayFields struct {
-	Listen, Weir, GRPC, Tools, Folder string
-	Users                             []gatewayUser
-	Closed                            bool
-}
+var gateways = []relay{{gateway.Envoy, "/problem/mcp"}, {gateway.Traefik, "/mcp"}, {gateway.Caddy, "/mcp"}, {gateway.Nginx, "/mcp"}}
 
 // toolHeader is in answers of the tools behind the gateways, and in no refusal.
 const toolHeader = "Trial-Tool"
@@ -85,8 +62,7 @@ func (w *switches) realGateways(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		f := gatewayFields{Listen: strconv.Itoa(port), Tools: tools, GRPC: w.grpc[n%3], Folder: filepath.Join(w.dir, g.name), Closed: true,
-			Users: []gatewayUser{{"alice", "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", "$2a$04$hPbUAdo35x3HBX.wRd./1uYHRQPp0VJ2QpgoKPeEwDbWwV8Jax0U."}}}
+		f := gateway.Settings{Listen: strconv.Itoa(port), Tools: tools, GRPC: w.grpc[n%3], Folder: filepath.Join(w.dir, g.Name), Closed: true, Users: gateway.Users("alice")}
 		if _, f.Weir, err = net.SplitHostPort(w.members[n%3].listen); err != nil {
 			return err
 		}
@@ -99,30 +75,16 @@ func (w *switches) realGateways(ctx context.Context) error {
 }
 
 // startGateway starts a gateway with the configuration that users copy.
-func (w *switches) startGateway(g gateway, f *gatewayFields, root string) error {
-	text, err := template.ParseFiles(filepath.Join(root, "sink/check/gateways/testdata", g.file))
+func (w *switches) startGateway(g relay, f *gateway.Settings, root string) error {
+	args, err := g.Configure(filepath.Join(root, "sink/check/gateways/testdata"), f)
 	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(f.Folder, 0o755); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(f.Folder, "users"), []byte(f.Users[0].Name+":"+f.Users[0].SHA+"\n"), 0o600); err != nil {
-		return err
-	}
-	var filled strings.Builder
-	if err := text.Execute(&filled, f); err != nil {
-		return err
-	}
-	file := filepath.Join(f.Folder, g.file)
-	if err := os.WriteFile(file, []byte(filled.String()), 0o600); err != nil {
 		return err
 	}
 	log, err := os.Create(f.Folder + ".log")
 	if err != nil {
 		return err
 	}
-	run := exec.Command(filepath.Join(w.gateways, "bin", g.name), g.args(f.Folder, file, f.Listen)...)
+	run := exec.Command(filepath.Join(w.gateways, "bin", g.Name), args...)
 	run.Stdout, run.Stderr, run.Dir = log, log, w.dir // Traefik takes a traefik.yaml in its folder for another file
 	run.Env = append(os.Environ(), "HOME="+f.Folder)
 	run.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -136,7 +98,7 @@ func (w *switches) startGateway(g gateway, f *gatewayFields, root string) error 
 			select {
 			case <-w.stop:
 			default:
-				w.problem("%s ended: %v; see %s", g.name, err, log.Name())
+				w.problem("%s ended: %v; see %s", g.Name, err, log.Name())
 			}
 		}
 		_ = log.Close()
@@ -150,15 +112,15 @@ func (w *switches) startGateway(g gateway, f *gatewayFields, root string) error 
 }
 
 // through calls a tool through a gateway until the trial is over.
-func (w *switches) through(ctx context.Context, g gateway, listen string) {
+func (w *switches) through(ctx context.Context, g relay, listen string) {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{}}
-	w.dispatch(g.name, func(i int) bool {
+	w.dispatch(g.Name, func(i int) bool {
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"search","arguments":{"q":"%d"}}}`, i, i)
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1:"+listen+g.path, strings.NewReader(body))
 		if err != nil {
 			return false
 		}
-		for name, value := range map[string]string{"Content-Type": "application/json", "X-Agent-Id": g.name, "X-Correlation-Id": fmt.Sprintf("%s-%d", g.name, i%w.flows),
+		for name, value := range map[string]string{"Content-Type": "application/json", "X-Agent-Id": g.Name, "X-Correlation-Id": fmt.Sprintf("%s-%d", g.Name, i%w.flows),
 			"Mcp-Method": "tools/call", "Mcp-Name": "search"} {
 			req.Header.Set(name, value)
 		}
