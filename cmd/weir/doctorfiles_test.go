@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"weir/state"
@@ -58,7 +59,7 @@ func TestDoctorFiles(t *testing.T) {
 	if err := s.Commit(&state.Checkpoint{Partition: 1, State: []byte(strings.Repeat("state", 100))}); err != nil {
 		t.Fatal(err)
 	}
-	doctor(0, "ok   records +a weir runs with", "--state", folder)
+	doctor(0, "warn records +a weir runs with .*, but none answers at 127.0.0.1:0", "--state", folder)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -74,4 +75,27 @@ func TestDoctorFiles(t *testing.T) {
 	text[len(text)/3] ^= 1
 	write(tables[0], string(text))
 	doctor(3, "fail records .*damaged", "--state", folder)
+}
+
+// TestDoctorBesideWeir runs doctor beside a weir with limits of its own, with and without them.
+func TestDoctorBesideWeir(t *testing.T) {
+	limits := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(limits, []byte("profile: none\nrules: {max_tool_calls: {max: 5}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := startRun(t, "--in-memory", "--limits", limits)
+	defer r.end(syscall.SIGTERM)
+	at := strings.TrimPrefix(r.url, "http://")
+	for _, x := range []struct {
+		want string
+		args []string
+	}{
+		{`warn limits +by the settings given here: profile balanced, version xxh64:\w+; in force at ` + at + `: profile none, version xxh64:\w+, from .*limits.yaml`, nil},
+		{`ok   limits +profile none, version xxh64:\w+, in force at ` + at + `, too`, []string{"--limits", limits}},
+	} {
+		code, out, errs := weirNow(t, "", append([]string{"doctor", "--in-memory", "--listen", at}, x.args...)...)
+		if running := "ok   running    a weir runs at " + at; code != 0 || !strings.Contains(out, running) || !regexp.MustCompile(x.want).MatchString(out) {
+			t.Errorf("exit code %d, want %q and %q:\n%s%s", code, running, x.want, out, errs)
+		}
+	}
 }

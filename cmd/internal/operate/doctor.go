@@ -3,16 +3,10 @@ package operate
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -22,7 +16,6 @@ import (
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/certificates"
 	"weir/cmd/internal/cli"
-	"weir/cmd/internal/client"
 	"weir/cmd/internal/config"
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
@@ -38,12 +31,13 @@ func DoctorCommand() cli.Command {
 		Name: "doctor", Short: "find configuration faults and print the fix",
 		Long: `Checks what weir run would use with the same flags and environment: settings, limits,
 state folder, and the files that weir writes. It reads all records of the state, in a
-copy, if no weir has it open. If a weir runs at its address, it lists the fields that
-sources do not report. With --schema-registry it asks the registry. With --brokers it
-checks reachability, topics, partitions of flows, clocks, and the groups of both stages.
-It also writes a record to the topic of verdicts and reads it again. That record has no
-value and readers skip it; --no-probe leaves it out. --rights prints the least rights
-that weir needs at the brokers, as a table.
+copy, if no weir has it open. If a weir runs at the --listen address, it compares the
+limits in force there, and lists the fields that its sources do not report. With
+--schema-registry it asks the registry. With --brokers it checks reachability, topics,
+partitions of flows, clocks, and the groups of both stages. It also writes a record to
+the topic of verdicts and reads it again. That record has no value and readers skip it;
+--no-probe leaves it out. --rights prints the least rights that weir needs at the
+brokers, as a table.
 
 Prints a line for each check: ok, warn or fail, and the fix. The exit code is 3 if a
 check failed.`,
@@ -155,14 +149,16 @@ func (d *doctor) say(f finding) {
 func (d *doctor) examine(ctx context.Context) error {
 	// Settings that cannot be read name no brokers; to say that none are named would be wrong.
 	understood := d.settings()
-	d.limits()
+	at := d.findRunning(ctx)
+	at.state(d)
+	d.limits(at)
 	d.state()
 	f := files{d}
 	if dir := d.run.O.StateDir; dir != "" && !d.run.inMemory {
-		f.stateRecords(dir)
+		f.stateRecords(dir, at)
 	}
 	f.written()
-	d.sources(ctx)
+	at.sources(d)
 	switch {
 	case d.run.brokers.Given():
 		d.cluster(ctx)
@@ -222,64 +218,13 @@ func (d *doctor) settings() bool {
 }
 
 // limits reads the limits as weir run would at its start. A weir that runs may have others.
-func (d *doctor) limits() {
+func (d *doctor) limits(at *running) {
 	l, err := d.run.LimitFlags.Limits()
 	if err != nil {
 		d.fail("limits", adviceOf(err, "weir limits validate FILE lists all that is wrong"), "%v", err)
 		return
 	}
-	d.ok("limits", "profile %s, version %s", l.Profile, l.Version)
-}
-
-// sources asks the weir that runs at the address of the settings what its sources do not
-// report. Where none runs there is nothing to print.
-func (d *doctor) sources(ctx context.Context) {
-	const check = "sources"
-	// Port 0 is any that is free, so the port of a running weir is unknown.
-	_, port, err := net.SplitHostPort(d.run.O.Listen)
-	if err != nil || port == "0" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, checkBound)
-	defer cancel()
-	// No token is sent.
-	c := &client.Client{Base: client.URLOf(d.run.O.Listen), HTTP: &http.Client{}}
-	// A weir that speaks TLS is asked by the certificate of the settings, so that another one
-	// in its place comes out.
-	if t, err := certificates.Open(d.run.O.TLS); err == nil && t != nil {
-		c.Base = "https" + strings.TrimPrefix(c.Base, "http")
-		c.HTTP.Transport = t.ToItself()
-		d.certificate(t)
-	}
-	resp, err := c.Do(ctx, http.MethodGet, "/readyz", nil, nil)
-	body := []byte(nil)
-	if errors.Is(err, certificates.ErrOther) {
-		d.warn("tls", "send it SIGHUP, and look in its log for why it has not taken the file up", "the weir at %s shows another certificate than %s", d.run.O.Listen, d.run.O.TLS.Certificate)
-		return
-	}
-	if status, ok := errors.AsType[*client.StatusError](err); ok {
-		body = status.Body // not ready, which says as much of sources
-		// No process listens there, which is as it should be before the first start.
-	} else if err != nil {
-		return
-	} else {
-		body, _ = io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // what is cut off is no JSON
-		_ = resp.Body.Close()                                  // it was read
-	}
-	var ready struct {
-		Why   *[]string         `json:"why"`
-		Blind map[string]string `json:"blind"`
-	}
-	if json.Unmarshal(body, &ready) != nil || ready.Why == nil {
-		// Not one line of a check is about a program that only has the same port.
-		return // another program
-	}
-	for _, source := range slices.Sorted(maps.Keys(ready.Blind)) {
-		d.warn(check, "weir events describe says of each format what to set so that it tells more", "%s: %s", source, ready.Blind[source])
-	}
-	if len(ready.Blind) == 0 {
-		d.ok(check, "no source of the weir at %s is known to lack what rules need", d.run.O.Listen)
-	}
+	at.compare(d, &l)
 }
 
 // soonExpired is how long before its end a certificate should have been exchanged.

@@ -21,7 +21,7 @@ type files struct{ *doctor }
 const mostExamined = 1 << 30
 
 // stateRecords reads the state of a weir that does not run.
-func (d files) stateRecords(dir string) {
+func (d files) stateRecords(dir string, at *running) {
 	const check = "records"
 	size, err := state.Size(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -36,6 +36,8 @@ func (d files) stateRecords(dir string) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, state.ErrLocked) && at == nil:
+		d.warn(check, "give weir doctor its --listen ADDRESS to ask that one", "a weir runs with %s, but none answers at %s", dir, d.run.O.Listen)
 	case errors.Is(err, state.ErrLocked):
 		d.ok(check, "a weir runs with %s, and has verified its files at its start", dir)
 	case errors.Is(err, state.ErrDamaged):
