@@ -225,7 +225,7 @@ func TestResultsUnknown(t *testing.T) {
 	}
 }
 
-// TestStrayAnswers explains and replays a flow in which an agent answers that nobody called.
+// TestStrayAnswers explains and replays a flow in which an agent answers that was not called.
 func TestStrayAnswers(t *testing.T) {
 	const log = `{"id":"1","source":"bus","time":"2026-11-20T14:00:00Z","kind":"agent.call","correlation_id":"f","from":{"agent":"lead"},"to":{"agent":"coder"}}
 {"id":"2","source":"bus","time":"2026-11-20T14:00:01Z","kind":"agent.return","correlation_id":"f","from":{"agent":"coder-1"},"to":{"agent":"lead"}}

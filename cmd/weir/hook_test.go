@@ -56,7 +56,7 @@ func TestHook(t *testing.T) {
 	const nowhere = "http://127.0.0.1:1"
 	for program, input := range hookInputs {
 		ask := func(command string, args ...string) (int, string, string) {
-			return weir(t, fmt.Sprintf(input, command), append([]string{"check", "--hook"}, args...)...)
+			return weir(t, fmt.Sprintf(input, command), append([]string{"check", "--hook", "--no-tokens"}, args...)...) // there is no transcript
 		}
 		refused := func(command, reason string, args ...string) {
 			t.Helper()
@@ -285,5 +285,39 @@ func TestHookNeverRefusesByMistake(t *testing.T) {
 	}
 	if code, _, _ := weir(t, "", "check", "--loud"); code != 2 {
 		t.Errorf("without a hook: code %d, want 2", code)
+	}
+}
+
+// TestHookWithoutTranscript asks by a hook whose transcript is gone. The call is allowed, and it is said once in the
+// session and once in the log, and as long as weir runs by doctor.
+func TestHookWithoutTranscript(t *testing.T) {
+	r := startRun(t, "--in-memory")
+	defer r.end(syscall.SIGTERM)
+	gone := filepath.Join(t.TempDir(), "gone.jsonl")
+	ask := func(session, event string) string {
+		t.Helper()
+		in := fmt.Sprintf(`{"session_id":%q,"transcript_path":%q,"cwd":"/w","hook_event_name":%q,"tool_name":"Bash","tool_use_id":"u","tool_input":{"command":"ls"}}`, session, gone, event)
+		code, out, errs := weirNow(t, in, "check", "--hook", "--server", r.url)
+		if code != 0 || out != "" {
+			t.Errorf("exit code %d: %s", code, out)
+		}
+		return errs
+	}
+	const said = "weir cannot read the transcript of this session, so the tokens of its model calls do not count: the file does not exist"
+	if errs := ask("one", "UserPromptSubmit"); errs != "" {
+		t.Errorf("before the transcript has to be there: %s", errs)
+	}
+	for i, want := range []bool{true, false} {
+		if errs := ask("one", "PreToolUse"); strings.Contains(errs, said) != want {
+			t.Errorf("call %d: %s", i+1, errs)
+		}
+	}
+	if errs := ask("two", "PreToolUse"); !strings.Contains(errs, said) {
+		t.Errorf("another session: %s", errs)
+	}
+	r.stderr.await(t, "a hook cannot read the transcript that its agent names", r.ended)
+	if code, out, errs := weirNow(t, "", "doctor", "--in-memory", "--listen", strings.TrimPrefix(r.url, "http://")); code != 0 ||
+		!strings.Contains(out, "warn sources    claude-code-hooks: sessions whose hook could not read their transcript, so that the tokens of their model calls do not count: 2 (the last one \""+gone+"\": the file does not exist)") {
+		t.Errorf("doctor: exit code %d\n%s%s", code, out, errs)
 	}
 }

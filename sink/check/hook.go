@@ -29,6 +29,17 @@ const HookPath = "/v1/hook"
 // answers with an empty object. Such an object, treated as weir's, would allow everything.
 const HookHeader = "Weir-Hook"
 
+// TranscriptHeader of a request says why the transcript that the input of a hook names was not read by the program
+// that runs the hook; see the reasons. In an answer it says that this is the first time for the session.
+const TranscriptHeader = "Weir-Transcript"
+
+// The reasons.
+const (
+	UnreadMissing = "the file does not exist"
+	UnreadDenied  = "permission denied"
+	UnreadOther   = "it cannot be read"
+)
+
 // Hook answers the hooks of coding agents: what is about to be done is asked for, what
 // was done is recorded. The answer always has status 200, because a hook takes any other
 // for a fault and goes on.
@@ -45,6 +56,9 @@ type Hook struct {
 	// Failed is called with each fault, whether the agent was allowed to go on or not.
 	Failed func(err error)
 	Now    func() time.Time
+	// Unread is called the first time in a session that a transcript could not be read. source is that of the
+	// events, file is what the sender calls it, and why is one of the reasons. nil is called for none.
+	Unread func(source, file, why string)
 
 	// It guards what follows. The fold is asked without it.
 	mu sync.Mutex
@@ -57,13 +71,14 @@ type Hook struct {
 	// begun are the last prompts that began something, by session: a prompt that a program sends in
 	// the place of the user makes no event.
 	begun  *adapter.Recent[*events.Event]
-	word   string // of this run, so that ids of two runs differ
+	unread *adapter.Recent[struct{}] // sessions whose transcript could not be read
+	word   string                    // of this run, so that ids of two runs differ
 	serial int64
 }
 
 // NewHook returns a Hook.
 func NewHook(c Checker, appendLines func(context.Context, [][]byte) error, failed func(error), now func() time.Time) *Hook {
-	h := &Hook{Check: c, Append: appendLines, Failed: failed, Now: now, open: adapter.NewRecent[string](openUses), prompts: adapter.NewRecent[prompt](openUses), begun: adapter.NewRecent[*events.Event](openUses),
+	h := &Hook{Check: c, Append: appendLines, Failed: failed, Now: now, open: adapter.NewRecent[string](openUses), prompts: adapter.NewRecent[prompt](openUses), begun: adapter.NewRecent[*events.Event](openUses), unread: adapter.NewRecent[struct{}](openUses),
 		word: strings.ToLower(rand.Text()[:8]), readers: make(map[string]adapter.Adapter)}
 	// Inputs of all programs are brought to the names of Claude Code first, so one reader
 	// knows them all.
@@ -104,6 +119,9 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = fmt.Errorf("read the input of a hook: %w", err)
 	} else {
 		in.openedBy(r.Header)
+		if h.unreadFirst(in, r.Header.Get(TranscriptHeader)) {
+			w.Header().Set(TranscriptHeader, "first")
+		}
 		answer, err = h.answer(r.Context(), in)
 	}
 	if err != nil {
@@ -117,6 +135,28 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// Set on refusals of any kind, see HookHeader.
 	w.Header().Set(HookHeader, "1")
 	_, _ = w.Write(encode(answer))
+}
+
+// readable are the programs whose transcripts have the tokens of their model calls (see package lastcalls).
+var readable = []string{claudeCode, codex, gemini, qwen}
+
+// unreadFirst notes that a transcript could not be read, and reports whether that is new for the session. What is none
+// of the reasons is ignored.
+func (h *Hook) unreadFirst(in *hookInput, why string) bool {
+	if h.Unread == nil || !slices.Contains(readable, in.program) || why != UnreadMissing && why != UnreadDenied && why != UnreadOther {
+		return false
+	}
+	key := keyOf(in.program, in.text("session_id"))
+	h.mu.Lock()
+	_, known := h.unread.Get(key)
+	if !known {
+		h.unread.Put(key, struct{}{})
+	}
+	h.mu.Unlock()
+	if !known {
+		h.Unread(in.program+"-hooks", cmp.Or(in.text("agent_transcript_path"), in.text("transcript_path")), why)
+	}
+	return !known
 }
 
 // reasonOf keeps what programs say of errors away from the model.

@@ -34,6 +34,7 @@ type checking struct {
 	trust       gate.Trust
 	door        *door
 	hints       *hints
+	transcripts *transcripts
 	metrics     *prom.Metrics // nil if metrics are off
 	clock       clock.Clock
 	logger      *slog.Logger
@@ -52,7 +53,7 @@ type checking struct {
 
 // checking returns the group.
 func (a *Server) checking() *checking {
-	return &checking{checker: a.parts.Checks, log: a.parts.Log, store: a.parts.Store, deadLetters: a.parts.DeadLetters, program: a.parts.Program, trust: a.trust, door: &a.door, hints: a.hints, metrics: a.metrics,
+	return &checking{checker: a.parts.Checks, log: a.parts.Log, store: a.parts.Store, deadLetters: a.parts.DeadLetters, program: a.parts.Program, trust: a.trust, door: &a.door, hints: a.hints, transcripts: a.transcripts, metrics: a.metrics,
 		clock: a.clock, logger: a.logger, requests: a.o.Requests, streams: a.o.Streams, gateways: a.o.Authz,
 		fail: a.faults.write, paid: a.entrance.paid, byPrincipal: a.folded.byPrincipal, mayOperate: a.entrance.mayOperate, begins: a.parts.Begins, lookAt: a.folded.lookAt}
 }
@@ -82,6 +83,7 @@ func (c *checking) hookRoutes() []route {
 	}, c.clock.Now)
 	evaluate := check.NewEvaluate(c.timed(prom.RouteHook), c.appendHooked, c.wholeFlow, c.fail, c.clock.Now)
 	hook.Begins, evaluate.Begins = c.begins, c.begins
+	hook.Unread = func(source, file, why string) { c.transcripts.unread(c.logger, source, file, why) }
 	return []route{
 		{"POST", check.HookPath, asker, limited(c.requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
 			visitOf(r.Context()).orders = c.mayOperate(r)

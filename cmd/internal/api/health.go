@@ -30,6 +30,8 @@ type health struct {
 	door     *door
 	clock    clock.Clock
 	stuck    time.Duration // see Options.Stuck
+
+	transcripts *transcripts
 }
 
 func (h *health) routes() []route {
@@ -137,6 +139,7 @@ func (h *health) readiness() readyAnswer {
 	out.Misplaced = h.misplaced()
 	if now, _ := h.folded.inForce(); now != nil {
 		out.Blind = h.counts.Blind(now)
+		h.transcripts.blind(out.Blind)
 	}
 	if h.program.Err() != nil {
 		out.Why = append(out.Why, "weir has failed and is stopping")

@@ -245,12 +245,13 @@ type Server struct {
 	clock  clock.Clock
 	logger *slog.Logger
 	// door admits clients of the main port; the port of gateways has one of its own.
-	door    door
-	trust   gate.Trust
-	budget  *budget.Budget
-	metrics *prom.Metrics // nil if metrics are off
-	hints   *hints
-	turns   *turns // of dear answers
+	door        door
+	trust       gate.Trust
+	budget      *budget.Budget
+	metrics     *prom.Metrics // nil if metrics are off
+	hints       *hints
+	transcripts *transcripts
+	turns       *turns // of dear answers
 
 	// What the routes share. Serve completes them.
 	faults   faults
@@ -279,13 +280,13 @@ type Server struct {
 // The error says that the address is none, or that other machines reach it and no token
 // keeps them out.
 func New(o Options) (*Server, error) {
-	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, turns: newTurns(), hints: newHints()}
+	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, turns: newTurns(), hints: newHints(), transcripts: new(transcripts)}
 	a.faults.logger = o.Logger
 	a.grpc = grpcClients{faults: &a.faults, logger: o.Logger}
 	a.auditing = auditing{door: &a.door, clock: o.Clock, logger: o.Logger}
 	a.entrance = entrance{door: &a.door, clock: o.Clock, auditing: &a.auditing}
 	a.orders = orderLog{clock: o.Clock, logger: o.Logger, timeout: o.AnswerTimeout}
-	a.health = health{folded: &a.folded, counts: o.Counts, door: &a.door, clock: o.Clock, stuck: o.Stuck}
+	a.health = health{folded: &a.folded, counts: o.Counts, door: &a.door, clock: o.Clock, stuck: o.Stuck, transcripts: a.transcripts}
 	a.meter.measures = measures{health: &a.health, faults: &a.faults, budget: o.Budget, counts: o.Counts, clock: o.Clock}
 	a.trend.counts, a.trend.begun, a.trend.clock = o.Counts, &a.meter.begun, o.Clock
 	var err error

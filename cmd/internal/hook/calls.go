@@ -2,15 +2,18 @@ package hook
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"weir/events/adapter/lastcalls"
+	"weir/sink/check"
 )
 
 // tailBytes is how much of the end of a transcript is read.
@@ -27,32 +30,53 @@ type input struct {
 
 // withCalls adds the last model calls of the agent to the input of its hook: the end of its transcript has them.
 // The input stays as it is if there are none, if it has them already, or if the agent sends them by telemetry.
-// Whatever is wrong with a transcript, the question is asked without it.
-func withCalls(body []byte, environ []string) []byte {
+// Whatever is wrong with a transcript, the question is asked without it. unread is why a transcript that is named, and
+// should be there by now, cannot be read: one of the reasons of check.Unread, "" for none.
+func withCalls(body []byte, environ []string) (with []byte, unread string) {
 	var in input
 	text := bytes.TrimRight(body, " \t\r\n")
 	if json.Unmarshal(text, &in) != nil || in.Calls != nil || len(text) < 3 || sendsCalls(environ) {
-		return body
+		return body, ""
 	}
 	for _, path := range in.transcripts() {
 		tail, err := readTail(path)
 		if err != nil {
+			unread = cmp.Or(unread, reasonOf(err))
 			continue
 		}
 		calls := lastcalls.Read(tail, in.Agent == "")
 		if len(calls) == 0 {
-			return body
+			return body, ""
 		}
 		out := append(slices.Clone(text[:len(text)-1]), `,"`+lastcalls.Member+`":`...)
-		return append(append(out, lastcalls.Encode(calls)...), '}')
+		return append(append(out, lastcalls.Encode(calls)...), '}'), ""
 	}
-	return body
+	if !slices.Contains(afterModel, in.Event) {
+		unread = ""
+	}
+	return body, unread
+}
+
+// afterModel are the moments at which a model has answered, so that an agent that keeps a transcript has begun it.
+var afterModel = []string{"PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop", "BeforeTool", "AfterTool", "AfterAgent"}
+
+// reasonOf is why a file could not be read, in words that name no file.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return check.UnreadMissing
+	case errors.Is(err, fs.ErrPermission):
+		return check.UnreadDenied
+	}
+	return check.UnreadOther
 }
 
 // transcripts are the files that may have the calls of the agent, the likeliest first. Claude Code writes a
 // subagent's transcript into a folder beside that of the session; older versions wrote it into the same folder.
 func (in *input) transcripts() []string {
 	switch {
+	case in.Agent == "" && in.Path == "":
+		return nil
 	case in.Agent == "":
 		return []string{in.Path}
 	case in.OfAgent != "":

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"weir/sink/check"
 )
 
 // TestWithCalls adds the model calls of the agent that acts, from the transcript that is its own.
@@ -39,7 +41,7 @@ func TestWithCalls(t *testing.T) {
 	f := func(what, more, want string, environ ...string) {
 		t.Helper()
 		body := `{"session_id":"s","hook_event_name":"PreToolUse"` + more + "}\n"
-		got := withCalls([]byte(body), environ)
+		got, _ := withCalls([]byte(body), environ)
 		var in struct {
 			Session string `json:"session_id"`
 			Calls   []struct {
@@ -74,8 +76,25 @@ func TestWithCalls(t *testing.T) {
 	f("telemetry that brings the calls", at(session), "", "CLAUDE_CODE_ENABLE_TELEMETRY=1", "OTEL_LOGS_EXPORTER=console,otlp")
 	f("telemetry without calls", at(session), "msg_main", "CLAUDE_CODE_ENABLE_TELEMETRY=1", "OTEL_METRICS_EXPORTER=otlp")
 	f("telemetry that is off", at(session), "msg_main", "CLAUDE_CODE_ENABLE_TELEMETRY=0", "OTEL_LOGS_EXPORTER=otlp")
+	for _, x := range []struct{ event, more, want string }{
+		{"PreToolUse", at(filepath.Join(dir, "gone")), check.UnreadMissing},
+		{"Stop", at(filepath.Join(dir, "gone")), check.UnreadMissing},
+		{"PreToolUse", at(dir), check.UnreadOther},
+		{"PreToolUse", at(pipe), check.UnreadOther},
+		{"PreToolUse", at(session) + `,"agent_id":"a4"`, check.UnreadMissing},
+		{"SubagentStop", at(session) + `,"agent_id":"a3","agent_transcript_path":"` + filepath.Join(dir, "gone") + `"`, check.UnreadMissing},
+		{"SessionStart", at(filepath.Join(dir, "gone")), ""}, // it is not begun yet
+		{"UserPromptSubmit", at(filepath.Join(dir, "gone")), ""},
+		{"PreToolUse", "", ""},
+		{"PreToolUse", at(session), ""},
+		{"PreToolUse", at(far), ""},
+	} {
+		if _, unread := withCalls([]byte(`{"session_id":"s","hook_event_name":"`+x.event+`"`+x.more+"}"), nil); unread != x.want {
+			t.Errorf("%s%s: unread because %q, want %q", x.event, x.more, unread, x.want)
+		}
+	}
 	for _, body := range []string{"", "{", "{}", "[]", "null", `{"transcript_path":1}`, `{"transcript_path":"` + session + `","model_calls":[]}`} {
-		if got := withCalls([]byte(body), nil); string(got) != body {
+		if got, unread := withCalls([]byte(body), nil); unread != "" || string(got) != body {
 			t.Errorf("%s became %s", body, got)
 		}
 	}

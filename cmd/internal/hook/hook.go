@@ -56,7 +56,10 @@ func Run(ctx context.Context, s Server, in io.Reader, out, errs io.Writer) (code
 	body, err := read(ctx, in)
 	var answer check.HookAnswer
 	if err == nil {
-		answer, err = s.ask(ctx, body)
+		var unread string
+		if answer, unread, err = s.ask(ctx, body); unread != "" && err == nil && !answer.Refuses() {
+			_, _ = fmt.Fprintf(errs, "weir cannot read the transcript of this session, so the tokens of its model calls do not count: %s\n", unread)
+		}
 	}
 	if err != nil {
 		if s.Closed {
@@ -127,10 +130,11 @@ func (k *kept) bytes() []byte {
 }
 
 // ask posts the question. Whatever else may answer at the URL, only a weir says that it does:
-// the empty object of another program is no permission.
-func (s Server) ask(ctx context.Context, body []byte) (answer check.HookAnswer, err error) {
+// the empty object of another program is no permission. unread is why a transcript was not read, the first time that
+// weir hears of it in a session.
+func (s Server) ask(ctx context.Context, body []byte) (answer check.HookAnswer, unread string, err error) {
 	if !s.Silent {
-		body = withCalls(body, os.Environ())
+		body, unread = withCalls(body, os.Environ())
 	}
 	url := s.URL + check.HookPath
 	if s.Closed {
@@ -138,9 +142,12 @@ func (s Server) ask(ctx context.Context, body []byte) (answer check.HookAnswer, 
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return answer, err
+		return answer, "", err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	if unread != "" {
+		r.Header.Set(check.TranscriptHeader, unread)
+	}
 	if o := openerOf(body, ancestors); o.header != "" {
 		r.Header.Set(o.header, o.value)
 	}
@@ -150,20 +157,23 @@ func (s Server) ask(ctx context.Context, body []byte) (answer check.HookAnswer, 
 	resp, err := (&http.Client{Transport: s.Transport}).Do(r)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return answer, fmt.Errorf("no weir answers at %s", s.URL)
+		return answer, "", fmt.Errorf("no weir answers at %s", s.URL)
 	case err != nil:
-		return answer, err
+		return answer, "", err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	switch {
 	case err != nil:
-		return answer, err
+		return answer, "", err
 	case resp.StatusCode != http.StatusOK:
-		return answer, fmt.Errorf("%s answers HTTP %s %.200s", s.URL, resp.Status, strings.TrimSpace(string(text)))
+		return answer, "", fmt.Errorf("%s answers HTTP %s %.200s", s.URL, resp.Status, strings.TrimSpace(string(text)))
 	// Some other server, behind the same port, may answer everything with 200.
 	case resp.Header.Get(check.HookHeader) == "":
-		return answer, fmt.Errorf("what answers at %s is no weir, or an older one", s.URL)
+		return answer, "", fmt.Errorf("what answers at %s is no weir, or an older one", s.URL)
+	case resp.Header.Get(check.TranscriptHeader) == "":
+		unread = "" // it was said before
 	}
-	return answer, json.Unmarshal(text, &answer)
+	err = json.Unmarshal(text, &answer)
+	return answer, unread, err
 }
