@@ -41,6 +41,9 @@ func (s *Spent) Add(o Spent) {
 // table of the limits that it folds by.
 func By(t prices.Table, ev *events.Event, calls, tokens, cost int64) Spent {
 	s := Spent{Calls: calls, Tokens: tokens}
+	if tokens == 0 && cost == 0 {
+		return s // as for most events, which need not be looked at
+	}
 	// What a flow passes to its tree names the model only if the table priced it.
 	passed := ev.Kind == events.AgentActivity
 	switch {
