@@ -12,7 +12,7 @@ const linger = 15 * time.Second
 // lingering has kfake believe that the connections of its clients last for linger after their end.
 //
 // kfake sets a session timeout only for a member whose connection is there when it answers a JoinGroup. One
-// that is killed while the group changes would be a member for good, with partitions that nobody reads.
+// that is killed while the group changes would be a member for good, with partitions that no member reads.
 // Apache Kafka counts it out.
 type lingering struct{ net.Listener }
 
