@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"weir/analyzer"
-	"weir/analyzer/activity"
 	"weir/events"
 )
 
@@ -41,10 +40,13 @@ func TestAcksAreCountedByRow(t *testing.T) {
 	if !e.Relay(&p, loose, &fx) {
 		t.Fatal("an acknowledgement without a flow is not passed on")
 	}
-	var want activity.Counts
-	want.Acks[events.SelfCall.Place()] = [2]int64{1, 2}
-	want.Acks[events.ReasonCount] = [2]int64{1, 2}
-	if fx.Counts.Acks != want.Acks {
-		t.Errorf("counted %v, want %v", fx.Counts.Acks, want.Acks)
+	for at := range events.ReasonCount + 1 {
+		want := [2]int64{}
+		if at == events.SelfCall.Place() || at == events.ReasonCount {
+			want = [2]int64{1, 2}
+		}
+		if got := fx.Counts.Of(at).Acks; got != want {
+			t.Errorf("counted %v at %d, want %v", got, at, want)
+		}
 	}
 }

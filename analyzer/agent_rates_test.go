@@ -64,9 +64,9 @@ func (c *counted) heard() string {
 	c.last = append([]events.Verdict(nil), c.fx.Verdicts...)
 	c.counts.Attempts += c.fx.Counts.Attempts
 	c.counts.Leaked += c.fx.Counts.Leaked
-	for at := range c.counts.Defied {
-		c.counts.Defied[at] += c.fx.Counts.Defied[at]
-		c.counts.LeakedBy[at] += c.fx.Counts.LeakedBy[at]
+	for at := range events.ReasonCount {
+		c.counts.By(at).Defied += c.fx.Counts.Of(at).Defied
+		c.counts.By(at).Leaked += c.fx.Counts.Of(at).Leaked
 	}
 	c.counts.Duplicates += c.fx.Counts.Duplicates
 	var out []string
@@ -144,8 +144,8 @@ func TestMessageRateIsArmedStoppedAndRunsOut(t *testing.T) {
 	if c.counts.Leaked != 1 || c.counts.Attempts != 1 {
 		t.Errorf("%d leaked, %d attempts; want 1 and 1", c.counts.Leaked, c.counts.Attempts)
 	}
-	if at := agents.Rules[agents.RuleRate].Reason.Place(); c.counts.LeakedBy[at] != 1 || c.counts.Defied[at] != 1 {
-		t.Errorf("by reason %d leaked, %d were attempts; want 1 and 1", c.counts.LeakedBy, c.counts.Defied)
+	if at := agents.Rules[agents.RuleRate].Reason.Place(); c.counts.Of(at).Leaked != 1 || c.counts.Of(at).Defied != 1 {
+		t.Errorf("by reason %+v; want 1 leaked and 1 attempt", c.counts.Of(at))
 	}
 	c.want(c.pass(61), "")
 	c.want(c.at(61.5, message()), "61.5s throttle now 11/10 until 63s") // ten are left of the twelve

@@ -106,7 +106,7 @@ func (f *sanctions) refusing(on *callStack, c *announced) *order {
 func (e *Engine) refuse(f *Flow, o *order, c *announced, m *moment, fx *Effects) {
 	fx.Counts.Refused++
 	fx.Counts.Attempts++
-	fx.Counts.RefusedBy[Rules[o.rule].Reason.Place()]++
+	fx.Counts.By(Rules[o.rule].Reason.Place()).Refused++
 	// For the answer only; the call is not counted, so apply does not run.
 	m.from, m.to, m.tool = c.from, c.to, c.tool
 	// The call that would go over the limit is the one at which the flow begins to wait.
@@ -135,7 +135,7 @@ func (e *Engine) undo(f, before *Flow, given, i int, m *moment, fx *Effects) {
 	fx.Counts.Refused++
 	fx.Counts.Attempts++
 	if r, ok := RuleNamed(fx.Verdicts[i].RuleID); ok {
-		fx.Counts.RefusedBy[Rules[r].Reason.Place()]++
+		fx.Counts.By(Rules[r].Reason.Place()).Refused++
 	}
 	undone := takeBack(f, before)
 	if e.holds && f.Standing() == Held { // the parties are those of before the call
@@ -228,7 +228,7 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 		// no attempt.
 		if o.Phase > standing.Warn && m.ev.Ack.Applied {
 			fx.Counts.Attempts++
-			fx.Counts.RefusedBy[Rules[o.rule].Reason.Place()]++
+			fx.Counts.By(Rules[o.rule].Reason.Place()).Refused++
 			f.stops(o, fx)
 			e.tried(f, m)
 			// A caller that waits, or that was refused nothing, ignored no order.
@@ -327,7 +327,7 @@ func (e *Engine) override(f *Flow, r RuleID, m *moment, fx *Effects) {
 	own := flowOverride{rule: r, mode: mode, warn: ev.Override.Warn, stop: ev.Override.Stop, given: m.at, expires: ev.Override.Expires}
 	if ev.Override.Extra > 0 {
 		most := e.granted(f, m, r, ev.Override.Extra, limit)
-		fx.Counts.Granted[Rules[r].Reason.Place()]++
+		fx.Counts.By(Rules[r].Reason.Place()).Granted++
 		// No warning before it: who was granted twenty calls is not warned at the first.
 		own.warn, own.stop, own.more = events.Optional{Set: true, Value: most}, events.Optional{Set: true, Value: most}, true
 	}

@@ -888,25 +888,24 @@ func (f *Flow) Clone() *Flow {
 // The two share no slice afterwards, so that either may be stepped. It is called for each ask
 // (decision 9), which is why it must not allocate in the long run.
 func (f *Flow) copyTo(dst *Flow) {
-	dst.Reset(f.key)
 	old := *dst
 	*dst = *f
-	dst.ids = append(old.ids, f.ids...)
-	dst.tools = append(old.tools, f.tools...)
-	dst.rate = append(old.rate, f.rate...)
-	dst.ring = append(old.ring, f.ring...)
-	dst.streakAt = append(old.streakAt, f.streakAt...)
-	dst.delegations = append(old.delegations, f.delegations...)
-	dst.briefs = append(old.briefs, f.briefs...)
-	dst.turnSeen = append(old.turnSeen, f.turnSeen...)
-	dst.conversations = append(old.conversations, f.conversations...)
-	dst.tasks = append(old.tasks, f.tasks...)
-	dst.offences = append(old.offences, f.offences...)
-	dst.incidents = append(old.incidents, f.incidents...)
-	dst.overrides = append(old.overrides, f.overrides...)
-	dst.marks = append(old.marks, f.marks...)
-	dst.payers = append(old.payers, f.payers...)
-	dst.parties, dst.pairs, dst.orders = old.parties, old.pairs, old.orders
+	dst.ids = append(old.ids[:0], f.ids...)
+	dst.tools = append(old.tools[:0], f.tools...)
+	dst.rate = append(old.rate[:0], f.rate...)
+	dst.ring = append(old.ring[:0], f.ring...)
+	dst.streakAt = append(old.streakAt[:0], f.streakAt...)
+	dst.delegations = append(old.delegations[:0], f.delegations...)
+	dst.briefs = append(old.briefs[:0], f.briefs...)
+	dst.turnSeen = append(old.turnSeen[:0], f.turnSeen...)
+	dst.conversations = append(old.conversations[:0], f.conversations...)
+	dst.tasks = append(old.tasks[:0], f.tasks...)
+	dst.offences = append(old.offences[:0], f.offences...)
+	dst.incidents = append(old.incidents[:0], f.incidents...)
+	dst.overrides = append(old.overrides[:0], f.overrides...)
+	dst.marks = append(old.marks[:0], f.marks...)
+	dst.payers = append(old.payers[:0], f.payers...)
+	dst.parties, dst.pairs, dst.orders = old.parties[:0], old.pairs[:0], old.orders[:0]
 	for i := range f.parties {
 		p, q := dst.addParty(), &f.parties[i]
 		calls, seen, runs := append(p.calls, q.calls...), append(p.seen, q.seen...), append(p.runs, q.runs...)

@@ -58,7 +58,7 @@ func (f *sanctions) stops(o *order, fx *Effects) {
 	for i := range f.incidents {
 		if x := &f.incidents[i]; !x.stopped && x.since == o.incident && Rules[x.rule].CauseOf() == cause {
 			x.stopped = true
-			fx.Counts.Stops[Rules[o.rule].Reason.Place()]++
+			fx.Counts.By(Rules[o.rule].Reason.Place()).Stops++
 			return
 		}
 	}

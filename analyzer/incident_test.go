@@ -33,8 +33,8 @@ type stopsIn struct {
 func (s *stopsIn) step(t *testing.T, ev events.Event) {
 	t.Helper()
 	s.fold.step(t, ev)
-	for _, n := range s.fx.Counts.Stops {
-		s.stops += n
+	for at := range events.ReasonCount {
+		s.stops += s.fx.Counts.Of(at).Stops
 	}
 }
 

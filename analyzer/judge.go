@@ -578,11 +578,11 @@ func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 		return
 	case known:
 		fx.Counts.Attempts++
-		fx.Counts.Defied[Rules[o.rule].Reason.Place()]++
+		fx.Counts.By(Rules[o.rule].Reason.Place()).Defied++
 		e.noteTry(f, o, m, fx)
 	default:
 		fx.Counts.Leaked++
-		fx.Counts.LeakedBy[Rules[o.rule].Reason.Place()]++
+		fx.Counts.By(Rules[o.rule].Reason.Place()).Leaked++
 	}
 	// Each order that refuses the call counts it for itself, since each is widened by its own
 	// attempts.

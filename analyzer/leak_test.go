@@ -44,9 +44,9 @@ func TestLeaksAreCounted(t *testing.T) {
 			c := &fx.Counts
 			got.Leaked += c.Leaked
 			got.Attempts += c.Attempts
-			for r := range c.LeakedBy {
-				got.LeakedBy[r] += c.LeakedBy[r]
-				got.Defied[r] += c.Defied[r]
+			for r := range events.ReasonCount {
+				got.By(r).Leaked += c.Of(r).Leaked
+				got.By(r).Defied += c.Of(r).Defied
 			}
 		}
 		if got.Leaked != leaked || got.Attempts != attempts {
@@ -57,8 +57,8 @@ func TestLeaksAreCounted(t *testing.T) {
 			want = want.With(placeOf(r))
 		}
 		var had analyzer.RuleSet
-		for r := range got.LeakedBy {
-			if got.LeakedBy[r]+got.Defied[r] > 0 {
+		for r := range events.ReasonCount {
+			if n := got.Of(r); n.Leaked+n.Defied > 0 {
 				had = had.With(analyzer.RuleID(r))
 			}
 		}
@@ -157,9 +157,9 @@ func once(t *testing.T, l analyzer.Limits, log []events.Event) {
 		w.step(t, log[i])
 		c := &w.fx.Counts
 		leaked, defied := int64(0), int64(0)
-		for r := range c.LeakedBy {
-			leaked += c.LeakedBy[r]
-			defied += c.Defied[r]
+		for r := range events.ReasonCount {
+			leaked += c.Of(r).Leaked
+			defied += c.Of(r).Defied
 		}
 		if leaked != c.Leaked || leaked+defied > 1 || defied > c.Attempts || c.Attempts > 1 || leaked > 0 && c.Attempts > 0 {
 			t.Fatalf("event %d: %d leaked, by reason %d; %d attempts, by reason %d", i+1, c.Leaked, leaked, c.Attempts, defied)

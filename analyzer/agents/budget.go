@@ -95,7 +95,7 @@ func (p *payment) pay() {
 	beyond := acct.Order.Used && n > 0 && work(ev) != activity.WorkWithdrawn
 	if beyond {
 		p.fx.Counts.Attempts++
-		p.fx.Counts.Defied[Rules[ruleOfBudget].Reason.Place()]++
+		p.fx.Counts.By(Rules[ruleOfBudget].Reason.Place()).Defied++
 		p.tried()
 	} else {
 		p.judge()
@@ -150,7 +150,7 @@ func (p *payment) refuse(need int64) {
 	place := Rules[ruleOfBudget].Reason.Place()
 	fx.Counts.Refused++
 	fx.Counts.Attempts++
-	fx.Counts.RefusedBy[place]++
+	fx.Counts.By(place).Refused++
 	withdraw(p.a, m, fx)
 }
 
@@ -244,6 +244,6 @@ func (p *payment) grant() {
 	}
 	p.roll()
 	a.budget.Grant(b, o.Extra, o.Expires, m.at)
-	p.fx.Counts.Granted[Rules[ruleOfBudget].Reason.Place()]++
+	p.fx.Counts.By(Rules[ruleOfBudget].Reason.Place()).Granted++
 	p.judge()
 }

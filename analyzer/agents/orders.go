@@ -229,10 +229,10 @@ func (e *orderWriter) defied(a *Agent, m *moment, fx *activity.Effects) {
 	switch {
 	case tried < RuleCount:
 		fx.Counts.Attempts++
-		fx.Counts.Defied[Rules[tried].Reason.Place()]++
+		fx.Counts.By(Rules[tried].Reason.Place()).Defied++
 	case leaked < RuleCount:
 		fx.Counts.Leaked++
-		fx.Counts.LeakedBy[Rules[leaked].Reason.Place()]++
+		fx.Counts.By(Rules[leaked].Reason.Place()).Leaked++
 	}
 }
 
@@ -252,7 +252,7 @@ func (e *orderWriter) refusedBy(a *Agent, m *moment, fx *activity.Effects) bool 
 		if m.ev.Ack.Applied && o.Phase > standing.Warn {
 			o.Attempt()
 			fx.Counts.Attempts++
-			fx.Counts.RefusedBy[Rules[o.rule].Reason.Place()]++
+			fx.Counts.By(Rules[o.rule].Reason.Place()).Refused++
 		}
 		return true
 	}

@@ -561,7 +561,7 @@ func (e *treeJudge) grantTree(a *Agent, m *moment, fx *activity.Effects) {
 	}
 	a.grants = slices.DeleteFunc(a.grants, func(o treeGrant) bool { return o.rule == r || o.expires <= m.at })
 	a.grants = append(a.grants, g)
-	fx.Counts.Granted[Rules[r].Reason.Place()]++
+	fx.Counts.By(Rules[r].Reason.Place()).Granted++
 	for i := len(a.orders) - 1; i >= 0; i-- {
 		o := &a.orders[i]
 		if o.rule != r {

@@ -52,12 +52,17 @@ const size = unsafe.Sizeof(Counters{}) / unsafe.Sizeof(int64(0))
 // Both types have the same size and alignment.
 func (c *Counters) figures() *[size]int64 { return (*[size]int64)(unsafe.Pointer(c)) }
 
-// Add adds all figures of n.
-// n is only read. The caller ensures that no other goroutine writes c meanwhile.
-func (c *Counters) Add(n *Counters) {
-	to := c.figures()
-	for i, v := range n.figures() {
-		to[i] += v
+// Take adds all figures of n, and sets those of n to 0. The caller ensures that no other goroutine
+// uses either of them meanwhile.
+func (c *Counters) Take(n *Counters) {
+	c.Fold.Take(&n.Fold) // which is the first field, and nearly all of it is mostly 0
+	const first = unsafe.Sizeof(Counters{}.Fold) / unsafe.Sizeof(int64(0))
+	to, from := c.figures()[first:], n.figures()[first:]
+	for i, v := range from {
+		if v != 0 {
+			to[i] += v
+			from[i] = 0
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
 	"weir/analyzer/budgets"
 	"weir/analyzer/rules"
 	"weir/events"
@@ -100,11 +101,11 @@ var judged = []row{
 	{name: "verdicts_total", help: "Verdicts that were published.", kind: counter, labels: []string{"rule", "action", "mode"}, read: readVerdicts},
 	{name: "stops_total", help: "Stops of flows: incidents in which a call was refused, each counted once, by the reason that refused first.", kind: counter, labels: []string{"rule"}, read: readStops},
 	{name: "calls_after_stop_total", help: "Calls that were made although a standing order refused them: a dispatcher does not honor verdicts.", kind: counter, labels: []string{"rule"},
-		read: ordered((*Counters).defied)},
+		read: ordered(func(n *activity.Met) int64 { return n.Defied })},
 	{name: "leaked_calls_total", help: "Calls that were in flight when an order against them went out.", kind: counter, labels: []string{"rule"},
-		read: ordered((*Counters).leaked)},
+		read: ordered(func(n *activity.Met) int64 { return n.Leaked })},
 	{name: "refused_calls_total", help: "Calls that were refused when they were asked for, or by a dispatcher that says so.", kind: counter, labels: []string{"rule"},
-		read: ordered((*Counters).refused)},
+		read: ordered(func(n *activity.Met) int64 { return n.Refused })},
 	{name: "grants_total", help: "Times that a person granted a flow more of a limit.", kind: counter, labels: []string{"rule"}, read: readGrants},
 	{name: "verdict_acks_total", help: "What dispatchers reported of orders; other is about none that stands for a flow.", kind: counter, labels: []string{"rule", "applied"}, read: readAcks},
 	{name: "verdicts_unsent", help: "Verdicts that wait to be published.", kind: gauge,

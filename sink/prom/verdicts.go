@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
 	"weir/analyzer/agents"
 	"weir/events"
 )
@@ -127,29 +128,15 @@ func recovers(rule *agents.Rule) bool {
 	return rule.Silence || rule.Action == events.Resume
 }
 
-// The calls that orders met, by the reason of the order: those that were made against one,
-// those in flight when one went out, and those that were refused by an ask or a dispatcher.
-// These three have one shape, for ordered.
-func (c *Counters) defied() [events.ReasonCount]int64 {
-	return c.Fold.Defied
-}
-
-func (c *Counters) leaked() [events.ReasonCount]int64 {
-	return c.Fold.LeakedBy
-}
-
-func (c *Counters) refused() [events.ReasonCount]int64 {
-	return c.Fold.RefusedBy
-}
-
-// ordered reads what orders met: of a reason all of it is there, or nothing.
-func ordered(get func(*Counters) [events.ReasonCount]int64) func(*Reading, *series) {
+// ordered reads one of the calls that orders met, by the reason of the order: those that were made
+// against one, those in flight when one went out, and those that were refused by an ask or a
+// dispatcher. Of a reason all three are there, or none.
+func ordered(get func(*activity.Met) int64) func(*Reading, *series) {
 	return func(r *Reading, to *series) {
-		expected, n := expectedVerdicts(r.Limits), get(&r.Counters)
-		defied, leaked, refused := r.defied(), r.leaked(), r.refused()
+		expected := expectedVerdicts(r.Limits)
 		for _, reason := range refusing() {
-			if at := reason.Place(); defied[at]+leaked[at]+refused[at] > 0 || !expected.silent(reason) {
-				to.count(n[at], string(reason))
+			if n := r.Fold.Of(reason.Place()); n.Defied+n.Leaked+n.Refused > 0 || !expected.silent(reason) {
+				to.count(get(&n), string(reason))
 			}
 		}
 	}
@@ -172,9 +159,9 @@ func readVerdicts(r *Reading, to *series) {
 
 // readGrants is about limits that count something of which more can be given.
 func readGrants(r *Reading, to *series) {
-	expected, granted := expectedVerdicts(r.Limits), &r.Fold.Granted
+	expected := expectedVerdicts(r.Limits)
 	for _, reason := range grantable() {
-		if n := granted[reason.Place()]; n > 0 || !expected.silent(reason) {
+		if n := r.Fold.Of(reason.Place()).Granted; n > 0 || !expected.silent(reason) {
 			to.count(n, string(reason))
 		}
 	}
@@ -184,7 +171,7 @@ func readGrants(r *Reading, to *series) {
 func readStops(r *Reading, to *series) {
 	expected := expectedVerdicts(r.Limits)
 	for _, reason := range flowReasons() {
-		if n := r.Fold.Stops[reason.Place()]; n > 0 || !expected.silent(reason) {
+		if n := r.Fold.Of(reason.Place()).Stops; n > 0 || !expected.silent(reason) {
 			to.count(n, string(reason))
 		}
 	}
@@ -198,12 +185,12 @@ func readAcks(r *Reading, to *series) {
 		to.count(n[1], rule, "true")
 	}
 	for _, reason := range flowReasons() {
-		if n := r.Fold.Acks[reason.Place()]; n != [2]int64{} || !expected.silent(reason) {
+		if n := r.Fold.Of(reason.Place()).Acks; n != [2]int64{} || !expected.silent(reason) {
 			say(string(reason), n)
 		}
 	}
 	// Acks that are about no order of a flow are counted last, under one word.
-	say("other", r.Fold.Acks[events.ReasonCount])
+	say("other", r.Fold.Of(events.ReasonCount).Acks)
 }
 
 // readStuck adds up rows of one reason. Agents are counted by row, and people know reasons.

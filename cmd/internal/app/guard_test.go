@@ -129,8 +129,8 @@ func TestLeaks(t *testing.T) {
 				g.folded()
 				counts := g.App.Counts().Sum().Fold
 				leaked, defied := counts.Leaked, int64(0)
-				for _, n := range counts.Defied {
-					defied += n
+				for at := range events.ReasonCount {
+					defied += counts.Of(at).Defied
 				}
 				t.Logf("%-26s made %d of %d; told: %d in flight when the order went out, %d after it", how, made.Load(), limit, leaked, defied)
 				over := made.Load() - limit

@@ -36,40 +36,65 @@ func (t *sourceCoverage) plus(source string, told *coverage.Coverage) (say cover
 	if t.by == nil {
 		t.by = map[string]*coverage.Coverage{}
 	}
-	c := coverageOf(t.by, source)
+	_, c := coverageOf(t.by, source)
 	// Said when the number is passed and not at or above it, so that it is said once.
 	before, strays := c.Size(), c.Strays
 	c.Plus(told)
 	return *c, before < enoughCovered && c.Size() >= enoughCovered, strays == 0 && c.Strays > 0
 }
 
-// coverageOf returns the coverage of a source in by. At most maxSources sources are kept by name.
-func coverageOf(by map[string]*coverage.Coverage, source string) *coverage.Coverage {
-	c := by[source]
-	if c == nil {
-		// The source of an event aliases its record; only what is kept is copied.
-		name := strings.Clone(source)
-		if len(by) >= maxSources {
-			name = otherSource
-		}
-		if c = by[name]; c == nil {
-			c = &coverage.Coverage{}
-			by[name] = c
-		}
+// coverageOf returns the coverage of a source in by, and the name that it has there. At most maxSources
+// sources are kept by name.
+func coverageOf(by map[string]*coverage.Coverage, source string) (name string, c *coverage.Coverage) {
+	if c = by[source]; c != nil {
+		return source, c
 	}
-	return c
+	// The source of an event aliases its record; only what is kept is copied.
+	name = strings.Clone(source)
+	if len(by) >= maxSources {
+		name = otherSource
+	}
+	if c = by[name]; c == nil {
+		c = &coverage.Coverage{}
+		by[name] = c
+	}
+	return name, c
 }
 
 // covering is what a pump has counted of each source since its last tally. All pumps share
 // sourceCoverage, so it is updated once for each batch and not for each event.
-type covering map[string]*coverage.Coverage
+type covering struct {
+	by map[string]*coverage.Coverage
+	// told are the sources that have something in by, in the order of their events. The names may
+	// alias the records of the batch. One that alternates with others is there several times.
+	told []covered
+}
+
+type covered struct {
+	source string
+	of     *coverage.Coverage
+}
 
 // add counts one event, with the prices of the limits in force;
 // strays is how many answers without a call it is.
-func (t covering) add(ev *events.Event, table prices.Table, strays int64) {
-	c := coverageOf(t, ev.Source)
+func (t *covering) add(ev *events.Event, table prices.Table, strays int64) {
+	source, c := coverageOf(t.by, ev.Source)
 	c.Add(ev, table)
 	c.Stray(strays)
+	if n := len(t.told); n == 0 || t.told[n-1].of != c {
+		t.told = append(t.told, covered{source, c})
+	}
+}
+
+// take calls fn for each source of which something was counted since the last call.
+func (t *covering) take(fn func(source string, told *coverage.Coverage)) {
+	for _, c := range t.told {
+		if told := c.of.Take(); told != (coverage.Coverage{}) {
+			fn(c.source, &told)
+		}
+	}
+	clear(t.told) // the records are their caller's again
+	t.told = t.told[:0]
 }
 
 // sum returns the coverage of all sources together.
@@ -106,20 +131,16 @@ func (c *Counts) Blind(l *analyzer.Limits) map[string]string {
 // covered adds what was counted since the last time to the coverage of all pumps. It logs once for
 // each source what that source does not report.
 func (m *meter) covered(l *analyzer.Limits) {
-	for source, c := range m.covering {
-		told := c.Take()
-		if told == (coverage.Coverage{}) {
-			continue
-		}
-		say, now, stray := m.counts.coverage.plus(source, &told)
+	m.covering.take(func(source string, told *coverage.Coverage) {
+		say, now, stray := m.counts.coverage.plus(source, told)
 		if stray {
 			m.o.Logger.Warn("answers of a source match no call", "source", source, "blind", say.StrayLine())
 		}
 		if !now {
-			continue
+			return
 		}
 		if line := coverage.Line(say.Blind(l)); line != "" {
 			m.o.Logger.Warn("a source does not tell all that rules need", "source", source, "blind", line)
 		}
-	}
+	})
 }

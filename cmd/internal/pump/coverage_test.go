@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/analyzer/coverage"
 	"weir/analyzer/limitfile"
 	"weir/events"
 )
@@ -15,15 +16,14 @@ func TestCoverage(t *testing.T) {
 	var c Counts
 	call := events.Event{Kind: events.ToolCall, Source: "a", From: events.Party{Agent: "x"}, Tool: events.Tool{Name: "t"}}
 	said := 0
-	pump := covering{}
+	pump := covering{by: map[string]*coverage.Coverage{}}
 	tell := func() {
 		pump.add(&call, nil, 0)
-		for source, told := range pump {
-			taken := told.Take()
-			if _, now, _ := c.coverage.plus(source, &taken); now {
+		pump.take(func(source string, told *coverage.Coverage) {
+			if _, now, _ := c.coverage.plus(source, told); now {
 				said++
 			}
-		}
+		})
 	}
 	for range 3 * enoughCovered {
 		tell()
@@ -50,12 +50,13 @@ func TestCoverageOfStrays(t *testing.T) {
 	answer := events.Event{Kind: events.AgentReturn, Source: "a", From: events.Party{Agent: "x"}, To: events.Party{Agent: "y"}}
 	logged := 0
 	for _, strays := range []int64{0, 1, 1} {
-		pump := covering{}
+		pump := covering{by: map[string]*coverage.Coverage{}}
 		pump.add(&answer, nil, strays)
-		told := pump["a"].Take()
-		if _, _, stray := c.coverage.plus("a", &told); stray {
-			logged++
-		}
+		pump.take(func(source string, told *coverage.Coverage) {
+			if _, _, stray := c.coverage.plus(source, told); stray {
+				logged++
+			}
+		})
 	}
 	limits := limitfile.Default()
 	if blind := c.Blind(&limits); logged != 1 || !strings.HasPrefix(blind["a"], "2 of 3 answers match no call") {

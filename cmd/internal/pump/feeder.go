@@ -1,7 +1,6 @@
 package pump
 
 import (
-	"weir/analyzer/activity"
 	"weir/events"
 	"weir/sink/prom"
 )
@@ -181,9 +180,8 @@ func (in *feeder) tally(records int64) {
 	in.checkpoints.uncheckpointed += records
 	in.meter.counts.uncheckpointed.Add(records)
 	n := &in.meter.counted
-	n.Fold = in.fold.fx.Counts
+	n.Fold.Take(&in.fold.fx.Counts)
 	in.fold.stage.tally(records)
 	in.meter.standing.Unsent.Store(int64(len(in.outbox.verdicts)))
-	in.meter.counts.Count(func(all *prom.Counters) { all.Add(n) })
-	*n, in.fold.fx.Counts = prom.Counters{}, activity.Counts{}
+	in.meter.counts.Count(func(all *prom.Counters) { all.Take(n) })
 }

@@ -10,6 +10,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/activity"
+	"weir/analyzer/coverage"
 	"weir/analyzer/rules"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/selftest"
@@ -39,7 +40,7 @@ type meter struct {
 }
 
 func newMeter(o *Options, at *frontier) meter {
-	return meter{o: o, at: at, counts: o.Counts, covering: make(covering),
+	return meter{o: o, at: at, counts: o.Counts, covering: covering{by: map[string]*coverage.Coverage{}},
 		quota: quota{clock: o.Clock, most: linesPerSecond}, refusals: quota{clock: o.Clock, most: refusedPerSecond}}
 }
 
