@@ -39,14 +39,14 @@ const (
 // Handler answers each line; its ServeHTTP is not used.
 type Stream struct {
 	Handler
-	// Begin is called before each ask, and end when it is answered; an error is its answer.
-	// Nil: all are taken.
-	Begin func(r *http.Request) (ctx context.Context, end func(), err error)
+	// Begin is called before each ask with the context of the stream, and end when it is answered; an
+	// error is its answer. Nil: all are taken.
+	Begin func(stream context.Context) (ctx context.Context, end func(), err error)
 	// Read is called when a line is read no more. It may be nil.
-	Read func(r *http.Request)
+	Read func()
 	// Send is called to write answers, and may have what write writes go out at one time. Its error
 	// is that of the connection. Nil: write is called.
-	Send func(r *http.Request, write func() error) error
+	Send func(write func() error) error
 	// End is done when no more asks are to be read, because the program ends.
 	// It must not be nil.
 	End context.Context
@@ -82,9 +82,10 @@ func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Accel-Buffering", "no") // of a proxy in between
 	w.WriteHeader(http.StatusOK)
 	ctx, leave := context.WithCancel(r.Context())
-	out := &answers{w: w, control: control, broken: leave, send: func(write func() error) error { return write() }}
-	if s.Send != nil {
-		out.send = func(write func() error) error { return s.Send(r, write) }
+	out := &answers{w: w, control: control, broken: leave, send: s.Send}
+	out.put = out.writeNow
+	if s.Send == nil {
+		out.send = func(write func() error) error { return write() }
 	}
 	// The head goes out before the first ask, so that the client knows that it may begin.
 	if out.flush(nil); out.err == nil { // no other goroutine writes yet
@@ -107,7 +108,7 @@ func (s *Stream) read(r *http.Request, in *bufio.Reader, out *answers, format De
 		var err error
 		q.line, err = readLine(in, q.line[:0])
 		if s.Read != nil {
-			s.Read(r)
+			s.Read()
 		}
 		if err != nil && (!errors.Is(err, io.EOF) || len(q.line) == 0) {
 			// A connection that is lost or ended can carry no error; one with a line that is too
@@ -209,7 +210,7 @@ func (b *batch) take(q *asking, text []byte) {
 
 func (b *batch) prepare(q *asking, text []byte) (err error) {
 	if b.stream.Begin != nil {
-		if q.Context, q.end, err = b.stream.Begin(b.r); err != nil {
+		if q.Context, q.end, err = b.stream.Begin(b.r.Context()); err != nil {
 			return err
 		}
 	}
@@ -363,7 +364,9 @@ type answers struct {
 	control *http.ResponseController
 	broken  func() // called when the other side reads no more
 	send    func(write func() error) error
-	by      time.Time // deadline of writes
+	put     func() error // writeNow
+	now     []byte       // what it writes
+	by      time.Time    // deadline of writes
 
 	mu      sync.Mutex
 	out     []byte // not written yet
@@ -414,15 +417,18 @@ func (o *answers) flush(out []byte) {
 		o.by = by
 		_ = o.control.SetWriteDeadline(by)
 	}
-	o.err = o.send(func() error {
-		if len(out) > 0 {
-			if _, err := o.w.Write(out); err != nil {
-				return err
-			}
-		}
-		return o.control.Flush()
-	})
-	if o.err != nil {
+	o.now = out
+	if o.err = o.send(o.put); o.err != nil {
 		o.broken()
 	}
+}
+
+// writeNow is called by flush, by way of send.
+func (o *answers) writeNow() error {
+	if len(o.now) > 0 {
+		if _, err := o.w.Write(o.now); err != nil {
+			return err
+		}
+	}
+	return o.control.Flush()
 }

@@ -239,11 +239,11 @@ func TestStreamEndsWithTheProgram(t *testing.T) {
 func TestStreamAsksInTurn(t *testing.T) {
 	n, ended := 0, make(chan struct{}, 3)
 	s := openStream(t, &Stream{
-		Begin: func(r *http.Request) (context.Context, func(), error) {
+		Begin: func(stream context.Context) (context.Context, func(), error) {
 			if n++; n == 2 {
 				return nil, nil, &Error{http.StatusUnauthorized, "the token was taken out"}
 			}
-			return r.Context(), func() { ended <- struct{}{} }, nil
+			return stream, func() { ended <- struct{}{} }, nil
 		},
 		Handler: Handler{Check: oneByOne(func(context.Context, *events.Event, []byte) (*events.Verdict, error) { return allow(), nil })}}, "")
 	for i, status := range []int{200, 401, 200} {

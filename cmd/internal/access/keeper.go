@@ -60,7 +60,8 @@ type register struct {
 	hasIntake bool      // there are other principals
 	// files are all files that were read, including those that the access file names. So a watcher of
 	// them also notices a changed token file.
-	files []string
+	files   []string
+	reading int64 // see Reading
 }
 
 // New reads the files. Unlike later, a fault ends the start: without the configured policy, weir would
@@ -120,9 +121,16 @@ func (k *Keeper) Load() error {
 	for b, rate := range rates {
 		b.change(rate)
 	}
+	if old := k.now.Load(); old != nil {
+		next.reading = old.reading + 1
+	}
 	k.now.Store(next)
 	return nil
 }
+
+// Reading is how often the files were read with success. Who returns the same for the same request as
+// long as it stays.
+func (k *Keeper) Reading() int64 { return k.now.Load().reading }
 
 // read reads the access file.
 // It adds to what the shared files have put into next, which is not in use yet. Buckets that

@@ -639,7 +639,7 @@ func TestTogether(t *testing.T) {
 				}
 				err := error(nil)
 				if x.together {
-					err = Together(r, write)
+					err = PartOf(r).Together(write)
 				} else {
 					err = write()
 				}
@@ -676,7 +676,7 @@ func TestTogetherFails(t *testing.T) {
 		control := http.NewResponseController(w)
 		var err error
 		for err == nil {
-			err = Together(r, func() error {
+			err = PartOf(r).Together(func() error {
 				_, err := w.Write(make([]byte, 10_000))
 				return errors.Join(err, control.Flush())
 			})

@@ -229,11 +229,39 @@ func (c *conn) writeBack() error {
 // mostSpare is how much memory of what is kept back is used again; more is rare.
 const mostSpare = 16 << 10
 
-// Together has what write sends on the connection of a request go out at one time. The server cuts
+// Part is a request that is answered in parts, such as a stream of checks.
+type Part struct {
+	conn  *conn // nil of servers without a Listener
+	alone bool  // no answer to others is on the connection, as with HTTP/2
+}
+
+// PartOf returns what notes the parts of a request.
+func PartOf(r *http.Request) Part {
+	c, _ := r.Context().Value(connKey).(*conn)
+	return Part{c, r.ProtoMajor == 1}
+}
+
+// Begin notes that a part of the request, the body of which goes on, is being answered, until End is
+// called. A stream of checks has a body that never ends, by which it would count as waiting for its
+// client all the time.
+func (p Part) Begin() {
+	if p.conn != nil {
+		p.conn.busy.Add(1)
+	}
+}
+
+// End notes that a part is answered.
+func (p Part) End() {
+	if p.conn != nil {
+		p.conn.busy.Add(-1)
+	}
+}
+
+// Together has what write sends on the connection of the request go out at one time. The server cuts
 // what is longer than its buffer, and each piece costs a system call and wakes the client.
-func Together(r *http.Request, write func() error) error {
-	c, ok := r.Context().Value(connKey).(*conn)
-	if !ok || r.ProtoMajor != 1 { // HTTP/2 has answers to others on the same connection
+func (p Part) Together(write func() error) error {
+	c := p.conn
+	if c == nil || !p.alone {
 		return write()
 	}
 	c.mu.Lock()
@@ -270,19 +298,6 @@ func (c *conn) Close() error {
 	c.listener.remove(c)
 	c.listener.mu.Unlock()
 	return c.Conn.Close()
-}
-
-// Busy notes that part of a request, the body of which goes on, is being answered, until
-// done is called.
-// A stream of asks has a body that never ends, by which it would count as waiting for its
-// client all the time.
-func Busy(r *http.Request) (done func()) {
-	c, ok := r.Context().Value(connKey).(*conn)
-	if !ok {
-		return func() {}
-	}
-	c.busy.Add(1)
-	return func() { c.busy.Add(-1) }
 }
 
 // contextKey separates the values of this package from others in a context.

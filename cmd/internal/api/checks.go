@@ -182,25 +182,12 @@ func (c *checking) askStreams() func(http.ResponseWriter, *http.Request) error {
 		hold := holdOf(r)
 		// The body never ends, so what was read of it is given back as soon as an ask is
 		// taken out of it; otherwise a stream would be charged for all that ever came.
-		stream := check.Stream{Handler: *checks, Begin: c.beginAsk, Read: func(*http.Request) { hold.Clear() }, Send: admission.Together, End: c.program.Ending()}
+		lines := &checkLines{door: c.door, paid: c.paid, request: r, part: admission.PartOf(r)}
+		lines.end = lines.part.End
+		stream := check.Stream{Handler: *checks, Begin: lines.begin, Read: hold.Clear, Send: lines.part.Together, End: c.program.Ending()}
 		stream.ServeHTTP(w, r)
 		return nil
 	}
-}
-
-// beginAsk lets one ask of a stream in.
-func (c *checking) beginAsk(r *http.Request) (context.Context, func(), error) {
-	who, e := c.door.admit(r, asker)
-	if e == nil {
-		e = c.paid(who)
-	}
-	if e != nil {
-		return nil, nil, e
-	}
-	// The function is called when the response is ready: until then the connection counts
-	// as busy and does not make room for a new one. The context carries a visit of its own,
-	// since the caller is looked up anew for each line of the stream.
-	return context.WithValue(r.Context(), visitKey{}, &visit{who: who}), admission.Busy(r), nil
 }
 
 // timed checks what visitors may ask, and measures how long the answers take.
