@@ -1,6 +1,9 @@
 package events
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Reason is a reason code: snake_case, permanent, never reused. The codes are those of the
 // rows of the analyzer, see reasons.go.
@@ -30,6 +33,26 @@ const (
 	UnitPercent  Unit = "percent"
 	UnitNone     Unit = "none"
 )
+
+// Amount is so many of the unit for people, such as "1 call" or "20 calls".
+func (u Unit) Amount(n float64) string {
+	number := strconv.FormatFloat(n, 'f', -1, 64)
+	switch {
+	case u == UnitUSD:
+		return "$" + number
+	case u == "" || u == UnitNone:
+		return number
+	case u == UnitPercent:
+		return number + " %"
+	case u == UnitSeconds && n == 1:
+		return "1 second"
+	case u == UnitSeconds:
+		return number + " seconds"
+	case n == 1 && u != UnitTimes:
+		return "1 " + strings.TrimSuffix(string(u), "s")
+	}
+	return number + " " + string(u)
+}
 
 // The values of Verdict.Effective: from the next call on, or with the one that was judged.
 //

@@ -2,6 +2,7 @@ package standing
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -96,12 +97,43 @@ func Fill(text string, stands func(word string) string) string {
 			break
 		}
 		b.WriteString(text[:begin])
-		b.WriteString(stands(text[begin : begin+end+1]))
+		word := text[begin : begin+end+1]
+		value := stands(word)
+		b.WriteString(value)
 		text = text[begin+end+1:]
+		if word == "{n}" && value == "1" {
+			text = singular(text)
+		}
 	}
 	b.WriteString(text)
 	return b.String()
 }
+
+// singular makes the noun with which a text begins one of one: " tool calls in the flow" becomes " tool call in
+// the flow". Texts of limits may begin with other nouns, which stay.
+func singular(text string) string {
+	for _, noun := range nouns {
+		before, rest, ok := strings.Cut(text, noun)
+		if !ok || before != " " && !slices.Contains(adjectives, strings.TrimSpace(before)) || rest != "" && rest[0] != ' ' {
+			continue
+		}
+		for _, x := range withOne {
+			if after, ok := strings.CutPrefix(rest, x[0]); ok {
+				rest = x[1] + after
+			}
+		}
+		return before + strings.TrimSuffix(noun, "s") + rest
+	}
+	return text
+}
+
+// nouns are those that the texts of rules count, adjectives what stands before them, and withOne what changes
+// behind them.
+var (
+	nouns      = [...]string{"calls", "tokens", "turns", "times", "rounds", "flows", "messages", "subagents", "agents", "looks", "points"}
+	adjectives = []string{"tool", "input", "output", "background"}
+	withOne    = [...][2]string{{" or sessions ", " or session "}, {" of the tree are ", " of the tree is "}, {" of the tree have ", " of the tree has "}}
+)
 
 // Word is what a word of a text stands for as far as that takes no flow. Other words are ""
 // here; who fills a text about a flow looks for those itself.

@@ -520,7 +520,7 @@ func printCompared(env *cli.Env, d *backtest.Document) {
 	if len(r.Exempted) > 0 {
 		say("\nlet through by exemptions, %s that would have been stopped but for tags:", cli.Count(int64(len(r.Exempted)), "flow"))
 		for _, s := range r.Exempted[:min(shownStops, len(r.Exempted))] {
-			say("  %q by %s at call %d, %d calls after", s.Flow, s.Rule, s.Call, s.CallsAfter)
+			say("  %q by %s at call %d, %s after", s.Flow, s.Rule, s.Call, cli.Count(int64(s.CallsAfter), "call"))
 		}
 	}
 }

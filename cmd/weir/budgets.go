@@ -190,7 +190,7 @@ func (h *hand) grantBudget(ctx context.Context, env *cli.Env, o *api.BudgetGrant
 		if !a.Until.IsZero() {
 			until = "until " + a.Until.String() + ", or until its window ends"
 		}
-		if _, err := cli.Fprintf(env.Out, "%s of %s has %s %s more %s\n", a.Value, a.Budget, strconv.FormatFloat(a.Amount, 'f', -1, 64), string(a.Unit), until); err != nil {
+		if _, err := cli.Fprintf(env.Out, "%s of %s has %s more %s\n", a.Value, a.Budget, a.Unit.Amount(a.Amount), until); err != nil {
 			return err
 		}
 		env.Notice("event %s by %s", a.ID, a.By)

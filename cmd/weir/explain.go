@@ -318,7 +318,7 @@ func grantText(g *analyzer.GrantView) string {
 		what += " at " + g.Given.String()
 	}
 	if g.Limit > 0 {
-		what += ": the limit is " + amount(&g.Limit) + " " + string(g.Unit)
+		what += ": the limit is " + g.Unit.Amount(g.Limit)
 	} else {
 		what += ": nothing stops"
 	}

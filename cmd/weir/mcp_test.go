@@ -159,7 +159,7 @@ func TestMCP(t *testing.T) {
 	if len(left["remaining"].([]any)) == 0 {
 		t.Errorf("left is %v", left)
 	}
-	check(s, false, "list_flows", in{"stopped_only": true}, "1 flows", flow)
+	check(s, false, "list_flows", in{"stopped_only": true}, "1 flow", flow)
 	check(s, false, "explain_flow", in{"flow_id": flow}, flow+" is stopped", "evidence  events #2")
 
 	check(s, false, "detect_stuck_agents", nil, "0 stuck, 0 escalated")
@@ -184,9 +184,9 @@ func TestMCP(t *testing.T) {
 	if err := os.WriteFile(log, loopOfNow(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	check(s, false, "backtest_limits", in{"limits": "profile: none", "files": []string{log}}, "Against: 1 stopped", "Proposed: 0 stopped", "1 flows are treated differently")
-	check(s, false, "backtest_limits", in{"limits": "profile: none", "text": string(loopOfNow(t))}, "1 flows are treated differently")
-	check(s, false, "backtest_limits", in{"limits": "profile: none", "against": "profile: none", "since": "0s"}, "0 flows are treated differently")
+	check(s, false, "backtest_limits", in{"limits": "profile: none", "files": []string{log}}, "Against: 1 stopped", "Proposed: 0 stopped", "Treated differently: 1 flow.")
+	check(s, false, "backtest_limits", in{"limits": "profile: none", "text": string(loopOfNow(t))}, "Treated differently: 1 flow.")
+	check(s, false, "backtest_limits", in{"limits": "profile: none", "against": "profile: none", "since": "0s"}, "Treated differently: 0 flows.")
 	check(s, true, "backtest_limits", in{"limits": "rules: 1", "files": []string{log}}, "limits B")
 	check(s, true, "backtest_limits", in{"limits": "profile: none"}, "name one log")
 	check(s, true, "backtest_limits", in{"limits": "profile: none", "files": []string{"/nothing"}}, "no such file")

@@ -246,7 +246,7 @@ func openState(ctx context.Context, env *cli.Env, dir string) (known, func(), er
 		ps.ofFlows = append(ps.ofFlows, p)
 		// Of a member of a group the journal is empty, and nothing is said.
 		if left := s.Journal(n).End() - p.Next(); left > 0 {
-			env.Notice("%s: this is the last checkpoint; %d records of the journal came after it", dir, left)
+			env.Notice("%s: this is the last checkpoint; %s of the journal came after it", dir, cli.Count(int64(left), "record"))
 		}
 	}
 	if err != nil {

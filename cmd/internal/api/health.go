@@ -266,9 +266,13 @@ func (a *agentPages) serveHealthCheck(w http.ResponseWriter, _ *http.Request) er
 		out.Stuck = append(out.Stuck, one)
 	}
 	out.Summary.Stuck, out.Summary.Escalated = len(out.Stuck), len(out.Escalated)
-	degrade := func(status string, n int, format string) {
+	degrade := func(status string, n int, one, several string) {
 		if n == 0 {
 			return
+		}
+		format := several
+		if n == 1 {
+			format = one
 		}
 		if out.Status != critical {
 			out.Status = status
@@ -276,9 +280,9 @@ func (a *agentPages) serveHealthCheck(w http.ResponseWriter, _ *http.Request) er
 		out.Why = append(out.Why, fmt.Sprintf(format, n))
 	}
 	ready := a.health.readiness()
-	degrade(critical, out.Summary.Escalated, "%d agents were archived because they are stuck and nothing helped: somebody has to look")
-	degrade(degraded, out.Summary.Stuck, "%d agents are stuck, or may be")
-	degrade(degraded, len(ready.Degraded), "weir judges calls in degraded mode, for %d reasons: GET /readyz")
-	degrade(critical, len(ready.Why), "weir is not ready, for %d reasons: GET /readyz")
+	degrade(critical, out.Summary.Escalated, "%d agent was archived because it is stuck and nothing helped: somebody has to look", "%d agents were archived because they are stuck and nothing helped: somebody has to look")
+	degrade(degraded, out.Summary.Stuck, "%d agent is stuck, or may be", "%d agents are stuck, or may be")
+	degrade(degraded, len(ready.Degraded), "weir judges calls in degraded mode, for %d reason: GET /readyz", "weir judges calls in degraded mode, for %d reasons: GET /readyz")
+	degrade(critical, len(ready.Why), "weir is not ready, for %d reason: GET /readyz", "weir is not ready, for %d reasons: GET /readyz")
 	return answer(w, out)
 }

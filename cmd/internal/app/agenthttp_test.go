@@ -293,7 +293,7 @@ func TestHealthCheck(t *testing.T) {
 	check("healthy")
 	h.quiet(8*time.Minute, 1)
 	check("degraded", `"agent_id":"probe","reason":"critical_margin_timeout","certainty":"stuck","age_minutes":`, `"step":"resume"`, `"details":"critical_margin_timeout for `,
-		`"summary":{"total_stuck":1,"total_escalated":0,"by_reason":{"critical_margin_timeout":1}}`, `"why":["1 agents are stuck, or may be"]`)
+		`"summary":{"total_stuck":1,"total_escalated":0,"by_reason":{"critical_margin_timeout":1}}`, `"why":["1 agent is stuck, or may be"]`)
 	h.quiet(15*time.Minute, 3)
 	check("critical", `"stuck_agents":[]`, `"escalated":[{"agent_id":"probe"`, `"step":"notify"`, `"total_escalated":1`, "somebody has to look")
 	h.reports("probe", "comfortable")

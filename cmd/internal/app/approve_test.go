@@ -173,7 +173,7 @@ func TestApproval(t *testing.T) {
 	if last.Type != "actions" || len(last.Elements) != 2 || last.Elements[0].Text.Text != "Approve" || last.Elements[1].Text.Text != "Deny" || last.Elements[1].Style != "danger" {
 		t.Errorf("the buttons are %+v", last)
 	}
-	for _, part := range []string{"A flow waits for your approval", "1 calls more for the flow, for 1h", "it is denied at 2026-11-20T14:10:00.000Z"} {
+	for _, part := range []string{"A flow waits for your approval", "1 call more for the flow, for 1h", "it is denied at 2026-11-20T14:10:00.000Z"} {
 		if !strings.Contains(message, part) {
 			t.Errorf("the message has no %q: %s", part, message)
 		}
@@ -329,10 +329,10 @@ func TestApprovalOfEachKind(t *testing.T) {
 		again              string   // is allowed once it is approved
 		held, denied       int      // the status of the call while it waits and once it is denied
 	}{
-		{"tree", "rules: {max_tree_calls: {max: 2, action: hold}}", "1 calls more for the tree", []string{in("top", "c1", 1), in("top", "c2", 1), in("top", "c1", 2)}, in("top", "c2", 3), 402, 403},
-		{"spawn", "rules: {max_tree_spawns: {stop: 1, action: hold}}", "1 flows more for the tree", []string{lines(call("top", 1, "a", "b")), in("top", "c1", 1)}, in("top", "c1", 2), 403, 403},
-		{"budget", "budgets: [{name: day, scope: team, measure: calls, window: day, hard: 2, action: hold}]", "1 calls more, until the window ends", []string{team("f", 1), team("g", 1), team("f", 2)}, team("f", 3), 402, 402},
-		{"calls", "rules: {max_spawns: {stop: 1, action: hold}}", "1 spawns more for the flow", []string{lines(call("f", 1, "a", "b"))}, lines(call("f", 2, "a", "b")), 402, 402},
+		{"tree", "rules: {max_tree_calls: {max: 2, action: hold}}", "1 call more for the tree", []string{in("top", "c1", 1), in("top", "c2", 1), in("top", "c1", 2)}, in("top", "c2", 3), 402, 403},
+		{"spawn", "rules: {max_tree_spawns: {stop: 1, action: hold}}", "1 flow more for the tree", []string{lines(call("top", 1, "a", "b")), in("top", "c1", 1)}, in("top", "c1", 2), 403, 403},
+		{"budget", "budgets: [{name: day, scope: team, measure: calls, window: day, hard: 2, action: hold}]", "1 call more, until the window ends", []string{team("f", 1), team("g", 1), team("f", 2)}, team("f", 3), 402, 402},
+		{"calls", "rules: {max_spawns: {stop: 1, action: hold}}", "1 spawn more for the flow", []string{lines(call("f", 1, "a", "b"))}, lines(call("f", 2, "a", "b")), 402, 402},
 		{"flow", "rules: {repetition: {warn: off, stop: 2, action: hold}}", "no rule stops it for 1h", nil, lines(call("p", 9, "a", "b")), 0, 403},
 	} {
 		for _, approves := range []bool{true, false} {
@@ -388,13 +388,13 @@ func TestApprovalOfLimitsOfZero(t *testing.T) {
 		status             int
 		free               bool // a tool is free
 	}{
-		"spawns":     {"budgets: [{name: first, scope: tree, measure: spawns, window: day, hard: 0, action: hold}]", "1 calls more, until the window ends", "is used up", 402, true},
+		"spawns":     {"budgets: [{name: first, scope: tree, measure: spawns, window: day, hard: 0, action: hold}]", "1 call more, until the window ends", "is used up", 402, true},
 		"dollars":    {"budgets: [{name: first, scope: tree, measure: usd, window: day, hard: 0, action: hold}]", "$0.01 more, until the window ends", "is used up", 402, false},
 		"reserve":    {"budgets: [{name: first, scope: tree, measure: usd, window: day, hard: 3, reserve: 3, action: hold}]", "$3 more, until the window ends", "is used up", 402, false},
-		"a rule":     {"rules: {max_spawns: {max: 0, action: hold}}", "1 spawns more for the flow", "this call would start the first", 402, true},
-		"one spawn":  {"rules: {max_spawns: {stop: 1, action: hold}}", "1 spawns more for the flow", "this call would start the first", 402, true},
-		"calls":      {"rules: {max_total_calls: {max: 0, action: hold}}", "1 calls more for the flow", "", 402, false},
-		"tree calls": {"rules: {max_tree_calls: {max: 0, action: hold}}", "1 calls more for the tree", "", 402, false},
+		"a rule":     {"rules: {max_spawns: {max: 0, action: hold}}", "1 spawn more for the flow", "this call would start the first", 402, true},
+		"one spawn":  {"rules: {max_spawns: {stop: 1, action: hold}}", "1 spawn more for the flow", "this call would start the first", 402, true},
+		"calls":      {"rules: {max_total_calls: {max: 0, action: hold}}", "1 call more for the flow", "", 402, false},
+		"tree calls": {"rules: {max_tree_calls: {max: 0, action: hold}}", "1 call more for the tree", "", 402, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -201,18 +200,7 @@ func (h *Hold) Denied() string {
 }
 
 // amount is what an approval grants, in words.
-func (h *Hold) amount() string {
-	n := strconv.FormatFloat(h.Extra, 'f', -1, 64)
-	switch h.Unit {
-	case events.UnitUSD:
-		return "$" + n
-	case events.UnitSeconds:
-		return n + " seconds"
-	case "", events.UnitNone:
-		return n
-	}
-	return n + " " + string(h.Unit)
-}
+func (h *Hold) amount() string { return h.Unit.Amount(h.Extra) }
 
 func cut(s string) string {
 	if len(s) > mostText {

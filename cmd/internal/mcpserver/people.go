@@ -132,8 +132,8 @@ func (s *Server) backtestLimits(ctx context.Context, c *client.Client, in trialI
 	out := comparison{Against: summaryOf(got.A), Proposed: summaryOf(got.B), Differ: got.Differ,
 		Differences: got.Differences[:min(len(got.Differences), shown)], Skipped: got.skipped()}
 	var b strings.Builder
-	cli.Fprintf(&b, "%d flows, %d events. Against: %d stopped, %d warned. Proposed: %d stopped, %d warned, with %d calls and %.2f US dollars after the stops.\n%d flows are treated differently.",
-		out.Proposed.Flows, out.Proposed.Events, out.Against.Stopped, out.Against.Warned, out.Proposed.Stopped, out.Proposed.Warned, out.Proposed.After, out.Proposed.Saved, out.Differ)
+	cli.Fprintf(&b, "%s, %s. Against: %d stopped, %d warned. Proposed: %d stopped, %d warned, with %s and %.2f US dollars after the stops.\nTreated differently: %s.",
+		cli.Count(int64(out.Proposed.Flows), "flow"), cli.Count(int64(out.Proposed.Events), "event"), out.Against.Stopped, out.Against.Warned, out.Proposed.Stopped, out.Proposed.Warned, cli.Count(int64(out.Proposed.After), "call"), out.Proposed.Saved, cli.Count(int64(out.Differ), "flow"))
 	for _, d := range out.Differences {
 		cli.Fprintf(&b, "\n%s: %s, proposed: %s", d.Flow, outcome(d.Was), outcome(d.Is))
 	}

@@ -73,7 +73,7 @@ func (s *Server) listAgents(ctx context.Context, c *client.Client, in agentsIn) 
 		return "", nil, err
 	}
 	var b strings.Builder
-	cli.Fprintf(&b, "%d agents, %d of them stuck", len(list.Agents), list.Stuck)
+	cli.Fprintf(&b, "%s, %d stuck", cli.Count(int64(len(list.Agents)), "agent"), list.Stuck)
 	for i := range list.Agents {
 		a := &list.Agents[i]
 		cli.Fprintf(&b, "\n%s: %s", a.Agent, a.State)

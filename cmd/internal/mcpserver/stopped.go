@@ -264,10 +264,10 @@ func (s *Server) listFlows(ctx context.Context, c *client.Client, in flowsIn) (s
 		list.Flows = list.Flows[:min(len(list.Flows), limit)]
 	}
 	var b strings.Builder
-	cli.Fprintf(&b, "%d flows", len(list.Flows))
+	b.WriteString(cli.Count(int64(len(list.Flows)), "flow"))
 	for i := range list.Flows {
 		f := &list.Flows[i]
-		cli.Fprintf(&b, "\n%s  %s  %d calls, %d tool calls", f.Flow, f.Status, f.Hops, f.ToolCalls)
+		cli.Fprintf(&b, "\n%s  %s  %s, %s", f.Flow, f.Status, cli.Count(f.Hops, "call"), cli.Count(f.ToolCalls, "tool call"))
 		if n := f.Nearest; n != nil {
 			cli.Fprintf(&b, ", %.0f %% of %s", 100*n.Near, n.Rule)
 		}
