@@ -66,6 +66,10 @@ func (e *relay) repartition(f *Flow, m *moment, fx *Effects) {
 		if e.agents.Wakes {
 			f.passWake(m, fx)
 		}
+	case events.ToolResult:
+		if e.agents.Wakes && m.ev.ParentCorrelationID != "" && f.waitsFor(m) {
+			notifyOpener(m, waits(m.ev), activity.WorkCame, fx)
+		}
 	case events.AgentReturn:
 		if e.agents.Wakes {
 			passOutcome(f, m, fx)
@@ -171,21 +175,57 @@ func passOutcome(f *Flow, m *moment, fx *Effects) {
 	if id == "" || content.IsZero() {
 		return
 	}
-	ids := [...]string{activity.FlowsID(ev.TenantID, id), ""}
+	notifyOf(activity.FlowsID(ev.TenantID, id), m, content, status, fx)
 	// Flows that one agent opens are no proof by themselves: each may do what another person has asked for.
-	if parent := ev.ParentCorrelationID; parent != "" {
-		ids[1] = activity.OpenedID(ev.TenantID, parent)
+	if ev.ParentCorrelationID == "" {
+		return
 	}
-	for _, id := range ids {
-		if id == "" {
-			continue
-		}
-		a := fx.SayTo(activity.WakePrefix, id, ev, m.when)
-		a.Kind, a.AgentState, a.Content = events.AgentActivity, fx.State(status), content
-		if status == activity.WorkBegun {
-			a.AgentState.Margin = ev.By().String()
+	if status == activity.WorkCame && f.looksOn() {
+		content = waits(ev)
+	}
+	notifyOpener(m, content, status, fx)
+}
+
+// notifyOpener notifies the flow that opened that of the event.
+func notifyOpener(m *moment, content events.Hash, status string, fx *Effects) {
+	notifyOf(activity.OpenedID(m.ev.TenantID, m.ev.ParentCorrelationID), m, content, status, fx)
+}
+
+// notifyOf reports to a count of flows that one began, or what it came to.
+func notifyOf(id string, m *moment, content events.Hash, status string, fx *Effects) {
+	a := fx.SayTo(activity.WakePrefix, id, m.ev, m.when)
+	a.Kind, a.AgentState, a.Content = events.AgentActivity, fx.State(status), content
+	if status == activity.WorkBegun {
+		a.AgentState.Margin = m.ev.By().String()
+	}
+}
+
+// waits is what a flow comes to that waits for something: it is like no other, for the next look may bring another
+// result. The opener of such flows has others look how far something is.
+func waits(ev *events.Event) events.Hash {
+	return events.Hash{Algorithm: events.XXH64, Value: xxhash.Sum64String("waits\x00"+ev.CorrelationID) | 1}
+}
+
+// waitsFor reports whether the result at hand is of a call that waited: it took long and is no error.
+func (f *Flow) waitsFor(m *moment) bool {
+	if m.from == none || m.callAt < 0 || m.callAt >= len(f.parties[m.from].calls) {
+		return false
+	}
+	c := &f.parties[m.from].calls[m.callAt]
+	return c.flags&(callError|callTests) == 0 && f.slow(m, c)
+}
+
+// looksOn reports whether a call of the flow rightly repeats another one, as looks at work that goes on do, and brought
+// something. Calls to a provider that is busy bring an error.
+func (f *cast) looksOn() bool {
+	for i := range f.parties {
+		for j := range f.parties[i].calls {
+			if c := &f.parties[i].calls[j]; c.flags&(callRetry|callError) == callRetry && c.known() {
+				return true
+			}
 		}
 	}
+	return false
 }
 
 // agentOf is what flows of a party are counted by: the agent, else the session.
