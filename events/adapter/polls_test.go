@@ -3,6 +3,7 @@ package adapter_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -163,6 +164,46 @@ func TestCompaction(t *testing.T) {
 		}
 		if len(again) != 3 || again[0] || !again[1] || again[2] {
 			t.Errorf("%s: looks once more: %v", format, again)
+		}
+	}
+}
+
+// TestChildrenLook has one session after the other look at the same build, each opened by one other session, as
+// OpenCode exports them. A look at a build that still runs is one more of its opener, whichever child makes it.
+func TestChildrenLook(t *testing.T) {
+	t.Parallel()
+	export := func(n int, opener, said string) string {
+		at := 1795350000000 + 15_000*n
+		return fmt.Sprintf(`{"info":{"id":"ses_%[1]d","slug":"a","projectID":"p","directory":"/","parentID":%[2]q},"messages":[`+
+			`{"info":{"role":"user","id":"u%[1]d","time":{"created":%[4]d}},"parts":[{"type":"text","text":"check the build"}]},`+
+			`{"info":{"role":"assistant","id":"m%[1]d","parentID":"u%[1]d","agent":"explore","finish":"stop","time":{"created":%[4]d,"completed":%[5]d}},"parts":[`+
+			`{"type":"tool","tool":"bash","callID":"c%[1]d","state":{"status":"completed","input":{"command":"gh run view 8 --json status"},"output":%[3]q,"time":{"start":%[4]d,"end":%[5]d}}},`+
+			`{"type":"text","text":"I have looked."}]}]}`+"\n", n, opener, said, at, at+900)
+	}
+	for _, c := range []struct {
+		said, opener string
+		want         []string
+	}{
+		{`{"status":"in_progress"}`, "ses_root", []string{"", "c1", "c2"}},
+		{`{"status":"completed"}`, "ses_root", []string{"", "", ""}},
+		{`{"status":"in_progress"}`, "ses_%d", []string{"", "", ""}},
+	} {
+		var text string
+		for n := range 3 {
+			opener := c.opener
+			if strings.Contains(opener, "%") {
+				opener = fmt.Sprintf(opener, 10+n)
+			}
+			text += export(n+1, opener, c.said)
+		}
+		var again []string
+		for _, e := range hear(t, strings.NewReader(text), adapter.Options{}).events {
+			if e.Kind == events.ToolCall {
+				again = append(again, e.Tool.RetryOf)
+			}
+		}
+		if !slices.Equal(again, c.want) {
+			t.Errorf("%s by %s: looks repeat %q, want %q", c.said, c.opener, again, c.want)
 		}
 	}
 }

@@ -88,8 +88,9 @@ type Turn struct {
 	Parent, Root string
 }
 
-// looker is who looks at things: an agent of a session.
-func (t *Turn) looker() string { return t.Session + "\x00" + t.By.ID() }
+// looker is the agent that looks at things. Agents that have sessions of their own look for the session that opened
+// those: what one of them has seen to go on, the next one rightly looks at again.
+func (t *Turn) looker() string { return cmp.Or(t.Parent, t.Session) + "\x00" + t.By.ID() }
 
 // Use is a use of a tool, or a task that an agent hands to another one.
 // Use is either of the two, by whether To is set.
