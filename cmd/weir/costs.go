@@ -172,7 +172,7 @@ func printCosts(env *cli.Env, c *costs.Report, by string, running bool) error {
 			for _, l := range shown {
 				name := l.Name
 				if name == "" {
-					name = "(not told)"
+					name = "(not reported)"
 				}
 				if err := t.Row(cli.Cell{Text: name}, cli.Cell{Text: cli.Grouped(l.All.Calls), Right: true}, cli.Cell{Text: costs.Text(l.All), Right: true},
 					cli.Cell{Text: costs.Text(l.AfterWarning), Right: true}, cli.Cell{Text: costs.Text(l.AfterStop), Right: true}); err != nil {

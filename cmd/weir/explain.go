@@ -144,7 +144,7 @@ func whatNext(env *cli.Env, v *analyzer.View, in place) {
 		}
 		env.Notice("  %-*s  %s", column, command, what)
 	}
-	in.next(say)
+	in.next(len(v.Orders) > 0, say)
 	if len(v.Orders) == 0 {
 		return
 	}

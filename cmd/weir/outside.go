@@ -341,16 +341,23 @@ func (a *accountReach) grant() string {
 	return "weir budgets grant " + quoted(a.Budget) + " " + quoted(a.Value) + " AMOUNT --reason TEXT"
 }
 
-// next prints the commands for what refuses calls beside rules.
-func (in *place) next(say func(command, what string)) {
+// next prints the commands for what refuses calls beside rules. What may not concern the flow at all is left out
+// where a rule has an order about it.
+func (in *place) next(ordered bool, say func(command, what string)) {
 	if !in.live {
 		return
 	}
 	for i := range in.byHand[:min(1, len(in.byHand))] {
+		if ordered && in.byHand[i].reach == perhaps {
+			continue
+		}
 		say("weir orders ls"+in.reads, "list the orders by hand")
 		say(releaseOf(&in.byHand[i].HandOrderView)+in.changes, "end this order by hand")
 	}
 	for i := range in.used[:min(1, len(in.used))] {
+		if ordered && in.used[i].reach == perhaps {
+			continue
+		}
 		if in.used[i].Action == events.Hold {
 			say("weir approvals"+in.reads, "list the work that waits for a person, and who was asked")
 		}

@@ -236,6 +236,10 @@ func dashed(name string) string {
 // what names them for people, as "the id of a FLOW"; "" where no arguments are taken.
 func Want(args []string, least, most int, what string) error {
 	switch {
+	case len(args) < least && len(args) > 0:
+		return Usage("%d of %d arguments are missing", least-len(args), least).Advise("wanted: %s", what)
+	case len(args) < least && least > 1:
+		return Usage("%s are missing", what)
 	case len(args) < least:
 		return Usage("%s is missing", what)
 	case slices.Contains(args, ""):
