@@ -90,6 +90,9 @@ func noticeUnasked(ctx context.Context, env *cli.Env, c *client.Client, server *
 func approvalCells(v *any) []cli.Cell {
 	if d, ended := (*v).(*approvals.Decision); ended {
 		state := d.Outcome
+		if state == approvals.Over {
+			state = "ended without a link" // by a grant, a release, a stop, or its time
+		}
 		if d.By != "" {
 			state += " by " + d.By
 		}

@@ -66,7 +66,7 @@ func TestHand(t *testing.T) {
 	f(0, []string{"f is stopped: ", "halt", "operator_stop"}, "explain", "f")
 	f(0, []string{"f is released; taken back: operator_stop"}, with("flows", "release", "f")...)
 	call("f", 0)
-	f(0, []string{"nothing stood against it"}, with("flows", "release", "f")...)
+	f(0, []string{"weir has not reported yet that an order was lifted"}, with("flows", "release", "f")...)
 	f(0, []string{"this weir knows nothing of nobody"}, with("flows", "release", "nobody")...)
 	f(0, []string{"late is stopped", "has not heard of late"}, with("flows", "stop", "late")...)
 	call("late", 3)

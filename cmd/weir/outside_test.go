@@ -93,6 +93,10 @@ func TestExplainOutside(t *testing.T) {
 		t.Errorf("weir approvals with a held flow prints:\n%s", out)
 	}
 	explained("waits", "waits is held", "weir approvals --server "+r.url+"\n", "weir flows grant waits --calls 20 --reason TEXT --server "+r.url+" --token-file FILE\n")
+	// The stop also ends the hold, of which another verdict speaks.
+	if out := say(0, append([]string{"flows", "stop", "waits"}, by...)...); !strings.HasPrefix(out, "waits is stopped until 20") {
+		t.Errorf("a stop of a held flow prints:\n%s", out)
+	}
 	say(0, append([]string{"stop", "agent:planner"}, by...)...)
 	explained("other", "other is stopped by hand in part: calls of agent:planner, by ann until 20", "reason: a bill", "weir orders ls", "weir release agent:planner --reason TEXT --server "+r.url+" --token-file FILE")
 	say(0, append([]string{"stop", "all"}, by...)...)

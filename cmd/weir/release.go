@@ -79,7 +79,7 @@ func (h *hand) release(ctx context.Context, env *cli.Env, flow string, o api.Ope
 		if a.New {
 			env.Notice("this weir knows nothing of %s: weir flows ls lists what it knows", a.Flow)
 		} else if len(a.Verdicts) == 0 {
-			env.Notice("nothing stood against it that weir has told of in time; weir flows show %s tells how it stands", a.Flow)
+			env.Notice("weir has not reported yet that an order was lifted; weir flows show %s shows the state", a.Flow)
 		}
 		env.Notice("event %s by %s", a.ID, a.By)
 		return nil

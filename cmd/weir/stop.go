@@ -167,11 +167,12 @@ func (h *hand) stop(ctx context.Context, env *cli.Env, flow string, o api.Operat
 		return err
 	}
 	return env.Value(a, func() error {
-		// More than one verdict would be of the same order, so the last one's end is the
-		// order's.
+		// Others end the holds of the flow, since a person has decided.
 		until := ""
 		for _, v := range verdictsOf(&a) {
-			until = " until " + v.ExpiresAt.String()
+			if v.Stops() {
+				until = " until " + v.ExpiresAt.String()
+			}
 		}
 		what := "is stopped"
 		if until == "" {
