@@ -75,11 +75,11 @@ func noticePrices(env *cli.Env, s *costs.Spent, running bool) {
 	switch {
 	case s.Unpriced == 0:
 	case running:
-		env.Notice("for an unknown price add the model under prices: in the limits file of the running weir;")
-		env.Notice("weir prices show MODEL says whether a built-in price is known, which weir run --prices FILE replaces")
+		env.Notice("a price is unknown where events name no model, or one without a price:")
+		env.Notice("weir prices show MODEL says; add it under prices: in the limits file of the running weir")
 	default:
-		env.Notice("for an unknown price add the model under prices: in a file for --limits, or give --prices FILE;")
-		env.Notice("weir prices show MODEL says whether a built-in price is known, which --prices FILE replaces")
+		env.Notice("a price is unknown where events name no model, or one without a price:")
+		env.Notice("weir prices show MODEL says; add it under prices: in a file for --limits, or give --prices FILE")
 	}
 }
 
