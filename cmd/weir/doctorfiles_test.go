@@ -83,6 +83,19 @@ func TestDoctorBesideWeir(t *testing.T) {
 	if err := os.WriteFile(limits, []byte("profile: none\nrules: {max_tool_calls: {max: 5}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// One that wants a token shows neither its limits nor what its sources lack.
+	access := filepath.Join(t.TempDir(), "access.yaml")
+	if err := os.WriteFile(access, []byte("ann: {token-sha256: "+strings.Repeat("0a", 32)+", roles: [observe]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	closed := startRun(t, "--in-memory", "--access-file", access)
+	defer closed.end(syscall.SIGTERM)
+	hidden := strings.TrimPrefix(closed.url, "http://")
+	if code, out, errs := weirNow(t, "", "doctor", "--in-memory", "--listen", hidden); code != 0 || !strings.Contains(out, "the weir at "+hidden+" shows its own to a token alone") ||
+		!strings.Contains(out, "the weir at "+hidden+" shows to a token alone what its sources do not report") {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
+
 	r := startRun(t, "--in-memory", "--limits", limits)
 	defer r.end(syscall.SIGTERM)
 	at := strings.TrimPrefix(r.url, "http://")

@@ -142,7 +142,11 @@ func (w *running) sources(d *doctor) {
 	for _, source := range slices.Sorted(maps.Keys(w.blind)) {
 		d.warn(check, "weir events describe says of each format what to set so that it tells more", "%s: %s", cmp.Or(source, "events without a source"), w.blind[source])
 	}
-	if len(w.blind) == 0 {
+	switch {
+	case len(w.blind) > 0:
+	case w.limits == nil: // it hides both alike
+		d.ok(check, "the weir at %s shows to a token alone what its sources do not report: GET /readyz", w.address)
+	default:
 		d.ok(check, "no source of the weir at %s is known to lack what rules need", w.address)
 	}
 }
