@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -58,8 +59,27 @@ func TestAskStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask(call("f", 7, "a", "b"), `{"line":7,"status":401`)
-	if n := strings.Count(strings.Join(r.journalLines(), "\n"), `"ask":true`); n != 4 {
-		t.Errorf("%d asks are in the journal, want 4", n)
+	// A file that cannot be read changes nothing, and one that can counts from the next line on.
+	if err := os.WriteFile(r.o.AccessFile, []byte("dan: {token-file: dan, roles: what}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Reload(); err == nil {
+		t.Fatal("a role that does not exist is accepted")
+	}
+	ask(call("f", 8, "a", "b"), `{"line":8,"status":401`)
+	writePeople(t, filepath.Dir(r.o.AccessFile), map[string]string{"dan": "roles: ask, flows: g*"})
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	ask(call("f", 9, "a", "b"), `none of those of dan`)
+	ask(call("g", 10, "a", "b"), `{"line":10,"status":200`)
+	writePeople(t, filepath.Dir(r.o.AccessFile), map[string]string{"dan": "roles: observe"})
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	ask(call("g", 11, "a", "b"), `{"line":11,"status":403`)
+	if n := strings.Count(strings.Join(r.journalLines(), "\n"), `"ask":true`); n != 5 {
+		t.Errorf("%d asks are in the journal, want 5", n)
 	}
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
