@@ -908,9 +908,9 @@ func (f *Flow) copyTo(dst *Flow) {
 	dst.parties, dst.pairs, dst.orders = old.parties[:0], old.pairs[:0], old.orders[:0]
 	for i := range f.parties {
 		p, q := dst.addParty(), &f.parties[i]
-		calls, seen, runs := append(p.calls, q.calls...), append(p.seen, q.seen...), append(p.runs, q.runs...)
+		calls, seen, runs, sums := append(p.calls, q.calls...), append(p.seen, q.seen...), append(p.runs, q.runs...), append(p.sums, q.sums...)
 		*p = *q
-		p.calls, p.seen, p.runs = calls, seen, runs
+		p.calls, p.seen, p.runs, p.sums = calls, seen, runs, sums
 	}
 	for i := range f.pairs {
 		p, q := dst.addPair(), &f.pairs[i]
