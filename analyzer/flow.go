@@ -504,17 +504,6 @@ func (f *sanctions) Judged() (warned, stopped events.Reason) {
 	return "", ""
 }
 
-// Halted reports whether a person's stop stands against the flow at the time.
-// The pump asks it so as not to list flows as at work that a person has stopped.
-func (f *sanctions) Halted(at events.Stamp) bool {
-	for i := range f.orders {
-		if o := &f.orders[i]; Rules[o.rule].Fixed && o.scope == events.ScopeFlow && o.Expires > at {
-			return true
-		}
-	}
-	return false
-}
-
 // Reset forgets everything but keeps the memory of its slices.
 // A pump decodes one flow after the other into the same Flow, so what one left behind in its
 // slices is used by the next.

@@ -269,7 +269,7 @@ func (e *orderWriter) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *momen
 		// order has to name them.
 		back := was == standing.Stop && ph == standing.Armed && o.picks == selectOffStack && !m.late
 		// Nothing new would be said: the order stands as it is, and is renewed when it is due.
-		if was > ph && !back || was == ph && !o.changed(f, m, rule) {
+		if was > ph && !back || was == ph && !o.changed(f, m) {
 			return
 		}
 	}
@@ -357,7 +357,7 @@ func (o *order) holdsFlow() bool {
 // changed reports whether an order of the same phase has to name other calls now.
 // Without it, a verdict would go out with each refused call; with it, one goes out only when
 // dispatchers have to know other parties, calls or turns.
-func (o *order) changed(f *Flow, m *moment, rule *FlowRule) bool {
+func (o *order) changed(f *Flow, m *moment) bool {
 	if o.Phase == standing.Warn {
 		return false
 	}

@@ -86,7 +86,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	w.text("provider", e.Provider)
 	w.rare(e)
 	w.int("sampled_rate", e.SampledRate)
-	w.texts("tags", e.Tags)
+	w.tags(e.Tags)
 	if len(e.Attributes) > 0 {
 		w.open("attributes")
 		// A name may be any text, so it is quoted; the value is JSON already.
@@ -118,7 +118,7 @@ func (w *writer) party(name string, p Party) {
 	if p.Type != PartyAgent {
 		w.word("type", p.Type.String())
 	}
-	w.texts("tags", p.Tags)
+	w.tags(p.Tags)
 	w.close()
 }
 
@@ -136,7 +136,7 @@ func (w *writer) tool(t *Tool) {
 	w.int("result_bytes", t.ResultSize)
 	w.text("retry_of", t.RetryOf)
 	w.int("attempt", t.Attempt)
-	w.texts("tags", t.Tags)
+	w.tags(t.Tags)
 	w.flag("beside", t.Beside)
 	if o := t.Outcome; o != nil {
 		w.open("outcome")
@@ -193,7 +193,7 @@ func (w *writer) rare(e *Event) {
 	if n := e.Note; n != nil {
 		w.open("note")
 		w.text("summary", n.Summary)
-		w.texts("tags", n.Tags)
+		w.tags(n.Tags)
 		w.text("details", n.Details)
 		w.close()
 	}
@@ -278,13 +278,13 @@ func (w *writer) text(name, v string) {
 	}
 }
 
-// texts leaves out an empty list. The index picks the bracket before the first element and a
+// tags leaves out an empty list. The index picks the bracket before the first element and a
 // comma before the others.
-func (w *writer) texts(name string, vs []string) {
+func (w *writer) tags(vs []string) {
 	if len(vs) == 0 {
 		return
 	}
-	w.key(name)
+	w.key("tags")
 	for i, v := range vs {
 		w.b = append(w.b, "[,"[min(i, 1)])
 		w.quote(v)

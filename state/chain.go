@@ -27,7 +27,7 @@ func chainOp(version uint64) *op {
 // checkChain returns the version of the last transaction.
 func checkChain(db *badger.DB) (last uint64, err error) {
 	var versions []uint64
-	err = iterate(db, endOfTime, []byte{chainPrefix}, func(item *badger.Item) error {
+	err = iterate(db, []byte{chainPrefix}, func(item *badger.Item) error {
 		versions = append(versions, item.Version())
 		last = max(last, item.Version())
 		return nil

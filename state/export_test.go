@@ -56,7 +56,7 @@ func SegmentsStored(s *Store) (out []uint32) {
 		slices.Sort(out)
 		return out
 	}
-	err := iterate(s.db, endOfTime, []byte{entryPrefix}, func(item *badger.Item) error {
+	err := iterate(s.db, []byte{entryPrefix}, func(item *badger.Item) error {
 		if n := binary.BigEndian.Uint32(item.Key()[1:]); !slices.Contains(out, n) {
 			out = append(out, n)
 		}
@@ -90,7 +90,7 @@ type Stored struct {
 
 // AllStored returns all keys that begin so, but not the chain.
 func AllStored(s *Store, prefix string) (out []Stored) {
-	err := iterate(s.db, endOfTime, []byte(prefix), func(item *badger.Item) error {
+	err := iterate(s.db, []byte(prefix), func(item *badger.Item) error {
 		v, err := item.ValueCopy(nil)
 		if item.Key()[0] != chainPrefix {
 			out = append(out, Stored{item.KeyCopy(nil), v, item.ExpiresAt()})

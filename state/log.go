@@ -343,7 +343,7 @@ func (r *reader) read(number uint32, end int64) error {
 	start := binary.BigEndian.AppendUint64(prefix[:len(prefix):len(prefix)], uint64(r.next))
 	// At the newest version, which is good enough for what never changes; end keeps out what is
 	// there and is not durable yet.
-	err := iterateFrom(l.store.db, endOfTime, prefix, start, func(item *badger.Item) error {
+	err := iterateFrom(l.store.db, prefix, start, func(item *badger.Item) error {
 		key := item.Key()
 		if len(key) != len(prefix)+offsetBytes {
 			return damaged(l.String(), fmt.Errorf("key %x has a wrong length", key))

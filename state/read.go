@@ -93,14 +93,14 @@ func (r *tables) eachFrom(prefix, start []byte, fn func(*badger.Item) error) err
 	return walk(txn, it, start, fn)
 }
 
-// iterate calls fn for all keys of a prefix as of a version.
-func iterate(db *badger.DB, version uint64, prefix []byte, fn func(*badger.Item) error) error {
-	return iterateFrom(db, version, prefix, prefix, fn)
+// iterate calls fn for all keys of a prefix.
+func iterate(db *badger.DB, prefix []byte, fn func(*badger.Item) error) error {
+	return iterateFrom(db, prefix, prefix, fn)
 }
 
 // iterateFrom is iterate from a key on.
-func iterateFrom(db *badger.DB, version uint64, prefix, start []byte, fn func(*badger.Item) error) error {
-	txn := db.NewTransactionAt(version, false)
+func iterateFrom(db *badger.DB, prefix, start []byte, fn func(*badger.Item) error) error {
+	txn := db.NewTransactionAt(endOfTime, false)
 	return walk(txn, txn.NewIterator(badger.IteratorOptions{Prefix: prefix}), start, fn)
 }
 

@@ -169,7 +169,7 @@ func (w *writer) forget(old []segment) {
 // removeStarts removes the starts of all logs in a segment; nil when that is durable.
 func (w *writer) removeStarts(number uint32) error {
 	b := &batch{}
-	err := iterate(w.store.db, endOfTime, startKeyPrefix(number), func(item *badger.Item) error {
+	err := iterate(w.store.db, startKeyPrefix(number), func(item *badger.Item) error {
 		b.remove(item.KeyCopy(nil))
 		return nil
 	})
@@ -190,7 +190,7 @@ func sweep(db *badger.DB, oldest uint32) error {
 	var prefixes [][]byte
 	for number := uint32(0); number < oldest; number++ {
 		found := oldest
-		err := iterateFrom(db, endOfTime, []byte{entryPrefix}, segmentPrefix(number), func(item *badger.Item) error {
+		err := iterateFrom(db, []byte{entryPrefix}, segmentPrefix(number), func(item *badger.Item) error {
 			if key := item.Key(); len(key) >= 5 {
 				found = binary.BigEndian.Uint32(key[1:])
 			}
@@ -254,7 +254,7 @@ func (s *Store) loadLogs() error {
 // eachLog calls fn for each sealed key of a prefix, whose head is followed by the id of a log.
 // Any key or value that does not fit is ErrDamaged.
 func (s *Store) eachLog(prefix byte, headBytes int, fn func(l *Log, head []byte, d *decoder) error) error {
-	return iterate(s.db, endOfTime, []byte{prefix}, func(item *badger.Item) error {
+	return iterate(s.db, []byte{prefix}, func(item *badger.Item) error {
 		key := item.Key()
 		err := item.Value(func(v []byte) error {
 			if len(key) <= headBytes || len(key) > headBytes+maxLogID {

@@ -241,7 +241,7 @@ func (s *Store) checkFormat() (fresh bool, err error) {
 		fresh = true
 		// The format is written with the first transaction of all, so without it there can be
 		// nothing.
-		err = iterate(s.db, endOfTime, nil, func(item *badger.Item) error {
+		err = iterate(s.db, nil, func(item *badger.Item) error {
 			return damaged("format", fmt.Errorf("it is missing, but there is %s; %s", describe(item.Key()), advice))
 		})
 		return fresh, err

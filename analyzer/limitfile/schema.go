@@ -104,9 +104,9 @@ func flowSections() object {
 			{"hold", durationSchema("How long a flow that a rule holds (action: hold) waits for a person; then it is halted. 1h when not said, and no longer than flow.max_age.")},
 		})},
 		{"escalate", closed("After how many calls against an order it is widened. 0 means never.", object{
-			{"pair", countSchema(0, "To the pair, or the whole tool.")},
-			{"agent", countSchema(0, "To the agent.")},
-			{"flow", countSchema(0, "To the flow.")},
+			{"pair", countSchema("To the pair, or the whole tool.")},
+			{"agent", countSchema("To the agent.")},
+			{"flow", countSchema("To the flow.")},
 		})},
 		{"warn_only", sourceSchema("Flows that are warned and never stopped, by how the correlation id was found.")},
 	}
@@ -129,8 +129,8 @@ func ruleSections() object {
 			{"safe_risk", shareSchema("An agent may be resumed without a review below it.")},
 		})},
 		{"load", closed("Limits that shrink while everything together is busy.", object{
-			{"high", countSchema(0, "Hops per minute above which limits shrink. 0 turns it off.")},
-			{"low", countSchema(0, "Hops per minute below which they return.")},
+			{"high", countSchema("Hops per minute above which limits shrink. 0 turns it off.")},
+			{"low", countSchema("Hops per minute below which they return.")},
 			{"percent", object{{"type", "integer"}, {"minimum", number("1")}, {"maximum", number("100")}, {"description", "What is left of a limit."}}},
 			{"scale", listSchema(object{{"enum", rules.names}}, "The rules whose limits shrink.")},
 		})},
@@ -390,8 +390,8 @@ func listSchema(items object, about string) object {
 
 // countSchema is a whole number without an upper bound, where Parse has one that no file comes
 // near.
-func countSchema(least int64, about string) object {
-	return object{{"type", "integer"}, {"minimum", integer(least)}, {"description", about}}
+func countSchema(about string) object {
+	return object{{"type", "integer"}, {"minimum", number("0")}, {"description", about}}
 }
 
 // shareSchema is a part of one.

@@ -31,7 +31,7 @@ func (b *balancer) ProtocolName() string { return "weir-holds" }
 //
 // The coordinator stores it unchanged and returns it to the leader, and to callers that
 // describe the group (Members).
-func (b *balancer) UserData() ([]byte, error) { return b.mine().append(nil) }
+func (b *balancer) UserData() ([]byte, error) { return b.mine().append() }
 
 // AssignGroups shares the partitions out. Only the leader of the group is asked.
 //

@@ -152,7 +152,7 @@ func TestBalancer(t *testing.T) {
 func TestProfile(t *testing.T) {
 	f := func(p profile, good bool) {
 		t.Helper()
-		b, err := p.append(nil)
+		b, err := p.append()
 		if (err == nil) != good {
 			t.Errorf("%v: %v", p, err)
 		}
@@ -180,14 +180,14 @@ func TestProfile(t *testing.T) {
 
 // FuzzProfile holds that no bytes break it, and that what is read is written alike.
 func FuzzProfile(f *testing.F) {
-	b, _ := profile{"http://10.0.0.1:8080", []Hold{{0, 5}, {4, 1 << 40}}}.append(nil)
+	b, _ := profile{"http://10.0.0.1:8080", []Hold{{0, 5}, {4, 1 << 40}}}.append()
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := parseProfile(b)
 		if err != nil {
 			return
 		}
-		again, err := p.append(nil)
+		again, err := p.append()
 		if err != nil {
 			t.Fatal(err)
 		}

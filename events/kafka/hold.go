@@ -37,7 +37,7 @@ const (
 //
 // It fails for what parseProfile would refuse, so that a member notices its own mistake and
 // not its group.
-func (p profile) append(b []byte) ([]byte, error) {
+func (p profile) append() (b []byte, err error) {
 	if len(p.address) > maxAddress {
 		return b, fmt.Errorf("the address of this process is longer than %d bytes", maxAddress)
 	}

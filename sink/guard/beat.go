@@ -61,8 +61,7 @@ type flight struct {
 	// Open names some of the calls that have not ended.
 	Open []openCall `json:"open,omitempty"`
 
-	order *events.Verdict
-	open  map[*Begun]struct{}
+	open map[*Begun]struct{}
 }
 
 // begin watches a call.
@@ -119,7 +118,7 @@ func (f *flights) byHand(g *follower, v *events.Verdict) {
 	if !v.Stops() {
 		return
 	}
-	o := &flight{Verdict: v.ID, order: v, open: make(map[*Begun]struct{})}
+	o := &flight{Verdict: v.ID, open: make(map[*Begun]struct{})}
 	for b := range f.open {
 		c := b.Call
 		g.introduce(&c)

@@ -53,7 +53,7 @@ func (a *App) openHand() error {
 	}
 	h.book = b
 	h.desk = &orders.Desk{Book: b, Guards: new(orders.Guards)}
-	h.known = &orders.Known{Cursors: a.store, Guards: h.desk.Guards, Now: a.backend.Now, Clock: a.clock, Logger: a.logger}
+	h.known = &orders.Known{Cursors: a.store, Guards: h.desk.Guards, Clock: a.clock, Logger: a.logger}
 	if err := h.known.Load(); err != nil {
 		a.logger.Warn("receipts of orders by hand may miss guards until they follow again", "error", err)
 	}

@@ -70,7 +70,6 @@ var laws = []law{
 	{folder: "analyzer/rules", may: []string{"weir/events", "github.com/cespare/xxhash/v2"}, not: noIO},
 	{folder: "analyzer/standing", may: append([]string{"weir/analyzer/rules"}, fold...), not: noIO},
 	{folder: "analyzer/reports", may: []string{"weir/analyzer", "github.com/cespare/xxhash/v2"}, not: noIO},
-	{folder: "analyzer/life", may: []string{"weir/events"}, not: noIO},
 	{folder: "analyzer/ledger", may: []string{"weir/events", "weir/analyzer/record"}, not: noIO},
 	{folder: "analyzer/coverage", may: append([]string{"weir/analyzer"}, fold...), not: noIO},
 	{folder: "analyzer/spelling", not: noIO},

@@ -20,7 +20,6 @@ import (
 type Known struct {
 	Cursors Cursors
 	Guards  *Guards
-	Now     func() events.Stamp
 	Clock   clock.Clock
 	Logger  *slog.Logger
 

@@ -22,7 +22,7 @@ func TestKnownGuards(t *testing.T) {
 	const verdict = "0123456789abcdef-1"
 	c, at := cursors{}, events.Stamp(1_795_000_000_000)
 	begin := func() *Known {
-		k := &Known{Cursors: c, Guards: new(Guards), Now: func() events.Stamp { return at }, Clock: clock.NewFake(), Logger: slog.New(slog.DiscardHandler)}
+		k := &Known{Cursors: c, Guards: new(Guards), Clock: clock.NewFake(), Logger: slog.New(slog.DiscardHandler)}
 		if err := k.Load(); err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"weir/analyzer/life"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/orders"
 	"weir/events"
@@ -29,7 +28,7 @@ type switchWorld struct {
 	members []*switchMember
 	guards  []*switchGuard
 	retired []*switchGuard // instances that have ended
-	lives   map[string]*life.Order
+	lives   map[string]*orderLife
 	// complete is the verdict of which a receipt was complete, by id of the order.
 	complete map[string]string
 	born     int
@@ -102,7 +101,7 @@ func (m *switchMember) Append(entries []state.Entry) (int64, error) {
 
 // RunSwitch runs a plan of the switch, and returns what was broken; "" for nothing.
 func RunSwitch(plan Plan, settle func(), stats *SwitchStats) string {
-	w := &switchWorld{rand: rand.New(rand.NewPCG(plan.Seed, 39)), clock: clock.NewFake(), settle: settle, lives: map[string]*life.Order{}, complete: map[string]string{}, stats: stats}
+	w := &switchWorld{rand: rand.New(rand.NewPCG(plan.Seed, 39)), clock: clock.NewFake(), settle: settle, lives: map[string]*orderLife{}, complete: map[string]string{}, stats: stats}
 	stats.Runs++
 	ctx, end := context.WithCancel(context.Background())
 	defer func() { end(); settle() }()
@@ -225,10 +224,10 @@ func (w *switchWorld) give(m *switchMember) {
 	}
 	l := w.lives[given.ID()]
 	if l == nil {
-		l = new(life.Order)
+		l = new(orderLife)
 		w.lives[given.ID()] = l
 	}
-	if err := l.Take(given.Verdict(), w.now()); err != nil {
+	if err := l.take(given.Verdict(), w.now()); err != nil {
 		w.violate("an order leaves its life: %v", err)
 	}
 }
@@ -337,7 +336,7 @@ func (w *switchWorld) check(m *switchMember) {
 			w.complete[o.ID()] = r.Verdict
 		}
 		if l := w.lives[o.ID()]; l != nil && stops && o.Stops(w.now()) {
-			if err := l.Confirm(r.Verdict, w.now()); err != nil {
+			if err := l.confirm(r.Verdict, w.now()); err != nil {
 				w.violate("an order leaves its life: %v", err)
 			}
 		}

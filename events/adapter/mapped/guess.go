@@ -68,7 +68,7 @@ func asID(name string) string {
 }
 
 // fits reports whether the values of a place can be of a field.
-func (c *column) fits(f field, t *table) bool {
+func (c *column) fits(f field) bool {
 	scalars := c.strings + c.numbers + c.bools
 	switch f {
 	case at:
@@ -157,7 +157,7 @@ func (t *table) best(f field, taken map[*column]bool) (best *column) {
 	top := 0
 	for _, c := range t.columns {
 		rank := c.rank(f)
-		if rank == 0 || taken[c] || !c.fits(f, t) || c.up > 0 && !ofAround(f) {
+		if rank == 0 || taken[c] || !c.fits(f) || c.up > 0 && !ofAround(f) {
 			continue
 		}
 		score := 100*rank - 10*len(c.words) - 300*c.up

@@ -219,7 +219,6 @@ type column struct {
 	strings int
 	numbers int
 	bools   int
-	objects int // objects and lists
 	times   int // values that are a time
 	longest int
 }
@@ -329,7 +328,6 @@ func (c *column) take(v any) {
 	case bool:
 		c.bools, text = c.bools+1, strconv.FormatBool(v)
 	default:
-		c.objects++
 		return
 	}
 	if _, ok := jsonwalk.Stamp([]byte(text)); ok && timely(text) {

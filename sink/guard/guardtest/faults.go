@@ -45,9 +45,9 @@ var (
 	refuses = Want{CheckStopped: "deny table", CheckOther: "allow table", AskStopped: "deny weir", AskOther: "deny weir"} // every ask
 )
 
-// unreadable returns a copy with the count.
-func (w Want) unreadable(n int64) Want {
-	w.Unreadable = n
+// unreadable returns a copy with one unreadable message.
+func (w Want) unreadable() Want {
+	w.Unreadable = 1
 	return w
 }
 
@@ -125,7 +125,7 @@ func stream(name string, want Want, serve http.HandlerFunc) Fault {
 
 // odd is a stream with a message that is no verdict. It counts as unreadable, and what follows
 // it is heard.
-func odd(name, text string) Fault { return stream(name, hears.unreadable(1), data(text)).lasting() }
+func odd(name, text string) Fault { return stream(name, hears.unreadable(), data(text)).lasting() }
 
 // limits is a fault of the limits, whatever number of times they are asked for. It must not
 // change what a guard decides.
@@ -187,13 +187,13 @@ func badStreams() []Fault {
 		stream("drips empty lines", noMore, after(func(rw http.ResponseWriter, r *http.Request) { every(rw, r, "\n") })),
 		stream("drips a comment that does not end", noMore, after(func(rw http.ResponseWriter, r *http.Request) { say(rw, ": "); every(rw, r, "x") })),
 		stream("drips fields that nobody knows", noMore, after(func(rw http.ResponseWriter, r *http.Request) { every(rw, r, "more: x\n") })),
-		stream("has a line without end", noMore.unreadable(1), after(flood("data: ", strings.Repeat("x", 1<<16)))),
-		stream("has data without an empty line", noMore.unreadable(1), after(flood("", "data: "+strings.Repeat("x", 1<<14)+"\n"))),
+		stream("has a line without end", noMore.unreadable(), after(flood("data: ", strings.Repeat("x", 1<<16)))),
+		stream("has data without an empty line", noMore.unreadable(), after(flood("", "data: "+strings.Repeat("x", 1<<14)+"\n"))),
 		stream("has ids without an empty line", noMore, after(flood("", "id: "+strings.Repeat("7", 1<<14)+"\n"))),
 		stream("has a signature without end", noMore, after(flood("signature: ", strings.Repeat("x", 1<<16)))),
 		// Signs of life inside of a message are none, and must not keep a stream alive that says
 		// nothing.
-		stream("has a message too long, with signs of life in it", noMore.unreadable(1), after(func(rw http.ResponseWriter, r *http.Request) {
+		stream("has a message too long, with signs of life in it", noMore.unreadable(), after(func(rw http.ResponseWriter, r *http.Request) {
 			say(rw, strings.Repeat("data: "+strings.Repeat("x", 1<<14)+"\n", 40))
 			every(rw, r, ": heartbeat\n")
 		})),
@@ -243,8 +243,8 @@ func strangeHeads() []Fault {
 // The one that counts has to be obeyed all the same.
 func strangeMessages() []Fault {
 	return []Fault{
-		stream("has a message of 1 MiB among others", hears.unreadable(1), among("data: "+strings.Repeat("x", 1<<20)+"\n\n")).lasting(),
-		stream("has a message of many lines among others", hears.unreadable(1), among(strings.Repeat("data: "+strings.Repeat("x", 1000)+"\n", 1000)+"\n")).lasting(),
+		stream("has a message of 1 MiB among others", hears.unreadable(), among("data: "+strings.Repeat("x", 1<<20)+"\n\n")).lasting(),
+		stream("has a message of many lines among others", hears.unreadable(), among(strings.Repeat("data: "+strings.Repeat("x", 1000)+"\n", 1000)+"\n")).lasting(),
 		odd("has what is not JSON", `{"id":`),
 		odd("has a list for a verdict", `[1,2,3]`),
 		odd("has nothing for a verdict", `null`),

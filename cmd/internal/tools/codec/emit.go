@@ -166,7 +166,7 @@ func (p list) put(w *writer) {
 	if p.fixed == nil {
 		w.line("for i := range %s {", all)
 		if p.of != nil {
-			w.line("b = %s[i].encode(%s)", all, p.of.args("b", p.of.putTakes, w.value))
+			w.line("b = %s[i].encode(%s)", all, p.of.args("b", p.of.putTakes))
 		} else {
 			p.pointer(w)
 			w.element(p, func() {
@@ -229,7 +229,7 @@ func (p list) get(w *writer) {
 		w.line("for %srange %s {", i, p.length(w))
 		switch {
 		case p.of != nil:
-			w.line("%s.decode(%s)", p.add, p.of.args("d", p.of.getTakes, w.value))
+			w.line("%s.decode(%s)", p.add, p.of.args("d", p.of.getTakes))
 		case p.v == "":
 			w.line("%[1]s = append(%[1]s, %[2]s)", all, p.add)
 		default:
@@ -291,7 +291,7 @@ func (r *record) head() (n int) {
 }
 
 // args is the list of arguments for parameters as they are declared. The clock of the record is passed under its name.
-func (r *record) args(first, takes, value string) string {
+func (r *record) args(first, takes string) string {
 	out := []string{first}
 	for _, p := range strings.Split(takes, ",") {
 		if name := strings.Fields(p); len(name) > 0 {

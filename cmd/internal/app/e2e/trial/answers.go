@@ -25,11 +25,10 @@ type answers struct {
 	keep   bool
 	out    io.Writer
 
-	dir      string
-	until    time.Time
-	looping  int // calls of a loop until weir stops it
-	drivers  []*driver
-	problems []string
+	dir     string
+	until   time.Time
+	looping int // calls of a loop until weir stops it
+	drivers []*driver
 }
 
 // answersCommand reads the flags.

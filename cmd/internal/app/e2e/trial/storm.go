@@ -55,10 +55,9 @@ type storm struct {
 	// An outage goes on beside further faults, and is waited for at the end.
 	outage sync.WaitGroup // of the broker and of frozen members
 	// mu guards problems, after and what follows.
-	mu     sync.Mutex
-	away   bool // the broker
-	back   []time.Duration
-	thawed []time.Duration
+	mu   sync.Mutex
+	away bool // the broker
+	back []time.Duration
 }
 
 // figure is how long something took.

@@ -1,4 +1,4 @@
-package life
+package simulate
 
 import (
 	"fmt"
@@ -8,17 +8,17 @@ import (
 	"weir/events"
 )
 
-// TestTable holds the table to what its states mean.
-func TestTable(t *testing.T) {
-	for s := range states {
-		for e := range happenings {
-			next, ok := Next(s, e)
-			if stops := s == Active || s == Confirmed; ok && e == Confirm && !stops {
+// TestTableOfLives holds the table to what its states mean.
+func TestTableOfLives(t *testing.T) {
+	for s := range lifeStates {
+		for e := range lifeEvents {
+			next, ok := nextState(s, e)
+			if stops := s == active || s == confirmed; ok && e == confirm && !stops {
 				t.Errorf("%v is confirmed", s)
-			} else if e == Give && ok == stops {
+			} else if e == give && ok == stops {
 				t.Errorf("%v: give is %v", s, ok)
 			}
-			if (e == Renew || e == Widen) && ok && next != Active {
+			if (e == renew || e == widen) && ok && next != active {
 				t.Errorf("%v: %v needs no confirmation", s, e)
 			}
 		}
@@ -44,7 +44,7 @@ func TestLives(t *testing.T) {
 		"halt1 wide2 confirm2":    "confirmed",
 		"halt1 allow2 halt3 wait": "expired",
 	} {
-		var o Order
+		var o orderLife
 		now, got := events.Stamp(1), ""
 		for word := range strings.FieldsSeq(text) {
 			name, n := word[:len(word)-1], int64(word[len(word)-1]-'0')
@@ -53,17 +53,17 @@ func TestLives(t *testing.T) {
 			switch name {
 			case "wai":
 				now += 10
-				err = o.Pass(now)
+				err = o.pass(now)
 			case "confirm":
-				err = o.Confirm(v.ID, now)
+				err = o.confirm(v.ID, now)
 			case "allow":
 				v.Action = events.Allow
-				err = o.Take(v, now)
+				err = o.take(v, now)
 			case "wide":
 				v.Scope = events.Scope{Kind: events.ScopeAll}
-				err = o.Take(v, now)
+				err = o.take(v, now)
 			default:
-				err = o.Take(v, now)
+				err = o.take(v, now)
 			}
 			if err != nil {
 				got = "error: " + err.Error()
@@ -71,7 +71,7 @@ func TestLives(t *testing.T) {
 			}
 		}
 		if got == "" {
-			got = o.State.String()
+			got = o.state.String()
 		}
 		if got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
