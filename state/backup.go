@@ -16,6 +16,7 @@ import (
 	"github.com/dgraph-io/badger/v4/pb"
 
 	"weir/state/mark"
+	"weir/state/wal"
 )
 
 // A backup is a header, one frame for each key, and an end: a frame without a key that has the number
@@ -97,7 +98,7 @@ func Restore(ctx context.Context, dir string, r io.Reader, o Options) (keys int6
 		return keys, errors.Join(fmt.Errorf("restore state: %w", err), os.RemoveAll(part))
 	}
 	if err = os.Rename(part, dir); err == nil {
-		err = syncDirectory(filepath.Dir(dir))
+		err = wal.SyncDirectory(filepath.Dir(dir))
 	}
 	if err != nil {
 		return keys, fmt.Errorf("restore state: %w", err)

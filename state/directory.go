@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"weir/state/wal"
+
 	"github.com/dgraph-io/badger/v4"
 )
 
@@ -54,7 +56,7 @@ func openDirectory(dir string, wait time.Duration, logger *slog.Logger) (*direct
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			return nil, err
 		}
-		if err := syncDirectory(filepath.Dir(path)); err != nil { // or a power cut may undo it
+		if err := wal.SyncDirectory(filepath.Dir(path)); err != nil { // or a power cut may undo it
 			return nil, err
 		}
 	}
@@ -146,13 +148,4 @@ func (d *directory) tidy() error {
 		}
 	}
 	return nil
-}
-
-// syncDirectory makes what was created or removed in a directory outlast a loss of power.
-func syncDirectory(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

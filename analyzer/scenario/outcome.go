@@ -192,16 +192,16 @@ func (c *Case) Diff(o *Outcome) string {
 		return ""
 	}
 	var b strings.Builder
-	for _, d := range difference(c.Want, got) {
+	for _, d := range Difference(c.Want, got) {
 		b.WriteString(d)
 		b.WriteByte('\n')
 	}
 	return b.String()
 }
 
-// difference returns the lines of want and got in one list, marked. It is the longest common
-// subsequence: outcomes are short, so the square of their length is of no account.
-func difference(want, got []string) (out []string) {
+// Difference returns the lines of want and got in one list, each behind "  ", "- " or "+ ". It takes time and memory
+// by the product of their lengths, so it is for short texts.
+func Difference(want, got []string) (out []string) {
 	// common[i][j] is how many lines want[i:] and got[j:] share.
 	common := make([][]int, len(want)+1)
 	for i := range common {

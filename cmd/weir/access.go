@@ -22,10 +22,7 @@ same for programs. The exit code is 1 for a token that weir does not know.`,
 		Examples: []string{"weir access whoami --token-file my.token", "weir access whoami -o json"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			flags := client.NewServerFlags(fs)
-			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 0, 0, ""); err != nil {
-					return err
-				}
+			return func(ctx context.Context, env *cli.Env, _ []string) error {
 				c, err := flags.Client(env)
 				if err != nil {
 					return err

@@ -38,10 +38,7 @@ silent for longer than its limits allow. An agent that is known to wait is not s
 				fs.IntVar(&q.Limit, "limit", 20, "list at most this many `AGENTS`")
 				projects := fs.Bool("projects", false, "list projects instead, of which messages are counted")
 				trees := fs.Bool("trees", false, "list trees of flows instead, each with its total")
-				return func(ctx context.Context, env *cli.Env, args []string) error {
-					if err := cli.Want(args, 0, 0, ""); err != nil {
-						return err
-					}
+				return func(ctx context.Context, env *cli.Env, _ []string) error {
 					switch {
 					// Projects and trees lie in the same index as agents, so all three are one
 					// query of another kind. An empty kind means agents.
@@ -62,15 +59,12 @@ silent for longer than its limits allow. An agent that is known to wait is not s
 // showAgentCommand is weir agents show.
 func showAgentCommand() cli.Command {
 	return cli.Command{
-		Name: "show", Args: "AGENT", Short: "print the state of one agent",
+		Name: "show", Args: "AGENT", Wants: cli.Wants(1, 1, "the id of an AGENT"), Short: "print the state of one agent",
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			target := newTarget(fs, true)
 			project := fs.Bool("project", false, "AGENT is the id of a project")
 			tree := fs.Bool("tree", false, "AGENT is the correlation id of the root of a tree of flows")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 1, 1, "the id of an AGENT"); err != nil {
-					return err
-				}
 				k, done, err := target.open(ctx, env)
 				if err != nil {
 					return err
@@ -105,7 +99,7 @@ func showAgentCommand() cli.Command {
 // command itself decides nothing. See decision 46.
 func rescueCommand() cli.Command {
 	return cli.Command{
-		Name: "rescue", Args: "AGENT", Short: "request help for an agent",
+		Name: "rescue", Args: "AGENT", Wants: cli.Wants(1, 1, "the id of an AGENT"), Short: "request help for an agent",
 		Long: `Writes a request to the log of a running weir. If the agent is or may be stuck, weir
 gives the orders that free it. It is resumed if that is safe, else reviewed by another
 agent, else archived. Otherwise the request is refused. The log records author and
@@ -124,9 +118,6 @@ token, and requires it. The exit code is 3 if the request is refused.`,
 			// accident.
 			admin := fs.Bool("admin", false, "skip the check that it is stuck; needs the admin token")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 1, 1, "the id of an AGENT"); err != nil {
-					return err
-				}
 				// A person's request is signed by a name and a reason, as orders are, because
 				// it may bring orders about.
 				by, err := h.signed(env)
@@ -204,12 +195,7 @@ func listAgents(ctx context.Context, env *cli.Env, target *target, q pump.AgentQ
 		return []cli.Cell{{Text: a.Agent}, stateCell(a.State, a.Waiting), {Text: orDash(string(a.Reason))}, {Text: silent, Right: true},
 			{Text: last}, {Text: orDash(string(a.Step))}, {Text: cli.Grouped(int64(a.Flows)), Right: true}}
 	}, "AGENT", "STATE", "REASON", "SILENT", "LAST EVENT", "STEP", "FLOWS").Secondary("STEP", "LAST EVENT", "FLOWS")
-	for i := range list.Agents {
-		if err := lines.Print(&list.Agents[i]); err != nil {
-			return err
-		}
-	}
-	if err := lines.Flush(); err != nil {
+	if err := lines.All(list.Agents); err != nil {
 		return err
 	}
 	switch {

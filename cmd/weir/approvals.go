@@ -25,10 +25,7 @@ a hold of a flow as its links do.`,
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			server := client.NewServerFlags(fs)
 			all := fs.Bool("all", false, "also those that have ended lately")
-			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 0, 0, ""); err != nil {
-					return err
-				}
+			return func(ctx context.Context, env *cli.Env, _ []string) error {
 				c, err := server.Client(env)
 				if err != nil {
 					return err

@@ -20,7 +20,7 @@ import (
 // backupCommand is weir backup: all of the state of a running weir in one file.
 func backupCommand() cli.Command {
 	return cli.Command{
-		Name: "backup", Args: "FILE", Short: "copy the state of a running weir into a file",
+		Name: "backup", Args: "FILE", Wants: cli.Wants(1, 1, "a FILE to write"), Short: "copy the state of a running weir into a file",
 		Long: `Copies the state of a running weir as of one moment: events, flows, agents, verdicts and
 cursors. weir goes on meanwhile. FILE appears when all of it is on the disk; a backup that
 was interrupted leaves FILE.part. The file holds what agents wrote: protect it like the
@@ -32,9 +32,6 @@ hold the events and the verdicts, and the state needs no backup.`,
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			server := client.NewServerFlags(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 1, 1, "a FILE to write"); err != nil {
-					return err
-				}
 				c, err := server.Client(env)
 				if err != nil {
 					return err
@@ -75,7 +72,7 @@ func backUp(ctx context.Context, c *client.Client, path string) (n int64, err er
 // restoreCommand is weir restore: a state folder made of a backup.
 func restoreCommand() cli.Command {
 	return cli.Command{
-		Name: "restore", Args: "FILE", Short: "make a state folder from a backup",
+		Name: "restore", Args: "FILE", Wants: cli.Wants(1, 1, "the FILE of a backup"), Short: "make a state folder from a backup",
 		Long: `Makes a new state folder from a file of weir backup, checks it, and exits. Start weir with
 that folder afterwards. The folder must be empty or missing: nothing is overwritten. A
 backup that is cut off or changed is rejected, and leaves no folder.
@@ -86,9 +83,6 @@ they reach a limit. Senders that keep their events may send them again.`,
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			folder := fs.String("state", "", "make the state in this folder `DIR`")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 1, 1, "the FILE of a backup"); err != nil {
-					return err
-				}
 				if *folder == "" {
 					return cli.Usage("--state is missing").Advise("name the folder that weir run gets: --state DIR")
 				}

@@ -33,10 +33,7 @@ other value of a scope. The fullest come first. Works on a running weir, a state
 				fs.StringVar(&q.Budget, "budget", "", "list the accounts of this `BUDGET` alone")
 				fs.StringVar(&q.Value, "value", "", "list the accounts of this `VALUE` alone, such as the name of a team")
 				fs.IntVar(&q.Limit, "limit", 50, "list at most this many `ACCOUNTS`")
-				return func(ctx context.Context, env *cli.Env, args []string) error {
-					if err := cli.Want(args, 0, 0, ""); err != nil {
-						return err
-					}
+				return func(ctx context.Context, env *cli.Env, _ []string) error {
 					return listBudgets(ctx, env, target, q)
 				}
 			},
@@ -57,12 +54,7 @@ func listBudgets(ctx context.Context, env *cli.Env, target *target, q pump.Budge
 		return err
 	}
 	lines := cli.NewLines(env, budgetCells, "BUDGET", "VALUE", "SPENT", "RESERVED", "LEFT", "LIMIT", "WINDOW", "ENDS", "REFUSED", "BEFORE", "STATE").Secondary("BEFORE", "ENDS", "RESERVED", "REFUSED")
-	for i := range list.Budgets {
-		if err := lines.Print(&list.Budgets[i]); err != nil {
-			return err
-		}
-	}
-	if err := lines.Flush(); err != nil {
+	if err := lines.All(list.Budgets); err != nil {
 		return err
 	}
 	if len(list.Elsewhere) > 0 {
@@ -145,7 +137,7 @@ func budgetCells(v *budgets.View) []cli.Cell {
 // grantBudgetCommand is weir budgets grant: more of a budget for one account.
 func grantBudgetCommand() cli.Command {
 	return cli.Command{
-		Name: "grant", Args: "BUDGET VALUE AMOUNT", Short: "let an account spend more, until its window ends",
+		Name: "grant", Args: "BUDGET VALUE AMOUNT", Wants: cli.Wants(3, 3, "a BUDGET, a VALUE and an AMOUNT"), Short: "let an account spend more, until its window ends",
 		Long: `Adds AMOUNT to the budget of one account, or to its spent and reserved amount if that is
 more. The unit is that of the budget: US dollars, tokens, calls or seconds. The block is
 lifted at once. The grant ends with the window, for a rolling window a period later, or
@@ -159,9 +151,6 @@ name the people that may grant.`,
 			h := newHand(fs)
 			long := fs.Duration("for", 0, "the grant ends after this `DURATION`, if the window does not end before")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 3, 3, "a BUDGET, a VALUE and an AMOUNT"); err != nil {
-					return err
-				}
 				amount, err := strconv.ParseFloat(args[2], 64)
 				if err != nil || !(amount > 0) {
 					return cli.Usage("%s: want an amount above 0, such as 20 or 2.50", args[2])

@@ -60,10 +60,7 @@ starts in half the time.`,
 				install:  fs.Bool("install", false, "with --hook-config: show the changes and write them"),
 				yes:      fs.Bool("yes", false, "with --install: do not ask"),
 			}
-			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 0, 0, ""); err != nil {
-					return err
-				}
+			return func(ctx context.Context, env *cli.Env, _ []string) error {
 				switch {
 				// --closed goes into the settings that are printed, which is why it may be
 				// given beside --hook-config.

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -86,7 +84,7 @@ func noticePrices(env *cli.Env, s *costs.Spent, running bool) {
 // flowTree asks a running weir for the tree of a flow, by its id or a unique beginning of it.
 func flowTree(ctx context.Context, c *client.Client, name string) (costs.Tree, error) {
 	tree, err := c.FlowCosts(ctx, name)
-	if e, ok := errors.AsType[*client.StatusError](err); !ok || e.Status != http.StatusNotFound {
+	if !client.NotFound(err) {
 		return tree, err
 	}
 	v, err := find(ctx, c, name)

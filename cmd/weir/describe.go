@@ -68,9 +68,6 @@ func sourceNames() (out []string) {
 // be the name of a format or a mapping (map:...), which registry.Source treats as a source of
 // its own. So the author of a mapping sees which rules get no data from it.
 func describeSources(env *cli.Env, args []string) error {
-	if err := cli.Want(args, 0, 1, "the name of one SOURCE"); err != nil {
-		return err
-	}
 	if len(args) == 1 && args[0] == passedName {
 		return describePassed(env)
 	}
@@ -125,12 +122,7 @@ func describePassed(env *cli.Env) error {
 		return cli.Text(p.Guard, p.Event, strings.Join(p.Rules, ", "))
 	}, "PASS ALSO", "FIELD OF THE EVENT", "RULES THAT CAN THEN JUDGE")
 	fields := coverage.Fields()
-	for i := range fields {
-		if err := lines.Print(&fields[i]); err != nil {
-			return err
-		}
-	}
-	return lines.Flush()
+	return lines.All(fields)
 }
 
 // formatOf is the name of the format, without the fields of a mapping.

@@ -15,7 +15,7 @@ import (
 // drillCommand is weir drill: a stop that refuses nothing.
 func drillCommand() cli.Command {
 	return cli.Command{
-		Name: "drill", Args: "SCOPE", Short: "test weir stop without stopping anything",
+		Name: "drill", Args: "SCOPE", Wants: cli.Wants(1, 1, "a SCOPE, such as all or agent:NAME"), Short: "test weir stop without stopping anything",
 		Long: `Gives an order that takes the way of weir stop and refuses no call. It waits until all
 guards and members have confirmed the order, and releases it. The report names each guard
 and member that has not confirmed, and so would not obey a stop. The exit code is 1 then.
@@ -29,9 +29,6 @@ The settings of --switch-file can run drills on a schedule.`,
 			h := newHand(fs)
 			wait := fs.Duration("wait", 10*time.Second, "wait at most this `DURATION` for all guards to confirm, at most 30s")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 1, 1, "a SCOPE, such as all or agent:NAME"); err != nil {
-					return err
-				}
 				scope, err := byhand.ParseScope(args[0])
 				if err != nil {
 					return cli.Usage("%v", err)

@@ -19,7 +19,7 @@ import (
 func eventsCommand() cli.Command {
 	return cli.Command{Name: "events", Short: "check, convert and describe logs of agents", Commands: []cli.Command{
 		{
-			Name: "validate", Args: "FILE...|-", Short: "check that events can be read",
+			Name: "validate", Args: "FILE...|-", Wants: cli.Wants(1, -1, "a FILE"), Short: "check that events can be read",
 			Long: `Reads events strictly and lists each one that weir would reject, with the reason.
 Without --format the files hold weir's own events, one JSON object per line. The exit
 code is 3 if any was rejected.`,
@@ -37,7 +37,7 @@ code is 3 if any was rejected.`,
 			},
 		},
 		{
-			Name: "convert", Args: "FILE...|-", Short: "print any log as events of weir's own format",
+			Name: "convert", Args: "FILE...|-", Wants: cli.Wants(1, -1, "a FILE"), Short: "print any log as events of weir's own format",
 			Long: `Prints one event per line, in the order in which weir replay folds them. Events contain
 hashes and fingerprints, and no content of messages, arguments or results. The exit code
 is 3 if a record could not be read.`,
@@ -50,7 +50,7 @@ is 3 if a record could not be read.`,
 			},
 		},
 		{
-			Name: "describe", Args: "[SOURCE]", Short: "print what each source reports, and which rules are off for it", Words: sourceNames,
+			Name: "describe", Args: "[SOURCE]", Wants: cli.Wants(0, 1, "the name of one SOURCE"), Short: "print what each source reports, and which rules are off for it", Words: sourceNames,
 			Long: `Lists the programs and libraries whose logs weir reads. With a source, a format, or a
 mapping (map:FIELD=PATH,...), it prints how to set it up, what its logs report, and
 which rules are off for it, and why. With guard it lists which rules can judge by the
@@ -73,9 +73,6 @@ fields that a caller passes.`,
 // first of bad is kept until the end, because refused records must not hide those behind them.
 // near may have seen nothing when it ends.
 func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event) error, bad func(logs.BadRecord) error, near *misspelled) (read, refused int64, err error) {
-	if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
-		return 0, 0, err
-	}
 	// All of them are opened first, so that a wrong name is reported before anything is
 	// read.
 	inputs, err := r.open(env, args)

@@ -26,7 +26,7 @@ import (
 // refuses.
 func explainCommand() cli.Command {
 	return cli.Command{
-		Name: "explain", Args: "FLOW", Short: "explain the state of a flow",
+		Name: "explain", Args: "FLOW", Wants: cli.Wants(1, 1, "the id of a FLOW"), Short: "explain the state of a flow",
 		Long: `FLOW is a correlation id, or a unique beginning of one. weir looks for it in a running
 weir, in the state folder of a stopped one (--state), or in logs (--log).`,
 		Examples: []string{"weir explain abc123", "weir explain abc123 --log session.jsonl"},
@@ -42,9 +42,6 @@ func ofOneFlow(show func(env *cli.Env, v *analyzer.View, in place) error) func(*
 	return func(fs *pflag.FlagSet) cli.Run {
 		p := newTarget(fs, true)
 		return func(ctx context.Context, env *cli.Env, args []string) error {
-			if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
-				return err
-			}
 			// It is a running weir, a folder or logs; what follows does not know which.
 			k, done, err := p.open(ctx, env)
 			if err != nil {

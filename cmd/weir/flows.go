@@ -33,10 +33,7 @@ func flowsCommand() cli.Command {
 				limit := fs.Int("limit", 20, "list at most this many `FLOWS`")
 				search := fs.String("search", "", "only flows with this `TEXT` in their id, their service or the name of one of their agents")
 				sort := cli.NewChoice(fs, "sort", "last", "`ORDER`: last (the last event first) or near (the one nearest to a limit first)", "last", "near")
-				return func(ctx context.Context, env *cli.Env, args []string) error {
-					if err := cli.Want(args, 0, 0, ""); err != nil {
-						return err
-					}
+				return func(ctx context.Context, env *cli.Env, _ []string) error {
 					// The order is made where the flows are, since only the first of it are
 					// sent.
 					order := pump.Newest
@@ -53,7 +50,7 @@ func flowsCommand() cli.Command {
 			Setup: ofOneFlow(showFlow),
 		},
 		{
-			Name: "tail", Args: "[FLOW]", Short: "print verdicts as they are published",
+			Name: "tail", Args: "[FLOW]", Wants: cli.Wants(0, 1, "the id of one FLOW"), Short: "print verdicts as they are published",
 			Long: `Prints the last verdicts of a running weir, or all of one flow, and continues until it
 is terminated. With --state it prints those of a stopped weir.`,
 			Examples: []string{"weir flows tail", "weir flows tail -n 0 -o json | jq .action"},
@@ -63,9 +60,6 @@ is terminated. With --state it prints those of a stopped weir.`,
 				// 0 shows only what comes from now on.
 				last := fs.IntP("last", "n", 20, "begin with the last `N` verdicts")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
-					if err := cli.Want(args, 0, 1, "the id of one FLOW"); err != nil {
-						return err
-					}
 					if *last < 0 {
 						return cli.Usage("-n %d: want a number from 0 on", *last)
 					}
@@ -114,12 +108,7 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 		return []cli.Cell{{Text: f.Flow}, statusCell(f.Status), {Text: f.Service}, number(f.Events), number(f.Hops), number(f.ToolCalls), number(int64(f.Parties)), tokens, cost, {Text: f.Last.String()}, near}
 	}, "FLOW", "STATUS", "SERVICE", "EVENTS", "CALLS", "TOOLS", "AGENTS", "TOKENS", "COST", "LAST EVENT", "NEAREST LIMIT").
 		Secondary("EVENTS", "AGENTS", "TOOLS", "LAST EVENT", "SERVICE", "TOKENS", "COST")
-	for i := range list.Flows {
-		if err := lines.Print(&list.Flows[i]); err != nil {
-			return err
-		}
-	}
-	if err := lines.Flush(); err != nil {
+	if err := lines.All(list.Flows); err != nil {
 		return err
 	}
 	noticeOutside(ctx, env, k)
@@ -211,12 +200,7 @@ func tailVerdicts(ctx context.Context, env *cli.Env, p *target, last int, flow s
 			// kept.
 			kept = kept[max(0, len(kept)-last):]
 		}
-		for i := range kept {
-			if err := lines.Print(&kept[i]); err != nil {
-				return err
-			}
-		}
-		return lines.Flush()
+		return lines.All(kept)
 	}
 	c, err := p.Client(env)
 	if err != nil {

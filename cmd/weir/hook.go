@@ -13,6 +13,8 @@ import (
 	"io/fs"
 	"os/exec"
 	"strings"
+
+	"weir/analyzer/scenario"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/hook"
 	"weir/cmd/internal/hooksettings"
@@ -286,39 +288,9 @@ func replaceFile(path string, text []byte) error {
 // lineDiff returns the lines of both texts, those that go with a minus and those that
 // come with a plus, and of the same ones at most three beside them.
 //
-// It compares each line of one with each of the other, which is quick enough for settings
-// files and for nothing larger.
+// It is quick enough for settings files and for nothing larger, see scenario.Difference.
 func lineDiff(old, text string) string {
-	a, b := strings.SplitAfter(old, "\n"), strings.SplitAfter(text, "\n")
-	same := make([][]int, len(a)+1) // how many lines are the same from i and j on
-	// same is filled from the end, so that the walk from the beginning below knows at each
-	// step which way keeps more lines.
-	for i := range same {
-		same[i] = make([]int, len(b)+1)
-	}
-	for i := len(a) - 1; i >= 0; i-- {
-		for j := len(b) - 1; j >= 0; j-- {
-			if a[i] == b[j] {
-				same[i][j] = same[i+1][j+1] + 1
-			} else {
-				same[i][j] = max(same[i+1][j], same[i][j+1])
-			}
-		}
-	}
-	var lines []string
-	for i, j := 0, 0; i < len(a) || j < len(b); {
-		switch {
-		case i < len(a) && j < len(b) && a[i] == b[j]:
-			lines = append(lines, " "+a[i])
-			i, j = i+1, j+1
-		case j == len(b) || i < len(a) && same[i+1][j] >= same[i][j+1]:
-			lines = append(lines, "-"+a[i])
-			i++
-		default:
-			lines = append(lines, "+"+b[j])
-			j++
-		}
-	}
+	lines := scenario.Difference(strings.SplitAfter(old, "\n"), strings.SplitAfter(text, "\n"))
 	// As many lines as other programs show that compare texts.
 	const beside = 3
 	var out strings.Builder
@@ -327,8 +299,8 @@ func lineDiff(old, text string) string {
 		for _, l := range lines[max(0, n-beside):min(len(lines), n+beside+1)] {
 			near = near || l[0] != ' '
 		}
-		if near && len(line) > 1 {
-			out.WriteString(strings.TrimSuffix(line, "\n") + "\n")
+		if near && len(line) > 2 {
+			out.WriteString(line[:1] + strings.TrimSuffix(line[2:], "\n") + "\n")
 		}
 	}
 	return out.String()

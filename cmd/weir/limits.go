@@ -28,7 +28,7 @@ import (
 func limitsCommand() cli.Command {
 	return cli.Command{Name: "limits", Short: "limits files: show, check, compare, import; override a limit", Commands: []cli.Command{
 		{
-			Name: "show", Args: "[FILE|PROFILE]", Short: "print limits with every value spelled out", Words: limitfile.Profiles,
+			Name: "show", Args: "[FILE|PROFILE]", Wants: cli.Wants(0, 1, "one FILE or PROFILE"), Short: "print limits with every value spelled out", Words: limitfile.Profiles,
 			Long: `Prints the active limits: the profile, with the changes of the file and the flags. The
 output is a limits file.
 
@@ -50,7 +50,7 @@ end of the exemption. Tags come with events (tags, from.tags, tool.tags).`,
 			},
 		},
 		{
-			Name: "validate", Args: "FILE...", Short: "check limits files and list all errors",
+			Name: "validate", Args: "FILE...", Wants: cli.Wants(1, -1, "a FILE"), Short: "check limits files and list all errors",
 			Long: `With --log, weir reads a log and lists the rules and budgets that cannot judge it. An
 example is a limit in US dollars where calls have no price. The exit code is 3 if a file
 would be rejected.`,
@@ -68,10 +68,7 @@ would be rejected.`,
 			Name: "schema", Short: "print the JSON Schema of limits files, for editors",
 			Examples: []string{"weir limits schema > limits.schema.json", "# yaml-language-server: $schema=limits.schema.json"},
 			Setup: func(*pflag.FlagSet) cli.Run {
-				return func(_ context.Context, env *cli.Env, args []string) error {
-					if err := cli.Want(args, 0, 0, ""); err != nil {
-						return err
-					}
+				return func(_ context.Context, env *cli.Env, _ []string) error {
 					// Whatever -o says: a schema has one form.
 					_, err := env.Out.Write(limitfile.JSONSchema())
 					return err
@@ -79,7 +76,7 @@ would be rejected.`,
 			},
 		},
 		{
-			Name: "diff", Args: "FILE|PROFILE [FILE|PROFILE]", Short: "compare two limits, or one with the defaults", Words: limitfile.Profiles,
+			Name: "diff", Args: "FILE|PROFILE [FILE|PROFILE]", Wants: cli.Wants(1, 2, "a FILE or PROFILE"), Short: "compare two limits, or one with the defaults", Words: limitfile.Profiles,
 			Long:     "The exit code is 3 if they differ.",
 			Examples: []string{"weir limits diff my.yaml", "weir limits diff gateway team"},
 			Setup: func(*pflag.FlagSet) cli.Run {
@@ -150,9 +147,6 @@ func pricedLike(l analyzer.Limits, others *analyzer.Limits) analyzer.Limits {
 // showLimits prints limits with all values. What is printed can be read as a limits file, so
 // there is no other form for people; YAML is that form as well.
 func showLimits(env *cli.Env, limitFlags *operate.LimitFlags, args []string) error {
-	if err := cli.Want(args, 0, 1, "one FILE or PROFILE"); err != nil {
-		return err
-	}
 	if len(args) == 1 {
 		if *limitFlags.File != "" || limitFlags.Profile.Value != "" {
 			return cli.Usage("%s is given beside --limits or --profile", args[0]).Advise("give one of them")
@@ -228,9 +222,6 @@ func (t *limitTrial) try(ctx context.Context, env *cli.Env, name string, l analy
 // cannot be read at all is an error. Good files may have remarks, which say what is allowed
 // and hardly meant, and change no exit code.
 func validateLimits(ctx context.Context, env *cli.Env, args []string, trial *limitTrial) error {
-	if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
-		return err
-	}
 	lines := cli.NewLines(env, func(p *limitProblem) []cli.Cell {
 		where, what := p.File, p.Message
 		// In the form that editors and terminals make a link of.
@@ -299,9 +290,6 @@ type limitChange struct {
 // before, and what is spelled differently is the same. With one argument it is compared with
 // the defaults.
 func diffLimits(env *cli.Env, args []string) error {
-	if err := cli.Want(args, 1, 2, "a FILE or PROFILE"); err != nil {
-		return err
-	}
 	if len(args) == 1 {
 		// One argument is what changed against the defaults.
 		args = []string{limitfile.Default().Profile, args[0]}

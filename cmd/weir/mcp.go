@@ -48,10 +48,7 @@ tools and how to add them to coding assistants.`,
 			flags := client.NewServerFlags(fs)
 			agent := fs.String("agent", "", "act in the name of this `AGENT` where a call names none ("+agentVariable+")")
 			address := fs.String("http", "", "serve streamable HTTP on this `ADDRESS`, at "+mcpserver.Path)
-			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 0, 0, ""); err != nil {
-					return err
-				}
+			return func(ctx context.Context, env *cli.Env, _ []string) error {
 				c, err := flags.Client(env)
 				if err != nil {
 					return err

@@ -29,10 +29,7 @@ notes are in the log.`,
 				tags := cli.NewList(fs, "tag", "only notes with this `TAG`; may be given many times, then all are wanted")
 				agent := fs.String("agent", "", "only notes about this `AGENT`")
 				limit := fs.Int("limit", 20, "list at most this many `NOTES`")
-				return func(ctx context.Context, env *cli.Env, args []string) error {
-					if err := cli.Want(args, 0, 0, ""); err != nil {
-						return err
-					}
+				return func(ctx context.Context, env *cli.Env, _ []string) error {
 					k, done, err := p.open(ctx, env)
 					if err != nil {
 						return err
@@ -48,7 +45,7 @@ notes are in the log.`,
 			},
 		},
 		{
-			Name: "add", Args: "SUMMARY", Short: "add a note about an agent",
+			Name: "add", Args: "SUMMARY", Wants: cli.Wants(1, 1, "the SUMMARY in one argument"), Short: "add a note about an agent",
 			Long: `Writes a note to the log of a running weir. With the tags stuck and help it requests
 help for the agent, as weir agents rescue does, with the same exit codes. An agent may
 request help for itself this way.`,
@@ -60,9 +57,6 @@ request help for itself this way.`,
 				tags := cli.NewList(fs, "tag", "add `TAG`; repeatable")
 				agent := fs.String("agent", "", "it is about this `AGENT`; without it about who leaves it")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
-					if err := cli.Want(args, 1, 1, "the SUMMARY in one argument"); err != nil {
-						return err
-					}
 					// Without --agent the note is about its author: an agent that asks for
 					// help says only what is wrong.
 					author, err := h.who(env)
@@ -81,12 +75,7 @@ func listNotes(env *cli.Env, list *pump.NoteList) error {
 	lines := cli.NewLines(env, func(n *agents.NoteView) []cli.Cell {
 		return []cli.Cell{{Text: n.Time.String()}, {Text: n.Agent}, {Text: n.Author}, {Text: orDash(strings.Join(n.Tags, " "))}, {Text: n.Summary}}
 	}, "TIME", "AGENT", "AUTHOR", "TAGS", "NOTE")
-	for i := range list.Notes {
-		if err := lines.Print(&list.Notes[i]); err != nil {
-			return err
-		}
-	}
-	if err := lines.Flush(); err != nil {
+	if err := lines.All(list.Notes); err != nil {
 		return err
 	}
 	// Said, because a misspelled tag finds nothing either.

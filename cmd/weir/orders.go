@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -26,7 +23,7 @@ character: agent:billing-*. Quote it.`
 // stopScopeCommand is weir stop: an order by hand about a scope.
 func stopScopeCommand() cli.Command {
 	return cli.Command{
-		Name: "stop", Args: "SCOPE", Short: "stop all calls, or those of a tenant, an agent, a tool and so on",
+		Name: "stop", Args: "SCOPE", Wants: cli.Wants(1, 1, "a SCOPE, such as all or agent:NAME"), Short: "stop all calls, or those of a tenant, an agent, a tool and so on",
 		Long: `Refuses every check of the scope until the order expires or is released. That includes
 flows, agents and schedules that begin later, and a user's message. A second order for
 the same scope replaces the first.
@@ -74,9 +71,6 @@ func newScopeFlags(fs *pflag.FlagSet) *scopeFlags {
 
 // order builds the request to weir.
 func (s *scopeFlags) order(env *cli.Env, h *hand, args []string, long time.Duration) (o api.HandOrder, err error) {
-	if err := cli.Want(args, 1, 1, "a SCOPE, such as all or agent:NAME"); err != nil {
-		return o, err
-	}
 	if o.Scope, err = byhand.ParseScope(args[0]); err != nil {
 		return o, cli.Usage("%v", err)
 	}
@@ -130,26 +124,18 @@ func (h *hand) stopScope(ctx context.Context, env *cli.Env, o api.HandOrder) err
 func scopeText(a *api.HandOrderView) string {
 	text := a.Scope.String()
 	if len(a.Within) > 0 {
-		text += " within " + scopeList(a.Within)
+		text += " within " + byhand.ScopesText(a.Within)
 	}
 	if len(a.Except) > 0 {
-		text += " except " + scopeList(a.Except)
+		text += " except " + byhand.ScopesText(a.Except)
 	}
 	return text
-}
-
-func scopeList(list []byhand.Scope) string {
-	words := make([]string, len(list))
-	for i, s := range list {
-		words[i] = s.String()
-	}
-	return strings.Join(words, ", ")
 }
 
 // releaseScopeCommand is weir release.
 func releaseScopeCommand() cli.Command {
 	return cli.Command{
-		Name: "release", Args: "SCOPE", Short: "release an order of weir stop",
+		Name: "release", Args: "SCOPE", Wants: cli.Wants(1, 1, "a SCOPE, such as all or agent:NAME, or the id of an order"), Short: "release an order of weir stop",
 		Long: `Calls of the scope may be made again. Give the scope as it was stopped, with the same
 --within, or the id of the order. What rules have stopped stays stopped; weir flows
 release releases that.`,
@@ -158,9 +144,6 @@ release releases that.`,
 			h := newHand(fs)
 			within := fs.StringArray("within", nil, "the `SCOPE` that the stop was given within; may be repeated")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 1, 1, "a SCOPE, such as all or agent:NAME, or the id of an order"); err != nil {
-					return err
-				}
 				by, err := h.signed(env)
 				if err != nil {
 					return err
@@ -180,21 +163,11 @@ func (h *hand) releaseScope(ctx context.Context, env *cli.Env, path, name string
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(asked)
-	if err != nil {
-		return err
-	}
-	resp, err := c.Do(ctx, http.MethodDelete, path, body, http.Header{"Content-Type": {"application/json"}})
-	if e, ok := errors.AsType[*client.StatusError](err); ok && e.Status == http.StatusNotFound {
-		return notStopped(ctx, c, name)
-	}
-	if err != nil {
-		return wantsAdmin(err)
-	}
-	defer resp.Body.Close()
 	var a api.HandOrderView
-	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
-		return err
+	if err := c.Call(ctx, http.MethodDelete, path, asked, &a); client.NotFound(err) {
+		return notStopped(ctx, c, name)
+	} else if err != nil {
+		return wantsAdmin(err)
 	}
 	return env.Value(a, func() error {
 		_, err := cli.Fprintf(env.Out, "%s is released\n", scopeText(&a))
@@ -238,10 +211,7 @@ for a second person has the state waits, how long it would last, and until when 
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				server := client.NewServerFlags(fs)
 				all := fs.Bool("all", false, "those as well that were released or have expired lately")
-				return func(ctx context.Context, env *cli.Env, args []string) error {
-					if err := cli.Want(args, 0, 0, ""); err != nil {
-						return err
-					}
+				return func(ctx context.Context, env *cli.Env, _ []string) error {
 					return listOrders(ctx, env, server, *all)
 				}
 			},
@@ -285,12 +255,7 @@ func listOrders(ctx context.Context, env *cli.Env, server *client.ServerFlags, a
 	for _, p := range second {
 		rows = append(rows, &waitingStop{p, true})
 	}
-	for i := range rows {
-		if err := lines.Print(&rows[i]); err != nil {
-			return err
-		}
-	}
-	if err := lines.Flush(); err != nil {
+	if err := lines.All(rows); err != nil {
 		return err
 	}
 	if len(list.Orders) == 0 {
@@ -305,7 +270,7 @@ func listOrders(ctx context.Context, env *cli.Env, server *client.ServerFlags, a
 // linkCommand is weir orders link.
 func linkCommand() cli.Command {
 	return cli.Command{
-		Name: "link", Args: "SCOPE", Short: "make a link that gives one order, once, without a token",
+		Name: "link", Args: "SCOPE", Wants: cli.Wants(1, 1, "a SCOPE, such as all or agent:NAME"), Short: "make a link that gives one order, once, without a token",
 		Long: `Prints a URL for a phone or an incident tool. Opening it shows the order with a button; a
 POST without a body gives it. Every holder of the link can give the order. The link ends
 when it is used, when it expires, and when the order is changed otherwise.

@@ -48,10 +48,7 @@ file under overrides. A running weir reads that file again by itself.`,
 				until: fs.String("until", "", "valid until `TIME`, such as 2026-12-01T00:00:00Z"),
 				long:  fs.Duration("for", 0, "valid for `DURATION`"),
 			}
-			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 0, 0, ""); err != nil {
-					return err
-				}
+			return func(ctx context.Context, env *cli.Env, _ []string) error {
 				o, err := f.order()
 				if err != nil {
 					return err

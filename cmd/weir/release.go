@@ -24,7 +24,7 @@ const releaseHold = 10 * time.Minute
 // Budgets are not given back; that is weir flows grant.
 func releaseCommand() cli.Command {
 	return cli.Command{
-		Name: "release", Args: "FLOW", Short: "lift all orders against a flow",
+		Name: "release", Args: "FLOW", Wants: cli.Wants(1, 1, "the id of a FLOW"), Short: "lift all orders against a flow",
 		Long: `Lifts all orders against the flow, those of rules and of people, and keeps rules from
 stopping it again for a while. Budgets stay used up: with --for 0 a flow at a limit is
 stopped by its next call. weir flows grant gives it more. The running weir must have an
@@ -35,9 +35,6 @@ admin token, and requires it.`,
 			// Else a flow whose budget is used up would be stopped again by its next call.
 			long := fs.Duration("for", releaseHold, "no rule stops it again for this `DURATION`")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
-					return err
-				}
 				// Here 0 is a duration like any other: it takes orders back and keeps rules
 				// from nothing.
 				o, err := h.order(env, *long)
@@ -91,7 +88,7 @@ func (h *hand) release(ctx context.Context, env *cli.Env, flow string, o api.Ope
 // used. See decision 62.
 func grantCommand() cli.Command {
 	return cli.Command{
-		Name: "grant", Args: "FLOW", Short: "let a flow use more than its limits, for a while",
+		Name: "grant", Args: "FLOW", Wants: cli.Wants(1, 1, "the id of a FLOW"), Short: "let a flow use more than its limits, for a while",
 		Long: `Gives one flow more than the active limits allow, or more than it has used if that is
 higher. Orders of these limits against it are lifted at once. The extra ends when it is
 used up or expires; grants add up. The log records author and reason. Calls are those of
@@ -114,9 +111,6 @@ are not budgets: use weir flows release. The running weir requires its admin tok
 			// It always expires, so that no exception lasts for ever.
 			until := fs.String("until", "1h", "the extra ends at this `TIME`, such as 2026-12-01T00:00:00Z, or after so long")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
-					return err
-				}
 				// The server finds the limits that count what is granted, since it knows those
 				// in force.
 				o := api.GrantOrder{Calls: *calls, Spawns: *spawns, Tokens: *tokens, CostUSD: *cost, Reason: *h.reason}

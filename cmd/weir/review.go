@@ -18,7 +18,7 @@ func reviewCommand() cli.Command {
 		Name: "review", Short: "mark stops as right or wrong",
 		Commands: []cli.Command{
 			{
-				Name: "mark", Args: "FLOW right|wrong", Short: "mark a stop: right, the flow ran away; wrong, it was honest work",
+				Name: "mark", Args: "FLOW right|wrong", Wants: cli.Wants(2, 2, "a FLOW and right or wrong"), Short: "mark a stop: right, the flow ran away; wrong, it was honest work",
 				Long: `Appends a line to the file of marks. weir backtest --marks, weir limits suggest and weir
 limits calibrate read it. The last mark of a flow counts.`,
 				Examples: []string{"weir review mark 4f1c right", "weir review mark 77ab wrong --reason 'waited for a build' --marks review.jsonl"},
@@ -27,9 +27,6 @@ limits calibrate read it. The last mark of a flow counts.`,
 					reason := fs.String("reason", "", "`WHY`, recorded in the file")
 					by := fs.String("by", "", "author (`WHO`), recorded in the file")
 					return func(_ context.Context, env *cli.Env, args []string) error {
-						if err := cli.Want(args, 2, 2, "a FLOW and right or wrong"); err != nil {
-							return err
-						}
 						// The flow is not looked for: a mark may be made before or after the
 						// log is here.
 						// Whole seconds, so that lines are short; of two marks the later line
@@ -50,10 +47,7 @@ limits calibrate read it. The last mark of a flow counts.`,
 				Name: "ls", Short: "list the marks", Examples: []string{"weir review ls --marks review.jsonl"},
 				Setup: func(fs *pflag.FlagSet) cli.Run {
 					file := fs.String("marks", "review.jsonl", "the `FILE` of marks")
-					return func(_ context.Context, env *cli.Env, args []string) error {
-						if err := cli.Want(args, 0, 0, ""); err != nil {
-							return err
-						}
+					return func(_ context.Context, env *cli.Env, _ []string) error {
 						return listMarks(env, *file)
 					}
 				},
@@ -77,10 +71,5 @@ func listMarks(env *cli.Env, name string) error {
 	lines := cli.NewLines(env, func(m *backtest.Mark) []cli.Cell {
 		return []cli.Cell{{Text: m.Flow}, {Text: m.Mark}, {Text: m.By}, {Text: m.Reason}}
 	}, "FLOW", "MARK", "BY", "REASON")
-	for i := range list {
-		if err := lines.Print(&list[i]); err != nil {
-			return err
-		}
-	}
-	return lines.Flush()
+	return lines.All(list)
 }

@@ -146,10 +146,7 @@ The limits are those of the profile balanced unless flags select others.`,
 			Examples: []string{"weir rules ls", "weir rules ls --profile gateway"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				limitFlags := operate.NewLimitFlags(fs)
-				return func(_ context.Context, env *cli.Env, args []string) error {
-					if err := cli.Want(args, 0, 0, ""); err != nil {
-						return err
-					}
+				return func(_ context.Context, env *cli.Env, _ []string) error {
 					l, err := limitFlags.Limits()
 					if err != nil {
 						return err
@@ -159,14 +156,11 @@ The limits are those of the profile balanced unless flags select others.`,
 			},
 		},
 		{
-			Name: "show", Args: "RULE", Short: "describe one rule", Words: ruleNames,
+			Name: "show", Args: "RULE", Wants: cli.Wants(1, 1, "the name of a RULE"), Short: "describe one rule", Words: ruleNames,
 			Examples: []string{"weir rules show stale_delegation"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				limitFlags := operate.NewLimitFlags(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error {
-					if err := cli.Want(args, 1, 1, "the name of a RULE"); err != nil {
-						return err
-					}
 					l, err := limitFlags.Limits()
 					if err != nil {
 						return err

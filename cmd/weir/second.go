@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -40,7 +38,7 @@ func (g *givenOrder) print(env *cli.Env) error {
 // confirmCommand is weir orders confirm.
 func confirmCommand() cli.Command {
 	return cli.Command{
-		Name: "confirm", Args: "ID", Short: "confirm a stop that needs two persons",
+		Name: "confirm", Args: "ID", Wants: cli.Wants(1, 1, "the ID of a proposal (see weir orders ls)"), Short: "confirm a stop that needs two persons",
 		Long: `Gives a stop that another person has proposed. weir knows persons by the principals
 of --access-file. The settings of --switch-file say which stops need two persons,
 and how long the first waits. weir orders ls shows the stops that wait.`,
@@ -49,7 +47,7 @@ and how long the first waits. weir orders ls shows the stops that wait.`,
 			server := client.NewServerFlags(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				var a api.HandOrderView
-				if err := proposal(ctx, env, server, http.MethodPost, args, &a); err != nil {
+				if err := proposal(ctx, env, server, http.MethodPost, args[0], &a); err != nil {
 					return err
 				}
 				return env.Value(a, func() error {
@@ -64,14 +62,14 @@ and how long the first waits. weir orders ls shows the stops that wait.`,
 // withdrawCommand is weir orders withdraw.
 func withdrawCommand() cli.Command {
 	return cli.Command{
-		Name: "withdraw", Args: "ID", Short: "withdraw a stop that waits for a second person",
+		Name: "withdraw", Args: "ID", Wants: cli.Wants(1, 1, "the ID of a proposal (see weir orders ls)"), Short: "withdraw a stop that waits for a second person",
 		Long:     "The stop is not given.",
 		Examples: []string{"weir orders withdraw 0123456789abcdef --token-file ann.token"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			server := client.NewServerFlags(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				var a api.OrderProposal
-				if err := proposal(ctx, env, server, http.MethodDelete, args, &a); err != nil {
+				if err := proposal(ctx, env, server, http.MethodDelete, args[0], &a); err != nil {
 					return err
 				}
 				return env.Value(a, func() error {
@@ -84,20 +82,12 @@ func withdrawCommand() cli.Command {
 }
 
 // proposal sends a request about a proposal and decodes the answer.
-func proposal(ctx context.Context, env *cli.Env, server *client.ServerFlags, method string, args []string, out any) error {
-	if err := cli.Want(args, 1, 1, "the ID of a proposal (see weir orders ls)"); err != nil {
-		return err
-	}
+func proposal(ctx context.Context, env *cli.Env, server *client.ServerFlags, method, id string, out any) error {
 	c, err := server.Client(env)
 	if err != nil {
 		return err
 	}
-	resp, err := c.Do(ctx, method, "/v1/order-proposals/"+url.PathEscape(args[0]), nil, nil)
-	if err != nil {
-		return wantsAdmin(err)
-	}
-	defer resp.Body.Close()
-	return json.NewDecoder(resp.Body).Decode(out)
+	return wantsAdmin(c.Call(ctx, method, "/v1/order-proposals/"+url.PathEscape(id), nil, out))
 }
 
 // waitingStop is a line of weir orders ls about a stop that waits for a second person.
@@ -114,15 +104,10 @@ func (p *waitingStop) cells() []cli.Cell {
 
 // waiting returns the stops that wait for a second person.
 func waiting(ctx context.Context, c *client.Client) ([]api.OrderProposal, error) {
-	resp, err := c.Do(ctx, http.MethodGet, "/v1/order-proposals", nil, nil)
-	if e, ok := errors.AsType[*client.StatusError](err); ok && e.Status == http.StatusNotFound {
-		return nil, nil // an older weir
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
 	var list api.OrderProposalList
-	err = json.NewDecoder(resp.Body).Decode(&list)
+	err := c.Get(ctx, "/v1/order-proposals", &list)
+	if client.NotFound(err) { // an older weir
+		return nil, nil
+	}
 	return list.Proposals, err
 }

@@ -35,7 +35,7 @@ type testResult struct {
 // programs do.
 func testCommand() cli.Command {
 	return cli.Command{
-		Name: "test", Args: "FILE...", Short: "run scenarios (.flow), or test logs against marks",
+		Name: "test", Args: "FILE...", Wants: cli.Wants(1, -1, "a FILE"), Short: "run scenarios (.flow), or test logs against marks",
 		Long: `A .flow file describes what agents did, and below four dashes the verdicts that weir
 must give:
 
@@ -60,9 +60,6 @@ check. Settings come before the events: "profile gateway", "rule max_turns: {sto
 			// Without the flags of brokers: marks are tried on files.
 			s := &source{LimitFlags: operate.NewLimitFlags(fs), reading: newReading(fs), marks: fs.String("marks", "", "test recorded logs against the marks in `FILE` (see weir review)")}
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
-					return err
-				}
 				// One command for both, because either holds limits to what a person has called
 				// right.
 				if *s.marks != "" {

@@ -12,16 +12,13 @@ import (
 // validateOrdersCommand is weir orders validate.
 func validateOrdersCommand() cli.Command {
 	return cli.Command{
-		Name: "validate", Args: "FILE...", Short: "check files for --switch-file",
+		Name: "validate", Args: "FILE...", Wants: cli.Wants(1, -1, "files of settings"), Short: "check files for --switch-file",
 		Long: `Reads the settings of weir stop and of approvals, and the files that they name, as weir
 run --switch-file does. It connects to no server. weir run also checks that the
 principals that the file needs are in --access-file.`,
 		Examples: []string{"weir orders validate switch.yaml"},
 		Setup: func(*pflag.FlagSet) cli.Run {
 			return func(_ context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 1, -1, "files of settings"); err != nil {
-					return err
-				}
 				for _, path := range args {
 					s, err := switchfile.Read(path)
 					if err != nil {

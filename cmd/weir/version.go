@@ -64,10 +64,7 @@ func versionCommand() cli.Command {
 	return cli.Command{
 		Name: "version", Short: "print version, revision and Go version",
 		Setup: func(*pflag.FlagSet) cli.Run {
-			return func(_ context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 0, 0, ""); err != nil {
-					return err
-				}
+			return func(_ context.Context, env *cli.Env, _ []string) error {
 				info, ok := debug.ReadBuildInfo()
 				b := buildOf(info, ok, version, revision)
 				return env.Value(b, func() error {

@@ -72,6 +72,15 @@ func ParseScope(text string) (Scope, error) {
 	return s, nil
 }
 
+// ScopesText lists scopes for people.
+func ScopesText(list []Scope) string {
+	words := make([]string, len(list))
+	for i, s := range list {
+		words[i] = s.String()
+	}
+	return strings.Join(words, ", ")
+}
+
 func kindWords() string {
 	words := make([]string, len(Kinds))
 	for i, k := range Kinds {

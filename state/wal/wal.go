@@ -106,7 +106,7 @@ func (l *Log) openBy(flag, length int) (err error) {
 	}
 	if from := length / block * block; from < Size {
 		if _, err = l.file.WriteAt(aligned(Size-from), int64(from)); err == nil {
-			err = syncDirectory(filepath.Dir(l.path)) // or a power cut may take the file
+			err = SyncDirectory(filepath.Dir(l.path)) // or a power cut may take the file
 		}
 	}
 	if err == nil { // that what is read and written so can be, is known from here on
@@ -126,7 +126,8 @@ func aligned(n int) []byte {
 	return b[from : from+n]
 }
 
-func syncDirectory(path string) error {
+// SyncDirectory makes what was created or removed in a directory outlast a loss of power.
+func SyncDirectory(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err

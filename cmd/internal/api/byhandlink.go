@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"strings"
 	"time"
 
 	"weir/cmd/internal/orders"
@@ -110,7 +109,7 @@ func (h handOrders) serveLinkPage(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	o := &link.Order
-	writeLinkPage(w, http.StatusOK, linkPage, map[string]any{"What": o.Order, "Scope": handText(o), "Reason": o.Reason, "By": o.By, "Until": link.Until.String(), "Except": handScopes(o.Except)})
+	writeLinkPage(w, http.StatusOK, linkPage, map[string]any{"What": o.Order, "Scope": handText(o), "Reason": o.Reason, "By": o.By, "Until": link.Until.String(), "Except": byhand.ScopesText(o.Except)})
 	return nil
 }
 
@@ -148,13 +147,5 @@ func handText(o *byhand.Order) string {
 	if len(o.Within) == 0 {
 		return o.Scope.String()
 	}
-	return o.Scope.String() + " within " + handScopes(o.Within)
-}
-
-func handScopes(list []byhand.Scope) string {
-	words := make([]string, len(list))
-	for i, s := range list {
-		words[i] = s.String()
-	}
-	return strings.Join(words, ", ")
+	return o.Scope.String() + " within " + byhand.ScopesText(o.Within)
 }

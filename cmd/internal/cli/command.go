@@ -37,6 +37,7 @@ type Command struct {
 	Name string
 	// Completion looks for the word FILE in it.
 	Args     string      // what follows the name in the usage line, such as "FILE..."
+	Wants    Arguments   // how many there have to be; the zero value: none where Args is "", else Setup's Run checks
 	Short    string      // one line without a full stop
 	Long     string      // help; paragraphs
 	Examples []string    // command lines
@@ -157,6 +158,9 @@ func (p *Program) command(row *Command, env *Env) *cobra.Command {
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
 		env.apply(globals)
+		if err := row.want(args); err != nil {
+			return err
+		}
 		return run(c.Context(), env, args)
 	}
 	c.SetHelpFunc(func(c *cobra.Command, _ []string) { _ = p.writeCommand(env.Out, c.CommandPath(), row) })
@@ -228,6 +232,23 @@ func dashed(name string) string {
 		return "-" + name
 	}
 	return "--" + name
+}
+
+// Arguments is how many arguments a command takes, see Wants.
+type Arguments struct {
+	least, most int
+	what        string
+}
+
+// Wants has the arguments checked as Want does, before the command runs; any number of nothing leaves that to its Run.
+func Wants(least, most int, what string) Arguments { return Arguments{least, most, what} }
+
+// want checks the arguments of a call.
+func (c *Command) want(args []string) error {
+	if w := c.Wants; w.what != "" || c.Args == "" && w.most == 0 {
+		return Want(args, w.least, w.most, w.what)
+	}
+	return nil
 }
 
 // Want checks the number of arguments; most < 0 means any number. None may be empty, as that of

@@ -25,16 +25,13 @@ var shells = []string{"bash", "fish", "powershell", "zsh"}
 // shell. The program may be completed after the call.
 func CompletionCommand(p *Program) Command {
 	return Command{
-		Name: "completion", Args: strings.Join(shells, "|"), Short: "print the completion script of a shell",
+		Name: "completion", Args: strings.Join(shells, "|"), Wants: Wants(1, 1, "the name of a shell"), Short: "print the completion script of a shell",
 		Long: "The script asks the program itself for the words, so it always matches the installed\nversion. That of bash needs the package bash-completion.",
 		Examples: []string{"source <(" + p.Name + " completion bash)",
 			p.Name + " completion fish > ~/.config/fish/completions/" + p.Name + ".fish"},
 		Words: func() []string { return shells },
 		Setup: func(*pflag.FlagSet) Run {
 			return func(_ context.Context, env *Env, args []string) error {
-				if err := Want(args, 1, 1, "the name of a shell"); err != nil {
-					return err
-				}
 				script, ok := scripts[args[0]]
 				if !ok {
 					return Usage("no completion for the shell %q", args[0]).Advise("there is: %s", strings.Join(shells, ", "))

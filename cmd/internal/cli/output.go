@@ -80,6 +80,16 @@ func (l *Lines[T]) Print(v *T) error {
 	return l.table.Row(l.row(v)...)
 }
 
+// All prints values, and what is held back.
+func (l *Lines[T]) All(vs []T) error {
+	for i := range vs {
+		if err := l.Print(&vs[i]); err != nil {
+			return err
+		}
+	}
+	return l.Flush()
+}
+
 // Flush prints the rows that are held back.
 func (l *Lines[T]) Flush() error { return l.table.Flush() }
 

@@ -216,17 +216,38 @@ func (c *Client) Send(ctx context.Context, method, path string, body io.Reader, 
 	return nil, e
 }
 
-// Get asks for a document and decodes it into v, a pointer.
-func (c *Client) Get(ctx context.Context, path string, v any) error {
-	resp, err := c.Do(ctx, http.MethodGet, path, nil, nil)
+// Call sends a request with asked as JSON, or without a body when it is nil, and decodes the answer.
+//
+// said has to be a pointer. Refusals are a *StatusError, of which callers make sentences.
+func (c *Client) Call(ctx context.Context, method, path string, asked, said any) error {
+	var body []byte
+	var header http.Header
+	if asked != nil {
+		var err error
+		if body, err = json.Marshal(asked); err != nil {
+			return err
+		}
+		header = http.Header{"Content-Type": {"application/json"}}
+	}
+	resp, err := c.Do(ctx, method, path, body, header)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(v); err != nil {
+	if err := json.NewDecoder(resp.Body).Decode(said); err != nil {
 		return fmt.Errorf("read the answer of %s%s: %w", c.Base, path, err)
 	}
 	return nil
+}
+
+// Get asks for a document and decodes it into v, a pointer.
+func (c *Client) Get(ctx context.Context, path string, v any) error {
+	return c.Call(ctx, http.MethodGet, path, nil, v)
+}
+
+// Ask posts something as JSON and decodes the answer, as Call does.
+func (c *Client) Ask(ctx context.Context, path string, asked, said any) error {
+	return c.Call(ctx, http.MethodPost, path, asked, said)
 }
 
 // Post sends a body of JSON.
@@ -240,23 +261,10 @@ func (c *Client) Post(ctx context.Context, path string, body []byte) error {
 	return resp.Body.Close()
 }
 
-// Ask posts something as JSON and decodes the answer.
-//
-// said has to be a pointer. Refusals are a *StatusError, of which callers make sentences.
-func (c *Client) Ask(ctx context.Context, path string, asked, said any) error {
-	body, err := json.Marshal(asked)
-	if err != nil {
-		return err
-	}
-	resp, err := c.Do(ctx, http.MethodPost, path, body, http.Header{"Content-Type": {"application/json"}})
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(said); err != nil {
-		return fmt.Errorf("read the answer of %s%s: %w", c.Base, path, err)
-	}
-	return nil
+// NotFound reports whether an error is the answer of weir that it does not know what was asked for.
+func NotFound(err error) bool {
+	e, ok := errors.AsType[*StatusError](err)
+	return ok && e.Status == http.StatusNotFound
 }
 
 // Agents returns the agents that the server knows.
@@ -275,8 +283,7 @@ func (c *Client) Agents(ctx context.Context, query pump.AgentQuery) (list pump.A
 // Agent returns one agent, or one project; false when the server does not know it.
 func (c *Client) Agent(ctx context.Context, kind events.ScopeKind, id string) (v agents.View, ok bool, err error) {
 	err = c.Get(ctx, "/v1/agents/"+url.PathEscape(id)+"?"+url.Values{"kind": {string(kind)}}.Encode(), &v)
-	// Not known is an answer and no error.
-	if e, is := errors.AsType[*StatusError](err); is && e.Status == http.StatusNotFound {
+	if NotFound(err) { // an answer and no error
 		return v, false, nil
 	}
 	return v, err == nil, err
@@ -334,7 +341,7 @@ func (c *Client) FlowCosts(ctx context.Context, flow string) (tree costs.Tree, e
 // In a group the error names the member that folds it.
 func (c *Client) View(ctx context.Context, flow string) (v analyzer.View, ok bool, err error) {
 	err = c.Get(ctx, "/v1/flows/"+url.PathEscape(flow), &v)
-	if e, is := errors.AsType[*StatusError](err); is && e.Status == http.StatusNotFound {
+	if NotFound(err) { // an answer and no error
 		return v, false, nil
 	}
 	return v, err == nil, err

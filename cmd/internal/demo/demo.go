@@ -64,10 +64,7 @@ dispatcher of ten lines, and what the model reads when weir stops them.`,
 			once := fs.Bool("once", false, "end after the runs, without starting a server")
 			agents := fs.Bool("live", false, "let two real agents talk through a dispatcher until weir stops them")
 			live := newLiveFlags(fs)
-			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 0, 0, ""); err != nil {
-					return err
-				}
+			return func(ctx context.Context, env *cli.Env, _ []string) error {
 				if *agents {
 					return playPair(ctx, env, *live.pace)
 				}

@@ -57,17 +57,14 @@ environment; they are not in the file and are never printed.`,
 				// Their values are not looked at here: Load finds out each of them, with
 				// where it comes from.
 				NewRunFlags(fs)
-				return func(_ context.Context, env *cli.Env, args []string) error { return printConfig(env, fs, args) }
+				return func(_ context.Context, env *cli.Env, _ []string) error { return printConfig(env, fs) }
 			},
 		},
 		{
 			Name: "schema", Short: "print the JSON Schema of configuration files, for editors",
 			Examples: []string{"weir config schema > config.schema.json", "# yaml-language-server: $schema=config.schema.json"},
 			Setup: func(*pflag.FlagSet) cli.Run {
-				return func(_ context.Context, env *cli.Env, args []string) error {
-					if err := cli.Want(args, 0, 0, ""); err != nil {
-						return err
-					}
+				return func(_ context.Context, env *cli.Env, _ []string) error {
 					_, err := env.Out.Write(Settings().Schema())
 					return err
 				}
@@ -78,10 +75,7 @@ environment; they are not in the file and are never printed.`,
 
 // printConfig prints each setting once, in the order of names. A value that comes from a
 // secret's file is the name of the file.
-func printConfig(env *cli.Env, fs *pflag.FlagSet, args []string) error {
-	if err := cli.Want(args, 0, 0, ""); err != nil {
-		return err
-	}
+func printConfig(env *cli.Env, fs *pflag.FlagSet) error {
 	list, err := Settings().Load(fs, env.Getenv)
 	if err != nil {
 		return err
@@ -93,12 +87,7 @@ func printConfig(env *cli.Env, fs *pflag.FlagSet, args []string) error {
 		}
 		return []cli.Cell{{Text: s.Name}, value, {Text: s.Origin}}
 	}, "SETTING", "VALUE", "ORIGIN")
-	for i := range list {
-		if err := lines.Print(&list[i]); err != nil {
-			return err
-		}
-	}
-	if err := lines.Flush(); err != nil {
+	if err := lines.All(list); err != nil {
 		return err
 	}
 	for _, text := range strangeVariables(env) {

@@ -46,10 +46,7 @@ check failed.`,
 			d := &doctor{flags: fs, run: NewRunFlags(fs)}
 			fs.BoolVar(&d.noProbe, "no-probe", false, "write nothing to the cluster")
 			rights := fs.Bool("rights", false, "print the least rights that weir needs at the brokers, and check nothing")
-			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 0, 0, ""); err != nil {
-					return err
-				}
+			return func(ctx context.Context, env *cli.Env, _ []string) error {
 				d.env = env
 				if *rights {
 					if _, err := Settings().Load(d.flags, env.Getenv); err != nil {

@@ -29,10 +29,7 @@ the address of a weir (--advertise), or its host.`,
 		Examples: []string{"weir lag --brokers kafka-1:9092", "weir lag --brokers kafka-1:9092 --group canary -o json"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			b := NewBrokerFlags(fs)
-			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 0, 0, ""); err != nil {
-					return err
-				}
+			return func(ctx context.Context, env *cli.Env, _ []string) error {
 				if err := b.Load(env); err != nil {
 					return err
 				}

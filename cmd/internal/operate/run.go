@@ -26,7 +26,7 @@ import (
 // Its flags are the settings of the whole program: Settings makes its table of them.
 func RunCommand() cli.Command {
 	return cli.Command{
-		Name: "run", Short: "run weir: receive events, publish verdicts, answer checks",
+		Name: "run", Wants: cli.Wants(0, -1, ""), Short: "run weir: receive events, publish verdicts, answer checks",
 		Groups: []cli.FlagGroup{
 			{Title: "Events in", Flags: []string{"follow", "trust-users", "intake-memory"}},
 			{Title: "Serving", Flags: []string{"listen", "host", "metrics", "native-histograms", "authz", "authz-grpc"}},

@@ -93,10 +93,7 @@ shows the cost of your own events under load. Live flows had an event within flo
 			fs.IntVar(&l.coresA, "cores", 4, "cores of one machine (`MANY`)")
 			fs.Int64Var(&l.memoryMiB, "memory", pump.DefaultMemory>>20, "what weir run is given as --memory, in `MIB`")
 			fs.DurationVar(&l.retention, "retention", 7*24*time.Hour, "keep flows and topic records for `DURATION`")
-			return func(_ context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 0, 0, ""); err != nil {
-					return err
-				}
+			return func(_ context.Context, env *cli.Env, _ []string) error {
 				if err := l.check(); err != nil {
 					return err
 				}

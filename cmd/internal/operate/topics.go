@@ -27,10 +27,7 @@ func TopicsCommand() cli.Command {
 		c.Setup = func(fs *pflag.FlagSet) cli.Run {
 			// Both commands take the same flags, so that create makes what plan has said.
 			t := NewTopicFlags(fs)
-			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 0, 0, ""); err != nil {
-					return err
-				}
+			return func(ctx context.Context, env *cli.Env, _ []string) error {
 				if err := t.Load(env); err != nil {
 					return err
 				}
@@ -351,12 +348,7 @@ func planTopics(ctx context.Context, env *cli.Env, t *TopicFlags) error {
 // print writes a line for each gap.
 func (p *TopicPlan) print(env *cli.Env) error {
 	lines := newGapLines(env)
-	for i := range p.Gaps {
-		if err := lines.Print(&p.Gaps[i]); err != nil {
-			return err
-		}
-	}
-	return lines.Flush()
+	return lines.All(p.Gaps)
 }
 
 // awaitLeaders returns when all partitions of new topics are served: the brokers know
