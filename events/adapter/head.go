@@ -56,6 +56,16 @@ func (h *Head) Any(fits func(Top) bool) bool {
 	return false
 }
 
+// CertainWith returns the score of a format that is certain where a record has all of the members.
+func CertainWith(names ...string) func(*Head) Match {
+	return func(h *Head) Match {
+		if h.Any(func(t Top) bool { return t.Has(names...) }) {
+			return Certain
+		}
+		return NoMatch
+	}
+}
+
 // Tops reads the outermost level of the first records of an input, of which head is
 // the beginning: lines, the elements of an array, or one document that may be cut
 // off. It ends at what is no JSON object.

@@ -34,22 +34,12 @@ func Format() adapter.Format {
 		Name:    "claudehooks",
 		Title:   "inputs of Claude Code hooks, one per line",
 		Framing: adapter.Lines,
-		Score:   score,
+		Score:   adapter.CertainWith("hook_event_name", "session_id"),
 		New:     newReader,
 		// Results are there if PostToolUse is registered, times and tokens if the hook adds them.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Sometimes, Starts: adapter.Always, Work: adapter.Always},
 	}
-}
-
-// score knows the two members that every input has.
-func score(head *adapter.Head) adapter.Match {
-	for top := range head.Tops() {
-		if top.Has("hook_event_name", "session_id") {
-			return adapter.Certain
-		}
-	}
-	return adapter.NoMatch
 }
 
 // maxRemembered bounds sessions and open uses of tools, each.

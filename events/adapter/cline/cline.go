@@ -25,7 +25,7 @@ func Format() adapter.Format {
 		Name:    "cline",
 		Title:   "Cline sessions (ID.messages.json), one document per session",
 		Framing: adapter.Documents,
-		Score:   score,
+		Score:   adapter.CertainWith("version", "agent", "sessionId", "messages"), // they stand in front of what is large
 		New: func(o adapter.Options) adapter.Adapter {
 			return &reader{log: transcript.New(o, program), tasks: adapter.NewRecent[*transcript.Use](o.HeldOr(1024))}
 		},
@@ -33,18 +33,6 @@ func Format() adapter.Format {
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Never, Work: adapter.Always},
 	}
-}
-
-// score looks for what stands before the messages.
-//
-// The names stand in front of what is large.
-func score(head *adapter.Head) adapter.Match {
-	for top := range head.Tops() {
-		if top.Has("version") && top.Has("agent") && top.Has("sessionId") && top.Has("messages") {
-			return adapter.Certain
-		}
-	}
-	return adapter.NoMatch
 }
 
 // reader joins tasks with their results within one document; log knows what was emitted from

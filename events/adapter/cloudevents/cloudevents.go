@@ -19,20 +19,10 @@ func Format() adapter.Format {
 		Name:    "cloudevents",
 		Title:   "CloudEvents 1.0, structured JSON, with events of weir's own as data",
 		Framing: adapter.Documents,
-		Score:   score,
+		Score:   adapter.CertainWith("specversion", "type", "source", "id"),
 		New:     func(o adapter.Options) adapter.Adapter { return &reader{canonical.Format().New(o)} },
 		Gives:   canonical.Format().Gives,
 	}
-}
-
-// score wants the four attributes that every CloudEvent has.
-func score(head *adapter.Head) adapter.Match {
-	for top := range head.Tops() {
-		if top.Has("specversion", "type", "source", "id") {
-			return adapter.Certain
-		}
-	}
-	return adapter.NoMatch
 }
 
 // inner reads what was inside.

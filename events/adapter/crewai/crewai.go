@@ -29,22 +29,12 @@ func Format() adapter.Format {
 		Name:    "crewai",
 		Title:   "CrewAI event bus (event.to_json()), JSON lines",
 		Framing: adapter.Lines,
-		Score:   score,
+		Score:   adapter.CertainWith("event_id", "type", "timestamp", "emission_sequence"),
 		New:     newReader,
 		// Tokens are there only with models whose events have them.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},
 	}
-}
-
-// score knows the four members that every event of the bus has.
-func score(head *adapter.Head) adapter.Match {
-	for top := range head.Tops() {
-		if top.Has("event_id", "type", "timestamp", "emission_sequence") {
-			return adapter.Certain
-		}
-	}
-	return adapter.NoMatch
 }
 
 // maxOpen bounds the events that others may refer to.

@@ -29,23 +29,12 @@ func Format() adapter.Format {
 		Name:    "geminicli",
 		Title:   "Gemini CLI chats, JSON lines, or one document per session",
 		Framing: adapter.Lines,
-		Score:   score,
+		Score:   adapter.CertainWith("sessionId", "projectHash"), // a line of Claude Code has no projectHash
 		Apart:   true,
 		New:     func(o adapter.Options) adapter.Adapter { return newReader(o) },
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Sometimes, Work: adapter.Always},
 	}
-}
-
-// score knows the line that begins a chat, and the document.
-func score(head *adapter.Head) adapter.Match {
-	for top := range head.Tops() {
-		// A line of Claude Code has a sessionId, but no projectHash.
-		if top.Has("sessionId", "projectHash") {
-			return adapter.Certain
-		}
-	}
-	return adapter.NoMatch
 }
 
 // reader reads one chat.

@@ -35,22 +35,12 @@ func Format() adapter.Format {
 		Name:    "otlplogs",
 		Title:   "OpenTelemetry logs (OTLP JSON) of Claude Code",
 		Framing: adapter.Documents,
-		Score:   score,
+		Score:   adapter.CertainWith("resourceLogs"),
 		New:     newReader,
 		// Results are never logged, and callers neither; a use is logged when it is over.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Sometimes, Results: adapter.Never, Caller: adapter.Never, Turn: adapter.Never,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Never, Work: adapter.Never},
 	}
-}
-
-// score knows a batch by its one outermost name.
-func score(head *adapter.Head) adapter.Match {
-	for top := range head.Tops() {
-		if top.Has("resourceLogs") {
-			return adapter.Certain
-		}
-	}
-	return adapter.NoMatch
 }
 
 // reader is an adapter for one goroutine. Nothing is held back; the pairing remembers calls

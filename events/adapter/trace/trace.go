@@ -28,22 +28,12 @@ func Format() adapter.Format {
 		Name:    "trace",
 		Title:   "neutral traces (dataset, trace_id, seq, kind), one fact per line",
 		Framing: adapter.Lines,
-		Score:   score,
+		Score:   adapter.CertainWith("dataset", "trace_id", "seq", "kind", "from"), // no other format has all
 		New:     newReader,
 		// Tokens and times are there where the dataset had them.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Sometimes, Starts: adapter.Always, Work: adapter.Always},
 	}
-}
-
-// score asks for five members, of which no other format has all.
-func score(head *adapter.Head) adapter.Match {
-	for top := range head.Tops() {
-		if top.Has("dataset", "trace_id", "seq", "kind", "from") {
-			return adapter.Certain
-		}
-	}
-	return adapter.NoMatch
 }
 
 // maxFlows is the number of traces that are remembered to pair results with their calls. A
