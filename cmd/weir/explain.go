@@ -191,13 +191,14 @@ var statusPaint = [...]struct {
 	status string
 	paint  cli.Paint
 	means  string
+	would  string // where no weir runs; "" for the same
 }{
-	{"ok", cli.Good, "no rule has an order about it"},
-	{"expired", cli.Caution, "its last block has ended, and its calls are allowed"},
-	{"warned", cli.Caution, "its calls are still allowed"},
-	{"armed", cli.Caution, "a limit is used up, and the next call beyond it is refused"},
-	{"stopped", cli.Bad, "weir refuses calls of it"},
-	{"held", cli.Bad, "its calls wait until a person grants more"},
+	{"ok", cli.Good, "no rule has an order about it", ""},
+	{"expired", cli.Caution, "its last block has ended, and its calls are allowed", ""},
+	{"warned", cli.Caution, "its calls are still allowed", ""},
+	{"armed", cli.Caution, "a limit is used up, and the next call beyond it is refused", "a limit is used up, and weir would refuse the next call beyond it"},
+	{"stopped", cli.Bad, "weir refuses calls of it", "weir would refuse calls of it"},
+	{"held", cli.Bad, "its calls wait until a person grants more", "its calls would wait until a person grants more"},
 }
 
 // statusCell is the state of a flow in its colour.
@@ -210,10 +211,15 @@ func statusCell(status string) cli.Cell {
 	return cli.Cell{Text: status}
 }
 
-// statusText is what a state means; "" for one that is not known.
-func statusText(status string) string {
+// statusText is what a state means; "" for one that is not known. A log, and the state of a weir that does not
+// run, refuse nothing by themselves.
+func statusText(status string, live bool) string {
 	for _, s := range statusPaint {
-		if s.status == status {
+		switch {
+		case s.status != status:
+		case !live && s.would != "":
+			return ": " + s.would
+		default:
 			return ": " + s.means
 		}
 	}

@@ -196,7 +196,7 @@ func reachOf(scope string, is func(value string) bool, v *analyzer.View) reach {
 
 // headline is the state of a flow in a word, and what that means, by all that refuses its calls.
 func (in *place) headline(v *analyzer.View) (status cli.Cell, means string) {
-	status, means = statusCell(v.Status), statusText(v.Status)
+	status, means = statusCell(v.Status), statusText(v.Status, in.live)
 	refused := v.Status == "stopped" || v.Status == "held" || v.Status == "armed"
 	if len(in.byHand) > 0 {
 		o := &in.byHand[0]
