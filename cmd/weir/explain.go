@@ -370,7 +370,8 @@ func writeOrder(env *cli.Env, b *strings.Builder, o *events.Verdict) {
 		if len(e.Ordinals) > 0 {
 			row("evidence", "events %s of the flow", ordinals(e.Ordinals))
 		}
-		if e.Calls > 0 {
+		// The order of a person is about no pattern.
+		if of, _ := analyzer.RowNamed(o.RuleID); e.Calls > 0 && !of.Fixed {
 			row("spent", "%s and %s since the pattern began", cli.Count(e.Calls, "call"), cli.Count(e.Tokens, "token"))
 		}
 		if e.Attempts > 0 {
