@@ -47,7 +47,7 @@ type View struct {
 	// does not count them.
 	Waited float64 `json:"waited_s,omitempty"`
 	// Grants are the limits that a person set or granted for this flow, and that are in force.
-	Grants []GrantView `json:"grants,omitempty"`
+	Grants []rules.GrantView `json:"grants,omitempty"`
 
 	// Exempt lists the rules that say less of the flow because of its own tags.
 	Exempt []string `json:"exempt,omitempty"`
@@ -65,16 +65,6 @@ type View struct {
 	OnlyWarn []string `json:"only_warn,omitempty"`
 	// Missing is what no remembered tool call reports, with the rules that cannot judge without it.
 	Missing []MissingView `json:"missing,omitempty"`
-}
-
-// GrantView is another limit that a person set or granted for one flow.
-type GrantView struct {
-	Rule  string         `json:"rule"`
-	Unit  events.Unit    `json:"unit"`
-	Limit float64        `json:"limit,omitempty"` // 0 when nothing stops
-	Given events.RFC3339 `json:"given,omitzero"`
-	Until events.RFC3339 `json:"until"`
-	More  bool           `json:"more"` // more was granted; else the limit was set
 }
 
 // PayerView is a value of a scope of budgets.
@@ -230,8 +220,8 @@ func (e *verdictWriter) View(f *Flow) View {
 }
 
 // grantView shows a limit of a person with what it comes to.
-func (e *settings) grantView(f *Flow, o *flowOverride, m *moment) GrantView {
-	v := GrantView{Rule: Rules[o.rule].Name, Unit: Rules[o.rule].Unit, Given: events.RFC3339(o.given), Until: events.RFC3339(o.expires), More: o.more}
+func (e *settings) grantView(f *Flow, o *flowOverride, m *moment) rules.GrantView {
+	v := rules.GrantView{Rule: Rules[o.rule].Name, Unit: Rules[o.rule].Unit, Given: events.RFC3339(o.given), Until: events.RFC3339(o.expires), More: o.more}
 	if s := e.setting(o.rule, f, m); s.Mode != rules.ModeOff && s.Stop != rules.Off {
 		v.Limit = float64(s.Limit()) / rules.InUnit(Rules[o.rule].Unit)
 	}

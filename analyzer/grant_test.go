@@ -7,6 +7,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -48,7 +49,7 @@ func TestGrantedView(t *testing.T) {
 	}
 	for _, f := range []*analyzer.Flow{&flow, &back} {
 		v := engine.View(f)
-		want := []analyzer.GrantView{{Rule: "max_tool_calls", Unit: events.UnitCalls, Limit: 12, Given: events.RFC3339(begin.Add(30 * time.Second)), Until: events.RFC3339(until), More: true}}
+		want := []rules.GrantView{{Rule: "max_tool_calls", Unit: events.UnitCalls, Limit: 12, Given: events.RFC3339(begin.Add(30 * time.Second)), Until: events.RFC3339(until), More: true}}
 		if v.Start != events.RFC3339(begin) || v.Waited != 28 || len(v.Grants) != 1 || v.Grants[0] != want[0] {
 			t.Errorf("start %s, waited %v, %+v", v.Start, v.Waited, v.Grants)
 		}

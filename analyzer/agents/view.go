@@ -38,6 +38,7 @@ type View struct {
 	Reviewer    string              `json:"reviewer,omitempty"`
 	RequestedBy string              `json:"requested_by,omitempty"`
 	Counters    []rules.CounterView `json:"counters,omitempty"`
+	Grants      []rules.GrantView   `json:"grants,omitempty"` // of a tree: what a person has granted it
 	Orders      []events.Verdict    `json:"orders,omitempty"`
 	Notes       []NoteView          `json:"notes,omitempty"`     // newest first
 	Exempt      []string            `json:"exempt,omitempty"`    // rules that say less of it because of its tags
@@ -113,7 +114,7 @@ func (e *orderWriter) View(p *Partition, a *Agent) View {
 		// By their hashes: an agent keeps no ids of flows.
 		v.FlowKeys = append(v.FlowKeys, fmt.Sprintf("%016x", a.works[i].flow))
 	}
-	v.Counters = e.counters(p, a)
+	v.Counters, v.Grants = e.counters(p, a), e.grantViews(a, max(p.Watermark, a.clock))
 	// The orders are shown as a deadline at the agent's clock would publish them, without an
 	// event.
 	m := deadlineOf(a.clock)
@@ -135,7 +136,7 @@ func (e *settings) counters(p *Partition, a *Agent) (out []rules.CounterView) {
 		if counts == CountedNothing || a.isProject() != (counts == CountedProject) || a.isTree() != counts.OfTree() || a.isBudget() || a.isWake() != (counts == CountedWakes) || !e.on(r) || counts == CountedTreeDepth {
 			continue
 		}
-		set := &e.limits.Rules[r]
+		set := e.setting(r, a, max(p.Watermark, a.clock))
 		t := e.tallyAt(r, &look, max(p.Watermark, a.clock))
 		unit := rules.InUnit(Rules[r].Unit)
 		// In the unit that people write, dollars for money.
@@ -149,11 +150,26 @@ func (e *settings) counters(p *Partition, a *Agent) (out []rules.CounterView) {
 			c.Limit, c.Max = float64(set.Limit())/unit, set.Max
 			c.Near = float64(t.n) / max(1, float64(set.Limit()))
 		}
-		if s := e.setting(r, a, max(p.Watermark, a.clock)); counts.OfTree() && Rules[r].Tells && s.Mode == rules.ModeEnforce && s.Stop != rules.Off {
-			in := float64(leftOf(&Rules[r], &s, t.n)) / unit
+		if counts.OfTree() && Rules[r].Tells && set.Mode == rules.ModeEnforce && set.Stop != rules.Off {
+			in := float64(leftOf(&Rules[r], &set, t.n)) / unit
 			c.Left = &in
 		}
 		out = append(out, c)
+	}
+	return out
+}
+
+// grantViews are the grants of a tree that are in force.
+func (e *settings) grantViews(a *Agent, at events.Stamp) (out []rules.GrantView) {
+	for _, g := range a.grants {
+		if at >= g.expires {
+			continue
+		}
+		v := rules.GrantView{Rule: Rules[g.rule].Name, Unit: Rules[g.rule].Unit, Until: events.RFC3339(g.expires), More: true}
+		if s := e.setting(g.rule, a, at); s.Stop != rules.Off {
+			v.Limit = float64(s.Limit()) / rules.InUnit(v.Unit)
+		}
+		out = append(out, v)
 	}
 	return out
 }

@@ -155,6 +155,16 @@ type CounterView struct {
 	Left *float64 `json:"left,omitempty"`
 }
 
+// GrantView is another limit that a person set or granted for one flow, or for one tree.
+type GrantView struct {
+	Rule  string         `json:"rule"`
+	Unit  events.Unit    `json:"unit"`
+	Limit float64        `json:"limit,omitempty"` // 0 when nothing stops
+	Given events.RFC3339 `json:"given,omitzero"`  // not known of trees
+	Until events.RFC3339 `json:"until"`
+	More  bool           `json:"more"` // more was granted; else the limit was set
+}
+
 // CauseLoop is the cause of all rules that find the same thing: agents that go in circles. Several
 // of them find one loop, each by its own measure, and people have one thing to look at.
 const CauseLoop = "loop"

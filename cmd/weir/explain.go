@@ -267,7 +267,10 @@ func writeFlow(env *cli.Env, b *strings.Builder, v *analyzer.View, in place) {
 		cli.Fprintf(b, "\nheld for %s, waiting for a person; this time does not count as its age", events.DurationText(time.Duration(v.Waited*float64(time.Second))))
 	}
 	for i := range v.Grants {
-		b.WriteString("\n" + grantText(&v.Grants[i]))
+		b.WriteString("\n" + grantText(&v.Grants[i], ""))
+	}
+	for i := range in.tree.Grants {
+		b.WriteString("\n" + grantText(&in.tree.Grants[i], " for the tree of "+in.tree.Agent))
 	}
 	// No rule stops it until then, which explains why one that is over its limit goes on.
 	if v.Released != 0 {
@@ -311,12 +314,13 @@ func jobText(p *analyzer.PartyView) string {
 	return text + " since it was called"
 }
 
-// grantText is a limit that a person set or granted.
-func grantText(g *analyzer.GrantView) string {
+// grantText is a limit that a person set or granted. of names what it is for, if that is not the flow.
+func grantText(g *rules.GrantView, of string) string {
 	what := "a person set another limit of " + g.Rule
 	if g.More {
 		what = "a person granted more of " + g.Rule
 	}
+	what += of
 	if g.Given != 0 {
 		what += " at " + g.Given.String()
 	}

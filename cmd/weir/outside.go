@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/budgets"
 	"weir/analyzer/standing"
 	"weir/cmd/internal/api"
@@ -27,7 +28,8 @@ type place struct {
 	reads, changes string
 	byHand         []handReach
 	used           []accountReach
-	unknown        []string // what could not be read
+	unknown        []string    // what could not be read
+	tree           agents.View // the tree of the flow; none where no rule about trees is on
 	// waiting is what it costs the flow to wait; nil for nothing.
 	waiting *events.Waiting
 }
@@ -65,6 +67,10 @@ func placeOf(ctx context.Context, k known, v *analyzer.View) place {
 	if c, live := k.(*client.Client); live {
 		in.live = true
 		in.readOrders(ctx, c, v)
+	}
+	// What cannot be read is left out: it is about what is allowed.
+	if tree, ok, err := k.Agent(ctx, events.ScopeTree, cmp.Or(v.Root, v.Flow)); ok && err == nil {
+		in.tree = tree
 	}
 	list, err := k.Budgets(ctx, pump.BudgetQuery{Limit: mostAccounts})
 	switch {

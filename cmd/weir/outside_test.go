@@ -22,7 +22,7 @@ func TestExplainOutside(t *testing.T) {
 	dir := t.TempDir()
 	token, limits := filepath.Join(dir, "token"), filepath.Join(dir, "limits.yaml")
 	for path, text := range map[string]string{token: strings.Repeat("secret", 8),
-		limits: "profile: none\nrules: {max_tool_calls: {max: 1, action: hold}}\nbudgets:\n- {name: team-day, scope: team, measure: calls, window: month, hard: 1}\n"} {
+		limits: "profile: none\nrules: {max_tool_calls: {max: 1, action: hold}, max_tree_calls: {max: 4}}\nbudgets:\n- {name: team-day, scope: team, measure: calls, window: month, hard: 1}\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -93,6 +93,14 @@ func TestExplainOutside(t *testing.T) {
 		t.Errorf("weir approvals with a held flow prints:\n%s", out)
 	}
 	explained("waits", "waits is held", "weir approvals --server "+r.url+"\n", "weir flows grant waits --calls 20 --reason TEXT --server "+r.url+" --token-file FILE\n")
+	// What a tree was granted is shown with each of its flows.
+	say(0, append([]string{"flows", "grant", "waits", "--calls", "20"}, by...)...)
+	if out := say(0, "explain", "waits"); !strings.Contains(out, "\na person granted more of max_tree_calls for the tree of waits: the limit is 24 calls until 20") {
+		t.Errorf("after a grant:\n%s", out)
+	}
+	for range 30 {
+		weirNow(t, `{"kind":"tool.call","correlation_id":"waits","from":{"agent":"c"},"tool":{"name":"x"}}`, "check", "--server", r.url)
+	}
 	// The stop also ends the hold, of which another verdict speaks.
 	if out := say(0, append([]string{"flows", "stop", "waits"}, by...)...); !strings.HasPrefix(out, "waits is stopped until 20") {
 		t.Errorf("a stop of a held flow prints:\n%s", out)
