@@ -48,12 +48,14 @@ func (e *verdictWriter) answer(f *Flow, o *order, m *moment) *events.Verdict {
 func (e *settings) allowed(f *Flow, m *moment) *events.Verdict {
 	var room [256]byte // of most ids, so that no memory is allocated for what is hashed
 	id := append(append(append(room[:0], f.key...), 0), m.ev.ID...)
-	key := strings.Clone(f.key)
+	// The id of the answer and the key are copied at once.
+	text := string(append(strconv.AppendUint(room[:0], xxhash.Sum64(id), 16), f.key...))
+	key := text[len(text)-len(f.key):]
 	correlation := key
 	if m.ev.CorrelationID != key {
 		correlation = strings.Clone(m.ev.CorrelationID)
 	}
-	return &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64(id), 16), Time: events.RFC3339(m.at),
+	return &events.Verdict{SchemaVersion: 1, ID: text[:len(text)-len(f.key)], Time: events.RFC3339(m.at),
 		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeFlow, ID: key}, Action: events.Allow,
 		Reason: standing.Allowed, ConfigVersion: e.limits.Version, CorrelationID: correlation, Degraded: e.degraded(e.scaled != 0, m)}
 }

@@ -290,27 +290,18 @@ func readLine(in *bufio.Reader, line []byte) ([]byte, error) {
 // underWay bounds the asks that wait for their answers.
 // Both bounds keep a client that writes and does not read from filling memory.
 type underWay struct {
-	// Its room is MostAsks, so sending into it is taking a place.
-	asks  chan struct{}
-	mu    sync.Mutex
-	bytes int
+	mu          sync.Mutex
+	asks, bytes int
 	// It holds one token, which is enough: there is one who waits, the reader of the stream.
-	fewer chan struct{} // gets a token when there are fewer bytes
+	fewer chan struct{} // gets a token when there are fewer
 }
 
 // newUnderWay has room for MostAsks asks.
-func newUnderWay() *underWay {
-	return &underWay{asks: make(chan struct{}, MostAsks), fewer: make(chan struct{}, 1)}
-}
+func newUnderWay() *underWay { return &underWay{fewer: make(chan struct{}, 1)} }
 
 // begin waits for room; false when ctx has ended first.
 func (u *underWay) begin(ctx context.Context, bytes int) bool {
-	select {
-	case u.asks <- struct{}{}:
-	case <-ctx.Done():
-		return false
-	}
-	for !u.fits(bytes) {
+	for !u.try(bytes) {
 		select {
 		case <-u.fewer:
 		case <-ctx.Done():
@@ -320,28 +311,15 @@ func (u *underWay) begin(ctx context.Context, bytes int) bool {
 	return true
 }
 
-// try reports whether there is room at once, and takes it.
+// try reports whether there is room at once, and takes it. A line that is longer than the bound is let
+// in when it is the only one.
 func (u *underWay) try(bytes int) bool {
-	select {
-	case u.asks <- struct{}{}:
-	default:
-		return false
-	}
-	if u.fits(bytes) {
-		return true
-	}
-	<-u.asks
-	return false
-}
-
-// fits takes room for this number of bytes. A line that is longer than the bound is let in when
-// it is the only one.
-func (u *underWay) fits(bytes int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.bytes > 0 && u.bytes+bytes > bytesUnderWay {
+	if u.asks == MostAsks || u.bytes > 0 && u.bytes+bytes > bytesUnderWay {
 		return false
 	}
+	u.asks++
 	u.bytes += bytes
 	return true
 }
@@ -349,13 +327,13 @@ func (u *underWay) fits(bytes int) bool {
 // end gives back the room of a check that was answered, with the number of bytes that begin got.
 func (u *underWay) end(bytes int) {
 	u.mu.Lock()
+	u.asks--
 	u.bytes -= bytes
 	u.mu.Unlock()
 	select {
 	case u.fewer <- struct{}{}:
 	default:
 	}
-	<-u.asks
 }
 
 // answers are what goes out. Answers that come while others are written are written together.
