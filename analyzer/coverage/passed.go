@@ -80,23 +80,16 @@ func Missing(ev *events.Event) (lacks Lacks) {
 	return lacks
 }
 
-// String returns a hint for the caller: which rules cannot judge without the fields; "" for none.
-func (l Lacks) String() string {
+// Hint returns a hint for the caller: which rules of the limits cannot judge without the fields; "" for none.
+func (l Lacks) Hint(limits *analyzer.Limits) string {
 	var parts []string
 	for i := range fields {
 		if l&(1<<i) == 0 {
 			continue
 		}
-		var unable Unable
-		for j := range analyzer.Rules {
-			switch r, need := &analyzer.Rules[j], fields[i].need&^rules.NeedTime; { // weir fills in the time
-			case r.Needs&^r.OnlyWarns&need != 0:
-				unable.Rules = append(unable.Rules, r.Name)
-			case r.OnlyWarns&need != 0:
-				unable.OnlyWarn = append(unable.OnlyWarn, r.Name)
-			}
+		if unable := without(limits, fields[i].need&^rules.NeedTime); !unable.none() { // weir fills in the time
+			parts = append(parts, "no "+fields[i].name+": "+unable.text())
 		}
-		parts = append(parts, "no "+fields[i].name+": "+unable.text())
 	}
 	return strings.Join(parts, "; ")
 }

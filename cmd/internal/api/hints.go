@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"weir/analyzer"
 	"weir/analyzer/coverage"
 	"weir/events"
 )
@@ -14,10 +15,20 @@ import (
 type hints struct {
 	seed  maphash.Seed
 	given [1 << 13]atomic.Uint64
-	texts sync.Map // by coverage.Lacks: there are few, and to write one takes as long as a tenth of a check
+	texts sync.Map // by hintKey: there are few, and to write one takes as long as a tenth of a check
+	// limits are those in force.
+	limits func() *analyzer.Limits
 }
 
-func newHints() *hints { return &hints{seed: maphash.MakeSeed()} }
+// hintKey is what a text depends on. Limits change seldom.
+type hintKey struct {
+	lacks   coverage.Lacks
+	version string
+}
+
+func newHints(limits func() *analyzer.Limits) *hints {
+	return &hints{seed: maphash.MakeSeed(), limits: limits}
+}
 
 // of returns the hint for a check; "" when it lacks nothing or its flow has had the hint.
 func (h *hints) of(ev *events.Event) string {
@@ -30,9 +41,14 @@ func (h *hints) of(ev *events.Event) string {
 	if at := &h.given[key%uint64(len(h.given))]; at.Load() == key || at.Swap(key) == key {
 		return ""
 	}
-	text, ok := h.texts.Load(lacks)
+	limits := h.limits()
+	if limits == nil {
+		return ""
+	}
+	of := hintKey{lacks, limits.Version}
+	text, ok := h.texts.Load(of)
 	if !ok {
-		text, _ = h.texts.LoadOrStore(lacks, lacks.String())
+		text, _ = h.texts.LoadOrStore(of, lacks.Hint(limits))
 	}
 	return text.(string)
 }

@@ -280,7 +280,11 @@ type Server struct {
 // The error says that the address is none, or that other machines reach it and no token
 // keeps them out.
 func New(o Options) (*Server, error) {
-	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, turns: newTurns(), hints: newHints(), transcripts: new(transcripts)}
+	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, turns: newTurns(), transcripts: new(transcripts)}
+	a.hints = newHints(func() *analyzer.Limits {
+		now, _ := a.folded.inForce()
+		return now
+	})
 	a.faults.logger = o.Logger
 	a.grpc = grpcClients{faults: &a.faults, logger: o.Logger}
 	a.auditing = auditing{door: &a.door, clock: o.Clock, logger: o.Logger}

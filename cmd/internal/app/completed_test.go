@@ -65,6 +65,10 @@ func TestHints(t *testing.T) {
 		}
 	}
 	r.want(r.do("POST", "/v1/check", `{"kind":"agent.call","correlation_id":"f","from":{"agent":"a"},"to":{"agent":"b"}}`), 200, `"hint":"no content_hash: ping_pong_same, repeated_delegation, repeated_brief cannot be judged; no had_work: ping_pong_same, `, ` only warn, and late"`)
+	// A rule that is off needs nothing.
+	if got := r.do("POST", "/v1/check", strings.Replace(bare, "%", "i", 1)); strings.Contains(got.body, "repetition_any") {
+		t.Errorf("%s", got.body)
+	}
 	whole := r.do("POST", "/v1/check", `{"kind":"agent.call","correlation_id":"h","from":{"agent":"a"},"to":{"agent":"b"},"had_work":true,"content_hash":"xxh64:0000000000000001"}`)
 	if strings.Contains(whole.body, "hint") {
 		t.Errorf("%s", whole.body)
