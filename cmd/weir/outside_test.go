@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/budgets"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/pump"
@@ -165,6 +166,11 @@ func TestHandReach(t *testing.T) {
 type accounts struct {
 	known
 	pump.BudgetList
+}
+
+// Agent knows no trees.
+func (accounts) Agent(context.Context, events.ScopeKind, string) (agents.View, bool, error) {
+	return agents.View{}, false, nil
 }
 
 func (a accounts) Budgets(context.Context, pump.BudgetQuery) (pump.BudgetList, error) {
