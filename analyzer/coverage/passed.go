@@ -67,14 +67,29 @@ func Fields() (out []Passed) {
 // Lacks is a set of fields, by their rows, that a check can have and does not.
 type Lacks uint16
 
+// ofChecks is what Missing reads of fields, in one place: it runs with each check.
+var ofChecks = func() (out []ofCheck) {
+	for i := range fields {
+		if f := &fields[i]; f.lacks != nil {
+			out = append(out, ofCheck{1 << i, f.lacks})
+		}
+	}
+	return out
+}()
+
+type ofCheck struct {
+	row   Lacks
+	lacks func(*events.Event) bool
+}
+
 // Missing returns what a check lacks. It costs a few comparisons.
 func Missing(ev *events.Event) (lacks Lacks) {
 	if ev.By() == events.OriginUser { // such a call is always allowed
 		return 0
 	}
-	for i := range fields {
-		if f := &fields[i]; f.lacks != nil && f.lacks(ev) {
-			lacks |= 1 << i
+	for i := range ofChecks {
+		if f := &ofChecks[i]; f.lacks(ev) {
+			lacks |= f.row
 		}
 	}
 	return lacks

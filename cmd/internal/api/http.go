@@ -139,9 +139,7 @@ func (a *Server) guarded(next http.Handler) http.Handler {
 		// into the frame of another, or keep them. The inspector's page sets a policy of
 		// its own over this one.
 		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		h.Set("Cache-Control", "no-store")
+		h["X-Content-Type-Options"], h["Content-Security-Policy"], h["Cache-Control"] = noSniff, noFrames, noStore
 		// Not every writer has deadlines; those of the server's connections do.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 		if a.grpc.refuse(w, r) {
@@ -155,6 +153,14 @@ func (a *Server) guarded(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// Values of headers that all answers have. They are full, so Add copies them, and Set puts another list
+// in their place; a handler that wrote into one would change the answers to others.
+var (
+	noSniff  = []string{"nosniff"}
+	noFrames = []string{"default-src 'none'; frame-ancestors 'none'"}
+	noStore  = []string{"no-store"}
+)
 
 // knownHost refuses names that anybody's DNS may point at this server, by which a
 // page in a browser could reach it as its own origin. Addresses cannot be misused so.

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -141,5 +142,32 @@ func TestFlowEventsLeavesTheLog(t *testing.T) {
 	}
 	if got := w.Body.String(); got != "{\"id\":\"1\"}\n{\"id\":\"2\"}\n{\"id\":\"3\"}\n" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestHeadersOfAllAnswers holds that a handler which changes the headers that all answers share changes
+// its own answer alone.
+func TestHeadersOfAllAnswers(t *testing.T) {
+	names := []string{"X-Content-Type-Options", "Content-Security-Policy", "Cache-Control"}
+	server := &Server{}
+	answer := func(change func(h http.Header)) http.Header {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
+		server.guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { change(w.Header()) })).ServeHTTP(w, r)
+		return w.Header()
+	}
+	want := answer(func(http.Header) {}).Clone()
+	for _, name := range names {
+		if len(want[name]) != 1 || want[name][0] == "" {
+			t.Errorf("%s is %q", name, want[name])
+		}
+		added := answer(func(h http.Header) { h.Add(name, "more") })
+		set := answer(func(h http.Header) { h.Set(name, "other") })
+		if len(added[name]) != 2 || added[name][1] != "more" || set.Get(name) != "other" {
+			t.Errorf("%s is %q after Add and %q after Set", name, added[name], set[name])
+		}
+		answer(func(h http.Header) { h.Del(name) })
+	}
+	if got := answer(func(http.Header) {}); !reflect.DeepEqual(got, want) {
+		t.Errorf("the next answer has %v, want %v", got, want)
 	}
 }
