@@ -228,13 +228,18 @@ func (e *settings) grantView(f *Flow, o *flowOverride, m *moment) rules.GrantVie
 	return v
 }
 
-// Measure appends the counters of the flow to dst, as View shows them, and returns how many calls
+// Measure appends the counters of the flow to dst, as View shows them but for what is left, and returns how many calls
 // it made between agents, how long that took, and whether it was stopped in its time, as far as it
 // remembers. It is for what looks at many flows, and builds nothing else of a View.
 func (e *settings) Measure(dst []rules.CounterView, f *Flow) (counters []rules.CounterView, hops int64, lasted time.Duration, offended bool) {
-	var m moment
+	m := new(moment)
 	m.begin(f.clock)
-	return e.counters(dst, f, &m), int64(f.hops), f.last.Sub(f.begun()), len(f.offences) > 0
+	for i := range Rules {
+		if rule := &Rules[i]; e.shows(rule, f, m) {
+			dst = append(dst, counterOf(rule, f, &m.set))
+		}
+	}
+	return dst, int64(f.hops), f.last.Sub(f.begun()), len(f.offences) > 0
 }
 
 // statuses are the words of View.Status, the strictest last.
@@ -274,30 +279,41 @@ func (f *sanctions) overridden(r RuleID, at events.Stamp) bool {
 // Rows without Show have nothing to show between events and are left out.
 func (e *settings) counters(out []rules.CounterView, f *Flow, m *moment) []rules.CounterView {
 	for i := range Rules {
-		rule := &Rules[i]
-		s := e.setting(rule.ID, f, m)
-		if rule.Show == nil || s.Mode == rules.ModeOff {
-			continue
+		if rule := &Rules[i]; e.shows(rule, f, m) {
+			c := counterOf(rule, f, &m.set)
+			c.Left = leftOf(f, rule, m.set)
+			out = append(out, c)
 		}
-		unit := rules.InUnit(rule.Unit)
-		c := rules.CounterView{Rule: rule.Name, Unit: rule.Unit, Observed: float64(rule.Show(f, &s)) / unit}
-		if s.Warn != rules.Off {
-			c.Warn = float64(s.Warn) / unit
-			c.Near = c.Observed / c.Warn
-		}
-		if s.Stop != rules.Off {
-			c.Limit, c.Max = float64(s.Limit())/unit, s.Max
-			// A limit of 0 cannot be divided by; how near the warning is stands then.
-			if c.Limit > 0 {
-				c.Near = c.Observed / c.Limit
-			}
-		}
-		c.Left = leftOf(f, rule, s)
-		// Near is about the stop where there is one, else about the warning; 0 where neither is
-		// set.
-		out = append(out, c)
 	}
 	return out
+}
+
+// shows reports whether there is a counter of the row. It leaves the setting of the row in the moment.
+func (e *settings) shows(rule *FlowRule, f *Flow, m *moment) bool {
+	if rule.Show == nil {
+		return false
+	}
+	m.set = e.setting(rule.ID, f, m)
+	return m.set.Mode != rules.ModeOff
+}
+
+// counterOf is how far a row has come.
+func counterOf(rule *FlowRule, f *Flow, s *rules.Setting) rules.CounterView {
+	unit := rules.InUnit(rule.Unit)
+	c := rules.CounterView{Rule: rule.Name, Unit: rule.Unit, Observed: float64(rule.Show(f, s)) / unit}
+	if s.Warn != rules.Off {
+		c.Warn = float64(s.Warn) / unit
+		c.Near = c.Observed / c.Warn
+	}
+	if s.Stop != rules.Off {
+		c.Limit, c.Max = float64(s.Limit())/unit, s.Max
+		// A limit of 0 cannot be divided by; how near the warning is stands then. Otherwise Near is about
+		// the stop, and 0 where neither is set.
+		if c.Limit > 0 {
+			c.Near = c.Observed / c.Limit
+		}
+	}
+	return c
 }
 
 // leftOf returns what remains of the limit of a row; nil for one that does not report it. It
