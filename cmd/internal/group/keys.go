@@ -26,7 +26,9 @@ func (p *partitionOwner) look(r *pump.Record, ev *events.Event) {
 		p.misplaced(r, ev, prom.NoKey, "the record has no key")
 	case string(r.SentKey) != ev.CorrelationID:
 		p.misplaced(r, ev, prom.OtherKey, "the key of the record is not the correlation_id")
-	case p.set.partitionOfKey(r.SentKey) != p.partition:
+	// All records of a flow have one key, so the first is enough as long as none was elsewhere.
+	case (!r.Further || p.strayed) && p.set.partitionOfKey(r.SentKey) != p.partition:
+		p.strayed = true
 		p.misplaced(r, ev, prom.OtherPartition, "the record is not in the partition of its key")
 	}
 }

@@ -43,6 +43,7 @@ type partitionOwner struct {
 
 	began   time.Time
 	looked  int64         // offset behind the last record that look has seen; guarded by the pump
+	strayed bool          // one of them was not in the partition of its key; guarded by the pump
 	records []pump.Record // memory of the last ones
 	far     bool          // it is one of the member's backlogs, see lags
 	// Compared with the reader's, so that one trouble is counted once however often it is tried.

@@ -26,6 +26,7 @@ type Record struct {
 	Event *events.Event
 
 	SentKey []byte // of a record of a topic of events: the key that its producer gave it; nil for none
+	Further bool   // not the first of its flow among records that are read together; for Read
 
 	// Of a record of the activity log, which is what an agent stage folds.
 	Key  string   // the agent, project or tree that it concerns, see Repartitioned; "" of ticks and limits

@@ -192,6 +192,7 @@ func (g *sweep) plan(records []Record) (n int) {
 		seen = max(seen, when)
 		g.seen[n], g.next[n], g.flows[f].last = seen, -f-1, int32(n)
 		if g.fold.o.Read != nil {
+			r.Further = g.flows[f].first != int32(n)
 			g.fold.o.Read(r, &d.event)
 		}
 		n++
