@@ -58,7 +58,7 @@ func (c *Cluster) Client() *kafkago.Client {
 		c.transport = &kafkago.Transport{
 			// The library dials by open too, so that TLS and its faults are handled in one
 			// place.
-			Dial:        func(ctx context.Context, _, addr string) (net.Conn, error) { return c.open(ctx, addr, linkBuffer) },
+			Dial:        func(ctx context.Context, _, addr string) (net.Conn, error) { return c.open(ctx, addr) },
 			DialTimeout: c.dialTimeout(),
 			// The library's default of six seconds would leave requests with a leader that has
 			// moved.
@@ -105,20 +105,4 @@ func (c *Cluster) because(ctx context.Context, what string, err error) error {
 		return why
 	}
 	return fmt.Errorf("%s: %w", what, err)
-}
-
-// Dial connects to the broker that leads a partition. The connection reads through a
-// large buffer. A read or write without a deadline ends after DialTimeout. Within
-// DialTimeout per broker tried, Dial returns a connection or the obstacle: see Final,
-// ErrUnreachable, ErrLogin, ErrTLS and ErrNoTopic.
-func (c *Cluster) Dial(ctx context.Context, topic string, partition int) (*kafkago.Conn, error) {
-	l, err := c.leader(ctx, topic, partition)
-	if err != nil {
-		return nil, err
-	}
-	// The link was only needed to find the leader: the library's connection is another, with a
-	// larger buffer.
-	l.Close()
-	conn, _, err := c.login(ctx, l.addr, connBuffer, kafkago.Partition{Topic: topic, ID: partition})
-	return conn, err
 }

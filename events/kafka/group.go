@@ -232,7 +232,7 @@ func (g *Group) config() kafkago.ConsumerGroupConfig {
 		Brokers: c.Brokers,
 		Topics:  []string{g.o.Topic},
 		Dialer: &kafkago.Dialer{ClientID: c.clientID(), Timeout: coordinatorTimeout, SASLMechanism: c.SASL,
-			DialFunc: func(ctx context.Context, _, addr string) (net.Conn, error) { return c.open(ctx, addr, linkBuffer) }},
+			DialFunc: func(ctx context.Context, _, addr string) (net.Conn, error) { return c.open(ctx, addr) }},
 		GroupBalancers: []kafkago.GroupBalancer{&balancer{topic: g.o.Topic, mine: func() profile {
 			return profile{address: g.o.Address, holds: g.o.Holds()}
 		}}},

@@ -22,10 +22,8 @@ const (
 	fetchVersion       = 11
 )
 
-const (
-	linkBuffer = 4 << 10   // of connections that carry small answers, or read large ones past the buffer
-	connBuffer = 256 << 10 // of those that the library reads records from: half the time of its own 4 KiB
-)
+// linkBuffer is that of a connection: it carries small answers, and large ones are read past the buffer.
+const linkBuffer = 4 << 10
 
 // link is a connection to one broker that has logged in. It is for one goroutine.
 //
@@ -38,54 +36,43 @@ type link struct {
 	expires *time.Timer
 }
 
-// login connects to one broker and logs in, within DialTimeout. The library's connection
-// and the socket are one; nothing is left unread between them.
+// connect reaches one broker and logs in, within DialTimeout.
 //
-// The library does the login, so that its mechanisms exist once. A later user of the socket
-// must not use the library's connection.
-func (c *Cluster) login(ctx context.Context, addr string, buffer int, p kafkago.Partition) (*kafkago.Conn, *socket, error) {
+// The library does the login, so that its mechanisms exist once. Its connection is the socket; nothing is left unread
+// between them, and it is not used afterwards.
+func (c *Cluster) connect(ctx context.Context, addr string) (*link, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil, nil, fmt.Errorf("broker %q: want host:port, for example localhost:9092", addr)
+		return nil, fmt.Errorf("broker %q: want host:port, for example localhost:9092", addr)
 	}
 	// The library wants the broker of a partition in this form, also where there is no
 	// partition.
+	var p kafkago.Partition
 	p.Leader.Host = host
 	if p.Leader.Port, err = strconv.Atoi(port); err != nil {
-		return nil, nil, fmt.Errorf("broker %q: the port is no number", addr)
+		return nil, fmt.Errorf("broker %q: the port is no number", addr)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.dialTimeout())
 	defer cancel()
-	s, err := c.open(ctx, addr, buffer)
+	s, err := c.open(ctx, addr)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	// The library does not end a login when its context does.
 	stop := context.AfterFunc(ctx, func() { s.Close() })
 	// The dialer is handed the socket, which is open already.
 	d := kafkago.Dialer{ClientID: c.clientID(), SASLMechanism: c.SASL, DialFunc: func(context.Context, string, string) (net.Conn, error) { return s, nil }}
-	conn, err := d.DialPartition(ctx, "tcp", addr, p)
+	_, err = d.DialPartition(ctx, "tcp", addr, p)
 	// When the context ended the socket is closed, and the error says no more than that.
 	if !stop() {
 		err = ctx.Err()
 	}
 	if err != nil {
 		s.Close()
-		return nil, nil, explain(addr, err)
+		return nil, explain(addr, err)
 	}
 	// From here on a broker that hangs up does not mean the login, see hungUp.
 	s.login = false
-	return conn, s, nil
-}
-
-// connect reaches one broker and logs in.
-//
-// It holds a small buffer, since a link's answers are small or read past it.
-func (c *Cluster) connect(ctx context.Context, addr string) (*link, error) {
-	_, s, err := c.login(ctx, addr, linkBuffer, kafkago.Partition{})
-	if err != nil {
-		return nil, err
-	}
 	return &link{socket: s, client: c.clientID()}, nil
 }
 

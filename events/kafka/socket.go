@@ -39,7 +39,7 @@ type socket struct {
 // open connects to one broker and agrees with it about TLS.
 //
 // One patience is for the whole of it, TLS included.
-func (c *Cluster) open(ctx context.Context, addr string, buffer int) (*socket, error) {
+func (c *Cluster) open(ctx context.Context, addr string) (*socket, error) {
 	patience := c.dialTimeout()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -65,9 +65,7 @@ func (c *Cluster) open(ctx context.Context, addr string, buffer int) (*socket, e
 		}
 		s.Conn, s.secure = secure, true
 	}
-	// Records are read through a large buffer, since each read of the library is one system
-	// call otherwise.
-	s.buffer = bufio.NewReaderSize(s.Conn, buffer)
+	s.buffer = bufio.NewReaderSize(s.Conn, linkBuffer)
 	return s, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 
 	"github.com/bufbuild/protocompile"
@@ -21,9 +22,7 @@ import (
 func protobufDecoder(ctx context.Context, text string, named map[string]string) (func([]byte) ([]byte, error), error) {
 	const main = "value.proto"
 	files := map[string]string{main: text}
-	for name, imported := range named {
-		files[name] = imported
-	}
+	maps.Copy(files, named)
 	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(files)})}
 	compiled, err := compiler.Compile(ctx, main)
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 	"testing"
 	"time"
 
-	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"weir/events/kafka"
+	sinkkafka "weir/sink/kafka"
 )
 
 const password = "weir-secret"
@@ -132,14 +132,15 @@ func TestClusterSecurity(t *testing.T) {
 		check("create", err)
 		_, err = c.Topic(t.Context(), topic)
 		check("topic", err)
-		conn, err := c.Dial(t.Context(), topic, 1)
-		check("dial", err)
+		_, _, err = c.Bounds(t.Context(), topic, 1)
+		check("bounds", err)
 		if want == nil {
-			if _, err := conn.WriteMessages(kafkago.Message{Value: []byte("v")}); err != nil {
-				t.Error(err)
+			p, err := sinkkafka.Open(t.Context(), c, topic, topic, 1)
+			if err != nil {
+				t.Fatal(err)
 			}
-			conn.Close()
-			r := kafka.NewReader(c, topic, 1, 0, kafka.ReaderOptions{})
+			mustAppend(t, p, "v")
+			r := kafka.NewReader(c, topic, 1, p.MarkOffset()+1, kafka.ReaderOptions{})
 			if got, err := read(t, r, 1); err != nil || string(got[0].Value) != "v" {
 				t.Error(err)
 			}
@@ -218,8 +219,6 @@ func TestClusterUnreachable(t *testing.T) {
 		check("topic", err)
 		_, err = c.CreateTopics(t.Context(), kafka.NewTopic{Name: "x", Partitions: 1})
 		check("create", err)
-		_, err = c.Dial(t.Context(), "x", 0)
-		check("dial", err)
 		_, _, err = c.Bounds(t.Context(), "x", 0)
 		check("bounds", err)
 		_, err = c.OffsetAt(t.Context(), "x", 0, time.Now())
@@ -283,7 +282,7 @@ func TestClusterLeaderElsewhere(t *testing.T) {
 		a.Brokers, a.Topics = append(a.Brokers, node), append(a.Topics, mt)
 		return a, nil, true
 	})
-	_, err = b.cluster(t).Dial(t.Context(), topic, 0)
+	_, _, err = b.cluster(t).Bounds(t.Context(), topic, 0)
 	if !errors.Is(err, kafka.ErrUnreachable) || !strings.Contains(err.Error(), "advertised.listeners") {
 		t.Error(err)
 	}
@@ -313,14 +312,13 @@ func TestClusterTopics(t *testing.T) {
 	for what, f := range map[string]func() error{
 		"topic":      func() error { _, err := c.Topic(t.Context(), unique(t)); return err },
 		"partitions": func() error { _, err := c.Partitions(t.Context(), unique(t)); return err },
-		"dial":       func() error { _, err := c.Dial(t.Context(), unique(t), 0); return err },
 		"bounds":     func() error { _, _, err := c.Bounds(t.Context(), unique(t), 0); return err },
 	} {
 		if err := f(); !errors.Is(err, kafka.ErrNoTopic) || !strings.Contains(err.Error(), "create it") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := c.Dial(t.Context(), first, 3); err == nil || !strings.Contains(err.Error(), "3 partitions") {
+	if _, _, err := c.Bounds(t.Context(), first, 3); err == nil || !strings.Contains(err.Error(), "3 partitions") {
 		t.Error(err)
 	}
 }
