@@ -147,15 +147,6 @@ type Effects struct {
 	scratch Flow
 }
 
-// Fold is Step on a copy: it leaves f alone and returns the new flow and the
-// verdicts. It is for callers who ask rarely.
-func (e *Engine) Fold(p Partition, f *Flow, ev *events.Event) (Partition, *Flow, []events.Verdict) {
-	var fx Effects
-	next := f.Clone()
-	e.Step(&p, next, ev, &fx)
-	return p, next, fx.Verdicts
-}
-
 // Step folds one event into the flow, in place, and adds its results to fx.
 // The event must belong to the flow: f is the zero Flow, or was folded from
 // events with the same FlowKey. What Step keeps of ev it keeps by reference;

@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -309,10 +310,8 @@ func (o *order) match(f *Flow, m *moment) *events.Match {
 
 // appendNew appends s if it is not in the list already. Lists are short.
 func appendNew(list []string, s string) []string {
-	for _, have := range list {
-		if have == s {
-			return list
-		}
+	if slices.Contains(list, s) {
+		return list
 	}
 	return append(list, s)
 }

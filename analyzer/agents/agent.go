@@ -197,10 +197,6 @@ func (a *subject) Key() string { return a.key }
 // remembering has none and needs no record.
 func (a *Agent) Events() int64 { return int64(a.events) }
 
-// Last returns when the agent did something last.
-// Later reports about an earlier time do not turn it back.
-func (a *Agent) Last() events.Stamp { return a.last }
-
 // Reset forgets everything but keeps the memory of its slices.
 // The key is kept and not copied: it must not alias memory that the caller is about to
 // overwrite.

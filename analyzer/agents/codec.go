@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 
 	"weir/analyzer/record"
 	"weir/analyzer/standing"
@@ -195,13 +194,4 @@ func readStamps(d *record.Reader, list []events.Stamp, n byte, clock events.Stam
 // Trees have records of another version, and are never stuck.
 func MayBeStuck(record []byte) bool {
 	return len(record) > 1 && record[0] == codecVersion && record[1]&hasStuck != 0
-}
-
-// Clone returns a copy that shares no memory with a.
-func (a *Agent) Clone() *Agent {
-	c := new(Agent)
-	if err := c.UnmarshalBinary(strings.Clone(a.key), a.encode(nil)); err != nil {
-		panic("agent " + standing.Printable(a.key) + " does not read its own record: " + err.Error())
-	}
-	return c
 }

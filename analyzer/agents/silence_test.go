@@ -110,7 +110,7 @@ func TestWhoWaitsIsNotSilent(t *testing.T) {
 		t.Helper()
 		y := newAgentPlay(t)
 		tell(y)
-		start := time.Duration(y.a.Last()-dawn) * time.Millisecond
+		start := time.Duration(y.a.last-dawn) * time.Millisecond
 		if got := y.condition(start + 2*time.Hour); got != want {
 			t.Errorf("condition %q, want %q", got, want)
 		}

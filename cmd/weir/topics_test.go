@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -19,9 +20,7 @@ func TestCompareTopics(t *testing.T) {
 	f := func(want string, partitions int, setting, value string) {
 		t.Helper()
 		config := map[string]string{}
-		for k, v := range good {
-			config[k] = v
-		}
+		maps.Copy(config, good)
 		if setting != "" {
 			config[setting] = value
 		}

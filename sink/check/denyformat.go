@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -126,9 +127,7 @@ func (r *Reply) write(w http.ResponseWriter) {
 // copyHeader puts headers in the place of those of the same names. The slices of values are
 // shared and must not be changed.
 func copyHeader(to, from http.Header) {
-	for name, values := range from {
-		to[name] = values
-	}
+	maps.Copy(to, from)
 }
 
 // bare is a refusal as the gateway system writes it, and with the names of the task

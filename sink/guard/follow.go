@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"mime"
 	"net/http"
@@ -490,9 +491,7 @@ func (g *base) doAt(ctx context.Context, at, method, path string, body []byte, h
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	// What is packed may be any size.
 	r.Header.Set("Accept-Encoding", "identity")
 	if g.o.Token != "" {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -128,9 +129,7 @@ func (e *Exporter) try(ctx context.Context, b []byte) (rejected int64, err error
 		return 0, err
 	}
 	// Before the two headers that are always the same.
-	for name, values := range e.o.Header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, e.o.Header)
 	// JSON and not protobuf: an endpoint that takes only protobuf refuses it, and Counts reports it
 	// (decision 76).
 	req.Header.Set("Content-Type", "application/json")

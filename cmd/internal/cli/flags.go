@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -39,11 +40,9 @@ func (c *Choice) Type() string { return "word" }
 //
 // An error leaves the value as it was.
 func (c *Choice) Set(s string) error {
-	for _, w := range c.Words {
-		if s == w {
-			c.Value = s
-			return nil
-		}
+	if slices.Contains(c.Words, s) {
+		c.Value = s
+		return nil
 	}
 	if c.Other != nil {
 		err := c.Other(s)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -172,9 +173,7 @@ func (c *Client) Send(ctx context.Context, method, path string, body io.Reader, 
 		return nil, err
 	}
 	// The caller's header is left as it is.
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	if c.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}

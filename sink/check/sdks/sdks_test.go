@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -98,9 +99,7 @@ func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		format, call = check.AnyFormat, &rpc
 	}
 	reply := check.Refuse(&c.refusal.verdict, format, call)
-	for name, values := range reply.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), reply.Header)
 	if c.refusal.before {
 		w.Header().Del("X-Should-Retry")
 	}

@@ -3,6 +3,7 @@ package conformance
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -104,9 +105,7 @@ func (p *player) compare(at string, want, got map[string]any, byHand bool) {
 func (p *player) verdict(order map[string]any, n int) string {
 	p.Helper()
 	v := make(map[string]any, len(order)+4)
-	for name, value := range order {
-		v[name] = value
-	}
+	maps.Copy(v, order)
 	if v["revision"] == nil {
 		v["revision"] = n + 1
 	}
