@@ -67,7 +67,7 @@ func (e *relay) repartition(f *Flow, m *moment, fx *Effects) {
 			f.passWake(m, fx)
 		}
 	case events.ToolResult:
-		if e.agents.Wakes && m.ev.ParentCorrelationID != "" && f.waitsFor(m) {
+		if e.agents.Wakes && m.ev.ParentCorrelationID != "" && waitsFor(f, m) {
 			notifyOpener(m, waits(m.ev), activity.WorkCame, fx)
 		}
 	case events.AgentReturn:
@@ -180,7 +180,7 @@ func passOutcome(f *Flow, m *moment, fx *Effects) {
 	if ev.ParentCorrelationID == "" {
 		return
 	}
-	if status == activity.WorkCame && f.looksOn() {
+	if status == activity.WorkCame && looksOn(f) {
 		content = waits(ev)
 	}
 	notifyOpener(m, content, status, fx)
@@ -207,7 +207,7 @@ func waits(ev *events.Event) events.Hash {
 }
 
 // waitsFor reports whether the result at hand is of a call that waited: it took long and is no error.
-func (f *Flow) waitsFor(m *moment) bool {
+func waitsFor(f *Flow, m *moment) bool {
 	if m.from == none || m.callAt < 0 || m.callAt >= len(f.parties[m.from].calls) {
 		return false
 	}
@@ -217,7 +217,7 @@ func (f *Flow) waitsFor(m *moment) bool {
 
 // looksOn reports whether a call of the flow rightly repeats another one, as looks at work that goes on do, and brought
 // something. Calls to a provider that is busy bring an error.
-func (f *cast) looksOn() bool {
+func looksOn(f *Flow) bool {
 	for i := range f.parties {
 		for j := range f.parties[i].calls {
 			if c := &f.parties[i].calls[j]; c.flags&(callRetry|callError) == callRetry && c.known() {

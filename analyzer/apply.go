@@ -326,7 +326,7 @@ func (f *Flow) applyReturn(m *moment) {
 		f.worked(m.from)
 	}
 	f.closeRound(m, m.from, m.to)
-	m.stray = m.to != none && m.to != m.from && !f.calledBy(m.from, m.to)
+	m.stray = m.to != none && m.to != m.from && !calledBy(f, m.from, m.to)
 	if m.stray && f.strays < rules.MaxCount {
 		f.strays++
 	}
@@ -350,7 +350,7 @@ func (f *Flow) applyReturn(m *moment) {
 
 // calledBy reports whether the caller called the party, as far as is remembered; yes where parties had to be
 // forgotten, and where the call may have been before what weir has seen of the episode.
-func (f *Flow) calledBy(party, caller uint8) bool {
+func calledBy(f *Flow, party, caller uint8) bool {
 	p := &f.parties[party]
 	switch {
 	case len(f.parties) == maxParties || f.flags&flagIncomplete != 0 || p.parent == caller:

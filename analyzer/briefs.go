@@ -167,14 +167,14 @@ func openBrief(f *Flow, from uint8, content uint32) int {
 	if at < maxBriefs {
 		f.briefs = append(f.briefs, brief{})
 	} else {
-		at = f.leastBrief()
+		at = leastBrief(f)
 	}
 	f.briefs[at] = brief{from: from, to: none, content: content}
 	return at
 }
 
 // leastBrief is the place of the brief that gives way.
-func (f *Flow) leastBrief() (at int) {
+func leastBrief(f *Flow) (at int) {
 	least := uint64(math.MaxUint64)
 	for i := range f.briefs {
 		b := &f.briefs[i]

@@ -133,7 +133,7 @@ func (l *Limits) RulesThatOnlyWarn(what rules.Need) (names []string) {
 }
 
 // onlyWarn lists the rules that only warn for now.
-func (e *settings) onlyWarn(f *Flow, m *moment) (names []string) {
+func onlyWarn(e *settings, f *Flow, m *moment) (names []string) {
 	for i := range Rules {
 		r, row := &Rules[i], FlowRow(RuleID(i))
 		switch {
@@ -158,14 +158,14 @@ func (e *verdictWriter) View(f *Flow) View {
 	if f.flags&flagWorkUnknown != 0 {
 		v.WorkUnknown = e.limits.RulesThatNeed(rules.NeedWork)
 	}
-	for _, x := range f.missing() {
+	for _, x := range missing(&f.cast) {
 		if names := e.limits.RulesThatNeed(x.need); len(names) > 0 {
 			v.Missing = append(v.Missing, MissingView{x.what, names})
 		}
 	}
 	var deadline moment // at which only the flow is known
 	deadline.begin(f.clock)
-	v.OnlyWarn = e.onlyWarn(f, &deadline)
+	v.OnlyWarn = onlyWarn(&e.settings, f, &deadline)
 	for r := range RuleCount {
 		if mode := e.limits.Rules[r].Mode; f.exempted(e.byTag[r], mode, &deadline) != mode {
 			v.Exempt = append(v.Exempt, Rules[r].Name)
@@ -205,7 +205,7 @@ func (e *verdictWriter) View(f *Flow) View {
 	}
 	for i := range f.overrides {
 		if o := &f.overrides[i]; m.at < o.expires {
-			v.Grants = append(v.Grants, e.grantView(f, o, m))
+			v.Grants = append(v.Grants, grantView(&e.settings, f, o, m))
 		}
 	}
 	for i := range f.offences {
@@ -220,7 +220,7 @@ func (e *verdictWriter) View(f *Flow) View {
 }
 
 // grantView shows a limit of a person with what it comes to.
-func (e *settings) grantView(f *Flow, o *flowOverride, m *moment) rules.GrantView {
+func grantView(e *settings, f *Flow, o *flowOverride, m *moment) rules.GrantView {
 	v := rules.GrantView{Rule: Rules[o.rule].Name, Unit: Rules[o.rule].Unit, Given: events.RFC3339(o.given), Until: events.RFC3339(o.expires), More: o.more}
 	if s := e.setting(o.rule, f, m); s.Mode != rules.ModeOff && s.Stop != rules.Off {
 		v.Limit = float64(s.Limit()) / rules.InUnit(Rules[o.rule].Unit)
@@ -235,7 +235,7 @@ func (e *settings) Measure(dst []rules.CounterView, f *Flow) (counters []rules.C
 	m := new(moment)
 	m.begin(f.clock)
 	for i := range Rules {
-		if rule := &Rules[i]; e.shows(rule, f, m) {
+		if rule := &Rules[i]; shows(e, rule, f, m) {
 			dst = append(dst, counterOf(rule, f, &m.set))
 		}
 	}
@@ -279,7 +279,7 @@ func (f *sanctions) overridden(r RuleID, at events.Stamp) bool {
 // Rows without Show have nothing to show between events and are left out.
 func (e *settings) counters(out []rules.CounterView, f *Flow, m *moment) []rules.CounterView {
 	for i := range Rules {
-		if rule := &Rules[i]; e.shows(rule, f, m) {
+		if rule := &Rules[i]; shows(e, rule, f, m) {
 			c := counterOf(rule, f, &m.set)
 			c.Left = leftOf(f, rule, m.set)
 			out = append(out, c)
@@ -289,7 +289,7 @@ func (e *settings) counters(out []rules.CounterView, f *Flow, m *moment) []rules
 }
 
 // shows reports whether there is a counter of the row. It leaves the setting of the row in the moment.
-func (e *settings) shows(rule *FlowRule, f *Flow, m *moment) bool {
+func shows(e *settings, rule *FlowRule, f *Flow, m *moment) bool {
 	if rule.Show == nil {
 		return false
 	}

@@ -17,7 +17,7 @@ type lack struct {
 
 // missing lists what none of the remembered calls of tools of the flow reports; none where too few calls
 // are known.
-func (f *cast) missing() (out []lack) {
+func missing(f *cast) (out []lack) {
 	calls, args, results, unnamedCalls := 0, 0, 0, 0
 	for i := range f.parties {
 		p := &f.parties[i]
@@ -55,7 +55,7 @@ func (f *cast) missing() (out []lack) {
 // compare calls could have warned earlier with these fields.
 func (f *cast) missingFields() string {
 	var what []string
-	for _, x := range f.missing() {
+	for _, x := range missing(f) {
 		what = append(what, x.what)
 	}
 	if len(what) == 0 {
