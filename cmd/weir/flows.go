@@ -45,7 +45,7 @@ func flowsCommand() cli.Command {
 			},
 		},
 		{
-			Name: "show", Args: "FLOW", Short: "print the state of one flow",
+			Name: "show", Args: "FLOW", Wants: cli.Wants(1, 1, "the id of a FLOW"), Short: "print the state of one flow",
 			Long:  "weir explain prints the same in words, with the meaning.",
 			Setup: ofOneFlow(showFlow),
 		},
