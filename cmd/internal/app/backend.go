@@ -128,7 +128,7 @@ func (a *App) newBackend() (backend, error) {
 	shared.Read = func(r *pump.Record, ev *events.Event) { a.look(r.Value, ev) }
 	m := group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Peer: a.peer, Tick: a.o.Tick,
 		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current,
-		Hold: a.answers.Hold, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail})
+		Hold: a.answers.Hold, Settle: a.answers.Settle, Sign: a.keys.sign, CaughtUp: a.api.CaughtUp, Fail: a.Fail})
 	a.members, a.checks.Members = m, m
 	return m, nil
 }

@@ -43,6 +43,8 @@ type Host struct {
 	// request waits.
 	Hold   func(ev *events.Event, v *events.Verdict) bool
 	Settle func(ev *events.Event, v *events.Verdict)
+	// Sign returns the signature of a verdict on its way into the topic; "" leaves it unsigned.
+	Sign func(verdict []byte) string
 	// CaughtUp is called when a partition of events is folded to its end for the first time.
 	CaughtUp func()
 	// Fail is called with an error after which the program cannot continue.

@@ -185,7 +185,7 @@ func (p *partitionOwner) open(ctx context.Context, inOrder bool) (err error) {
 	options.Partition, options.Source, options.Stage, options.Sources = uint16(p.output), p.set.topic, p.set.stage, len(m.sets.flows.partitions)
 	options.InOrder = inOrder
 	options.Limits, options.Store, options.Memory = *m.host.Limits(), m.store, m.memory(p.set)
-	options.Sink = &topicVerdicts{topic: sinkkafka.NewVerdicts(p.verdicts, m.clock.Now), own: m.keepOwn}
+	options.Sink = &topicVerdicts{topic: sinkkafka.NewVerdicts(p.verdicts, m.clock.Now).Signed(m.host.Sign), own: m.keepOwn}
 	options.DeadLetters = &topicDeadLetters{sinkkafka.NewDeadLetters(p.deadLetters, p.set.topic, p.partition, m.clock.Now)}
 	// The partitions of the agent stage are sources as well: of what a tree passes on to the one above.
 	options.ActivityWaits = true
