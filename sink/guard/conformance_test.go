@@ -1,11 +1,9 @@
 package guard
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"net/http/httptest"
 	"os"
@@ -344,24 +342,12 @@ func conforms(t *testing.T, command []string) {
 // foreign talks to a guard of another language that follows a weir.
 type foreign struct {
 	*testing.T
-	in  io.WriteCloser
-	out *bufio.Scanner
-	run *exec.Cmd
+	program *conformance.Program
 }
 
-func (f *foreign) do(command map[string]any) (answer map[string]any) {
+func (f *foreign) do(command map[string]any) map[string]any {
 	f.Helper()
-	text, _ := json.Marshal(command)
-	if _, err := f.in.Write(append(text, '\n')); err != nil {
-		f.Fatal(err)
-	}
-	if !f.out.Scan() {
-		f.Fatal("the guard ended: ", f.out.Err())
-	}
-	if err := json.Unmarshal(f.out.Bytes(), &answer); err != nil {
-		f.Fatal(err)
-	}
-	return answer
+	return f.program.Do(f, command)
 }
 
 // begin starts a guard of another language that follows a weir.
@@ -370,27 +356,11 @@ func begin(t *testing.T, weir *guardtest.Weir, command []string, more ...string)
 	server := httptest.NewServer(weir)
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { weir.Set(guardtest.Away) }) // so that streams end
-	run := exec.CommandContext(t.Context(), command[0], slices.Concat(command[1:], []string{server.URL}, more)...)
-	run.Stderr = os.Stderr
-	in, err := run.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := run.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := run.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return &foreign{t, in, bufio.NewScanner(out), run}
+	return &foreign{t, conformance.Begin(t, command[0], slices.Concat(command, []string{server.URL}, more)...)}
 }
 
 // end lets the guard send what it has to say, and ends it.
 func (f *foreign) end() {
 	f.Helper()
-	_ = f.in.Close()
-	if err := f.run.Wait(); err != nil {
-		f.Error(err)
-	}
+	f.program.End(f)
 }

@@ -55,7 +55,7 @@ func TestConformanceDecisions(t *testing.T) {
 // TestConformanceDialogues plays the dialogues of the suite by each way to check calls, and by each guard.
 func TestConformanceDialogues(t *testing.T) {
 	commands := guards(t)
-	eachDialogues(t, func(t *testing.T, limits string, dialogues []conformance.Dialogue) {
+	conformance.EachDialogues(t, func(t *testing.T, limits string, dialogues []conformance.Dialogue) {
 		_, w := conforming(t, t.TempDir(), limits, clock.System{})
 		ways := append(conformance.HTTP(), checktest.NewGuard(t, w.URLs[0]))
 		for language, command := range commands {
@@ -114,7 +114,7 @@ func typescriptGuard(t *testing.T, node, folder string) (module string) {
 // TestConformanceRestarted stops, and then kills, weir in the middle of all dialogues, and starts it again: the answers
 // are the same as without that.
 func TestConformanceRestarted(t *testing.T) {
-	eachDialogues(t, func(t *testing.T, limits string, dialogues []conformance.Dialogue) {
+	conformance.EachDialogues(t, func(t *testing.T, limits string, dialogues []conformance.Dialogue) {
 		dir := t.TempDir()
 		r, w := conforming(t, dir, limits, clock.System{})
 		var stopped, killed []*conformance.Player
@@ -138,19 +138,4 @@ func TestConformanceRestarted(t *testing.T) {
 			}
 		}
 	})
-}
-
-// eachDialogues calls fn with the dialogues of each limits.
-func eachDialogues(t *testing.T, fn func(t *testing.T, limits string, dialogues []conformance.Dialogue)) {
-	t.Parallel()
-	byLimits, err := conformance.Dialogues()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for limits, dialogues := range byLimits {
-		t.Run(fmt.Sprint(len(limits)), func(t *testing.T) {
-			t.Parallel()
-			fn(t, limits, dialogues)
-		})
-	}
 }

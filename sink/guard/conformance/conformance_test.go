@@ -21,7 +21,7 @@ func TestSuite(t *testing.T) {
 			t.Errorf("%s: only a guard is stale; say that the row is local", d.Name)
 		}
 	}
-	byLimits, err := Dialogues()
+	byLimits, err := dialogues()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,8 +39,23 @@ type Step struct {
 	Want  map[string]any  `json:"want,omitempty"`  // of each answer
 }
 
-// Dialogues returns the dialogues that a weir plays, by their limits.
-func Dialogues() (map[string][]Dialogue, error) {
+// EachDialogues calls fn with the dialogues that a weir plays, for each limits in parallel.
+func EachDialogues(t *testing.T, fn func(t *testing.T, limits string, dialogues []Dialogue)) {
+	t.Parallel()
+	byLimits, err := dialogues()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for limits, dialogues := range byLimits {
+		t.Run(fmt.Sprint(len(limits)), func(t *testing.T) {
+			t.Parallel()
+			fn(t, limits, dialogues)
+		})
+	}
+}
+
+// dialogues returns the dialogues that a weir plays, by their limits.
+func dialogues() (map[string][]Dialogue, error) {
 	rows, err := Rows()
 	byLimits := make(map[string][]Dialogue)
 	for _, row := range rows {

@@ -13,7 +13,8 @@ import (
 // line.
 type Program struct {
 	name string
-	in   io.Writer
+	run  *exec.Cmd
+	in   io.WriteCloser
 	out  *bufio.Scanner
 }
 
@@ -37,7 +38,35 @@ func Begin(t testing.TB, name string, command ...string) *Program {
 		_ = in.Close()
 		_ = run.Wait() // the context has ended it
 	})
-	return &Program{name: name, in: in, out: bufio.NewScanner(out)}
+	return &Program{name: name, run: run, in: in, out: bufio.NewScanner(out)}
+}
+
+// Do gives a command and returns the answer.
+func (g *Program) Do(t testing.TB, command map[string]any) (answer map[string]any) {
+	t.Helper()
+	text, err := json.Marshal(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.in.Write(append(text, '\n')); err != nil {
+		t.Fatal(err)
+	}
+	if !g.out.Scan() {
+		t.Fatalf("the guard of %s has ended: %v", g.name, g.out.Err())
+	}
+	if err := json.Unmarshal(g.out.Bytes(), &answer); err != nil {
+		t.Fatalf("%v: %s", err, g.out.Bytes())
+	}
+	return answer
+}
+
+// End lets the guard send what it has to say, and ends it.
+func (g *Program) End(t testing.TB) {
+	t.Helper()
+	_ = g.in.Close()
+	if err := g.run.Wait(); err != nil {
+		t.Error(err)
+	}
 }
 
 // Name returns the name that it was started with.
@@ -47,21 +76,7 @@ func (g *Program) Name() string { return g.name }
 func (g *Program) Check(t testing.TB, _ string, checks []Check) (answers []map[string]any) {
 	t.Helper()
 	for _, c := range checks {
-		command, err := json.Marshal(map[string]any{"do": "ask", "call": c.Call})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := g.in.Write(append(command, '\n')); err != nil {
-			t.Fatal(err)
-		}
-		if !g.out.Scan() {
-			t.Fatalf("the guard of %s has ended: %v", g.name, g.out.Err())
-		}
-		var got map[string]any
-		if err := json.Unmarshal(g.out.Bytes(), &got); err != nil {
-			t.Fatalf("%v: %s", err, g.out.Bytes())
-		}
-		answers = append(answers, got)
+		answers = append(answers, g.Do(t, map[string]any{"do": "ask", "call": c.Call}))
 	}
 	return answers
 }

@@ -75,35 +75,27 @@ func TestMemberConformanceDecisions(t *testing.T) {
 // TestMemberConformanceDialogues plays the dialogues of the suite by each way to check calls. In the middle of the last
 // ones a member leaves, and the other one folds its flows: the answers are the same.
 func TestMemberConformanceDialogues(t *testing.T) {
-	t.Parallel()
-	byLimits, err := conformance.Dialogues()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for limits, dialogues := range byLimits {
-		t.Run(fmt.Sprint(len(limits)), func(t *testing.T) {
-			t.Parallel()
-			w, g, members := conforming(t, limits)
-			for _, way := range append(conformance.HTTP(), checktest.NewGuard(t, w.URLs[0])) {
-				for i := range dialogues {
-					w.Play(t, &dialogues[i], way, fmt.Sprint(way.Name(), "-", i, "-"))
-				}
-			}
-			var players []*conformance.Player
+	conformance.EachDialogues(t, func(t *testing.T, limits string, dialogues []conformance.Dialogue) {
+		w, g, members := conforming(t, limits)
+		for _, way := range append(conformance.HTTP(), checktest.NewGuard(t, w.URLs[0])) {
 			for i := range dialogues {
-				p := w.Player(t, &dialogues[i], conformance.Requests{}, fmt.Sprint("left-", i, "-"))
-				p.First()
-				players = append(players, p)
+				w.Play(t, &dialogues[i], way, fmt.Sprint(way.Name(), "-", i, "-"))
 			}
-			members[1].stop()
-			w.URLs = w.URLs[:1]
-			g.until("the other member has all partitions", func() bool {
-				status, _ := members[0].get("/readyz")
-				return status == http.StatusOK && len(members[0].Places()) == g.partitions && len(members[0].AgentPlaces()) == g.partitions
-			})
-			for _, p := range players {
-				p.Rest()
-			}
+		}
+		var players []*conformance.Player
+		for i := range dialogues {
+			p := w.Player(t, &dialogues[i], conformance.Requests{}, fmt.Sprint("left-", i, "-"))
+			p.First()
+			players = append(players, p)
+		}
+		members[1].stop()
+		w.URLs = w.URLs[:1]
+		g.until("the other member has all partitions", func() bool {
+			status, _ := members[0].get("/readyz")
+			return status == http.StatusOK && len(members[0].Places()) == g.partitions && len(members[0].AgentPlaces()) == g.partitions
 		})
-	}
+		for _, p := range players {
+			p.Rest()
+		}
+	})
 }
