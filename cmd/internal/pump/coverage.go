@@ -30,7 +30,7 @@ const (
 
 // plus adds new coverage of a source to its sum. It returns the sum, and whether to log it now.
 // The first answer without a call is logged at once: it is nearly always a wrong name.
-func (t *sourceCoverage) plus(source string, told *coverage.Coverage) (say coverage.Coverage, now, stray bool) {
+func (t *sourceCoverage) plus(source string, heard *coverage.Coverage) (say coverage.Coverage, now, stray bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.by == nil {
@@ -39,7 +39,7 @@ func (t *sourceCoverage) plus(source string, told *coverage.Coverage) (say cover
 	_, c := coverageOf(t.by, source)
 	// Said when the number is passed and not at or above it, so that it is said once.
 	before, strays := c.Size(), c.Strays
-	c.Plus(told)
+	c.Plus(heard)
 	return *c, before < enoughCovered && c.Size() >= enoughCovered, strays == 0 && c.Strays > 0
 }
 
@@ -65,9 +65,9 @@ func coverageOf(by map[string]*coverage.Coverage, source string) (name string, c
 // sourceCoverage, so it is updated once for each batch and not for each event.
 type covering struct {
 	by map[string]*coverage.Coverage
-	// told are the sources that have something in by, in the order of their events. The names may
+	// heard are the sources that have something in by, in the order of their events. The names may
 	// alias the records of the batch. One that alternates with others is there several times.
-	told []covered
+	heard []covered
 }
 
 type covered struct {
@@ -81,20 +81,20 @@ func (t *covering) add(ev *events.Event, table prices.Table, strays int64) {
 	source, c := coverageOf(t.by, ev.Source)
 	c.Add(ev, table)
 	c.Stray(strays)
-	if n := len(t.told); n == 0 || t.told[n-1].of != c {
-		t.told = append(t.told, covered{source, c})
+	if n := len(t.heard); n == 0 || t.heard[n-1].of != c {
+		t.heard = append(t.heard, covered{source, c})
 	}
 }
 
 // take calls fn for each source of which something was counted since the last call.
-func (t *covering) take(fn func(source string, told *coverage.Coverage)) {
-	for _, c := range t.told {
-		if told := c.of.Take(); told != (coverage.Coverage{}) {
-			fn(c.source, &told)
+func (t *covering) take(fn func(source string, heard *coverage.Coverage)) {
+	for _, c := range t.heard {
+		if heard := c.of.Take(); heard != (coverage.Coverage{}) {
+			fn(c.source, &heard)
 		}
 	}
-	clear(t.told) // the records are their caller's again
-	t.told = t.told[:0]
+	clear(t.heard) // the records are their caller's again
+	t.heard = t.heard[:0]
 }
 
 // sum returns the coverage of all sources together.
@@ -131,8 +131,8 @@ func (c *Counts) Blind(l *analyzer.Limits) map[string]string {
 // covered adds what was counted since the last time to the coverage of all pumps. It logs once for
 // each source what that source does not report.
 func (m *meter) covered(l *analyzer.Limits) {
-	m.covering.take(func(source string, told *coverage.Coverage) {
-		say, now, stray := m.counts.coverage.plus(source, told)
+	m.covering.take(func(source string, heard *coverage.Coverage) {
+		say, now, stray := m.counts.coverage.plus(source, heard)
 		if stray {
 			m.o.Logger.Warn("answers of a source match no call", "source", source, "blind", say.StrayLine())
 		}
