@@ -11,6 +11,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/prices"
 	"weir/analyzer/rules"
+	"weir/analyzer/spelling"
 	"weir/events"
 )
 
@@ -295,17 +296,9 @@ func (u *Unable) text() string {
 		parts = append(parts, strings.Join(u.Rules, ", ")+" cannot be judged")
 	}
 	if len(u.OnlyWarn) > 0 {
-		parts = append(parts, strings.Join(u.OnlyWarn, ", ")+" only "+verb(len(u.OnlyWarn), "warns", "warn")+", and late")
+		parts = append(parts, strings.Join(u.OnlyWarn, ", ")+" only "+spelling.Of(len(u.OnlyWarn), "warns", "warn")+", and late")
 	}
 	return strings.Join(parts, ", ")
-}
-
-// verb is the form of a verb for one, or for several.
-func verb(n int, one, several string) string {
-	if n == 1 {
-		return one
-	}
-	return several
 }
 
 // Line describes in one line what is never reported and what cannot be judged because of it. It is ""
@@ -317,7 +310,7 @@ func Line(blind []Blind) string {
 	for i := range blind {
 		b := &blind[i]
 		if b.What == Cost {
-			cost = fmt.Sprintf("%s %s on, and %d %% of %d %s have no price; add the models under prices: in the limits file", strings.Join(b.Rules, ", "), verb(len(b.Rules), "is", "are"), (b.Of-b.Told)*100/b.Of, b.Of, b.In)
+			cost = fmt.Sprintf("%s %s on, and %d %% of %d %s have no price; add the models under prices: in the limits file", strings.Join(b.Rules, ", "), spelling.Of(len(b.Rules), "is", "are"), (b.Of-b.Told)*100/b.Of, b.Of, b.In)
 			continue
 		}
 		missing = append(missing, fmt.Sprintf("%s in %d of %d %s", b.What, b.Told, b.Of, b.In))

@@ -13,3 +13,11 @@ func Capital(text string) string {
 	}
 	return text
 }
+
+// Of is the word or the text for one, or for several.
+func Of(n int, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
+}

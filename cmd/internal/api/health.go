@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"time"
+	"weir/analyzer/spelling"
 	"weir/cmd/internal/ask"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/intake"
@@ -270,14 +271,10 @@ func (a *agentPages) serveHealthCheck(w http.ResponseWriter, _ *http.Request) er
 		if n == 0 {
 			return
 		}
-		format := several
-		if n == 1 {
-			format = one
-		}
 		if out.Status != critical {
 			out.Status = status
 		}
-		out.Why = append(out.Why, fmt.Sprintf(format, n))
+		out.Why = append(out.Why, fmt.Sprintf(spelling.Of(n, one, several), n))
 	}
 	ready := a.health.readiness()
 	degrade(critical, out.Summary.Escalated, "%d agent was archived because it is stuck and nothing helped: somebody has to look", "%d agents were archived because they are stuck and nothing helped: somebody has to look")
