@@ -59,7 +59,11 @@ func (a *App) openHand() error {
 	}
 	b.Changed = h.desk.Changed
 	for _, r := range h.settings.Runtimes {
-		h.callers = append(h.callers, &runtimes.Caller{Runtime: r, Book: b, Audit: cancelAudit{h}, Store: a.store, Now: a.clock.Now, Logger: a.logger})
+		c := &runtimes.Caller{Runtime: r, Book: b, Audit: cancelAudit{h}, Store: a.store, Now: a.clock.Now, Logger: a.logger}
+		if err := c.Load(); err != nil {
+			a.logger.Warn("a runtime may be requested again to cancel what it has cancelled", "runtime", r.Name, "error", err)
+		}
+		h.callers = append(h.callers, c)
 	}
 	if len(h.callers) > 0 {
 		h.desk.Runtimes = h.runtimeParts

@@ -87,6 +87,11 @@ func TestRuntimesAreRequestedToCancel(t *testing.T) {
 	o := Options{Clock: fake, SwitchFile: file, StateDir: state}
 	h := beginHand(t, o)
 	h.stopped(`{"scope":"agent:billing-eu","reason":"a test","by":"ann"}`)
+	// So little time passes with each answer of weir that no order expires before the requests end.
+	pass := func() {
+		h.do("GET", "/v1/orders", "")
+		fake.Advance(100 * time.Millisecond)
+	}
 	until := func(fits func(map[string]orders.RuntimePart) bool) map[string]orders.RuntimePart {
 		for {
 			got := map[string]orders.RuntimePart{}
@@ -99,7 +104,7 @@ func TestRuntimesAreRequestedToCancel(t *testing.T) {
 			if t.Context().Err() != nil {
 				t.Fatalf("the receipt has %+v", got)
 			}
-			fake.Advance(100 * time.Millisecond) // so little that the order does not expire before the requests end
+			pass()
 		}
 	}
 	got := until(func(got map[string]orders.RuntimePart) bool {
@@ -130,11 +135,11 @@ func TestRuntimesAreRequestedToCancel(t *testing.T) {
 	}
 	h.stopped(`{"scope":"all","except":["agent:billing-*"],"reason":"a test","by":"ann"}`)
 	for other.requests() == 0 {
-		fake.Advance(time.Second)
+		pass()
 	}
 	h.stopped(`{"scope":"all","reason":"a test","by":"ann"}`)
 	for billing.requests() < 4 {
-		fake.Advance(time.Second)
+		pass()
 	}
 	if q := billing.got[3]; q.Scope.String() != "all" || q.Agent != "billing-*" || q.By != "ann" {
 		t.Errorf("the second request is %+v", q)

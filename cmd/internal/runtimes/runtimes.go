@@ -51,8 +51,8 @@ type Audit interface {
 }
 
 // Caller requests one runtime to cancel. It delivers what the log of verdicts holds: as a receiver of a
-// forwarder its position is stored, and it is called again after an error. Run by one goroutine; Part may
-// be called by any.
+// forwarder its position is stored, and it is called again after an error. Call Load first. Run by one
+// goroutine; Part may be called by any.
 type Caller struct {
 	Runtime switchfile.Runtime
 	Book    *orders.Book
@@ -63,7 +63,6 @@ type Caller struct {
 	Client  *http.Client // default: that of package recipient
 
 	mu       sync.Mutex
-	loaded   bool
 	results  map[string]orders.RuntimePart // by id of the verdict
 	refusals int                           // of the verdict that is tried
 }
@@ -86,9 +85,6 @@ func (c *Caller) Deliver(ctx context.Context, verdicts []state.Entry) (int, erro
 		o := c.wanted(verdicts[i].Value)
 		if o == nil {
 			continue
-		}
-		if err := c.load(); err != nil {
-			return i, err
 		}
 		if c.done(o.VerdictID()) {
 			continue
@@ -154,12 +150,12 @@ func (c *Caller) request(ctx context.Context, o *byhand.Order) error {
 	default:
 		part.Why = err.Error()
 	}
+	if err == nil { // before a receipt can have the answer
+		c.Audit.Answered(o, c.Runtime.Name, status, part.Why)
+		c.refusals = 0
+	}
 	if serr := c.keep(id, part); serr != nil && err == nil {
 		return serr
-	}
-	if err == nil {
-		c.refusals = 0
-		c.Audit.Answered(o, c.Runtime.Name, status, part.Why)
 	}
 	return err
 }
@@ -203,24 +199,20 @@ func (c *Caller) post(ctx context.Context, o *byhand.Order) (status int, a Answe
 	return resp.StatusCode, a, nil
 }
 
-// load reads the results of an earlier process.
-func (c *Caller) load() error {
+// Load reads the results of an earlier process. After an error, requests may be sent again.
+func (c *Caller) Load() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.loaded {
-		return nil
-	}
-	text, ok, err := c.Store.Cursor(c.cursor())
-	if err != nil {
-		return err
-	}
+	results := make(map[string]orders.RuntimePart)
 	c.results = make(map[string]orders.RuntimePart)
-	if ok {
-		if err := json.Unmarshal(text, &c.results); err != nil {
-			return fmt.Errorf("the results of runtime %s in the state: %w", c.Runtime.Name, err)
-		}
+	text, ok, err := c.Store.Cursor(c.cursor())
+	if err == nil && ok {
+		err = json.Unmarshal(text, &results)
 	}
-	c.loaded = true
+	if err != nil {
+		return fmt.Errorf("the results of runtime %s in the state: %w", c.Runtime.Name, err)
+	}
+	c.results = results
 	return nil
 }
 
