@@ -16,7 +16,9 @@ import (
 	"weir/sink/guard/guardtest"
 )
 
-// twoMembers are two members of a group, of which the first one ends after a check of the flow "end".
+// twoMembers are two members of a group, of which the first one ends after a check of the flow "end". The
+// second one refuses the flow "moved", so that a test knows which one answers. That a guard is stale between
+// them lasts too short to be seen for sure.
 type twoMembers struct {
 	url   string
 	beats atomic.Int64 // that the second one has heard
@@ -56,6 +58,9 @@ func newTwoMembers(t *testing.T) *twoMembers {
 		if ev.CorrelationID == "stop g" {
 			weirs[1].Give(events.Verdict{CorrelationID: "g", Action: "deny", Reason: events.SelfCall})
 		}
+		if ev.CorrelationID == "moved" {
+			return &events.Verdict{CorrelationID: "moved", Action: "deny", Reason: events.SelfCall}
+		}
 		return nil
 	})
 	m.url = servers[0].URL + ", " + servers[1].URL + "/"
@@ -77,8 +82,10 @@ func TestGuardMovesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.Ask(t.Context(), Call{Flow: "end", From: "a", To: "b"})
-		for !g.Stale() {
-			runtime.Gosched()
+		for d := (Decision{}); !d.Stopped(); d = g.Ask(t.Context(), Call{Flow: "moved", From: "a", To: "b"}) {
+			if t.Context().Err() != nil {
+				t.Fatal("no check reaches the other member")
+			}
 		}
 		for range 20 {
 			if d := g.Ask(t.Context(), Call{Flow: "h", From: "a", To: "b"}); d.Source != FromWeir {

@@ -52,7 +52,7 @@ const programs = {
     const guard = await Guard.connect(url, { name: "mover", log: () => {} });
     want(guard.check({ flow: "f", from: "a", to: "b" }).stopped, "the order is not known");
     await guard.ask({ flow: "end", from: "a", to: "b" });
-    while (!guard.stale) await new Promise((next) => setTimeout(next, 10));
+    while (!(await guard.ask({ flow: "moved", from: "a", to: "b" })).stopped) await new Promise((next) => setTimeout(next, 10));
     for (let n = 0; n < 20; n++) want((await guard.ask({ flow: "h", from: "a", to: "b" })).source === "weir", "a check is not answered by the other member");
     await guard.ask({ flow: "stop g", from: "a", to: "b" });
     for (let n = 0; n < 1000 && !guard.check({ flow: "g", from: "a", to: "b" }).stopped; n++) await new Promise((next) => setTimeout(next, 10));

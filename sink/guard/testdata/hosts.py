@@ -158,7 +158,7 @@ def moves():
     guard = weir_guard.Guard(URL, name="mover")
     want(guard.check("f", "a", "b").stopped, "the order is not known")
     guard.ask("end", "a", "b")
-    while not guard.stale:
+    while not guard.ask("moved", "a", "b").stopped:
         time.sleep(0.01)
     for _ in range(20):
         want(guard.ask("h", "a", "b").source == "weir", "a check is not answered by the other member")
