@@ -47,11 +47,12 @@ func main() {
 	s.URL = strings.TrimRight(s.URL, "/")
 	if file := cmp.Or(*tokenFile, os.Getenv("WEIR_TOKEN_FILE")); file != "" {
 		// Without its token weir does not answer, and what follows from that is decided there.
-		token, err := os.ReadFile(file)
+		text, err := os.ReadFile(file)
 		if err != nil {
 			_, _ = fmt.Fprintln(os.Stderr, "weir-hook:", err)
 		}
-		s.Token = strings.TrimSpace(string(token))
+		token, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n") // a second line is for rotation
+		s.Token = strings.TrimSpace(token)
 	}
 	trust := certificates.Client{Authorities: cmp.Or(*caFile, os.Getenv("WEIR_CA_FILE")), Certificate: cmp.Or(*certFile, os.Getenv("WEIR_CERT_FILE")), Key: cmp.Or(*keyFile, os.Getenv("WEIR_KEY_FILE"))}
 	if transport, err := trust.Transport(); err != nil {

@@ -91,8 +91,8 @@ func TestDoctorBesideWeir(t *testing.T) {
 	closed := startRun(t, "--in-memory", "--access-file", access)
 	defer closed.end(syscall.SIGTERM)
 	hidden := strings.TrimPrefix(closed.url, "http://")
-	if code, out, errs := weirNow(t, "", "doctor", "--in-memory", "--listen", hidden); code != 0 || !strings.Contains(out, "the weir at "+hidden+" shows its own to a token alone") ||
-		!strings.Contains(out, "the weir at "+hidden+" shows to a token alone what its sources do not report") {
+	if code, out, errs := weirNow(t, "", "doctor", "--in-memory", "--listen", hidden); code != 0 || !strings.Contains(out, "warn access     the weir at "+hidden+" requires a token") || !strings.Contains(out, "the weir at "+hidden+" shows its own to a token alone") ||
+		!strings.Contains(out, "the weir at "+hidden+" shows what its sources do not report to the role observe alone") {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}
 

@@ -41,6 +41,9 @@ const (
 	keyVariable    = "WEIR_KEY_FILE"
 )
 
+// Variables are all of them.
+var Variables = []string{ServerVariable, TokenVariable, caVariable, certVariable, keyVariable}
+
 // ServerFlags say which running weir to ask.
 //
 // Flags go before variables, and those before the defaults. Files are read by Client.
@@ -83,7 +86,7 @@ func (s *ServerFlags) Again(env *cli.Env, quote func(string) string) (reads, cha
 		}
 	}
 	changes = reads
-	if cmp.Or(*s.TokenFile, env.Getenv(TokenVariable)) == "" && !s.Certified(env) {
+	if s.TokenOf(env) == "" && !s.Certified(env) {
 		changes += " --token-file FILE"
 	}
 	return reads, changes
@@ -115,16 +118,26 @@ func (s *ServerFlags) Client(env *cli.Env) (*Client, error) {
 		return nil, err
 	}
 	c.HTTP.Transport = transport
-	// Space around the token is none of it: editors end a file with a newline.
-	file := cmp.Or(*s.TokenFile, env.Getenv(TokenVariable))
-	if file != "" {
+	if file := s.TokenOf(env); file != "" {
 		b, err := os.ReadFile(file)
 		if err != nil {
-			return nil, err
+			return nil, cli.Failure("the token: %w", err).Advise("name its file with --token-file or %s", TokenVariable)
 		}
-		c.Token = strings.TrimSpace(string(b))
+		c.Token = firstLine(string(b))
 	}
 	return c, nil
+}
+
+// TokenOf returns the file with the token, by the flag or the environment; "" for none.
+func (s *ServerFlags) TokenOf(env *cli.Env) string {
+	return cmp.Or(*s.TokenFile, env.Getenv(TokenVariable))
+}
+
+// firstLine returns the token of a file. Space around it is no part of it, because editors end a file with a
+// newline. The file of a weir has a second line while its token changes.
+func firstLine(text string) string {
+	token, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return strings.TrimSpace(token)
 }
 
 // Client sends requests to a running weir.

@@ -27,7 +27,7 @@ func strangeVariables(env *cli.Env) []string {
 	if env.Environ == nil {
 		return nil
 	}
-	return Settings().Strange(env.Environ(), client.ServerVariable, client.TokenVariable)
+	return Settings().Strange(env.Environ(), client.Variables...)
 }
 
 // ConfigCommand is weir config: the settings, where each comes from, and their schema.

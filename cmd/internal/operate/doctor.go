@@ -16,6 +16,7 @@ import (
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/certificates"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
 	"weir/cmd/internal/config"
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
@@ -31,19 +32,23 @@ func DoctorCommand() cli.Command {
 		Name: "doctor", Short: "find configuration faults and print the fix",
 		Long: `Checks what weir run would use with the same flags and environment: settings, limits,
 state folder, and the files that weir writes. It reads all records of the state, in a
-copy, if no weir has it open. If a weir runs at the --listen address, it compares the
-limits in force there, and lists the fields that its sources do not report. With
---schema-registry it asks the registry. With --brokers it checks reachability, topics,
-partitions of flows, clocks, and the groups of both stages. It also writes a record to
-the topic of verdicts and reads it again. That record has no value and readers skip it;
---no-probe leaves it out. --rights prints the least rights that weir needs at the
-brokers, as a table.
+copy, if no weir has it open.
+
+Asks the weir that runs at --server, at WEIR_SERVER or at the --listen address. Reports
+what answers there, and what the token of --token-file may do. It compares the limits in
+force there, and lists the fields that its sources do not report.
+
+With --schema-registry it asks the registry. With --brokers it checks reachability,
+topics, partitions of flows, clocks, and the groups of both stages. It also writes a
+record to the topic of verdicts and reads it again. That record has no value and readers
+skip it; --no-probe leaves it out. --rights prints the least rights that weir needs at
+the brokers, as a table.
 
 Prints a line for each check: ok, warn or fail, and the fix. The exit code is 3 if a
 check failed.`,
-		Examples: []string{"weir doctor", "weir doctor --brokers kafka-1:9092 --state /var/lib/weir", "weir doctor --config weir.yaml -o json"},
+		Examples: []string{"weir doctor", "weir doctor --server https://weir-1:8080 --ca-file ca.pem --token-file my.token", "weir doctor --brokers kafka-1:9092 --state /var/lib/weir", "weir doctor --config weir.yaml -o json"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
-			d := &doctor{flags: fs, run: NewRunFlags(fs)}
+			d := &doctor{flags: fs, run: NewRunFlags(fs), server: client.NewServerFlags(fs)}
 			fs.BoolVar(&d.noProbe, "no-probe", false, "write nothing to the cluster")
 			rights := fs.Bool("rights", false, "print the least rights that weir needs at the brokers, and check nothing")
 			return func(ctx context.Context, env *cli.Env, _ []string) error {
@@ -67,6 +72,7 @@ type doctor struct {
 	// The flags of weir run, of which run has the values.
 	flags   *pflag.FlagSet
 	run     *RunFlags
+	server  *client.ServerFlags // of the weir that runs
 	noProbe bool
 
 	env *cli.Env
@@ -147,7 +153,6 @@ func (d *doctor) examine(ctx context.Context) error {
 	// Settings that cannot be read name no brokers; to say that none are named would be wrong.
 	understood := d.settings()
 	at := d.findRunning(ctx)
-	at.state(d)
 	d.limits(at)
 	d.state()
 	f := files{d}
@@ -229,7 +234,7 @@ func (d *doctor) limits(at *running) {
 const soonExpired = 14 * 24 * time.Hour
 
 // certificate looks at what the server shows.
-// It looks at the file; whether a running weir shows the same one, sources finds out.
+// It looks at the file; whether a running weir shows the same one, findRunning finds out.
 func (d *doctor) certificate(t *certificates.Source) {
 	const check = "tls"
 	file, until := d.run.O.TLS.Certificate, t.Serving().NotAfter

@@ -4,24 +4,19 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"maps"
-	"net"
-	"net/http"
 	"slices"
 	"strings"
 
 	"weir/analyzer"
-	"weir/cmd/internal/certificates"
-	"weir/cmd/internal/client"
 )
 
-// running is the weir that runs at the address of the settings, as far as it answers without a token. Its flags
-// and limits may differ from those that doctor was given. nil where none runs.
+// running is the weir that was asked, as far as it answers with the token that was given. Its flags and limits
+// may differ from those that doctor was given. nil where none answers.
 type running struct {
 	address string
 	why     []string          // it is not ready
+	reads   bool              // it shows blind to the sender
 	blind   map[string]string // by source
 	limits  *runningLimits    // nil where it does not show them
 }
@@ -38,63 +33,37 @@ type runningLimits struct {
 	} `json:"last_reload"`
 }
 
-// findRunning asks the address of the settings. Another program with that port is no weir.
+// findRunning asks the weir of the settings or of --server, and reports what it finds at that address.
 func (d *doctor) findRunning(ctx context.Context) *running {
-	// Port 0 is any that is free, so the port of a running weir is unknown.
-	_, port, err := net.SplitHostPort(d.run.O.Listen)
-	if err != nil || port == "0" {
+	at := d.asked()
+	if at == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkBound)
+	ctx, cancel := context.WithTimeout(ctx, askBound)
 	defer cancel()
-	// No token is sent.
-	c := &client.Client{Base: client.URLOf(d.run.O.Listen), HTTP: &http.Client{}}
-	// A weir that speaks TLS is asked by the certificate of the settings, so that another one
-	// in its place comes out.
-	if t, err := certificates.Open(d.run.O.TLS); err == nil && t != nil {
-		c.Base = "https" + strings.TrimPrefix(c.Base, "http")
-		c.HTTP.Transport = t.ToItself()
-		d.certificate(t)
-	}
 	var ready struct {
 		Why   *[]string         `json:"why"`
 		Blind map[string]string `json:"blind"`
 	}
-	body, err := answerOf(ctx, c, "/readyz")
-	if errors.Is(err, certificates.ErrOther) {
-		d.warn("tls", "send it SIGHUP, and look in its log for why it has not taken the file up", "the weir at %s shows another certificate than %s", d.run.O.Listen, d.run.O.TLS.Certificate)
+	answer, err := at.get(ctx, "/readyz")
+	// Not ready is a status of 503 with the same body.
+	if err != nil || json.Unmarshal(answer.body, &ready) != nil || ready.Why == nil {
+		at.unanswered(d, answer, err)
 		return nil
 	}
-	if json.Unmarshal(body, &ready) != nil || ready.Why == nil {
-		return nil
-	}
-	w := &running{address: d.run.O.Listen, why: *ready.Why, blind: ready.Blind}
+	w := &running{address: at.address, why: *ready.Why, blind: ready.Blind}
+	w.state(d)
+	w.reads = at.access(ctx, d)
 	var l runningLimits
-	if body, _ = answerOf(ctx, c, "/v1/limits"); json.Unmarshal(body, &l) == nil && l.Version != "" {
+	if answer, err = at.get(ctx, "/v1/limits"); err == nil && json.Unmarshal(answer.body, &l) == nil && l.Version != "" {
 		w.limits = &l
 	}
 	return w
 }
 
-// answerOf returns the body of an answer, also of one that is an error.
-func answerOf(ctx context.Context, c *client.Client, path string) ([]byte, error) {
-	resp, err := c.Do(ctx, http.MethodGet, path, nil, nil)
-	if status, ok := errors.AsType[*client.StatusError](err); ok {
-		return status.Body, nil // not ready, which says as much of sources
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	return io.ReadAll(io.LimitReader(resp.Body, 1<<22)) // what is cut off is no JSON
-}
-
 // state says that it runs, and what the other lines are about.
 func (w *running) state(d *doctor) {
 	const check = "running"
-	if w == nil {
-		return
-	}
 	if len(w.why) > 0 {
 		d.warn(check, "its log says more", "the weir at %s is not ready: %s", w.address, strings.Join(w.why, "; "))
 	}
@@ -109,7 +78,7 @@ func (w *running) compare(d *doctor, l *analyzer.Limits) {
 		d.ok(check, "profile %s, version %s", l.Profile, l.Version)
 		return
 	case w.limits == nil:
-		d.ok(check, "by the settings given here: profile %s, version %s; the weir at %s shows its own to a token alone", l.Profile, l.Version, w.address)
+		d.ok(check, "by the settings given here: profile %s, version %s; the weir at %s shows its own to a token alone: give --token-file", l.Profile, l.Version, w.address)
 		return
 	case w.limits.Version == l.Version:
 		d.ok(check, "profile %s, version %s, in force at %s, too", l.Profile, l.Version, w.address)
@@ -144,8 +113,8 @@ func (w *running) sources(d *doctor) {
 	}
 	switch {
 	case len(w.blind) > 0:
-	case w.limits == nil: // it hides both alike
-		d.ok(check, "the weir at %s shows to a token alone what its sources do not report: GET /readyz", w.address)
+	case !w.reads:
+		d.ok(check, "the weir at %s shows what its sources do not report to the role observe alone: give --token-file", w.address)
 	default:
 		d.ok(check, "no source of the weir at %s is known to lack what rules need", w.address)
 	}
