@@ -25,7 +25,8 @@ that stop. Groups: service (source of the events), agent, tool, tenant, and the 
 rule. Logs are read as by weir backtest.
 
 A cost is that of the log, else computed from --prices and the limits file, else
-unknown. Each figure says which. The file of --prices has LiteLLM's form. It lists
+unknown. Each figure says which. Models without a price are listed with their calls and
+tokens, which are missing in the money. The file of --prices has LiteLLM's form. It lists
 input_cost_per_token and output_cost_per_token of each model in US dollars. Prices of
 cache reads, cache writes and reasoning may follow. Without --prices the built-in prices
 are used (weir prices show), with a running weir as well. Limits in US dollars count the
@@ -186,8 +187,7 @@ func printCosts(env *cli.Env, c *costs.Report, by string, running bool) error {
 				say("and %d more; --by %s lists them", n, costLists[i])
 			}
 		}
-		noticePrices(env, &c.Total.All, running)
-		return nil
+		return printUnpriced(env, c.Unpriced, running)
 	})
 }
 

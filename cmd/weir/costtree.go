@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -60,7 +61,9 @@ func printCostTree(env *cli.Env, tree *costs.Tree, running bool) error {
 		if err := t.Flush(); err != nil {
 			return err
 		}
-		noticePrices(env, &tree.Nodes[0].All, running)
+		if err := printUnpriced(env, tree.Unpriced, running); err != nil {
+			return err
+		}
 		if tree.Truncated {
 			env.Notice("the tree has more than %s; what the others spent is in OWN of the line above them", cli.Count(costs.MostNodes, "node"))
 		}
@@ -68,17 +71,54 @@ func printCostTree(env *cli.Env, tree *costs.Tree, running bool) error {
 	})
 }
 
-// noticePrices says how tokens without a price get one, from a running weir or a log.
-func noticePrices(env *cli.Env, s *costs.Spent, running bool) {
-	switch {
-	case s.Unpriced == 0:
-	case running:
-		env.Notice("a price is unknown where events name no model, or one without a price:")
-		env.Notice("weir prices show MODEL says; add it under prices: in the limits file of the running weir")
-	default:
-		env.Notice("a price is unknown where events name no model, or one without a price:")
-		env.Notice("weir prices show MODEL says; add it under prices: in a file for --limits, or give --prices FILE")
+// printUnpriced names the models without a price, whose calls are missing in the money, and how they get one,
+// from a running weir or a log.
+func printUnpriced(env *cli.Env, list []costs.UnpricedModel, running bool) error {
+	if len(list) == 0 {
+		return nil
 	}
+	if _, err := cli.Fprintf(env.Out, "\nThe dollars above lack these models, because no price is known:\n"); err != nil {
+		return err
+	}
+	t := env.Table("MODEL WITHOUT A PRICE", "PROVIDER", "CALLS", "TOKENS").Secondary("PROVIDER")
+	shown := list[:min(len(list), shownLines)]
+	for _, m := range shown {
+		tokens := "not reported"
+		if m.Tokens > 0 {
+			tokens = cli.Grouped(m.Tokens)
+		}
+		if err := t.Row(cli.Cell{Text: cmp.Or(shortened(m.Model), "(not reported)")}, cli.Cell{Text: cmp.Or(shortened(m.Provider), "-")}, cli.Cell{Text: cli.Grouped(m.Calls), Right: true}, cli.Cell{Text: tokens, Right: true}); err != nil {
+			return err
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if n := len(list) - len(shown); n > 0 {
+		if _, err := cli.Fprintf(env.Out, "and %d more; -o json lists them\n", n); err != nil {
+			return err
+		}
+	}
+	where, file := "the limits file of the running weir", "weir run --prices FILE"
+	if !running {
+		where, file = "a limits file for --limits", "--prices FILE"
+	}
+	env.Notice("give a model its price, in US dollars for a million tokens, in %s:", where)
+	env.Notice("  prices: {MODEL: {input: 3, output: 15}}")
+	env.Notice("or by %s, in LiteLLM's form; weir prices show lists the built-in prices", file)
+	if slices.ContainsFunc(list, func(m costs.UnpricedModel) bool { return m.Model == "" }) {
+		env.Notice("events that name no model need model, or usage.cost_usd")
+	}
+	return nil
+}
+
+// shortened bounds a name in a table; -o json has all of it.
+func shortened(name string) string {
+	const most = 60
+	if runes := []rune(name); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return name
 }
 
 // flowTree asks a running weir for the tree of a flow, by its id or a unique beginning of it.

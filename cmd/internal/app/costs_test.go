@@ -151,9 +151,15 @@ func TestCostsWithoutPrices(t *testing.T) {
 	if r.get("/v1/costs", &all); all.Total.All.Priced != price.Input || all.Total.All.Unpriced != 10 {
 		t.Errorf("%+v, want %d", all.Total.All, price.Input)
 	}
+	if want := (costs.UnpricedModel{Model: "own-model", Calls: 1, Tokens: 10}); len(all.Unpriced) != 1 || all.Unpriced[0] != want || all.Advice == "" {
+		t.Errorf("without a price: %+v, %q", all.Unpriced, all.Advice)
+	}
 	var tree costs.Tree
-	if r.get("/v1/flows/f/costs", &tree); tree.Nodes[0].All.Priced != price.Input || tree.Nodes[0].All.Unpriced != 0 {
-		t.Errorf("%+v", tree.Nodes[0].All)
+	if r.get("/v1/flows/f/costs", &tree); tree.Nodes[0].All.Priced != price.Input || tree.Nodes[0].All.Unpriced != 0 || len(tree.Unpriced) != 0 || tree.Advice != "" {
+		t.Errorf("%+v, %+v", tree.Nodes[0].All, tree.Unpriced)
+	}
+	if r.get("/v1/flows/g/costs", &tree); len(tree.Unpriced) != 1 || tree.Unpriced[0].Model != "own-model" {
+		t.Errorf("%+v", tree.Unpriced)
 	}
 }
 

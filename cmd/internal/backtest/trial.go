@@ -149,13 +149,14 @@ type Trial struct {
 	from     events.Stamp // what was spent before is not noted
 	ledger   *costs.Ledger
 	waits    costs.Waits
+	unpriced *costs.Unpriced
 }
 
 // NewTrial returns a trial that has seen nothing.
 //
 // ctx is for as long as the trial is used.
 func NewTrial(ctx context.Context, limits analyzer.Limits) (*Trial, error) {
-	t := &Trial{Limits: limits, flows: map[string]*Flow{}, ledger: costs.NewLedger(mostLines), accounts: newAccounts(limits.Budgets)}
+	t := &Trial{Limits: limits, flows: map[string]*Flow{}, ledger: costs.NewLedger(mostLines), unpriced: costs.NewUnpriced(costs.MostUnpriced), accounts: newAccounts(limits.Budgets)}
 	replay, err := pump.NewReplay(ctx, pump.Options{Limits: watched(limits), Observe: t.observe, Account: t.accounts.note})
 	if err != nil {
 		return nil, err
@@ -235,7 +236,7 @@ func (t *Trial) Count(from events.Stamp) { t.from = from }
 // Costs returns the ledger of what was folded.
 func (t *Trial) Costs() *costs.Costs {
 	c := t.ledger.Costs()
-	c.Rewritten = t.waits.Sum()
+	c.Rewritten, c.Unpriced = t.waits.Sum(), t.unpriced.List()
 	return c
 }
 
@@ -243,13 +244,14 @@ func (t *Trial) Costs() *costs.Costs {
 func (t *Trial) note(ev *events.Event, f, before *Flow) {
 	if ev.Time < t.from {
 		if t.Trees != nil { // its place in the tree counts
-			t.Trees.Note(ev, costs.Spent{})
+			t.Trees.Note(t.Limits.Prices, ev, costs.Spent{})
 		}
 		return
 	}
 	spent := costs.By(t.Limits.Prices, ev, f.Calls-before.Calls, f.Tokens-before.Tokens, f.Cost-before.Cost)
+	t.unpriced.Note(t.Limits.Prices, ev, spent)
 	if t.Trees != nil {
-		t.Trees.Note(ev, spent)
+		t.Trees.Note(t.Limits.Prices, ev, spent)
 	}
 	switch {
 	case before.Stopped != nil:

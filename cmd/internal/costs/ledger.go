@@ -105,7 +105,9 @@ type Costs struct {
 	Tenants  []Line `json:"tenants"`
 	// Rewritten is what was written to prompt caches again after waiting. A part of Total.
 	Rewritten Rewritten `json:"rewritten_after_waiting"`
-	Rules     []Line    `json:"rules"` // which warned or stopped the flow first; nothing of flows that none spoke of
+	// Unpriced are the models without a price. What they cost is missing in the money.
+	Unpriced []UnpricedModel `json:"unpriced_models"`
+	Rules    []Line          `json:"rules"` // which warned or stopped the flow first; nothing of flows that none spoke of
 }
 
 // Others is the name of the line for those that a list has no room for.
@@ -198,6 +200,7 @@ func (c *Costs) Most(n int) *Costs {
 	for _, list := range [...]*[]Line{&c.Services, &c.Agents, &c.Tools, &c.Tenants, &c.Rules} {
 		*list = (*list)[:min(n, len(*list))]
 	}
+	c.Unpriced = c.Unpriced[:min(n, len(c.Unpriced))]
 	return c
 }
 
@@ -206,11 +209,16 @@ type Report struct {
 	*Costs
 	Saved      Spent  `json:"saved_estimate"`
 	Assumption string `json:"saved_assumption"`
+	Advice     string `json:"unpriced_advice,omitempty"` // with Unpriced: how they get a price
 }
 
 // NewReport estimates what stops saved of c.
 func NewReport(c *Costs) *Report {
-	return &Report{Costs: c, Saved: c.Total.AfterStop, Assumption: SavedAssumption}
+	r := &Report{Costs: c, Saved: c.Total.AfterStop, Assumption: SavedAssumption}
+	if len(c.Unpriced) > 0 {
+		r.Advice = Advice
+	}
+	return r
 }
 
 // SavedAssumption is what an estimate of savings rests on, for beside it.

@@ -2,9 +2,11 @@ package costs
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
+	"weir/analyzer/prices"
 	"weir/events"
 )
 
@@ -45,6 +47,9 @@ type Tree struct {
 	// Truncated reports that the tree has more nodes than are kept. What the others spent is in the Own
 	// of the node above them.
 	Truncated bool `json:"truncated,omitempty"`
+	// Unpriced are the models of the tree without a price. What they cost is missing in the money.
+	Unpriced []UnpricedModel `json:"unpriced_models"`
+	Advice   string          `json:"unpriced_advice,omitempty"` // with Unpriced: how they get a price
 }
 
 // Links are the parents of flows, as their events name them. A flow keeps the first.
@@ -100,15 +105,16 @@ func NewForest(most int) *Forest {
 // stem is one flow while it is added up.
 type stem struct {
 	Node
-	agents []placed // in the order of their first events
+	agents   []placed  // in the order of their first events
+	unpriced *Unpriced // nil as long as all has a price
 }
 
 // placed is an agent and the node that it is a part of.
 type placed struct{ node, above *Node }
 
-// Note enters what the event spent. Call it for each event of the log in its order: the first call of
-// an agent places it below its caller.
-func (f *Forest) Note(ev *events.Event, s Spent) {
+// Note enters what the event spent by the table of prices. Call it for each event of the log in its order: the
+// first call of an agent places it below its caller.
+func (f *Forest) Note(t prices.Table, ev *events.Event, s Spent) {
 	f.links.Note(ev)
 	at := f.flow(ev.FlowKey())
 	if at == nil {
@@ -127,6 +133,12 @@ func (f *Forest) Note(ev *events.Event, s Spent) {
 		}
 	}
 	node.Own.Add(s)
+	if at.unpriced == nil && (ev.Kind == events.LLMCall || s.Unpriced > 0) {
+		at.unpriced = NewUnpriced(flowUnpriced)
+	}
+	if at.unpriced != nil {
+		at.unpriced.Note(t, ev, s)
+	}
 }
 
 // flow returns the node of a flow; nil for one that there is no room for.
@@ -220,8 +232,12 @@ func (f *Forest) Tree(flow string) (Tree, bool) {
 		return Tree{}, false
 	}
 	in := f.links.Below(flow)
+	unpriced := NewUnpriced(math.MaxInt) // what flows have room for
 	for key := range in {
 		at, above := f.flows[key], f.links[key]
+		if at != nil && at.unpriced != nil {
+			unpriced.Plus(at.unpriced)
+		}
 		if key == flow || at == nil {
 			continue
 		}
@@ -237,7 +253,10 @@ func (f *Forest) Tree(flow string) (Tree, bool) {
 		parent.parts = append(parent.parts, &at.Node)
 	}
 	root.sum()
-	t := Tree{Flow: flow, Truncated: f.full}
+	t := Tree{Flow: flow, Truncated: f.full, Unpriced: unpriced.List()}
+	if len(t.Unpriced) > 0 {
+		t.Advice = Advice
+	}
 	t.list(&root.Node, -1, 0)
 	return t, true
 }

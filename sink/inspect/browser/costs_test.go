@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"strings"
 	"testing"
 
 	"weir/events"
@@ -35,4 +36,16 @@ func TestCostTree(t *testing.T) {
 	}
 	b.quiet("the costs of a flow")
 	b.shoot("costs")
+
+	// A model without a price is named, with what the dollars lack.
+	own := spend("own", "planner", 0)
+	own.Model = "own-model"
+	w.send(own)
+	b.open(w.url + "/ui/flow?id=own")
+	b.until(`document.querySelector("#costs") !== null`)
+	eval[bool](b, `(document.querySelector("#costs summary").click(), true)`)
+	b.until(`document.querySelector("#costs details tbody td") !== null`)
+	if got := eval[string](b, `document.querySelector("#costs details").innerText + [...document.querySelectorAll("#costs details:first-of-type tbody tr > *")].map(c => c.textContent).join("|")`); !strings.HasPrefix(got, "No price is known for 1 model") || !strings.HasSuffix(got, "own-model||1|1,100") {
+		t.Errorf("without a price: %s", got)
+	}
 }

@@ -31,6 +31,10 @@ function icicle(tree) {
       svg("rect", { x, y: n.depth * high, width: Math.max(0.5, w - 1), height: high - 2, class: n.kind }), w >= named && svg("text", { x: x + 4, y: n.depth * high + 15 }, short(n.name, Math.floor(w / 8))))));
 }
 
+// unpriced names the models whose calls are missing in the money.
+const unpriced = (tree) => tree.unpriced_models?.length > 0 && el("details", {}, el("summary", {}, `No price is known for ${many(tree.unpriced_models.length, "model")}`), el("p", {}, plain(tree.unpriced_advice)),
+  table("Models without a price", ["Model", "Provider", "Calls", "Tokens"], tree.unpriced_models.map((m) => [el("th", { scope: "row" }, m.model ? name(m.model, 40) : "not reported"), plain(m.provider ?? ""), right(number(m.calls)), right(m.tokens > 0 ? number(m.tokens) : "not reported")])));
+
 // row is a node of the table, which has all figures as text.
 const row = (n) => [el("th", { scope: "row" }, "· ".repeat(n.depth), `${n.kind} `, name(n.name, 40), n.session ? [" (", name(n.session, 24), ")"] : ""), right(number(n.all.calls)), right(number(n.own.tokens)), right(number(n.all.tokens)),
   right(money(usd(n.own))), right(money(usd(n.all)))];
@@ -42,7 +46,7 @@ export function costsOf(flow, signal) {
     body.replaceChildren(el("p", { class: "faint" }, "Reading the log …"));
     try {
       const tree = await get(`/v1/inspect/costs?${query({ flow })}`, signal);
-      body.replaceChildren(el("p", {}, spent(tree.nodes[0].all)), icicle(tree), ...(tree.truncated ? [el("p", {}, "The tree has more nodes than are shown. Their costs are in the node above.")] : []),
+      body.replaceChildren(el("p", {}, spent(tree.nodes[0].all)), icicle(tree), ...(tree.truncated ? [el("p", {}, "The tree has more nodes than are shown. Their costs are in the node above.")] : []), unpriced(tree) || "",
         el("details", {}, el("summary", {}, `${number(tree.nodes.length)} nodes as a table`), table("Costs", ["Spent by", "Calls", "Own tokens", "All tokens", "Own cost", "All cost"], tree.nodes.slice(0, most).map(row))));
     } catch (error) {
       if (!signal.aborted) body.replaceChildren(el("p", { class: "fault" }, plain(error.message)), button("Try again", load));
