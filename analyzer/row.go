@@ -98,6 +98,12 @@ func (r *Row) Flow() (RuleID, bool) { return RuleID(r.place), r.exists() && !r.a
 // exists is false for the zero row, which RowNamed returns for a name without a rule.
 func (r *Row) exists() bool { return r.Name != "" }
 
+// HoldsCalls reports whether a hold of the row is about the refused calls alone: the rest of the flow goes on.
+func (r *Row) HoldsCalls() bool {
+	id, ok := r.Flow()
+	return ok && Rules[id].HoldsCalls
+}
+
 // at is the place of the row in its table. The zero row has none: 0 is that of the first rule.
 func (r *Row) at() int {
 	if !r.exists() {

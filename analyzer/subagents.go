@@ -62,6 +62,20 @@ func (l *Limits) kindLimits(r RuleID, kind string) *KindLimits {
 	return nil
 }
 
+// HeldKinds lists the kinds of subagents whose own limit of what the row counts holds calls.
+func (l *Limits) HeldKinds(r *Row) (kinds []string) {
+	id, ok := r.Flow()
+	if !ok || !id.ofJob() {
+		return nil
+	}
+	for i := range l.Subagents {
+		if k := &l.Subagents[i]; k.Hold && k.Most[id-ruleOfJobCalls].Set {
+			kinds = append(kinds, k.Kind)
+		}
+	}
+	return kinds
+}
+
 // say reports whether the limits say anything by a row: its own setting, or that of a kind of subagents.
 func (l *Limits) say(r RuleID) bool {
 	s := &l.Rules[r]

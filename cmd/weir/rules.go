@@ -43,6 +43,7 @@ type ruleView struct {
 	On     []string         `json:"measured_after"`
 
 	silence bool
+	held    heldView
 }
 
 // viewOfRule describes a row under these limits. A row of flows lists the events that
@@ -85,7 +86,11 @@ func viewOfRule(r *analyzer.Row, l *analyzer.Limits) ruleView {
 	} else {
 		v.Over, on = overAllFlows(r)
 		v.Scope = v.Over
+		if r.Counts() == agents.CountedTreeSpawns { // as the depth, about one flow of the tree
+			v.Scope = events.ScopeFlow
+		}
 	}
+	v.hold(r, l)
 	for _, k := range on {
 		v.On = append(v.On, k.String())
 	}
@@ -274,16 +279,25 @@ func showRule(env *cli.Env, apart bool, v *ruleView) error {
 	}
 	// The scope that a stop begins with; attempts widen it (decision 8).
 	order := fmt.Sprintf("%s, for the %s", v.Action, v.Scope)
+	if v.held.calls {
+		order = fmt.Sprintf("%s, for the refused calls alone", events.Hold)
+	}
 	if v.Status != 0 {
 		order += fmt.Sprintf(", HTTP %d", v.Status)
+	}
+	if v.held.kinds != "" {
+		order += ", of kinds " + v.held.kinds
 	}
 	rows := [][2]string{
 		{"rule", v.Name}, {"reason code", string(v.Reason)}, {"measures", v.About}, {"per", string(v.Over)},
 		{"after", strings.Join(v.On, ", ")},
 		{"warns", never(v.Warn)}, {"stops", never(v.Stop)},
 		{"order", order},
-		{"mode", v.Mode}, {"comes from", v.From},
 	}
+	if v.held.waits != "" {
+		rows = append(rows, [2]string{"waits", v.held.waits})
+	}
+	rows = append(rows, [2]string{"mode", v.Mode}, [2]string{"comes from", v.From})
 	// Only some rules look back over a window.
 	if v.Per != "" {
 		rows = append(rows, [2]string{"window", fmt.Sprintf("%d %s", v.Window, v.Per)})

@@ -106,7 +106,7 @@ func holdOf(v *events.Verdict, grant float64) *Hold {
 		h.Until = events.RFC3339(events.Stamp(v.Time).Add(boundWait))
 	case v.RootCorrelationID != "" && known && row.OfAgents(): // the order about its tree is asked about
 		return nil
-	case holdsCalls(v.RuleID):
+	case known && row.HoldsCalls():
 		h.Kind, h.Subject, h.Flow = OfCalls, v.CorrelationID, v.CorrelationID
 	case v.Scope.Kind == events.ScopeFlow:
 		h.Kind, h.Subject, h.Flow = OfFlow, v.CorrelationID, v.CorrelationID
@@ -120,12 +120,6 @@ func holdOf(v *events.Verdict, grant float64) *Hold {
 		}
 	}
 	return h
-}
-
-// holdsCalls reports whether a hold of a rule is about the refused calls alone.
-func holdsCalls(name string) bool {
-	rule, ok := analyzer.RuleNamed(name)
-	return ok && analyzer.Rules[rule].HoldsCalls
 }
 
 // ofProposal is the hold of a stop that waits for its second person.
