@@ -229,6 +229,9 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 		if o.Phase > standing.Warn && m.ev.Ack.Applied {
 			fx.Counts.Attempts++
 			fx.Counts.By(Rules[o.rule].Reason.Place()).Refused++
+			if o.Action == events.Hold && o.Phase == standing.Armed && !o.Shadow { // as in refuse
+				e.hold(f, o, m, fx)
+			}
 			f.stops(o, fx)
 			e.tried(f, m)
 			// A caller that waits, or that was refused nothing, ignored no order.

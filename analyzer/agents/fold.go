@@ -113,6 +113,7 @@ func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Eff
 			if a.passUp(m, fx) {
 				break
 			}
+			e.beginWait(a, m, fx)
 		}
 		if !e.refusedBy(a, m, fx) {
 			e.acknowledged(p, a, m, fx)

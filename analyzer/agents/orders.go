@@ -240,23 +240,27 @@ func (e *orderWriter) defied(a *Agent, m *moment, fx *activity.Effects) {
 // agent's orders; false when it is about something else.
 // An acknowledgement that says that the order was not applied is known and counts for nothing.
 func (e *orderWriter) refusedBy(a *Agent, m *moment, fx *activity.Effects) bool {
+	o := a.acknowledged(m)
+	if o != nil && m.ev.Ack.Applied && o.Phase > standing.Warn {
+		o.Attempt()
+		fx.Counts.Attempts++
+		fx.Counts.By(Rules[o.rule].Reason.Place()).Refused++
+	}
+	return o != nil
+}
+
+// acknowledged returns the agent's order that an acknowledgement is about; nil for none.
+func (a *Agent) acknowledged(m *moment) *order {
 	id := uint64(0)
 	if m.ev.Ack != nil {
 		id = standing.OrderOf(m.ev.Ack.VerdictID)
 	}
 	for i := range a.orders {
-		o := &a.orders[i]
-		if id == 0 || a.verdictOrder(string(Rules[o.rule].Reason), o.Since) != id {
-			continue
+		if o := &a.orders[i]; id != 0 && a.verdictOrder(string(Rules[o.rule].Reason), o.Since) == id {
+			return o
 		}
-		if m.ev.Ack.Applied && o.Phase > standing.Warn {
-			o.Attempt()
-			fx.Counts.Attempts++
-			fx.Counts.By(Rules[o.rule].Reason.Place()).Refused++
-		}
-		return true
 	}
-	return false
+	return nil
 }
 
 // reviewOrders takes back the orders that other limits gave and that these would not.

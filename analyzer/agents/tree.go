@@ -608,6 +608,15 @@ func (e *treeJudge) holdTree(a *Agent, o *order, m *moment, fx *activity.Effects
 	e.issue(a, o, m, 0, fx)
 }
 
+// beginWait has the tree wait from now on if a dispatcher has refused a call by an order that held the tree
+// from its next call on.
+func (e *treeJudge) beginWait(a *Agent, m *moment, fx *activity.Effects) {
+	o := a.acknowledged(m)
+	if o != nil && m.ev.Ack.Applied && o.Action == events.Hold && o.Phase == standing.Armed && !o.Shadow && o.Expires > m.at {
+		e.holdTree(a, o, m, fx)
+	}
+}
+
 // treeWaits reports whether the tree waits for a person, or is halted because no person decided:
 // silence brings it no new budget then.
 // A shadow order makes no flow wait.
