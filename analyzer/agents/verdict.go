@@ -211,7 +211,13 @@ func (e *orderWriter) text(a *Agent, x *finding) string {
 			text = flowsText
 		}
 	}
-	set := &e.limits.Rules[x.rule]
+	return x.fill(text, &e.limits.Rules[x.rule])
+}
+
+// fill puts the figures into a text of the rule.
+func (x *finding) fill(text string, set *rules.Setting) string {
+	rule := &Rules[x.rule]
+	limit, observed := x.Figures(rule.Unit)
 	return standing.Fill(text, func(word string) string {
 		switch word {
 		case "{bound}":

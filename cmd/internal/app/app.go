@@ -291,7 +291,7 @@ func (a *App) open() (err error) {
 	}
 	a.verdicts, a.answers = a.store.Verdicts(0), ask.NewAnswers(a.clock, a.o.AnswerTimeout)
 	a.degraded = &ask.Degraded{Limits: a.limits.Current, Answers: a.answers, Clock: a.clock, Logger: a.logger}
-	a.orders = &ask.GlobalOrders{Verdicts: a.verdicts, Clock: a.clock, Logger: a.logger}
+	a.orders = &ask.GlobalOrders{Verdicts: a.verdicts, Limits: a.limits.Current, Clock: a.clock, Logger: a.logger}
 	a.checks = &ask.Service{Orders: a.orders, Degraded: a.degraded, Answers: a.answers, Timeout: a.o.AnswerTimeout}
 	a.intake, a.leaving = phase.New(a.Fail), phase.New(a.Fail)
 	if a.backend, err = a.openBackend(); err != nil {

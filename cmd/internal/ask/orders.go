@@ -14,6 +14,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/analyzer"
 	"weir/analyzer/agents"
 	"weir/cmd/internal/clock"
 	"weir/events"
@@ -38,6 +39,8 @@ type GlobalOrders struct {
 	// Waits is what it costs a flow to wait from now on, as far as this process folds it; nil for nothing.
 	// nil knows of no flow.
 	Waits func(flow string) *events.Waiting
+	// Limits are those in force. nil: answers by armed orders of trees keep the words of the order.
+	Limits func() *analyzer.Limits
 	// Principal is the sender of a request, for orders by hand about principals; nil knows none.
 	Principal func(ctx context.Context) string
 
@@ -100,7 +103,11 @@ func (w *GlobalOrders) refusing(ctx context.Context, ev *events.Event) (*events.
 		return nil, nil // mostly, and no call is made of the event, whose hashes that would write out
 	}
 	c := guard.CallIn(ev)
-	return w.table.Refusing(&c, w.Log.Now()), nil
+	v := w.table.Refusing(&c, w.Log.Now())
+	if v != nil && v.Scope.Kind == events.ScopeTree && v.Action == events.Hold && v.Effective == events.EffectiveNext {
+		return nil, nil // the tree begins to wait with this call, and knows until when
+	}
+	return v, nil
 }
 
 // Standing returns the active orders and warnings by which checks are refused. They are about the
@@ -210,6 +217,9 @@ func (w *GlobalOrders) refuse(ctx context.Context, ev *events.Event, c *guard.Ca
 		w.Logger.Warn("a call that an order refused is not in the log", "flow", ev.FlowKey(), "verdict", v.ID, "error", err)
 	}
 	answer := guard.Answer(v, c, w.Log.Now())
+	if w.Limits != nil {
+		w.Limits().Agents.SayRefused(answer, v)
+	}
 	if answer.Action == events.Hold && w.Waits != nil {
 		agents.SayWaiting(answer, w.Waits(ev.FlowKey()))
 	}
