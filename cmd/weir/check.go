@@ -189,6 +189,9 @@ func printAnswer(env *cli.Env, a *client.CheckAnswer) error {
 		if a.RetryAfterS > 0 && err == nil {
 			_, err = cli.Fprintf(env.Out, "  try again in %d s\n", a.RetryAfterS)
 		}
+		if a.HeldUntil != "" && err == nil {
+			_, err = cli.Fprintf(env.Out, "  held until %s at the latest\n", a.HeldUntil)
+		}
 		return err
 	})
 }

@@ -252,14 +252,9 @@ type problem struct {
 	Remaining []events.Remaining `json:"remaining,omitempty"`
 }
 
-// problemOf writes a refusal as a problem. A hold ends by a person's word or at the end of the
-// order, and only then HeldUntil is set.
+// problemOf writes a refusal as a problem.
 func problemOf(v *events.Verdict) []byte {
-	held := ""
-	if v.Action == events.Hold {
-		held = v.ExpiresAt.String()
-	}
-	return encode(problem{HeldUntil: held, Type: "urn:weir:reason:" + string(v.Reason), Title: title(v.Reason), Status: status(v), Detail: v.Message,
+	return encode(problem{HeldUntil: heldUntil(v), Type: "urn:weir:reason:" + string(v.Reason), Title: title(v.Reason), Status: status(v), Detail: v.Message,
 		Instance: "urn:weir:verdict:" + v.ID, Reason: v.Reason, Action: v.Action, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit,
 		Session: v.Session, Tool: v.Tool, ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS,
 		AgentMessage: v.AgentMessage, CorrelationID: v.CorrelationID, Degraded: v.Degraded, Remaining: v.Remaining})

@@ -141,6 +141,7 @@ type bare struct {
 	Detail           string        `json:"detail,omitempty"`
 	ControlledCutoff bool          `json:"controlled_cutoff"`
 	RetryAfterS      int64         `json:"retry_after_s,omitempty"`
+	HeldUntil        string        `json:"held_until,omitempty"`
 	// Nil leaves its members out. Its Reason lies beside that of the outer object under
 	// another name of JSON.
 	*task
@@ -170,7 +171,7 @@ var taskReasons = map[events.Reason]string{
 // bareOf is the refusal as one flat object. A refusal about no task keeps to the words of the
 // gateway system alone.
 func bareOf(v *events.Verdict) bare {
-	b := bare{Reason: v.Reason, Limit: v.Limit, Observed: v.Observed, Session: sessionOf(v), Tool: v.Tool, Detail: detailOf(v), ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS}
+	b := bare{Reason: v.Reason, Limit: v.Limit, Observed: v.Observed, Session: sessionOf(v), Tool: v.Tool, Detail: detailOf(v), ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS, HeldUntil: heldUntil(v)}
 	words, known := taskReasons[v.Reason]
 	if !known && v.TaskID == "" {
 		return b
@@ -212,10 +213,21 @@ func detailOf(v *events.Verdict) string {
 	return v.Message
 }
 
+// heldUntil is when a hold ends without a decision; "" for other refusals.
+func heldUntil(v *events.Verdict) string {
+	if v.Action != events.Hold || v.ExpiresAt.IsZero() {
+		return ""
+	}
+	return v.ExpiresAt.String()
+}
+
 // agentText is the text for the model. It is never empty: the model always reads that it has to
-// stop trying.
+// stop trying. It is where answers without other members say until when a call is held.
 func agentText(v *events.Verdict) string {
 	if v.AgentMessage != "" {
+		if until := heldUntil(v); until != "" {
+			return v.AgentMessage + " The hold ends at " + until + " at the latest."
+		}
 		return v.AgentMessage
 	}
 	return "The call was refused by the flow guard (" + string(v.Reason) + "). Finish with what you have and report back."
@@ -283,6 +295,9 @@ func rpcData(v *events.Verdict, rpc *Message) any {
 		map[string]string{"controlled_cutoff": strconv.FormatBool(v.ControlledCutoff), "agent_message": agentText(v)}}
 	if v.CorrelationID != "" {
 		info.Metadata["correlation_id"] = v.CorrelationID
+	}
+	if until := heldUntil(v); until != "" {
+		info.Metadata["held_until"] = until
 	}
 	if v.Limit != nil && v.Observed != nil {
 		info.Metadata["limit"] = strconv.FormatFloat(*v.Limit, 'f', -1, 64)

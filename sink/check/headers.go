@@ -18,6 +18,9 @@ const RemainingHeader = "Weir-Remaining"
 // DegradedHeader says that the answer was not given as in quiet times, and why: load or behind.
 const DegradedHeader = "Weir-Degraded"
 
+// HeldHeader is until when a call is held, as RFC 3339.
+const HeldHeader = "Weir-Held-Until"
+
 // setAnswerHeaders sets the headers of each answer: the remaining figures, and the mode in which it was given.
 func setAnswerHeaders(h http.Header, v *events.Verdict) {
 	if v.Degraded != "" {
@@ -35,6 +38,9 @@ func setRefusalHeaders(h http.Header, v *events.Verdict) {
 	h.Set("Weir-Verdict", v.ID)
 	h.Set("Weir-Reason", string(v.Reason))
 	h.Set("Weir-Status", strconv.Itoa(status(v)))
+	if until := heldUntil(v); until != "" {
+		h.Set(HeldHeader, until)
+	}
 	if waits(v) {
 		h.Set("Retry-After", strconv.FormatInt(v.RetryAfterS, 10))
 	} else {

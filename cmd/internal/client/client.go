@@ -453,6 +453,7 @@ type CheckAnswer struct {
 	AgentMessage  string        `json:"agent_message,omitempty"`
 	HTTPStatus    int           `json:"http_status,omitempty"`
 	RetryAfterS   int64         `json:"retry_after_s,omitempty"`
+	HeldUntil     string        `json:"held_until,omitempty"` // of a hold
 	CorrelationID string        `json:"correlation_id,omitempty"`
 
 	Remaining []events.Remaining `json:"remaining,omitempty"`
@@ -461,7 +462,11 @@ type CheckAnswer struct {
 // AnswerOf is what a verdict says of the call that it was asked for.
 // It copies nothing: what the verdict points to is shared.
 func AnswerOf(v *events.Verdict) CheckAnswer {
-	return CheckAnswer{Allowed: !check.Refuses(v), Action: v.Action, Rule: v.RuleID, Reason: v.Reason, Incident: v.IncidentID, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit, Message: v.Message,
+	held := ""
+	if v.Action == events.Hold && !v.ExpiresAt.IsZero() {
+		held = v.ExpiresAt.String()
+	}
+	return CheckAnswer{HeldUntil: held, Allowed: !check.Refuses(v), Action: v.Action, Rule: v.RuleID, Reason: v.Reason, Incident: v.IncidentID, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit, Message: v.Message,
 		AgentMessage: v.AgentMessage, HTTPStatus: v.HTTPStatus, RetryAfterS: v.RetryAfterS, CorrelationID: v.CorrelationID, Remaining: v.Remaining}
 }
 
