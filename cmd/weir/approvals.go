@@ -20,7 +20,13 @@ func approvalsCommand() cli.Command {
 		Name: "approvals", Short: "list the work that waits for a person",
 		Long: `Lists the holds that weir asks people about, the oldest first. The approvals of
 --switch-file say which tiers are asked. weir flows grant and weir flows stop answer
-a hold of a flow as its links do.`,
+a hold of a flow as its links do.
+
+A rule or a budget with action: hold in the limits file makes work wait. The check of a
+held call gets HTTP 402 or 403, the action hold and held_until. weir flows grant, weir
+flows release and weir budgets grant let the work go on. weir flows stop and weir stop
+tree:ROOT deny it. If no person decides within orders.hold (1h by default), a flow or a
+tree is halted, and held calls are denied. A budget refuses until its window ends.`,
 		Examples: []string{"weir approvals", "weir approvals --all -o json"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			server := client.NewServerFlags(fs)

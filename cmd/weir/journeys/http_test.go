@@ -40,3 +40,19 @@ func TestHTTP(t *testing.T) {
 	j.has(out, `"accepted":1`, `"reason_code":"operator_stop"`, `"id":"call-2"`, `"kind":"operator.release"`, `"total":`)
 	j.done()
 }
+
+// TestHeldCalls has a call held, and a person allow the next one and then deny the rest.
+func TestHeldCalls(t *testing.T) {
+	j := follow(t, "J21 held calls", "cmd/weir/HTTP.md", "Held calls", "a held call gets its end and no Retry-After; a grant allows the next one")
+	j.save("yaml", "limits.yaml")
+	j.serve()
+	out := j.run()
+	j.has(out, `"allowed":true`, "402 Payment Required", `"action":"hold"`, `"held_until":"`, "Weir-Held-Until: ", "X-Should-Retry: false")
+	if strings.Contains(out, "Retry-After") || strings.Contains(out, "retry_after_s") {
+		t.Errorf("the hold invites to a retry:\n%s", out)
+	}
+	out = j.run()
+	j.has(out, `"allowed":true`, `"rules":["max_tool_calls"]`, `"kind":"operator.stop"`)
+	j.Saw("held without Retry-After, allowed after a grant")
+	j.done()
+}
