@@ -86,6 +86,38 @@ func TestKill(t *testing.T) {
 	compareLogs(t, folder, producers.acknowledged)
 }
 
+// TestUsedIDsAfterKill uses an id for another call after weir was killed. The state has the check, so no fold brings
+// it again, or brings it after the first check.
+func TestUsedIDsAfterKill(t *testing.T) {
+	t.Parallel()
+	flags := []string{"--state", filepath.Join(t.TempDir(), "state"), "--self-test", "0"}
+	check := func(w *weirtest.Weir, to string) int {
+		t.Helper()
+		line := fmt.Sprintf(`{"id":"one","source":"s","kind":"agent.call","correlation_id":"f","from":{"agent":"a"},"to":{"agent":%q}}`, to)
+		resp, err := http.Post(w.URL+"/v1/check", "application/json", strings.NewReader(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode
+	}
+	w := weirtest.Run(t, flags...)
+	w.Ready()
+	if status := check(w, "b"); status != http.StatusOK {
+		t.Fatalf("the first call: HTTP %d", status)
+	}
+	if code := w.End(syscall.SIGTERM); code != 0 { // with a checkpoint
+		t.Fatalf("exit code %d:\n%s", code, w.Log())
+	}
+	for range 2 {
+		w = weirtest.Run(t, flags...) // it answers before it is ready
+		if another, same := check(w, "c"), check(w, "b"); another != http.StatusConflict || same != http.StatusOK {
+			t.Errorf("another call with the same id: HTTP %d, want 409; the same call: HTTP %d, want 200", another, same)
+		}
+		w.Kill()
+	}
+}
+
 func compareLogs(t *testing.T, folder string, acknowledged []string) {
 	t.Helper()
 	store, err := state.Open(folder, state.Options{})

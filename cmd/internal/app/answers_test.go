@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/internal/ask"
 	"weir/cmd/internal/clock"
 	"weir/events"
 )
@@ -131,5 +132,67 @@ func TestAsksWithArguments(t *testing.T) {
 		r.want(r.do("POST", "/v1/check", body), 200, `"verdict":{`)
 		r.want(r.do("POST", "/v1/check", body), 200, `"verdict":{`) // its answer was lost
 		r.want(r.do("POST", "/v1/check", body+"\n", "Content-Type", "application/x-ndjson"), 200, `"verdict":{`)
+	}
+}
+
+// TestForgottenIDs shows what is lost of an id once more records followed than a start reads again: it may name one other
+// call, up to 8 times, which counts nothing as long as the flow knows the id.
+func TestForgottenIDs(t *testing.T) {
+	t.Parallel()
+	o := Options{StateDir: t.TempDir()}
+	r := begin(t, o)
+	check := func(to string) reply {
+		t.Helper()
+		ev := call("f", 1, "a", to)
+		ev.ID = "one"
+		return r.do("POST", "/v1/check", string(ev.AppendJSON(nil)))
+	}
+	r.want(check("b"), 200)
+	for n := 0; n < ask.Recalled; {
+		var lines []byte
+		for range 8192 {
+			n++
+			lines = fmt.Appendf(lines, `{"id":"%d","source":"s","kind":"llm.call","correlation_id":"g","from":{"agent":"a"}}`+"\n", n)
+		}
+		r.want(r.do("POST", "/v1/events", string(lines)), 202)
+	}
+	r.folded()
+	r.want(check("c"), 409)
+	r.stop()
+	o.Clock = r.fake
+	r = begin(t, o)
+	allowed := 0
+	for range 20 {
+		if check("c").status == 200 {
+			allowed++
+		}
+	}
+	var flow struct {
+		Hops int `json:"hops"`
+	}
+	if r.get("/v1/flows/f", &flow); allowed != 8 || flow.Hops != 1 {
+		t.Errorf("%d calls passed, want 8; %d counted, want 1", allowed, flow.Hops)
+	}
+	r.want(check("b"), 409)
+}
+
+// TestOneIDAfterRestart uses an id for another call after weir has exited in order or was killed. The last checkpoint has the
+// check, so no fold brings it again.
+func TestOneIDAfterRestart(t *testing.T) {
+	o := Options{StateDir: t.TempDir()}
+	r := begin(t, o)
+	one := func(to string) reply {
+		t.Helper()
+		ev := call("f", 1, "a", to)
+		ev.ID = "one"
+		return r.do("POST", "/v1/check", string(ev.AppendJSON(nil)))
+	}
+	r.want(one("b"), 200)
+	for _, end := range []func(){func() { r.stop() }, func() { r.kill() }, func() { r.stop() }} {
+		end()
+		o.Clock = r.fake
+		r = begin(t, o)
+		r.want(one("c"), 409, `used in this flow for another call`)
+		r.want(one("b"), 200) // the same call
 	}
 }

@@ -123,12 +123,13 @@ func (a *App) newBackend() (backend, error) {
 		shared.Held = func(_ int64, ev *events.Event, _ string, v *events.Verdict) { a.answers.Hold(ev, v) }
 		// No other process appends, so the end of the journal is known.
 		a.checks.End = a.store.Journal(0).End
-		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
+		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Settle: a.answers.Settle,
+			Recall: a.answers.Recall, Recalled: ask.Recalled, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 	}
 	shared.Read = func(r *pump.Record, ev *events.Event) { a.look(r.Value, ev) }
 	m := group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Peer: a.peer, Tick: a.o.Tick,
 		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current,
-		Hold: a.answers.Hold, Settle: a.answers.Settle, Sign: a.keys.sign, CaughtUp: a.api.CaughtUp, Fail: a.Fail})
+		Hold: a.answers.Hold, Settle: a.answers.Settle, Sign: a.keys.sign, Recall: a.answers.Recall, Recalled: ask.Recalled, CaughtUp: a.api.CaughtUp, Fail: a.Fail})
 	a.members, a.checks.Members = m, m
 	return m, nil
 }

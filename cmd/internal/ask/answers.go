@@ -75,6 +75,25 @@ type use struct {
 	allowed int // times that it was answered with an allowance
 }
 
+// Recalled is how many records of the end of the log a start gives to Recall, of all partitions together.
+const Recalled = rememberedAsks
+
+// asks is in each record of a check.
+var asks = []byte(`"ask"`)
+
+// Recall notes what the id of a check was used for by a record of the log from before this process. It is called in the
+// order of the log, and ignores other records.
+func (a *Answers) Recall(record []byte) {
+	var ev events.Event
+	if !bytes.Contains(record, asks) || events.Decode(record, &ev) != nil || !ev.Ask {
+		return
+	}
+	key := keyOf(&ev)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.register(key)
+}
+
 const (
 	rememberedAsks = 1 << 16
 	// mostAllowed is how often one call is answered with an allowance. A dispatcher that lost

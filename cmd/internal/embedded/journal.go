@@ -48,6 +48,9 @@ type Options struct {
 	// Settle gets what the agent stage says to asks of which a tree has the last word, see
 	// pump.Options.Settled.
 	Settle func(ev *events.Event, v *events.Verdict)
+	// Recall gets the last records before the start, in their order, and Recalled is how many.
+	Recall   func(record []byte)
+	Recalled int64
 	// The pump loop calls CaughtUp when the pumps reach the end of their logs for the first time.
 	CaughtUp func()
 	// Fail is called with an error after which the program cannot continue.
@@ -99,6 +102,9 @@ func (j *Journal) Start(ctx context.Context) (err error) {
 	if j.flows.pump, err = pump.New(ctx, o); err != nil {
 		return err
 	}
+	if err := j.recall(); err != nil {
+		return err
+	}
 	o.Partition, o.Source, o.Stage, o.Memory = agentPartition, j.activity.name, pump.AgentStage, agents
 	// Both stages publish into one log of verdicts, in one loop, so their verdicts are in
 	// one order.
@@ -111,6 +117,30 @@ func (j *Journal) Start(ctx context.Context) (err error) {
 	// Who appends beside producers ends first, see Stop, so the fold finds an end.
 	j.folding.Run("pump", j.runPumps)
 	j.ticking.Run("ticks", j.runTicks)
+	return nil
+}
+
+// recall gives the last records to Recall before a check is answered: those that were folded before the start, and those
+// that are folded again only while checks come.
+func (j *Journal) recall() error {
+	if j.o.Recall == nil {
+		return nil
+	}
+	var entries []state.Entry
+	end := j.log.End()
+	for from := max(0, end-j.o.Recalled); from < end; {
+		first, read, err := state.ReadOn(j.log.Read, from, batchRecords, entries[:0])
+		if err != nil {
+			return fmt.Errorf("read the journal: %w", err)
+		}
+		for i := range read {
+			j.o.Recall(read[i].Value)
+		}
+		if len(read) == 0 {
+			break
+		}
+		entries, from = read, first+int64(len(read))
+	}
 	return nil
 }
 

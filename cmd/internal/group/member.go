@@ -45,6 +45,10 @@ type Host struct {
 	Settle func(ev *events.Event, v *events.Verdict)
 	// Sign returns the signature of a verdict on its way into the topic; "" leaves it unsigned.
 	Sign func(verdict []byte) string
+	// Recall gets the last records of each partition in their order when this process takes it over, and Recalled
+	// is how many of all partitions.
+	Recall   func(record []byte)
+	Recalled int64
 	// CaughtUp is called when a partition of events is folded to its end for the first time.
 	CaughtUp func()
 	// Fail is called with an error after which the program cannot continue.

@@ -221,6 +221,9 @@ func (p *partitionOwner) open(ctx context.Context, inOrder bool) (err error) {
 		p.pump.CloseWithoutCheckpoint()
 		return err
 	}
+	if p.set.stage == pump.FlowStage {
+		p.recall(ctx)
+	}
 	reading := kafka.ReaderOptions{Ahead: p.ahead}
 	if p.set.stage == pump.AgentStage {
 		reading.Gather = m.counts.backlog // each batch of flows would wake it otherwise

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -54,4 +55,40 @@ func TestMemberCorrelationWithoutAPeer(t *testing.T) {
 	c := checktest.New(random, "peer", 300, checktest.Allowed, checktest.Refused)
 	c.Excused = []int{http.StatusServiceUnavailable}
 	c.Stream(t, members[0].Addr(), random, func() { members[1].stop() })
+}
+
+// TestMemberUsedIDs uses an id for another call after its member was started again with its state, and after another
+// member took its partitions over.
+func TestMemberUsedIDs(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, startBroker(t), 2)
+	folder := t.TempDir()
+	m := g.start(g.options(folder))
+	one := func(to string) (status int) {
+		line := fmt.Sprintf(`{"id":"one","source":"s","kind":"agent.call","correlation_id":"f","from":{"agent":"a"},"to":{"agent":%q}}`, to)
+		g.until("the check has an answer", func() bool {
+			res, err := http.Post("http://"+m.Addr()+"/v1/check", "application/json", strings.NewReader(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			status = res.StatusCode
+			return status != http.StatusServiceUnavailable // until the partition is folded here
+		})
+		return status
+	}
+	if status := one("b"); status != http.StatusOK {
+		t.Fatalf("the first call: %d", status)
+	}
+	g.folded(m)
+	for i, dir := range []string{folder, t.TempDir(), folder} {
+		m.stop()
+		m = g.start(g.options(dir))
+		if status := one("c"); status != http.StatusConflict {
+			t.Errorf("%d: another call with the same id: %d, want 409", i, status)
+		}
+		if status := one("b"); status != http.StatusOK {
+			t.Errorf("%d: the same call: %d", i, status)
+		}
+	}
 }
