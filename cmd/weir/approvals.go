@@ -96,6 +96,9 @@ func approvalCells(v *any) []cli.Cell {
 		if state == approvals.Over {
 			state = "ended without a link" // by a grant, a release, a stop, or its time
 		}
+		if d.Did != "" {
+			state += ", " + d.Did
+		}
 		if d.By != "" {
 			state += " by " + d.By
 		}

@@ -156,6 +156,9 @@ func whatNext(env *cli.Env, v *analyzer.View, in place) {
 		if more := grantOf(first.Unit); more != "" && (row.Tells || first.Action == events.Hold) {
 			say("weir flows grant "+flow+more+" --reason TEXT"+in.changes, "grant so much more than the limit, for an hour")
 		}
+		if first.Action == events.Hold {
+			say("weir flows stop "+flow+" --reason TEXT"+in.changes, "deny: refuse every call of the flow for a day")
+		}
 	}
 	if ok && row.Fixed { // the order of a person, which has no limits
 		return

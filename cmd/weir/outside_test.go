@@ -93,7 +93,7 @@ func TestExplainOutside(t *testing.T) {
 	if out := say(0, "approvals"); !strings.Contains(out, "flow waits is held: weir explain waits --server "+r.url) {
 		t.Errorf("weir approvals with a held flow prints:\n%s", out)
 	}
-	explained("waits", "waits is held", "weir approvals --server "+r.url+"\n", "weir flows grant waits --calls 20 --reason TEXT --server "+r.url+" --token-file FILE\n")
+	explained("waits", "waits is held", "weir approvals --server "+r.url+"\n", "weir flows grant waits --calls 20 --reason TEXT --server "+r.url+" --token-file FILE\n", "weir flows stop waits --reason TEXT --server "+r.url+" --token-file FILE\n")
 	// What a tree was granted is shown with each of its flows.
 	say(0, append([]string{"flows", "grant", "waits", "--calls", "20"}, by...)...)
 	if out := say(0, "explain", "waits"); !strings.Contains(out, "\na person granted more of max_tree_calls for the tree of waits: the limit is 24 calls until 20") {

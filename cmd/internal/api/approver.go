@@ -60,6 +60,9 @@ func (p approver) Decide(ctx context.Context, h *approvals.Hold, approve bool, b
 	if approve {
 		reason = "approved"
 	}
+	if by == approvals.Author {
+		reason += ": no person answered the request for approval"
+	}
 	switch {
 	case h.Kind == approvals.OfProposal:
 		return p.second(ctx, h, approve, by, as)

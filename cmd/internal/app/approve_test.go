@@ -281,8 +281,13 @@ func TestApprovalEscalates(t *testing.T) {
 			case "deny":
 				d.want(d.ask("f", 6), 403, "operator_stop")
 				eventually(t, "the decision", func() bool { return d.do("GET", approve, "").status == 410 })
+				if was := d.waiting().Decided; len(was) == 0 || was[0].Outcome != "unanswered" || was[0].Did != "denied" {
+					t.Errorf("the decision is %+v", was)
+				}
+				d.want(d.do("GET", "/v1/verdicts?flow=f", ""), 200, `"detail":"denied: no person answered the request for approval"`)
 			case "allow":
 				d.want(d.ask("f", 6), 200)
+				eventually(t, "the decision", func() bool { was := d.waiting().Decided; return len(was) > 0 && was[0].Did == "approved" })
 			case "hold":
 				d.want(d.ask("f", 6), 402)
 				eventually(t, "the end of the turn", func() bool { w := d.waiting().Waiting; return len(w) == 1 && w[0].Lapsed })

@@ -24,7 +24,7 @@ import (
 // Actor carries out answers.
 type Actor interface {
 	// Decide lets the work of a hold go on, or ends it. The error ErrOver says that the hold was over. by is
-	// the author, and as the principal that the tier stands for; "" for none.
+	// the Author, and as the principal that the tier stands for; "" for none.
 	Decide(ctx context.Context, h *Hold, approve bool, by, as string, long time.Duration) error
 	// Mine reports whether this process asks about a subject: one member of a group does.
 	Mine(subject string) bool
@@ -60,6 +60,7 @@ type Decision struct {
 	Text    string         `json:"text,omitempty"` // for persons: why it was held
 	Since   events.RFC3339 `json:"since,omitzero"`
 	Outcome string         `json:"outcome"` // approved, denied, unanswered or over
+	Did     string         `json:"did,omitempty"` // of unanswered: approved or denied
 	By      string         `json:"by,omitempty"`
 	Tier    string         `json:"tier,omitempty"` // whose link was used
 	Time    events.RFC3339 `json:"time"`
@@ -383,20 +384,20 @@ func (d *Desk) lapse(ctx context.Context, h *Hold) {
 		does = switchfile.Hold // it may not go on at all, or have got its place meanwhile; the proposal ends by itself
 	}
 	detail := "no tier has answered: " + does
-	if err := d.Audit.Before(h, auditUnanswered, author, detail); err != nil {
+	if err := d.Audit.Before(h, auditUnanswered, Author, detail); err != nil {
 		d.again(h)
 		return
 	}
 	var err error
 	if does != switchfile.Hold {
-		err = d.Actor.Decide(ctx, h, does == switchfile.Allow, author, "", d.Settings.For)
+		err = d.Actor.Decide(ctx, h, does == switchfile.Allow, Author, "", d.Settings.For)
 	}
 	if err != nil && !errors.Is(err, ErrOver) {
 		d.Logger.Error("the answer to a hold without an answer failed; it is tried again", "subject", h.Subject, "order", h.ID, "does", does, "error", err)
 		d.again(h)
 		return
 	}
-	d.Audit.After(h, auditUnanswered, author, detail)
+	d.Audit.After(h, auditUnanswered, Author, detail)
 	d.Logger.Warn("no person has answered", "subject", h.Subject, "order", h.ID, "does", does)
 	if does == switchfile.Hold {
 		d.mu.Lock() // a late answer counts
@@ -407,11 +408,15 @@ func (d *Desk) lapse(ctx context.Context, h *Hold) {
 		d.save()
 		return
 	}
-	d.finish(ctx, h, Decision{Outcome: Unanswered, By: author})
+	did := Denied
+	if does == switchfile.Allow {
+		did = Approved
+	}
+	d.finish(ctx, h, Decision{Outcome: Unanswered, Did: did, By: Author})
 }
 
-// author is the name of what weir does by itself.
-const author = "weir"
+// Author is the name of what weir does by itself.
+const Author = "weir"
 
 // again lets a hold wait on that was not decided.
 func (d *Desk) again(h *Hold) {

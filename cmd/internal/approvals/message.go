@@ -99,7 +99,7 @@ func (d *Desk) send(ctx context.Context, h *Hold, tier int) error {
 		return err
 	}
 	detail := fmt.Sprintf("tier %d of %d: %s", tier+1, len(d.Settings.Tiers), t.Name)
-	if err := d.Audit.Before(h, auditAsk, author, detail); err != nil {
+	if err := d.Audit.Before(h, auditAsk, Author, detail); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
@@ -114,10 +114,10 @@ func (d *Desk) send(ctx context.Context, h *Hold, tier int) error {
 		err = mail(ctx, d.Settings.SMTP, t.Email, id, q, d.Now().Time())
 	}
 	if err != nil {
-		d.Audit.After(h, auditAsk, author, detail+": not delivered: "+err.Error())
+		d.Audit.After(h, auditAsk, Author, detail+": not delivered: "+err.Error())
 		return err
 	}
-	d.Audit.After(h, auditAsk, author, detail+": delivered")
+	d.Audit.After(h, auditAsk, Author, detail+": delivered")
 	d.Counts.Delivered.Add(1)
 	d.Logger.Info("a person is asked for approval", "tier", t.Name, "subject", h.Subject, "order", h.ID)
 	d.mu.Lock()
