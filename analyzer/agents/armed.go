@@ -23,3 +23,8 @@ func (l *Limits) SayRefused(answer, order *events.Verdict) {
 	answer.Message = x.fill(cmp.Or(l.Texts[r], rule.Sentence()), &l.Rules[r])
 	answer.AgentMessage = x.agentMessage()
 }
+
+// BeginsWait reports whether a tree begins to wait for a person with the call that the order refuses.
+func BeginsWait(v *events.Verdict) bool {
+	return v.Scope.Kind == events.ScopeTree && v.Action == events.Hold && v.Effective == events.EffectiveNext
+}

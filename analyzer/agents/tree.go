@@ -311,6 +311,9 @@ func (e *treeJudge) bindFlow(a *Agent, c *ledger.Child, m *moment, fx *activity.
 		x := o.finding()
 		// An order of its own for each flow, so that one does not end another's.
 		x.flow, x.group = m.ev.CorrelationID, string(Rules[o.rule].Reason)+"\x00"+m.ev.CorrelationID
+		if x.Phase == standing.Armed && rules.OneByOne(Rules[o.rule].Unit) {
+			x.Observed++ // the call at hand is over the limit
+		}
 		x.Phase, x.Since, x.Begun = standing.Stop, m.at, m.at
 		x.Until(m.at, min(o.Expires, m.at+boundFor))
 		e.publish(a, m, x, fx)

@@ -20,6 +20,7 @@ func TestTreeRefusesInOneWay(t *testing.T) {
 		"profile: none\nrules: {max_tree_calls: {stop: 3}}\n",
 		"profile: none\nrules: {max_tree_calls: {max: 3}}\ntexts: {max_tree_calls: \"{head}{n} of {limit} used\"}\n",
 		"profile: none\nrules: {max_tree_depth: {max: 0}}\n",
+		"profile: none\nrules: {max_tree_children: {max: 1}}\n",
 		"profile: none\nrules: {max_tree_spawns: {max: 1}}\n",
 		"profile: none\nrules: {max_tree_spawns: {max: 1, action: hold}}\n",
 	} {

@@ -104,7 +104,7 @@ func (w *GlobalOrders) refusing(ctx context.Context, ev *events.Event) (*events.
 	}
 	c := guard.CallIn(ev)
 	v := w.table.Refusing(&c, w.Log.Now())
-	if v != nil && v.Scope.Kind == events.ScopeTree && v.Action == events.Hold && v.Effective == events.EffectiveNext {
+	if v != nil && agents.BeginsWait(v) {
 		return nil, nil // the tree begins to wait with this call, and knows until when
 	}
 	return v, nil
