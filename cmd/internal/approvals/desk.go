@@ -59,7 +59,7 @@ type Decision struct {
 	Reason  string         `json:"reason,omitempty"`
 	Text    string         `json:"text,omitempty"` // for persons: why it was held
 	Since   events.RFC3339 `json:"since,omitzero"`
-	Outcome string         `json:"outcome"` // approved, denied, unanswered or over
+	Outcome string         `json:"outcome"`       // approved, denied, unanswered or over
 	Did     string         `json:"did,omitempty"` // of unanswered: approved or denied
 	By      string         `json:"by,omitempty"`
 	Tier    string         `json:"tier,omitempty"` // whose link was used
