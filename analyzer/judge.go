@@ -48,7 +48,11 @@ type plainRow struct {
 }
 
 func plainRowOf(rule *FlowRule, set *rules.Setting) plainRow {
-	return plainRow{value: rule.Value, atMost: rule.AtMost, set: set, least: min(set.Warn, set.Stop-1), lifts: rule.Lifts, repeat: rule.Repeat, job: rule.ID.ofJob(), rule: rule}
+	least := min(set.Warn, set.Stop-1)
+	if least == 0 && set.Warn > 0 {
+		least = 1 // a stop at 1 is given armed at 0, and that only of values above 0
+	}
+	return plainRow{value: rule.Value, atMost: rule.AtMost, set: set, least: least, lifts: rule.Lifts, repeat: rule.Repeat, job: rule.ID.ofJob(), rule: rule}
 }
 
 // matters reports whether something may come of the row, as judgeRow finds out in more detail.
