@@ -22,7 +22,7 @@ type Lookout struct {
 // that is found has the next one looked at, too.
 const (
 	mostVain = 1000
-	seldom   = 64
+	seldom   = 512
 )
 
 // Look looks at an event, of which record is the text.
