@@ -39,8 +39,9 @@ type fold struct {
 	fx  analyzer.Effects
 	err error // ends the pump
 
-	sweeping bool // a sweep is under way
-	noRoom   bool // a sweep finds no room in the checkpoint that is gathered
+	sweeping bool   // a sweep is under way
+	sweeps   uint64 // so many were planned
+	noRoom   bool   // a sweep finds no room in the checkpoint that is gathered
 }
 
 // engine returns what judges by the limits.

@@ -26,6 +26,9 @@ type cachedRecord struct {
 	unwatched bool // an agent whose silence is not judged: reports of flows about it change nothing
 
 	own bool // weir's own, see selfTest
+	// turn is the last sweep that was planned with events of it, and place its place in the flows of that sweep.
+	turn  uint64
+	place int32
 	// What follows is of flows alone. One that was loaded is not live before its next event.
 	last     events.Stamp      // time of the latest event
 	live     bool              // it had one within the time of silence that ends an episode
@@ -168,7 +171,7 @@ func (s *recordCache) unlink(r *cachedRecord) {
 func (s *recordCache) set(r *cachedRecord, record []byte) {
 	if len(record) > cap(r.record) {
 		s.bytes -= r.size()
-		r.record = make([]byte, 0, (len(record)+len(record)/8+63)&^63)
+		r.record = make([]byte, 0, (len(record)+len(record)/4+63)&^63)
 		s.bytes += r.size()
 	}
 	r.record = append(r.record[:0], record...)

@@ -33,7 +33,8 @@ type sweep struct {
 	// negative place of its flow; 0 of what is not folded.
 	next  []int32
 	flows []sweptFlow
-	byKey map[string]int32 // places in flows
+	fresh map[string]int32 // places in flows of those that were not in memory
+	turn  uint64           // which sweep of the fold this is, see cachedRecord.turn
 	// at is one more than the place in brought of the effects of each record. It is 0 for no effects,
 	// and unreadable for a record that holds no event. Records are visited more than once, and by then
 	// their events are in no cache.
@@ -44,6 +45,7 @@ type sweep struct {
 	// Memory of the effects of the fold while it sweeps, which are many times those of a step.
 	effects activity.Effects
 	ripe    []string // keys of flows whose deadlines become ripe
+	planned int      // how many flows have events; deadlines alone follow
 	crowded bool     // a checkpoint would not hold more
 }
 
@@ -97,7 +99,7 @@ var sweeps = make(chan *sweep, runtime.GOMAXPROCS(0))
 
 func init() {
 	for range cap(sweeps) {
-		sweeps <- &sweep{byKey: make(map[string]int32)}
+		sweeps <- &sweep{fresh: make(map[string]int32)}
 	}
 }
 
@@ -149,7 +151,7 @@ func (g *sweep) giveBack() {
 // over.
 func (g *sweep) reset() {
 	clear(g.flows)
-	clear(g.byKey)
+	clear(g.fresh)
 	clear(g.brought)
 	clear(g.fired)
 	g.flows, g.brought, g.fired, g.records, g.crowded = g.flows[:0], g.brought[:0], g.fired[:0], g.records[:0], false
@@ -163,6 +165,8 @@ func (g *sweep) plan(records []Record) (n int) {
 		g.seen, g.next, g.at = make([]events.Stamp, mostSwept), make([]int32, mostSwept), make([]int32, mostSwept)
 	}
 	g.cut(len(records))
+	g.fold.sweeps++
+	g.turn = g.fold.sweeps
 	left := g.roomLeft()
 	seen := g.stage.partition.Watermark
 	for n < len(records) {
@@ -195,6 +199,7 @@ func (g *sweep) plan(records []Record) (n int) {
 			r.Further = g.flows[f].first != int32(n)
 			g.fold.o.Read(r, &d.event)
 		}
+		g.fold.addHash(&d.event) // here, since when it is folded it is in no cache
 		n++
 	}
 	if n < leastSwept {
@@ -222,23 +227,36 @@ func (g *sweep) roomLeft() roomLeft {
 
 // flowOf links the record at n to the flow of its key, and takes the room of a flow that is new here.
 func (g *sweep) flowOf(key string, n int32, left *roomLeft) int32 {
-	f, known := g.byKey[key]
+	of := g.fold.memory.cache.byKey[key]
+	f, known := g.placeOf(key, of)
 	if known {
 		g.next[g.flows[f].last] = n
 		return f
 	}
-	of, need := g.fold.memory.cache.byKey[key], roomOfFlow
-	if of != nil {
-		need = len(key) + len(of.record) + recordOverhead
-	}
-	if of == nil || !of.dirty {
-		left.bytes -= need
+	f = int32(len(g.flows))
+	if of == nil {
+		left.bytes -= roomOfFlow
+		g.fresh[key] = f
+	} else {
+		if !of.dirty {
+			left.bytes -= len(key) + len(of.record) + recordOverhead
+		}
+		of.turn, of.place = g.turn, f
 	}
 	left.writes -= writesOf
-	f = int32(len(g.flows))
-	g.byKey[key] = f
 	g.flows = append(g.flows, sweptFlow{key: key, of: of, first: n})
 	return f
+}
+
+// placeOf returns the place of a flow in flows. A flow in memory knows its own, so it is looked up once.
+func (g *sweep) placeOf(key string, of *cachedRecord) (f int32, known bool) {
+	if of != nil && of.turn == g.turn {
+		return of.place, true
+	}
+	if len(g.fresh) > 0 { // a fresh one may be in memory by now
+		f, known = g.fresh[key]
+	}
+	return f, known
 }
 
 // dropAfter ends a plan after n records. The record at which it ended may have begun a flow, or been
@@ -249,7 +267,11 @@ func (g *sweep) dropAfter(n int) {
 			g.next[x.last] = int32(-f - 1)
 			continue
 		}
-		delete(g.byKey, g.flows[f].key)
+		if x := &g.flows[f]; x.of != nil {
+			x.of.turn = 0
+		} else {
+			delete(g.fresh, x.key)
+		}
 		g.flows = g.flows[:f]
 		break
 	}
@@ -302,8 +324,9 @@ func (g *sweep) run(records []Record) {
 			break
 		}
 	}
+	g.planned = len(g.flows)
 	for _, key := range g.ripe {
-		if _, swept := g.byKey[key]; g.fold.err == nil && !swept {
+		if _, swept := g.placeOf(key, g.fold.memory.cache.byKey[key]); g.fold.err == nil && !swept {
 			g.flows = append(g.flows, sweptFlow{key: key})
 			g.fireFlow(&g.flows[len(g.flows)-1])
 		}
@@ -355,7 +378,6 @@ func (g *sweep) foldFlow(f *sweptFlow, before events.Stamp) {
 			g.stage.partition.Watermark = g.seen[at-1]
 		}
 		ev := &g.events[at].event
-		g.fold.addHash(ev)
 		from := g.effectsNow()
 		if g.fold.step(ev) != nil {
 			g.fold.err = ErrInOrder
@@ -440,14 +462,13 @@ func (g *sweep) fireBefore(f *sweptFlow, last, until int32) {
 
 // putBack puts what was encoded into the records of the flows, in the order of their last events.
 func (g *sweep) putBack() {
-	others := len(g.byKey)
 	for _, next := range g.next {
 		if next < 0 {
 			g.putBackFlow(&g.flows[-next-1])
 		}
 	}
-	for f := range g.flows[others:] {
-		g.putBackFlow(&g.flows[others+f])
+	for f := g.planned; f < len(g.flows); f++ {
+		g.putBackFlow(&g.flows[f])
 	}
 }
 

@@ -303,3 +303,33 @@ func TestSweepFindsNoRoom(t *testing.T) {
 	sameLines(t, "activity", got.activity.lines, want.activity.lines)
 	sameLines(t, "state", kept(t, got.store), kept(t, want.store))
 }
+
+// TestSweepDropsWhatItCannotHold has the last record of a plan begin a flow, in memory and not, and dropped: the flow
+// must not count as swept, or its deadlines would wait for the next sweep.
+func TestSweepDropsWhatItCannotHold(t *testing.T) {
+	cache := newRecordCache()
+	g := &sweep{fold: &fold{memory: &memory{cache: cache}}, fresh: make(map[string]int32), turn: 1, next: make([]int32, 4)}
+	left := roomLeft{bytes: 1 << 20, writes: 1 << 10}
+	for n, key := range []string{"a", "b", "a"} {
+		if n == 0 {
+			cache.add(newRecord(key))
+		}
+		f := g.flowOf(key, int32(n), &left)
+		g.flows[f].last = int32(n)
+	}
+	for n, key := range []string{"c", "d"} {
+		if n == 0 {
+			cache.add(newRecord(key))
+		}
+		g.flowOf(key, 3, &left)
+		g.dropAfter(3)
+		if at, swept := g.placeOf(key, cache.byKey[key]); swept || len(g.flows) != 2 {
+			t.Errorf("%s, which was dropped, is flow %d of %d", key, at, len(g.flows))
+		}
+	}
+	for place, key := range []string{"a", "b"} {
+		if at, swept := g.placeOf(key, cache.byKey[key]); !swept || at != int32(place) {
+			t.Errorf("%s is flow %d, want %d", key, at, place)
+		}
+	}
+}
