@@ -34,6 +34,7 @@ import (
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/demo"
 	"weir/cmd/internal/operate"
+	"weir/cmd/weirtest"
 	"weir/events"
 	"weir/sink/guard"
 	"weir/sink/prom/guardprom"
@@ -50,7 +51,7 @@ func TestMonitoring(t *testing.T) {
 		t.Skip("a real Prometheus runs without -short")
 	}
 	limits := filepath.Join(t.TempDir(), "limits.yaml")
-	quick := "profile: balanced\nflow: {idle: 2s}\norders: {ttl: 5s}\nbudgets: [{name: team-day, scope: team, window: day, measure: calls, hard: 3}]\n" // so that flows are closed and deadlines fire while the test looks
+	quick := "profile: balanced\nflow: {idle: 2s}\norders: {ttl: 5s}\nbudgets: [{name: team-day, scope: team, window: day, zone: " + weirtest.Zone(time.Now()) + ", measure: calls, hard: 3}]\n" // so that flows are closed and deadlines fire while the test looks
 	write(t, limits, quick)
 	r := startRun(t, "--in-memory", "--limits", limits, "--metrics", "127.0.0.1:0", "--self-test", "6s")
 	var line struct{ Address string }

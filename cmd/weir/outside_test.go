@@ -7,12 +7,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"weir/analyzer"
 	"weir/analyzer/agents"
 	"weir/analyzer/budgets"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/pump"
+	"weir/cmd/weirtest"
 	"weir/events"
 	"weir/events/byhand"
 )
@@ -23,7 +25,7 @@ func TestExplainOutside(t *testing.T) {
 	dir := t.TempDir()
 	token, limits := filepath.Join(dir, "token"), filepath.Join(dir, "limits.yaml")
 	for path, text := range map[string]string{token: strings.Repeat("secret", 8),
-		limits: "profile: none\nrules: {max_tool_calls: {max: 1, action: hold}, max_tree_calls: {max: 4}}\nbudgets:\n- {name: team-day, scope: team, measure: calls, window: month, hard: 1}\n"} {
+		limits: "profile: none\nrules: {max_tool_calls: {max: 1, action: hold}, max_tree_calls: {max: 4}}\nbudgets:\n- {name: team-day, scope: team, measure: calls, window: month, zone: " + weirtest.Zone(time.Now()) + ", hard: 1}\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,25 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
+
+// TestZone looks at each minute of days at the end of a month, a leap year's February and a year.
+func TestZone(t *testing.T) {
+	t.Parallel()
+	for _, day := range []time.Time{time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC), time.Date(2028, 2, 29, 0, 0, 0, 0, time.UTC), time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC)} {
+		for minute := range 24 * 60 {
+			now := day.Add(time.Duration(minute) * time.Minute)
+			zone, err := time.LoadLocation(Zone(now))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a, b := now.In(zone), now.Add(6*time.Hour-time.Second).In(zone); a.Day() != b.Day() {
+				t.Fatalf("at %s the day of %s ends within six hours", now, zone)
+			}
+		}
+	}
+}
 
 func TestRun(t *testing.T) {
 	t.Parallel()

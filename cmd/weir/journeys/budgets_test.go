@@ -3,12 +3,16 @@ package journeys
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"weir/cmd/weirtest"
 )
 
 // TestBudgets has one flow of a team spend its day's budget, and another wait for a grant.
 func TestBudgets(t *testing.T) {
 	j := follow(t, "J19 budgets", "cmd/weir/BUDGETS.md", "Budgets over flows", "a flow is refused for what another flow of its team has spent, until a grant")
 	j.save("yaml", "limits.yaml")
+	j.add("limits.yaml", "  zone: "+weirtest.Zone(time.Now())+"\n") // the page's day may end meanwhile
 	j.serve()
 	j.save("sh", "spend.sh")
 	before, after, refused := strings.Cut(j.run(), `"status":402`)

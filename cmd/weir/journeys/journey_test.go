@@ -98,6 +98,19 @@ func (j *journey) save(language, name string) {
 	}
 }
 
+// add appends a text to a file of the page.
+func (j *journey) add(name, text string) {
+	j.Helper()
+	path := filepath.Join(j.dir, name)
+	before, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, append(before, text...), 0o644)
+	}
+	if err != nil {
+		j.Fatal(err)
+	}
+}
+
 // has fails unless the text contains each of the parts.
 func (j *journey) has(text string, parts ...string) {
 	j.Helper()

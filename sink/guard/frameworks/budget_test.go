@@ -28,7 +28,7 @@ func TestLangGraphIsHeldAtABudget(t *testing.T) {
 		return path
 	}
 	token := file("admin.token", "a-token-of-this-test-which-is-long-enough")
-	limits := file("limits.yaml", "budgets:\n- {name: agent-day, scope: agent, window: day, hard: 0.10, reserve: 0.02, action: hold}\n")
+	limits := file("limits.yaml", "budgets:\n- {name: agent-day, scope: agent, window: day, zone: "+weirtest.Zone(time.Now())+", hard: 0.10, reserve: 0.02, action: hold}\n")
 	program := weirtest.Binary(t)
 	w := startWeir(t, program, "--limits", limits, "--admin-token-file", token)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -21,7 +21,7 @@ import (
 // whichever member folds the account.
 func TestBudgetsOfAGroup(t *testing.T) {
 	h := newByHand(t)
-	limits, err := limitfile.Parse("test", []byte("profile: none\nbudgets: [{name: day, scope: team, measure: calls, window: day, hard: 1, action: hold}]\n"+
+	limits, err := limitfile.Parse("test", []byte("profile: none\nbudgets: [{name: day, scope: team, measure: calls, window: day, zone: "+weirtest.Zone(time.Now())+", hard: 1, action: hold}]\n"+
 		"prices: {m: {input: 3, output: 15, cache_read: 0.3, cache_write: 3.75}}\n"))
 	if err != nil {
 		t.Fatal(err)

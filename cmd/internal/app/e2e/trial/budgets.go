@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/cmd/internal/pump"
+	"weir/cmd/weirtest"
 	"weir/events"
 	"weir/sink/guard"
 )
@@ -26,14 +27,6 @@ const teamDay = `budgets:
   hard: %d
   reserve: 0.02
 `
-
-// zoneOf returns a zone in which no day ends within hours, for a new day would bring a new budget.
-func zoneOf(now time.Time) string {
-	if h := now.UTC().Hour(); h >= 6 && h < 18 {
-		return "UTC"
-	}
-	return "Etc/GMT-12"
-}
 
 // callMicros is the most that a call costs, in millionths of a dollar, which is what is reserved for it.
 // So a dollar is about 59 calls.
@@ -108,7 +101,7 @@ func budgetsCommand(ctx context.Context, args []string) error {
 func (m *market) run(ctx context.Context, s *storm) (ok bool, err error) {
 	m.trio, err = newTrio(ctx, s, "weir-budgets-", func(dir string) ([]string, error) {
 		file := filepath.Join(dir, "limits.yaml")
-		return []string{"--limits", file}, os.WriteFile(file, fmt.Appendf(nil, teamDay, zoneOf(time.Now()), m.dollars), 0o600)
+		return []string{"--limits", file}, os.WriteFile(file, fmt.Appendf(nil, teamDay, weirtest.Zone(time.Now()), m.dollars), 0o600)
 	}, itself)
 	defer func() { err = errors.Join(err, m.end(ok && err == nil)) }()
 	if err != nil {
