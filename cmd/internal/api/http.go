@@ -145,7 +145,7 @@ func (a *Server) guarded(next http.Handler) http.Handler {
 		if a.grpc.refuse(w, r) {
 			return
 		}
-		if !a.knownHost(r.Host) {
+		if !a.KnowsHost(r.Host) {
 			a.faults.write(w, r, &problem.Error{Status: http.StatusMisdirectedRequest,
 				Detail: "weir does not know the host in the Host header; use an address or localhost, or start weir with --host NAME"})
 			return
@@ -162,10 +162,10 @@ var (
 	noStore  = []string{"no-store"}
 )
 
-// knownHost refuses names that anybody's DNS may point at this server, by which a
+// KnowsHost reports whether requests with the Host header are answered. It refuses names that anybody's DNS may point at this server, by which a
 // page in a browser could reach it as its own origin. Addresses cannot be misused so.
 // Beyond loopback tokens keep such pages out, unless names were given.
-func (a *Server) knownHost(host string) bool {
+func (a *Server) KnowsHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}

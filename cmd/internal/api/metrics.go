@@ -155,8 +155,8 @@ func (a *Server) serveMetrics() {
 		Handler: admission.Track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Content-Type-Options", "nosniff")
 			// A page in a browser on this machine could reach the port by a name of its own,
-			// see knownHost. Beyond loopback a collector may use any name for weir.
-			if local && !a.knownHost(r.Host) {
+			// see KnowsHost. Beyond loopback a collector may use any name for weir.
+			if local && !a.KnowsHost(r.Host) {
 				http.Error(w, "weir does not know the host in the Host header; use an address or localhost, or start weir with --host NAME", http.StatusMisdirectedRequest)
 				return
 			}

@@ -270,6 +270,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	// Requests are served by now, so a link that is sent can be opened.
 	if a.hand.approvals != nil {
+		a.hand.checkLinks()
 		a.run(a.intake, "approvals", a.hand.approvals.Run)
 	}
 	if a.members != nil {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"net/url"
 
 	"weir/cmd/internal/access"
 	"weir/cmd/internal/api"
@@ -30,6 +31,13 @@ func (h *switchboard) openApprovals(now func() events.Stamp) error {
 	h.approvals = &approvals.Desk{Settings: h.settings.Approvals, Actor: api.Approver(h.server), Audit: approvalAudit{h}, Secrets: h.linkSecrets, Store: h.store,
 		Now: now, Clock: h.clock, Logger: h.logger}
 	return h.approvals.Load()
+}
+
+// checkLinks warns of links that this weir would refuse to open.
+func (h *switchboard) checkLinks() {
+	if u, err := url.Parse(h.settings.Approvals.URL); err == nil && !h.server.KnowsHost(u.Host) {
+		h.logger.Warn("links of approvals name a host that is not allowed: add --host, unless a proxy replaces the Host header", "host", u.Hostname())
+	}
 }
 
 // approvalAudit writes what is done about holds without a request to the audit log.

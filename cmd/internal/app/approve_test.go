@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -578,4 +579,17 @@ func parsed(t *testing.T, text string) analyzer.Limits {
 		t.Fatal(err)
 	}
 	return limits
+}
+
+// TestLinksOfAnUnknownHost warns of links that weir would answer by 421.
+func TestLinksOfAnUnknownHost(t *testing.T) {
+	t.Parallel()
+	for host, warned := range map[string]bool{"https://weir.example": true, "https://Other.example:8443": false, "http://127.0.0.1:8080": false} {
+		log := new(text)
+		begin(t, Options{Hosts: []string{"other.example"}, Logger: slog.New(slog.NewJSONHandler(log, nil)),
+			SwitchFile: switchFile(t, "approvals: {url: \""+host+"\", tiers: [{name: ops, slack: \"http://127.0.0.1:1/x\"}]}\n")})
+		if got := strings.Contains(log.String(), "add --host"); got != warned {
+			t.Errorf("%s: %v, %s", host, got, log)
+		}
+	}
 }
