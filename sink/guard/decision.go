@@ -185,16 +185,23 @@ func (d *Decision) Advice() Advice {
 	return FinishWithPartialWork
 }
 
-// armedHead begins the sentence of an order that waits for the next call.
-const armedHead = "Limit used up, the next call will be rejected: "
+// armedHeads begin the sentence of an order that waits for the next call, and that about the call that it
+// refuses.
+var armedHeads = [...][2]string{
+	{"Limit used up, the next call will be rejected: ", "Agent call rejected: "},
+	{"Limit used up, from the next call on the flow waits for a person: ", "Flow held for a person to decide: "},
+	{"Limit used up, the next call waits for a person: ", "Call held for a person to decide: "},
+}
 
 // message is the sentence for people. An armed order is written before the call that it
 // refuses; the sentence is turned into one about this call.
 func (d *Decision) message() string {
 	switch {
 	case d.Verdict != nil && d.Verdict.Message != "":
-		if rest, ok := strings.CutPrefix(d.Verdict.Message, armedHead); ok {
-			return "Agent call rejected: " + rest
+		for _, head := range armedHeads {
+			if rest, ok := strings.CutPrefix(d.Verdict.Message, head[0]); ok {
+				return head[1] + rest
+			}
 		}
 		return d.Verdict.Message
 	case d.Source == LocalLimit:

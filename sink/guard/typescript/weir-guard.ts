@@ -496,7 +496,11 @@ const agentAdvice: Record<Advice, string> = {
   finish_with_partial_work: "Do not try it again. Finish with what you have and report back.",
 };
 const heldAdvice = "The flow waits for a person, who may grant more. What is done is kept. Do not try the call again: end your turn and say what you wait for.";
-const armed = "Limit used up, the next call will be rejected: ";
+const armed = [
+  ["Limit used up, the next call will be rejected: ", "Agent call rejected: "],
+  ["Limit used up, from the next call on the flow waits for a person: ", "Flow held for a person to decide: "],
+  ["Limit used up, the next call waits for a person: ", "Call held for a person to decide: "],
+] as const;
 const uncounted = ["s", "tokens", "usd", "none", ""]; // units to which a call does not add one
 const leeway = 3; // how many times over its limits a flow may go while weir is away
 const clocksApart = 5_000; // milliseconds: more than what the time in an answer leaves out and what it takes to come
@@ -876,7 +880,9 @@ export class Guard {
     }
     retryAfter = Math.min(Math.max(0, retryAfter), mostWait);
     let message = v.message ?? "";
-    if (message.startsWith(armed)) message = "Agent call rejected: " + message.slice(armed.length);
+    for (const [head, instead] of armed) {
+      if (message.startsWith(head)) message = instead + message.slice(head.length);
+    }
     return new Decision(v.action as Action, source, stale, flow, {
       reason: v.reason_code ?? "",
       limit,

@@ -51,7 +51,11 @@ _log = logging.getLogger("weir.guard")
 
 _STOPS = ("throttle", "deny", "hold", "halt")
 _UNCOUNTED = ("s", "tokens", "usd", "none", "")  # units to which a call does not add one
-_ARMED = "Limit used up, the next call will be rejected: "
+_ARMED = {
+    "Limit used up, the next call will be rejected: ": "Agent call rejected: ",
+    "Limit used up, from the next call on the flow waits for a person: ": "Flow held for a person to decide: ",
+    "Limit used up, the next call waits for a person: ": "Call held for a person to decide: ",
+}
 _LEEWAY = 3  # how many times over its limits a flow may go while weir is away
 _CLOCKS_APART = 5.0  # seconds: more than what the time in an answer leaves out and what it takes to come
 _SHORTEST, _LONGEST = 0.1, 5.0  # seconds between two tries to connect
@@ -761,8 +765,9 @@ class Guard:
             retry = max(1.0, float(math.ceil(round(expires - self._now(), 3)))) if expires and source == "table" else float(told)
         retry = min(max(0.0, retry), float(_MOST_WAIT))
         message = v.get("message", "")
-        if message.startswith(_ARMED):
-            message = "Agent call rejected: " + message[len(_ARMED) :]
+        for head, instead in _ARMED.items():
+            if message.startswith(head):
+                message = instead + message[len(head) :]
         return _complete(
             Decision(v["action"], source, stale, flow, v.get("reason_code", ""), limit, observed, retry, v["id"], message, v.get("agent_message", ""))
         )
