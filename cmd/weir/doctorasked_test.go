@@ -60,6 +60,11 @@ func TestDoctorAsks(t *testing.T) {
 	host := strings.TrimPrefix(byTLS.url, "http://")
 	doctor(0, []string{"--listen", host}, `warn running +http://`+host+` uses TLS, and was asked without`, "https://")
 	doctor(3, []string{"--server", "https://" + host}, `fail running +the certificate at https://`+host+` is not trusted: `, "--ca-file FILE")
+	for server, want := range map[string]string{"http://" + host: "uses TLS", "https://" + host: "weir doctor --server https://" + host} {
+		if code, _, errs := weirNow(t, "", "flows", "ls", "--server", server); code != 1 || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit code %d, want 1 and %q: %s", server, code, want, errs)
+		}
+	}
 	doctor(0, []string{"--server", "https://" + host, "--ca-file", secret[1]}, `ok   running +a weir runs at https://`+host)
 
 	access := write("access.yaml", fmt.Sprintf("ann: {token-sha256: %s, roles: [observe]}\nbob: {token-sha256: %s, roles: [ask]}\n", sum("secret of ann"), sum("secret of bob")))
@@ -71,6 +76,14 @@ func TestDoctorAsks(t *testing.T) {
 	doctor(0, []string{"--listen", at, "--token-file", write("ann", "secret of ann\nsecret of before\n")}, `ok   access +.* knows the token in .*ann: ann; roles: observe`, `ok   limits +profile balanced, version \S+ in force at `+at+`, too`)
 	doctor(0, []string{"--listen", at, "--token-file", write("bob", "secret of bob")}, `ok   access +.* bob; roles: ask`, `ok   sources +the weir at `+at+` shows what its sources do not report to the role observe alone`)
 	doctor(3, []string{"--listen", at, "--token-file", write("eve", "secret of eve")}, `fail access +the weir at .* does not know the token in .*eve \(HTTP 401\)`)
+	limits := write("limits.yaml", "profile: none\n")
+	tokens := startRun(t, "--in-memory", "--metrics", "", "--self-test", "0", "--intake-token-file", write("intake", strings.Repeat("secret", 8)), "--limits", limits)
+	defer tokens.end(syscall.SIGTERM)
+	doctor(0, []string{"--server", tokens.url}, `warn access +.* accepts clients like this one without a token, but no checks of theirs; roles: observe\n +give programs a token`)
+	write("limits.yaml", "profile: nothing\n")
+	tokens.signals <- syscall.SIGHUP
+	tokens.stderr.await(t, "the limits stay as they were", tokens.ended)
+	doctor(3, []string{"--server", tokens.url, "--limits", limits}, `fail limits +.*limits.yaml`, `warn limits +the weir at .* did not take up its changed limits, and keeps version xxh64:`)
 	doctor(3, []string{"--listen", at, "--token-file", filepath.Join(folder, "none")}, `fail running +the token: .*none: no such file`)
 }
 

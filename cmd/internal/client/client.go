@@ -196,7 +196,11 @@ func (c *Client) Send(ctx context.Context, method, path string, body io.Reader, 
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			return nil, cli.Failure("no weir answers at %s", c.Base).Advise("start one with: weir run; or name it with --server URL")
 		}
-		return nil, fmt.Errorf("ask %s: %w", c.Base, err)
+		f := cli.Failure("ask %s: %w", c.Base, err)
+		if ctx.Err() == nil {
+			f = f.Advise("weir doctor --server %s says what is there", c.Base)
+		}
+		return nil, f
 	}
 	if resp.StatusCode < 400 {
 		return resp, nil
@@ -215,6 +219,9 @@ func (c *Client) Send(ctx context.Context, method, path string, body io.Reader, 
 			e.detail = problem.Title
 		}
 	}
+	if e.Status == http.StatusBadRequest && WantsTLS(e.Body) {
+		return nil, cli.Failure("what answers at %s uses TLS", c.Base).Advise("name it by https://, and its authority with --ca-file FILE")
+	}
 	// weir's own 404 has a detail; a 404 without one is from another program.
 	if e.Status == http.StatusNotFound && e.detail == "" {
 		return nil, cli.Failure("what answers at %s is not weir's API: it does not know %s (HTTP 404)", c.Base, path).Advise("metrics have a port of their own; name the address of the page with --server URL")
@@ -226,6 +233,11 @@ func (c *Client) Send(ctx context.Context, method, path string, body io.Reader, 
 		return nil, cli.Failure("%w", e).Advise("give the file with it: --token-file FILE, or %s", TokenVariable)
 	}
 	return nil, e
+}
+
+// WantsTLS reports whether a server that uses TLS was asked without, by the words of Go's servers.
+func WantsTLS(body []byte) bool {
+	return bytes.Contains(body, []byte("HTTP request to an HTTPS server"))
 }
 
 // Call sends a request with asked as JSON, or without a body when it is nil, and decodes the answer.

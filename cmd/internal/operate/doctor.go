@@ -224,6 +224,9 @@ func (d *doctor) limits(at *running) {
 	l, err := d.run.LimitFlags.Limits()
 	if err != nil {
 		d.fail("limits", adviceOf(err, "weir limits validate FILE lists all that is wrong"), "%v", err)
+		if at != nil && at.limits != nil {
+			at.reloaded(d)
+		}
 		return
 	}
 	at.compare(d, &l)

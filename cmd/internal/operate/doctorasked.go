@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -124,7 +123,7 @@ func (a *asked) why(answer *answered, err error) (text, fix string) {
 	const elsewhere = "if weir runs elsewhere, give --server URL, or --listen as weir run has it"
 	if err == nil {
 		switch {
-		case bytes.Contains(answer.body, []byte("HTTP request to an HTTPS server")): // as Go's servers answer
+		case client.WantsTLS(answer.body):
 			return base + " uses TLS, and was asked without", "programs need https:// and its authority; weir doctor: --server https://HOST:PORT --ca-file FILE"
 		case answer.status == http.StatusMisdirectedRequest && answer.detail() != "":
 			return fmt.Sprintf("the weir at %s does not know this name (HTTP 421)", base), "use an address or localhost, or start weir with --host NAME"
@@ -165,9 +164,12 @@ func (a *asked) access(ctx context.Context, d *doctor) (reads bool) {
 	switch {
 	case answer.status == http.StatusOK && json.Unmarshal(answer.body, &me) == nil && len(me.Roles) > 0:
 		may := strings.Join(me.Roles, ", ")
-		if a.client.Token == "" {
+		switch {
+		case a.client.Token == "" && !slices.Contains(me.Roles, access.Ask.String()):
+			d.warn(check, "give programs a token with the roles ask and ingest", "%s accepts clients like this one without a token, but no checks of theirs; roles: %s", a.address, may)
+		case a.client.Token == "":
 			d.ok(check, "%s accepts clients like this one without a token; roles: %s", a.address, may)
-		} else {
+		default:
 			d.ok(check, "%s knows the token in %s: %s; roles: %s", a.address, a.token, cmp.Or(me.Name, "a client of this machine"), may)
 		}
 		return slices.Contains(me.Roles, access.Observe.String()) && len(me.Flows) == 0

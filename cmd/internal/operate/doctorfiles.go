@@ -37,7 +37,7 @@ func (d files) stateRecords(dir string, at *running) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.Is(err, state.ErrLocked) && at == nil:
-		d.warn(check, "give weir doctor its --listen ADDRESS to ask that one", "a weir runs with %s, but none answers at %s", dir, d.run.O.Listen)
+		d.warn(check, "name the address of that one: --server URL", "a weir runs with %s, but none answers at %s", dir, d.run.O.Listen)
 	case errors.Is(err, state.ErrLocked):
 		d.ok(check, "a weir runs with %s, and has verified its files at its start", dir)
 	case errors.Is(err, state.ErrDamaged):

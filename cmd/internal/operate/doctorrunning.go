@@ -86,8 +86,14 @@ func (w *running) compare(d *doctor, l *analyzer.Limits) {
 		d.warn(check, "to check that one, give weir doctor the flags and settings of its weir run", "by the settings given here: profile %s, version %s; in force at %s: profile %s, version %s, %s",
 			l.Profile, l.Version, w.address, w.limits.Profile, w.limits.Version, w.limits.source())
 	}
+	w.reloaded(d)
+}
+
+// reloaded says whether the limits in force are those of its file.
+func (w *running) reloaded(d *doctor) {
+	const check = "limits"
 	if !w.limits.Reload.OK {
-		d.warn(check, "weir limits validate FILE lists all that is wrong", "the weir at %s did not take up its changed limits: %s", w.address, w.limits.Reload.Error)
+		d.warn(check, "weir limits validate FILE lists all that is wrong", "the weir at %s did not take up its changed limits, and keeps version %s: %s", w.address, w.limits.Version, cmp.Or(w.limits.Reload.Error, "its log says why"))
 	}
 	if w.limits.Pending != "" {
 		d.warn(check, "look again: they are in force when the log has come to them", "the weir at %s takes up version %s", w.address, w.limits.Pending)
