@@ -127,6 +127,9 @@ func told(d *Decision) map[string]any {
 	if d.RetryAfter > 0 {
 		said["retry_after_s"] = d.RetryAfter.Seconds()
 	}
+	if until := d.HeldUntil(); !until.IsZero() {
+		said["held_until"] = float64(until.Unix())
+	}
 	put("advice", string(d.Advice()))
 	put("message", d.message())
 	put("agent_message", d.agentMessage())

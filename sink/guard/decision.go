@@ -35,6 +35,14 @@ func (s Source) String() string {
 	return "invalid"
 }
 
+// HeldUntil is when a hold ends without a decision; the zero time for other decisions.
+func (d *Decision) HeldUntil() time.Time {
+	if d.Action != events.Hold || d.Verdict == nil || d.Verdict.ExpiresAt.IsZero() {
+		return time.Time{}
+	}
+	return events.Stamp(d.Verdict.ExpiresAt).Time()
+}
+
 // Advice says what the caller of a refused call had best do.
 type Advice string
 
@@ -163,7 +171,7 @@ func (d *Decision) Err() error {
 	if !d.Stopped() {
 		return nil
 	}
-	s := &Stop{Flow: d.Flow, Reason: d.Reason, Action: d.Action, Source: d.Source, Limit: d.Limit, Observed: d.Observed, RetryAfter: d.RetryAfter, Advice: d.Advice(),
+	s := &Stop{Flow: d.Flow, Reason: d.Reason, Action: d.Action, Source: d.Source, Limit: d.Limit, Observed: d.Observed, RetryAfter: d.RetryAfter, HeldUntil: d.HeldUntil(), Advice: d.Advice(),
 		Message: d.message(), AgentMessage: d.agentMessage()}
 	if d.Verdict != nil {
 		s.VerdictID = d.Verdict.ID
@@ -243,6 +251,7 @@ type Stop struct {
 	Source          Source
 	Limit, Observed float64       // NaN when there are none
 	RetryAfter      time.Duration // 0: waiting does not help
+	HeldUntil       time.Time     // of a hold: when it ends without a decision
 	Advice          Advice
 	Message         string // for people
 	AgentMessage    string // for the model: fixed words and numbers only

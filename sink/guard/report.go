@@ -313,6 +313,9 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 	if !v.Stops() {
 		v.Action = events.Deny // by an action of a later version: it is a refusal all the same
 	}
+	if until, ok := events.ParseStamp(p.HeldUntil); ok {
+		v.ExpiresAt = events.RFC3339(until)
+	}
 	return refused(v, ev.CorrelationID, FromWeir, 0).withRemaining(v), nil
 }
 
@@ -355,6 +358,7 @@ type problem struct {
 	Detail        string        `json:"detail"`
 	AgentMessage  string        `json:"agent_message"`
 	RetryAfterS   int64         `json:"retry_after_s"`
+	HeldUntil     string        `json:"held_until"`
 	CorrelationID string        `json:"correlation_id"`
 
 	Remaining json.RawMessage `json:"remaining"`

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/clock"
 	"weir/events"
+	"weir/sink/guard"
 )
 
 // heldAnswers are what a held call gets by each way to check: member is how the answer gives the end.
@@ -122,4 +124,10 @@ func TestHeldAtGatewaysAndHooks(t *testing.T) {
 	got := h.do("POST", "/api/v1/hooks:evaluate", fmt.Sprintf(`{"context":{"agent_name":"a","conversation_id":"c","model":{"provider":"p","name":"m"}},%s}`,
 		`"phase":"postflight","input":{"output":[{"role":"assistant","parts":[{"tool_call":{"name":"search","input_json":{}}}]}]}`))
 	h.wantHeld(t, "evaluate", got, sentence, false, valid)
+	for n := range 2 { // by an answer, and perhaps by the order
+		d := h.guardOf("a dispatcher").Ask(t.Context(), guard.Call{Flow: "g", From: "a", Tool: "t", CallID: fmt.Sprint(n)})
+		if stop, ok := errors.AsType[*guard.Stop](d.Err()); !ok || stop.HeldUntil.IsZero() || stop.RetryAfter != 0 || stop.Advice != guard.AskUser {
+			t.Errorf("the guard decides %+v", d)
+		}
+	}
 }

@@ -9,7 +9,7 @@ const names = { call_id: "callId", args_sim: "argsSim", from_agent: "fromAgent",
 const words = (call) => Object.fromEntries(Object.entries(call).map(([name, value]) => [names[name] ?? name, value]));
 
 function told(d) {
-  const said = { action: d.action, source: d.source, stale: d.stale, reason: d.reason, limit: d.limit, observed: d.observed, retry_after_s: d.retryAfter, advice: d.advice, message: d.message, agent_message: d.agentMessage, verdict_id: d.verdictId, note: d.note, left: d.remaining.length && d.remaining.map((r) => [r.rule, r.left, r.limit, r.unit, r.until ? r.until.getTime() / 1000 : 0, r.forecast ? [r.forecast.runs, r.forecast.low ?? 0, r.forecast.expected ?? 0, r.forecast.high ?? 0] : 0]) };
+  const said = { action: d.action, source: d.source, stale: d.stale, reason: d.reason, limit: d.limit, observed: d.observed, retry_after_s: d.retryAfter, held_until: d.heldUntil && d.heldUntil.getTime() / 1000, advice: d.advice, message: d.message, agent_message: d.agentMessage, verdict_id: d.verdictId, note: d.note, left: d.remaining.length && d.remaining.map((r) => [r.rule, r.left, r.limit, r.unit, r.until ? r.until.getTime() / 1000 : 0, r.forecast ? [r.forecast.runs, r.forecast.low ?? 0, r.forecast.expected ?? 0, r.forecast.high ?? 0] : 0]) };
   return Object.fromEntries(Object.entries(said).filter(([name, value]) => value || ((name === "limit" || name === "observed") && value !== undefined)));
 }
 

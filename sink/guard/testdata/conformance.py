@@ -28,7 +28,7 @@ def words(call):
 
 def told(d):
     said = {"action": d.action, "source": d.source, "stale": d.stale, "reason": d.reason, "limit": d.limit, "observed": d.observed}
-    said.update(retry_after_s=d.retry_after, advice=d.advice, message=d.message, agent_message=d.agent_message, verdict_id=d.verdict_id)
+    said.update(retry_after_s=d.retry_after, held_until=d.held_until, advice=d.advice, message=d.message, agent_message=d.agent_message, verdict_id=d.verdict_id)
     said.update(note=d.note, left=[[r.rule, r.left, r.limit, r.unit, r.until or 0, [r.forecast.runs, r.forecast.low or 0, r.forecast.expected or 0, r.forecast.high or 0] if r.forecast else 0] for r in d.remaining])
     return {name: value for name, value in said.items() if value not in (None, "", False, 0, []) or name in ("limit", "observed") and value is not None}
 

@@ -443,6 +443,8 @@ export class Decision {
   readonly observed?: number;
   /** Seconds; 0: waiting does not help. */
   readonly retryAfter: number = 0;
+  /** Of a hold: when it ends without a decision. */
+  readonly heldUntil?: Date;
   readonly verdictId: string = "";
   /** For people. */
   readonly message: string = "";
@@ -458,7 +460,7 @@ export class Decision {
     readonly source: Source,
     readonly stale: boolean,
     readonly flow: string,
-    more: Partial<Pick<Decision, "reason" | "limit" | "observed" | "retryAfter" | "verdictId" | "message" | "agentMessage" | "remaining" | "note">> = {},
+    more: Partial<Pick<Decision, "reason" | "limit" | "observed" | "retryAfter" | "heldUntil" | "verdictId" | "message" | "agentMessage" | "remaining" | "note">> = {},
   ) {
     Object.assign(this, more);
     if (this.action !== "allow") {
@@ -888,6 +890,7 @@ export class Guard {
       limit,
       observed,
       retryAfter,
+      heldUntil: v.action === "hold" && v.expires_at ? new Date(v.expires_at) : undefined,
       verdictId: v.id,
       message,
       agentMessage: v.agent_message ?? "",
@@ -1403,12 +1406,12 @@ export class Guard {
     try {
       answer = await this.askBy(JSON.stringify({ ...ev, ask: true, tell: call.tell }));
     } catch (err) {
-      const p = (err instanceof StatusError ? err.body : {}) as Partial<Verdict> & { instance?: string; detail?: string };
+      const p = (err instanceof StatusError ? err.body : {}) as Partial<Verdict> & { instance?: string; detail?: string; held_until?: string };
       if (!p.reason_code) return this.rejected(call, err);
       const id = p.instance?.startsWith("urn:weir:verdict:") ? p.instance.slice("urn:weir:verdict:".length) : "";
       // An action of a later version is a refusal all the same.
       const action = stops(p.action ?? "") ? p.action : "deny";
-      return this.refused(typed({ ...p, id, action, message: p.detail }), flow, "weir", false, true);
+      return this.refused(typed({ ...p, id, action, message: p.detail, ...(typeof p.held_until === "string" && { expires_at: p.held_until }) }), flow, "weir", false, true);
     }
     const v = verdict((answer as { verdict: unknown }).verdict);
     if (v.mode === "enforce" && (v.action === "warn" || stops(v.action))) return this.refused(v, flow, "weir", false, true);

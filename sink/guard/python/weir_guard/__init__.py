@@ -251,6 +251,7 @@ class Decision:
     agent_message: str = ""  # for the model: fixed words and numbers only
     remaining: Tuple[Remaining, ...] = ()  # told by ask alone
     note: str = ""  # for the model, of a call that may be made: little is left; told by ask alone
+    held_until: Optional[float] = None  # of a hold: when it ends without a decision, in seconds since 1970
 
     @property
     def stopped(self) -> bool:
@@ -769,7 +770,10 @@ class Guard:
             if message.startswith(head):
                 message = instead + message[len(head) :]
         return _complete(
-            Decision(v["action"], source, stale, flow, v.get("reason_code", ""), limit, observed, retry, v["id"], message, v.get("agent_message", ""))
+            Decision(
+                v["action"], source, stale, flow, v.get("reason_code", ""), limit, observed, retry, v["id"], message, v.get("agent_message", ""),
+                held_until=(_seconds(v.get("expires_at")) or None) if v["action"] == "hold" else None,
+            )
         )
 
     def _limit(self, call: Call) -> Optional[Tuple[str, int, int, float]]:
@@ -1324,6 +1328,8 @@ class Guard:
             prefix = "urn:weir:verdict:"
             instance = p.get("instance", "")
             p.update(id=instance[len(prefix) :] if instance.startswith(prefix) else "", message=p.get("detail", ""))
+            if isinstance(p.get("held_until"), str):
+                p["expires_at"] = p["held_until"]
             if p.get("action") not in _STOPS:
                 p["action"] = "deny"  # by an action of a later version: it is a refusal all the same
             return _telling(self._refused(_typed(p), call.flow, "weir"), p)
@@ -2015,7 +2021,7 @@ def _complete(d: Decision) -> Decision:
             "finish_with_partial_work": "Do not try it again. Finish with what you have and report back.",
         }[d.advice]
     message = d.message or "Agent call rejected: " + d.reason
-    return Decision(d.action, d.source, d.stale, d.flow, d.reason, d.limit, d.observed, d.retry_after, d.verdict_id, message, agent)
+    return replace(d, message=message, agent_message=agent)
 
 
 def _event(call: Call, kind: str) -> Dict[str, Any]:
