@@ -96,10 +96,11 @@ func (a *adversary) honest(at events.Stamp) *events.Event {
 
 // taken folds a record without the injections, and holds its answer against that of the plain fold.
 func (a *adversary) taken(w *world, n int, e *entry) {
+	at := w.events[n].end() - 1
 	if e.injected {
+		a.timePasses(w, n, at, e)
 		return
 	}
-	at := w.events[n].end() - 1
 	a.alone[n].fold(at, e.appended, []byte(e.value))
 	beside, alone := w.flows[n].answers[at], a.alone[n].answers[at]
 	if beside == "" && alone == "" {
@@ -129,6 +130,17 @@ func (a *adversary) taken(w *world, n int, e *entry) {
 		// The flow has made other calls from here on.
 		a.apart[flow] = true
 	}
+}
+
+// timePasses gives the log without the injection the time that the log has with it. A log has one time for all its flows,
+// and a deadline that becomes ripe is judged by the limits of that moment. The time is never later than the append.
+func (a *adversary) timePasses(w *world, n int, at int64, e *entry) {
+	beside, alone := w.flows[n].partition.Watermark, a.alone[n].partition.Watermark
+	if beside > max(alone, e.appended) {
+		w.violate("no sender moves the time of the log past its append", "%s: from %d to %d, appended at %d", e.value, alone, beside, e.appended)
+	}
+	tick := events.Event{ID: "time", Time: beside, Kind: events.Tick}
+	a.alone[n].fold(at, beside, tick.AppendJSON(nil))
 }
 
 // holds reports whether no report takes an order back: it is of a budget of calls, or of a person,
