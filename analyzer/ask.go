@@ -110,7 +110,7 @@ func (e *Engine) refuse(f *Flow, o *order, c *announced, m *moment, fx *Effects)
 	// For the answer only; the call is not counted, so apply does not run.
 	m.from, m.to, m.tool = c.from, c.to, c.tool
 	// The call that would go over the limit is the one at which the flow begins to wait.
-	if o.Action == events.Hold && o.Phase == standing.Armed {
+	if o.BeginsWait() {
 		e.hold(f, o, m, fx)
 	}
 	f.stops(o, fx)
@@ -229,7 +229,7 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 		if o.Phase > standing.Warn && m.ev.Ack.Applied {
 			fx.Counts.Attempts++
 			fx.Counts.By(Rules[o.rule].Reason.Place()).Refused++
-			if o.Action == events.Hold && o.Phase == standing.Armed && !o.Shadow { // as in refuse
+			if o.BeginsWait() && !o.Shadow {
 				e.hold(f, o, m, fx)
 			}
 			f.stops(o, fx)

@@ -240,7 +240,7 @@ func (e *orderWriter) defied(a *Agent, m *moment, fx *activity.Effects) {
 // agent's orders; false when it is about something else.
 // An acknowledgement that says that the order was not applied is known and counts for nothing.
 func (e *orderWriter) refusedBy(a *Agent, m *moment, fx *activity.Effects) bool {
-	o := a.acknowledged(m)
+	o := a.orderAcked(m)
 	if o != nil && m.ev.Ack.Applied && o.Phase > standing.Warn {
 		o.Attempt()
 		fx.Counts.Attempts++
@@ -249,8 +249,8 @@ func (e *orderWriter) refusedBy(a *Agent, m *moment, fx *activity.Effects) bool 
 	return o != nil
 }
 
-// acknowledged returns the agent's order that an acknowledgement is about; nil for none.
-func (a *Agent) acknowledged(m *moment) *order {
+// orderAcked returns the agent's order that an acknowledgement is about; nil for none.
+func (a *Agent) orderAcked(m *moment) *order {
 	id := uint64(0)
 	if m.ev.Ack != nil {
 		id = standing.OrderOf(m.ev.Ack.VerdictID)

@@ -421,7 +421,7 @@ func (e *treeJudge) orderRefuses(a *Agent, m *moment, fx *activity.Effects) *eve
 		if !o.refuses(events.Halt, m.at) && !o.refuses(events.Hold, m.at) {
 			continue
 		}
-		if o.Action == events.Hold && o.Phase == standing.Armed {
+		if o.BeginsWait() {
 			e.holdTree(a, o, m, fx)
 		}
 		if !o.Early(m.when, true, e.terms.Grace) {
@@ -614,8 +614,8 @@ func (e *treeJudge) holdTree(a *Agent, o *order, m *moment, fx *activity.Effects
 // beginWait has the tree wait from now on if a dispatcher has refused a call by an order that held the tree
 // from its next call on.
 func (e *treeJudge) beginWait(a *Agent, m *moment, fx *activity.Effects) {
-	o := a.acknowledged(m)
-	if o != nil && m.ev.Ack.Applied && o.Action == events.Hold && o.Phase == standing.Armed && !o.Shadow && o.Expires > m.at {
+	o := a.orderAcked(m)
+	if o != nil && m.ev.Ack.Applied && o.BeginsWait() && !o.Shadow && o.Expires > m.at {
 		e.holdTree(a, o, m, fx)
 	}
 }

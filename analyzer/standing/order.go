@@ -80,6 +80,9 @@ func (o *Order) Until(at, end events.Stamp) {
 // the next call is the one that it refuses.
 func (o *Order) Binds() bool { return o.Phase > Warn && !o.Shadow && o.Action.Stops() }
 
+// BeginsWait reports whether the next call is the one with which the wait for a person begins.
+func (o *Order) BeginsWait() bool { return o.Phase == Armed && o.Action == events.Hold }
+
 // Early reports whether a call at that time may have been made before its caller could know of the
 // order. Simultaneous calls of several callers do not count as ignoring it. A check is answered at once,
 // so the caller of one that comes a full grace later knew of the order.

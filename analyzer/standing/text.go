@@ -18,7 +18,7 @@ func (o *Order) Head(kind events.Kind) string {
 	// The phase before the action: what only warns refuses nothing, whatever its row would do.
 	case o.Phase == Warn:
 		return "Warning: "
-	case o.Phase == Armed && o.Action == events.Hold:
+	case o.BeginsWait():
 		return "Limit used up, from the next call on the flow waits for a person: "
 	case o.Phase == Armed:
 		return "Limit used up, the next call will be rejected: "

@@ -71,6 +71,9 @@ func printCostTree(env *cli.Env, tree *costs.Tree, running bool) error {
 	})
 }
 
+// mostOfName is how many characters of a name a table shows; -o json has all of it.
+const mostOfName = 60
+
 // printUnpriced names the models without a price, whose calls are missing in the money, and how they get one,
 // from a running weir or a log.
 func printUnpriced(env *cli.Env, list []costs.UnpricedModel, running bool) error {
@@ -87,7 +90,7 @@ func printUnpriced(env *cli.Env, list []costs.UnpricedModel, running bool) error
 		if m.Tokens > 0 {
 			tokens = cli.Grouped(m.Tokens)
 		}
-		if err := t.Row(cli.Cell{Text: cmp.Or(shortened(m.Model), "(not reported)")}, cli.Cell{Text: cmp.Or(shortened(m.Provider), "-")}, cli.Cell{Text: cli.Grouped(m.Calls), Right: true}, cli.Cell{Text: tokens, Right: true}); err != nil {
+		if err := t.Row(cli.Cell{Text: cmp.Or(cli.Cut(m.Model, mostOfName), "(not reported)")}, cli.Cell{Text: cmp.Or(cli.Cut(m.Provider, mostOfName), "-")}, cli.Cell{Text: cli.Grouped(m.Calls), Right: true}, cli.Cell{Text: tokens, Right: true}); err != nil {
 			return err
 		}
 	}
@@ -110,15 +113,6 @@ func printUnpriced(env *cli.Env, list []costs.UnpricedModel, running bool) error
 		env.Notice("events that name no model need model, or usage.cost_usd")
 	}
 	return nil
-}
-
-// shortened bounds a name in a table; -o json has all of it.
-func shortened(name string) string {
-	const most = 60
-	if runes := []rune(name); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return name
 }
 
 // flowTree asks a running weir for the tree of a flow, by its id or a unique beginning of it.

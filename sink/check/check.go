@@ -254,7 +254,7 @@ type problem struct {
 
 // problemOf writes a refusal as a problem.
 func problemOf(v *events.Verdict) []byte {
-	return encode(problem{HeldUntil: heldUntil(v), Type: "urn:weir:reason:" + string(v.Reason), Title: title(v.Reason), Status: status(v), Detail: v.Message,
+	return encode(problem{HeldUntil: HeldUntil(v), Type: "urn:weir:reason:" + string(v.Reason), Title: title(v.Reason), Status: status(v), Detail: v.Message,
 		Instance: "urn:weir:verdict:" + v.ID, Reason: v.Reason, Action: v.Action, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit,
 		Session: v.Session, Tool: v.Tool, ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS,
 		AgentMessage: v.AgentMessage, CorrelationID: v.CorrelationID, Degraded: v.Degraded, Remaining: v.Remaining})

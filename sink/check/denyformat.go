@@ -171,7 +171,7 @@ var taskReasons = map[events.Reason]string{
 // bareOf is the refusal as one flat object. A refusal about no task keeps to the words of the
 // gateway system alone.
 func bareOf(v *events.Verdict) bare {
-	b := bare{Reason: v.Reason, Limit: v.Limit, Observed: v.Observed, Session: sessionOf(v), Tool: v.Tool, Detail: detailOf(v), ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS, HeldUntil: heldUntil(v)}
+	b := bare{Reason: v.Reason, Limit: v.Limit, Observed: v.Observed, Session: sessionOf(v), Tool: v.Tool, Detail: detailOf(v), ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS, HeldUntil: HeldUntil(v)}
 	words, known := taskReasons[v.Reason]
 	if !known && v.TaskID == "" {
 		return b
@@ -213,8 +213,8 @@ func detailOf(v *events.Verdict) string {
 	return v.Message
 }
 
-// heldUntil is when a hold ends without a decision; "" for other refusals.
-func heldUntil(v *events.Verdict) string {
+// HeldUntil is when a hold ends without a decision; "" for other refusals.
+func HeldUntil(v *events.Verdict) string {
 	if v.Action != events.Hold || v.ExpiresAt.IsZero() {
 		return ""
 	}
@@ -225,7 +225,7 @@ func heldUntil(v *events.Verdict) string {
 // stop trying. It is where answers without other members say until when a call is held.
 func agentText(v *events.Verdict) string {
 	if v.AgentMessage != "" {
-		if until := heldUntil(v); until != "" {
+		if until := HeldUntil(v); until != "" {
 			return v.AgentMessage + " The hold ends at " + until + " at the latest."
 		}
 		return v.AgentMessage
@@ -296,7 +296,7 @@ func rpcData(v *events.Verdict, rpc *Message) any {
 	if v.CorrelationID != "" {
 		info.Metadata["correlation_id"] = v.CorrelationID
 	}
-	if until := heldUntil(v); until != "" {
+	if until := HeldUntil(v); until != "" {
 		info.Metadata["held_until"] = until
 	}
 	if v.Limit != nil && v.Observed != nil {

@@ -38,7 +38,7 @@ func setRefusalHeaders(h http.Header, v *events.Verdict) {
 	h.Set("Weir-Verdict", v.ID)
 	h.Set("Weir-Reason", string(v.Reason))
 	h.Set("Weir-Status", strconv.Itoa(status(v)))
-	if until := heldUntil(v); until != "" {
+	if until := HeldUntil(v); until != "" {
 		h.Set(HeldHeader, until)
 	}
 	if waits(v) {

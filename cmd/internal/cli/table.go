@@ -216,10 +216,10 @@ func (t *Table) line(b *strings.Builder, cells []Cell) {
 		}
 		text, last := c.Text, i == len(cells)-1
 		if t.env.Width > 0 && !last && !c.Right {
-			text = cut(text, max(1, t.widths[i]))
+			text = Cut(text, max(1, t.widths[i]))
 		}
 		if room := t.env.Width - used; last && t.env.Width > 0 && room >= 20 {
-			text = cut(text, room)
+			text = Cut(text, room)
 		}
 		fill := strings.Repeat(" ", max(0, t.widths[i]-utf8.RuneCountInString(text)))
 		if c.Right {
@@ -234,8 +234,8 @@ func (t *Table) line(b *strings.Builder, cells []Cell) {
 	b.WriteByte('\n')
 }
 
-// cut shortens s to n characters, of which the last says that there was more.
-func cut(s string, n int) string {
+// Cut shortens s to n characters, of which the last says that there was more.
+func Cut(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s
 	}

@@ -474,11 +474,7 @@ type CheckAnswer struct {
 // AnswerOf is what a verdict says of the call that it was asked for.
 // It copies nothing: what the verdict points to is shared.
 func AnswerOf(v *events.Verdict) CheckAnswer {
-	held := ""
-	if v.Action == events.Hold && !v.ExpiresAt.IsZero() {
-		held = v.ExpiresAt.String()
-	}
-	return CheckAnswer{HeldUntil: held, Allowed: !check.Refuses(v), Action: v.Action, Rule: v.RuleID, Reason: v.Reason, Incident: v.IncidentID, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit, Message: v.Message,
+	return CheckAnswer{HeldUntil: check.HeldUntil(v), Allowed: !check.Refuses(v), Action: v.Action, Rule: v.RuleID, Reason: v.Reason, Incident: v.IncidentID, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit, Message: v.Message,
 		AgentMessage: v.AgentMessage, HTTPStatus: v.HTTPStatus, RetryAfterS: v.RetryAfterS, CorrelationID: v.CorrelationID, Remaining: v.Remaining}
 }
 

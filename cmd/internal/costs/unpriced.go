@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"weir/analyzer/prices"
 	"weir/events"
@@ -131,9 +130,5 @@ func clip(name string) string {
 	if len(name) <= modelName {
 		return name
 	}
-	end := modelName
-	for end > 0 && !utf8.RuneStart(name[end]) {
-		end--
-	}
-	return name[:end] + "…"
+	return strings.ToValidUTF8(name[:modelName], "") + "…" // half a character is left out
 }
