@@ -67,7 +67,7 @@ func (e *relay) repartition(f *Flow, m *moment, fx *Effects) {
 			f.passWake(m, fx)
 		}
 	case events.ToolResult:
-		if e.agents.Wakes && m.ev.ParentCorrelationID != "" && waitsFor(f, m) {
+		if f.flags&flagBegun != 0 && e.agents.Wakes && m.ev.ParentCorrelationID != "" && waitsFor(f, m) {
 			notifyOpener(m, waits(m.ev), activity.WorkCame, fx)
 		}
 	case events.AgentReturn:
@@ -155,7 +155,7 @@ func (f *counts) passWake(m *moment, fx *Effects) {
 }
 
 // passOutcome notifies the agent that the flow began with, and the flow that opened it, unless a person did, of
-// the brief, and at the end of what the flow came to.
+// the brief, and at the end of what the flow came to. Where no brief was passed on nobody waits for an outcome.
 func passOutcome(f *Flow, m *moment, fx *Effects) {
 	ev := m.ev
 	if ev.CorrelationID == "" || ev.CorrelationSource == events.CorrelationDerived || ev.CorrelationSource == events.CorrelationPrincipal {
@@ -166,7 +166,7 @@ func passOutcome(f *Flow, m *moment, fx *Effects) {
 	switch {
 	case ev.Kind == events.AgentCall && f.events == 1 && ev.By() != events.OriginUser:
 		about = &ev.To
-	case ev.Kind == events.AgentReturn && m.from != none && answersOpener(f, m):
+	case ev.Kind == events.AgentReturn && f.flags&flagBegun != 0 && m.from != none && answersOpener(f, m):
 		about, content, status = &ev.From, cameTo(&f.cast, ev), activity.WorkCame
 	default:
 		return
@@ -174,6 +174,9 @@ func passOutcome(f *Flow, m *moment, fx *Effects) {
 	id := agentOf(about)
 	if id == "" || content.IsZero() {
 		return
+	}
+	if status == activity.WorkBegun {
+		f.flags |= flagBegun
 	}
 	notifyOf(activity.FlowsID(ev.TenantID, id), m, content, status, fx)
 	// Flows that one agent opens are no proof by themselves: each may do what another person has asked for.

@@ -151,6 +151,22 @@ func TestActivity(t *testing.T) {
 		s.user("a", "x")
 		s.hop("a", "b", "x")
 	})
+	outcome := func(s *story) {
+		s.hop("a", "b", "x")
+		s.tool("b", "read", `{}`, "text")
+		s.answer("b", "", "y")
+	}
+	wakes := with(agents.RuleWakes)
+	agent := activity.WakePrefix + activity.FlowsID("", "b")
+	f("a flow that an agent opens", wakes, outcome, agent+" agent.activity begun 1", agent+" agent.activity came 4")
+	f("nobody waits for the outcome of a flow that a person opens", wakes, func(s *story) {
+		s.user("a", "x")
+		outcome(s)
+	})
+	f("nor of one that began with another event than a call", wakes, func(s *story) {
+		s.add(events.TurnStart, "a", "")
+		outcome(s)
+	})
 	f("calls without an id", with(agents.RuleRate), func(s *story) {
 		s.hop("a", "b", "x")
 		s.events[0].CorrelationID = ""

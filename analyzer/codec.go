@@ -100,6 +100,7 @@ const (
 	headHasStrays                  // answers that match no call
 	headHasWaited                  // how long it waited for a person
 	headHasGiven                   // when a person set or granted other limits
+	headHasBegun                   // flagBegun: with it all eight are used
 )
 
 // readMore reads a byte of further presence bits, where there is one. Bits that this weir does not

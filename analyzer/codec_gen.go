@@ -234,6 +234,9 @@ func getFlowMoney(f *Flow, d *record.Reader, more byte) {
 			d.Fail()
 		}
 	}
+	if more&headHasBegun != 0 {
+		f.flags |= flagBegun
+	}
 }
 
 // putFlowNames writes events, tools and parties.
@@ -713,6 +716,9 @@ func (f *Flow) encode(b []byte) []byte {
 	if f.waited != 0 {
 		more |= headHasWaited
 	}
+	if f.flags&flagBegun != 0 {
+		more |= headHasBegun
+	}
 	if f.anyCalled() {
 		flags |= flagCalled
 	}
@@ -744,7 +750,7 @@ func (f *Flow) encode(b []byte) []byte {
 func (f *Flow) decode(d *record.Reader, h []byte) {
 	getFlowHead(f, d, h)
 	getFlowRare(f, d, h)
-	more := readMore(d, h[3]&headHasMore != 0, headHasSums|headHasPayers|headHasSpawns|headHasStrays|headHasWaited|headHasBriefs|headHasGiven)
+	more := readMore(d, h[3]&headHasMore != 0, headHasSums|headHasPayers|headHasSpawns|headHasStrays|headHasWaited|headHasBegun|headHasBriefs|headHasGiven)
 	getFlowMoney(f, d, more)
 	getFlowNames(f, d, h, more)
 	getFlowHops(f, d, h)

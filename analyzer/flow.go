@@ -204,7 +204,7 @@ type sanctions struct {
 	released events.Stamp // nothing stops the flow before: a person released it
 }
 
-type flowFlags uint8
+type flowFlags uint16
 
 const (
 	flagDelta       flowFlags = 1 << iota // usage was reported in parts: aggregates add nothing new
@@ -215,6 +215,7 @@ const (
 	flagService                           // in a record alone: the service stands in it
 	flagCalled                            // in a record alone: how often each party was called stands in it
 	flagChecked                           // a dispatcher checked a call, so that only checks say by what the flow is known
+	flagBegun                             // the agent stage knows the brief that began the flow; it stands behind headHasBegun
 )
 
 // party is one session or agent of the flow and what is remembered of its tool calls. Windows

@@ -355,6 +355,7 @@ func (e *orderWriter) beginEpisode(f *Flow, m *moment, fx *Effects) {
 		f.ids, f.idTimes, f.forgotAt, f.forgotID = old.ids, old.idTimes, old.forgotAt, old.forgotID
 		f.start, f.released = m.at, old.released
 		f.root, f.parent, f.payers = old.root, old.parent, old.payers
+		f.flags = old.flags & flagBegun // its outcome is still waited for
 		if old.source == events.CorrelationPrincipal {
 			f.source = old.source
 		}

@@ -26,6 +26,7 @@ var flowRecords = []record{{
 			behind{"more", "headHasSpawns", "f.spawned != 0", []part{row{"spawned", few}, row{"behind", few}}},
 			behind{"more", "headHasStrays", "f.strays != 0", []part{row{"strays", few}}},
 			behind{"more", "headHasWaited", "f.waited != 0", []part{row{"waited", moment}, check("f.waited < 0 || f.waited > f.clock-f.start")}},
+			behind{"more", "headHasBegun", "f.flags&flagBegun != 0", []part{raw{getText: "f.flags |= flagBegun"}}}, // the bit says all
 		}},
 		{"Names", "events, tools and parties", []part{
 			// Ids of 48 bits make room for briefs. An older weir reads those of 64.
