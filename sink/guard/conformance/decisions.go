@@ -62,11 +62,7 @@ func (w *Weir) Decide(t testing.TB, d *Decision, ways ...Transport) {
 			byHand[scope] = true
 		}
 	}
-	members := w.URLs
-	if len(byHand) > 0 {
-		members = members[:1] // which has given the order: the others know it a moment later
-	}
-	for n, url := range members {
+	for n, url := range w.URLs {
 		for _, way := range ways {
 			p.prefix = fmt.Sprintf("%s-%s-%d-", strings.ReplaceAll(d.Name, " ", "-"), way.Name(), n)
 			got := way.Check(t, url, []Check{{Call: d.Call, Line: p.identified(EventOf(d.Call))}})[0]
@@ -151,10 +147,33 @@ func (p *player) stop(scope string, word map[string]any) {
 		p.Fatal(err)
 	}
 	p.order(http.MethodPost, "/v1/orders", string(text))
+	p.settle(scope, true)
 }
 
 // release takes back the orders about a scope.
 func (p *player) release(scope string) {
+	p.Helper()
+	for _, id := range p.active(p.URLs[0], scope) {
+		p.order(http.MethodDelete, "/v1/orders/"+url.PathEscape(id), `{"reason":"r","by":"ann"}`)
+	}
+	p.settle(scope, false)
+}
+
+// settle waits until all members know whether there is an order about a scope: the one that was asked knows it first.
+func (p *player) settle(scope string, active bool) {
+	p.Helper()
+	end := time.Now().Add(time.Minute)
+	for _, url := range p.URLs {
+		for len(p.active(url, scope)) > 0 != active {
+			if time.Now().After(end) {
+				p.Fatalf("%s has not heard of the order about %s", url, scope)
+			}
+		}
+	}
+}
+
+// active are the ids of the orders about a scope that a member holds.
+func (p *player) active(member, scope string) (ids []string) {
 	p.Helper()
 	var list struct {
 		Orders []struct {
@@ -163,22 +182,22 @@ func (p *player) release(scope string) {
 			Active bool   `json:"active"`
 		} `json:"orders"`
 	}
-	if err := json.Unmarshal([]byte(p.order(http.MethodGet, "/v1/orders", "")), &list); err != nil {
-		p.Fatal(err)
+	status, text := p.send(member, http.MethodGet, "/v1/orders", "")
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		p.Fatalf("GET /v1/orders: %d %s: %v", status, text, err)
 	}
 	for _, o := range list.Orders {
 		if o.Active && o.Scope == scope {
-			p.order(http.MethodDelete, "/v1/orders/"+url.PathEscape(o.ID), `{"reason":"r","by":"ann"}`)
+			ids = append(ids, o.ID)
 		}
 	}
+	return ids
 }
 
-// order sends an order to the member that is asked.
-func (p *player) order(method, path, body string) string {
+// order sends an order to the first member.
+func (p *player) order(method, path, body string) {
 	p.Helper()
-	status, text := p.send(p.URLs[0], method, path, body)
-	if status >= 300 {
+	if status, text := p.send(p.URLs[0], method, path, body); status >= 300 {
 		p.Fatalf("%s %s %s: %d %s", method, path, body, status, text)
 	}
-	return text
 }
