@@ -126,7 +126,7 @@ func TestATenantChangesNothingForOthers(t *testing.T) {
 	alone, beside := tenancy(t), tenancy(t)
 	total, refused, most := 0, 0, cmp.Or(*apiInjections, 20_000)
 	if *apiInjections == 0 && testing.Short() {
-		most = 4000
+		most = 1500
 	}
 	for seed := uint64(1); total < most; seed++ {
 		random := rand.New(rand.NewPCG(seed, 36))

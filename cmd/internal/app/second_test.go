@@ -116,27 +116,27 @@ func TestTwoPersonsNeedNames(t *testing.T) {
 func TestDrillStopsNothing(t *testing.T) {
 	t.Parallel()
 	h := beginHand(t, Options{Clock: clock.System{}})
-	drill := func(scope string) (report orders.DrillReport) {
+	drill := func(scope string, seconds int) (report orders.DrillReport) {
 		t.Helper()
-		got := h.order("/v1/order-drills", fmt.Sprintf(`{"scope":%q,"reason":"a test","by":"ann","wait_s":20}`, scope))
+		got := h.order("/v1/order-drills", fmt.Sprintf(`{"scope":%q,"reason":"a test","by":"ann","wait_s":%d}`, scope, seconds))
 		h.want(got, 200)
 		if err := json.Unmarshal([]byte(got.body), &report); err != nil {
 			t.Fatal(err)
 		}
 		return report
 	}
-	if r := drill("all"); !r.Complete || r.Unproven == "" {
+	if r := drill("all", 20); !r.Complete || r.Unproven == "" {
 		t.Errorf("without a guard the report is %+v", r)
 	}
 	g := h.guardOf("obeys")
 	for _, scope := range []string{"all", "agent:b"} {
-		if r := drill(scope); !r.Complete || r.Unproven != "" || r.Receipt.Guards != 1 || r.Scope.String() != scope {
+		if r := drill(scope, 20); !r.Complete || r.Unproven != "" || r.Receipt.Guards != 1 || r.Scope.String() != scope {
 			t.Errorf("%s: the report is %+v", scope, r)
 		}
 	}
 	h.beat("sleeps") // it confirms nothing
 	report := make(chan orders.DrillReport)
-	go func() { report <- drill("all") }()
+	go func() { report <- drill("all", 2) }() // it waits all this time for the guard that sleeps
 	for waits := true; waits; {
 		select {
 		case r := <-report:

@@ -9,8 +9,8 @@ import (
 // allows for a busy machine.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
-	s := &storm{flows: 60, partitions: 8, out: t.Output()}
-	m := &market{callers: 16, dollars: 5, kills: 2, latency: 30 * time.Second}
+	s := &storm{flows: 30, partitions: 4, out: t.Output()}
+	m := &market{callers: 16, dollars: 3, kills: 1, latency: 30 * time.Second}
 	if !testing.Short() {
 		s.flows, s.partitions, m.dollars, m.kills = 1000, 64, 50, 5
 	}

@@ -9,7 +9,7 @@ import (
 func TestSwitch(t *testing.T) {
 	t.Parallel()
 	s := &storm{flows: 50, partitions: 8, out: t.Output()}
-	w := &switches{rounds: 2, tries: 500, guards: 3, within: time.Minute}
+	w := &switches{rounds: 1, tries: 200, guards: 3, within: time.Minute}
 	if !testing.Short() {
 		s.partitions, w.rounds, w.tries, w.guards = 64, 4, 5000, 8
 	}
