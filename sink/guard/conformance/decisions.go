@@ -162,13 +162,10 @@ func (p *player) release(scope string) {
 // settle waits until all members know whether there is an order about a scope: the one that was asked knows it first.
 func (p *player) settle(scope string, active bool) {
 	p.Helper()
-	end := time.Now().Add(time.Minute)
 	for _, url := range p.URLs {
-		for len(p.active(url, scope)) > 0 != active {
-			if time.Now().After(end) {
-				p.Fatalf("%s has not heard of the order about %s", url, scope)
-			}
-		}
+		p.wait(func() (string, bool) {
+			return fmt.Sprintf("%s has not heard of the order about %s", url, scope), len(p.active(url, scope)) > 0 == active
+		})
 	}
 }
 

@@ -271,22 +271,33 @@ func (p *player) together(at string, steps []Step) {
 // a flow is repeated in another flow, because the limits of one would end it.
 func (p *player) until(at string, s *Step) {
 	p.Helper()
-	late, pause := time.After(time.Minute), time.NewTicker(10*time.Millisecond)
-	defer pause.Stop()
-	for n := 0; ; n++ {
+	n := 0
+	p.wait(func() (string, bool) {
 		c := p.check(s)
 		if flow := c.Call["flow"]; flow != nil && n > 0 {
 			c.Call["flow"] = fmt.Sprint(flow, ".", n)
 			c.Line = p.identified(EventOf(c.Call))
 		}
+		n++
 		got := p.plain(p.way.Check(p, p.url(), []Check{c})[0])
-		if Holds(visible(s.Want, got), got) {
+		return fmt.Sprintf("%s: got %v, want %v", at, got, s.Want), Holds(visible(s.Want, got), got)
+	})
+}
+
+// wait looks again and again, for at most a minute, whether something holds. The text says what is there instead.
+func (p *player) wait(holds func() (instead string, ok bool)) {
+	p.Helper()
+	late, pause := time.After(time.Minute), time.NewTicker(10*time.Millisecond)
+	defer pause.Stop()
+	for {
+		instead, ok := holds()
+		if ok {
 			return
 		}
 		select {
 		case <-pause.C:
 		case <-late:
-			p.Fatalf("%s: got %v, want %v", at, got, s.Want)
+			p.Fatal(instead)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func TestMemberWithoutKey(t *testing.T) {
 					t.Fatalf("f-%d: a forged answer is passed on: %s", n, body)
 				}
 			}
-			// Right after the change of the group nobody is known to fold the partitions of the rogue.
+			// Right after the group has changed, the partitions of the rogue have no known owner.
 			g.until("the rogue is sent a check", func() bool {
 				ask()
 				mu.Lock()
