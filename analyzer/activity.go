@@ -155,7 +155,7 @@ func (f *counts) passWake(m *moment, fx *Effects) {
 }
 
 // passOutcome notifies the agent that the flow began with, and the flow that opened it, unless a person did, of
-// the brief, and at the end of what the flow came to. Where no brief was passed on nobody waits for an outcome.
+// the brief, and at the end of what the flow came to. An outcome is passed on only if the brief was.
 func passOutcome(f *Flow, m *moment, fx *Effects) {
 	ev := m.ev
 	if ev.CorrelationID == "" || ev.CorrelationSource == events.CorrelationDerived || ev.CorrelationSource == events.CorrelationPrincipal {

@@ -159,11 +159,11 @@ func TestActivity(t *testing.T) {
 	wakes := with(agents.RuleWakes)
 	agent := activity.WakePrefix + activity.FlowsID("", "b")
 	f("a flow that an agent opens", wakes, outcome, agent+" agent.activity begun 1", agent+" agent.activity came 4")
-	f("nobody waits for the outcome of a flow that a person opens", wakes, func(s *story) {
+	f("a flow that a person opens reports no outcome", wakes, func(s *story) {
 		s.user("a", "x")
 		outcome(s)
 	})
-	f("nor of one that began with another event than a call", wakes, func(s *story) {
+	f("a flow that begins with another event than a call reports none", wakes, func(s *story) {
 		s.add(events.TurnStart, "a", "")
 		outcome(s)
 	})

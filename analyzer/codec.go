@@ -78,6 +78,7 @@ const (
 
 // All eight bits are used, of the head and of a party, and those of their flags. A new field takes
 // a bit of a second byte: that of the head stands behind the service, and that of a party at its end. These bits say that the byte is there.
+// The second byte of the head is full as well, so the next field of the head needs a third one.
 const (
 	headHasMore  = 1 << 7  // of the byte that holds aged
 	partyHasMore = 1 << 15 // of the length of the name
@@ -100,7 +101,7 @@ const (
 	headHasStrays                  // answers that match no call
 	headHasWaited                  // how long it waited for a person
 	headHasGiven                   // when a person set or granted other limits
-	headHasBegun                   // flagBegun: with it all eight are used
+	headHasBegun                   // flagBegun
 )
 
 // readMore reads a byte of further presence bits, where there is one. Bits that this weir does not
