@@ -62,6 +62,14 @@ func begin(t *testing.T, o Options, change ...func(*App)) *running {
 	}
 	r := &running{App: a, t: t, fake: fake}
 	t.Cleanup(r.stop)
+	// What the start has put into the log is folded before a test moves the clock: otherwise the fold
+	// looks as if it were behind.
+	for _, p := range a.backend.Progress() {
+		for p.Next < p.End {
+			runtime.Gosched()
+			p = a.backend.Progress()[0]
+		}
+	}
 	return r
 }
 
