@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 )
 
 // Embedded, so that the page fits the program that answers it and needs no folder beside it.
@@ -38,20 +39,17 @@ type Pages struct {
 // by a hash.
 type file struct {
 	// tag is the ETag of body, with its quotes.
-	kind, tag   string
-	body, small []byte // small is body as gzip
+	kind, tag string
+	body      []byte
+	small     func() []byte // body as gzip
 }
 
 // NewPages reads what is embedded. The prefix begins and ends with a slash.
-// An error is a fault of the build. Everything is packed once, at the start.
+// An error is a fault of the build. A file is packed when it is first asked for, because to pack all
+// of them was a tenth of the processor time of a start.
 func NewPages(prefix string) (*Pages, error) {
 	p := &Pages{prefix: prefix, files: make(map[string]*file)}
-	// One for all files: each takes more than a MiB.
-	z, err := gzip.NewWriterLevel(nil, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	err = fs.WalkDir(files, "page", func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, "page", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -59,21 +57,26 @@ func NewPages(prefix string) (*Pages, error) {
 		if err != nil {
 			return err
 		}
-		var small bytes.Buffer
-		z.Reset(&small)
-		if _, err := z.Write(body); err != nil {
-			return err
-		}
-		if err := z.Close(); err != nil {
-			return err
-		}
-		p.files[strings.TrimPrefix(name, "page/")] = &file{kind: mimeOf(name), tag: fmt.Sprintf(`"%.16x"`, sha256.Sum256(body)), body: body, small: small.Bytes()}
+		p.files[strings.TrimPrefix(name, "page/")] = &file{kind: mimeOf(name), tag: fmt.Sprintf(`"%.16x"`, sha256.Sum256(body)), body: body, small: sync.OnceValue(func() []byte { return packed(body) })}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the pages of the inspector: %w", err)
 	}
 	return p, nil
+}
+
+// packed is body as gzip.
+func packed(body []byte) []byte {
+	var small bytes.Buffer
+	z, err := gzip.NewWriterLevel(&small, gzip.BestCompression)
+	if err != nil {
+		panic("inspect: " + err.Error()) // the level is one of the package's own
+	}
+	// A buffer takes all that is written.
+	_, _ = z.Write(body)
+	_ = z.Close()
+	return small.Bytes()
 }
 
 // mimeOf does not ask the machine for types, which may have odd ones.
@@ -113,7 +116,7 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The packed body is another representation, and has a tag of its own.
 	// A client that names gzip takes it; a client that weighs encodings against each other is no browser.
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		body, tag = f.small, strings.TrimSuffix(f.tag, `"`)+`-gz"`
+		body, tag = f.small(), strings.TrimSuffix(f.tag, `"`)+`-gz"`
 		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("ETag", tag)
