@@ -5,6 +5,9 @@ STATICCHECK = $(GO) tool -modfile=cmd/internal/tools/staticcheck/go.mod staticch
 GOVULNCHECK = $(GO) tool -modfile=cmd/internal/tools/govulncheck/go.mod govulncheck
 VALE = $(GO) tool -modfile=cmd/internal/tools/vale/go.mod vale --config cmd/internal/tools/vale/vale.ini --output line
 FUZZTIME ?= 1000x
+# Go compiles weir by the profile in cmd/weir, see decision 119. Tests go without it, because each package
+# would be compiled twice.
+export GOFLAGS := $(strip $(GOFLAGS) -pgo=off)
 
 E2E = cmd/internal/app/e2e
 SHORT = -events 60000 -flows 3000 -gap 500ms
@@ -71,7 +74,7 @@ REVISION ?= $(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/d
 STAMP = -X main.version=$(VERSION) -X main.revision=$(REVISION)
 
 build: ## bin/weir, and bin/weir-hook for coding agents
-	$(GO) build -trimpath -ldflags="$(STAMP)" -o bin/ ./cmd/weir ./cmd/weir-hook
+	$(GO) build -pgo=auto -trimpath -ldflags="$(STAMP)" -o bin/ ./cmd/weir ./cmd/weir-hook
 
 # Packages whose goroutines share state. The group on Kafka is raced by make brokers.
 RACE = events/... analyzer state/... cmd/internal/pump cmd/internal/group cmd/internal/embedded cmd/internal/ask cmd/internal/api sink/check sink/guard
@@ -108,7 +111,7 @@ sbom: build ## bin/weir.cdx.json: what bin/weir is made of, as CycloneDX
 reproducible: ## build weir twice, in two folders with two caches, and compare the bytes
 	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && \
 	for i in 1 2; do mkdir "$$d/$$i" && git archive HEAD | tar -x -C "$$d/$$i" && \
-	  (cd "$$d/$$i" && GOCACHE="$$d/cache$$i" CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o weir ./cmd/weir) || exit 1; done; \
+	  (cd "$$d/$$i" && GOCACHE="$$d/cache$$i" CGO_ENABLED=0 $(GO) build -pgo=auto -trimpath -buildvcs=false -o weir ./cmd/weir) || exit 1; done; \
 	sha256sum "$$d/1/weir" "$$d/2/weir" | cut -d' ' -f1; cmp "$$d/1/weir" "$$d/2/weir" && echo "reproducible: the same bytes"
 
 # Not in check: what it finds by chance must not hold up a change that has nothing to do
@@ -213,6 +216,10 @@ bench-check: ## checks by HTTP beside a Redis script with four counters
 
 bench-peers: ## catch-up beside a program on Kafka Streams, over flows of several kinds; PEERS="-events N -rounds N -seed N"
 	$(call on_kafka,$(GO) run ./trial peers $(PEERS))
+
+.PHONY: profile
+profile: ## measure where the time of catch-up goes and write cmd/weir/default.pgo, by which Go compiles weir
+	$(call on_kafka,$(GO) run ./trial profile $(CURDIR)/cmd/weir/default.pgo)
 
 growth: ## CPU, memory and disk of one process as flows and partitions become more; GROWTH="-flows N -rounds N -real"
 	cd $(E2E) && $(GO) run ./trial growth $(GROWTH)

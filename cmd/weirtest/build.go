@@ -55,8 +55,8 @@ var Build = sync.OnceValues(func() (folder string, err error) {
 		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
 	// Without the commit in the program, a commit alone needs no new link. A release is built without cgo as well.
-	// With -trimpath, which a release has, all packages would be compiled once more than for the tests.
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", folder+"/", "./cmd/weir", "./cmd/weir-hook")
+	// With -trimpath or a profile, which a release has, all packages would be compiled once more than for the tests.
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-pgo=off", "-o", folder+"/", "./cmd/weir", "./cmd/weir-hook")
 	cmd.Dir, cmd.Env = Root(), append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build weir: %w\n%s", err, out)

@@ -130,7 +130,7 @@ var laws = []law{
 	{folder: "cmd/internal/peer", may: []string{"weir/events", "weir/sink/sign"}, not: []string{"os"}},
 	{folder: "cmd/internal/group", may: append(backend, "weir/events/byhand", "weir/cmd/internal/peer", "weir/events", "weir/sink/kafka", "weir/sink/check", "github.com/segmentio/kafka-go"), not: []string{"os"}},
 	{folder: "cmd/internal/tools/openapi", may: []string{module, "go.yaml.in/yaml/v4", "github.com/invopop/jsonschema", "github.com/pb33f"}},
-	{folder: "cmd/internal/app/e2e", may: []string{module, "github.com/twmb/franz-go"}},
+	{folder: "cmd/internal/app/e2e", may: []string{module, "github.com/google/pprof", "github.com/twmb/franz-go"}},
 	{folder: "cmd", may: []string{module, "go.yaml.in/yaml/v4", "github.com/cespare/xxhash/v2", "github.com/segmentio/kafka-go", "github.com/spf13", "golang.org/x/term", "github.com/dustin/go-humanize"}},
 	{folder: "cmd/internal/app/budget", may: []string{"golang.org/x/sync/semaphore"}},
 	{folder: "cmd/internal/mcpserver", may: []string{"weir/analyzer", "weir/events", "weir/cmd/internal/api", "weir/cmd/internal/backtest", "weir/cmd/internal/cli", "weir/cmd/internal/client", "weir/cmd/internal/logs",

@@ -24,7 +24,7 @@ pack() { tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$when" -C
 for platform in ${PLATFORMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64}; do
   os=${platform%/*} arch=${platform#*/} name=weir_${number}_${platform/\//_}
   mkdir -p "$work/$name"
-  GOOS=$os GOARCH=$arch CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="-s -w -X main.version=$version -X main.revision=$revision" \
+  GOOS=$os GOARCH=$arch CGO_ENABLED=0 go build -pgo=auto -trimpath -buildvcs=false -ldflags="-s -w -X main.version=$version -X main.revision=$revision" \
     -o "$work/$name/" ./cmd/weir ./cmd/weir-hook
   cp LICENSE README.md CHANGELOG.md cmd/weir/deploy/weir.service "$work/$name/"
   pack "$out/$name.tar.gz" "$work" "$name"

@@ -50,7 +50,7 @@ type bench struct {
 // Runaways cost more than honest flows, because each gives orders and tries.
 const astray = 0.02
 
-// up builds weir and starts a broker, and returns what ends and removes what there is of it.
+// up builds weir as releases are built and starts a broker, and returns what ends and removes what there is of it.
 // down is never nil and may be called after an error, too.
 func (b *bench) up(ctx context.Context) (down func() error, err error) {
 	// From step to step down undoes one thing more.
@@ -59,7 +59,7 @@ func (b *bench) up(ctx context.Context) (down func() error, err error) {
 		return down, err
 	}
 	down = func() error { return os.RemoveAll(b.dir) }
-	if b.binary, err = build(b.dir); err != nil {
+	if b.binary, err = buildOptimized(b.dir); err != nil {
 		return down, err
 	}
 	if b.server, err = newServer(b.real, filepath.Join(b.dir, "broker")); err != nil {
@@ -207,8 +207,8 @@ func (b *bench) catchUp(ctx context.Context, flows int) error {
 // durable. It returns how many records of activity there were, too.
 // Its time begins with the start of the process and ends when all offsets are committed,
 // which weir does about once a second (see decision 23), so short runs look slower than
-// they are. The state is thrown away at the end.
-func (b *bench) fold(ctx context.Context, name string) (cost, int64, error) {
+// they are. The state is thrown away at the end. The member gets further flags.
+func (b *bench) fold(ctx context.Context, name string, further ...string) (cost, int64, error) {
 	t, flags, err := b.topics(ctx, name)
 	if err != nil {
 		return cost{}, 0, err
@@ -219,7 +219,7 @@ func (b *bench) fold(ctx context.Context, name string) (cost, int64, error) {
 		return cost{}, 0, err
 	}
 	defer c.Close()
-	m, err := b.member(flags)
+	m, err := b.member(append(flags, further...))
 	if err != nil {
 		return cost{}, 0, err
 	}

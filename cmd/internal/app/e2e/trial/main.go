@@ -5,6 +5,7 @@
 //	trial soak    the same for long, with what the members take
 //	trial bench   catch-up and latency
 //	trial peers   catch-up beside a program on Kafka Streams, over flows of several kinds
+//	trial profile FILE          write where the time of these goes, for go build -pgo
 //	trial growth  what one process costs as flows and partitions become more
 //	trial answers check calls by all guards beside kills, and hold each answer to be the check's own
 //	trial budgets spend a daily budget of a team in a group of three, through kills
@@ -44,7 +45,7 @@ func main() {
 // command runs one of the commands. Each reads its own flags; an error is printed, and
 // makes the exit status 1, so that make stops.
 func command(ctx context.Context, args []string) error {
-	usage := errors.New("usage: trial storm|soak|bench|peers|growth|answers|budgets|switch|heartbeats|lines [FLAGS]; -h lists them")
+	usage := errors.New("usage: trial storm|soak|bench|peers|profile|growth|answers|budgets|switch|heartbeats|lines [FLAGS]; -h lists them")
 	if len(args) == 0 {
 		return usage
 	}
@@ -59,6 +60,8 @@ func command(ctx context.Context, args []string) error {
 		return benchCommand(ctx, args[1:])
 	case "peers":
 		return peersCommand(ctx, args[1:])
+	case "profile":
+		return profileCommand(ctx, args[1:])
 	case "growth":
 		return growthCommand(ctx, args[1:])
 	case "answers":
@@ -166,6 +169,23 @@ func peersCommand(ctx context.Context, args []string) error {
 		return err
 	}
 	return b.peers(ctx, *seed)
+}
+
+// profileCommand reads the flags of a profile, and the file that it is written to.
+func profileCommand(ctx context.Context, args []string) error {
+	b := &bench{out: os.Stdout}
+	fs := flag.NewFlagSet("trial profile", flag.ExitOnError)
+	fs.IntVar(&b.events, "events", 3_000_000, "how many to catch up with")
+	fs.IntVar(&b.rounds, "rounds", 6, "how often")
+	fs.IntVar(&b.partitions, "partitions", 8, "of the topics")
+	seed := fs.Uint64("seed", 1, "of the flows")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if fs.NArg() != 1 {
+		return errors.New("usage: trial profile [FLAGS] FILE")
+	}
+	return b.profileOf(ctx, fs.Arg(0), *seed)
 }
 
 // growthCommand reads the flags of the growth. By default it is beside kfake: what one

@@ -36,6 +36,22 @@ func build(dir string) (string, error) {
 	return binary, nil
 }
 
+// buildOptimized builds weir into a folder by its profile, as users do, and returns the binary. build goes
+// without it, as all tests do.
+func buildOptimized(dir string) (string, error) {
+	root, err := module("weir")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "weir")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-pgo=auto", "-o", binary, "./cmd/weir")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build ./cmd/weir: %w: %s", err, out)
+	}
+	return binary, nil
+}
+
 // member is one `weir run` with a state folder of its own, through all its restarts.
 // Its folder and its address stay the same, as those of a machine do.
 type member struct {
