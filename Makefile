@@ -76,8 +76,9 @@ STAMP = -X main.version=$(VERSION) -X main.revision=$(REVISION)
 build: ## bin/weir, and bin/weir-hook for coding agents
 	$(GO) build -pgo=auto -trimpath -ldflags="$(STAMP)" -o bin/ ./cmd/weir ./cmd/weir-hook
 
-# Packages whose goroutines share state. The group on Kafka is raced by make brokers.
-RACE = events/... analyzer state/... cmd/internal/pump cmd/internal/group cmd/internal/embedded cmd/internal/ask cmd/internal/api sink/check sink/guard
+# Packages whose goroutines share state. analyzer has none, as cmd/internal/house tests. The group on
+# Kafka is raced by make brokers.
+RACE = events/... state/... cmd/internal/pump cmd/internal/group cmd/internal/embedded cmd/internal/ask cmd/internal/api sink/check sink/guard
 race: ## the race detector where goroutines share state
 	$(GO) test -short -race -vet=off -timeout 30m $(addprefix ./,$(RACE))
 	$(GO) test -race -vet=off -run 'OwnAnswer|CostsOneAnswer' ./cmd/internal/app
