@@ -1,8 +1,12 @@
 package inspect_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"weir/analyzer"
@@ -50,6 +54,34 @@ func TestFirstLoadIsSmall(t *testing.T) {
 	if w := get("/ui/assets/index.html", ""); w.Code != 404 {
 		t.Errorf("the document is an asset, too: %d", w.Code)
 	}
+}
+
+// TestManyAskForAPageFirst has many ask at one time for a page that is not packed yet: each gets all of it.
+func TestManyAskForAPageFirst(t *testing.T) {
+	p, err := inspect.NewPages("/ui/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(encoding string) []byte {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/ui/", nil)
+		r.Header.Set("Accept-Encoding", encoding)
+		p.ServeHTTP(w, r)
+		return w.Body.Bytes()
+	}
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() {
+			z, err := gzip.NewReader(bytes.NewReader(get("gzip")))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if body, err := io.ReadAll(z); err != nil || !bytes.Equal(body, get("identity")) {
+				t.Errorf("%d bytes that differ from the page, %v", len(body), err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestTimelineSaysWhatTheRuleBookSays holds the timeline against the runner of the rule book: it

@@ -112,11 +112,11 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-cache") // asked for anew each time, and by its tag not sent again
 	h.Set("Content-Type", f.kind)
 	h.Set("Vary", "Accept-Encoding")
-	body, tag := f.body, f.tag
+	tag, small := f.tag, strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
 	// The packed body is another representation, and has a tag of its own.
 	// A client that names gzip takes it; a client that weighs encodings against each other is no browser.
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		body, tag = f.small(), strings.TrimSuffix(f.tag, `"`)+`-gz"`
+	if small {
+		tag = strings.TrimSuffix(f.tag, `"`) + `-gz"`
 		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("ETag", tag)
@@ -125,6 +125,10 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Del("Content-Encoding")
 		w.WriteHeader(http.StatusNotModified)
 		return
+	}
+	body := f.body
+	if small {
+		body = f.small()
 	}
 	_, _ = w.Write(body) // an error means that the other side is gone
 }
