@@ -64,11 +64,8 @@ func begin(t *testing.T, o Options, change ...func(*App)) *running {
 	t.Cleanup(r.stop)
 	// What the start has put into the log is folded before a test moves the clock: otherwise the fold
 	// looks as if it were behind.
-	for _, p := range a.backend.Progress() {
-		for p.Next < p.End {
-			runtime.Gosched()
-			p = a.backend.Progress()[0]
-		}
+	for p := a.backend.Progress()[0]; p.Next < p.End; p = a.backend.Progress()[0] {
+		runtime.Gosched()
 	}
 	return r
 }

@@ -50,16 +50,16 @@ type bench struct {
 // Runaways cost more than honest flows, because each gives orders and tries.
 const astray = 0.02
 
-// up builds weir as releases are built and starts a broker, and returns what ends and removes what there is of it.
+// up makes weir by build and starts a broker, and returns what ends and removes what there is of it.
 // down is never nil and may be called after an error, too.
-func (b *bench) up(ctx context.Context) (down func() error, err error) {
+func (b *bench) up(ctx context.Context, build func(dir string) (string, error)) (down func() error, err error) {
 	// From step to step down undoes one thing more.
 	down = func() error { return nil }
 	if b.dir, err = os.MkdirTemp("", "weir-bench-"); err != nil {
 		return down, err
 	}
 	down = func() error { return os.RemoveAll(b.dir) }
-	if b.binary, err = buildOptimized(b.dir); err != nil {
+	if b.binary, err = build(b.dir); err != nil {
 		return down, err
 	}
 	if b.server, err = newServer(b.real, filepath.Join(b.dir, "broker")); err != nil {
@@ -73,7 +73,7 @@ func (b *bench) up(ctx context.Context) (down func() error, err error) {
 
 // run measures catching up at two numbers of flows, then latency.
 func (b *bench) run(ctx context.Context) (err error) {
-	down, err := b.up(ctx)
+	down, err := b.up(ctx, buildOptimized)
 	defer func() { err = errors.Join(err, down()) }()
 	if err != nil {
 		return err

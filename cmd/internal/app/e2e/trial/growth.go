@@ -40,7 +40,7 @@ func loads(least, most int) (rows []load) {
 // grow prints what one process costs as flows and partitions become more.
 // Each row is printed when it is there, since the last ones take long.
 func (b *bench) grow(ctx context.Context, least, most int) (err error) {
-	down, err := b.up(ctx)
+	down, err := b.up(ctx, buildOptimized)
 	defer func() { err = errors.Join(err, down()) }()
 	if err != nil {
 		return err

@@ -219,12 +219,8 @@ func (c *crowd) post(ctx context.Context, own *http.Client, path string, body []
 // writeProfile writes what weir computes meanwhile, and returns 1 if that failed.
 func (c *crowd) writeProfile(ctx context.Context) int64 {
 	scheme, _, _ := strings.Cut(c.weir.url(), ":")
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s://%s/debug/pprof/profile?seconds=%d", scheme, c.metrics, max(1, int(c.lasts.Seconds())-1)), http.NoBody)
-	if err != nil {
-		return 1
-	}
-	status, text, err := answerTo(c.client, req)
-	if err != nil || status != http.StatusOK || os.WriteFile(c.profile, text, 0o600) != nil {
+	text, err := askProfile(ctx, c.client, scheme+"://"+c.metrics, max(1, int(c.lasts.Seconds())-1))
+	if err != nil || os.WriteFile(c.profile, text, 0o600) != nil {
 		return 1
 	}
 	return 0

@@ -45,7 +45,7 @@ func mixes(events int, seed uint64) []peerMix {
 // The broker is always Apache Kafka.
 func (b *bench) peers(ctx context.Context, seed uint64) (err error) {
 	b.real = true
-	down, err := b.up(ctx)
+	down, err := b.up(ctx, buildOptimized)
 	defer func() { err = errors.Join(err, down()) }()
 	if err != nil {
 		return err
@@ -67,16 +67,22 @@ func (b *bench) peers(ctx context.Context, seed uint64) (err error) {
 	return nil
 }
 
-// compareOn measures one kind. The two take turns, so that what else the machine does falls
-// on both.
-func (b *bench) compareOn(ctx context.Context, name string, m peerMix, streams []string) error {
+// produce makes topics of a name with the traffic of a mix, as of the last hour.
+func (b *bench) produce(ctx context.Context, name string, m peerMix) (topics, error) {
 	t, _, err := b.topics(ctx, name)
 	if err != nil {
-		return err
+		return t, err
 	}
 	now := events.StampOf(time.Now())
 	tr := &traffic{seed: m.seed, name: name, events: m.events, flows: m.flows, runaway: m.runaway, from: now - 3_600_000, to: now}
-	if err := b.server.produce(ctx, t.events, tr, false, nil); err != nil {
+	return t, b.server.produce(ctx, t.events, tr, false, nil)
+}
+
+// compareOn measures one kind. The two take turns, so that what else the machine does falls
+// on both.
+func (b *bench) compareOn(ctx context.Context, name string, m peerMix, streams []string) error {
+	t, err := b.produce(ctx, name, m)
+	if err != nil {
 		return err
 	}
 	var weir, other []cost

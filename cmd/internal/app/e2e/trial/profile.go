@@ -14,7 +14,6 @@ import (
 	"github.com/google/pprof/profile"
 
 	"weir/cmd/weirtest"
-	"weir/events"
 )
 
 // profiledFor is how many seconds of each fold are profiled. A fold takes longer by itself.
@@ -23,24 +22,15 @@ const profiledFor = 3
 // profileOf folds honest flows and writes where weir's processor time goes to a file, for go build -pgo.
 func (b *bench) profileOf(ctx context.Context, file string, seed uint64) (err error) {
 	b.real = true
-	down, err := b.up(ctx)
+	// A measured program that was compiled by a profile would strengthen what that one had.
+	down, err := b.up(ctx, build)
 	defer func() { err = errors.Join(err, down()) }()
 	if err != nil {
 		return err
 	}
-	// A measured program that was compiled by a profile would strengthen what that one had.
-	if b.binary, err = build(b.dir); err != nil {
-		return err
-	}
 	// Honest flows alone are what weir sees nearly always. With the other mixes the compiler takes more
 	// calls for frequent ones, and the gain is lost.
-	t, _, err := b.topics(ctx, "profiled")
-	if err != nil {
-		return err
-	}
-	now := events.StampOf(time.Now())
-	tr := &traffic{seed: seed, name: "profiled", events: b.events, flows: b.events / 20, runaway: honestOnly, from: now - 3_600_000, to: now}
-	if err := b.server.produce(ctx, t.events, tr, false, nil); err != nil {
+	if _, err := b.produce(ctx, "profiled", peerMix{"honest flows", b.events, b.events / 20, honestOnly, seed}); err != nil {
 		return err
 	}
 	var all []*profile.Profile
@@ -103,11 +93,7 @@ func (b *bench) profiledFold(ctx context.Context, name string) (*profile.Profile
 // takeProfile asks until weir answers.
 func takeProfile(ctx context.Context, address string) (*profile.Profile, error) {
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", address, profiledFor), http.NoBody)
-		if err != nil {
-			return nil, err
-		}
-		if status, text, err := answerTo(http.DefaultClient, req); err == nil && status == http.StatusOK {
+		if text, err := askProfile(ctx, http.DefaultClient, "http://"+address, profiledFor); err == nil {
 			return profile.Parse(bytes.NewReader(text))
 		}
 		select {
@@ -116,4 +102,17 @@ func takeProfile(ctx context.Context, address string) (*profile.Profile, error) 
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// askProfile returns a CPU profile of a weir whose metrics are at base.
+func askProfile(ctx context.Context, client *http.Client, base string, seconds int) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", base, seconds), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	status, text, err := answerTo(client, req)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("status %d: %.300s", status, text)
+	}
+	return text, err
 }
